@@ -1,0 +1,3 @@
+//! The `openuvr` program.
+
+fn main() {}

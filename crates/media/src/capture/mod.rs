@@ -1,0 +1,53 @@
+//! Capture: when the application has drawn, its pixels are ours. Event-driven, never polled.
+
+use std::time::Duration;
+
+use openuvr_proto::units::Size;
+
+use crate::picture::Picture;
+
+/// A source of pictures, owned by the media thread.
+pub trait Capture: Send {
+    /// The size of the pictures that come next.
+    fn size(&self) -> Size;
+
+    /// Waits for the next event, at most `timeout` (`None`: without end).
+    ///
+    /// # Errors
+    /// [`CaptureError`] if the source broke; the session ends with its text.
+    fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError>;
+
+    /// The newest picture: what the last [`CaptureEvent::Frame`] announced. Valid to call again
+    /// (a key frame of a static picture needs it). `None` before the first frame.
+    fn picture(&self) -> Option<Picture<'_>>;
+
+    /// A handle with which another thread makes [`Capture::next`] return
+    /// [`CaptureEvent::Woken`].
+    fn waker(&self) -> Waker;
+}
+
+/// What [`Capture::next`] saw.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CaptureEvent {
+    /// A new picture is there.
+    Frame,
+    /// The source has a new size; the next frame has it.
+    Resized(Size),
+    /// The source shows nothing for now (window unmapped); frames may come again.
+    Hidden,
+    /// The time is over.
+    TimedOut,
+    /// A [`Waker`] was used.
+    Woken,
+    /// The source ended in an orderly way (window destroyed): the reason in a few words.
+    Ended(&'static str),
+}
+
+/// Wakes a waiting [`Capture::next`]: an `eventfd` shared between threads.
+#[derive(Clone, Debug)]
+pub struct Waker(pub std::sync::Arc<std::os::fd::OwnedFd>);
+
+/// Why a source could not be opened, or broke.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct CaptureError(pub String);

@@ -1,0 +1,28 @@
+//! The pointer as its own stream: it moves without a frame.
+
+use std::sync::Arc;
+
+/// The host's pointer as the client is to draw it.
+#[derive(Clone, Debug)]
+pub struct Cursor {
+    /// Place of the hot spot in the picture (0–65 535 across and down, as in input events);
+    /// `None` while the pointer is outside the picture or hidden.
+    pub at: Option<(u16, u16)>,
+    /// The shape; shared, since it changes rarely.
+    pub shape: Arc<CursorShape>,
+}
+
+/// A pointer's picture.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CursorShape {
+    /// Pixels per row, at most 256.
+    pub width: u16,
+    /// Rows, at most 256.
+    pub height: u16,
+    /// Hot spot from the left.
+    pub hot_x: u16,
+    /// Hot spot from the top.
+    pub hot_y: u16,
+    /// `width × height` premultiplied ARGB pixels as XFixes gives them.
+    pub argb: Vec<u32>,
+}

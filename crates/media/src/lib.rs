@@ -1,0 +1,20 @@
+//! Devices: one folder per stage of the data path, one file per backend, one trait and one table
+//! per folder. Each table ends in backends that need no device.
+#![deny(unsafe_code)]
+
+pub mod cursor;
+pub mod picture;
+
+#[cfg(feature = "host")]
+pub mod capture;
+#[cfg(feature = "host")]
+pub mod encode;
+#[cfg(feature = "host")]
+pub mod input_sink;
+
+#[cfg(feature = "client")]
+pub mod decode;
+#[cfg(feature = "client")]
+pub mod input_source;
+#[cfg(feature = "client")]
+pub mod present;

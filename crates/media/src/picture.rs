@@ -1,0 +1,55 @@
+//! Pictures in memory: borrowed planes with their stride and format.
+
+use openuvr_proto::units::Size;
+
+/// How a picture's bytes are to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum PixelFormat {
+    /// One plane, 4 bytes a pixel: blue, green, red, unused; sRGB, full range.
+    Bgrx,
+    /// Luma plane, then interleaved Cb Cr at half size; BT.709, limited range. Sides even.
+    Nv12,
+    /// Luma, Cb and Cr planes, chroma at half size; BT.709, limited range. Sides even.
+    I420,
+}
+
+/// One plane: rows of bytes, `stride` apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Plane<'a> {
+    /// The bytes; at least `stride × (rows − 1) + row length`.
+    pub data: &'a [u8],
+    /// Bytes from the start of a row to the start of the next.
+    pub stride: usize,
+}
+
+/// A picture that somebody else owns.
+#[derive(Clone, Copy, Debug)]
+pub struct Picture<'a> {
+    /// Visible width and height in pixels.
+    pub size: Size,
+    /// How to read the planes.
+    pub format: PixelFormat,
+    /// One plane for [`PixelFormat::Bgrx`], two for `Nv12`, three for `I420`; unused ones are
+    /// empty.
+    pub planes: [Plane<'a>; 3],
+}
+
+impl Plane<'_> {
+    /// A plane that is not there.
+    pub const EMPTY: Plane<'static> = Plane {
+        data: &[],
+        stride: 0,
+    };
+}
+
+impl<'a> Picture<'a> {
+    /// A BGRX picture over `data` with `stride` bytes a row.
+    #[must_use]
+    pub fn bgrx(size: Size, data: &'a [u8], stride: usize) -> Picture<'a> {
+        Picture {
+            size,
+            format: PixelFormat::Bgrx,
+            planes: [Plane { data, stride }, Plane::EMPTY, Plane::EMPTY],
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! OpenUVRCP, the control plane: pairing, negotiation, clocks.
+
+pub mod handshake;

@@ -1,0 +1,36 @@
+//! Names for things that travel: integers never travel naked.
+
+/// A captured frame, counted by its source from 1; 32 bits last two years at 60 frames/s.
+/// Zero means "no frame yet".
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct FrameId(pub u32);
+
+impl FrameId {
+    /// "No frame yet".
+    pub const NONE: FrameId = FrameId(0);
+
+    /// The next frame of the same source.
+    #[must_use]
+    pub fn next(self) -> FrameId {
+        FrameId(self.0.wrapping_add(1).max(1))
+    }
+}
+
+/// A configuration of a rendition (size, codec, colour). A resize is a new epoch, and each epoch
+/// starts with a key frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ConfigEpoch(pub u16);
+
+/// A session between one host and one client; chosen at random by the host, never zero.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct SessionId(pub u32);
+
+/// An input event of one session, counted by the client from 1. Zero means "no input yet".
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct InputSeq(pub u32);
+
+/// Where a datagram came from or goes to, opaque to the protocol: crate `net` writes a transport
+/// address into it (IPv6 or mapped IPv4 address and port, or an Ethernet address) and reads it
+/// back.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct PathId(pub [u8; 18]);

@@ -1,0 +1,72 @@
+//! Input events: physical, layout-independent, normalised to the picture.
+
+/// A physical key, as a Linux input event code (`KEY_*` of `linux/input-event-codes.h`, 1–767).
+/// An X11 server with evdev key codes numbers the same key eight higher.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct KeyCode(pub u16);
+
+/// A pointer button, as a Linux input event code (`BTN_LEFT` = 0x110 …).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Button(pub u16);
+
+impl Button {
+    /// `BTN_LEFT`
+    pub const LEFT: Button = Button(0x110);
+    /// `BTN_RIGHT`
+    pub const RIGHT: Button = Button(0x111);
+    /// `BTN_MIDDLE`
+    pub const MIDDLE: Button = Button(0x112);
+    /// `BTN_SIDE`
+    pub const SIDE: Button = Button(0x113);
+    /// `BTN_EXTRA`
+    pub const EXTRA: Button = Button(0x114);
+}
+
+/// One thing that a person did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InputEvent {
+    /// A key went down or up. `text` is the character that it produced on the client's layout,
+    /// if it produced one: the host types that character if its own layout would make another.
+    /// Auto-repeat is not sent; the host's window system repeats by itself.
+    Key {
+        /// Which physical key.
+        code: KeyCode,
+        /// What it typed there, on a press.
+        text: Option<char>,
+        /// Down or up.
+        pressed: bool,
+    },
+    /// The pointer is at this place of the picture: 0 is the left (top) edge of the first pixel,
+    /// 65 535 the right (bottom) edge of the last.
+    PointerAbsolute {
+        /// Horizontal place.
+        x: u16,
+        /// Vertical place.
+        y: u16,
+    },
+    /// The pointer moved, in pixels of the picture (relative mouse, for games).
+    PointerRelative {
+        /// To the right.
+        dx: i16,
+        /// Downwards.
+        dy: i16,
+    },
+    /// A pointer button went down or up.
+    Button {
+        /// Which one.
+        button: Button,
+        /// Down or up.
+        pressed: bool,
+    },
+    /// The wheel turned, in 1/120 of a notch (the unit of `REL_WHEEL_HI_RES`); positive is to
+    /// the right and up (away from the person).
+    Wheel {
+        /// Horizontally.
+        dx: i16,
+        /// Vertically.
+        dy: i16,
+    },
+    /// The client's window lost the focus, or its pointer grab: everything that is pressed is
+    /// released.
+    ReleaseAll,
+}

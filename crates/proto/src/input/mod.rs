@@ -1,0 +1,3 @@
+//! What a person does, on its way from the client to the application.
+
+pub mod event;

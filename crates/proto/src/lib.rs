@@ -1,0 +1,18 @@
+//! The OpenUVR protocol as a value.
+//!
+//! Everything that can be decided without a clock, a socket, a thread or a device is decided
+//! here: the bytes on the wire, sealing, fragmenting and reassembly, loss, rate, pairing, clocks,
+//! and the two sessions that compose them. `now` comes in as an argument; `handle_*` takes what
+//! happened, `poll_*` says what to do. Tests of this crate never sleep.
+//!
+//! What it is not: it opens no socket (crate `net`), touches no device (crate `media`), and
+//! spawns no thread (crate `runtime`).
+#![forbid(unsafe_code)]
+
+pub mod control;
+pub mod id;
+pub mod input;
+pub mod seq;
+pub mod time;
+pub mod trace;
+pub mod units;

@@ -1,0 +1,152 @@
+//! The vocabulary of a frame's journey: one word per stage, everywhere.
+//!
+//! The same words appear in the CSV, the Perfetto trace, the live table and the plots. A stage
+//! that was not measured is `None`, never zero and never "now".
+
+use crate::time::Instant;
+
+macro_rules! stages {
+    ($($(#[doc = $doc:literal])+ $name:ident $side:ident,)+) => {
+        /// A point in a frame's journey.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Stage { $($(#[doc = $doc])+ $name,)+ }
+
+        impl Stage {
+            /// All stages in the order of the journey.
+            pub const ALL: &[Stage] = &[$(Stage::$name,)+];
+
+            /// The stage's one word.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Stage::$name => stringify!($name),)+ }
+            }
+
+            /// Whose clock stamps it.
+            #[must_use]
+            pub const fn side(self) -> Side {
+                match self { $(Stage::$name => Side::$side,)+ }
+            }
+        }
+    };
+}
+
+/// Whose clock a stage is stamped with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The machine where the application runs.
+    Host,
+    /// The machine that shows it.
+    Client,
+}
+
+stages! {
+    /// The event or pose was read from its device.
+    InputSampled Client,
+    /// Its datagram arrived.
+    InputReceived Host,
+    /// Handed to the window system or device.
+    InputInjected Host,
+    /// The application took it (application API and OpenXR only).
+    InputConsumed Host,
+    /// The application took the pose and began the frame (application API and OpenXR only).
+    RenderBegun Host,
+    /// The pixels are ours.
+    Captured Host,
+    /// Colour conversion done.
+    Converted Host,
+    /// First bytes out of the encoder.
+    FirstSlice Host,
+    /// Last bytes out of the encoder.
+    Encoded Host,
+    /// First datagram handed to the link.
+    FirstSent Host,
+    /// Last datagram handed to the link.
+    LastSent Host,
+    /// First datagram in.
+    FirstReceived Client,
+    /// Enough for the whole frame.
+    Recoverable Client,
+    /// Picture available.
+    Decoded Client,
+    /// Handed to the display.
+    Submitted Client,
+    /// The display says that it is (or will be) visible, where it can say so.
+    Presented Client,
+}
+
+/// How many stages there are.
+pub const STAGES: usize = Stage::ALL.len();
+
+/// The stamps that one side took of one frame, on its own clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stamps([Option<Instant>; STAGES]);
+
+impl Stamps {
+    /// Notes that `stage` happened at `at`; the first stamp of a stage stays.
+    pub fn stamp(&mut self, stage: Stage, at: Instant) {
+        self.0[stage as usize].get_or_insert(at);
+    }
+
+    /// When `stage` happened, if it was measured.
+    #[must_use]
+    pub fn at(&self, stage: Stage) -> Option<Instant> {
+        self.0[stage as usize]
+    }
+}
+
+/// How a displayed picture relates to what was captured.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Fidelity {
+    /// Every byte arrived, and so did every byte of what it refers to.
+    Whole,
+    /// Something of it was missing and was patched.
+    Concealed,
+    /// It arrived whole but builds on a picture that was not.
+    Tainted,
+}
+
+/// Why a frame was not displayed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DropCause {
+    /// A newer frame took its place before this stage ran.
+    Superseded,
+    /// The frame-rate cap held it back and a newer one came.
+    RateCap,
+    /// The encoder failed on it.
+    EncodeFailed,
+    /// The link's send buffer was full.
+    SendBufferFull,
+    /// None or too little of it arrived before its deadline.
+    Lost,
+    /// The decoder could not use it.
+    DecodeFailed,
+    /// The client was not (yet) able to take it: it waits for a key frame.
+    AwaitingKeyFrame,
+    /// The session ended before the client could report on it.
+    SessionEnded,
+    /// The client never reported on it although the session went on.
+    Unreported,
+}
+
+/// The one end of a captured frame, per subscriber.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Outcome {
+    /// It was handed to the display.
+    Displayed(Fidelity),
+    /// It ended at `stage` (the stage that did not happen), because of `why`.
+    Dropped {
+        /// The stage that did not happen.
+        stage: Stage,
+        /// The cause.
+        why: DropCause,
+    },
+}
+
+impl Outcome {
+    /// Whether it counts as latency and as a frame per second: displayed whole.
+    #[must_use]
+    pub const fn is_whole(self) -> bool {
+        matches!(self, Outcome::Displayed(Fidelity::Whole))
+    }
+}

@@ -1,0 +1,1 @@
+//! The threads of a host and a client.
