@@ -12,7 +12,10 @@
 pub mod control;
 pub mod id;
 pub mod input;
+pub mod recv;
+pub mod send;
 pub mod seq;
 pub mod time;
 pub mod trace;
 pub mod units;
+pub mod wire;

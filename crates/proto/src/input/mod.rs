@@ -1,3 +1,6 @@
 //! What a person does, on its way from the client to the application.
 
 pub mod event;
+pub mod inbox;
+pub mod outbox;
+pub mod pressed;

@@ -1,0 +1,175 @@
+//! The clock map: the peer's clock in terms of ours, with an error bound.
+//!
+//! The four stamps of a ping and its answer bound the offset between two clocks by half the round
+//! trip (RFC 5905, section 8, without its filters). The exchange with the shortest round trip of
+//! the last ones is the map; its bound grows with its age, since two crystals drift.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::time::{Instant, PeerInstant};
+
+/// How fast two clocks may drift apart: ±50 ppm each, the usual tolerance of PC and phone
+/// crystals.
+pub const DRIFT_PPM: i64 = 100;
+
+/// Exchanges that compete for the shortest round trip; at one each half second this is 8 s, in
+/// which drift adds at most 0.8 ms to a bound.
+const WINDOW: usize = 16;
+
+/// One exchange.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Instant,
+    offset: i64,
+    half_trip: i64,
+}
+
+/// An instant of the other clock, and how wrong it may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapped<T> {
+    /// The converted instant.
+    pub at: T,
+    /// It is off by at most this much.
+    pub bound: Duration,
+}
+
+/// Learns the peer's clock from pings.
+#[derive(Clone, Debug, Default)]
+pub struct ClockMap {
+    samples: VecDeque<Sample>,
+}
+
+impl ClockMap {
+    /// Notes one exchange: asked and heard on our clock, received and answered on the peer's.
+    /// Stamps that contradict each other are ignored.
+    pub fn note(
+        &mut self,
+        asked: Instant,
+        received: PeerInstant,
+        answered: PeerInstant,
+        heard: Instant,
+    ) {
+        let there = answered.0.checked_sub(received.0).filter(|d| *d >= 0);
+        let trip = heard
+            .0
+            .checked_sub(asked.0)
+            .zip(there)
+            .map(|(all, there)| all - there);
+        let Some(trip) = trip.filter(|t| *t >= 0) else {
+            return;
+        };
+        let ahead = received.0.saturating_sub(asked.0);
+        let behind = answered.0.saturating_sub(heard.0);
+        let offset = ahead / 2 + behind / 2 + (ahead % 2 + behind % 2) / 2;
+        // Rounding to whole nanoseconds may be off by one.
+        let sample = Sample {
+            at: heard,
+            offset,
+            half_trip: trip / 2 + 1,
+        };
+        if self.samples.len() == WINDOW {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(sample);
+    }
+
+    /// The shortest round trip seen lately.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        let shortest = self.samples.iter().map(|s| s.half_trip).min()?;
+        Some(Duration::from_nanos(
+            u64::try_from(shortest).unwrap_or(0) * 2,
+        ))
+    }
+
+    fn best(&self, now: Instant) -> Option<(i64, i64)> {
+        self.samples
+            .iter()
+            .map(|s| (s.offset, bound(s, now)))
+            .min_by_key(|(_, bound)| *bound)
+    }
+
+    /// When `theirs` was on our clock; `None` before the first exchange.
+    #[must_use]
+    pub fn to_mine(&self, theirs: PeerInstant, now: Instant) -> Option<Mapped<Instant>> {
+        let (offset, bound) = self.best(now)?;
+        Some(Mapped {
+            at: Instant(theirs.0.saturating_sub(offset)),
+            bound: nanos(bound),
+        })
+    }
+
+    /// When `mine` was on the peer's clock; `None` before the first exchange.
+    #[must_use]
+    pub fn to_theirs(&self, mine: Instant, now: Instant) -> Option<Mapped<PeerInstant>> {
+        let (offset, bound) = self.best(now)?;
+        Some(Mapped {
+            at: PeerInstant(mine.0.saturating_add(offset)),
+            bound: nanos(bound),
+        })
+    }
+}
+
+fn bound(sample: &Sample, now: Instant) -> i64 {
+    let age = now.0.saturating_sub(sample.at.0).max(0);
+    sample.half_trip.saturating_add(age / 1_000_000 * DRIFT_PPM)
+}
+
+fn nanos(v: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(v).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_known_before_the_first_exchange() {
+        assert_eq!(
+            ClockMap::default().to_mine(PeerInstant(5), Instant(5)),
+            None
+        );
+    }
+
+    #[test]
+    fn contradicting_stamps_are_ignored() {
+        let mut map = ClockMap::default();
+        map.note(Instant(10), PeerInstant(5), PeerInstant(4), Instant(20));
+        map.note(Instant(20), PeerInstant(5), PeerInstant(6), Instant(10));
+        map.note(
+            Instant(0),
+            PeerInstant(i64::MIN),
+            PeerInstant(i64::MAX),
+            Instant(1),
+        );
+        assert_eq!(map.round_trip(), None);
+    }
+
+    proptest! {
+        /// The truth lies within the bound, however unevenly the link delays and the clocks drift.
+        #[test]
+        fn the_bound_holds(
+            offset in -1_000_000_000_000_i64..1_000_000_000_000,
+            drift_ppm in -100_i64..=100,
+            exchanges in prop::collection::vec((0_i64..50_000_000, 0_i64..50_000_000), 1..40),
+            later in 0_i64..60_000_000_000,
+        ) {
+            let theirs = |mine: i64| mine + offset + mine / 1_000_000 * drift_ppm;
+            let mut map = ClockMap::default();
+            let mut t = 0;
+            for (there, back) in exchanges {
+                let heard = t + there + back;
+                let at_peer = PeerInstant(theirs(t + there));
+                map.note(Instant(t), at_peer, at_peer, Instant(heard));
+                t = heard + 500_000_000;
+            }
+            let now = t + later;
+            let mapped = map.to_mine(PeerInstant(theirs(now)), Instant(now)).unwrap();
+            let error = (mapped.at.0 - now).unsigned_abs();
+            prop_assert!(u128::from(error) <= mapped.bound.as_nanos() + 200, "{error} > {:?}", mapped.bound);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Negotiation: what a client asks for, what the host grants. Messages of the reliable stream.
+
+use crate::units::Size;
+use crate::wire::Reject;
+use crate::wire::fields::{Reader, Writer};
+
+/// What a subscriber may do.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Role {
+    /// Sends input; its losses and its rate steer the encoder. At most one.
+    Player = 0,
+    /// Watches; can't slow the player.
+    Observer = 1,
+}
+
+impl Role {
+    /// The role's word, as in logs and tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Player => "player",
+            Role::Observer => "observer",
+        }
+    }
+}
+
+/// What a client asks for, once, at the start of a session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// The role that it wants.
+    pub role: Role,
+    /// Whether it wants to take the player's role from whoever has it.
+    pub take_over: bool,
+    /// The codecs it decodes: bit n for codec number n.
+    pub codecs: u32,
+    /// The client's name for lists and logs, at most 255 bytes.
+    pub name: String,
+    /// The software and its version, for logs.
+    pub software: String,
+}
+
+/// Why a client does not get what it asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Refusal {
+    /// There is a player, and the host does not let a second one observe or take over.
+    PlayerPresent = 0,
+    /// The client decodes nothing that the host encodes.
+    NoCommonCodec = 1,
+    /// The host serves as many observers as it may.
+    Full = 2,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Refusal::PlayerPresent => {
+                "the host has a player already; ask to observe (--observe) or to take over \
+                 (--take-over)"
+            }
+            Refusal::NoCommonCodec => {
+                "this client decodes nothing that the host encodes; choose another --encoder at \
+                 the host"
+            }
+            Refusal::Full => "the host serves as many clients as it may; try again later",
+        })
+    }
+}
+
+/// A message of the reliable stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Negotiation {
+    /// Client to host, first of all.
+    Offer(Offer),
+    /// Host to client: welcome, in this role. Sent again when the role changes.
+    Granted {
+        /// The role.
+        role: Role,
+        /// The host's name, for the window's title.
+        host: String,
+    },
+    /// Host to client: no. The session ends.
+    Refused(Refusal),
+    /// Host to client: the pointer looks like this now.
+    CursorShape {
+        /// Pixels per row and rows, at most 256 each.
+        size: Size,
+        /// Hot spot from the left and top.
+        hot: (u16, u16),
+        /// Premultiplied ARGB, row by row.
+        argb: Vec<u32>,
+    },
+}
+
+/// The longest side of a cursor in pixels; XFixes gives at most what the server's largest cursor
+/// is, 256 on common drivers.
+pub const MAX_CURSOR_SIDE: u32 = 256;
+
+impl Negotiation {
+    /// The message's bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut w = Writer(&mut out);
+        match self {
+            Negotiation::Offer(o) => {
+                w.u8(1)
+                    .u8(o.role as u8)
+                    .u8(u8::from(o.take_over))
+                    .u32(o.codecs);
+                w.text(&o.name).text(&o.software);
+            }
+            Negotiation::Granted { role, host } => {
+                w.u8(2).u8(*role as u8).text(host);
+            }
+            Negotiation::Refused(why) => {
+                w.u8(3).u8(*why as u8);
+            }
+            Negotiation::CursorShape { size, hot, argb } => {
+                w.u8(4)
+                    .u32(size.width)
+                    .u32(size.height)
+                    .u16(hot.0)
+                    .u16(hot.1);
+                for pixel in argb {
+                    w.u32(*pixel);
+                }
+            }
+        }
+        out
+    }
+
+    /// Reads a message; `None` for one that only a newer peer knows. Bytes behind the last field
+    /// are a newer peer's additions.
+    ///
+    /// # Errors
+    /// [`Reject`] if a field is missing or out of range.
+    pub fn parse(bytes: &[u8]) -> Result<Option<Negotiation>, Reject> {
+        let mut r = Reader::new(bytes);
+        let role = |v| match v {
+            0 => Ok(Role::Player),
+            1 => Ok(Role::Observer),
+            _ => Err(Reject::Range("role")),
+        };
+        Ok(Some(match r.u8()? {
+            1 => Negotiation::Offer(Offer {
+                role: role(r.u8()?)?,
+                take_over: r.u8()? != 0,
+                codecs: r.u32()?,
+                name: r.text()?.to_owned(),
+                software: r.text()?.to_owned(),
+            }),
+            2 => Negotiation::Granted {
+                role: role(r.u8()?)?,
+                host: r.text()?.to_owned(),
+            },
+            3 => Negotiation::Refused(match r.u8()? {
+                0 => Refusal::PlayerPresent,
+                1 => Refusal::NoCommonCodec,
+                _ => Refusal::Full,
+            }),
+            4 => {
+                let size = Size::new(r.u32()?, r.u32()?);
+                let hot = (r.u16()?, r.u16()?);
+                if size.width > MAX_CURSOR_SIDE || size.height > MAX_CURSOR_SIDE {
+                    return Err(Reject::Range("cursor size"));
+                }
+                let argb = (0..size.pixels())
+                    .map(|_| r.u32())
+                    .collect::<Result<_, _>>()?;
+                Negotiation::CursorShape { size, hot, argb }
+            }
+            _ => return Ok(None),
+        }))
+    }
+}

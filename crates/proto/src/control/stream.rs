@@ -1,0 +1,254 @@
+//! The reliable stream of the control plane: messages that must arrive, in order.
+//!
+//! Negotiation and cursor shapes go through it. A byte stream with cumulative acknowledgement and
+//! a resend timer is enough for a few kilobytes now and then; what is urgent does not go here.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use crate::time::Instant;
+use crate::wire::Reject;
+
+/// Bytes of a segment at most: a full control datagram less the other fields.
+pub const SEGMENT: usize = 1200;
+
+/// Bytes that may wait for acknowledgement: two cursor shapes of the largest size (256 × 256 × 4).
+pub const MAX_UNSEEN: usize = 640 * 1024;
+
+/// Bytes in flight at most: about what a 4 Mb/s link carries in 30 ms.
+const WINDOW: u64 = 16 * 1024;
+
+/// Messages are at most this long.
+pub const MAX_MESSAGE: usize = 300 * 1024;
+
+/// The first resend comes after two round trips, but not before this: an acknowledgement may wait
+/// for the peer's next turn (guess).
+const RESEND_FLOOR: Duration = Duration::from_millis(20);
+
+/// The sending half.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    unseen: VecDeque<u8>,
+    /// Stream offset of the first byte of `unseen`.
+    start: u64,
+    /// Stream offset of the next byte to send.
+    next: u64,
+    resend_at: Option<Instant>,
+    backoff: u32,
+}
+
+impl Outgoing {
+    /// Appends a message. Returns whether there was room; if not, nothing was appended.
+    #[must_use]
+    pub fn push(&mut self, message: &[u8]) -> bool {
+        let Ok(length) = u32::try_from(message.len()) else {
+            return false;
+        };
+        if message.len() > MAX_MESSAGE || self.unseen.len() + message.len() + 4 > MAX_UNSEEN {
+            return false;
+        }
+        self.unseen.extend(length.to_le_bytes());
+        self.unseen.extend(message);
+        true
+    }
+
+    /// The next segment to send, if one is due: its offset and bytes.
+    pub fn poll(&mut self, now: Instant, round_trip: Duration) -> Option<(u64, Vec<u8>)> {
+        if self.resend_at.is_some_and(|at| at <= now) {
+            self.next = self.start;
+            self.backoff = (self.backoff + 1).min(5);
+            self.resend_at = None;
+        }
+        let end = self.start + self.unseen.len() as u64;
+        if self.next >= end.min(self.start + WINDOW) {
+            return None;
+        }
+        let from = usize::try_from(self.next - self.start).ok()?;
+        let bytes: Vec<u8> = self
+            .unseen
+            .iter()
+            .skip(from)
+            .take(SEGMENT)
+            .copied()
+            .collect();
+        let offset = self.next;
+        self.next += bytes.len() as u64;
+        let resend_at = now + self.patience(round_trip);
+        self.resend_at.get_or_insert(resend_at);
+        Some((offset, bytes))
+    }
+
+    /// At `now` the peer has all bytes before `through`.
+    pub fn seen(&mut self, now: Instant, through: u64, round_trip: Duration) {
+        let end = self.start + self.unseen.len() as u64;
+        if through <= self.start || through > end {
+            return;
+        }
+        let gone = usize::try_from(through - self.start).unwrap_or(0);
+        self.unseen.drain(..gone);
+        self.start = through;
+        self.next = self.next.max(through);
+        self.backoff = 0;
+        self.resend_at = (self.next > self.start).then(|| now + self.patience(round_trip));
+    }
+
+    fn patience(&self, round_trip: Duration) -> Duration {
+        (round_trip * 2).max(RESEND_FLOOR) * 2_u32.pow(self.backoff)
+    }
+
+    /// When [`Outgoing::poll`] should be called again.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.resend_at
+    }
+}
+
+/// The receiving half.
+#[derive(Debug, Default)]
+pub struct Incoming {
+    ready: Vec<u8>,
+    /// Stream offset behind the last byte of `ready`.
+    through: u64,
+    early: BTreeMap<u64, Vec<u8>>,
+    early_bytes: usize,
+}
+
+impl Incoming {
+    /// Takes a segment in. The acknowledgement that is due is [`Incoming::through`].
+    ///
+    /// # Errors
+    /// [`Reject::Range`] if it is absurd.
+    pub fn segment(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Reject> {
+        let end = offset
+            .checked_add(bytes.len() as u64)
+            .ok_or(Reject::Range("stream offset"))?;
+        if end <= self.through {
+            return Ok(());
+        }
+        if end > self.through + MAX_UNSEEN as u64 {
+            return Err(Reject::Range("stream offset"));
+        }
+        if offset > self.through {
+            let known = self
+                .early
+                .get(&offset)
+                .is_some_and(|b| b.len() >= bytes.len());
+            if !known && self.early_bytes + bytes.len() <= MAX_UNSEEN {
+                self.early_bytes += bytes.len();
+                if let Some(old) = self.early.insert(offset, bytes.to_vec()) {
+                    self.early_bytes -= old.len();
+                }
+            }
+            return Ok(());
+        }
+        self.append(offset, bytes);
+        while let Some((&offset, _)) = self.early.first_key_value() {
+            if offset > self.through {
+                break;
+            }
+            if let Some((offset, bytes)) = self.early.pop_first() {
+                self.early_bytes -= bytes.len();
+                self.append(offset, &bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, offset: u64, bytes: &[u8]) {
+        let known = usize::try_from(self.through - offset).unwrap_or(usize::MAX);
+        if let Some(fresh) = bytes.get(known..) {
+            self.ready.extend_from_slice(fresh);
+            self.through += fresh.len() as u64;
+        }
+    }
+
+    /// All bytes before this place arrived.
+    #[must_use]
+    pub fn through(&self) -> u64 {
+        self.through
+    }
+
+    /// The next whole message.
+    ///
+    /// # Errors
+    /// [`Reject::TooLong`] if the peer announces a message longer than [`MAX_MESSAGE`]: the
+    /// stream can't go on.
+    pub fn message(&mut self) -> Result<Option<Vec<u8>>, Reject> {
+        let Some((length, rest)) = self.ready.split_first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| Reject::TooLong)?;
+        if length > MAX_MESSAGE {
+            return Err(Reject::TooLong);
+        }
+        if rest.len() < length {
+            return Ok(None);
+        }
+        let message = rest[..length].to_vec();
+        self.ready.drain(..4 + length);
+        Ok(Some(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever the link does to segments and acknowledgements, the messages come out, in
+        /// order, once.
+        #[test]
+        fn messages_arrive_in_order(
+            messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..4000), 1..8),
+            fate in prop::collection::vec(0_u8..4, 0..60),
+        ) {
+            let mut out = Outgoing::default();
+            let mut inc = Incoming::default();
+            for m in &messages {
+                prop_assert!(out.push(m));
+            }
+            let mut fate = fate.into_iter();
+            let mut held: Vec<(u64, Vec<u8>)> = Vec::new();
+            let mut got = Vec::new();
+            let mut now = Instant(0);
+            for _ in 0..10_000 {
+                while let Some(segment) = out.poll(now, Duration::from_millis(1)) {
+                    match fate.next().unwrap_or(0) {
+                        1 => {}                       // lost
+                        2 => held.push(segment),      // reordered
+                        3 => {                        // duplicated
+                            inc.segment(segment.0, &segment.1).unwrap();
+                            inc.segment(segment.0, &segment.1).unwrap();
+                        }
+                        _ => inc.segment(segment.0, &segment.1).unwrap(),
+                    }
+                }
+                for (offset, bytes) in held.drain(..) {
+                    inc.segment(offset, &bytes).unwrap();
+                }
+                if fate.next().unwrap_or(0) != 1 {
+                    out.seen(now, inc.through(), Duration::from_millis(1));
+                }
+                while let Some(m) = inc.message().unwrap() {
+                    got.push(m);
+                }
+                if got.len() == messages.len() {
+                    break;
+                }
+                now = now + Duration::from_millis(10);
+            }
+            prop_assert_eq!(got, messages);
+        }
+    }
+
+    #[test]
+    fn absurd_segments_are_refused() {
+        let mut inc = Incoming::default();
+        assert!(inc.segment(u64::MAX, b"x").is_err());
+        assert!(inc.segment(1 << 40, b"x").is_err());
+        inc.segment(0, &u32::MAX.to_le_bytes()).unwrap();
+        assert_eq!(inc.message(), Err(Reject::TooLong));
+    }
+}

@@ -1,0 +1,434 @@
+//! Datagrams become slices, in order, each as soon as it is whole; what is missing is named.
+//!
+//! Frames come out in order, and within a frame its slices. A slice that is overtaken by later
+//! data is waited for, but not for long ([`REORDER_WAIT`]): then it comes out as
+//! [`Step::Missing`], and the frame goes on. A frame that refers to one that never came lets
+//! [`Step::Lost`] go ahead of it. Frame numbers may have gaps that mean nothing (the host skips
+//! numbers of frames that it does not send); what was lost is known from the references.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::assembly::{Assembly, SliceAssembly};
+use crate::control::handshake::Established;
+use crate::id::{ConfigEpoch, FrameId};
+use crate::time::Instant;
+use crate::trace::{DropCause, Fidelity};
+use crate::wire::Reject;
+use crate::wire::header::Plane;
+use crate::wire::seal::{Direction, Opener};
+use crate::wire::video::{Configuration, Fragment, FrameHeader};
+
+/// How long something missing is waited for once later data has overtaken it: the OpenUVR
+/// implementation gave up a frame after 3 ms without a packet; links that reorder (Wi-Fi block
+/// acknowledgement, multi-queue cards) do it within one or two.
+pub const REORDER_WAIT: Duration = Duration::from_millis(3);
+
+/// Frames under way at most. Beyond it the oldest is finished as it is.
+const MAX_FRAMES: usize = 16;
+
+/// Side of a macroblock in pixels (ITU-T H.264, section 3).
+const MACROBLOCK: u32 = 16;
+
+/// What comes out next.
+#[derive(Debug)]
+pub enum Step<'a> {
+    /// A whole slice.
+    Slice {
+        /// Its frame.
+        header: FrameHeader,
+        /// Its frame's configuration.
+        configuration: Configuration,
+        /// First macroblock and how many.
+        macroblocks: (u16, u16),
+        /// Whether it is the frame's first and last.
+        first: bool,
+        /// See `first`.
+        last: bool,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// One or more slices of a frame that did not arrive in time.
+    Missing {
+        /// Their frame.
+        header: FrameHeader,
+        /// Its configuration.
+        configuration: Configuration,
+        /// First macroblock and how many.
+        macroblocks: (u16, u16),
+        /// Whether the gap is at the frame's start and end.
+        first: bool,
+        /// See `first`.
+        last: bool,
+    },
+    /// Everything of a frame came out.
+    End(FrameEnd),
+    /// A frame of which nothing arrived, or that nothing can be done with.
+    Dropped {
+        /// The frame.
+        frame: FrameId,
+        /// [`DropCause::Lost`] or [`DropCause::AwaitingKeyFrame`].
+        why: DropCause,
+        /// When its first datagram arrived, if one did.
+        first_received: Option<Instant>,
+    },
+}
+
+/// The end of a frame that came out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrameEnd {
+    /// The frame.
+    pub header: FrameHeader,
+    /// What it is worth, if the decoder does its part.
+    pub fidelity: Fidelity,
+    /// When its first datagram arrived.
+    pub first_received: Instant,
+    /// When enough for the whole frame was here; `None` if that never was.
+    pub recoverable: Option<Instant>,
+}
+
+/// Whether the picture is sound, and what the receiver knows: the content of a request for a key
+/// frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PictureState {
+    /// A key frame is needed.
+    pub broken: bool,
+    /// The newest frame that came out whole.
+    pub last_good: FrameId,
+    /// The newest frame that was heard of.
+    pub newest: FrameId,
+}
+
+/// What was counted since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Datagrams opened.
+    pub received: u64,
+    /// Packet numbers that did not arrive (a reordered one counts until it comes).
+    pub missing: u64,
+    /// Datagrams of frames that were finished already.
+    pub late: u64,
+}
+
+/// Opens and reassembles one session's video; owned by the client's media thread.
+pub struct MediaReceiver {
+    opener: Opener,
+    body: Vec<u8>,
+    frames: VecDeque<Assembly>,
+    storage: Vec<Vec<SliceAssembly>>,
+    finished: Option<Assembly>,
+    configuration: Option<(ConfigEpoch, Configuration)>,
+    /// The newest frame that came out, whatever became of it.
+    done: FrameId,
+    state: PictureState,
+    announced: Option<(FrameId, Instant)>,
+    next_number: u64,
+    received: u64,
+    late: u64,
+}
+
+impl MediaReceiver {
+    /// The receiver of a session.
+    #[must_use]
+    pub fn new(established: &Established) -> MediaReceiver {
+        MediaReceiver {
+            opener: Opener::new(
+                &established.secret,
+                established.session,
+                Direction::HostToClient,
+                Plane::Media,
+            ),
+            body: Vec::new(),
+            frames: VecDeque::with_capacity(MAX_FRAMES + 1),
+            storage: Vec::new(),
+            finished: None,
+            configuration: None,
+            done: FrameId::NONE,
+            state: PictureState::default(),
+            announced: None,
+            next_number: 0,
+            received: 0,
+            late: 0,
+        }
+    }
+
+    /// Takes a datagram of the media plane in. Call [`MediaReceiver::poll`] afterwards.
+    ///
+    /// # Errors
+    /// [`Reject`] if it is not authentic, was seen before, or is absurd; nothing changes then.
+    pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
+        let opened = self.opener.open(datagram, &mut self.body)?;
+        self.received += 1;
+        self.next_number = self.next_number.max(opened.number + 1);
+        let body = std::mem::take(&mut self.body);
+        let outcome = Fragment::parse(&body).and_then(|f| self.insert(now, &f));
+        self.body = body;
+        outcome
+    }
+
+    fn insert(&mut self, now: Instant, fragment: &Fragment<'_>) -> Result<(), Reject> {
+        let frame = fragment.header.frame;
+        self.state.newest = self.state.newest.max(frame);
+        if frame <= self.done {
+            self.late += 1;
+            return Ok(());
+        }
+        let place = self.frames.partition_point(|a| a.header.frame < frame);
+        if self
+            .frames
+            .get(place)
+            .is_none_or(|a| a.header.frame != frame)
+        {
+            let storage = self.storage.pop().unwrap_or_default();
+            self.frames
+                .insert(place, Assembly::new(now, fragment, storage));
+        }
+        for earlier in self.frames.range_mut(..place) {
+            earlier.overtaken.get_or_insert(now);
+        }
+        self.frames[place].insert(now, fragment)
+    }
+
+    /// The host says that `newest` is the newest frame that it sent here.
+    pub fn announce(&mut self, now: Instant, newest: FrameId) {
+        if newest <= self.done {
+            return;
+        }
+        self.state.newest = self.state.newest.max(newest);
+        for frame in &mut self.frames {
+            if frame.header.frame <= newest && frame.recoverable.is_none() {
+                frame.overtaken.get_or_insert(now);
+            }
+        }
+        if self.announced.is_none_or(|(frame, _)| frame < newest) {
+            self.announced = Some((newest, now));
+        }
+    }
+
+    /// What comes out next; call until `None`.
+    pub fn poll(&mut self, now: Instant) -> Option<Step<'_>> {
+        if let Some(finished) = self.finished.take() {
+            self.storage.push(finished.into_storage());
+        }
+        let Some(front) = self.frames.front() else {
+            return self.poll_announced(now);
+        };
+        let header = front.header;
+        let crowded = self.frames.len() > MAX_FRAMES;
+        let known = self
+            .configuration
+            .is_some_and(|(epoch, _)| epoch == header.epoch);
+        if !header.is_key() && !known {
+            // Nothing to start from: neither a picture nor its configuration. A key frame that
+            // was overtaken may still come.
+            if !crowded && now < front.first_received + REORDER_WAIT {
+                return None;
+            }
+            return Some(self.drop_front(DropCause::AwaitingKeyFrame));
+        }
+        if header.is_key() && !known && front.configuration.is_none() {
+            // Its first datagram, which carries the configuration, is missing.
+            if !self.front_is_due(now) {
+                return None;
+            }
+            return Some(self.drop_front(DropCause::Lost));
+        }
+        if !header.is_key() && header.reference > self.done {
+            if !crowded && now < front.first_received + REORDER_WAIT {
+                return None;
+            }
+            self.done = header.reference;
+            self.state.broken = true;
+            return Some(Step::Dropped {
+                frame: header.reference,
+                why: DropCause::Lost,
+                first_received: None,
+            });
+        }
+        self.poll_front(now)
+    }
+
+    /// Whether what the front frame lacks will not be waited for any longer.
+    fn front_is_due(&self, now: Instant) -> bool {
+        let Some(front) = self.frames.front() else {
+            return false;
+        };
+        let overtaken = front.overtaken.is_some_and(|at| now >= at + REORDER_WAIT);
+        // A later key frame makes the rest of this one worthless.
+        let superseded = self
+            .frames
+            .iter()
+            .skip(1)
+            .any(|a| a.header.is_key() && a.recoverable.is_some());
+        overtaken || superseded || self.frames.len() > MAX_FRAMES
+    }
+
+    fn poll_front(&mut self, now: Instant) -> Option<Step<'_>> {
+        let due = self.front_is_due(now);
+        if self
+            .frames
+            .front()
+            .is_some_and(|front| front.cursor == front.count)
+        {
+            return self.end_front().map(Step::End);
+        }
+        let front = self.frames.front_mut()?;
+        if let Some(configuration) = front.configuration {
+            self.configuration = Some((front.header.epoch, configuration));
+        }
+        let (_, configuration) = self.configuration?;
+        let header = front.header;
+        let index = front.cursor;
+        let first = index == 0;
+        if front.slices[index].is_complete() {
+            front.cursor += 1;
+            front.look_for_a_hole(now);
+            let slice = &front.slices[index];
+            let (first_mb, mbs) = slice.macroblocks?;
+            front.next_mb = first_mb.saturating_add(mbs);
+            return Some(Step::Slice {
+                header,
+                configuration,
+                macroblocks: (first_mb, mbs),
+                first,
+                last: front.cursor == front.count,
+                bytes: slice.bytes(),
+            });
+        }
+        if !due {
+            return None;
+        }
+        let until = (index..front.count)
+            .find(|i| front.slices[*i].is_complete())
+            .unwrap_or(front.count);
+        let macroblocks = (
+            front.next_mb,
+            front.missing_mbs(until, total_mbs(&configuration)),
+        );
+        front.next_mb = front.next_mb.saturating_add(macroblocks.1);
+        front.cursor = until;
+        front.patched = true;
+        front.look_for_a_hole(now);
+        let last = until == front.count;
+        Some(Step::Missing {
+            header,
+            configuration,
+            macroblocks,
+            first,
+            last,
+        })
+    }
+
+    fn end_front(&mut self) -> Option<FrameEnd> {
+        let front = self.frames.pop_front()?;
+        let frame = front.header.frame;
+        self.done = frame;
+        if self.announced.is_some_and(|(newest, _)| newest <= frame) {
+            self.announced = None;
+        }
+        let fidelity = if front.patched {
+            self.state.broken = true;
+            Fidelity::Concealed
+        } else if front.header.is_key() || !self.state.broken {
+            self.state.broken = false;
+            self.state.last_good = frame;
+            Fidelity::Whole
+        } else {
+            Fidelity::Tainted
+        };
+        let end = FrameEnd {
+            header: front.header,
+            fidelity,
+            first_received: front.first_received,
+            recoverable: front.recoverable,
+        };
+        self.finished = Some(front);
+        Some(end)
+    }
+
+    fn drop_front(&mut self, why: DropCause) -> Step<'static> {
+        self.state.broken = true;
+        let front = self.frames.pop_front();
+        let (frame, first_received) = front.as_ref().map_or((self.done, None), |f| {
+            (f.header.frame, Some(f.first_received))
+        });
+        self.done = frame;
+        self.finished = front;
+        Step::Dropped {
+            frame,
+            why,
+            first_received,
+        }
+    }
+
+    fn poll_announced(&mut self, now: Instant) -> Option<Step<'static>> {
+        let (frame, at) = self.announced?;
+        if frame > self.done && now < at + REORDER_WAIT {
+            return None;
+        }
+        self.announced = None;
+        if frame <= self.done {
+            return None;
+        }
+        self.done = frame;
+        self.state.broken = true;
+        Some(Step::Dropped {
+            frame,
+            why: DropCause::Lost,
+            first_received: None,
+        })
+    }
+
+    /// The decoder could not use what came out: the picture is broken after all.
+    pub fn decoding_failed(&mut self) {
+        self.state.broken = true;
+    }
+
+    /// Whether the picture is sound.
+    #[must_use]
+    pub fn picture(&self) -> PictureState {
+        self.state
+    }
+
+    /// The epoch of what came out last, that pointer places refer to.
+    #[must_use]
+    pub fn epoch(&self) -> ConfigEpoch {
+        self.configuration
+            .map_or(ConfigEpoch(0), |(epoch, _)| epoch)
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters {
+            received: self.received,
+            missing: self.next_number.saturating_sub(self.received),
+            late: self.late,
+        }
+    }
+
+    /// When [`MediaReceiver::poll`] must be called again although nothing arrives: when something
+    /// that is missing is given up.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let Some(front) = self.frames.front() else {
+            return self.announced.map(|(_, at)| at + REORDER_WAIT);
+        };
+        let known = self
+            .configuration
+            .is_some_and(|(epoch, _)| epoch == front.header.epoch);
+        let header = front.header;
+        let orphan = !header.is_key() && (!known || header.reference > self.done);
+        if orphan {
+            return Some(front.first_received + REORDER_WAIT);
+        }
+        front.overtaken.map(|at| at + REORDER_WAIT)
+    }
+}
+
+/// Macroblocks of a picture; saturates for pictures beyond H.264's largest.
+fn total_mbs(configuration: &Configuration) -> u16 {
+    let size = configuration.size;
+    let all = size.width.div_ceil(MACROBLOCK) * size.height.div_ceil(MACROBLOCK);
+    u16::try_from(all).unwrap_or(u16::MAX)
+}

@@ -1,0 +1,5 @@
+//! From encoded slices to sealed datagrams, and how good and how often they may be.
+
+pub mod key_frame;
+pub mod packetize;
+pub mod rate;

@@ -1,0 +1,155 @@
+//! Cursors over little-endian fields of messages of variable length.
+
+use super::Reject;
+
+/// Reads fields from the front of a byte string.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// Reads `bytes` from its start.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Reader(bytes)
+    }
+
+    /// How many bytes are left.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The next `n` bytes.
+    ///
+    /// # Errors
+    /// [`Reject::Truncated`] if fewer are left; so for all readers below.
+    pub fn bytes(&mut self, n: usize) -> Result<&'a [u8], Reject> {
+        let (head, tail) = self.0.split_at_checked(n).ok_or(Reject::Truncated)?;
+        self.0 = tail;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Reject> {
+        let (head, tail) = self.0.split_first_chunk::<N>().ok_or(Reject::Truncated)?;
+        self.0 = tail;
+        Ok(*head)
+    }
+
+    /// The next byte.
+    ///
+    /// # Errors
+    /// See [`Reader::bytes`].
+    pub fn u8(&mut self) -> Result<u8, Reject> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// The next two bytes.
+    ///
+    /// # Errors
+    /// See [`Reader::bytes`].
+    pub fn u16(&mut self) -> Result<u16, Reject> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    /// The next two bytes, signed.
+    ///
+    /// # Errors
+    /// See [`Reader::bytes`].
+    pub fn i16(&mut self) -> Result<i16, Reject> {
+        self.array().map(i16::from_le_bytes)
+    }
+
+    /// The next four bytes.
+    ///
+    /// # Errors
+    /// See [`Reader::bytes`].
+    pub fn u32(&mut self) -> Result<u32, Reject> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// The next eight bytes, unsigned.
+    ///
+    /// # Errors
+    /// See [`Reader::bytes`].
+    pub fn u64(&mut self) -> Result<u64, Reject> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// The next eight bytes, signed.
+    ///
+    /// # Errors
+    /// See [`Reader::bytes`].
+    pub fn i64(&mut self) -> Result<i64, Reject> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    /// A byte of length and that many bytes of UTF-8.
+    ///
+    /// # Errors
+    /// [`Reject::Range`] if it is not UTF-8.
+    pub fn text(&mut self) -> Result<&'a str, Reject> {
+        let n = usize::from(self.u8()?);
+        std::str::from_utf8(self.bytes(n)?).map_err(|_| Reject::Range("text"))
+    }
+
+    /// Says that nothing may follow.
+    ///
+    /// # Errors
+    /// [`Reject::TooLong`] if something does.
+    pub fn end(self) -> Result<(), Reject> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(Reject::TooLong)
+        }
+    }
+}
+
+/// Appends fields to a byte string.
+#[derive(Debug)]
+pub struct Writer<'a>(pub &'a mut Vec<u8>);
+
+impl Writer<'_> {
+    /// Appends bytes as they are.
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    /// Appends a byte.
+    pub fn u8(&mut self, v: u8) -> &mut Self {
+        self.bytes(&[v])
+    }
+
+    /// Appends two bytes.
+    pub fn u16(&mut self, v: u16) -> &mut Self {
+        self.bytes(&v.to_le_bytes())
+    }
+
+    /// Appends two bytes, signed.
+    pub fn i16(&mut self, v: i16) -> &mut Self {
+        self.bytes(&v.to_le_bytes())
+    }
+
+    /// Appends four bytes.
+    pub fn u32(&mut self, v: u32) -> &mut Self {
+        self.bytes(&v.to_le_bytes())
+    }
+
+    /// Appends eight bytes, unsigned.
+    pub fn u64(&mut self, v: u64) -> &mut Self {
+        self.bytes(&v.to_le_bytes())
+    }
+
+    /// Appends eight bytes, signed.
+    pub fn i64(&mut self, v: i64) -> &mut Self {
+        self.bytes(&v.to_le_bytes())
+    }
+
+    /// Appends a byte of length and the text, cut at a character boundary to 255 bytes.
+    pub fn text(&mut self, text: &str) -> &mut Self {
+        let cut = text.floor_char_boundary(255);
+        self.u8(u8::try_from(cut).unwrap_or(0));
+        self.bytes(&text.as_bytes()[..cut])
+    }
+}

@@ -1,0 +1,134 @@
+//! The clear header of every sealed datagram.
+//!
+//! ```text
+//!  0       1       2       3       4                               8
+//! ┌───────┬───────┬───────────────┬───────────────────────────────┐
+//! │version│ plane │   reserved    │          session id           │
+//! ├───────┴───────┴───────────────┴───────────────────────────────┤ 8
+//! │                         packet number                         │
+//! ├───────────────────────────────────────────────────────────────┤ 16
+//! │             send time, ns of the sender's clock               │
+//! └───────────────────────────────────────────────────────────────┘ 24   sealed body, 16-byte tag
+//! ```
+//! The low two bits of `plane` name the plane, bit 7 is the key phase. The whole header is
+//! additional authenticated data of the body's seal. The send time is the delay signal that a
+//! rate controller and the clock map work on.
+
+use zerocopy::little_endian::{I64, U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{MAX_DATAGRAM, Reject};
+use crate::id::SessionId;
+use crate::time::PeerInstant;
+
+/// The version of the protocol that this build writes, and the only one that it reads. Tied to
+/// the bytes in `vectors/` by a test.
+pub const PROTOCOL_VERSION: u8 = 1;
+
+/// Bytes of [`Header`].
+pub const HEADER: usize = size_of::<Header>();
+
+/// Bytes of the authentication tag behind the body (AES-GCM, NIST SP 800-38D, 128 bits).
+pub const TAG: usize = 16;
+
+/// What a datagram is for, and so under which key it is sealed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Plane {
+    /// Pairing and reconnection; not sealed by a session key.
+    Handshake = 0,
+    /// OpenUVRCP: input, feedback, clocks, negotiation.
+    Control = 1,
+    /// OpenUVRDPP: video and what else is streamed.
+    Media = 2,
+}
+
+/// The header as it lies in the datagram.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Header {
+    version: u8,
+    plane: u8,
+    reserved: U16,
+    session: U32,
+    number: U64,
+    sent: I64,
+}
+
+const _: () = assert!(HEADER == 24);
+const PHASE: u8 = 0x80;
+
+impl Header {
+    /// A header for a datagram that leaves at `sent` (nanoseconds of the sender's clock).
+    #[must_use]
+    pub fn new(plane: Plane, phase: bool, session: SessionId, number: u64, sent: i64) -> Header {
+        Header {
+            version: PROTOCOL_VERSION,
+            plane: plane as u8 | if phase { PHASE } else { 0 },
+            reserved: U16::ZERO,
+            session: U32::new(session.0),
+            number: U64::new(number),
+            sent: I64::new(sent),
+        }
+    }
+
+    /// Reads the header of a sealed datagram.
+    ///
+    /// # Errors
+    /// [`Reject`] if it is too short or long, of another version, or not of a sealed plane.
+    pub fn parse(datagram: &[u8]) -> Result<(&Header, Plane), Reject> {
+        if datagram.len() > MAX_DATAGRAM {
+            return Err(Reject::TooLong);
+        }
+        if datagram.len() < HEADER + TAG {
+            return Err(Reject::Truncated);
+        }
+        let (header, _) = Header::ref_from_prefix(datagram).map_err(|_| Reject::Truncated)?;
+        if header.version != PROTOCOL_VERSION {
+            return Err(Reject::Version(header.version));
+        }
+        let plane = match header.plane & !PHASE {
+            1 => Plane::Control,
+            2 => Plane::Media,
+            other => return Err(Reject::Kind(other)),
+        };
+        Ok((header, plane))
+    }
+
+    /// The session's name.
+    #[must_use]
+    pub fn session(&self) -> SessionId {
+        SessionId(self.session.get())
+    }
+
+    /// The packet number: counted up by one per key owner, never repeated under one key.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number.get()
+    }
+
+    /// The low bit of the key's generation.
+    #[must_use]
+    pub fn phase(&self) -> bool {
+        self.plane & PHASE != 0
+    }
+
+    /// When it left, on the sender's clock.
+    #[must_use]
+    pub fn sent(&self) -> PeerInstant {
+        PeerInstant(self.sent.get())
+    }
+}
+
+/// The plane of any datagram of this protocol, whatever else is wrong with it: the first look.
+///
+/// # Errors
+/// [`Reject`] if it has no such byte or names no plane.
+pub fn plane_of(datagram: &[u8]) -> Result<Plane, Reject> {
+    match datagram.get(1).ok_or(Reject::Truncated)? & !PHASE {
+        0 => Ok(Plane::Handshake),
+        1 => Ok(Plane::Control),
+        2 => Ok(Plane::Media),
+        other => Err(Reject::Kind(other)),
+    }
+}

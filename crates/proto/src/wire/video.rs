@@ -1,0 +1,360 @@
+//! The body of a media datagram: one fragment of one slice of one frame.
+//!
+//! ```text
+//!  0      1      2      3      4             6      7      8
+//! ┌──────┬──────┬──────┬──────┬─────────────┬──────┬──────┐
+//! │ kind │stream│ view │flags │config epoch │slice │slices│
+//! ├──────┴──────┴──────┴──────┼─────────────┴──────┴──────┤ 8
+//! │         frame id          │    reference frame id     │
+//! ├─────────────┬─────────────┼─────────────┬─────────────┤ 16
+//! │ first MB    │ MBs         │ fragment    │ fragments   │
+//! ├─────────────┴─────────────┼──────┬──────┼──────┬──────┤ 24
+//! │ offset in the slice       │FEC bl│FEC ix│FEC k │FEC m │
+//! ├───────────────────────────┴──────┴──────┴──────┴──────┤ 32
+//! │          capture time, ns of the host's clock         │
+//! ├───────────────────────────┬──────┬──────┬─────────────┤ 40
+//! │ last input applied        │ how  │clock │ ext. bytes  │
+//! └───────────────────────────┴──────┴──────┴─────────────┘ 48   extensions, payload
+//! ```
+//! Extensions are type (u8), length (u16), bytes; unknown types are skipped.
+
+use zerocopy::little_endian::{I64, U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::Reject;
+use super::fields::{Reader, Writer};
+use super::header::{HEADER, TAG};
+use crate::id::{ConfigEpoch, FrameId, InputSeq};
+use crate::units::Size;
+
+/// Bytes of the fixed part of a fragment's body.
+pub const VIDEO_HEADER: usize = size_of::<Layout>();
+
+/// Payload bytes of a full fragment without extensions.
+pub const FULL_PAYLOAD: usize = super::MAX_DATAGRAM - HEADER - TAG - VIDEO_HEADER;
+
+/// Slices a frame can have.
+pub const MAX_SLICES: u8 = 64;
+
+/// Fragments a slice can have; with [`FULL_PAYLOAD`] this is 20.7 MB, a raw 4K picture in two.
+pub const MAX_FRAGMENTS: u16 = 16_384;
+
+/// What a media datagram carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum StreamKind {
+    /// Pictures: the fragment that this module describes.
+    Video = 1,
+    /// Reserved: sound.
+    Audio = 2,
+    /// Reserved: haptics.
+    Haptics = 4,
+    /// Reserved: poses.
+    Pose = 5,
+}
+
+/// How the frame relates to the input that it echoes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum EchoKind {
+    /// No input yet.
+    #[default]
+    None = 0,
+    /// The input was handed to the window system before the frame was captured: motion-to-photon
+    /// figures from it are lower bounds.
+    Injected = 1,
+    /// The application took the input before it drew the frame: figures are exact.
+    Consumed = 2,
+}
+
+/// The newest input that was applied before a frame was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct InputEcho {
+    /// Its sequence number.
+    pub seq: InputSeq,
+    /// How sure it is that the frame shows it.
+    pub kind: EchoKind,
+}
+
+/// What a decoder has to know, sent with each key frame: the configuration epoch's content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Configuration {
+    /// Visible size of the picture in pixels.
+    pub size: Size,
+    /// The bit stream's number (`media::codec::Codec`).
+    pub codec: u8,
+    /// Colour: 1 is BT.709, limited range (ITU-T H.273 code points 1/1/1).
+    pub colour: u8,
+    /// Highest number of frames a second.
+    pub fps: u16,
+}
+
+/// What all fragments of a frame share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrameHeader {
+    /// The frame.
+    pub frame: FrameId,
+    /// The frame that it refers to; [`FrameId::NONE`] for a key frame.
+    pub reference: FrameId,
+    /// Its configuration.
+    pub epoch: ConfigEpoch,
+    /// Which video stream of the session.
+    pub stream: u8,
+    /// Which eye or view of the stream.
+    pub view: u8,
+    /// When it was captured, in nanoseconds of the host's clock …
+    pub captured: i64,
+    /// … and which generation of that clock (it changes when the host's clock restarts).
+    pub clock_epoch: u8,
+    /// The newest input applied before it was drawn.
+    pub echo: InputEcho,
+}
+
+impl FrameHeader {
+    /// Whether decoding can start here.
+    #[must_use]
+    pub fn is_key(&self) -> bool {
+        self.reference == FrameId::NONE
+    }
+}
+
+/// A slice's place in its frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlicePlace {
+    /// Counted from 0.
+    pub index: u8,
+    /// Slices in the frame, 1–[`MAX_SLICES`].
+    pub count: u8,
+    /// First macroblock in raster order.
+    pub first_mb: u16,
+    /// Macroblocks covered.
+    pub mbs: u16,
+}
+
+/// A fragment's place in its slice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FragmentPlace {
+    /// Counted from 0.
+    pub index: u16,
+    /// Fragments of the slice, 1–[`MAX_FRAGMENTS`].
+    pub count: u16,
+    /// Where its payload starts in the slice, in bytes.
+    pub offset: u32,
+}
+
+/// Its place in an erasure code's block; all zero when the frame is not protected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FecPlace {
+    /// Block of the frame.
+    pub block: u8,
+    /// Shard of the block; from `data` on it is parity.
+    pub index: u8,
+    /// Data shards of the block.
+    pub data: u8,
+    /// Parity shards of the block.
+    pub parity: u8,
+}
+
+/// A parsed fragment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fragment<'a> {
+    /// What it shares with the frame's other fragments.
+    pub header: FrameHeader,
+    /// Its slice.
+    pub slice: SlicePlace,
+    /// Its place there.
+    pub place: FragmentPlace,
+    /// Its erasure code's block.
+    pub fec: FecPlace,
+    /// The configuration, on a key frame's first fragment.
+    pub configuration: Option<Configuration>,
+    /// The bytes.
+    pub payload: &'a [u8],
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Layout {
+    kind: u8,
+    stream: u8,
+    view: u8,
+    flags: u8,
+    epoch: U16,
+    slice: u8,
+    slices: u8,
+    frame: U32,
+    reference: U32,
+    first_mb: U16,
+    mbs: U16,
+    fragment: U16,
+    fragments: U16,
+    offset: U32,
+    fec_block: u8,
+    fec_index: u8,
+    fec_data: u8,
+    fec_parity: u8,
+    captured: I64,
+    echo_seq: U32,
+    echo_kind: u8,
+    clock_epoch: u8,
+    extension_bytes: U16,
+}
+
+const _: () = assert!(VIDEO_HEADER == 48);
+
+const EXTENSION_CONFIGURATION: u8 = 1;
+
+/// Bytes that a [`Configuration`] takes as an extension.
+pub const CONFIGURATION_BYTES: usize = 3 + 4 + 4 + 1 + 1 + 2;
+
+impl Fragment<'_> {
+    /// Appends the body to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let layout = Layout {
+            kind: StreamKind::Video as u8,
+            stream: self.header.stream,
+            view: self.header.view,
+            flags: 0,
+            epoch: U16::new(self.header.epoch.0),
+            slice: self.slice.index,
+            slices: self.slice.count,
+            frame: U32::new(self.header.frame.0),
+            reference: U32::new(self.header.reference.0),
+            first_mb: U16::new(self.slice.first_mb),
+            mbs: U16::new(self.slice.mbs),
+            fragment: U16::new(self.place.index),
+            fragments: U16::new(self.place.count),
+            offset: U32::new(self.place.offset),
+            fec_block: self.fec.block,
+            fec_index: self.fec.index,
+            fec_data: self.fec.data,
+            fec_parity: self.fec.parity,
+            captured: I64::new(self.header.captured),
+            echo_seq: U32::new(self.header.echo.seq.0),
+            echo_kind: self.header.echo.kind as u8,
+            clock_epoch: self.header.clock_epoch,
+            extension_bytes: U16::new(match self.configuration {
+                Some(_) => CONFIGURATION_BYTES as u16,
+                None => 0,
+            }),
+        };
+        out.extend_from_slice(layout.as_bytes());
+        if let Some(c) = self.configuration {
+            Writer(out)
+                .u8(EXTENSION_CONFIGURATION)
+                .u16(CONFIGURATION_BYTES as u16 - 3)
+                .u32(c.size.width)
+                .u32(c.size.height)
+                .u8(c.codec)
+                .u8(c.colour)
+                .u16(c.fps);
+        }
+        out.extend_from_slice(self.payload);
+    }
+}
+
+impl<'a> Fragment<'a> {
+    /// Reads an opened body.
+    ///
+    /// # Errors
+    /// [`Reject`] if it is no video fragment or a field is out of its range. An authentic peer
+    /// may still be wrong: what passes here is bounded.
+    pub fn parse(body: &'a [u8]) -> Result<Fragment<'a>, Reject> {
+        let (l, rest) = Layout::ref_from_prefix(body).map_err(|_| Reject::Truncated)?;
+        if l.kind != StreamKind::Video as u8 {
+            return Err(Reject::Kind(l.kind));
+        }
+        let range = |ok: bool, field| {
+            if ok {
+                Ok(())
+            } else {
+                Err(Reject::Range(field))
+            }
+        };
+        range(l.slices >= 1 && l.slices <= MAX_SLICES, "slices")?;
+        range(l.slice < l.slices, "slice")?;
+        range(
+            l.fragments.get() >= 1 && l.fragments.get() <= MAX_FRAGMENTS,
+            "fragments",
+        )?;
+        range(l.fragment.get() < l.fragments.get(), "fragment")?;
+        range(l.frame.get() != 0, "frame id")?;
+        range(l.reference.get() != l.frame.get(), "reference frame id")?;
+        range(
+            l.first_mb.get().checked_add(l.mbs.get()).is_some(),
+            "macroblocks",
+        )?;
+        let extension_bytes = usize::from(l.extension_bytes.get());
+        let (extensions, payload) = rest
+            .split_at_checked(extension_bytes)
+            .ok_or(Reject::Truncated)?;
+        let most = u64::from(MAX_FRAGMENTS) * FULL_PAYLOAD as u64;
+        range(
+            u64::from(l.offset.get()) + payload.len() as u64 <= most,
+            "offset",
+        )?;
+        range((l.fragment.get() == 0) == (l.offset.get() == 0), "offset")?;
+        Ok(Fragment {
+            header: FrameHeader {
+                frame: FrameId(l.frame.get()),
+                reference: FrameId(l.reference.get()),
+                epoch: ConfigEpoch(l.epoch.get()),
+                stream: l.stream,
+                view: l.view,
+                captured: l.captured.get(),
+                clock_epoch: l.clock_epoch,
+                echo: InputEcho {
+                    seq: InputSeq(l.echo_seq.get()),
+                    kind: match l.echo_kind {
+                        0 => EchoKind::None,
+                        1 => EchoKind::Injected,
+                        2 => EchoKind::Consumed,
+                        other => return Err(Reject::Kind(other)),
+                    },
+                },
+            },
+            slice: SlicePlace {
+                index: l.slice,
+                count: l.slices,
+                first_mb: l.first_mb.get(),
+                mbs: l.mbs.get(),
+            },
+            place: FragmentPlace {
+                index: l.fragment.get(),
+                count: l.fragments.get(),
+                offset: l.offset.get(),
+            },
+            fec: FecPlace {
+                block: l.fec_block,
+                index: l.fec_index,
+                data: l.fec_data,
+                parity: l.fec_parity,
+            },
+            configuration: parse_extensions(extensions)?,
+            payload,
+        })
+    }
+}
+
+fn parse_extensions(bytes: &[u8]) -> Result<Option<Configuration>, Reject> {
+    let mut r = Reader::new(bytes);
+    let mut configuration = None;
+    while r.remaining() > 0 {
+        let kind = r.u8()?;
+        let length = r.u16()?;
+        let mut body = Reader::new(r.bytes(usize::from(length))?);
+        if kind == EXTENSION_CONFIGURATION {
+            let size = Size::new(body.u32()?, body.u32()?);
+            if !size.is_valid() {
+                return Err(Reject::Range("picture size"));
+            }
+            configuration = Some(Configuration {
+                size,
+                codec: body.u8()?,
+                colour: body.u8()?,
+                fps: body.u16()?,
+            });
+        }
+    }
+    Ok(configuration)
+}
