@@ -9,9 +9,12 @@
 //! spawns no thread (crate `runtime`).
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod control;
+pub mod host;
 pub mod id;
 pub mod input;
+pub mod ledger;
 pub mod recv;
 pub mod send;
 pub mod seq;

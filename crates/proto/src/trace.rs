@@ -3,7 +3,12 @@
 //! The same words appear in the CSV, the Perfetto trace, the live table and the plots. A stage
 //! that was not measured is `None`, never zero and never "now".
 
-use crate::time::Instant;
+use std::time::Duration;
+
+use crate::control::clock::Mapped;
+use crate::id::{FrameId, SessionId};
+use crate::time::{Instant, PeerInstant};
+use crate::wire::video::EchoKind;
 
 macro_rules! stages {
     ($($(#[doc = $doc:literal])+ $name:ident $side:ident,)+) => {
@@ -149,4 +154,84 @@ impl Outcome {
     pub const fn is_whole(self) -> bool {
         matches!(self, Outcome::Displayed(Fidelity::Whole))
     }
+}
+
+/// The stamps that the client took of one frame, as the host hears of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ClientStamps {
+    /// [`Stage::FirstReceived`] on the client's clock …
+    pub first_received: Option<PeerInstant>,
+    /// … and on the host's, with its bound.
+    pub first_received_here: Option<Mapped<Instant>>,
+    /// From [`Stage::FirstReceived`] to [`Stage::Recoverable`].
+    pub recoverable: Option<Duration>,
+    /// From [`Stage::FirstReceived`] to [`Stage::Decoded`].
+    pub decoded: Option<Duration>,
+    /// From [`Stage::FirstReceived`] to [`Stage::Submitted`].
+    pub submitted: Option<Duration>,
+    /// From [`Stage::FirstReceived`] to [`Stage::Presented`].
+    pub presented: Option<Duration>,
+}
+
+impl ClientStamps {
+    /// From [`Stage::FirstReceived`] to `stage`, if both were measured.
+    #[must_use]
+    pub fn since_first_received(&self, stage: Stage) -> Option<Duration> {
+        match stage {
+            Stage::FirstReceived => self.first_received.map(|_| Duration::ZERO),
+            Stage::Recoverable => self.recoverable,
+            Stage::Decoded => self.decoded,
+            Stage::Submitted => self.submitted,
+            Stage::Presented => self.presented,
+            _ => None,
+        }
+    }
+
+    /// `stage` on the host's clock, with its bound.
+    #[must_use]
+    pub fn here(&self, stage: Stage) -> Option<Mapped<Instant>> {
+        let base = self.first_received_here?;
+        let span = self.since_first_received(stage)?;
+        Some(Mapped {
+            at: base.at + span,
+            bound: base.bound,
+        })
+    }
+}
+
+/// Everything that is known of one captured frame and one subscriber: a row of the CSV.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrameRecord {
+    /// The subscriber.
+    pub session: SessionId,
+    /// The frame.
+    pub frame: FrameId,
+    /// The host's stamps.
+    pub host: Stamps,
+    /// The client's stamps.
+    pub client: ClientStamps,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What it cost; all zero for a frame that was not encoded.
+    pub cost: FrameCost,
+    /// From [`Stage::InputSampled`] of the newest input that this frame is the first to show to
+    /// the frame's last stage, all on the client's clock.
+    pub motion_to_photon: Option<Duration>,
+    /// Whether that figure is exact or a lower bound.
+    pub echo: EchoKind,
+    /// Media datagrams that the client found missing since the report before.
+    pub missing: u16,
+}
+
+/// What a frame cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FrameCost {
+    /// Whether it was a key frame.
+    pub key_frame: bool,
+    /// Its quantiser.
+    pub qp: u8,
+    /// Datagrams.
+    pub datagrams: u32,
+    /// Bytes of all its datagrams, protocol headers and tags included, transport headers not.
+    pub bytes: u32,
 }

@@ -3,4 +3,5 @@
 pub mod clock;
 pub mod handshake;
 pub mod negotiate;
+pub mod plane;
 pub mod stream;

@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_mean_settles_at_the_target_whatever_the_content() {
-        for complexity in [2e6, 8e6, 4e7] {
+        for complexity in [2e6, 8e6, 3e7] {
             let mut rate = RateControl::new(Bitrate::from_mbps(10), 60.0);
             let mut total = 0;
             for frame in 0..600 {

@@ -1,0 +1,286 @@
+//! The client's session: what the control plane says and hears, as a value.
+//!
+//! Video does not pass through here; [`MediaReceiver`](crate::recv::reassemble::MediaReceiver)
+//! takes it, in the media thread. Both threads of a client call this session under one lock.
+//! Any order of calls is legal; outputs queue until they are polled.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::control::clock::ClockMap;
+use crate::control::handshake::Established;
+use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
+pub use crate::control::plane::Wakeup;
+use crate::control::plane::{ControlPlane, Heard, SILENCE, earlier};
+use crate::id::{ConfigEpoch, FrameId, InputSeq};
+use crate::input::event::InputEvent;
+use crate::input::outbox::Outbox;
+use crate::recv::reassemble::PictureState;
+use crate::seq;
+use crate::time::Instant;
+use crate::units::Size;
+use crate::wire::Reject;
+use crate::wire::control::{GoodbyeReason, Message, Report};
+use crate::wire::seal::Direction;
+
+/// Reports that wait for the host's acknowledgement at most: four seconds at 60 frames/s.
+const MAX_REPORTS: usize = 256;
+
+/// Reports in one datagram at most: 16 of 44 bytes each leave room for the rest.
+const REPORTS_AT_ONCE: usize = 16;
+
+/// Unacknowledged input is sent again after a round trip, but not before this (guess).
+const INPUT_AGAIN: Duration = Duration::from_millis(5);
+
+/// Something for the runtime.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ClientEvent {
+    /// The host granted a role (at the start, and when it changes).
+    Granted {
+        /// The role.
+        role: Role,
+        /// The host's name.
+        host: String,
+    },
+    /// The host granted nothing; the session is over.
+    Refused(Refusal),
+    /// The host's newest frame: hand it to the media receiver.
+    Announced(FrameId),
+    /// The pointer's new place.
+    CursorMoved(Option<(u16, u16)>),
+    /// The pointer's new shape.
+    CursorShape {
+        /// Pixels per row and rows.
+        size: Size,
+        /// Hot spot from the left and top.
+        hot: (u16, u16),
+        /// Premultiplied ARGB.
+        argb: Vec<u32>,
+    },
+    /// The session is over: the host said goodbye, or fell silent (`None`).
+    Ended(Option<GoodbyeReason>),
+}
+
+/// The control side of a session with a host.
+pub struct ClientSession {
+    plane: ControlPlane,
+    outbox: Outbox,
+    epoch: ConfigEpoch,
+    input_again: Option<Instant>,
+    reports: VecDeque<Report>,
+    report_again: Option<Instant>,
+    picture: PictureState,
+    key_frame_again: Option<Instant>,
+    cursor_serial: u32,
+    events: VecDeque<ClientEvent>,
+    over: bool,
+}
+
+impl ClientSession {
+    /// A session that begins now and asks for what `offer` says.
+    #[must_use]
+    pub fn new(now: Instant, established: &Established, offer: Offer) -> ClientSession {
+        let mut plane = ControlPlane::new(now, established, Direction::ClientToHost);
+        // The stream is empty: an offer, at most 0.5 kB, has room.
+        let _ = plane.negotiate(&Negotiation::Offer(offer));
+        ClientSession {
+            plane,
+            outbox: Outbox::default(),
+            epoch: ConfigEpoch(0),
+            input_again: None,
+            reports: VecDeque::new(),
+            report_again: None,
+            picture: PictureState::default(),
+            key_frame_again: None,
+            cursor_serial: 0,
+            events: VecDeque::new(),
+            over: false,
+        }
+    }
+
+    /// Takes a datagram of the control plane in.
+    ///
+    /// # Errors
+    /// [`Reject`] if it is not authentic, was seen before, or is absurd.
+    pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
+        for heard in self.plane.handle(now, datagram)? {
+            match heard {
+                Heard::Negotiation(negotiation) => self.negotiated(negotiation),
+                Heard::Message(message) => self.heard(message),
+            }
+        }
+        Ok(())
+    }
+
+    fn negotiated(&mut self, negotiation: Negotiation) {
+        let event = match negotiation {
+            Negotiation::Granted { role, host } => ClientEvent::Granted { role, host },
+            Negotiation::Refused(why) => {
+                self.over = true;
+                ClientEvent::Refused(why)
+            }
+            Negotiation::CursorShape { size, hot, argb } => {
+                ClientEvent::CursorShape { size, hot, argb }
+            }
+            Negotiation::Offer(_) => return,
+        };
+        self.events.push_back(event);
+    }
+
+    fn heard(&mut self, message: Message<'static>) {
+        match message {
+            Message::ReportsSeen { through } => {
+                self.reports.retain(|r| r.frame > through);
+                if self.reports.is_empty() {
+                    self.report_again = None;
+                }
+            }
+            Message::InputSeen { through } => {
+                self.outbox.seen(through);
+                if self.outbox.is_empty() {
+                    self.input_again = None;
+                }
+            }
+            Message::Beacon { newest } => {
+                self.events.push_back(ClientEvent::Announced(newest));
+            }
+            Message::CursorMoved { serial, at } => {
+                if seq::newer(serial, self.cursor_serial) {
+                    self.cursor_serial = serial;
+                    self.events.push_back(ClientEvent::CursorMoved(at));
+                }
+            }
+            Message::Goodbye { reason } => self.end(Some(reason)),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, reason: Option<GoodbyeReason>) {
+        if !self.over {
+            self.over = true;
+            self.events.push_back(ClientEvent::Ended(reason));
+        }
+    }
+
+    /// The person did something; it leaves with the next datagram. Its number comes back in the
+    /// frames that follow it.
+    pub fn input(&mut self, now: Instant, event: InputEvent, sampled: Instant) -> InputSeq {
+        let seq = self.outbox.push(event, sampled);
+        self.send_input(now);
+        seq
+    }
+
+    fn send_input(&mut self, now: Instant) {
+        self.plane
+            .say(&Message::Input(self.outbox.batch(self.epoch)));
+        self.input_again = Some(now + self.plane.round_trip().max(INPUT_AGAIN));
+    }
+
+    /// When an input event was sampled.
+    #[must_use]
+    pub fn sampled(&self, seq: InputSeq) -> Option<Instant> {
+        self.outbox.sampled(seq)
+    }
+
+    /// What became of a frame.
+    pub fn report(&mut self, now: Instant, report: Report) {
+        if self.reports.len() == MAX_REPORTS {
+            self.reports.pop_front();
+        }
+        self.reports.push_back(report);
+        self.send_reports(now);
+    }
+
+    fn send_reports(&mut self, now: Instant) {
+        // The newest has not been said before; older ones were and are said again, since they
+        // are not acknowledged yet.
+        let first = self.reports.len().saturating_sub(REPORTS_AT_ONCE);
+        for report in self.reports.iter().skip(first) {
+            self.plane.say(&Message::Report(*report));
+        }
+        self.report_again = Some(now + self.plane.round_trip() * 2 + INPUT_AGAIN);
+    }
+
+    /// The state of the picture and the configuration that is shown. While it is broken, a key
+    /// frame is asked for now and again (OpenUVR paper, section IV-B: after every frame until one
+    /// arrives).
+    pub fn picture(&mut self, now: Instant, state: PictureState, epoch: ConfigEpoch) {
+        let news = state != self.picture;
+        self.picture = state;
+        self.epoch = epoch;
+        if !state.broken {
+            self.key_frame_again = None;
+        } else if news || self.key_frame_again.is_none() {
+            self.want_key_frame(now);
+        }
+    }
+
+    fn want_key_frame(&mut self, now: Instant) {
+        let PictureState {
+            last_good, newest, ..
+        } = self.picture;
+        self.plane
+            .say(&Message::KeyFrameWanted { last_good, newest });
+        self.key_frame_again =
+            Some(now + (self.plane.round_trip() * 2).max(Duration::from_millis(20)));
+    }
+
+    /// Says goodbye. Send what is polled afterwards, then forget the session.
+    pub fn goodbye(&mut self, reason: GoodbyeReason) {
+        self.plane.say_thrice(&Message::Goodbye { reason });
+        self.over = true;
+    }
+
+    /// Time has passed: see [`ClientSession::next_timeout`].
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.plane.silence(now) >= SILENCE {
+            self.end(None);
+        }
+        if self.input_again.is_some_and(|at| at <= now) {
+            self.send_input(now);
+        }
+        if self.report_again.is_some_and(|at| at <= now) {
+            self.send_reports(now);
+        }
+        if self.key_frame_again.is_some_and(|at| at <= now) {
+            self.want_key_frame(now);
+        }
+    }
+
+    /// Replaces what is in `out` by the next datagram to send; whether there was one.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
+        self.plane.poll_transmit(now, out)
+    }
+
+    /// What happened.
+    pub fn poll_event(&mut self) -> Option<ClientEvent> {
+        self.events.pop_front()
+    }
+
+    /// The host's clock.
+    #[must_use]
+    pub fn clock(&self) -> &ClockMap {
+        &self.plane.clock
+    }
+
+    /// How long the host has been silent.
+    #[must_use]
+    pub fn silence(&self, now: Instant) -> Duration {
+        self.plane.silence(now)
+    }
+
+    /// When to call [`ClientSession::handle_timeout`] and poll again, and why.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
+        if self.over {
+            return None;
+        }
+        let input = self.input_again.map(|at| (at, Wakeup::InputAgain));
+        let report = self.report_again.map(|at| (at, Wakeup::ReportAgain));
+        let key = self.key_frame_again.map(|at| (at, Wakeup::KeyFrameWanted));
+        earlier(
+            earlier(self.plane.next_timeout(), input),
+            earlier(report, key),
+        )
+    }
+}

@@ -1,0 +1,264 @@
+//! The control plane of one session, the same on both sides: sealing, clocks, liveness and the
+//! reliable stream. What it does not understand itself it hands up.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::clock::ClockMap;
+use super::handshake::Established;
+use super::negotiate::Negotiation;
+use super::stream::{Incoming, Outgoing};
+use crate::time::{Instant, PeerInstant};
+use crate::wire::Reject;
+use crate::wire::control::{MAX_CONTROL_BODY, Message, Messages};
+use crate::wire::header::{HEADER, Plane, TAG};
+use crate::wire::seal::{Direction, Opener, Sealer};
+
+/// A ping goes out this often; it is the keep-alive too. Sixteen of them make the clock map.
+pub const PING_EVERY: Duration = Duration::from_millis(500);
+
+/// The first pings follow each other faster, so that one-way figures have a bound from the start.
+const FIRST_PINGS: u32 = 8;
+const FIRST_PING_EVERY: Duration = Duration::from_millis(20);
+
+/// A peer that is silent for this long is gone: ten pings.
+pub const SILENCE: Duration = Duration::from_secs(5);
+
+/// Bodies that wait to be sent at most; beyond it the oldest goes: everything in them is either
+/// said again or superseded.
+const MAX_WAITING: usize = 64;
+
+/// Why a session should be looked at again although nothing arrived.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum Wakeup {
+    /// When datagrams wait to be sent.
+    Transmit,
+    /// When the next ping is due.
+    Ping,
+    /// When a segment of the reliable stream was not acknowledged in time.
+    Resend,
+    /// When the peer has been silent for too long.
+    Silence,
+    /// When a silent peer's keys are to be released.
+    ReleaseInput,
+    /// When the newest frame's number is to be said again.
+    Beacon,
+    /// When a frame was not reported on in time.
+    Unreported,
+    /// When unacknowledged input is to be sent again.
+    InputAgain,
+    /// When a request for a key frame is to be repeated.
+    KeyFrameWanted,
+    /// When reports are to be sent again.
+    ReportAgain,
+}
+
+/// The earlier of two wake-ups.
+#[must_use]
+pub fn earlier(
+    a: Option<(Instant, Wakeup)>,
+    b: Option<(Instant, Wakeup)>,
+) -> Option<(Instant, Wakeup)> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(if b.0 < a.0 { b } else { a }),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Something for the session above.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Heard {
+    Message(Message<'static>),
+    Negotiation(Negotiation),
+}
+
+/// One session's control plane.
+pub(crate) struct ControlPlane {
+    sealer: Sealer,
+    opener: Opener,
+    body: Vec<u8>,
+    waiting: VecDeque<Vec<u8>>,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    pub(crate) clock: ClockMap,
+    next_ping: Instant,
+    pings: u32,
+    last_heard: Instant,
+}
+
+impl ControlPlane {
+    pub(crate) fn new(now: Instant, established: &Established, sends: Direction) -> ControlPlane {
+        let receives = match sends {
+            Direction::HostToClient => Direction::ClientToHost,
+            Direction::ClientToHost => Direction::HostToClient,
+        };
+        let (secret, session) = (&established.secret, established.session);
+        ControlPlane {
+            sealer: Sealer::new(secret, session, sends, Plane::Control),
+            opener: Opener::new(secret, session, receives, Plane::Control),
+            body: Vec::new(),
+            waiting: VecDeque::new(),
+            outgoing: Outgoing::default(),
+            incoming: Incoming::default(),
+            clock: ClockMap::default(),
+            next_ping: now,
+            pings: 0,
+            last_heard: now,
+        }
+    }
+
+    /// Opens a datagram and deals with what belongs here.
+    pub(crate) fn handle(&mut self, now: Instant, datagram: &[u8]) -> Result<Vec<Heard>, Reject> {
+        let mut body = std::mem::take(&mut self.body);
+        let outcome = self.opener.open(datagram, &mut body).and_then(|_| {
+            self.last_heard = now;
+            self.hear(now, &body)
+        });
+        self.body = body;
+        outcome
+    }
+
+    fn hear(&mut self, now: Instant, body: &[u8]) -> Result<Vec<Heard>, Reject> {
+        let mut heard = Vec::new();
+        let mut segments = false;
+        for message in Messages::new(body) {
+            match message? {
+                Message::Ping { asked } => {
+                    let now = PeerInstant(now.0);
+                    self.say(&Message::Pong {
+                        asked,
+                        received: now,
+                        answered: now,
+                    });
+                }
+                Message::Pong {
+                    asked,
+                    received,
+                    answered,
+                } => {
+                    self.clock.note(Instant(asked), received, answered, now);
+                }
+                Message::Segment { offset, bytes } => {
+                    self.incoming.segment(offset, bytes)?;
+                    segments = true;
+                }
+                Message::SegmentsSeen { through } => {
+                    let round_trip = self.round_trip();
+                    self.outgoing.seen(now, through, round_trip);
+                }
+                other => heard.extend(owned(other).map(Heard::Message)),
+            }
+        }
+        if segments {
+            let through = self.incoming.through();
+            self.say(&Message::SegmentsSeen { through });
+            while let Some(message) = self.incoming.message()? {
+                heard.extend(Negotiation::parse(&message)?.map(Heard::Negotiation));
+            }
+        }
+        Ok(heard)
+    }
+
+    /// Puts a message into the next datagram.
+    pub(crate) fn say(&mut self, message: &Message<'_>) {
+        let mut bytes = Vec::new();
+        message.write(&mut bytes);
+        if let Some(last) = self.waiting.back_mut()
+            && last.len() + bytes.len() <= MAX_CONTROL_BODY
+        {
+            last.extend_from_slice(&bytes);
+            return;
+        }
+        self.wait(bytes);
+    }
+
+    /// Puts a message into three datagrams of its own: it will not be acknowledged.
+    pub(crate) fn say_thrice(&mut self, message: &Message<'_>) {
+        let mut bytes = Vec::new();
+        message.write(&mut bytes);
+        for _ in 0..3 {
+            self.wait(bytes.clone());
+        }
+    }
+
+    fn wait(&mut self, body: Vec<u8>) {
+        if self.waiting.len() == MAX_WAITING {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(body);
+    }
+
+    /// Says something that must arrive. Returns whether there was room.
+    pub(crate) fn negotiate(&mut self, message: &Negotiation) -> bool {
+        self.outgoing.push(&message.to_bytes())
+    }
+
+    /// Replaces what is in `out` by the next sealed datagram; whether there was one.
+    pub(crate) fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
+        if now >= self.next_ping {
+            self.pings += 1;
+            let fast = self.pings < FIRST_PINGS;
+            self.next_ping = now + if fast { FIRST_PING_EVERY } else { PING_EVERY };
+            self.say(&Message::Ping { asked: now.0 });
+        }
+        let round_trip = self.round_trip();
+        if let Some((offset, bytes)) = self.outgoing.poll(now, round_trip) {
+            self.say(&Message::Segment {
+                offset,
+                bytes: &bytes,
+            });
+        }
+        let Some(body) = self.waiting.pop_front() else {
+            return false;
+        };
+        out.clear();
+        out.resize(HEADER, 0);
+        out.extend_from_slice(&body);
+        out.resize(out.len() + TAG, 0);
+        self.sealer.seal(now, out);
+        true
+    }
+
+    /// The shortest round trip seen lately; 20 ms before the first (guess).
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.clock.round_trip().unwrap_or(Duration::from_millis(20))
+    }
+
+    /// How long the peer has been silent.
+    pub(crate) fn silence(&self, now: Instant) -> Duration {
+        now.since(self.last_heard)
+    }
+
+    pub(crate) fn last_heard(&self) -> Instant {
+        self.last_heard
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
+        let waiting = (!self.waiting.is_empty()).then_some((Instant(i64::MIN), Wakeup::Transmit));
+        let resend = self.outgoing.next_timeout().map(|at| (at, Wakeup::Resend));
+        let silence = Some((self.last_heard + SILENCE, Wakeup::Silence));
+        let ping = Some((self.next_ping, Wakeup::Ping));
+        earlier(earlier(waiting, resend), earlier(silence, ping))
+    }
+}
+
+/// Messages that go up borrow nothing.
+fn owned(message: Message<'_>) -> Option<Message<'static>> {
+    Some(match message {
+        Message::Report(r) => Message::Report(r),
+        Message::ReportsSeen { through } => Message::ReportsSeen { through },
+        Message::KeyFrameWanted { last_good, newest } => {
+            Message::KeyFrameWanted { last_good, newest }
+        }
+        Message::Beacon { newest } => Message::Beacon { newest },
+        Message::CursorMoved { serial, at } => Message::CursorMoved { serial, at },
+        Message::Input(batch) => Message::Input(batch),
+        Message::InputSeen { through } => Message::InputSeen { through },
+        Message::Goodbye { reason } => Message::Goodbye { reason },
+        Message::Ping { .. }
+        | Message::Pong { .. }
+        | Message::Segment { .. }
+        | Message::SegmentsSeen { .. } => return None,
+    })
+}

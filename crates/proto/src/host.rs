@@ -1,0 +1,512 @@
+//! The host's sessions: who subscribes, in which role, and what the control plane says and hears,
+//! as a value.
+//!
+//! Video does not pass through here: a new subscriber's [`MediaSender`] goes to the media thread,
+//! which tells the ledger what it sent. Several threads call this under one lock. Any order of
+//! calls is legal; outputs queue until they are polled.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::control::handshake::Established;
+use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
+pub use crate::control::plane::Wakeup;
+use crate::control::plane::{ControlPlane, Heard, SILENCE, earlier};
+use crate::id::{FrameId, PathId, SessionId};
+use crate::input::inbox::{Arrived, Inbox};
+use crate::ledger::Ledger;
+pub use crate::ledger::SentFrame;
+use crate::send::packetize::MediaSender;
+use crate::time::Instant;
+use crate::trace::{DropCause, FrameRecord, Stage, Stamps};
+use crate::wire::Reject;
+use crate::wire::control::{GoodbyeReason, Message};
+use crate::wire::header::{Header, Plane};
+use crate::wire::seal::Direction;
+
+/// What a would-be player gets when there is a player already.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SecondPlayer {
+    /// Nothing.
+    Refuse,
+    /// It may watch.
+    Observe,
+    /// The role; the player before it becomes an observer.
+    TakeOver,
+}
+
+/// How a host treats its subscribers.
+#[derive(Clone, Debug)]
+pub struct HostPolicy {
+    /// The host's name, for the clients' windows.
+    pub name: String,
+    /// The codec that it encodes: its number on the wire.
+    pub codec: u8,
+    /// What a second player gets, unless it asks to take over and may.
+    pub second_player: SecondPlayer,
+    /// How many observers it serves.
+    pub max_observers: usize,
+}
+
+/// After a burst the newest frame's number is said again at these times, so that a lost last
+/// frame is noticed although nothing moves (architecture, section 5).
+const BEACONS: [Duration; 3] = [
+    Duration::from_millis(5),
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+];
+
+/// Then this often.
+const BEACON_EVERY: Duration = Duration::from_millis(500);
+
+/// A player who is silent for this long holds no key any more: three pings.
+const RELEASE_AFTER: Duration = Duration::from_millis(1500);
+
+/// A client that did not say what it wants by then is dropped.
+const OFFER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Something for the runtime.
+pub enum HostEvent {
+    /// A new subscriber: its video goes to `path`, sealed by `media`, from the next key frame on.
+    Subscribed {
+        /// Its session.
+        session: SessionId,
+        /// Where to.
+        path: PathId,
+        /// Its role.
+        role: Role,
+        /// Its name and software, as it says.
+        offer: Box<Offer>,
+        /// The one owner of its media key.
+        media: Box<MediaSender>,
+    },
+    /// Its role changed.
+    RoleChanged(SessionId, Role),
+    /// Its datagrams come from elsewhere now; so do its video's go.
+    PathChanged(SessionId, PathId),
+    /// It is gone.
+    Ended(SessionId, Ending),
+    /// The player did something: inject it.
+    Input(Arrived),
+    /// The player is gone or silent: release what it held.
+    ReleaseInput,
+    /// Somebody's picture is broken, and this is the newest frame that they had heard of.
+    KeyFrameWanted(Role, FrameId),
+    /// A frame's end.
+    Record(Box<FrameRecord>),
+}
+
+/// Why a session ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// The client said goodbye.
+    Goodbye(GoodbyeReason),
+    /// It fell silent.
+    Silent,
+    /// The same device began a new session.
+    Replaced,
+    /// It got nothing of what it asked for.
+    Refused(Refusal),
+    /// It never said what it wants, or the host ended it.
+    Closed,
+}
+
+struct Subscriber {
+    id: SessionId,
+    peer: [u8; 32],
+    path: PathId,
+    began: Instant,
+    plane: ControlPlane,
+    media: Option<Box<MediaSender>>,
+    role: Option<Role>,
+    inbox: Inbox,
+    holds_input: bool,
+    ledger: Ledger,
+    newest_sent: FrameId,
+    beacon: Option<(Instant, usize)>,
+    /// Set when it is over: what still waits is sent, then it is forgotten.
+    ending: Option<Ending>,
+}
+
+/// All sessions of a host.
+pub struct Host {
+    policy: HostPolicy,
+    subscribers: Vec<Subscriber>,
+    cursor_shape: Option<Negotiation>,
+    cursor_at: Option<(u16, u16)>,
+    cursor_serial: u32,
+    events: VecDeque<HostEvent>,
+}
+
+impl Host {
+    /// A host without subscribers.
+    #[must_use]
+    pub fn new(policy: HostPolicy) -> Host {
+        Host {
+            policy,
+            subscribers: Vec::new(),
+            cursor_shape: None,
+            cursor_at: None,
+            cursor_serial: 0,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// A handshake succeeded: the peer at `path` is to say what it wants. A session that the same
+    /// device had before ends.
+    pub fn established(&mut self, now: Instant, path: PathId, established: &Established) {
+        let peer = established.peer.0;
+        for old in &mut self.subscribers {
+            if old.peer == peer && old.ending.is_none() {
+                old.ending = Some(Ending::Replaced);
+            }
+        }
+        self.bury();
+        self.subscribers.push(Subscriber {
+            id: established.session,
+            peer,
+            path,
+            began: now,
+            plane: ControlPlane::new(now, established, Direction::HostToClient),
+            media: Some(Box::new(MediaSender::new(established))),
+            role: None,
+            inbox: Inbox::default(),
+            holds_input: false,
+            ledger: Ledger::new(established.session),
+            newest_sent: FrameId::NONE,
+            beacon: None,
+            ending: None,
+        });
+    }
+
+    /// Takes a sealed datagram in.
+    ///
+    /// # Errors
+    /// [`Reject`] if it belongs to no session, is not authentic, was seen before, or is absurd.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: PathId,
+        datagram: &[u8],
+    ) -> Result<(), Reject> {
+        let (header, plane) = Header::parse(datagram)?;
+        if plane != Plane::Control {
+            return Err(Reject::Kind(plane as u8));
+        }
+        let id = header.session();
+        let i = self
+            .subscribers
+            .iter()
+            .position(|s| s.id == id)
+            .ok_or(Reject::Session)?;
+        let heard = self.subscribers[i].plane.handle(now, datagram)?;
+        if self.subscribers[i].path != from {
+            // Only an authentic datagram moves a session: the client's address changed.
+            self.subscribers[i].path = from;
+            self.events.push_back(HostEvent::PathChanged(id, from));
+        }
+        for heard in heard {
+            match heard {
+                Heard::Negotiation(Negotiation::Offer(offer)) => self.offered(i, offer),
+                Heard::Negotiation(_) => {}
+                Heard::Message(message) => self.heard(now, i, &message),
+            }
+        }
+        self.bury();
+        Ok(())
+    }
+
+    fn offered(&mut self, i: usize, offer: Offer) {
+        if self.subscribers[i].role.is_some() || self.subscribers[i].ending.is_some() {
+            return;
+        }
+        let role = match self.role_for(&offer) {
+            Ok(role) => role,
+            Err(refusal) => {
+                let subscriber = &mut self.subscribers[i];
+                // The stream is empty: there is room.
+                let _ = subscriber.plane.negotiate(&Negotiation::Refused(refusal));
+                subscriber.ending = Some(Ending::Refused(refusal));
+                return;
+            }
+        };
+        if role == Role::Player {
+            self.depose_player();
+        }
+        let host = self.policy.name.clone();
+        let shape = self.cursor_shape.clone();
+        let cursor = Message::CursorMoved {
+            serial: self.cursor_serial,
+            at: self.cursor_at,
+        };
+        let subscriber = &mut self.subscribers[i];
+        subscriber.role = Some(role);
+        let _ = subscriber
+            .plane
+            .negotiate(&Negotiation::Granted { role, host });
+        if let Some(shape) = shape {
+            let _ = subscriber.plane.negotiate(&shape);
+        }
+        subscriber.plane.say(&cursor);
+        if let Some(media) = subscriber.media.take() {
+            let (session, path) = (subscriber.id, subscriber.path);
+            let offer = Box::new(offer);
+            self.events.push_back(HostEvent::Subscribed {
+                session,
+                path,
+                role,
+                offer,
+                media,
+            });
+        }
+    }
+
+    fn role_for(&self, offer: &Offer) -> Result<Role, Refusal> {
+        let decodes = offer
+            .codecs
+            .checked_shr(self.policy.codec.into())
+            .unwrap_or(0)
+            & 1
+            == 1;
+        if !decodes {
+            return Err(Refusal::NoCommonCodec);
+        }
+        let active = |role| {
+            self.subscribers
+                .iter()
+                .filter(|s| s.role == Some(role) && s.ending.is_none())
+                .count()
+        };
+        let observer = || {
+            if active(Role::Observer) < self.policy.max_observers {
+                Ok(Role::Observer)
+            } else {
+                Err(Refusal::Full)
+            }
+        };
+        match (offer.role, active(Role::Player), self.policy.second_player) {
+            (Role::Observer, ..) => observer(),
+            (Role::Player, 0, _) => Ok(Role::Player),
+            (Role::Player, _, SecondPlayer::TakeOver) if offer.take_over => Ok(Role::Player),
+            (Role::Player, _, SecondPlayer::Refuse) => Err(Refusal::PlayerPresent),
+            (Role::Player, ..) => observer(),
+        }
+    }
+
+    fn depose_player(&mut self) {
+        let host = self.policy.name.clone();
+        for s in &mut self.subscribers {
+            if s.role == Some(Role::Player) && s.ending.is_none() {
+                s.role = Some(Role::Observer);
+                let granted = Negotiation::Granted {
+                    role: Role::Observer,
+                    host: host.clone(),
+                };
+                let _ = s.plane.negotiate(&granted);
+                s.holds_input = false;
+                self.events
+                    .push_back(HostEvent::RoleChanged(s.id, Role::Observer));
+                self.events.push_back(HostEvent::ReleaseInput);
+            }
+        }
+    }
+
+    fn heard(&mut self, now: Instant, i: usize, message: &Message<'_>) {
+        let s = &mut self.subscribers[i];
+        let Some(role) = s.role else { return };
+        match message {
+            Message::Input(batch) if role == Role::Player => {
+                for arrived in s.inbox.take(batch) {
+                    s.holds_input = true;
+                    self.events.push_back(HostEvent::Input(arrived));
+                }
+                s.plane.say(&Message::InputSeen {
+                    through: s.inbox.through(),
+                });
+            }
+            // An observer's input goes nowhere, but need not be sent again.
+            Message::Input(batch) => {
+                let newest = batch
+                    .first
+                    .0
+                    .wrapping_add(batch.events.len() as u32)
+                    .wrapping_sub(1);
+                s.plane.say(&Message::InputSeen {
+                    through: crate::id::InputSeq(newest),
+                });
+            }
+            Message::Report(report) => {
+                s.ledger.reported(now, report, &s.plane.clock);
+                let through = s.ledger.newest_report();
+                s.plane.say(&Message::ReportsSeen { through });
+            }
+            Message::KeyFrameWanted { newest, .. } => {
+                self.events
+                    .push_back(HostEvent::KeyFrameWanted(role, *newest));
+            }
+            Message::Goodbye { reason } => s.ending = Some(Ending::Goodbye(*reason)),
+            _ => {}
+        }
+    }
+
+    /// The media thread handed a frame to the link for this session.
+    pub fn frame_sent(&mut self, now: Instant, session: SessionId, frame: SentFrame) {
+        if let Some(s) = self.subscribers.iter_mut().find(|s| s.id == session) {
+            s.newest_sent = s.newest_sent.max(frame.frame);
+            s.beacon = Some((now + BEACONS[0], 0));
+            s.ledger.sent(now, frame, &s.plane.clock);
+        }
+    }
+
+    /// A captured frame ended at the host for this session.
+    pub fn frame_dropped(
+        &mut self,
+        session: SessionId,
+        frame: FrameId,
+        stamps: Stamps,
+        stage: Stage,
+        why: DropCause,
+    ) {
+        if let Some(s) = self.subscribers.iter_mut().find(|s| s.id == session) {
+            s.ledger.dropped(frame, stamps, stage, why);
+        }
+    }
+
+    /// The pointer has a new shape ([`Negotiation::CursorShape`]).
+    pub fn cursor_shape(&mut self, shape: Negotiation) {
+        for s in self
+            .subscribers
+            .iter_mut()
+            .filter(|s| s.role.is_some() && s.ending.is_none())
+        {
+            // A client that acknowledges nothing keeps the old shape.
+            let _ = s.plane.negotiate(&shape);
+        }
+        self.cursor_shape = Some(shape);
+    }
+
+    /// The pointer is elsewhere.
+    pub fn cursor_moved(&mut self, at: Option<(u16, u16)>) {
+        self.cursor_serial = self.cursor_serial.wrapping_add(1);
+        self.cursor_at = at;
+        for s in self
+            .subscribers
+            .iter_mut()
+            .filter(|s| s.role.is_some() && s.ending.is_none())
+        {
+            s.plane.say(&Message::CursorMoved {
+                serial: self.cursor_serial,
+                at,
+            });
+        }
+    }
+
+    /// Ends the sessions that `which` picks by the device's public key, saying why.
+    pub fn end(&mut self, reason: GoodbyeReason, which: impl Fn(&[u8; 32]) -> bool) {
+        for s in &mut self.subscribers {
+            if s.ending.is_none() && which(&s.peer) {
+                s.plane.say_thrice(&Message::Goodbye { reason });
+                s.ending = Some(Ending::Closed);
+            }
+        }
+    }
+
+    /// Time has passed: see [`Host::next_timeout`].
+    pub fn handle_timeout(&mut self, now: Instant) {
+        for s in &mut self.subscribers {
+            s.ledger.handle_timeout(now);
+            if s.ending.is_some() {
+                continue;
+            }
+            let silence = s.plane.silence(now);
+            if silence >= SILENCE {
+                s.ending = Some(Ending::Silent);
+            } else if s.role.is_none() && now.since(s.began) >= OFFER_PATIENCE {
+                s.ending = Some(Ending::Closed);
+            }
+            if s.holds_input && silence >= RELEASE_AFTER {
+                s.holds_input = false;
+                self.events.push_back(HostEvent::ReleaseInput);
+            }
+            if let Some((at, step)) = s.beacon
+                && at <= now
+            {
+                s.plane.say(&Message::Beacon {
+                    newest: s.newest_sent,
+                });
+                let wait = match BEACONS.get(step + 1) {
+                    Some(next) => *next - BEACONS[step],
+                    None => BEACON_EVERY,
+                };
+                s.beacon = Some((now + wait, step + 1));
+            }
+        }
+        self.bury();
+    }
+
+    /// Reports what is over and was not reported yet; forgets what is over and sent.
+    fn bury(&mut self) {
+        for s in &mut self.subscribers {
+            if s.ending.is_some() && s.role.take() == Some(Role::Player) {
+                self.events.push_back(HostEvent::ReleaseInput);
+            }
+            if s.ending.is_some() {
+                s.ledger.end();
+            }
+        }
+        for s in &mut self.subscribers {
+            while let Some(record) = s.ledger.poll() {
+                self.events.push_back(HostEvent::Record(Box::new(record)));
+            }
+        }
+    }
+
+    /// Replaces what is in `out` by the next datagram to send; where to, if there was one.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
+        let mut i = 0;
+        while let Some(s) = self.subscribers.get_mut(i) {
+            if s.plane.poll_transmit(now, out) {
+                return Some(s.path);
+            }
+            if let Some(ending) = s.ending {
+                self.events.push_back(HostEvent::Ended(s.id, ending));
+                self.subscribers.remove(i);
+            } else {
+                i += 1;
+            }
+        }
+        None
+    }
+
+    /// What happened.
+    pub fn poll_event(&mut self) -> Option<HostEvent> {
+        self.bury();
+        self.events.pop_front()
+    }
+
+    /// The shortest round trip to the player, or to anybody; `None` without a subscriber.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        let player = self
+            .subscribers
+            .iter()
+            .find(|s| s.role == Some(Role::Player));
+        player
+            .or(self.subscribers.first())
+            .map(|s| s.plane.round_trip())
+    }
+
+    /// When to call [`Host::handle_timeout`] and poll again, and why.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
+        self.subscribers.iter().fold(None, |soonest, s| {
+            let beacon = s.beacon.map(|(at, _)| (at, Wakeup::Beacon));
+            let release = s
+                .holds_input
+                .then(|| (s.plane.last_heard() + RELEASE_AFTER, Wakeup::ReleaseInput));
+            let unreported = s.ledger.next_timeout().map(|at| (at, Wakeup::Unreported));
+            let own = earlier(earlier(beacon, release), unreported);
+            earlier(soonest, earlier(own, s.plane.next_timeout()))
+        })
+    }
+}
