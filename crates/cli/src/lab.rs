@@ -24,9 +24,11 @@ enum Study {
     /// Clients connect to the address given with --listen as if it were the host. Each client has
     /// a link of its own. The relay reports how late it was itself: a run on a machine too busy
     /// to keep the times (see --punctual) ends with an error, so that nobody trusts its figures.
-    #[command(after_help = "Example: a bad Wi-Fi link to a host on this machine:\n  \
+    #[command(
+        after_help = "Example: a bad Wi-Fi link to a host on this machine:\n  \
         openuvr lab hop --listen 127.0.0.1:47001 --to 127.0.0.1:47000 --delay 2ms --jitter 3ms \
-        --loss 0.5% --burst-loss 0.1%,20% --rate 50M")]
+        --loss 0.5% --burst-loss 0.1%,20% --rate 50M"
+    )]
     Hop(HopArgs),
 }
 

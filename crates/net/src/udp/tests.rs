@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{Options, Udp};
 use crate::address::path_of;
 use crate::sys::namespace::in_new_network;
+use crate::sys::socket;
 use crate::{LINKS, Link, LinkError, MAX_DATAGRAM, RecvBatch};
 
 const HOSTS: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
@@ -52,7 +53,7 @@ fn check_batches(from: &Udp, to: &Udp) {
         (63, 100, 100),
         (64, 100, 99),
         (65, 100, 100),
-        (200, 1400, 700),
+        (200, 600, 300),
         (129, 8, 8),
     ] {
         let bytes = numbered(count, segment, last);
@@ -75,6 +76,31 @@ fn batches_arrive_whole_and_in_order_with_and_without_offloads() {
                 check_batches(&a, &b);
             }
         }
+    }
+}
+
+#[test]
+fn offloads_move_a_large_batch_in_one_call() {
+    for (options, at_once) in [(Options::default(), 200), (Options::PLAIN, 64)] {
+        let link = open("127.0.0.1:0", &options);
+        let bytes = numbered(200, 600, 600);
+        link.send(path_of(link.local_addr()), &bytes, 600).unwrap();
+        let mut batch = RecvBatch::default();
+        link.recv(&mut batch, LONG).unwrap();
+        assert_eq!(batch.len(), at_once, "{}", link.name());
+    }
+}
+
+#[test]
+fn what_is_sent_is_marked_as_interactive_video() {
+    for host in HOSTS {
+        let socket = open(host, &Options::default()).socket;
+        let read = |level, option| socket::read(&socket, level, option).unwrap();
+        assert_eq!(read(libc::IPPROTO_IP, libc::IP_TOS), 0xa0);
+        if host.starts_with('[') {
+            assert_eq!(read(libc::IPPROTO_IPV6, libc::IPV6_TCLASS), 0xa0);
+        }
+        assert_eq!(read(libc::SOL_SOCKET, libc::SO_PRIORITY), 6);
     }
 }
 
