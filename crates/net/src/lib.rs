@@ -1,6 +1,15 @@
 //! Links: how datagrams get from one machine to the other. One file per transport.
+//!
+//! What it is not: it knows no packet format and decides nothing about pacing or loss (crate
+//! `proto`); it spawns no thread (crate `runtime`).
 #![deny(unsafe_code)]
 
+pub mod address;
+mod sys;
+pub mod udp;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use openuvr_proto::id::PathId;
@@ -31,11 +40,43 @@ pub trait Link: Send + Sync {
     /// machine (ICMP port unreachable) is not an error.
     fn recv(&self, batch: &mut RecvBatch, timeout: Option<Duration>) -> Result<(), LinkError>;
 
-    /// Makes a [`Link::recv`] that waits in another thread return at once.
+    /// Makes a [`Link::recv`] that waits in another thread return at once; if none waits, the next
+    /// one that would wait. Several calls before that count as one.
     fn wake(&self);
+
+    /// The address and port that peers reach this link at, where the transport has one.
+    fn local_addr(&self) -> Option<SocketAddr> {
+        None
+    }
 }
 
-/// What one [`Link::recv`] brought: storage that is reused from call to call.
+/// A transport that can be opened by its name.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkKind {
+    /// The name for options and logs.
+    pub name: &'static str,
+    /// One line on what it is and needs, for listings.
+    pub about: &'static str,
+    /// Opens it at a local address (port 0: the system chooses one).
+    pub open: fn(SocketAddr) -> Result<Arc<dyn Link>, LinkError>,
+}
+
+/// The transports, best first: the ladder that a session goes down until one opens.
+pub const LINKS: &[LinkKind] = &[
+    LinkKind {
+        name: "udp-gso",
+        about: "UDP, batches segmented and joined by the kernel (Linux 5.0); needs no privilege",
+        open: |address| Ok(Arc::new(udp::Udp::bind(address, &udp::Options::default())?)),
+    },
+    LinkKind {
+        name: "udp",
+        about: "UDP, one datagram at a time; needs no privilege",
+        open: |address| Ok(Arc::new(udp::Udp::bind(address, &udp::Options::PLAIN)?)),
+    },
+];
+
+/// What one [`Link::recv`] brought: storage that is reused from call to call. The first call
+/// allocates it (about 1 MiB, touched only as far as datagrams fill it), later calls do not.
 #[derive(Debug, Default)]
 pub struct RecvBatch {
     bytes: Vec<u8>,
@@ -50,10 +91,27 @@ impl RecvBatch {
             .map(|(from, range)| (*from, &self.bytes[range.clone()]))
     }
 
+    /// How many datagrams arrived.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.datagrams.len()
+    }
+
     /// Whether nothing arrived.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.datagrams.is_empty()
+    }
+
+    /// Forgets the datagrams and makes room for `bytes` bytes and `datagrams` datagrams; both only
+    /// ever grow.
+    fn clear(&mut self, bytes: usize, datagrams: usize) {
+        self.datagrams.clear();
+        self.datagrams.reserve(datagrams);
+        if self.bytes.len() < bytes {
+            // A fresh zeroed vector instead of `resize`: the pages stay untouched until used.
+            self.bytes = vec![0; bytes];
+        }
     }
 }
 

@@ -1,1 +1,11 @@
-//! The threads of a host and a client.
+//! The threads of a host and a client: the only crate that spawns media threads and reads the
+//! clock.
+//!
+//! What it is not: it decides nothing about packets (crate `proto`), and touches sockets and
+//! devices only through their traits (crates `net` and `media`).
+#![deny(unsafe_code)]
+
+pub mod clock;
+pub mod mailbox;
+pub mod sched;
+mod sys;

@@ -1,0 +1,391 @@
+//! A hop with a link of chosen quality, as a UDP relay: clients talk to it as if it were the
+//! target. No privilege and no kernel module needed.
+//!
+//! Each client has a link of its own: two [`LinkModel`]s with seeds that follow from its place in
+//! the order of arrival. One thread carries all of them and keeps account of its own lateness,
+//! because a relay that was late measured itself: a run can be thrown away for it. On a busy
+//! machine give that thread real-time scheduling.
+//!
+//! What it is not: a queue that clients share, or a router; and it sees datagrams, not Ethernet
+//! frames.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::net::sockopt;
+
+use crate::lateness::Lateness;
+use crate::link::{Counters, Impairment, LinkModel};
+
+/// What to relay, and how.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where clients send to; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// The target: a host.
+    pub to: SocketAddr,
+    /// From clients to the target.
+    pub up: Impairment,
+    /// From the target to clients.
+    pub down: Impairment,
+    /// Decides what happens to which datagram, see [`seeds`].
+    pub seed: u64,
+}
+
+/// A relay that is ready to run.
+#[derive(Debug)]
+pub struct Hop {
+    config: Config,
+    socket: UdpSocket,
+    stop: Stopper,
+    origin: std::time::Instant,
+    flows: Vec<Flow>,
+    report: Report,
+    buffer: Vec<u8>,
+}
+
+/// Ends [`Hop::run`] from another thread.
+#[derive(Debug, Clone)]
+pub struct Stopper(Arc<OwnedFd>);
+
+/// What a run did. Its `Display` is three lines.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// From clients to the target, all clients together.
+    pub up: Counters,
+    /// From the target to clients, all clients together.
+    pub down: Counters,
+    /// Clients seen.
+    pub flows: u64,
+    /// Datagrams of clients for which there was no room.
+    pub refused: u64,
+    /// Datagrams that came out of a link and that the system did not send.
+    pub unsent: u64,
+    /// How long after their time datagrams were released.
+    pub lateness: Lateness,
+}
+
+/// Why a relay did not start or ended.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {source}")]
+pub struct HopError {
+    what: String,
+    source: io::Error,
+}
+
+/// Clients at a time. A further one takes the place of the one that was silent longest, if that is
+/// longer than [`IDLE`].
+pub const MAX_FLOWS: usize = 64;
+
+/// A client that was silent for so long may lose its place.
+pub const IDLE: Duration = Duration::from_secs(30);
+
+/// The seeds of the models of client number `flow`, counted from 0: up and down.
+#[must_use]
+pub fn seeds(seed: u64, flow: u64) -> (u64, u64) {
+    let up = seed.wrapping_add(flow.wrapping_mul(2));
+    (up, up.wrapping_add(1))
+}
+
+/// One client: the socket that stands for it towards the target, and its link.
+#[derive(Debug)]
+struct Flow {
+    client: SocketAddr,
+    socket: UdpSocket,
+    up: LinkModel,
+    down: LinkModel,
+    last_heard: Instant,
+}
+
+/// Datagrams read from one socket before the others have their turn.
+const READS_PER_TURN: usize = 64;
+
+/// Bytes of receive buffer to ask for: bursts of several key frames.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+impl Hop {
+    /// Opens the socket that clients send to.
+    ///
+    /// # Errors
+    /// If the address is not of this machine or its port is taken.
+    pub fn open(config: Config) -> Result<Hop, HopError> {
+        let what = || format!("cannot listen on UDP {}", config.listen);
+        let socket = open_socket(config.listen).map_err(|source| HopError {
+            what: what(),
+            source,
+        })?;
+        let stop = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+            .map_err(|error| HopError {
+                what: "cannot create an eventfd".into(),
+                source: error.into(),
+            })?;
+        Ok(Hop {
+            config,
+            socket,
+            stop: Stopper(Arc::new(stop)),
+            origin: std::time::Instant::now(),
+            flows: Vec::new(),
+            report: Report::default(),
+            buffer: vec![0; 1 << 16],
+        })
+    }
+
+    /// Where clients send to.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// What ends [`Hop::run`].
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stop.clone()
+    }
+
+    /// Relays until it is stopped; what is under way then is forgotten.
+    ///
+    /// # Errors
+    /// If the socket that clients send to fails. A target that is not there is not an error.
+    pub fn run(mut self) -> Result<Report, HopError> {
+        let failed = |listen: SocketAddr| {
+            move |source| HopError {
+                what: format!("cannot relay from UDP {listen}"),
+                source,
+            }
+        };
+        let listen = self.config.listen;
+        loop {
+            self.release_what_is_due();
+            let ready = self.wait().map_err(failed(listen))?;
+            if ready.stop {
+                return Ok(self.into_report());
+            }
+            for index in ready.flows {
+                self.read_target(index);
+            }
+            if ready.clients {
+                self.read_clients().map_err(failed(listen))?;
+            }
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant(0) + self.origin.elapsed()
+    }
+
+    fn release_what_is_due(&mut self) {
+        let origin = self.origin;
+        let now = || Instant(0) + origin.elapsed();
+        let started = now();
+        for flow in &mut self.flows {
+            while let Some(due) = flow.up.next_timeout().filter(|due| *due <= started)
+                && let Some(bytes) = flow.up.poll(started)
+            {
+                self.report.lateness.record(now().since(due));
+                let sent = has_left(|| flow.socket.send(&bytes));
+                self.report.unsent += u64::from(!sent);
+            }
+            while let Some(due) = flow.down.next_timeout().filter(|due| *due <= started)
+                && let Some(bytes) = flow.down.poll(started)
+            {
+                self.report.lateness.record(now().since(due));
+                let sent = has_left(|| self.socket.send_to(&bytes, flow.client));
+                self.report.unsent += u64::from(!sent);
+            }
+        }
+    }
+
+    /// Waits for the next release, a datagram or the end.
+    fn wait(&self) -> io::Result<Ready> {
+        let mut fds = vec![
+            PollFd::new(&*self.stop.0, PollFlags::IN),
+            PollFd::new(&self.socket, PollFlags::IN),
+        ];
+        fds.extend(
+            self.flows
+                .iter()
+                .map(|flow| PollFd::new(&flow.socket, PollFlags::IN)),
+        );
+        let due = self.flows.iter().flat_map(Flow::timeouts).min();
+        let timeout = due.map(|due| {
+            let left = due.since(self.now());
+            Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            }
+        });
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        Ok(Ready {
+            stop: ready.next() == Some(true),
+            clients: ready.next() == Some(true),
+            flows: ready
+                .enumerate()
+                .filter_map(|(i, is)| is.then_some(i))
+                .collect(),
+        })
+    }
+
+    fn read_clients(&mut self) -> io::Result<()> {
+        for _ in 0..READS_PER_TURN {
+            let (len, client) = match self.socket.recv_from(&mut self.buffer) {
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                // An earlier datagram was refused on its way to a client.
+                Err(error) if is_harmless(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            let now = self.now();
+            let Some(index) = self.flow_of(client, now) else {
+                self.report.refused += 1;
+                continue;
+            };
+            let flow = &mut self.flows[index];
+            flow.last_heard = now;
+            flow.up.send(now, self.buffer[..len].to_vec());
+        }
+        Ok(())
+    }
+
+    fn read_target(&mut self, index: usize) {
+        for _ in 0..READS_PER_TURN {
+            let now = self.now();
+            let flow = &mut self.flows[index];
+            match flow.socket.recv(&mut self.buffer) {
+                Ok(len) => flow.down.send(now, self.buffer[..len].to_vec()),
+                Err(error) if is_harmless(&error) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// The place of a client in the table; makes one if there is room.
+    fn flow_of(&mut self, client: SocketAddr, now: Instant) -> Option<usize> {
+        if let Some(index) = self.flows.iter().position(|flow| flow.client == client) {
+            return Some(index);
+        }
+        if self.flows.len() >= MAX_FLOWS {
+            let (index, silent) = self
+                .flows
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, flow)| flow.last_heard)?;
+            if now.since(silent.last_heard) < IDLE {
+                return None;
+            }
+            let silent = self.flows.swap_remove(index);
+            self.report.count(&silent);
+        }
+        let any: SocketAddr = match self.config.to {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = open_socket(any).ok()?;
+        socket.connect(self.config.to).ok()?;
+        let (up, down) = seeds(self.config.seed, self.report.flows);
+        self.report.flows += 1;
+        self.flows.push(Flow {
+            client,
+            socket,
+            up: LinkModel::new(self.config.up.clone(), up),
+            down: LinkModel::new(self.config.down.clone(), down),
+            last_heard: now,
+        });
+        Some(self.flows.len() - 1)
+    }
+
+    fn into_report(mut self) -> Report {
+        for flow in &self.flows {
+            self.report.count(flow);
+        }
+        self.report
+    }
+}
+
+impl Flow {
+    fn timeouts(&self) -> impl Iterator<Item = Instant> + use<> {
+        self.up
+            .next_timeout()
+            .into_iter()
+            .chain(self.down.next_timeout())
+    }
+}
+
+struct Ready {
+    stop: bool,
+    clients: bool,
+    flows: Vec<usize>,
+}
+
+impl Stopper {
+    /// Ends the run, now or as soon as it begins.
+    pub fn stop(&self) {
+        // Fails only if the counter overflows, and then it is set.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+}
+
+impl Report {
+    /// Whether the relay itself kept its times: 99 % of the releases at most `limit` late.
+    #[must_use]
+    pub fn is_punctual(&self, limit: Duration) -> bool {
+        self.lateness.quantile(990).is_none_or(|late| late <= limit)
+    }
+
+    fn count(&mut self, flow: &Flow) {
+        self.up += flow.up.counters();
+        self.down += flow.down.counters();
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "up:   {}", self.up)?;
+        writeln!(f, "down: {}", self.down)?;
+        write!(
+            f,
+            "{} clients, {} datagrams refused, {} unsent; released late by {}",
+            self.flows, self.refused, self.unsent, self.lateness
+        )
+    }
+}
+
+fn open_socket(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(address)?;
+    socket.set_nonblocking(true)?;
+    if sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
+        sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER)?;
+    }
+    Ok(socket)
+}
+
+/// Whether a datagram was sent. If the call reported an earlier one that was refused, it sent
+/// nothing, so it is done again.
+fn has_left(mut send: impl FnMut() -> io::Result<usize>) -> bool {
+    match send() {
+        Err(error) if is_harmless(&error) => send().is_ok(),
+        other => other.is_ok(),
+    }
+}
+
+/// Whether the error reports an earlier datagram that was refused on its way (ICMP), or a signal.
+fn is_harmless(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::Interrupted
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! How late things happened: a histogram of bounded size.
+//!
+//! What it is not: a record of each event; quantiles are exact to 1/16 of the value.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A histogram of durations: 16 buckets for each power of two of nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Lateness {
+    buckets: Vec<u64>,
+    count: u64,
+    max: Duration,
+}
+
+impl Default for Lateness {
+    fn default() -> Lateness {
+        Lateness {
+            buckets: vec![0; 61 * 16],
+            count: 0,
+            max: Duration::ZERO,
+        }
+    }
+}
+
+impl Lateness {
+    /// Counts one event.
+    pub fn record(&mut self, late: Duration) {
+        self.buckets[bucket(late)] += 1;
+        self.count += 1;
+        self.max = self.max.max(late);
+    }
+
+    /// How many events were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The latest of all; `None` if there was none.
+    #[must_use]
+    pub fn max(&self) -> Option<Duration> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// What `per_mille` thousandths of the events did not exceed (500: the median), at most 1/16
+    /// above the true value; `None` if there was none.
+    #[must_use]
+    pub fn quantile(&self, per_mille: u16) -> Option<Duration> {
+        let rank = u128::from(self.count) * u128::from(per_mille.min(1000));
+        let rank = rank.div_ceil(1000).max(1);
+        let mut seen = 0;
+        let index = self.buckets.iter().position(|count| {
+            seen += u128::from(*count);
+            seen >= rank
+        })?;
+        Some(upper_edge(index).min(self.max))
+    }
+}
+
+impl fmt::Display for Lateness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.quantile(500), self.quantile(990), self.max()) {
+            (Some(p50), Some(p99), Some(max)) => {
+                write!(f, "p50 {p50:.1?}, p99 {p99:.1?}, max {max:.1?}")
+            }
+            _ => f.write_str("none"),
+        }
+    }
+}
+
+fn bucket(late: Duration) -> usize {
+    let ns = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+    let Some(shift) = ns.max(1).ilog2().checked_sub(4) else {
+        return usize::try_from(ns).unwrap_or(0);
+    };
+    // Below 32 for shift 0 and so on: the leading one and the four bits behind it.
+    (shift as usize + 1) * 16 + usize::try_from((ns >> shift) & 15).unwrap_or(0)
+}
+
+/// The largest duration of a bucket.
+fn upper_edge(index: usize) -> Duration {
+    let (row, column) = (index as u64 / 16, index as u64 % 16);
+    let ns = match row.checked_sub(1) {
+        None => column,
+        Some(shift) => (((16 + column + 1) as u128) << shift)
+            .saturating_sub(1)
+            .try_into()
+            .unwrap_or(u64::MAX),
+    };
+    Duration::from_nanos(ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lateness, bucket, upper_edge};
+    use std::time::Duration;
+
+    #[test]
+    fn buckets_and_edges_agree() {
+        let mut last = 0;
+        for ns in (0..100_000).chain([1 << 40, u64::MAX - 1, u64::MAX]) {
+            let index = bucket(Duration::from_nanos(ns));
+            assert!(index >= last && index < 61 * 16);
+            last = index;
+            let edge = u64::try_from(upper_edge(index).as_nanos()).unwrap();
+            assert!(edge >= ns && edge - ns <= ns / 16, "{ns} {edge}");
+        }
+    }
+
+    #[test]
+    fn quantiles_of_a_known_set() {
+        let mut lateness = Lateness::default();
+        assert_eq!(lateness.quantile(500), None);
+        assert_eq!(lateness.to_string(), "none");
+        for us in 1..=1000 {
+            lateness.record(Duration::from_micros(us));
+        }
+        let p50 = lateness.quantile(500).unwrap();
+        assert!((500..=532).contains(&p50.as_micros()), "{p50:?}");
+        assert_eq!(lateness.quantile(1000), Some(Duration::from_millis(1)));
+        assert_eq!(lateness.count(), 1000);
+    }
+}

@@ -1,0 +1,283 @@
+//! A model of one direction of a link: delay, jitter, loss, reordering, duplication, and a
+//! bottleneck with a bounded queue.
+//!
+//! It is a value: `now` comes in, bytes go in and come out later, or never. The same seed and the
+//! same calls give the same result, on every machine. Each impairment draws from a random sequence
+//! of its own, the same number of times for each datagram, so that switching one on does not move
+//! another: at one seed, the datagrams that 1 % loss takes are the same with and without jitter.
+//!
+//! What it is not: it opens no socket (that is [`hop`](crate::hop)), and it counts the bytes it is
+//! given, not headers below them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Bitrate;
+
+use crate::random::Random;
+
+/// What a link does to datagrams. The default is a perfect link: everything arrives at once.
+/// Probabilities are 0 to 1, for each datagram on its own unless said otherwise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Impairment {
+    /// Every datagram takes this long.
+    pub delay: Duration,
+    /// And up to this much more, uniformly. Order is kept: a datagram waits for those before it.
+    pub jitter: Duration,
+    /// Probability that it is lost.
+    pub loss: f64,
+    /// Losses that come together, in addition.
+    pub burst: Option<BurstLoss>,
+    /// Probability that it is held back by [`Impairment::reorder_by`], so that those behind it
+    /// overtake it.
+    pub reorder: f64,
+    /// How long a reordered datagram is held back.
+    pub reorder_by: Duration,
+    /// Probability that it arrives twice, one right behind the other.
+    pub duplicate: f64,
+    /// The bottleneck; `None`: unlimited.
+    pub rate: Option<Bitrate>,
+    /// The bytes that wait before the bottleneck at most; what finds it full is lost.
+    pub queue: usize,
+}
+
+impl Default for Impairment {
+    fn default() -> Impairment {
+        Impairment {
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            loss: 0.0,
+            burst: None,
+            reorder: 0.0,
+            reorder_by: Duration::from_millis(2),
+            duplicate: 0.0,
+            rate: None,
+            queue: 64 << 10,
+        }
+    }
+}
+
+/// Bursty loss: a good state without loss, and a bad one (Gilbert 1960, Elliott 1963). Before each
+/// datagram the state may change.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BurstLoss {
+    /// Probability to go from good to bad.
+    pub enter: f64,
+    /// Probability to go from bad to good: a burst is `1 / leave` datagrams long in the mean.
+    pub leave: f64,
+    /// Probability that a datagram is lost in the bad state.
+    pub loss: f64,
+}
+
+/// What happened to the datagrams until now.
+/// `sent + duplicated = delivered + lost + overflowed` + those under way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Given to the model.
+    pub sent: u64,
+    /// Come out.
+    pub delivered: u64,
+    /// Lost on the way, alone or in a burst.
+    pub lost: u64,
+    /// Lost because the queue of the bottleneck, or the model's own room, was full.
+    pub overflowed: u64,
+    /// Additional copies made.
+    pub duplicated: u64,
+    /// Held back.
+    pub reordered: u64,
+}
+
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Counters) {
+        self.sent += other.sent;
+        self.delivered += other.delivered;
+        self.lost += other.lost;
+        self.overflowed += other.overflowed;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+    }
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} sent, {} delivered, {} lost, {} overflowed, {} duplicated, {} reordered",
+            self.sent, self.delivered, self.lost, self.overflowed, self.duplicated, self.reordered
+        )
+    }
+}
+
+/// One direction of a link.
+#[derive(Debug)]
+pub struct LinkModel {
+    impairment: Impairment,
+    draws: Draws,
+    in_burst: bool,
+    /// When the bottleneck has sent what it has.
+    busy_until: Instant,
+    /// When the last datagram that was not held back arrives: none may arrive before it.
+    last_arrival: Instant,
+    /// By arrival, then by the order of sending.
+    under_way: BTreeMap<(Instant, u64), Vec<u8>>,
+    bytes_under_way: usize,
+    next_order: u64,
+    counters: Counters,
+}
+
+/// The bytes under way at most, so that a long delay and an unlimited rate stay bounded: 16 MiB
+/// are 1.3 s at 100 Mb/s.
+pub const MAX_UNDER_WAY: usize = 16 << 20;
+
+impl LinkModel {
+    /// A link with nothing under way.
+    #[must_use]
+    pub fn new(impairment: Impairment, seed: u64) -> LinkModel {
+        LinkModel {
+            impairment,
+            draws: Draws::new(seed),
+            in_burst: false,
+            busy_until: Instant(i64::MIN),
+            last_arrival: Instant(i64::MIN),
+            under_way: BTreeMap::new(),
+            bytes_under_way: 0,
+            next_order: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Puts a datagram onto the link at `now`, which must not go back between calls.
+    pub fn send(&mut self, now: Instant, bytes: Vec<u8>) {
+        self.counters.sent += 1;
+        let fate = self.draw_fate();
+        let Some(sent_out) = self.pass_bottleneck(now, bytes.len()) else {
+            self.counters.overflowed += 1;
+            return;
+        };
+        if fate.lost {
+            self.counters.lost += 1;
+            return;
+        }
+        let mut arrival = sent_out + self.impairment.delay + fate.jitter;
+        arrival = arrival.max(self.last_arrival);
+        if fate.held {
+            self.counters.reordered += 1;
+            arrival = arrival + self.impairment.reorder_by;
+        } else {
+            self.last_arrival = arrival;
+        }
+        if fate.twice {
+            self.counters.duplicated += 1;
+            self.enter(arrival, bytes.clone());
+        }
+        self.enter(arrival, bytes);
+    }
+
+    /// The next datagram that has arrived by `now`.
+    pub fn poll(&mut self, now: Instant) -> Option<Vec<u8>> {
+        let first = self.under_way.first_entry()?;
+        if first.key().0 > now {
+            return None;
+        }
+        let bytes = first.remove();
+        self.bytes_under_way -= bytes.len();
+        self.counters.delivered += 1;
+        Some(bytes)
+    }
+
+    /// When the next datagram arrives, so that [`LinkModel::poll`] is worth calling.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.under_way.first_key_value().map(|(key, _)| key.0)
+    }
+
+    /// What happened until now.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn draw_fate(&mut self) -> Fate {
+        let want = &self.impairment;
+        let draws = &mut self.draws;
+        let alone = draws.loss.chance(want.loss);
+        let (turn, hit) = (draws.burst.unit(), draws.burst.unit());
+        let in_burst = want.burst.is_some_and(|burst| {
+            let change = if self.in_burst {
+                burst.leave
+            } else {
+                burst.enter
+            };
+            self.in_burst ^= turn < change;
+            self.in_burst && hit < burst.loss
+        });
+        Fate {
+            lost: alone || in_burst,
+            jitter: want.jitter.mul_f64(draws.jitter.unit()),
+            held: draws.reorder.chance(want.reorder),
+            twice: draws.duplicate.chance(want.duplicate),
+        }
+    }
+
+    /// When the last bit of a datagram has left the bottleneck; `None` if its queue is full.
+    fn pass_bottleneck(&mut self, now: Instant, len: usize) -> Option<Instant> {
+        let Some(Bitrate(rate @ 1..)) = self.impairment.rate else {
+            return Some(now);
+        };
+        let bits = |bytes: usize| u128::try_from(bytes).unwrap_or(u128::MAX).saturating_mul(8);
+        let wait = self.busy_until.since(now);
+        let waiting_bits = wait.as_nanos() * u128::from(rate) / 1_000_000_000;
+        if !wait.is_zero() && waiting_bits + bits(len) > bits(self.impairment.queue) {
+            return None;
+        }
+        let nanos = bits(len) * 1_000_000_000 / u128::from(rate);
+        let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        self.busy_until = now.max(self.busy_until) + takes;
+        Some(self.busy_until)
+    }
+
+    fn enter(&mut self, arrival: Instant, bytes: Vec<u8>) {
+        if self.bytes_under_way + bytes.len() > MAX_UNDER_WAY {
+            self.counters.overflowed += 1;
+            return;
+        }
+        self.bytes_under_way += bytes.len();
+        self.under_way.insert((arrival, self.next_order), bytes);
+        self.next_order += 1;
+    }
+}
+
+/// What chance decided for one datagram.
+struct Fate {
+    lost: bool,
+    jitter: Duration,
+    held: bool,
+    twice: bool,
+}
+
+/// A random sequence for each impairment.
+#[derive(Debug)]
+struct Draws {
+    loss: Random,
+    burst: Random,
+    jitter: Random,
+    reorder: Random,
+    duplicate: Random,
+}
+
+impl Draws {
+    fn new(seed: u64) -> Draws {
+        Draws {
+            loss: Random::new(seed, 1),
+            burst: Random::new(seed, 2),
+            jitter: Random::new(seed, 3),
+            reorder: Random::new(seed, 4),
+            duplicate: Random::new(seed, 5),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

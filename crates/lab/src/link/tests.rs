@@ -1,0 +1,224 @@
+//! A virtual clock and fixed seeds: every figure here is exact, and stays so.
+
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Bitrate;
+
+use super::{BurstLoss, Counters, Impairment, LinkModel, MAX_UNDER_WAY};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Sends `count` numbered datagrams of `len` bytes, `gap` apart, and returns what arrived when.
+fn run(link: &mut LinkModel, count: u32, len: usize, gap: Duration) -> Vec<(Instant, u32)> {
+    let mut now = Instant(0);
+    let mut arrived = Vec::new();
+    for i in 0..count {
+        let mut bytes = vec![0; len.max(4)];
+        bytes[..4].copy_from_slice(&i.to_le_bytes());
+        drain(link, now, &mut arrived);
+        link.send(now, bytes);
+        now = now + gap;
+    }
+    drain(link, Instant(i64::MAX), &mut arrived);
+    arrived
+}
+
+fn drain(link: &mut LinkModel, until: Instant, arrived: &mut Vec<(Instant, u32)>) {
+    while let Some(at) = link.next_timeout().filter(|at| *at <= until) {
+        let bytes = link.poll(at).expect("a timeout announces a datagram");
+        arrived.push((at, u32::from_le_bytes(bytes[..4].try_into().unwrap())));
+    }
+}
+
+fn ids(arrived: &[(Instant, u32)]) -> Vec<u32> {
+    arrived.iter().map(|(_, id)| *id).collect()
+}
+
+fn balanced(counters: Counters) -> bool {
+    counters.sent + counters.duplicated == counters.delivered + counters.lost + counters.overflowed
+}
+
+#[test]
+fn a_perfect_link_delivers_at_once_and_in_order() {
+    let mut link = LinkModel::new(Impairment::default(), 1);
+    link.send(Instant(5), b"a".to_vec());
+    link.send(Instant(5), b"b".to_vec());
+    assert_eq!(link.next_timeout(), Some(Instant(5)));
+    assert_eq!(link.poll(Instant(5)).as_deref(), Some(&b"a"[..]));
+    assert_eq!(link.poll(Instant(5)).as_deref(), Some(&b"b"[..]));
+    assert_eq!(link.poll(Instant(5)), None);
+    assert_eq!(link.next_timeout(), None);
+}
+
+#[test]
+fn delay_is_exact_and_nothing_comes_early() {
+    let mut link = LinkModel::new(
+        Impairment {
+            delay: 5 * MS,
+            ..Impairment::default()
+        },
+        1,
+    );
+    link.send(Instant(0), vec![1]);
+    assert_eq!(link.poll(Instant(4_999_999)), None);
+    assert_eq!(link.poll(Instant(5_000_000)), Some(vec![1]));
+}
+
+#[test]
+fn jitter_stays_in_its_range_and_keeps_the_order() {
+    let jittery = Impairment {
+        delay: 2 * MS,
+        jitter: 4 * MS,
+        ..Impairment::default()
+    };
+    let mut link = LinkModel::new(jittery, 7);
+    // Far apart: each datagram's own delay shows.
+    let arrived = run(&mut link, 10_000, 4, 10 * MS);
+    let mut sum = 0;
+    for (at, id) in &arrived {
+        let delay = at.0 - i64::from(*id) * 10_000_000;
+        assert!((2_000_000..6_000_000).contains(&delay), "{delay}");
+        sum += delay;
+    }
+    let mean = sum / 10_000;
+    assert!((3_950_000..4_050_000).contains(&mean), "{mean}");
+    // Close together: still in order.
+    let ids = ids(&run(&mut link, 10_000, 4, Duration::from_micros(10)));
+    assert!(ids.is_sorted() && ids.len() == 10_000);
+}
+
+#[test]
+fn independent_loss_has_its_rate_and_does_not_cluster() {
+    let lossy = Impairment {
+        loss: 0.1,
+        ..Impairment::default()
+    };
+    let mut link = LinkModel::new(lossy, 3);
+    let ids = ids(&run(&mut link, 100_000, 4, MS));
+    let lost = 100_000 - ids.len();
+    // Five standard deviations: sqrt(100 000 × 0.1 × 0.9) = 95.
+    assert!((9_525..=10_475).contains(&lost), "{lost}");
+    // After a loss, the next is lost with the same probability.
+    let twice = ids.windows(2).filter(|w| w[1] - w[0] > 2).count();
+    assert!((700..=1_100).contains(&twice), "{twice}");
+    assert!(balanced(link.counters()));
+}
+
+#[test]
+fn bursty_loss_has_its_rate_and_its_length() {
+    let bursty = Impairment {
+        burst: Some(BurstLoss {
+            enter: 0.01,
+            leave: 0.25,
+            loss: 1.0,
+        }),
+        ..Impairment::default()
+    };
+    let ids = ids(&run(&mut LinkModel::new(bursty, 3), 200_000, 4, MS));
+    // In the bad state for enter / (enter + leave) = 3.85 % of the datagrams.
+    let lost = 200_000 - ids.len();
+    assert!((7_000..=8_400).contains(&lost), "{lost}");
+    // Bursts are 1 / leave = 4 long in the mean.
+    let bursts = ids.windows(2).filter(|w| w[1] - w[0] > 1).count();
+    let tenths = 10 * lost / bursts;
+    assert!((37..=43).contains(&tenths), "{tenths}");
+}
+
+#[test]
+fn reordering_holds_back_and_loses_nothing() {
+    let swapping = Impairment {
+        reorder: 0.05,
+        reorder_by: 3 * MS,
+        ..Impairment::default()
+    };
+    let mut link = LinkModel::new(swapping, 9);
+    let mut ids = ids(&run(&mut link, 10_000, 4, 2 * MS));
+    // Three milliseconds later: exactly one of the following comes before it.
+    let late = ids.windows(2).filter(|w| w[1] < w[0]).count() as u64;
+    assert!((400..=600).contains(&link.counters().reordered));
+    assert!(late > 350 && late <= link.counters().reordered, "{late}");
+    ids.sort_unstable();
+    assert!(ids.iter().copied().eq(0..10_000));
+}
+
+#[test]
+fn duplicates_come_right_behind() {
+    let doubling = Impairment {
+        duplicate: 0.2,
+        ..Impairment::default()
+    };
+    let mut link = LinkModel::new(doubling, 4);
+    let ids = ids(&run(&mut link, 1000, 4, MS));
+    let doubled = ids.windows(2).filter(|w| w[0] == w[1]).count();
+    assert_eq!(ids.len(), 1000 + doubled);
+    assert_eq!(link.counters().duplicated, doubled as u64);
+    assert!((150..=250).contains(&doubled) && ids.is_sorted());
+    assert!(balanced(link.counters()));
+}
+
+#[test]
+fn the_bottleneck_spaces_datagrams_and_its_queue_is_bounded() {
+    let narrow = Impairment {
+        delay: MS,
+        rate: Some(Bitrate::from_mbps(8)),
+        queue: 10_000,
+        ..Impairment::default()
+    };
+    let mut link = LinkModel::new(narrow, 1);
+    // A burst of 20 × 1000 bytes at 1 byte/µs: ten fit into the queue (the first is being sent).
+    let arrived = run(&mut link, 20, 1000, Duration::ZERO);
+    let want: Vec<_> = (0..10u32)
+        .map(|i| (Instant(1_000_000 * i64::from(i + 2)), i))
+        .collect();
+    assert_eq!(arrived, want);
+    assert_eq!(link.counters().overflowed, 10);
+    // A datagram larger than the queue passes an idle bottleneck, or a small queue is a dead link.
+    link.send(Instant(1_000_000_000), vec![0; 20_000]);
+    assert_eq!(link.next_timeout(), Some(Instant(1_021_000_000)));
+}
+
+#[test]
+fn what_is_under_way_is_bounded() {
+    let long = Impairment {
+        delay: Duration::from_secs(3600),
+        ..Impairment::default()
+    };
+    let mut link = LinkModel::new(long, 1);
+    for _ in 0..20 {
+        link.send(Instant(0), vec![0; 1 << 20]);
+    }
+    assert_eq!(
+        link.counters().overflowed,
+        20 - (MAX_UNDER_WAY >> 20) as u64
+    );
+}
+
+#[test]
+fn a_seed_repeats_and_another_differs() {
+    let rough = Impairment {
+        jitter: MS,
+        loss: 0.1,
+        reorder: 0.1,
+        duplicate: 0.1,
+        ..Impairment::default()
+    };
+    let of = |seed| run(&mut LinkModel::new(rough.clone(), seed), 500, 4, MS);
+    assert_eq!(of(1), of(1));
+    assert_ne!(of(1), of(2));
+}
+
+#[test]
+fn one_impairment_does_not_move_another() {
+    let lossy = Impairment {
+        loss: 0.1,
+        ..Impairment::default()
+    };
+    let rough = Impairment {
+        jitter: MS,
+        rate: Some(Bitrate::from_mbps(1000)),
+        ..lossy.clone()
+    };
+    let of = |impairment| ids(&run(&mut LinkModel::new(impairment, 5), 1000, 4, MS));
+    assert_eq!(of(lossy), of(rough));
+}

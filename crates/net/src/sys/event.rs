@@ -1,0 +1,69 @@
+//! An event counter that wakes a thread out of [`wait`], and that wait (eventfd(2), ppoll(2)).
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// A flag that one thread raises and another waits for along with a socket.
+#[derive(Debug)]
+pub(crate) struct Event(OwnedFd);
+
+impl Event {
+    pub(crate) fn new() -> io::Result<Event> {
+        // SAFETY: no pointers; the result is checked before use.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `fd` is open and nobody else owns it.
+        Ok(Event(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Raises the flag. The only possible failure, an overflowing counter, means it is raised.
+    pub(crate) fn raise(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: `one` is readable for its 8 bytes and the descriptor is open.
+        unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    /// Lowers the flag and says whether it was raised.
+    fn lower(&self) -> bool {
+        let mut count = [0u8; 8];
+        // SAFETY: `count` is writable for its 8 bytes and the descriptor is open.
+        let n = unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        n == 8
+    }
+}
+
+/// Waits until `socket` has something to read or `event` is raised, at most `timeout`, and says
+/// whether `event` was raised; lowers it. Returns early on a signal: the caller looks again.
+pub(crate) fn wait(
+    socket: BorrowedFd<'_>,
+    event: &Event,
+    timeout: Option<Duration>,
+) -> io::Result<bool> {
+    let entry = |fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut fds = [entry(socket.as_raw_fd()), entry(event.0.as_raw_fd())];
+    let span = timeout.map(|t| libc::timespec {
+        tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(t.subsec_nanos()),
+    });
+    let span = span
+        .as_ref()
+        .map_or(std::ptr::null(), std::ptr::from_ref::<libc::timespec>);
+    // SAFETY: `fds` holds two entries with open descriptors; `span` is null or points to a
+    // timespec that lives until the end of this function.
+    let n = unsafe { libc::ppoll(fds.as_mut_ptr(), 2, span, std::ptr::null()) };
+    if n < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+        return Ok(false);
+    }
+    Ok(fds[1].revents != 0 && event.lower())
+}

@@ -1,0 +1,8 @@
+//! The system calls of the links, behind safe functions. No policy: what to do about an error is
+//! decided by the transports.
+#![allow(unsafe_code)]
+
+pub(crate) mod event;
+#[cfg(test)]
+pub(crate) mod namespace;
+pub(crate) mod socket;

@@ -1,0 +1,289 @@
+//! Real sockets on the loopback device.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Options, Udp};
+use crate::address::path_of;
+use crate::sys::namespace::in_new_network;
+use crate::sys::socket;
+use crate::{LINKS, Link, LinkError, MAX_DATAGRAM, RecvBatch};
+
+const HOSTS: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
+const LONG: Option<Duration> = Some(Duration::from_secs(10));
+
+fn open(address: &str, options: &Options) -> Udp {
+    Udp::bind(address.parse().unwrap(), options).unwrap()
+}
+
+/// `count` datagrams of `segment` bytes, the last `last` bytes; each begins with its number.
+fn numbered(count: usize, segment: usize, last: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for i in 0..count {
+        let len = if i + 1 == count { last } else { segment };
+        let mut datagram = vec![u8::try_from(i % 251).unwrap(); len];
+        datagram[..4].copy_from_slice(&u32::try_from(i).unwrap().to_le_bytes());
+        bytes.extend_from_slice(&datagram);
+    }
+    bytes
+}
+
+/// Receives until `count` datagrams are there.
+fn collect(link: &dyn Link, count: usize) -> Vec<Vec<u8>> {
+    let mut batch = RecvBatch::default();
+    let mut all = Vec::new();
+    while all.len() < count {
+        link.recv(&mut batch, LONG).unwrap();
+        assert!(!batch.is_empty(), "only {} of {count} arrived", all.len());
+        assert_eq!(batch.len(), batch.iter().count());
+        all.extend(batch.iter().map(|(_, bytes)| bytes.to_vec()));
+    }
+    all
+}
+
+fn check_batches(from: &Udp, to: &Udp) {
+    let path = path_of(to.local_addr());
+    for (count, segment, last) in [
+        (1, 1400, 1400),
+        (1, 1400, 5),
+        (2, 1400, 4),
+        (46, 1400, 1400),
+        (47, 1400, 9),
+        (63, 100, 100),
+        (64, 100, 99),
+        (65, 100, 100),
+        (200, 600, 300),
+        (129, 8, 8),
+    ] {
+        let bytes = numbered(count, segment, last);
+        from.send(path, &bytes, segment).unwrap();
+        let got = collect(to, count);
+        let want: Vec<_> = bytes.chunks(segment).map(<[u8]>::to_vec).collect();
+        assert!(got == want, "{count} datagrams of {segment} bytes");
+    }
+    assert_eq!(to.oversize(), 0);
+}
+
+#[test]
+fn batches_arrive_whole_and_in_order_with_and_without_offloads() {
+    let modes = [Options::default(), Options::PLAIN];
+    for host in HOSTS {
+        for out in &modes {
+            for inward in &modes {
+                let (a, b) = (open(host, out), open(host, inward));
+                assert_eq!(a.name(), if out.gso { "udp-gso" } else { "udp" });
+                check_batches(&a, &b);
+            }
+        }
+    }
+}
+
+#[test]
+fn offloads_move_a_large_batch_in_one_call() {
+    for (options, at_once) in [(Options::default(), 200), (Options::PLAIN, 64)] {
+        let link = open("127.0.0.1:0", &options);
+        let bytes = numbered(200, 600, 600);
+        link.send(path_of(link.local_addr()), &bytes, 600).unwrap();
+        let mut batch = RecvBatch::default();
+        link.recv(&mut batch, LONG).unwrap();
+        assert_eq!(batch.len(), at_once, "{}", link.name());
+    }
+}
+
+#[test]
+fn what_is_sent_is_marked_as_interactive_video() {
+    for host in HOSTS {
+        let socket = open(host, &Options::default()).socket;
+        let read = |level, option| socket::read(&socket, level, option).unwrap();
+        assert_eq!(read(libc::IPPROTO_IP, libc::IP_TOS), 0xa0);
+        if host.starts_with('[') {
+            assert_eq!(read(libc::IPPROTO_IPV6, libc::IPV6_TCLASS), 0xa0);
+        }
+        assert_eq!(read(libc::SOL_SOCKET, libc::SO_PRIORITY), 6);
+    }
+}
+
+#[test]
+fn both_families_meet_at_a_dual_stack_socket() {
+    let both = open("[::]:0", &Options::default());
+    let port = both.local_addr().port();
+    for host in ["127.0.0.1", "[::1]"] {
+        let peer = open(&format!("{host}:0"), &Options::default());
+        let to = format!("{host}:{port}").parse().unwrap();
+        peer.send(path_of(to), b"hello", 5).unwrap();
+        let mut batch = RecvBatch::default();
+        both.recv(&mut batch, LONG).unwrap();
+        let (from, bytes) = batch.iter().next().unwrap();
+        assert_eq!((from, bytes), (path_of(peer.local_addr()), &b"hello"[..]));
+        // The path leads back, in a batch.
+        both.send(from, &numbered(3, 50, 50), 50).unwrap();
+        assert_eq!(collect(&peer, 3).len(), 3);
+    }
+}
+
+#[test]
+fn datagrams_of_several_senders_keep_their_senders() {
+    let to = open("127.0.0.1:0", &Options::default());
+    let senders: Vec<_> = (0..4)
+        .map(|_| open("127.0.0.1:0", &Options::default()))
+        .collect();
+    for sender in &senders {
+        sender
+            .send(path_of(to.local_addr()), &numbered(3, 10, 10), 10)
+            .unwrap();
+    }
+    let mut batch = RecvBatch::default();
+    let mut from = Vec::new();
+    while from.len() < 12 {
+        to.recv(&mut batch, LONG).unwrap();
+        from.extend(batch.iter().map(|(path, _)| path));
+    }
+    let want: Vec<_> = senders
+        .iter()
+        .flat_map(|s| [path_of(s.local_addr()); 3])
+        .collect();
+    assert_eq!(from, want);
+}
+
+#[test]
+fn an_oversize_datagram_is_dropped_and_counted() {
+    for options in [Options::default(), Options::PLAIN] {
+        let to = open("127.0.0.1:0", &options);
+        let from = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for len in [MAX_DATAGRAM + 1, 1, 9000, MAX_DATAGRAM, 60_000, 0] {
+            from.send_to(&vec![7; len], to.local_addr()).unwrap();
+        }
+        let lens: Vec<_> = collect(&to, 3).iter().map(Vec::len).collect();
+        assert_eq!(lens, [1, MAX_DATAGRAM, 0]);
+        assert_eq!(to.oversize(), 3);
+    }
+}
+
+#[test]
+fn a_segment_that_no_peer_would_take_is_refused() {
+    let link = open("127.0.0.1:0", &Options::default());
+    let to = path_of(link.local_addr());
+    for segment in [0, MAX_DATAGRAM + 1] {
+        let refused = link.send(to, &[0; 3000], segment);
+        assert!(matches!(refused, Err(LinkError::Io { .. })), "{segment}");
+    }
+    link.send(to, &[], 100).unwrap();
+    let mut batch = RecvBatch::default();
+    link.recv(&mut batch, Some(Duration::ZERO)).unwrap();
+    assert!(batch.is_empty());
+}
+
+#[test]
+fn waiting_ends_with_the_time_or_a_wake() {
+    let link = Arc::new(open("127.0.0.1:0", &Options::default()));
+    let mut batch = RecvBatch::default();
+    for timeout in [
+        Duration::ZERO,
+        Duration::from_nanos(1),
+        Duration::from_millis(2),
+    ] {
+        link.recv(&mut batch, Some(timeout)).unwrap();
+        assert!(batch.is_empty());
+    }
+    // Without end, so only the wake can end it: before the wait, or during it.
+    link.wake();
+    link.wake();
+    link.recv(&mut batch, None).unwrap();
+    assert!(batch.is_empty());
+    let waker = Arc::clone(&link);
+    let thread = std::thread::spawn(move || waker.wake());
+    link.recv(&mut batch, None).unwrap();
+    assert!(batch.is_empty());
+    thread.join().unwrap();
+    // All wakes are used up: this one waits until its time is over.
+    link.recv(&mut batch, Some(Duration::from_millis(1)))
+        .unwrap();
+    assert!(batch.is_empty());
+}
+
+#[test]
+fn a_peer_that_is_gone_is_not_an_error() {
+    let link = open("127.0.0.1:0", &Options::default());
+    let gone = open("127.0.0.1:0", &Options::default()).local_addr();
+    let mut batch = RecvBatch::default();
+    for _ in 0..5 {
+        link.send(path_of(gone), &numbered(3, 100, 100), 100)
+            .unwrap();
+        link.recv(&mut batch, Some(Duration::from_millis(1)))
+            .unwrap();
+        assert!(batch.is_empty());
+    }
+}
+
+#[test]
+fn a_taken_port_and_a_foreign_address_say_what_to_do() {
+    let first = open("127.0.0.1:0", &Options::default());
+    let address = first.local_addr();
+    let text = Udp::bind(address, &Options::default())
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains(&address.to_string()), "{text}");
+    assert!(text.contains("choose another port"), "{text}");
+    assert!(!text.contains('\n'), "{text}");
+
+    let foreign = "192.0.2.1:0".parse().unwrap();
+    let text = Udp::bind(foreign, &Options::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains("192.0.2.1") && text.contains("ip address"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_address_of_the_other_family_is_an_error_that_names_it() {
+    let v4 = open("127.0.0.1:0", &Options::default());
+    let to = path_of("[::1]:9".parse().unwrap());
+    let text = v4.send(to, b"x", 1).unwrap_err().to_string();
+    assert!(text.contains("[::1]:9"), "{text}");
+}
+
+#[test]
+fn every_transport_of_the_table_opens_under_its_name() {
+    for kind in LINKS {
+        let link = (kind.open)("127.0.0.1:0".parse().unwrap()).unwrap();
+        assert_eq!(link.name(), kind.name);
+        let to = path_of(link.local_addr().unwrap());
+        link.send(to, &numbered(70, 1400, 1400), 1400).unwrap();
+        assert_eq!(collect(&*link, 70).len(), 70);
+    }
+}
+
+#[test]
+fn a_full_send_buffer_is_said_and_does_not_block() {
+    // What the loopback device holds back stays in the sender's buffer.
+    let slow = "ip link set lo up && tc qdisc add dev lo root tbf rate 8kbit burst 2kb limit 10mb";
+    in_new_network("a full send buffer", slow, || {
+        for plain in [Options::default(), Options::PLAIN] {
+            let options = Options {
+                send_buffer: 16 << 10,
+                ..plain
+            };
+            let (from, to) = (open("127.0.0.1:0", &options), open("127.0.0.1:0", &options));
+            let path = path_of(to.local_addr());
+            let bytes = numbered(10, 1400, 1400);
+            let full = (0..100).find_map(|_| from.send(path, &bytes, 1400).err());
+            assert!(matches!(full, Some(LinkError::Full)), "{full:?}");
+        }
+    });
+}
+
+#[test]
+fn a_path_too_narrow_for_segments_still_carries_them() {
+    let narrow = "ip link set lo mtu 1280 up";
+    in_new_network("a narrow path", narrow, || {
+        let options = Options::default();
+        let (from, to) = (open("127.0.0.1:0", &options), open("127.0.0.1:0", &options));
+        let bytes = numbered(100, 1400, 10);
+        from.send(path_of(to.local_addr()), &bytes, 1400).unwrap();
+        let want: Vec<_> = bytes.chunks(1400).map(<[u8]>::to_vec).collect();
+        assert!(collect(&to, 100) == want);
+    });
+}

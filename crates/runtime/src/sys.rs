@@ -1,0 +1,122 @@
+//! The system calls of scheduling, memory locking and clocks, behind safe functions. Linux only.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+/// Reads a clock that exists on every Linux (see clock_gettime(2)).
+pub(crate) fn clock(id: libc::clockid_t) -> Duration {
+    let mut at = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `at` is writable. The call cannot fail for the clocks of `crate::clock`.
+    unsafe { libc::clock_gettime(id, &raw mut at) };
+    Duration::new(
+        u64::try_from(at.tv_sec).unwrap_or(0),
+        u32::try_from(at.tv_nsec).unwrap_or(0),
+    )
+}
+
+/// Gives the calling thread a SCHED_FIFO priority (1 to 99). With `inherit`, threads that it
+/// starts get it, too; without, they and child processes start as ordinary ones.
+pub(crate) fn set_fifo(priority: u8, inherit: bool) -> io::Result<()> {
+    let flag = if inherit {
+        0
+    } else {
+        libc::SCHED_RESET_ON_FORK
+    };
+    let param = libc::sched_param {
+        sched_priority: i32::from(priority),
+    };
+    // SAFETY: `param` is readable; 0 is the calling thread. The system call and not the C
+    // library's function, which in musl always fails.
+    let rc = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            libc::SCHED_FIFO | flag,
+            &raw const param,
+        )
+    };
+    if rc == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// The calling thread's policy number (without flags) and real-time priority.
+pub(crate) fn policy() -> (i32, u8) {
+    let mut param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `param` is writable; 0 is the calling thread, so neither call can fail.
+    let policy = unsafe {
+        libc::syscall(libc::SYS_sched_getparam, 0, &raw mut param);
+        libc::syscall(libc::SYS_sched_getscheduler, 0)
+    };
+    (
+        i32::try_from(policy).unwrap_or(-1) & !libc::SCHED_RESET_ON_FORK,
+        u8::try_from(param.sched_priority).unwrap_or(0),
+    )
+}
+
+/// The highest real-time priority that an unprivileged thread may take: RLIMIT_RTPRIO.
+pub(crate) fn priority_limit() -> u8 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is writable.
+    unsafe { libc::getrlimit(libc::RLIMIT_RTPRIO, &raw mut limit) };
+    u8::try_from(limit.rlim_cur.min(99)).unwrap_or(0)
+}
+
+/// Sets how late timers of the calling thread may fire so that they can be joined, in ns.
+pub(crate) fn set_timer_slack(ns: libc::c_ulong) {
+    // SAFETY: no pointers; refused only by very old kernels, which then keep their default.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns, 0, 0, 0) };
+}
+
+/// Keeps the pages of `bytes` in memory, and brings them there now.
+pub(crate) fn lock(bytes: &mut [u8]) -> io::Result<()> {
+    // SAFETY: the range is memory that we hold; locking does not change its content.
+    let rc = unsafe { libc::mlock(bytes.as_ptr().cast(), bytes.len()) };
+    if rc == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Calls `f` with all signals blocked in this thread but those in `except`; threads that `f`
+/// starts keep it that way.
+pub(crate) fn with_signals_blocked<R>(except: &[libc::c_int], f: impl FnOnce() -> R) -> R {
+    let mut blocked = MaybeUninit::uninit();
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: sigfillset initialises `blocked`, pthread_sigmask `before`; with valid arguments
+    // none of them fails.
+    let before: libc::sigset_t = unsafe {
+        libc::sigfillset(blocked.as_mut_ptr());
+        for signal in except {
+            libc::sigdelset(blocked.as_mut_ptr(), *signal);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), before.as_mut_ptr());
+        before.assume_init()
+    };
+    let result = f();
+    // SAFETY: `before` is the mask that the kernel gave us.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    result
+}
+
+/// Whether the calling thread blocks `signal`.
+#[cfg(test)]
+pub(crate) fn blocks(signal: libc::c_int) -> bool {
+    let mut mask = MaybeUninit::uninit();
+    // SAFETY: with a null new set, pthread_sigmask only writes the current mask.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
+        libc::sigismember(mask.as_ptr(), signal) == 1
+    }
+}
