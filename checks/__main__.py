@@ -18,6 +18,7 @@ CHECKS = [
     "unsafe_address",
     "licences",
     "named_paths",
+    "stage_words",
     "formatting",
     "lints",
     "documentation",
