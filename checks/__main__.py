@@ -1,0 +1,59 @@
+"""Compares what must agree: `./dev check` runs every check here, `./dev check NAME...` some.
+
+A check is a file with a function `check()` that yields one line per violation; its first
+documentation line says what holds when it yields none. Only the standard library of Python 3.10.
+"""
+
+import importlib
+import pathlib
+import sys
+import time
+
+# From the quick to the slow.
+CHECKS = [
+    "workplace",
+    "rust_version",
+    "clippy_bans",
+    "layers",
+    "unsafe_address",
+    "licences",
+    "named_paths",
+    "stage_words",
+    "formatting",
+    "lints",
+    "documentation",
+    "named_commands",
+    "libraries",
+    "fuzzing",
+]
+
+
+def main() -> int:
+    here = pathlib.Path(__file__).resolve().parent
+    wanted = sys.argv[1:] or CHECKS
+    for name in set(wanted) - set(CHECKS):
+        print(f"there is no check '{name}'; there are: {' '.join(CHECKS)}", file=sys.stderr)
+        return 2
+    forgotten = {path.stem for path in here.glob("*.py")} - set(CHECKS) - {"__main__", "repository"}
+    failed = [f"checks/{name}.py is not in the list CHECKS" for name in sorted(forgotten)]
+    for line in failed:
+        print(line)
+    for name in wanted:
+        module = importlib.import_module(name)
+        title = module.__doc__.splitlines()[0]
+        begun = time.monotonic()
+        violations = list(module.check())
+        word = "FAILED" if violations else "ok"
+        print(f"check {name:15} {word:6} {time.monotonic() - begun:5.1f} s  {title}", flush=True)
+        for line in violations:
+            print(f"  {line}", flush=True)
+        if violations:
+            failed.append(name)
+    if failed:
+        print(f"checks failed: {', '.join(failed)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,15 @@
+"""A crate's own clippy.toml, which replaces the root one, repeats the root's lines."""
+
+import pathlib
+
+import repository
+
+
+def check():
+    root = [line for line in repository.text(pathlib.Path("clippy.toml")).splitlines() if line]
+    for path in repository.tracked():
+        if path.name == "clippy.toml" and path.parent.parts:
+            own = repository.text(path).splitlines()
+            for line in root:
+                if line not in own and not line.startswith("#"):
+                    yield f"{path}: lacks the root's line: {line.strip()}"

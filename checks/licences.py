@@ -1,0 +1,67 @@
+"""Every dependency may be used under a licence of the allow list."""
+
+import re
+
+import repository
+
+ALLOWED = {
+    "0BSD",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "CC0-1.0",
+    "ISC",
+    "MIT",
+    "MPL-2.0",
+    "OpenSSL",  # parts of AWS-LC, behind aws-lc-rs
+    "Unicode-3.0",
+    "Zlib",
+}
+
+
+def check():
+    inside = set(repository.metadata()["workspace_members"])
+    for package in repository.metadata()["packages"]:
+        if package["id"] in inside:
+            continue
+        name = f"{package['name']} {package['version']}"
+        if not package["license"]:
+            yield f"{name}: states no licence in Cargo.toml"
+        elif not permits(package["license"]):
+            yield f"{name}: {package['license']} is not on the allow list of checks/licences.py"
+
+
+def permits(expression):
+    """Whether an SPDX expression can be met with allowed licences; an old `/` means OR."""
+    tokens = re.findall(r"[()]|[^\s()]+", expression.replace("/", " OR "))
+    met = either(tokens)
+    if tokens:
+        raise ValueError(f"not an SPDX expression: {expression}")
+    return met
+
+
+def either(tokens):
+    met = both(tokens)
+    while tokens and tokens[0] == "OR":
+        tokens.pop(0)
+        met = both(tokens) or met
+    return met
+
+
+def both(tokens):
+    met = one(tokens)
+    while tokens and tokens[0] == "AND":
+        tokens.pop(0)
+        met = one(tokens) and met
+    return met
+
+
+def one(tokens):
+    token = tokens.pop(0)
+    if token == "(":
+        met = either(tokens)
+        tokens.pop(0)
+        return met
+    if tokens and tokens[0] == "WITH":  # an exception only adds permissions
+        del tokens[:2]
+    return token in ALLOWED

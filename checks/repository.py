@@ -1,0 +1,94 @@
+"""What the checks look at: the tracked files, the documents, the crates, and the programs."""
+
+import functools
+import json
+import os
+import pathlib
+import re
+import subprocess
+from typing import Iterator
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TARGET = pathlib.Path(os.path.abspath(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target"))
+
+
+def run(*command: str, **environment: str) -> subprocess.CompletedProcess:
+    """Runs a command in the root, with its output caught as text."""
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        errors="replace",
+    )
+
+
+def passes(*command: str, **environment: str) -> Iterator[str]:
+    """Yields the command's last lines if it fails."""
+    done = run(*command, **environment)
+    if done.returncode != 0:
+        yield f"`{' '.join(command)}` failed with {done.returncode}:"
+        yield from ("  " + line for line in done.stdout.splitlines()[-60:])
+
+
+@functools.cache
+def tracked() -> list[pathlib.Path]:
+    """Every file that git tracks or would track, as a path from the root."""
+    names = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout
+    paths = (pathlib.Path(name) for name in names.split("\0") if name)
+    return sorted(path for path in set(paths) if (ROOT / path).is_file())
+
+
+def text(path: pathlib.Path) -> str:
+    """The file's text; empty if it is not text."""
+    data = (ROOT / path).read_bytes()
+    return "" if b"\0" in data[:4096] else data.decode(errors="replace")
+
+
+def documents() -> list[pathlib.Path]:
+    """The documents that speak of the present; the change log also speaks of the past."""
+    return [p for p in tracked() if p.suffix == ".md" and p.name != "CHANGELOG.md"]
+
+
+def code_in(document: pathlib.Path) -> Iterator[tuple[int, str]]:
+    """Line number and text of each code span and each line of a fenced or indented block."""
+    fenced = False
+    for number, line in enumerate(text(document).splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif fenced or line.startswith("    "):
+            yield number, line
+        else:
+            yield from ((number, span) for span in re.findall(r"`([^`]+)`", line))
+
+
+@functools.cache
+def metadata() -> dict:
+    """`cargo metadata` of the workspace with all its dependencies."""
+    done = subprocess.run(
+        ["cargo", "metadata", "--format-version", "1", "--locked"],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit("`cargo metadata --locked` failed; its own words are above")
+    return json.loads(done.stdout)
+
+
+def members() -> list[dict]:
+    """The packages of the workspace."""
+    inside = set(metadata()["workspace_members"])
+    return [package for package in metadata()["packages"] if package["id"] in inside]
+
+
+@functools.cache
+def program() -> pathlib.Path:
+    """The built `openuvr`."""
+    done = run("cargo", "build", "--quiet", "--bin", "openuvr")
+    if done.returncode != 0:
+        raise SystemExit(done.stdout)
+    return TARGET / "debug" / "openuvr"
