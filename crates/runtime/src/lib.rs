@@ -6,6 +6,9 @@
 #![deny(unsafe_code)]
 
 pub mod clock;
+pub mod identity_store;
 pub mod mailbox;
 pub mod sched;
+pub mod store;
+pub mod trust_store;
 mod sys;

@@ -1,14 +1,74 @@
 //! Pairing and reconnection: who is there, and a fresh secret for this session.
+//!
+//! Two state machines, [`ClientHandshake`] and [`HostHandshake`], exchange six datagrams. A first
+//! meeting is a *pairing*: SPAKE2 over a PIN gives the pre-shared key of a Noise XXpsk3 handshake,
+//! which shows each side the other's identity key. Every later meeting is a *reconnection*: Noise
+//! KK between the identities that both sides stored.
+//!
+//! ```text
+//!  client                                                     host
+//!    | Hello      versions, nonce, padding                      |
+//!    |--------------------------------------------------------->|  one HMAC, nothing stored
+//!    |                        Challenge  versions, cookie       |
+//!    |<---------------------------------------------------------|
+//!    | Begin      cookie, [client id], [SPAKE2 a], Noise 1      |
+//!    |--------------------------------------------------------->|  half open: at most 64, 5 s
+//!    |           Answer  Noise 2 { session, key, [SPAKE2 b] }   |
+//!    |<---------------------------------------------------------|
+//!    | Finish     [Noise 3 { name }], tag under `key`           |
+//!    |--------------------------------------------------------->|  established
+//!    |                        Confirm  tag under the new secret |
+//!    |<---------------------------------------------------------|
+//!  established
+//! ```
+//!
+//! [`Established`] at the host means that the client proved its identity (and at pairing the
+//! PIN); at the client it means that the host did so *and* accepted. Either may instead get
+//! Refused, which says why. What travels in the clear (Hello, Challenge, Begin's head) is bound
+//! into Noise's prologue, so changing it ends the handshake instead of weakening it.
+//!
+//! What it is not: it keeps no keys (crate `runtime`), negotiates nothing about media, and seals
+//! nothing afterwards. Randomness comes from the operating system here and in the neighbouring
+//! modules: the one exception to "seeds come in as arguments". Specification: architecture,
+//! section 5; Noise Protocol Framework, revision 34; RFC 9382 (SPAKE2).
 
+mod client;
+mod host;
+mod layout;
+mod noise;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::time::Duration;
+
+use zeroize::Zeroize;
+
+pub use self::client::{ClientHandshake, Trust};
+pub use self::host::{HostHandshake, Paired, PairingStatus, Reaction, Standing};
+pub use super::identity::{ClientId, DeviceName, Identity, NoRandomness, PublicKey};
+pub use super::pairing::{BadPin, Pin};
 use crate::id::SessionId;
 
-/// The secret that a handshake leaves in both hands; media and control keys are derived from it,
-/// it never seals anything itself.
-#[derive(Clone)]
-pub struct SessionSecret(pub [u8; 32]);
+/// The version of the protocol that this program speaks best: byte 0 of every datagram. Hello,
+/// Challenge and Refused carry 1 for ever, since their layout never changes.
+pub const PROTOCOL_VERSION: u8 = 1;
+
+/// The plane (byte 1 of every datagram) of the handshake.
+pub const PLANE: u8 = 0;
+
+/// How long a client tries before it says that nobody answers: long enough for a person to start
+/// the host, short enough to wait for.
+pub const GIVE_UP: Duration = Duration::from_secs(10);
+
+/// How long a half-open or just ended handshake is kept at the host.
+pub const HALF_OPEN_LIFE: Duration = Duration::from_secs(5);
+
+/// Handshakes that a host keeps at a time; one more evicts the oldest. About 1 kB each.
+pub const MAX_HALF_OPEN: usize = 64;
 
 /// The end of a handshake.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Established {
     /// The session's name in every datagram header.
     pub session: SessionId,
@@ -16,8 +76,104 @@ pub struct Established {
     pub secret: SessionSecret,
     /// The peer's long-term X25519 public key.
     pub peer: PublicKey,
+    /// The protocol version that both sides speak best.
+    pub version: u8,
 }
 
-/// A long-term X25519 public key: a device's identity.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct PublicKey(pub [u8; 32]);
+/// The secret that a handshake leaves in both hands; media and control keys are derived from it,
+/// it never seals anything itself. Overwritten when dropped; `Debug` doesn't show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SessionSecret(pub [u8; 32]);
+
+impl Drop for SessionSecret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl fmt::Debug for SessionSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionSecret(..)")
+    }
+}
+
+/// The protocol versions a program speaks, both ends included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Versions {
+    /// The oldest.
+    pub min: u8,
+    /// The newest.
+    pub max: u8,
+}
+
+impl Versions {
+    /// What this program speaks.
+    pub const OURS: Versions = Versions {
+        min: 1,
+        max: PROTOCOL_VERSION,
+    };
+
+    /// The newest version that both speak.
+    #[must_use]
+    pub fn agree(self, other: Versions) -> Option<u8> {
+        let newest = self.max.min(other.max);
+        (newest >= self.min.max(other.min) && newest > 0).then_some(newest)
+    }
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.min == self.max {
+            write!(f, "version {}", self.max)
+        } else {
+            write!(f, "versions {} to {}", self.min, self.max)
+        }
+    }
+}
+
+/// Why a client got no session: each is one line for the person in front of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandshakeError {
+    /// The PIN is not the host's.
+    #[error("pairing failed: the PIN is not the one that the host shows; look at it and try again")]
+    WrongPin,
+    /// The host has no pairing window open.
+    #[error("the host is not pairing now: open a pairing window there and try again")]
+    PairingClosed,
+    /// The host has forgotten this device, or forbids it.
+    #[error("the host does not know this device (forgotten or forbidden there): pair again")]
+    UnknownDevice,
+    /// The PIN was right, but this device is forbidden at the host.
+    #[error("the host forbids this device: run `openuvr devices allow` at the host")]
+    Forbidden,
+    /// The host takes no try now.
+    #[error("the host takes no try now: wait {} s and try again", .retry_after.as_secs())]
+    Busy {
+        /// The wait, in whole seconds, at least one.
+        retry_after: Duration,
+    },
+    /// The two programs have no protocol version in common.
+    #[error("the host speaks protocol {theirs}, this program {ours}: update the older one")]
+    Version {
+        /// This program's range.
+        ours: Versions,
+        /// The host's range.
+        theirs: Versions,
+    },
+    /// Nobody answered.
+    #[error(
+        "no answer from the host in {} s: is it running, is the address right, does a firewall drop UDP?",
+        .after.as_secs()
+    )]
+    TimedOut {
+        /// How long was tried.
+        after: Duration,
+    },
+    /// No keys can be made.
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
+    /// The cryptographic library failed on good input.
+    #[error("the handshake failed inside this program (cryptographic library): please report it")]
+    Crypto,
+}

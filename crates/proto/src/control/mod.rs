@@ -1,7 +1,10 @@
 //! OpenUVRCP, the control plane: pairing, negotiation, clocks.
 
 pub mod clock;
+pub mod cookie;
 pub mod handshake;
+pub mod identity;
 pub mod negotiate;
+pub mod pairing;
 pub mod plane;
 pub mod stream;

@@ -1,0 +1,177 @@
+//! `openuvr devices`: who may come in, for the person at the host.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use openuvr_runtime::store::config_dir;
+use openuvr_runtime::trust_store::{Device, DeviceStore};
+
+/// List, allow, forbid or forget the devices that have paired with this host
+///
+/// Changes take effect at once, also on a host that is running: a device that is forbidden or
+/// forgotten loses its session.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Folder of keys and devices [default: $XDG_CONFIG_HOME/openuvr or ~/.config/openuvr]
+    #[arg(long, value_name = "DIR", global = true)]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    /// Show every device: its name, fingerprint, whether it may come in, and when it was here
+    List,
+    /// Let a device in again that was forbidden
+    Allow(Which),
+    /// Keep a device out: its key is refused, and so is a new pairing with the right PIN
+    Forbid(Which),
+    /// Forget a device: it has to pair again, with a new PIN
+    Forget(Which),
+}
+
+#[derive(clap::Args, Debug)]
+struct Which {
+    /// The device's name, or at least four digits that its fingerprint begins with
+    #[arg(value_name = "NAME|FINGERPRINT")]
+    device: String,
+}
+
+/// Does what `args` say and prints the outcome.
+///
+/// # Errors
+/// One line: the file that can't be read or written, or the name that fits no device or several.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    print!("{}", outcome(args, now)?);
+    Ok(())
+}
+
+fn outcome(args: Args, now: u64) -> anyhow::Result<String> {
+    let dir = args.config.map_or_else(config_dir, Ok)?;
+    let mut store = DeviceStore::open(&dir)?;
+    let (device, done) = match args.command {
+        Command::List => return Ok(table(store.devices(), now)),
+        Command::Allow(which) => (store.set_allowed(&which.device, true)?, "allowed"),
+        Command::Forbid(which) => (store.set_allowed(&which.device, false)?, "forbidden"),
+        Command::Forget(which) => (store.forget(&which.device)?, "forgotten"),
+    };
+    Ok(format!(
+        "{done}: {} ({})\n",
+        device.name,
+        device.key.fingerprint()
+    ))
+}
+
+fn table(devices: &[Device], now: u64) -> String {
+    if devices.is_empty() {
+        return "No device has paired with this host yet.\n".to_owned();
+    }
+    let width = devices
+        .iter()
+        .map(|d| d.name.chars().count())
+        .max()
+        .unwrap_or(0)
+        .max(4);
+    let mut text = String::new();
+    let mut row = |cells: [&str; 5]| {
+        let [name, fingerprint, state, paired, seen] = cells;
+        let _ = writeln!(
+            text,
+            "{name:width$}  {fingerprint:19}  {state:9}  {paired:14}  {seen}"
+        );
+    };
+    row(["NAME", "FINGERPRINT", "STATE", "FIRST PAIRED", "LAST SEEN"]);
+    for device in devices {
+        // The file may be edited by hand, so what it says is made fit for a terminal here.
+        let name: String = device.name.chars().filter(|c| !c.is_control()).collect();
+        row([
+            &name,
+            &device.key.fingerprint(),
+            if device.allowed {
+                "allowed"
+            } else {
+                "forbidden"
+            },
+            &ago(device.first_paired, now),
+            &ago(device.last_seen, now),
+        ]);
+    }
+    text
+}
+
+/// `then`, seen from `now`; both in seconds since 1970.
+fn ago(then: u64, now: u64) -> String {
+    let Some(seconds) = now.checked_sub(then) else {
+        return "in the future".to_owned();
+    };
+    let (count, unit) = match seconds {
+        0..60 => return "just now".to_owned(),
+        60..3600 => (seconds / 60, "minute"),
+        3600..86_400 => (seconds / 3600, "hour"),
+        _ => (seconds / 86_400, "day"),
+    };
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {unit}{plural} ago")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use clap::Parser;
+    use openuvr_proto::control::identity::{DeviceName, PublicKey};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn call(dir: &Path, words: &[&str]) -> anyhow::Result<String> {
+        let dir = dir.to_str().unwrap();
+        let line = ["devices"].iter().chain(words).chain(&["--config", dir]);
+        outcome(Line::try_parse_from(line)?.args, 1_000_000)
+    }
+
+    #[test]
+    fn devices_are_listed_and_changed() {
+        let dir = std::env::temp_dir().join(format!("openuvr-devices-{}", std::process::id()));
+        let empty = call(&dir, &["list"]).unwrap();
+        assert_eq!(empty, "No device has paired with this host yet.\n");
+        let mut store = DeviceStore::open(&dir).unwrap();
+        let (attic, cellar) = (PublicKey([1; 32]), PublicKey([2; 32]));
+        store
+            .pair(attic, &DeviceName::new("the attic"), 1_000_000 - 90_000)
+            .unwrap();
+        store
+            .pair(cellar, &DeviceName::new("cellar"), 1_000_000 - 200)
+            .unwrap();
+        let (a, c) = (attic.fingerprint(), cellar.fingerprint());
+        assert_eq!(
+            call(&dir, &["forbid", "the attic"]).unwrap(),
+            format!("forbidden: the attic ({a})\n")
+        );
+        assert_eq!(
+            call(&dir, &["list"]).unwrap(),
+            format!(
+                "NAME       FINGERPRINT          STATE      FIRST PAIRED    LAST SEEN\n\
+                 the attic  {a}  forbidden  1 day ago       1 day ago\n\
+                 cellar     {c}  allowed    3 minutes ago   3 minutes ago\n"
+            )
+        );
+        call(&dir, &["allow", &a[..9]]).unwrap();
+        call(&dir, &["forget", &c]).unwrap();
+        store.refresh().unwrap();
+        assert!(store.is_allowed(&attic));
+        assert_eq!(store.devices().len(), 1);
+        let why = call(&dir, &["forget", "nobody"]).unwrap_err().to_string();
+        assert!(why.contains("no device is called 'nobody'"), "{why}");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

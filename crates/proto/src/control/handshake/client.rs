@@ -1,0 +1,389 @@
+//! The client's side: asks until it is answered, and ends in a session or in one clear reason.
+
+use std::time::Duration;
+
+use zerocopy::IntoBytes;
+use zeroize::Zeroizing;
+
+use super::layout::{
+    Answer, AnswerPayload, Begin, Challenge, Confirm, Finish, Hello, Kind, NOISE_3, Opening,
+    Pattern, Reason, Refused, name_to_bytes,
+};
+use super::noise::{Keys, Noise, Prologue, is_tagged, tag};
+use super::{Established, GIVE_UP, HandshakeError, Versions};
+use crate::control::identity::{ClientId, DeviceName, Identity, PublicKey, random};
+use crate::control::pairing::{Pin, PinExchange};
+use crate::id::SessionId;
+use crate::time::Instant;
+
+/// The first wait for an answer; each further one is half as long again, up to
+/// [`SLOWEST_RESEND`]. A local network answers in a few milliseconds, a slow host's X25519 in ten.
+const FIRST_RESEND: Duration = Duration::from_millis(250);
+
+/// The longest wait for an answer.
+const SLOWEST_RESEND: Duration = Duration::from_secs(1);
+
+/// Unanswered sends of Begin or Finish after which the client starts again from Hello: its cookie
+/// may have been damaged or grown old, or the host may have evicted it.
+const SENDS_BEFORE_RESTART: u32 = 4;
+
+/// How long a Refused without a tag is only a rumour: anybody on the path can write one, and an
+/// honest host's answer overtakes it.
+const RUMOUR: Duration = Duration::from_millis(500);
+
+/// What a client trusts.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// The PIN that the host shows: a first meeting.
+    Pin(Pin),
+    /// The key that the host had when they met.
+    Known(PublicKey),
+}
+
+/// One client's attempt to get a session with one host. Feed it the host's datagrams, send what
+/// [`ClientHandshake::poll_transmit`] gives, and call [`ClientHandshake::handle_timeout`] at
+/// [`ClientHandshake::next_timeout`].
+pub struct ClientHandshake {
+    identity: Identity,
+    name: DeviceName,
+    trust: Trust,
+    versions: Versions,
+    nonce: [u8; 16],
+    gives_up: Instant,
+    stage: Stage,
+    /// What is sent until it is answered.
+    datagram: Vec<u8>,
+    next_send: Instant,
+    wait: Duration,
+    sends: u32,
+    rumour: Option<(Instant, HandshakeError)>,
+}
+
+enum Stage {
+    Asked,
+    Begun(Box<Begun>),
+    Finishing(Box<Finishing>),
+    Over,
+}
+
+struct Begun {
+    noise: Noise,
+    version: u8,
+    /// The PIN's exchange, at pairing. Taken by the Answer that is proven to be the host's.
+    exchange: Option<PinExchange>,
+}
+
+struct Finishing {
+    session: SessionId,
+    key: Zeroizing<[u8; 32]>,
+    keys: Keys,
+    peer: PublicKey,
+    version: u8,
+}
+
+impl ClientHandshake {
+    /// Starts at `now`; the first datagram is due at once. `name` is what the host will list this
+    /// device as.
+    ///
+    /// # Errors
+    /// [`HandshakeError::NoRandomness`].
+    pub fn new(
+        now: Instant,
+        identity: &Identity,
+        name: DeviceName,
+        trust: Trust,
+    ) -> Result<ClientHandshake, HandshakeError> {
+        Self::with_versions(now, identity, name, trust, Versions::OURS)
+    }
+
+    /// Like [`ClientHandshake::new`], for a program that speaks `versions`.
+    ///
+    /// # Errors
+    /// [`HandshakeError::NoRandomness`].
+    pub fn with_versions(
+        now: Instant,
+        identity: &Identity,
+        name: DeviceName,
+        trust: Trust,
+        versions: Versions,
+    ) -> Result<ClientHandshake, HandshakeError> {
+        let nonce = random()?;
+        Ok(ClientHandshake {
+            identity: identity.clone(),
+            name,
+            trust,
+            versions,
+            nonce,
+            gives_up: now + GIVE_UP,
+            stage: Stage::Asked,
+            datagram: Hello::new(versions, nonce).as_bytes().to_vec(),
+            next_send: now,
+            wait: FIRST_RESEND,
+            sends: 0,
+            rumour: None,
+        })
+    }
+
+    /// A datagram for the host, if one is due at `now`.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Vec<u8>> {
+        if matches!(self.stage, Stage::Over) || now < self.next_send {
+            return None;
+        }
+        if self.sends >= SENDS_BEFORE_RESTART && !matches!(self.stage, Stage::Asked) {
+            self.restart(now);
+        }
+        self.next_send = now + self.wait;
+        self.wait = (self.wait * 3 / 2).min(SLOWEST_RESEND);
+        self.sends += 1;
+        Some(self.datagram.clone())
+    }
+
+    /// When something is due: a datagram to send, or the end of patience. `None` once it is over.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        if matches!(self.stage, Stage::Over) {
+            return None;
+        }
+        let rumour = self.rumour.map_or(self.gives_up, |(due, _)| due);
+        Some(self.next_send.min(self.gives_up).min(rumour))
+    }
+
+    /// Ends the handshake if it is time to.
+    ///
+    /// # Errors
+    /// Why there is no session: [`HandshakeError::TimedOut`], or what the host refused it for.
+    /// The handshake is over then.
+    pub fn handle_timeout(&mut self, now: Instant) -> Result<(), HandshakeError> {
+        if matches!(self.stage, Stage::Over) {
+            return Ok(());
+        }
+        if let Some((due, why)) = self.rumour
+            && now >= due
+        {
+            return Err(self.fail(why));
+        }
+        if now >= self.gives_up {
+            return Err(self.fail(HandshakeError::TimedOut { after: GIVE_UP }));
+        }
+        Ok(())
+    }
+
+    /// Takes a datagram that came from the host's address. What is not for this handshake, or was
+    /// damaged or forged, changes nothing.
+    ///
+    /// # Errors
+    /// Why there is no session; the handshake is over then.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        datagram: &[u8],
+    ) -> Result<Option<Established>, HandshakeError> {
+        let outcome = match Kind::of(datagram) {
+            Some(Kind::Challenge) => self.handle_challenge(now, datagram).map(|()| None),
+            Some(Kind::Answer) => self.handle_answer(now, datagram).map(|()| None),
+            Some(Kind::Confirm) => Ok(self.handle_confirm(datagram)),
+            Some(Kind::Refused) => self.handle_refused(now, datagram).map(|()| None),
+            Some(Kind::Hello | Kind::Begin | Kind::Finish) | None => Ok(None),
+        };
+        outcome.map_err(|why| self.fail(why))
+    }
+
+    fn handle_challenge(&mut self, now: Instant, datagram: &[u8]) -> Result<(), HandshakeError> {
+        let Some(challenge) = Challenge::parse(datagram).filter(|c| c.nonce == self.nonce) else {
+            return Ok(());
+        };
+        if !matches!(self.stage, Stage::Asked) {
+            return Ok(());
+        }
+        let host = Versions::from(challenge.versions);
+        let Some(version) = self.versions.agree(host) else {
+            return Ok(());
+        };
+        let (opening, exchange, peer) = match &self.trust {
+            Trust::Pin(pin) => {
+                let (exchange, message) = PinExchange::client(pin);
+                (Opening::Pairing(message), Some(exchange), None)
+            }
+            Trust::Known(host) => {
+                let id = ClientId::of(&self.identity.public());
+                (Opening::Reconnection(id), None, Some(host))
+            }
+        };
+        let prologue = Prologue {
+            opening,
+            nonce: self.nonce,
+            client: self.versions,
+            host,
+            version,
+        };
+        let mut noise = Noise::client(&self.identity, peer, &prologue)?;
+        let message = noise
+            .write(&[])?
+            .try_into()
+            .map_err(|_| HandshakeError::Crypto)?;
+        let begin = Begin::new(
+            self.versions,
+            self.nonce,
+            challenge.cookie,
+            &opening,
+            message,
+        );
+        let begun = Begun {
+            noise,
+            version,
+            exchange,
+        };
+        self.enter(
+            now,
+            Stage::Begun(Box::new(begun)),
+            begin.as_bytes().to_vec(),
+        );
+        Ok(())
+    }
+
+    fn handle_answer(&mut self, now: Instant, datagram: &[u8]) -> Result<(), HandshakeError> {
+        let pattern = self.pattern();
+        let Stage::Begun(begun) = &mut self.stage else {
+            return Ok(());
+        };
+        let Some(answer) = Answer::parse(datagram)
+            .filter(|a| a.nonce == self.nonce && a.head.pattern() == Some(pattern))
+        else {
+            return Ok(());
+        };
+        // snow can read another second message after one that failed: it derives that message's
+        // keys anew.
+        let Some(sealed) = begun.noise.read(answer.noise()) else {
+            return Ok(());
+        };
+        let Stage::Begun(mut begun) = std::mem::replace(&mut self.stage, Stage::Over) else {
+            return Ok(());
+        };
+        let payload: &AnswerPayload =
+            zerocopy::FromBytes::ref_from_bytes(&sealed).map_err(|_| HandshakeError::Crypto)?;
+        let session = SessionId(payload.session.get());
+        if session != answer.head.session() {
+            // The head was changed on its way. The rest was good and can't be read twice, so the
+            // next send starts again from Hello.
+            self.restart(now);
+            return Ok(());
+        }
+        let mut message = [0; NOISE_3];
+        if let Some(exchange) = begun.exchange.take() {
+            let psk = exchange
+                .finish(&payload.spake)
+                .ok_or(HandshakeError::WrongPin)?;
+            begun.noise.set_psk(&psk)?;
+            let sealed = begun.noise.write(&name_to_bytes(&self.name))?;
+            message = sealed.try_into().map_err(|_| HandshakeError::Crypto)?;
+        }
+        let peer = begun.noise.peer().ok_or(HandshakeError::Crypto)?;
+        let key = Zeroizing::new(payload.key);
+        let mut finish = Finish::new(session, pattern, message);
+        finish.tag = tag(&key, finish.as_bytes());
+        let finishing = Finishing {
+            session,
+            key,
+            keys: begun.noise.keys()?,
+            peer,
+            version: begun.version,
+        };
+        self.enter(
+            now,
+            Stage::Finishing(Box::new(finishing)),
+            finish.as_bytes().to_vec(),
+        );
+        Ok(())
+    }
+
+    fn handle_confirm(&mut self, datagram: &[u8]) -> Option<Established> {
+        let Stage::Finishing(finishing) = &self.stage else {
+            return None;
+        };
+        let confirm = Confirm::parse(datagram)?;
+        if confirm.head.session() != finishing.session
+            || !is_tagged(&finishing.keys.confirm, datagram)
+        {
+            return None;
+        }
+        let Stage::Finishing(finishing) = std::mem::replace(&mut self.stage, Stage::Over) else {
+            return None;
+        };
+        Some(Established {
+            session: finishing.session,
+            secret: finishing.keys.secret.clone(),
+            peer: finishing.peer,
+            version: finishing.version,
+        })
+    }
+
+    fn handle_refused(&mut self, now: Instant, datagram: &[u8]) -> Result<(), HandshakeError> {
+        let Some((refused, reason)) = Refused::parse(datagram).filter(|r| r.0.nonce == self.nonce)
+        else {
+            return Ok(());
+        };
+        let proven = match &self.stage {
+            Stage::Finishing(finishing) => {
+                if !is_tagged(&finishing.key, datagram) {
+                    return Ok(());
+                }
+                true
+            }
+            Stage::Asked | Stage::Begun(_) => false,
+            Stage::Over => return Ok(()),
+        };
+        let theirs = Versions::from(refused.versions);
+        let why = match reason {
+            Reason::Version if self.versions.agree(theirs).is_some() => return Ok(()),
+            Reason::Version => HandshakeError::Version {
+                ours: self.versions,
+                theirs,
+            },
+            Reason::PairingClosed => HandshakeError::PairingClosed,
+            Reason::UnknownDevice => HandshakeError::UnknownDevice,
+            Reason::Busy => HandshakeError::Busy {
+                retry_after: Duration::from_secs(refused.retry_after.get().into()),
+            },
+            // These two say something about the PIN, and only the host that has run the exchange
+            // may say it.
+            Reason::PairingFailed | Reason::Forbidden if !proven => return Ok(()),
+            Reason::PairingFailed => HandshakeError::WrongPin,
+            Reason::Forbidden => HandshakeError::Forbidden,
+        };
+        if proven {
+            return Err(why);
+        }
+        let due = self.rumour.map_or(now + RUMOUR, |(due, _)| due);
+        self.rumour = Some((due, why));
+        Ok(())
+    }
+
+    fn pattern(&self) -> Pattern {
+        match self.trust {
+            Trust::Pin(_) => Pattern::Pairing,
+            Trust::Known(_) => Pattern::Reconnection,
+        }
+    }
+
+    /// The host answered: what was refused until now was not the host's last word.
+    fn enter(&mut self, now: Instant, stage: Stage, datagram: Vec<u8>) {
+        if matches!(stage, Stage::Finishing(_)) {
+            self.rumour = None;
+        }
+        self.stage = stage;
+        self.datagram = datagram;
+        self.next_send = now;
+        self.wait = FIRST_RESEND;
+        self.sends = 0;
+    }
+
+    fn restart(&mut self, now: Instant) {
+        let hello = Hello::new(self.versions, self.nonce).as_bytes().to_vec();
+        self.enter(now, Stage::Asked, hello);
+    }
+
+    fn fail(&mut self, why: HandshakeError) -> HandshakeError {
+        self.stage = Stage::Over;
+        why
+    }
+}

@@ -1,0 +1,512 @@
+//! The host's side: many clients at a time, nothing stored for one that has not shown its address,
+//! nothing believed of one that has not shown its identity.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use zerocopy::IntoBytes;
+use zerocopy::byteorder::little_endian::U32;
+use zeroize::{Zeroize, Zeroizing};
+
+use super::layout::{
+    Answer, AnswerPayload, Begin, Challenge, Confirm, Finish, Hello, Kind, NOISE_3, Opening,
+    Pattern, Reason, Refused, name_from_bytes,
+};
+use super::noise::{Keys, Noise, Prologue, is_tagged, tag};
+use super::{Established, HALF_OPEN_LIFE, HandshakeError, MAX_HALF_OPEN, Versions};
+use crate::control::cookie::CookieJar;
+use crate::control::identity::{
+    ClientId, DeviceName, Identity, NoRandomness, PublicKey, random, sha256,
+};
+use crate::control::pairing::{NotNow, PairingWindow, Pin, PinExchange, SPAKE_MESSAGE};
+use crate::id::{PathId, SessionId};
+use crate::time::Instant;
+
+/// The handshakes of one host with all its clients. Give it every datagram of the handshake plane;
+/// it answers each at most once, never with more bytes than it got.
+pub struct HostHandshake {
+    identity: Identity,
+    versions: Versions,
+    cookies: CookieJar,
+    window: Option<PairingWindow>,
+    windows: u64,
+    /// Oldest first; at most [`MAX_HALF_OPEN`].
+    halves: VecDeque<HalfOpen>,
+}
+
+/// What a client is to this host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Never met, or forgotten.
+    Unknown,
+    /// Met and welcome; its key.
+    Allowed(PublicKey),
+    /// Met, and not to be let in: neither by its key nor by a PIN.
+    Forbidden,
+}
+
+/// What a datagram brought.
+#[derive(Debug, Default)]
+pub struct Reaction {
+    /// A datagram to send back to where it came from.
+    pub reply: Option<Vec<u8>>,
+    /// A session that begins: its path, its keys, and how the client came.
+    pub established: Option<(PathId, Established, Paired)>,
+}
+
+/// How a client came.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Paired {
+    /// By PIN: store its key, under the name it gave (which may be empty or another device's).
+    New {
+        /// What the device calls itself.
+        name: DeviceName,
+    },
+    /// By its stored key.
+    Known,
+}
+
+/// The state of the pairing window, for the person at the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PairingStatus {
+    /// When it closes by itself.
+    pub closes: Instant,
+    /// Wrong PINs that it still takes.
+    pub tries_left: u32,
+}
+
+struct HalfOpen {
+    from: PathId,
+    /// Names the Begin that opened it, so that a repeated one gets the same Answer.
+    begin: [u8; 32],
+    nonce: [u8; 16],
+    session: SessionId,
+    pattern: Pattern,
+    version: u8,
+    expires: Instant,
+    answer: Vec<u8>,
+    key: Zeroizing<[u8; 32]>,
+    stage: Stage,
+}
+
+enum Stage {
+    Answered(Noise, Claim),
+    /// Over; a repeated Finish gets the same reply.
+    Ended {
+        finish: [u8; 32],
+        reply: Vec<u8>,
+    },
+}
+
+/// What the client wants to be let in for.
+enum Claim {
+    /// The PIN of the window with this serial number.
+    Pin { window: u64 },
+    /// Its stored key.
+    Key { id: ClientId, key: PublicKey },
+}
+
+/// The end of a handshake that was refused: why, and the wait in seconds if it is for being busy.
+struct Refusal(Reason, u16);
+
+impl HostHandshake {
+    /// A host that knows how to answer, with no pairing window open.
+    ///
+    /// # Errors
+    /// [`HandshakeError::NoRandomness`].
+    pub fn new(identity: &Identity) -> Result<HostHandshake, HandshakeError> {
+        Self::with_versions(identity, Versions::OURS)
+    }
+
+    /// Like [`HostHandshake::new`], for a program that speaks `versions`.
+    ///
+    /// # Errors
+    /// [`HandshakeError::NoRandomness`].
+    pub fn with_versions(
+        identity: &Identity,
+        versions: Versions,
+    ) -> Result<HostHandshake, HandshakeError> {
+        Ok(HostHandshake {
+            identity: identity.clone(),
+            versions,
+            cookies: CookieJar::new()?,
+            window: None,
+            windows: 0,
+            halves: VecDeque::new(),
+        })
+    }
+
+    /// Lets one client pair by `pin` within `span` from `now`. A window that was open closes; this
+    /// one closes after its first success too.
+    pub fn open_pairing(&mut self, now: Instant, pin: Pin, span: Duration) {
+        self.windows += 1;
+        self.window = Some(PairingWindow::open(self.windows, now, pin, span));
+    }
+
+    /// Lets nobody pair from here on.
+    pub fn close_pairing(&mut self) {
+        self.window = None;
+    }
+
+    /// The pairing window, if one is open at `now`.
+    #[must_use]
+    pub fn pairing(&self, now: Instant) -> Option<PairingStatus> {
+        let window = self.window.as_ref()?;
+        let open = window.admits(now) != Err(NotNow::Closed);
+        open.then(|| PairingStatus {
+            closes: window.closes(),
+            tries_left: window.tries_left(),
+        })
+    }
+
+    /// Handshakes that are half open or have just ended.
+    #[must_use]
+    pub fn half_open(&self) -> usize {
+        self.halves.len()
+    }
+
+    /// When something ends by itself: a half-open handshake, or the pairing window.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let halves = self.halves.iter().map(|half| half.expires);
+        halves
+            .chain(self.window.as_ref().map(PairingWindow::closes))
+            .min()
+    }
+
+    /// Drops what has ended at `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.halves.retain(|half| now < half.expires);
+        self.window
+            .take_if(|window| window.admits(now) == Err(NotNow::Closed));
+    }
+
+    /// Takes a datagram from `from`. `standing` says what the host knows of a client; it is asked
+    /// at most once, only about a client that has shown its address.
+    ///
+    /// What is no handshake message, damaged, forged or late brings an empty reaction.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: PathId,
+        datagram: &[u8],
+        standing: &dyn Fn(&ClientId) -> Standing,
+    ) -> Reaction {
+        self.handle_timeout(now);
+        match Kind::of(datagram) {
+            Some(Kind::Hello) => Reaction {
+                reply: self.answer_hello(now, from, datagram),
+                established: None,
+            },
+            Some(Kind::Begin) => Reaction {
+                reply: self.answer_begin(now, from, datagram, standing),
+                established: None,
+            },
+            Some(Kind::Finish) => self
+                .answer_finish(now, from, datagram, standing)
+                .unwrap_or_default(),
+            Some(Kind::Challenge | Kind::Answer | Kind::Confirm | Kind::Refused) | None => {
+                Reaction::default()
+            }
+        }
+    }
+
+    fn answer_hello(&mut self, now: Instant, from: PathId, datagram: &[u8]) -> Option<Vec<u8>> {
+        let hello = Hello::parse(datagram)?;
+        if self.versions.agree(hello.versions.into()).is_none() {
+            return Some(self.refused(hello.nonce, &Refusal(Reason::Version, 0)));
+        }
+        let cookie = self.cookies.bake(now, from, &hello.nonce).ok()?;
+        let challenge = Challenge::new(self.versions, hello.nonce, cookie);
+        Some(challenge.as_bytes().to_vec())
+    }
+
+    fn answer_begin(
+        &mut self,
+        now: Instant,
+        from: PathId,
+        datagram: &[u8],
+        standing: &dyn Fn(&ClientId) -> Standing,
+    ) -> Option<Vec<u8>> {
+        let (begin, opening) = Begin::parse(datagram)?;
+        if !self.cookies.is_ours(now, from, &begin.nonce, &begin.cookie) {
+            return None;
+        }
+        let digest = sha256(&[datagram]);
+        if let Some(half) = self
+            .halves
+            .iter()
+            .find(|h| h.from == from && h.begin == digest)
+        {
+            return Some(half.answer.clone());
+        }
+        let Some(version) = self.versions.agree(begin.versions.into()) else {
+            return Some(self.refused(begin.nonce, &Refusal(Reason::Version, 0)));
+        };
+        match self.open(now, from, &begin, opening, version, standing) {
+            Ok(mut half) => {
+                half.begin = digest;
+                let answer = half.answer.clone();
+                if self.halves.len() >= MAX_HALF_OPEN {
+                    self.halves.pop_front();
+                }
+                self.halves.push_back(half);
+                Some(answer)
+            }
+            Err(Denied::With(refusal)) => Some(self.refused(begin.nonce, &refusal)),
+            Err(Denied::Silently) => None,
+        }
+    }
+
+    /// The expensive work for a client that has shown its address: at most four X25519 operations
+    /// and, at pairing, one SPAKE2 exchange.
+    fn open(
+        &self,
+        now: Instant,
+        from: PathId,
+        begin: &Begin,
+        opening: Opening,
+        version: u8,
+        standing: &dyn Fn(&ClientId) -> Standing,
+    ) -> Result<HalfOpen, Denied> {
+        let (claim, exchange) = match opening {
+            Opening::Pairing(theirs) => {
+                let window = self.admitting(now)?;
+                let (exchange, ours) = PinExchange::host(&window.pin);
+                let psk = exchange.finish(&theirs).ok_or(Denied::Silently)?;
+                let claim = Claim::Pin {
+                    window: window.serial,
+                };
+                (claim, Some((psk, ours)))
+            }
+            Opening::Reconnection(id) => match standing(&id) {
+                Standing::Allowed(key) => (Claim::Key { id, key }, None),
+                Standing::Unknown | Standing::Forbidden => {
+                    return Err(Refusal(Reason::UnknownDevice, 0).into());
+                }
+            },
+        };
+        let prologue = Prologue {
+            opening,
+            nonce: begin.nonce,
+            client: begin.versions.into(),
+            host: self.versions,
+            version,
+        };
+        let peer = match &claim {
+            Claim::Pin { .. } => None,
+            Claim::Key { key, .. } => Some(key),
+        };
+        let mut noise = Noise::host(&self.identity, peer, &prologue)?;
+        let payload = noise.read(&begin.noise).ok_or(Denied::Silently)?;
+        if !payload.is_empty() {
+            return Err(Denied::Silently);
+        }
+        let mut spake = [0; SPAKE_MESSAGE];
+        if let Some((psk, ours)) = exchange {
+            noise.set_psk(&psk)?;
+            spake = ours;
+        }
+        let pattern = opening.pattern();
+        let session = self.free_session()?;
+        let key = Zeroizing::new(random()?);
+        let mut payload = AnswerPayload {
+            session: U32::new(session.0),
+            key: *key,
+            spake,
+        };
+        let sealed = noise.write(payload.as_bytes())?;
+        payload.key.zeroize();
+        let answer = Answer::new(session, pattern, begin.nonce, &sealed).ok_or(Denied::Silently)?;
+        Ok(HalfOpen {
+            from,
+            begin: [0; 32],
+            nonce: begin.nonce,
+            session,
+            pattern,
+            version,
+            expires: now + HALF_OPEN_LIFE,
+            answer: answer.as_bytes().to_vec(),
+            key,
+            stage: Stage::Answered(noise, claim),
+        })
+    }
+
+    fn answer_finish(
+        &mut self,
+        now: Instant,
+        from: PathId,
+        datagram: &[u8],
+        standing: &dyn Fn(&ClientId) -> Standing,
+    ) -> Option<Reaction> {
+        let finish = Finish::parse(datagram)?;
+        let index = self.halves.iter().position(|half| {
+            half.session == finish.head.session()
+                && half.from == from
+                && finish.head.pattern() == Some(half.pattern)
+        })?;
+        let half = &self.halves[index];
+        // Whoever holds the key has read the Answer; anybody else is not even counted.
+        if !is_tagged(&half.key, datagram) {
+            return None;
+        }
+        let digest = sha256(&[datagram]);
+        if let Stage::Ended { finish, reply } = &half.stage {
+            return (*finish == digest).then(|| Reaction {
+                reply: Some(reply.clone()),
+                established: None,
+            });
+        }
+        let mut half = self.halves.remove(index)?;
+        let ended = Stage::Ended {
+            finish: digest,
+            reply: Vec::new(),
+        };
+        let Stage::Answered(noise, claim) = std::mem::replace(&mut half.stage, ended) else {
+            return None;
+        };
+        let outcome = match claim {
+            Claim::Pin { window } => self.finish_by_pin(now, window, noise, &finish, standing),
+            Claim::Key { id, key } => finish_by_key(&id, key, noise, &finish, standing),
+        };
+        let (reply, established) = match outcome {
+            Ok((keys, peer, paired)) => {
+                let mut confirm = Confirm::new(half.session, half.pattern);
+                confirm.tag = tag(&keys.confirm, confirm.as_bytes());
+                let established = Established {
+                    session: half.session,
+                    secret: keys.secret,
+                    peer,
+                    version: half.version,
+                };
+                (
+                    confirm.as_bytes().to_vec(),
+                    Some((from, established, paired)),
+                )
+            }
+            Err(Denied::With(refusal)) => {
+                let mut refused = self.refusal(half.session, half.nonce, &refusal);
+                refused.tag = tag(&half.key, refused.as_bytes());
+                (refused.as_bytes().to_vec(), None)
+            }
+            Err(Denied::Silently) => return None,
+        };
+        half.stage = Stage::Ended {
+            finish: digest,
+            reply: reply.clone(),
+        };
+        half.expires = now + HALF_OPEN_LIFE;
+        self.halves.push_back(half);
+        Some(Reaction {
+            reply: Some(reply),
+            established,
+        })
+    }
+
+    fn finish_by_pin(
+        &mut self,
+        now: Instant,
+        window: u64,
+        mut noise: Noise,
+        finish: &Finish,
+        standing: &dyn Fn(&ClientId) -> Standing,
+    ) -> Result<(Keys, PublicKey, Paired), Denied> {
+        // Exchanges that were begun side by side are judged one after the other, with the same
+        // delays as if they had queued.
+        if self.admitting(now)?.serial != window {
+            return Err(Refusal(Reason::PairingClosed, 0).into());
+        }
+        let name = noise.read(&finish.noise);
+        let (Some(name), Some(peer)) = (name, noise.peer()) else {
+            if let Some(window) = &mut self.window {
+                window.count_wrong(now);
+            }
+            return Err(Refusal(Reason::PairingFailed, 0).into());
+        };
+        if standing(&ClientId::of(&peer)) == Standing::Forbidden {
+            return Err(Refusal(Reason::Forbidden, 0).into());
+        }
+        let keys = noise.keys()?;
+        self.window = None;
+        let name = name_from_bytes(&name);
+        Ok((keys, peer, Paired::New { name }))
+    }
+
+    /// The pairing window, if it takes a try now.
+    fn admitting(&self, now: Instant) -> Result<&PairingWindow, Denied> {
+        let closed = Refusal(Reason::PairingClosed, 0);
+        let Some(window) = &self.window else {
+            return Err(closed.into());
+        };
+        match window.admits(now) {
+            Ok(()) => Ok(window),
+            Err(NotNow::Closed) => Err(closed.into()),
+            Err(NotNow::Wait(wait)) => {
+                let seconds = u16::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u16::MAX);
+                Err(Refusal(Reason::Busy, seconds.max(1)).into())
+            }
+        }
+    }
+
+    fn free_session(&self) -> Result<SessionId, NoRandomness> {
+        loop {
+            let session = SessionId(u32::from_le_bytes(random()?));
+            if session != SessionId(0) && self.halves.iter().all(|half| half.session != session) {
+                return Ok(session);
+            }
+        }
+    }
+
+    fn refused(&self, nonce: [u8; 16], refusal: &Refusal) -> Vec<u8> {
+        let refused = self.refusal(SessionId(0), nonce, refusal);
+        refused.as_bytes().to_vec()
+    }
+
+    fn refusal(&self, session: SessionId, nonce: [u8; 16], refusal: &Refusal) -> Refused {
+        let Refusal(reason, retry_after) = *refusal;
+        Refused::new(session, self.versions, nonce, reason, retry_after)
+    }
+}
+
+/// The tag of `finish` was good, and only the owner of `key` could read what makes it; what is
+/// left is whether it is still welcome.
+fn finish_by_key(
+    id: &ClientId,
+    key: PublicKey,
+    noise: Noise,
+    finish: &Finish,
+    standing: &dyn Fn(&ClientId) -> Standing,
+) -> Result<(Keys, PublicKey, Paired), Denied> {
+    if finish.noise != [0; NOISE_3] {
+        return Err(Denied::Silently);
+    }
+    if standing(id) != Standing::Allowed(key) {
+        return Err(Refusal(Reason::UnknownDevice, 0).into());
+    }
+    Ok((noise.keys()?, key, Paired::Known))
+}
+
+/// How a client is turned away.
+enum Denied {
+    /// It sent what no honest client sends, or the machine has no randomness.
+    Silently,
+    With(Refusal),
+}
+
+impl From<Refusal> for Denied {
+    fn from(refusal: Refusal) -> Denied {
+        Denied::With(refusal)
+    }
+}
+
+impl From<HandshakeError> for Denied {
+    fn from(_: HandshakeError) -> Denied {
+        Denied::Silently
+    }
+}
+
+impl From<NoRandomness> for Denied {
+    fn from(_: NoRandomness) -> Denied {
+        Denied::Silently
+    }
+}

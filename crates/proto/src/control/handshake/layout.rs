@@ -1,0 +1,501 @@
+//! The bytes of the six handshake messages and of Refused.
+//!
+//! Every message is a structure of bytes with one fixed length, so that parsing is a length check
+//! and the check that what must be zero is zero. Numbers are little-endian. A host's reply is
+//! never longer than the message it answers.
+
+use zerocopy::byteorder::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{PLANE, Versions};
+use crate::control::cookie::COOKIE;
+use crate::control::identity::{ClientId, DeviceName};
+use crate::control::pairing::SPAKE_MESSAGE;
+use crate::id::SessionId;
+
+/// Every handshake datagram begins so; the first 8 bytes are common to all planes.
+///
+/// ```text
+///  0         1       2      4         8      9         10     12
+///  | version | plane | zero | session | kind | pattern | zero |
+///  | 1       | 0     |      | u32     |      |         |      |
+/// ```
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct Head {
+    version: u8,
+    plane: u8,
+    zero: [u8; 2],
+    session: U32,
+    kind: u8,
+    pattern: u8,
+    zero2: [u8; 2],
+}
+
+/// What a message is. The values differ in at least two bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Kind {
+    Hello = 0x03,
+    Challenge = 0x05,
+    Begin = 0x06,
+    Answer = 0x09,
+    Finish = 0x0a,
+    Confirm = 0x0c,
+    Refused = 0x0f,
+}
+
+impl Kind {
+    /// The kind of `datagram`, if it is a handshake message at all.
+    pub(super) fn of(datagram: &[u8]) -> Option<Kind> {
+        let (head, _) = Head::ref_from_prefix(datagram).ok()?;
+        let kind = match head.kind {
+            0x03 => Kind::Hello,
+            0x05 => Kind::Challenge,
+            0x06 => Kind::Begin,
+            0x09 => Kind::Answer,
+            0x0a => Kind::Finish,
+            0x0c => Kind::Confirm,
+            0x0f => Kind::Refused,
+            _ => return None,
+        };
+        let ours =
+            head.version == 1 && head.plane == PLANE && head.zero == [0; 2] && head.zero2 == [0; 2];
+        ours.then_some(kind)
+    }
+}
+
+/// Which Noise pattern a Begin and what follows it belong to. Zero in the other messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Pattern {
+    /// `Noise_XXpsk3_25519_ChaChaPoly_BLAKE2s`
+    Pairing = 1,
+    /// `Noise_KK_25519_ChaChaPoly_BLAKE2s`
+    Reconnection = 2,
+}
+
+impl Head {
+    pub(super) fn new(kind: Kind, session: SessionId, pattern: Option<Pattern>) -> Head {
+        Head {
+            version: 1,
+            plane: PLANE,
+            zero: [0; 2],
+            session: U32::new(session.0),
+            kind: kind as u8,
+            pattern: pattern.map_or(0, |pattern| pattern as u8),
+            zero2: [0; 2],
+        }
+    }
+
+    pub(super) fn session(&self) -> SessionId {
+        SessionId(self.session.get())
+    }
+
+    pub(super) fn pattern(&self) -> Option<Pattern> {
+        match self.pattern {
+            1 => Some(Pattern::Pairing),
+            2 => Some(Pattern::Reconnection),
+            _ => None,
+        }
+    }
+
+    /// Neither session nor pattern are known yet.
+    fn is_early(&self) -> bool {
+        self.session.get() == 0 && self.pattern == 0
+    }
+}
+
+/// What a side speaks, as it travels: `| min | max |`, one byte each.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct Range {
+    min: u8,
+    max: u8,
+}
+
+impl From<Versions> for Range {
+    fn from(versions: Versions) -> Range {
+        Range {
+            min: versions.min,
+            max: versions.max,
+        }
+    }
+}
+
+impl From<Range> for Versions {
+    fn from(range: Range) -> Versions {
+        Versions {
+            min: range.min,
+            max: range.max,
+        }
+    }
+}
+
+/// Client: who is there? The padding makes the answer never the longer one.
+///
+/// ```text
+///  0      12         14     16      32        96
+///  | Head | versions | zero | nonce | padding |
+/// ```
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct Hello {
+    pub(super) head: Head,
+    pub(super) versions: Range,
+    zero: [u8; 2],
+    pub(super) nonce: [u8; 16],
+    padding: [u8; 64],
+}
+
+impl Hello {
+    pub(super) fn new(versions: Versions, nonce: [u8; 16]) -> Hello {
+        Hello {
+            head: Head::new(Kind::Hello, SessionId(0), None),
+            versions: versions.into(),
+            zero: [0; 2],
+            nonce,
+            padding: [0; 64],
+        }
+    }
+
+    pub(super) fn parse(datagram: &[u8]) -> Option<Hello> {
+        let hello = Hello::read_from_bytes(datagram).ok()?;
+        let whole = hello.head.is_early() && hello.zero == [0; 2] && hello.padding == [0; 64];
+        whole.then_some(hello)
+    }
+}
+
+/// Host: show that you receive at your address.
+///
+/// ```text
+///  0      12         14     16      32       52
+///  | Head | versions | zero | nonce | cookie |
+/// ```
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct Challenge {
+    pub(super) head: Head,
+    pub(super) versions: Range,
+    zero: [u8; 2],
+    pub(super) nonce: [u8; 16],
+    pub(super) cookie: [u8; COOKIE],
+}
+
+impl Challenge {
+    pub(super) fn new(versions: Versions, nonce: [u8; 16], cookie: [u8; COOKIE]) -> Challenge {
+        Challenge {
+            head: Head::new(Kind::Challenge, SessionId(0), None),
+            versions: versions.into(),
+            zero: [0; 2],
+            nonce,
+            cookie,
+        }
+    }
+
+    pub(super) fn parse(datagram: &[u8]) -> Option<Challenge> {
+        let challenge = Challenge::read_from_bytes(datagram).ok()?;
+        (challenge.head.is_early() && challenge.zero == [0; 2]).then_some(challenge)
+    }
+}
+
+/// Client: let us begin. `client` is zero at pairing, `spake` at reconnection. Noise 1 is an
+/// ephemeral key and the tag of an empty payload in both patterns. As long as its Answer.
+///
+/// ```text
+///  0      12         14     16      32       52       68      101       149       193
+///  | Head | versions | zero | nonce | cookie | client | spake | Noise 1 | padding |
+/// ```
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct Begin {
+    pub(super) head: Head,
+    pub(super) versions: Range,
+    zero: [u8; 2],
+    pub(super) nonce: [u8; 16],
+    pub(super) cookie: [u8; COOKIE],
+    client: [u8; 16],
+    pub(super) spake: [u8; SPAKE_MESSAGE],
+    pub(super) noise: [u8; NOISE_1],
+    padding: [u8; 44],
+}
+
+/// Ephemeral key and tag.
+pub(super) const NOISE_1: usize = 32 + 16;
+
+impl Begin {
+    pub(super) fn new(
+        versions: Versions,
+        nonce: [u8; 16],
+        cookie: [u8; COOKIE],
+        opening: &Opening,
+        noise: [u8; NOISE_1],
+    ) -> Begin {
+        let (client, spake) = match opening {
+            Opening::Pairing(spake) => ([0; 16], *spake),
+            Opening::Reconnection(client) => (client.0, [0; SPAKE_MESSAGE]),
+        };
+        Begin {
+            head: Head::new(Kind::Begin, SessionId(0), Some(opening.pattern())),
+            versions: versions.into(),
+            zero: [0; 2],
+            nonce,
+            cookie,
+            client,
+            spake,
+            noise,
+            padding: [0; 44],
+        }
+    }
+
+    pub(super) fn parse(datagram: &[u8]) -> Option<(Begin, Opening)> {
+        let begin = Begin::read_from_bytes(datagram).ok()?;
+        if begin.head.session() != SessionId(0) || begin.zero != [0; 2] || begin.padding != [0; 44]
+        {
+            return None;
+        }
+        let opening = match begin.head.pattern()? {
+            Pattern::Pairing if begin.client == [0; 16] => Opening::Pairing(begin.spake),
+            Pattern::Reconnection if begin.spake == [0; SPAKE_MESSAGE] => {
+                Opening::Reconnection(ClientId(begin.client))
+            }
+            _ => return None,
+        };
+        Some((begin, opening))
+    }
+}
+
+/// What a client begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Opening {
+    /// Its SPAKE2 message.
+    Pairing([u8; SPAKE_MESSAGE]),
+    /// Its name.
+    Reconnection(ClientId),
+}
+
+impl Opening {
+    pub(super) fn pattern(&self) -> Pattern {
+        match self {
+            Opening::Pairing(_) => Pattern::Pairing,
+            Opening::Reconnection(_) => Pattern::Reconnection,
+        }
+    }
+}
+
+/// Host: here I am. The session id is in the head *and* sealed in Noise 2, behind whose end all
+/// is zero (at reconnection it is 48 bytes shorter: no static key).
+///
+/// ```text
+///  0      12      28        193
+///  | Head | nonce | Noise 2 |
+/// ```
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct Answer {
+    pub(super) head: Head,
+    pub(super) nonce: [u8; 16],
+    noise: [u8; NOISE_2],
+}
+
+/// Ephemeral key, sealed static key, sealed payload.
+const NOISE_2: usize = 32 + 48 + size_of::<AnswerPayload>() + 16;
+
+impl Answer {
+    /// `None` if `noise` has not the length that `pattern` asks for.
+    pub(super) fn new(
+        session: SessionId,
+        pattern: Pattern,
+        nonce: [u8; 16],
+        noise: &[u8],
+    ) -> Option<Answer> {
+        let mut answer = Answer {
+            head: Head::new(Kind::Answer, session, Some(pattern)),
+            nonce,
+            noise: [0; NOISE_2],
+        };
+        let length = Self::noise_length(pattern);
+        (noise.len() == length).then(|| answer.noise[..length].copy_from_slice(noise))?;
+        Some(answer)
+    }
+
+    pub(super) fn parse(datagram: &[u8]) -> Option<Answer> {
+        let answer = Answer::read_from_bytes(datagram).ok()?;
+        let length = Self::noise_length(answer.head.pattern()?);
+        let whole = answer.noise[length..].iter().all(|&byte| byte == 0);
+        (whole && answer.head.session() != SessionId(0)).then_some(answer)
+    }
+
+    pub(super) fn noise(&self) -> &[u8] {
+        let length = self.head.pattern().map_or(0, Self::noise_length);
+        &self.noise[..length]
+    }
+
+    fn noise_length(pattern: Pattern) -> usize {
+        match pattern {
+            Pattern::Pairing => NOISE_2,
+            Pattern::Reconnection => NOISE_2 - 48,
+        }
+    }
+}
+
+/// Sealed in Noise 2. `key` makes the tags of Finish and of a Refused after it. `spake` is zero at
+/// reconnection.
+///
+/// ```text
+///  0         4     36      69
+///  | session | key | spake |
+/// ```
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct AnswerPayload {
+    pub(super) session: U32,
+    pub(super) key: [u8; 32],
+    pub(super) spake: [u8; SPAKE_MESSAGE],
+}
+
+/// Client: here I am too. Noise 3 (sealed static key, sealed name) is zero at reconnection, where
+/// two messages suffice and the tag alone shows that the client read the Answer.
+///
+/// ```text
+///  0      12        141   173
+///  | Head | Noise 3 | tag |     tag = HMAC-SHA256(key, all before)
+/// ```
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct Finish {
+    pub(super) head: Head,
+    pub(super) noise: [u8; NOISE_3],
+    pub(super) tag: [u8; 32],
+}
+
+/// Sealed static key, sealed name.
+pub(super) const NOISE_3: usize = 48 + NAME + 16;
+
+impl Finish {
+    pub(super) fn new(session: SessionId, pattern: Pattern, noise: [u8; NOISE_3]) -> Finish {
+        Finish {
+            head: Head::new(Kind::Finish, session, Some(pattern)),
+            noise,
+            tag: [0; 32],
+        }
+    }
+
+    pub(super) fn parse(datagram: &[u8]) -> Option<Finish> {
+        Finish::read_from_bytes(datagram).ok()
+    }
+}
+
+/// A name as it travels: its length, then its bytes, then zeroes.
+pub(super) const NAME: usize = 1 + DeviceName::MAX;
+
+pub(super) fn name_to_bytes(name: &DeviceName) -> [u8; NAME] {
+    let mut bytes = [0; NAME];
+    let text = name.as_str().as_bytes();
+    bytes[0] = u8::try_from(text.len()).unwrap_or(0);
+    bytes[1..=text.len()].copy_from_slice(text);
+    bytes
+}
+
+pub(super) fn name_from_bytes(bytes: &[u8]) -> DeviceName {
+    let (length, text) = bytes.split_first().unwrap_or((&0, &[]));
+    let text = text.get(..usize::from(*length)).unwrap_or_default();
+    DeviceName::new(&String::from_utf8_lossy(text))
+}
+
+/// Host: accepted.
+///
+/// ```text
+///  0      12    44
+///  | Head | tag |     tag = HMAC-SHA256(confirm key of the session, Head)
+/// ```
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct Confirm {
+    pub(super) head: Head,
+    pub(super) tag: [u8; 32],
+}
+
+impl Confirm {
+    pub(super) fn new(session: SessionId, pattern: Pattern) -> Confirm {
+        Confirm {
+            head: Head::new(Kind::Confirm, session, Some(pattern)),
+            tag: [0; 32],
+        }
+    }
+
+    pub(super) fn parse(datagram: &[u8]) -> Option<Confirm> {
+        Confirm::read_from_bytes(datagram).ok()
+    }
+}
+
+/// Host: no. The tag is zero before an Answer, when there is no key yet.
+///
+/// ```text
+///  0      12         14       15     16      32            34     36    68
+///  | Head | versions | reason | zero | nonce | retry after | zero | tag |
+///                                            | s, u16      |      tag = HMAC-SHA256(key, all before)
+/// ```
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct Refused {
+    pub(super) head: Head,
+    pub(super) versions: Range,
+    reason: u8,
+    zero: u8,
+    pub(super) nonce: [u8; 16],
+    pub(super) retry_after: U16,
+    zero2: [u8; 2],
+    pub(super) tag: [u8; 32],
+}
+
+/// Why not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Reason {
+    Version = 1,
+    PairingClosed = 2,
+    UnknownDevice = 3,
+    Busy = 4,
+    PairingFailed = 5,
+    Forbidden = 6,
+}
+
+impl Refused {
+    pub(super) fn new(
+        session: SessionId,
+        versions: Versions,
+        nonce: [u8; 16],
+        reason: Reason,
+        retry_after: u16,
+    ) -> Refused {
+        Refused {
+            head: Head::new(Kind::Refused, session, None),
+            versions: versions.into(),
+            reason: reason as u8,
+            zero: 0,
+            nonce,
+            retry_after: U16::new(retry_after),
+            zero2: [0; 2],
+            tag: [0; 32],
+        }
+    }
+
+    pub(super) fn parse(datagram: &[u8]) -> Option<(Refused, Reason)> {
+        let refused = Refused::read_from_bytes(datagram).ok()?;
+        let reason = match refused.reason {
+            1 => Reason::Version,
+            2 => Reason::PairingClosed,
+            3 => Reason::UnknownDevice,
+            4 => Reason::Busy,
+            5 => Reason::PairingFailed,
+            6 => Reason::Forbidden,
+            _ => return None,
+        };
+        let whole = refused.zero == 0
+            && refused.zero2 == [0; 2]
+            && refused.head.pattern == 0
+            && (reason == Reason::Busy) == (refused.retry_after.get() != 0);
+        whole.then_some((refused, reason))
+    }
+}

@@ -1,0 +1,177 @@
+//! The two Noise patterns and the keys that they end in, over crate `snow`.
+//!
+//! snow restores its hash state after a message that fails, but not its cipher: the third message
+//! of a pairing can be read only once. Hence its outer tag, checked before snow sees it.
+
+use aws_lc_rs::{hkdf, hmac};
+use snow::params::NoiseParams;
+use snow::{Builder, HandshakeState};
+use zeroize::{Zeroize, Zeroizing};
+
+use super::layout::{Opening, Pattern};
+use super::{HandshakeError, SessionSecret, Versions};
+use crate::control::identity::{Identity, PublicKey};
+
+/// The longest Noise message here, in bytes.
+const MAX_MESSAGE: usize = 256;
+
+/// Where `psk3` has its key.
+const PSK: usize = 3;
+
+/// One side of a Noise handshake.
+pub(super) struct Noise(Box<HandshakeState>);
+
+/// What both sides said in the clear; bound into the handshake, so that both must have heard the
+/// same.
+pub(super) struct Prologue {
+    pub(super) opening: Opening,
+    pub(super) nonce: [u8; 16],
+    pub(super) client: Versions,
+    pub(super) host: Versions,
+    pub(super) version: u8,
+}
+
+impl Prologue {
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = b"openuvr handshake".to_vec();
+        bytes.push(self.opening.pattern() as u8);
+        match &self.opening {
+            Opening::Pairing(spake) => bytes.extend_from_slice(spake),
+            Opening::Reconnection(client) => bytes.extend_from_slice(&client.0),
+        }
+        bytes.extend_from_slice(&self.nonce);
+        bytes.extend_from_slice(&[self.client.min, self.client.max]);
+        bytes.extend_from_slice(&[self.host.min, self.host.max, self.version]);
+        bytes
+    }
+}
+
+/// What a finished handshake leaves.
+pub(super) struct Keys {
+    pub(super) secret: SessionSecret,
+    pub(super) confirm: Zeroizing<[u8; 32]>,
+}
+
+impl Noise {
+    /// The client's side; `peer` at reconnection.
+    pub(super) fn client(
+        identity: &Identity,
+        peer: Option<&PublicKey>,
+        prologue: &Prologue,
+    ) -> Result<Noise, HandshakeError> {
+        Self::new(identity, peer, prologue, |builder| {
+            builder.build_initiator()
+        })
+    }
+
+    /// The host's side; `peer` at reconnection.
+    pub(super) fn host(
+        identity: &Identity,
+        peer: Option<&PublicKey>,
+        prologue: &Prologue,
+    ) -> Result<Noise, HandshakeError> {
+        Self::new(identity, peer, prologue, |builder| {
+            builder.build_responder()
+        })
+    }
+
+    fn new(
+        identity: &Identity,
+        peer: Option<&PublicKey>,
+        prologue: &Prologue,
+        build: impl FnOnce(Builder<'_>) -> Result<HandshakeState, snow::Error>,
+    ) -> Result<Noise, HandshakeError> {
+        let name = match prologue.opening.pattern() {
+            Pattern::Pairing => "Noise_XXpsk3_25519_ChaChaPoly_BLAKE2s",
+            Pattern::Reconnection => "Noise_KK_25519_ChaChaPoly_BLAKE2s",
+        };
+        let start = || {
+            let params: NoiseParams = name.parse()?;
+            let (secret, prologue) = (identity.to_bytes(), prologue.bytes());
+            let mut builder = Builder::new(params)
+                .local_private_key(&*secret)?
+                .prologue(&prologue)?;
+            if let Some(peer) = peer {
+                builder = builder.remote_public_key(&peer.0)?;
+            }
+            build(builder)
+        };
+        start()
+            .map(|state| Noise(Box::new(state)))
+            .map_err(|_| HandshakeError::Crypto)
+    }
+
+    /// Gives XXpsk3 its pre-shared key, any time before the third message.
+    pub(super) fn set_psk(&mut self, key: &[u8]) -> Result<(), HandshakeError> {
+        self.0.set_psk(PSK, key).map_err(|_| HandshakeError::Crypto)
+    }
+
+    /// The next message, with `payload` in it.
+    pub(super) fn write(&mut self, payload: &[u8]) -> Result<Vec<u8>, HandshakeError> {
+        let mut message = vec![0; MAX_MESSAGE];
+        let length = self
+            .0
+            .write_message(payload, &mut message)
+            .map_err(|_| HandshakeError::Crypto)?;
+        message.truncate(length);
+        Ok(message)
+    }
+
+    /// The payload of the peer's next message, or `None` if it is not the peer's.
+    pub(super) fn read(&mut self, message: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        let mut payload = Zeroizing::new(vec![0; MAX_MESSAGE]);
+        let length = self.0.read_message(message, &mut payload).ok()?;
+        payload.truncate(length);
+        Some(payload)
+    }
+
+    /// The peer's identity, once its message was read; `None` too if it is a weak key.
+    pub(super) fn peer(&self) -> Option<PublicKey> {
+        let key = PublicKey(self.0.get_remote_static()?.try_into().ok()?);
+        (!key.is_weak()).then_some(key)
+    }
+
+    /// The keys of a handshake whose messages have all been written and read: HKDF-SHA256 over
+    /// both of Noise's split keys, salted with the handshake hash, so that the secret depends on
+    /// every byte that was exchanged.
+    pub(super) fn keys(mut self) -> Result<Keys, HandshakeError> {
+        if !self.0.is_handshake_finished() {
+            return Err(HandshakeError::Crypto);
+        }
+        let (mut first, mut second) = self.0.dangerously_get_raw_split();
+        let split = Zeroizing::new([first, second].concat());
+        first.zeroize();
+        second.zeroize();
+        let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, self.0.get_handshake_hash()).extract(&split);
+        let expand = |info: &[u8]| -> Result<[u8; 32], HandshakeError> {
+            let mut key = [0; 32];
+            prk.expand(&[info], hkdf::HKDF_SHA256)
+                .and_then(|okm| okm.fill(&mut key))
+                .map_err(|_| HandshakeError::Crypto)?;
+            Ok(key)
+        };
+        Ok(Keys {
+            secret: SessionSecret(expand(b"openuvr session secret")?),
+            confirm: Zeroizing::new(expand(b"openuvr confirm")?),
+        })
+    }
+}
+
+/// HMAC-SHA256 over a message without its last 32 bytes, where the tag belongs.
+pub(super) fn tag(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
+    let body = &message[..message.len().saturating_sub(32)];
+    let mut tag = [0; 32];
+    tag.copy_from_slice(hmac::sign(&mac_key(key), body).as_ref());
+    tag
+}
+
+/// Whether the last 32 bytes of `message` are its tag; constant time.
+pub(super) fn is_tagged(key: &[u8; 32], message: &[u8]) -> bool {
+    message
+        .split_last_chunk::<32>()
+        .is_some_and(|(body, tag)| hmac::verify(&mac_key(key), body, tag).is_ok())
+}
+
+fn mac_key(key: &[u8; 32]) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, key)
+}

@@ -1,0 +1,234 @@
+//! Who a device is: a long-term X25519 key pair, and the names people and files use for it.
+//!
+//! It is not where keys are kept (crate `runtime`, `identity_store` and `trust_store`), and an
+//! identity key never seals media: it only takes part in the Diffie-Hellman steps of a handshake
+//! (architecture, section 5).
+
+use std::fmt;
+
+use aws_lc_rs::{digest, rand};
+use snow::params::DHChoice;
+use snow::resolvers::{CryptoResolver, DefaultResolver};
+use snow::types::Dh;
+use zeroize::{Zeroize, Zeroizing};
+
+/// A device's long-term key pair. The secret half is overwritten when it is dropped, and `Debug`
+/// prints only the fingerprint.
+#[derive(Clone)]
+pub struct Identity {
+    secret: [u8; 32],
+    public: PublicKey,
+}
+
+impl Identity {
+    /// A new identity from the operating system's randomness.
+    ///
+    /// # Errors
+    /// [`NoRandomness`] if the operating system has none to give.
+    pub fn generate() -> Result<Identity, NoRandomness> {
+        random().map(Identity::from_bytes)
+    }
+
+    /// The identity whose secret scalar is `secret` (any 32 bytes: X25519 clamps, RFC 7748
+    /// section 5).
+    #[must_use]
+    pub fn from_bytes(mut secret: [u8; 32]) -> Identity {
+        let mut dh = x25519();
+        dh.set(&secret);
+        let mut public = [0; 32];
+        public.copy_from_slice(dh.pubkey());
+        let identity = Identity {
+            secret,
+            public: PublicKey(public),
+        };
+        secret.zeroize();
+        identity
+    }
+
+    /// The secret scalar, for the key file and nothing else.
+    #[must_use]
+    pub fn to_bytes(&self) -> Zeroizing<[u8; 32]> {
+        Zeroizing::new(self.secret)
+    }
+
+    /// The half that others may know.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        self.public
+    }
+}
+
+impl Drop for Identity {
+    fn drop(&mut self) {
+        self.secret.zeroize();
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({})", self.public.fingerprint())
+    }
+}
+
+/// A long-term X25519 public key: a device's identity.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PublicKey(pub [u8; 32]);
+
+impl PublicKey {
+    /// A short name for people to compare: the first 64 bits of SHA-256 over the key, as four
+    /// groups of four hexadecimal digits. Enough to tell devices apart and to notice a mistake;
+    /// trust always rests on the whole key.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let hash = sha256(&[b"openuvr fingerprint", &self.0]);
+        let mut text = String::with_capacity(19);
+        for (index, byte) in hash[..8].iter().enumerate() {
+            if index > 0 && index % 2 == 0 {
+                text.push('-');
+            }
+            text.push_str(&format!("{byte:02x}"));
+        }
+        text
+    }
+
+    /// Whether the key is of small order, so that every secret agreed with it is zero (RFC 7748
+    /// section 6.1). Such a key proves nothing about its owner and is never trusted.
+    #[must_use]
+    pub fn is_weak(&self) -> bool {
+        let mut dh = x25519();
+        dh.set(&[0x55; 32]);
+        let mut shared = [0; 32];
+        dh.dh(&self.0, &mut shared).is_err() || shared == [0; 32]
+    }
+}
+
+/// How a client names itself to a host that may know it, before anything is sealed: a hash of its
+/// public key. It can't be reversed and proves nothing; it does let an eavesdropper recognise the
+/// same client on another day, as its hardware address would.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ClientId(pub [u8; 16]);
+
+impl ClientId {
+    /// The name of the client that owns `key`.
+    #[must_use]
+    pub fn of(key: &PublicKey) -> ClientId {
+        let mut id = [0; 16];
+        id.copy_from_slice(&sha256(&[b"openuvr client id", &key.0])[..16]);
+        ClientId(id)
+    }
+}
+
+/// A device's name for people, as it travels: at most [`DeviceName::MAX`] bytes of UTF-8 on one
+/// line, without control characters, so that it may be printed on a terminal as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DeviceName(String);
+
+impl DeviceName {
+    /// The longest name in bytes: a host name's label (RFC 1035 section 2.3.4: 63 octets) and one.
+    pub const MAX: usize = 64;
+
+    /// The part of `text` that may travel: control characters go, and what is too long is cut.
+    #[must_use]
+    pub fn new(text: &str) -> DeviceName {
+        let mut name = String::new();
+        for c in text.trim().chars().filter(|c| !is_unprintable(*c)) {
+            if name.len() + c.len_utf8() > Self::MAX {
+                break;
+            }
+            name.push(c);
+        }
+        DeviceName(name)
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Control characters, and the format characters that reorder the text around them (Unicode
+/// TR 9: bidirectional controls), which could make one name look like another.
+fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// The operating system gave no random bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the operating system gives no random bytes (getrandom failed): can't make keys")]
+pub struct NoRandomness;
+
+/// `N` bytes from the operating system: the one exception to "seeds come in as arguments", for
+/// keys, nonces, PINs and session ids, where a seed that is known would be a hole.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
+    let mut bytes = [0; N];
+    rand::fill(&mut bytes).map_err(|_| NoRandomness)?;
+    Ok(bytes)
+}
+
+/// SHA-256 over `parts`, one behind the other.
+pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
+    let mut context = digest::Context::new(&digest::SHA256);
+    for part in parts {
+        context.update(part);
+    }
+    let mut hash = [0; 32];
+    hash.copy_from_slice(context.finish().as_ref());
+    hash
+}
+
+fn x25519() -> Box<dyn Dh> {
+    DefaultResolver
+        .resolve_dh(&DHChoice::Curve25519)
+        .expect("snow is built with its Curve25519")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn public_key_of_the_rfc_7748_scalar() {
+        // RFC 7748 section 6.1, Alice.
+        let secret = [
+            0x77, 0x07, 0x6d, 0x0a, 0x73, 0x18, 0xa5, 0x7d, 0x3c, 0x16, 0xc1, 0x72, 0x51, 0xb2,
+            0x66, 0x45, 0xdf, 0x4c, 0x2f, 0x87, 0xeb, 0xc0, 0x99, 0x2a, 0xb1, 0x77, 0xfb, 0xa5,
+            0x1d, 0xb9, 0x2c, 0x2a,
+        ];
+        let identity = Identity::from_bytes(secret);
+        assert_eq!(identity.public().0[..4], [0x85, 0x20, 0xf0, 0x09]);
+        assert_eq!(identity.public().0[28..], [0xaa, 0x9b, 0x4e, 0x6a]);
+        assert_eq!(*identity.to_bytes(), secret);
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let identity = Identity::from_bytes([0x41; 32]);
+        let shown = format!("{identity:?}");
+        assert_eq!(
+            shown,
+            format!("Identity({})", identity.public().fingerprint())
+        );
+        assert!(!shown.contains("41414141"));
+    }
+
+    #[test]
+    fn small_order_keys_are_weak() {
+        let mut one = [0; 32];
+        one[0] = 1;
+        assert!(PublicKey([0; 32]).is_weak());
+        assert!(PublicKey(one).is_weak());
+        assert!(!Identity::from_bytes([7; 32]).public().is_weak());
+    }
+
+    #[test]
+    fn names_stay_on_their_line() {
+        assert_eq!(
+            DeviceName::new(" desk\n\u{1b}[2J\u{202e}top ").as_str(),
+            "desk[2Jtop"
+        );
+        let long = DeviceName::new(&"ü".repeat(40));
+        assert_eq!(long.as_str().len(), DeviceName::MAX);
+    }
+}

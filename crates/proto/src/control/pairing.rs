@@ -1,0 +1,246 @@
+//! Pairing by PIN: the number, the window in which it counts, and how often it may be tried.
+//!
+//! The arithmetic is SPAKE2 (RFC 9382, by crate `spake2`): a wrong guess costs one exchange with
+//! the host and teaches nothing else, so the limit on tries is the whole strength of a short PIN.
+//! It is not the handshake itself: see [`super::handshake`].
+
+use std::fmt;
+use std::time::Duration;
+
+use spake2::{Ed25519Group, Password, Spake2};
+use zeroize::{Zeroize, Zeroizing};
+
+use super::identity::{NoRandomness, random};
+use crate::time::Instant;
+
+/// Wrong PINs in one window before it closes: five guesses at a million numbers.
+pub const MAX_TRIES: u32 = 5;
+
+/// The wait after the first wrong PIN; it doubles with each further one (1, 2, 4, 8 s).
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+
+/// The length of one side's SPAKE2 message in bytes: a side mark and a compressed Edwards point.
+pub(super) const SPAKE_MESSAGE: usize = 33;
+
+/// A PIN: 4 to 12 decimal digits. Overwritten when dropped; `Debug` doesn't show it, [`fmt::Display`]
+/// does (the host has to show it to a person).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pin(String);
+
+impl Pin {
+    /// A PIN of six digits, each of the million equally likely, from the operating system's
+    /// randomness.
+    ///
+    /// # Errors
+    /// [`NoRandomness`] if the operating system has none to give.
+    pub fn generate() -> Result<Pin, NoRandomness> {
+        /// The largest multiple of a million in 32 bits: what lies above would favour low PINs.
+        const LIMIT: u32 = u32::MAX - u32::MAX % 1_000_000;
+        loop {
+            let number = u32::from_le_bytes(random()?);
+            if number < LIMIT {
+                return Ok(Pin(format!("{:06}", number % 1_000_000)));
+            }
+        }
+    }
+
+    /// The PIN that a person typed; spaces around it don't matter.
+    ///
+    /// # Errors
+    /// [`BadPin`] unless it is 4 to 12 ASCII digits.
+    pub fn parse(text: &str) -> Result<Pin, BadPin> {
+        let digits = text.trim();
+        if (4..=12).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit()) {
+            Ok(Pin(digits.to_owned()))
+        } else {
+            Err(BadPin)
+        }
+    }
+}
+
+impl std::str::FromStr for Pin {
+    type Err = BadPin;
+    fn from_str(text: &str) -> Result<Pin, BadPin> {
+        Pin::parse(text)
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pin(..)")
+    }
+}
+
+/// What was typed is no PIN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a PIN is 4 to 12 digits and nothing else: type it as the host shows it")]
+pub struct BadPin;
+
+/// One side of a SPAKE2 exchange.
+pub(super) struct PinExchange(Spake2<Ed25519Group>);
+
+impl PinExchange {
+    /// The client's side, and the message for the host.
+    pub(super) fn client(pin: &Pin) -> (PinExchange, [u8; SPAKE_MESSAGE]) {
+        let (client, host) = parties();
+        Self::from_parts(Spake2::start_a(
+            &Password::new(pin.0.as_bytes()),
+            &client,
+            &host,
+        ))
+    }
+
+    /// The host's side, and the message for the client.
+    pub(super) fn host(pin: &Pin) -> (PinExchange, [u8; SPAKE_MESSAGE]) {
+        let (client, host) = parties();
+        Self::from_parts(Spake2::start_b(
+            &Password::new(pin.0.as_bytes()),
+            &client,
+            &host,
+        ))
+    }
+
+    /// The secret that both sides share if their PINs are the same; `None` if `message` is no
+    /// message of the other side.
+    pub(super) fn finish(self, message: &[u8; SPAKE_MESSAGE]) -> Option<Zeroizing<Vec<u8>>> {
+        self.0.finish(message).ok().map(Zeroizing::new)
+    }
+
+    fn from_parts(
+        (exchange, message): (Spake2<Ed25519Group>, Vec<u8>),
+    ) -> (PinExchange, [u8; SPAKE_MESSAGE]) {
+        let mut bytes = [0; SPAKE_MESSAGE];
+        bytes.copy_from_slice(&message);
+        (PinExchange(exchange), bytes)
+    }
+}
+
+fn parties() -> (spake2::Identity, spake2::Identity) {
+    let party = |name: &[u8]| spake2::Identity::new(name);
+    (party(b"openuvr client"), party(b"openuvr host"))
+}
+
+/// The time in which a host pairs, and the tries left in it.
+pub(super) struct PairingWindow {
+    /// Tells this window from the ones before.
+    pub(super) serial: u64,
+    pub(super) pin: Pin,
+    closes: Instant,
+    wrong: u32,
+    not_before: Instant,
+}
+
+/// Why a window takes no try now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NotNow {
+    Closed,
+    Wait(Duration),
+}
+
+impl PairingWindow {
+    pub(super) fn open(serial: u64, now: Instant, pin: Pin, span: Duration) -> PairingWindow {
+        PairingWindow {
+            serial,
+            pin,
+            closes: now + span,
+            wrong: 0,
+            not_before: now,
+        }
+    }
+
+    /// Whether a try is taken at `now`.
+    pub(super) fn admits(&self, now: Instant) -> Result<(), NotNow> {
+        if now >= self.closes || self.wrong >= MAX_TRIES {
+            Err(NotNow::Closed)
+        } else if now < self.not_before {
+            Err(NotNow::Wait(self.not_before.since(now)))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Counts a wrong PIN at `now`: the next try has to wait, and after [`MAX_TRIES`] there is none.
+    pub(super) fn count_wrong(&mut self, now: Instant) {
+        self.not_before = now + FIRST_DELAY * (1 << self.wrong.min(8));
+        self.wrong += 1;
+    }
+
+    pub(super) fn closes(&self) -> Instant {
+        self.closes
+    }
+
+    pub(super) fn tries_left(&self) -> u32 {
+        MAX_TRIES.saturating_sub(self.wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pins_are_digits_only() {
+        for good in ["1234", "000000", " 123456789012\n"] {
+            assert_eq!(Pin::parse(good).unwrap().to_string(), good.trim());
+        }
+        for bad in ["", "123", "1234567890123", "12 34", "12a4", "-1234", "١٢٣٤"] {
+            assert_eq!(Pin::parse(bad), Err(BadPin), "{bad:?}");
+        }
+        assert_eq!(format!("{:?}", Pin::parse("1234").unwrap()), "Pin(..)");
+    }
+
+    #[test]
+    fn generated_pins_have_six_digits_and_differ() {
+        let pins: std::collections::HashSet<String> = (0..100)
+            .map(|_| Pin::generate().unwrap().to_string())
+            .collect();
+        assert!(
+            pins.iter()
+                .all(|pin| pin.len() == 6 && Pin::parse(pin).is_ok())
+        );
+        assert!(pins.len() > 90);
+    }
+
+    #[test]
+    fn the_same_pin_gives_the_same_secret() {
+        let pin = |text| Pin::parse(text).unwrap();
+        for (theirs, same) in [("123456", true), ("123457", false)] {
+            let (client, to_host) = PinExchange::client(&pin("123456"));
+            let (host, to_client) = PinExchange::host(&pin(theirs));
+            let (a, b) = (client.finish(&to_client), host.finish(&to_host));
+            assert_eq!(a.unwrap() == b.unwrap(), same);
+        }
+    }
+
+    #[test]
+    fn delays_double_and_the_fifth_wrong_pin_closes() {
+        let mut now = Instant(0);
+        let pin = Pin::parse("1234").unwrap();
+        let mut window = PairingWindow::open(1, now, pin, Duration::from_secs(60));
+        for seconds in [1, 2, 4, 8] {
+            assert_eq!(window.admits(now), Ok(()));
+            window.count_wrong(now);
+            let wait = Duration::from_secs(seconds);
+            assert_eq!(window.admits(now), Err(NotNow::Wait(wait)));
+            now = now + wait;
+        }
+        window.count_wrong(now);
+        assert_eq!(
+            window.admits(now + Duration::from_secs(20)),
+            Err(NotNow::Closed)
+        );
+        assert_eq!(window.tries_left(), 0);
+    }
+}

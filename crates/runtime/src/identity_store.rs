@@ -1,0 +1,163 @@
+//! Where a machine keeps who it is: one secret key per role, in a file that only its owner reads.
+//!
+//! It is not the list of others: see [`crate::trust_store`]. The file holds one line of comment
+//! and one of 64 hexadecimal digits.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use openuvr_proto::control::identity::Identity;
+use zeroize::Zeroizing;
+
+use crate::store::{Lock, StoreError, failed, from_hex, replace, to_hex};
+
+/// Which of a machine's identities: a machine that is host and client has two, so that its
+/// devices and its hosts can't compare notes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// `host.key`
+    Host,
+    /// `client.key`
+    Client,
+}
+
+impl Role {
+    fn file(self) -> &'static str {
+        match self {
+            Role::Host => "host.key",
+            Role::Client => "client.key",
+        }
+    }
+}
+
+/// The identity of `role` in the folder `dir` (see [`crate::store::config_dir`]); made and stored
+/// with mode 0600 at the first call.
+///
+/// # Errors
+/// [`StoreError::Exposed`] if others may read the key, [`StoreError::Corrupt`] if the file holds
+/// none (it is left alone), [`StoreError::Io`].
+pub fn load_or_create(dir: &Path, role: Role) -> Result<Identity, StoreError> {
+    let path = dir.join(role.file());
+    let lock = Lock::take(dir)?;
+    if let Some(identity) = load(&path)? {
+        return Ok(identity);
+    }
+    let identity = Identity::generate()?;
+    let digits = Zeroizing::new(to_hex(&identity.to_bytes()));
+    let content = Zeroizing::new(format!("{COMMENT}\n{}\n", *digits));
+    replace(&lock, &path, content.as_bytes())?;
+    Ok(identity)
+}
+
+const COMMENT: &str = "# OpenUVR secret key (X25519). Whoever reads it can pass for this machine.";
+
+fn load(path: &Path) -> Result<Option<Identity>, StoreError> {
+    let meta = match fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(failed("look at", path, e)),
+    };
+    if meta.mode() & 0o077 != 0 {
+        return Err(StoreError::Exposed {
+            path: path.to_owned(),
+            mode: meta.mode() & 0o777,
+        });
+    }
+    let Some(text) = crate::store::read(path)?.map(Zeroizing::new) else {
+        return Ok(None);
+    };
+    let corrupt = |line, what: &str| StoreError::Corrupt {
+        path: path.to_owned(),
+        line,
+        what: what.to_owned(),
+    };
+    let mut key = None;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let bytes = from_hex(line)
+            .ok_or_else(|| corrupt(index + 1, "a secret key is 64 hexadecimal digits"))?;
+        if key.replace(Identity::from_bytes(bytes)).is_some() {
+            return Err(corrupt(index + 1, "this is a second key"));
+        }
+    }
+    let lines = text.lines().count().max(1);
+    key.map(Some)
+        .ok_or_else(|| corrupt(lines, "there is no key"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::store::tests::TempDir;
+
+    #[test]
+    fn an_identity_is_made_once_per_role() {
+        let temp = TempDir::new();
+        let dir = temp.0.join("deeper/openuvr");
+        let host = load_or_create(&dir, Role::Host).unwrap();
+        let again = load_or_create(&dir, Role::Host).unwrap();
+        let client = load_or_create(&dir, Role::Client).unwrap();
+        assert_eq!(host.public(), again.public());
+        assert_ne!(host.public(), client.public());
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(&dir.join("host.key")), 0o600);
+        assert_eq!(mode(&dir), 0o700);
+    }
+
+    #[test]
+    fn simultaneous_first_starts_agree_on_one_identity() {
+        let temp = TempDir::new();
+        let keys: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| scope.spawn(|| load_or_create(&temp.0, Role::Host).unwrap().public()))
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        assert!(keys.iter().all(|key| *key == keys[0]));
+    }
+
+    #[test]
+    fn an_exposed_key_is_refused_with_the_way_out() {
+        let temp = TempDir::new();
+        load_or_create(&temp.0, Role::Client).unwrap();
+        let path = temp.0.join("client.key");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let why = load_or_create(&temp.0, Role::Client)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            why.ends_with(&format!("run: chmod 600 '{}'", path.display())),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn a_corrupt_key_is_named_and_left_alone() {
+        let temp = TempDir::new();
+        let path = temp.0.join("host.key");
+        for (content, line) in [
+            ("", 1),
+            ("# only a comment\n", 1),
+            ("# c\nabc\n", 2),
+            (&format!("{}\n{}\n", "11".repeat(32), "22".repeat(32)), 2),
+        ] {
+            fs::write(&path, content).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            let why = load_or_create(&temp.0, Role::Host).unwrap_err().to_string();
+            assert!(
+                why.starts_with(&format!("{}:{line}: ", path.display())),
+                "{why}"
+            );
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+    }
+}

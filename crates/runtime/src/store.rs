@@ -1,0 +1,273 @@
+//! Small files that must survive a power cut and two programs at once.
+//!
+//! A file is replaced as a whole (temporary file, fsync, rename, fsync of the folder), and whoever
+//! changes one holds the folder's lock meanwhile, so that a running host and `openuvr devices`
+//! don't lose each other's changes. Readers take no lock: they see the old file or the new one.
+//! What is in the files: [`crate::identity_store`], [`crate::trust_store`].
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use openuvr_proto::control::identity::NoRandomness;
+
+/// The default folder of keys and of trust: `$XDG_CONFIG_HOME/openuvr`, else `~/.config/openuvr`
+/// (XDG Base Directory Specification 0.8: a relative path there counts as unset).
+///
+/// # Errors
+/// [`StoreError::NoHome`] if the environment names neither.
+pub fn config_dir() -> Result<PathBuf, StoreError> {
+    config_dir_from(|name| std::env::var_os(name).map(PathBuf::from))
+}
+
+fn config_dir_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, StoreError> {
+    let absolute = |name| variable(name).filter(|path| path.is_absolute());
+    let base = absolute("XDG_CONFIG_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".config")))
+        .ok_or(StoreError::NoHome)?;
+    Ok(base.join("openuvr"))
+}
+
+/// Why a store could not be read or changed. Nothing was changed then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is no folder to keep things in.
+    #[error("neither XDG_CONFIG_HOME nor HOME is set: say where keys are kept (--config DIR)")]
+    NoHome,
+    /// The operating system's word.
+    #[error("can't {what} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// The file's content makes no sense. It is left as it is.
+    #[error("{}:{line}: {what}; mend the line, or move the file away to start anew", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Others may read a secret key.
+    #[error(
+        "{}: others can read this secret key (mode {mode:03o}); if nobody has, run: chmod 600 '{}'",
+        path.display(), path.display()
+    )]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// No keys can be made.
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
+    /// No device goes by that name.
+    #[error("no device is called '{which}': `openuvr devices list` shows them all")]
+    NoSuchDevice {
+        /// What was asked for.
+        which: String,
+    },
+    /// More than one device goes by that name.
+    #[error(
+        "'{which}' fits {count} devices: give more of the fingerprint (`openuvr devices list`)"
+    )]
+    Ambiguous {
+        /// What was asked for.
+        which: String,
+        /// The devices that fit.
+        count: usize,
+    },
+}
+
+/// Holds a folder's lock until it is dropped.
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Waits for the lock of `dir`, which is created if it isn't there (mode 0700).
+    pub(crate) fn take(dir: &Path) -> Result<Lock, StoreError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(|e| failed("create folder", dir, e))?;
+        let path = dir.join(".lock");
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|e| failed("open", &path, e))?;
+        file.lock().map_err(|e| failed("lock", &path, e))?;
+        Ok(Lock { _file: file })
+    }
+}
+
+/// Replaces the file at `path` by one with mode 0600 and this content, or leaves it as it was.
+/// The caller holds the lock of its folder.
+pub(crate) fn replace(_lock: &Lock, path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    let temporary = path.with_added_extension("new");
+    match fs::remove_file(&temporary) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            return Err(failed("remove", &temporary, e));
+        }
+        _ => {}
+    }
+    let write = || {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)?;
+        file.write_all(content)?;
+        file.sync_all()
+    };
+    write().map_err(|e| failed("write", &temporary, e))?;
+    fs::rename(&temporary, path).map_err(|e| failed("replace", path, e))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|e| failed("write folder", folder, e))
+}
+
+/// Tells one version of a file from the next: [`replace`] makes a new inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stamp {
+    inode: u64,
+    modified: (i64, i64),
+    length: u64,
+}
+
+impl Stamp {
+    /// The stamp of the file at `path`, `None` if there is none.
+    pub(crate) fn of(path: &Path) -> Result<Option<Stamp>, StoreError> {
+        match fs::metadata(path) {
+            Ok(meta) => Ok(Some(Stamp {
+                inode: meta.ino(),
+                modified: (meta.mtime(), meta.mtime_nsec()),
+                length: meta.len(),
+            })),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(failed("look at", path, e)),
+        }
+    }
+}
+
+/// The text of the file at `path`, `None` if there is none.
+pub(crate) fn read(path: &Path) -> Result<Option<String>, StoreError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) if e.kind() == io::ErrorKind::InvalidData => Err(StoreError::Corrupt {
+            path: path.to_owned(),
+            line: 1,
+            what: "this is no text (UTF-8)".to_owned(),
+        }),
+        Err(e) => Err(failed("read", path, e)),
+    }
+}
+
+/// The error for `what` having failed on `path`.
+pub(crate) fn failed(what: &'static str, path: &Path, source: io::Error) -> StoreError {
+    StoreError::Io {
+        what,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// `bytes` as lower-case hexadecimal digits.
+pub(crate) fn to_hex(bytes: &[u8; 32]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The 32 bytes that 64 hexadecimal digits stand for.
+pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A folder that goes away with its value.
+    pub(crate) struct TempDir(pub(crate) PathBuf);
+
+    impl TempDir {
+        pub(crate) fn new() -> TempDir {
+            use std::sync::atomic::{AtomicU32, Ordering};
+            static COUNT: AtomicU32 = AtomicU32::new(0);
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("openuvr-store-{}-{count}", std::process::id());
+            let dir = std::env::temp_dir().join(name);
+            fs::create_dir(&dir).unwrap();
+            TempDir(dir)
+        }
+    }
+
+    impl Drop for TempDir {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn the_folder_follows_the_environment() {
+        let dir = |xdg: Option<&str>, home: Option<&str>| {
+            config_dir_from(|name| match name {
+                "XDG_CONFIG_HOME" => xdg.map(PathBuf::from),
+                _ => home.map(PathBuf::from),
+            })
+        };
+        assert_eq!(
+            dir(Some("/c"), Some("/h")).unwrap(),
+            Path::new("/c/openuvr")
+        );
+        assert_eq!(
+            dir(Some("c"), Some("/h")).unwrap(),
+            Path::new("/h/.config/openuvr")
+        );
+        assert!(matches!(dir(None, None), Err(StoreError::NoHome)));
+    }
+
+    #[test]
+    fn a_replaced_file_is_private_whole_and_has_a_new_stamp() {
+        let dir = TempDir::new();
+        let path = dir.0.join("file.toml");
+        let lock = Lock::take(&dir.0).unwrap();
+        fs::write(path.with_added_extension("new"), "left behind by a crash").unwrap();
+        replace(&lock, &path, b"one").unwrap();
+        let first = Stamp::of(&path).unwrap();
+        replace(&lock, &path, b"two").unwrap();
+        assert_ne!(Stamp::of(&path).unwrap(), first);
+        assert_eq!(read(&path).unwrap().unwrap(), "two");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert!(!path.with_added_extension("new").exists());
+    }
+
+    #[test]
+    fn hex_goes_both_ways() {
+        let bytes = std::array::from_fn(|n| u8::try_from(n * 7).unwrap());
+        assert_eq!(from_hex(&to_hex(&bytes)), Some(bytes));
+        assert_eq!(from_hex(&"+1".repeat(32)), None);
+        assert_eq!(from_hex("00"), None);
+    }
+}
