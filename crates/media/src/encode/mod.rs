@@ -72,13 +72,23 @@ impl Settings {
         } else if !(1..=Self::MAX_FPS).contains(&fps) {
             format!("{fps} frames/s: the range is 1 to {}", Self::MAX_FPS)
         } else if !parts.contains(&self.slices) {
-            format!("{} slices: the range is 1 to {}", self.slices, Self::MAX_PARTS)
+            format!(
+                "{} slices: the range is 1 to {}",
+                self.slices,
+                Self::MAX_PARTS
+            )
         } else if !parts.contains(&self.threads) {
-            format!("{} encoder threads: the range is 1 to {}", self.threads, Self::MAX_PARTS)
+            format!(
+                "{} encoder threads: the range is 1 to {}",
+                self.threads,
+                Self::MAX_PARTS
+            )
         } else {
             return Ok(());
         };
-        Err(EncodeError(format!("the encoder can't be opened for {wrong}")))
+        Err(EncodeError(format!(
+            "the encoder can't be opened for {wrong}"
+        )))
     }
 }
 
@@ -91,7 +101,11 @@ fn macroblocks(size: Size) -> Option<(u16, u16)> {
 }
 
 /// Whether `picture` is what an encoder opened for `size` and `format` can read to its end.
-fn check_picture(picture: &Picture<'_>, size: Size, format: PixelFormat) -> Result<(), EncodeError> {
+fn check_picture(
+    picture: &Picture<'_>,
+    size: Size,
+    format: PixelFormat,
+) -> Result<(), EncodeError> {
     let (width, height) = (size.width as usize, size.height as usize);
     let rows: &[(usize, usize)] = match format {
         PixelFormat::Bgrx => &[(width * 4, height)],
@@ -102,11 +116,14 @@ fn check_picture(picture: &Picture<'_>, size: Size, format: PixelFormat) -> Resu
             (width / 2, height / 2),
         ],
     };
-    let fits = rows.iter().zip(&picture.planes).all(|(&(row, rows), plane)| {
-        plane.stride >= row
-            && (plane.stride.checked_mul(rows - 1))
-                .is_some_and(|start| plane.data.len() >= start.saturating_add(row))
-    });
+    let fits = rows
+        .iter()
+        .zip(&picture.planes)
+        .all(|(&(row, rows), plane)| {
+            plane.stride >= row
+                && (plane.stride.checked_mul(rows - 1))
+                    .is_some_and(|start| plane.data.len() >= start.saturating_add(row))
+        });
     if picture.size == size && picture.format == format && fits {
         return Ok(());
     }

@@ -237,7 +237,10 @@ mod tests {
             .expect("no such file")
             .to_string();
         assert!(error.contains("/nonexistent/libx264.so"), "{error}");
-        assert!(error.contains(&format!("build {}", sys::X264_BUILD)), "{error}");
+        assert!(
+            error.contains(&format!("build {}", sys::X264_BUILD)),
+            "{error}"
+        );
         assert!(error.contains("apt install libx264-"), "{error}");
     }
 

@@ -161,7 +161,12 @@ fn installed() -> Vec<String> {
         .iter()
         .filter_map(|folder| std::fs::read_dir(folder).ok())
         .flat_map(|entries| entries.flatten())
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with("libx264.so."))
+        .filter(|entry| {
+            entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with("libx264.so.")
+        })
         .filter_map(|entry| entry.path().canonicalize().ok())
         .map(|path| path.display().to_string())
         .collect();
