@@ -4,15 +4,15 @@ use openuvr_media::picture::{Picture, PixelFormat, Plane};
 use openuvr_proto::units::Size;
 
 /// One NV12 picture.
-pub struct Nv12 {
-    pub size: Size,
-    pub luma: Vec<u8>,
-    pub chroma: Vec<u8>,
+pub(crate) struct Nv12 {
+    pub(crate) size: Size,
+    pub(crate) luma: Vec<u8>,
+    pub(crate) chroma: Vec<u8>,
 }
 
 impl Nv12 {
     /// Picture number `t` of the film.
-    pub fn frame(size: Size, t: u32) -> Nv12 {
+    pub(crate) fn frame(size: Size, t: u32) -> Nv12 {
         let (w, h) = (size.width, size.height);
         let mut noise = 0x9e37_79b9u32 ^ (t + 1).wrapping_mul(0x85eb_ca6b);
         let mut luma = Vec::with_capacity(size.pixels());
@@ -41,7 +41,7 @@ impl Nv12 {
         Nv12 { size, luma, chroma }
     }
 
-    pub fn picture(&self) -> Picture<'_> {
+    pub(crate) fn picture(&self) -> Picture<'_> {
         let stride = self.size.width as usize;
         let plane = |data| Plane { data, stride };
         Picture {

@@ -89,8 +89,8 @@ impl Avcodec {
             self.current = Some(current);
             return Ok(false);
         }
-        // A whole-frame encoder counts no macroblocks.
-        if chunk.mbs != 0 {
+        // A slice that counts no macroblocks is a whole frame.
+        if chunk.mbs != 0 || chunk.bytes.is_none() {
             self.close(current)?;
         }
         self.drain(chunk.frame)
@@ -138,13 +138,18 @@ impl Avcodec {
 
     fn send(&mut self, bytes: &[u8], frame: FrameId) -> Result<(), String> {
         let pts = i64::from(frame.0);
-        while !self.library.send(bytes, pts)? {
-            // Full: an older picture, which came too late for its own frame, is in the way.
-            if self.library.receive()?.is_none() {
-                return Err("libavcodec takes nothing and gives nothing".into());
+        // Older pictures, which came too late for their own frame, would be in the way. One of
+        // this frame means that a damaged slice ran on to the end of the picture: what is still
+        // to come would be taken for another one.
+        while let Some(early) = self.library.receive()? {
+            if early == pts {
+                return Err("it was over before its last slice".into());
             }
         }
-        Ok(())
+        if self.library.send(bytes, pts)? {
+            return Ok(());
+        }
+        Err("libavcodec takes nothing and gives nothing".into())
     }
 
     /// Takes pictures out until it is `frame`'s.
