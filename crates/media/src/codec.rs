@@ -1,8 +1,8 @@
 //! The bit streams that encoders make and decoders take, as they are named on the wire.
 
 /// The largest picture that this crate encodes or decodes, in pixels: 65 535 macroblocks of
-/// 16 × 16, what [`Slice::first_mb`](crate::encode::Slice::first_mb)'s 16 bits count. It bounds
-/// what a hostile stream can make a decoder allocate.
+/// 16 × 16, what the 16 bits of a slice's first macroblock count. It bounds what a hostile stream
+/// can make a decoder allocate.
 pub const MAX_PIXELS: usize = 65_535 * 256;
 
 /// A bit stream, as its number on the wire.

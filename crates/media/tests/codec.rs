@@ -250,7 +250,7 @@ fn heavy_loss_never_stalls() {
     // A third of all slices, whole frames too; key frames come through.
     let lost = |frame: u32, i: usize| {
         let dice = frame.wrapping_mul(2_654_435_761).rotate_left(i as u32) % 3;
-        frame != 1 && frame < 40 && (dice == 0 || frame % 10 == 0)
+        frame != 1 && frame < 40 && (dice == 0 || frame.is_multiple_of(10))
     };
     for (i, picture) in decode_all(&film, &lost).into_iter().enumerate() {
         let picture = picture.expect("concealed");

@@ -206,7 +206,11 @@ impl Sps {
             if bits.ue()? != 1 {
                 return Err(SkipError::Unsupported("a chroma format other than 4:2:0"));
             }
-            (bits.ue()?, bits.ue()?, bits.u(1)?); // depths, transform bypass
+            // Bit depths of luma and chroma.
+            if bits.ue()? != 0 || bits.ue()? != 0 {
+                return Err(SkipError::Unsupported("more than 8 bits a sample"));
+            }
+            bits.u(1)?; // transform bypass
             if bits.u(1)? == 1 {
                 return Err(SkipError::Unsupported("scaling matrices"));
             }
@@ -216,7 +220,8 @@ impl Sps {
             0 => PocType::LowBits(at_most(bits.ue()?, 12)? + 4),
             1 => {
                 let always_zero = bits.u(1)? == 1;
-                (bits.se()?, bits.se()?);
+                bits.se()?; // offset of pictures that are no reference
+                bits.se()?; // offset of the bottom field
                 for _ in 0..at_most(bits.ue()?, 255)? {
                     bits.se()?;
                 }
@@ -225,7 +230,8 @@ impl Sps {
             2 => PocType::FrameNum,
             _ => return Err(SkipError::Damaged),
         };
-        (bits.ue()?, bits.u(1)?); // reference frames, gaps allowed
+        bits.ue()?; // reference frames
+        bits.u(1)?; // gaps in frame_num allowed
         // 1055 macroblocks a side are the most of any level (table A-1, level 6.2).
         let (columns, rows) = (
             at_most(bits.ue()?, 1054)? + 1,
@@ -263,11 +269,15 @@ impl Pps {
         if bits.ue()? != 0 {
             return Err(SkipError::Unsupported("slice groups"));
         }
-        (bits.ue()?, bits.ue()?); // reference indices
+        bits.ue()?; // reference indices of list 0
+        bits.ue()?; // of list 1
         if bits.u(1)? == 1 {
             return Err(SkipError::Unsupported("weighted prediction"));
         }
-        (bits.u(2)?, bits.se()?, bits.se()?, bits.se()?); // of B pictures, quantisers
+        bits.u(2)?; // weights of B pictures
+        bits.se()?; // quantiser of P and B slices
+        bits.se()?; // of switching slices
+        bits.se()?; // of chroma
         let deblocking_control = bits.u(1)? == 1;
         bits.u(1)?; // constrained intra prediction
         let pps = Pps {

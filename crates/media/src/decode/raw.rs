@@ -1,4 +1,4 @@
-//! Bands of BGRX rows back into a picture ([`crate::encode::raw`] says what a band looks like).
+//! Bands of BGRX rows back into a picture (`encode/raw.rs` says what a band looks like).
 //! A lost band leaves the rows of the frame before.
 
 use openuvr_proto::units::Size;

@@ -1,4 +1,5 @@
 //! Pictures that move, for codecs: a gradient, a texture that slides over it, and noise.
+#![allow(clippy::cast_possible_truncation)] // all values are below 256
 
 use openuvr_media::picture::{Picture, PixelFormat, Plane};
 use openuvr_proto::units::Size;
@@ -26,7 +27,7 @@ impl Nv12 {
                 // and 1 down.
                 let (u, v) = (x.wrapping_sub(3 * t), y.wrapping_sub(t));
                 let texture = ((u ^ v) & 31) + ((u / 8 + v / 8) & 1) * 24;
-                let inside = (x / 96 + y / 64) % 2 == 0;
+                let inside = (x / 96 + y / 64).is_multiple_of(2);
                 let value = gradient + if inside { texture } else { 12 } + (noise >> 30);
                 luma.push(value.min(235) as u8);
             }

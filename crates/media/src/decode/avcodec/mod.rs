@@ -2,7 +2,7 @@
 //! the others are decoded.
 //!
 //! A hole is filled with an all-P_Skip slice ([`super::h264_pskip`]); what can't be filled (a key
-//! frame's slice) drops the frame, empties the library and waits for a key frame. No picture is
+//! frame's slice) drops the frame, opens the codec anew and waits for a key frame. No picture is
 //! ever left without its last slice: libavcodec would hold back the next ones.
 
 mod sys;
@@ -186,7 +186,7 @@ impl Decoder for Avcodec {
     }
 
     fn reset(&mut self) {
-        self.library.flush();
+        self.library.restart();
         self.pskip.reset();
         self.current = None;
         self.needs_key_frame = true;

@@ -4,7 +4,7 @@
 //! module's.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::NonNull;
 
 use openuvr_proto::units::Size;
@@ -29,7 +29,7 @@ const AV_LOG_QUIET: c_int = -8;
 const AV_PIX_FMT_YUV420P: c_int = 0;
 const EAGAIN: c_int = -libc::EAGAIN;
 
-/// The front of `AVPacket`, the same in libavcodec 58 to 62.
+/// The front of `AVPacket`, the same in the headers of libavcodec 58 to 62; run with 59.
 #[repr(C)]
 struct AvPacket {
     buf: *mut c_void,
@@ -39,8 +39,10 @@ struct AvPacket {
     size: c_int,
 }
 
-/// The front of `AVFrame`, the same in libavutil 56 to 60 on 64-bit machines: 60 took
-/// `key_frame` away, and alignment puts `pts` at the same place with and without it.
+/// The front of `AVFrame`, the same in the headers of libavutil 56 to 60 on 64-bit machines; run
+/// with 57. 60 took `key_frame` away, and alignment puts `pts` at the same place with and without
+/// it. Every picture's `pts` is compared with the frame's id, so a layout that is not this one
+/// shows as "held back", not as wrong pictures.
 #[repr(C)]
 struct AvFrame {
     data: [*mut u8; 8],
@@ -68,7 +70,6 @@ struct Functions {
     open: unsafe extern "C" fn(*mut AvCodecContext, *const AvCodec, *mut c_void) -> c_int,
     send_packet: unsafe extern "C" fn(*mut AvCodecContext, *const AvPacket) -> c_int,
     receive_frame: unsafe extern "C" fn(*mut AvCodecContext, *mut AvFrame) -> c_int,
-    flush_buffers: unsafe extern "C" fn(*mut AvCodecContext),
     packet_alloc: unsafe extern "C" fn() -> *mut AvPacket,
     packet_free: unsafe extern "C" fn(*mut *mut AvPacket),
     packet_unref: unsafe extern "C" fn(*mut AvPacket),
@@ -144,7 +145,6 @@ impl Functions {
                 open: *codec.get(b"avcodec_open2")?,
                 send_packet: *codec.get(b"avcodec_send_packet")?,
                 receive_frame: *codec.get(b"avcodec_receive_frame")?,
-                flush_buffers: *codec.get(b"avcodec_flush_buffers")?,
                 packet_alloc: *codec.get(b"av_packet_alloc")?,
                 packet_free: *codec.get(b"av_packet_free")?,
                 packet_unref: *codec.get(b"av_packet_unref")?,
@@ -179,10 +179,86 @@ fn major(library: &libloading::Library, function: &str) -> Option<c_uint> {
     Some(version >> 16)
 }
 
+/// A codec context.
+struct Context(NonNull<AvCodecContext>);
+
+impl Context {
+    /// Opens H.264.
+    fn open(functions: &Functions) -> Result<Context, DecodeError> {
+        // SAFETY: the name ends in NUL, and the library knows what it returned itself.
+        let (codec, context) = unsafe {
+            let codec = (functions.find_decoder_by_name)(c"h264".as_ptr());
+            if codec.is_null() {
+                return Err(DecodeError(
+                    "this libavcodec was built without its H.264 decoder: install the \
+                     distribution's full one"
+                        .into(),
+                ));
+            }
+            (codec, (functions.alloc_context)(codec))
+        };
+        let mut context = Context(NonNull::new(context).ok_or_else(no_memory)?);
+        match context.set_up(functions, codec) {
+            Ok(()) => Ok(context),
+            Err(error) => {
+                context.free(functions);
+                Err(error)
+            }
+        }
+    }
+
+    fn set_up(&mut self, functions: &Functions, codec: *const AvCodec) -> Result<(), DecodeError> {
+        let max_pixels = CString::new(MAX_PIXELS.to_string()).unwrap_or_default();
+        for (name, value) in [
+            (c"flags", c"+low_delay+output_corrupt"),
+            (c"flags2", c"+chunks"),
+            (c"threads", c"1"),
+            (c"thread_type", c"slice"),
+            // Else libavcodec conceals the rest of the picture behind every chunk: 10–25 times
+            // slower (measured).
+            (c"enable_er", c"0"),
+            (c"max_pixels", &*max_pixels),
+        ] {
+            // SAFETY: a context starts with its class, as options need; the strings end in NUL.
+            let code = unsafe {
+                (functions.opt_set)(
+                    self.0.as_ptr().cast(),
+                    name.as_ptr(),
+                    value.as_ptr(),
+                    AV_OPT_SEARCH_CHILDREN,
+                )
+            };
+            if code < 0 {
+                let what = format!("set {name:?} to {value:?}");
+                return Err(DecodeError(functions.error(&what, code)));
+            }
+        }
+        // SAFETY: the context was allocated for this codec and is not open yet.
+        let code = unsafe { (functions.open)(self.0.as_ptr(), codec, std::ptr::null_mut()) };
+        if code < 0 {
+            return Err(DecodeError(functions.error("open H.264", code)));
+        }
+        Ok(())
+    }
+
+    fn free(self, functions: &Functions) {
+        let mut context = self.0.as_ptr();
+        // SAFETY: allocated by this library, not used any more.
+        unsafe { (functions.free_context)(&raw mut context) }
+    }
+}
+
+fn no_memory() -> DecodeError {
+    DecodeError("no memory for a decoder".into())
+}
+
 /// An open H.264 decoder and the last picture it gave.
 pub(super) struct Decoder {
     functions: Functions,
-    context: NonNull<AvCodecContext>,
+    /// `None` only if it could not be opened again.
+    context: Option<Context>,
+    /// Nothing was sent to the context yet.
+    fresh: bool,
     packet: NonNull<AvPacket>,
     /// Bytes that the packet's buffer holds besides its padding.
     capacity: usize,
@@ -196,72 +272,26 @@ unsafe impl Send for Decoder {}
 impl Decoder {
     pub(super) fn open() -> Result<Decoder, DecodeError> {
         let functions = Functions::load()?;
-        let memory = || DecodeError("no memory for a decoder".into());
-        // SAFETY: plain allocation; each result is checked, and freed by `Drop` once `Decoder`
-        // holds them all.
-        let (codec, decoder) = unsafe {
-            let codec = (functions.find_decoder_by_name)(c"h264".as_ptr());
-            if codec.is_null() {
-                return Err(DecodeError(
-                    "this libavcodec was built without its H.264 decoder: install the \
-                     distribution's full one"
-                        .into(),
-                ));
-            }
-            let context = NonNull::new((functions.alloc_context)(codec)).ok_or_else(memory)?;
-            let packet = NonNull::new((functions.packet_alloc)()).ok_or_else(memory)?;
-            let frame = NonNull::new((functions.frame_alloc)()).ok_or_else(memory)?;
-            let decoder = Decoder {
+        let context = Context::open(&functions)?;
+        // SAFETY: plain allocation; the results are checked, and freed by `Drop`.
+        let (packet, frame) = unsafe { ((functions.packet_alloc)(), (functions.frame_alloc)()) };
+        match (NonNull::new(packet), NonNull::new(frame)) {
+            (Some(packet), Some(frame)) => Ok(Decoder {
                 functions,
-                context,
+                context: Some(context),
+                fresh: true,
                 packet,
                 capacity: 0,
                 frame,
-            };
-            (codec, decoder)
-        };
-        let max_pixels = std::ffi::CString::new(MAX_PIXELS.to_string()).unwrap_or_default();
-        for (name, value) in [
-            (c"flags", c"+low_delay+output_corrupt"),
-            (c"flags2", c"+chunks"),
-            (c"threads", c"1"),
-            (c"thread_type", c"slice"),
-            // Else libavcodec conceals the rest of the picture behind every chunk: 10–25 times
-            // slower (measured).
-            (c"enable_er", c"0"),
-            (c"max_pixels", &*max_pixels),
-        ] {
-            decoder.option(name, value)?;
+            }),
+            _ => Err(no_memory()),
         }
-        // SAFETY: the context was allocated for this codec and is not open yet.
-        let code = unsafe {
-            (decoder.functions.open)(decoder.context.as_ptr(), codec, std::ptr::null_mut())
-        };
-        if code < 0 {
-            return Err(DecodeError(decoder.functions.error("open H.264", code)));
-        }
-        Ok(decoder)
-    }
-
-    fn option(&self, name: &CStr, value: &CStr) -> Result<(), DecodeError> {
-        // SAFETY: a context starts with its class, as options need; the strings end in NUL.
-        let code = unsafe {
-            (self.functions.opt_set)(
-                self.context.as_ptr().cast(),
-                name.as_ptr(),
-                value.as_ptr(),
-                AV_OPT_SEARCH_CHILDREN,
-            )
-        };
-        if code < 0 {
-            let what = format!("set {name:?} to {value:?}");
-            return Err(DecodeError(self.functions.error(&what, code)));
-        }
-        Ok(())
     }
 
     /// Gives it a chunk; `false` if a picture has to be received first.
     pub(super) fn send(&mut self, bytes: &[u8], pts: i64) -> Result<bool, String> {
+        let context = self.context()?;
+        self.fresh = false;
         self.make_room(bytes.len())?;
         let size = c_int::try_from(bytes.len()).map_err(|_| "a slice is too large")?;
         // SAFETY: `make_room` left a buffer of `capacity + PADDING` bytes that nobody else
@@ -272,7 +302,7 @@ impl Decoder {
             std::ptr::write_bytes(packet.data.add(bytes.len()), 0, PADDING);
             packet.size = size;
             packet.pts = pts;
-            (self.functions.send_packet)(self.context.as_ptr(), self.packet.as_ptr())
+            (self.functions.send_packet)(context, self.packet.as_ptr())
         };
         match code {
             EAGAIN => Ok(false),
@@ -310,9 +340,9 @@ impl Decoder {
 
     /// Takes a picture out, if one is ready: its `pts`.
     pub(super) fn receive(&mut self) -> Result<Option<i64>, String> {
+        let context = self.context()?;
         // SAFETY: context and frame are valid; the library releases the frame's old picture.
-        let code =
-            unsafe { (self.functions.receive_frame)(self.context.as_ptr(), self.frame.as_ptr()) };
+        let code = unsafe { (self.functions.receive_frame)(context, self.frame.as_ptr()) };
         match code {
             EAGAIN => Ok(None),
             code if code < 0 => Err(self.functions.error("give a picture", code)),
@@ -359,25 +389,43 @@ impl Decoder {
         })
     }
 
-    /// Drops everything that is under way, and all references.
-    pub(super) fn flush(&mut self) {
-        // SAFETY: the context is open, and the frame is ours.
-        unsafe {
-            (self.functions.flush_buffers)(self.context.as_ptr());
-            (self.functions.frame_unref)(self.frame.as_ptr());
+    /// Drops everything that is under way, and all references, by opening the codec anew: after
+    /// a damaged slice a mere flush leaves coefficients behind in libavcodec 59, which show in the
+    /// next key frame (found by the test with damaged bytes).
+    pub(super) fn restart(&mut self) {
+        if self.fresh {
+            return;
         }
+        // SAFETY: the frame is ours, and nobody borrows its picture.
+        unsafe { (self.functions.frame_unref)(self.frame.as_ptr()) };
+        if let Some(context) = self.context.take() {
+            context.free(&self.functions);
+        }
+        self.context = Context::open(&self.functions)
+            .inspect_err(|error| tracing::warn!(%error, "libavcodec did not open again"))
+            .ok();
+        self.fresh = self.context.is_some();
+    }
+
+    fn context(&self) -> Result<*mut AvCodecContext, String> {
+        let context = self
+            .context
+            .as_ref()
+            .ok_or("libavcodec did not open again")?;
+        Ok(context.0.as_ptr())
     }
 }
 
 impl Drop for Decoder {
     fn drop(&mut self) {
         let (mut frame, mut packet) = (self.frame.as_ptr(), self.packet.as_ptr());
-        let mut context = self.context.as_ptr();
         // SAFETY: allocated by this library, not used any more.
         unsafe {
             (self.functions.frame_free)(&raw mut frame);
             (self.functions.packet_free)(&raw mut packet);
-            (self.functions.free_context)(&raw mut context);
+        }
+        if let Some(context) = self.context.take() {
+            context.free(&self.functions);
         }
     }
 }

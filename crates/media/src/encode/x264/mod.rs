@@ -31,6 +31,9 @@ const DPB: i32 = 8;
 /// libx264 gives a sliced thread at least this many rows of macroblocks, and drops threads.
 const MIN_ROWS_PER_THREAD: u16 = 4;
 
+/// What a slice's buffer has at first: ordinary slices have 1 to 10 kB, those of key frames 20 kB.
+const SLICE_CAPACITY: usize = 64 * 1024;
+
 struct X264 {
     encoder: sys::Encoder,
     size: Size,
@@ -60,7 +63,10 @@ impl X264 {
             size,
             total_mbs: u32::from(columns) * u32::from(rows),
             slices: cut.slices,
-            pool: Pool::new(),
+            // Two more, for the parameter sets.
+            pool: (0..usize::from(cut.slices) + 2)
+                .map(|_| Vec::with_capacity(SLICE_CAPACITY))
+                .collect(),
             broken: false,
         })
     }
