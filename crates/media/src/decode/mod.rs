@@ -2,7 +2,55 @@
 
 use openuvr_proto::id::FrameId;
 
+use crate::codec::Codec;
 use crate::picture::Picture;
+
+pub mod avcodec;
+mod h264_bits;
+pub mod h264_pskip;
+pub mod null;
+pub mod raw;
+
+/// The decoders, best first.
+pub static BACKENDS: &[Backend] = &[avcodec::BACKEND, raw::BACKEND, null::BACKEND];
+
+/// Opens the first decoder in [`BACKENDS`] for `codec`.
+///
+/// # Errors
+/// [`DecodeError`] if it can't be opened.
+pub fn open(codec: Codec) -> Result<Box<dyn Decoder>, DecodeError> {
+    match BACKENDS.iter().find(|backend| backend.codec == codec) {
+        Some(backend) => (backend.open)(),
+        None => Err(DecodeError(format!("there is no decoder for {codec:?}"))),
+    }
+}
+
+/// Opens the decoder that is called `name` in [`BACKENDS`].
+///
+/// # Errors
+/// [`DecodeError`] if there is none of that name (the text lists those there are) or it can't
+/// be opened.
+pub fn open_named(name: &str) -> Result<Box<dyn Decoder>, DecodeError> {
+    if let Some(backend) = BACKENDS.iter().find(|backend| backend.name == name) {
+        return (backend.open)();
+    }
+    let names: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
+    Err(DecodeError(format!(
+        "there is no decoder \"{name}\": choose one of {}",
+        names.join(", ")
+    )))
+}
+
+/// A decoder that can be asked for by name or by what it takes.
+#[derive(Clone, Copy)]
+pub struct Backend {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// What it takes.
+    pub codec: Codec,
+    /// Opens it.
+    pub open: fn() -> Result<Box<dyn Decoder>, DecodeError>,
+}
 
 /// A part of a frame on its way into the decoder.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,34 @@
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
+use crate::codec::MAX_PIXELS;
 use crate::picture::{Picture, PixelFormat};
+
+pub use crate::codec::Codec;
+
+pub mod null;
+pub mod raw;
+pub mod x264;
+
+/// The encoders, best first.
+pub static BACKENDS: &[Backend] = &[x264::BACKEND, raw::BACKEND, null::BACKEND];
+
+/// Opens the encoder that is called `name` in [`BACKENDS`].
+///
+/// # Errors
+/// [`EncodeError`] if there is none of that name (the text lists those there are), if `settings`
+/// are out of range, or if the backend can't be opened.
+pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeError> {
+    let Some(backend) = BACKENDS.iter().find(|backend| backend.name == name) else {
+        let names: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
+        return Err(EncodeError(format!(
+            "there is no encoder \"{name}\": choose one of {}",
+            names.join(", ")
+        )));
+    };
+    settings.check(backend.codec)?;
+    (backend.open)(settings)
+}
 
 /// What an encoder is opened with. A change of any of it is a new configuration epoch.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +45,95 @@ pub struct Settings {
     pub slices: u8,
     /// Encoder threads, 1–64.
     pub threads: u8,
+}
+
+impl Settings {
+    /// Highest [`Settings::fps`]: no display does more.
+    pub const MAX_FPS: u32 = 1000;
+    /// Highest [`Settings::slices`] and [`Settings::threads`].
+    pub const MAX_PARTS: u8 = 64;
+
+    /// Whether a `codec` can be opened with them; [`open`] has asked when a backend is called.
+    ///
+    /// # Errors
+    /// [`EncodeError`] names the first that is out of range, and the range.
+    pub fn check(&self, codec: Codec) -> Result<(), EncodeError> {
+        let Settings { size, fps, .. } = *self;
+        let parts = 1..=Self::MAX_PARTS;
+        let wrong = if !size.is_valid() || size.pixels() > MAX_PIXELS {
+            format!(
+                "a picture of {size}: sides are 1 to {} and the whole at most {MAX_PIXELS} pixels",
+                Size::MAX_SIDE
+            )
+        } else if codec == Codec::H264
+            && (size.width % 2 != 0 || size.height % 2 != 0 || macroblocks(size).is_none())
+        {
+            format!("an H.264 picture of {size}: sides are even, macroblocks at most 65535")
+        } else if !(1..=Self::MAX_FPS).contains(&fps) {
+            format!("{fps} frames/s: the range is 1 to {}", Self::MAX_FPS)
+        } else if !parts.contains(&self.slices) {
+            format!(
+                "{} slices: the range is 1 to {}",
+                self.slices,
+                Self::MAX_PARTS
+            )
+        } else if !parts.contains(&self.threads) {
+            format!(
+                "{} encoder threads: the range is 1 to {}",
+                self.threads,
+                Self::MAX_PARTS
+            )
+        } else {
+            return Ok(());
+        };
+        Err(EncodeError(format!(
+            "the encoder can't be opened for {wrong}"
+        )))
+    }
+}
+
+/// Columns and rows of the macroblocks (16 × 16 pixels) that cover `size`; `None` if
+/// [`Slice::first_mb`] can't count them.
+fn macroblocks(size: Size) -> Option<(u16, u16)> {
+    let columns = u16::try_from(size.width.div_ceil(16)).ok()?;
+    let rows = u16::try_from(size.height.div_ceil(16)).ok()?;
+    columns.checked_mul(rows).map(|_| (columns, rows))
+}
+
+/// Whether `picture` is what an encoder opened for `size` and `format` can read to its end.
+fn check_picture(
+    picture: &Picture<'_>,
+    size: Size,
+    format: PixelFormat,
+) -> Result<(), EncodeError> {
+    let (width, height) = (size.width as usize, size.height as usize);
+    let rows: &[(usize, usize)] = match format {
+        PixelFormat::Bgrx => &[(width * 4, height)],
+        PixelFormat::Nv12 => &[(width, height), (width, height / 2)],
+        PixelFormat::I420 => &[
+            (width, height),
+            (width / 2, height / 2),
+            (width / 2, height / 2),
+        ],
+    };
+    let fits = rows
+        .iter()
+        .zip(&picture.planes)
+        .all(|(&(row, rows), plane)| {
+            plane.stride >= row
+                && (plane.stride.checked_mul(rows - 1))
+                    .is_some_and(|start| plane.data.len() >= start.saturating_add(row))
+        });
+    if picture.size == size && picture.format == format && fits {
+        return Ok(());
+    }
+    Err(EncodeError(format!(
+        "the encoder was opened for whole {format:?} pictures of {size} and got {:?} of {} with \
+         {} bytes in the first plane: open a new one when the size changes",
+        picture.format,
+        picture.size,
+        picture.planes[0].data.len()
+    )))
 }
 
 /// What one frame is asked to be.
@@ -75,18 +191,6 @@ pub trait Encoder: Send {
         ask: &Ask,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError>;
-}
-
-/// The bit stream that an encoder makes, as its number on the wire.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(u8)]
-pub enum Codec {
-    /// Frame ids without pictures.
-    Null = 0,
-    /// BGRX rows as they are.
-    Raw = 1,
-    /// H.264 Annex B.
-    H264 = 2,
 }
 
 /// An encoder that can be asked for by name.

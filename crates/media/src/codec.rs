@@ -1,0 +1,47 @@
+//! The bit streams that encoders make and decoders take, as they are named on the wire.
+
+/// The largest picture that this crate encodes or decodes, in pixels: 65 535 macroblocks of
+/// 16 × 16, what the 16 bits of a slice's first macroblock count. It bounds what a hostile stream
+/// can make a decoder allocate.
+pub const MAX_PIXELS: usize = 65_535 * 256;
+
+/// A bit stream, as its number on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Codec {
+    /// Frame ids without pictures.
+    Null = 0,
+    /// BGRX rows as they are.
+    Raw = 1,
+    /// H.264 Annex B.
+    H264 = 2,
+}
+
+impl TryFrom<u8> for Codec {
+    type Error = UnknownCodec;
+
+    fn try_from(number: u8) -> Result<Codec, UnknownCodec> {
+        [Codec::Null, Codec::Raw, Codec::H264]
+            .into_iter()
+            .find(|codec| *codec as u8 == number)
+            .ok_or(UnknownCodec(number))
+    }
+}
+
+/// A codec number that this version has no name for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("codec {0} is not known to this version: update the older of the two sides")]
+pub struct UnknownCodec(pub u8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back_as_the_codec_they_stand_for() {
+        for codec in [Codec::Null, Codec::Raw, Codec::H264] {
+            assert_eq!(Codec::try_from(codec as u8), Ok(codec));
+        }
+        assert_eq!(Codec::try_from(3), Err(UnknownCodec(3)));
+    }
+}

@@ -1,0 +1,291 @@
+//! H.264 with libx264, opened at run time: each slice leaves the moment it is encoded.
+//!
+//! No rate control of the library's: its cost analysis takes 1 ms (720p) to 2 ms (1080p) in
+//! front of the first slice. The quantiser of each picture comes with its [`Ask`].
+
+mod order;
+mod sys;
+
+use openuvr_proto::units::Size;
+
+use super::{
+    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Settings, Slice, check_picture, macroblocks,
+};
+use crate::picture::{Picture, PixelFormat};
+use order::{Order, Pool};
+
+/// The line in the table.
+pub const BACKEND: Backend = Backend {
+    name: "x264",
+    codec: Codec::H264,
+    open,
+};
+
+/// The H.264 scale's end (ITU-T H.264 7.4.2.2, 8 bits a sample).
+const QP_MAX: u8 = 51;
+
+/// Pictures that the decoder keeps, so that after a loss an older one can be predicted from:
+/// covers 7 frames of feedback delay, and costs memory only.
+const DPB: i32 = 8;
+
+/// libx264 gives a sliced thread at least this many rows of macroblocks, and drops threads.
+const MIN_ROWS_PER_THREAD: u16 = 4;
+
+/// What a slice's buffer has at first: ordinary slices have 1 to 10 kB, those of key frames 20 kB.
+const SLICE_CAPACITY: usize = 64 * 1024;
+
+struct X264 {
+    encoder: sys::Encoder,
+    size: Size,
+    total_mbs: u32,
+    slices: u8,
+    pool: Pool,
+    /// The last frame failed: references can't be trusted.
+    broken: bool,
+}
+
+fn open(settings: &Settings) -> Result<Box<dyn Encoder>, EncodeError> {
+    settings.check(Codec::H264)?;
+    let library = sys::Library::open(std::env::var_os("OPENUVR_X264"))?;
+    Ok(Box::new(X264::new(&library, settings)?))
+}
+
+impl X264 {
+    fn new(library: &sys::Library, settings: &Settings) -> Result<X264, EncodeError> {
+        let size = settings.size;
+        let (columns, rows) = macroblocks(size)
+            .ok_or_else(|| EncodeError(format!("{size} has too many macroblocks for H.264")))?;
+        let cut = Cut::new(columns, rows, settings.slices, settings.threads);
+        let encoder = library.encoder(&parameters(library, settings, &cut)?)?;
+        tracing::debug!(%size, ?cut, build = sys::X264_BUILD, "libx264 is open");
+        Ok(X264 {
+            encoder,
+            size,
+            total_mbs: u32::from(columns) * u32::from(rows),
+            slices: cut.slices,
+            // Two more, for the parameter sets.
+            pool: (0..usize::from(cut.slices) + 2)
+                .map(|_| Vec::with_capacity(SLICE_CAPACITY))
+                .collect(),
+            broken: false,
+        })
+    }
+}
+
+impl Encoder for X264 {
+    fn input(&self) -> PixelFormat {
+        PixelFormat::Nv12
+    }
+
+    fn slices(&self) -> u8 {
+        self.slices
+    }
+
+    fn encode(
+        &mut self,
+        picture: &Picture<'_>,
+        ask: &Ask,
+        sink: &mut (dyn FnMut(Slice<'_>) + Send),
+    ) -> Result<Encoded, EncodeError> {
+        check_picture(picture, self.size, PixelFormat::Nv12)?;
+        let order = Order::new(self.total_mbs, std::mem::take(&mut self.pool), sink);
+        let input = sys::Input {
+            picture,
+            key_frame: ask.key_frame || self.broken,
+            qp: ask.qp.min(QP_MAX),
+            pts: i64::from(ask.frame.0),
+        };
+        self.broken = true;
+        let result = self.encoder.encode(&input, &|nal: &mut sys::Nal<'_>| {
+            if !(nal.is_slice() || nal.is_parameter_set()) {
+                return; // the banner with the library's version, 700 bytes of every key frame
+            }
+            let mut bytes = order.buffer();
+            nal.encode(&mut bytes);
+            match nal.macroblocks() {
+                Some((first_mb, mbs)) => order.slice(first_mb, mbs, bytes),
+                None => order.parameter_set(bytes),
+            }
+        });
+        let outcome = order.finish();
+        self.pool = outcome.pool;
+        let key_frame = result?;
+        if !outcome.complete {
+            return Err(EncodeError(format!(
+                "libx264 left out macroblocks of frame {}: ask for a key frame",
+                ask.frame.0
+            )));
+        }
+        self.broken = false;
+        Ok(Encoded {
+            key_frame,
+            bytes: outcome.bytes,
+        })
+    }
+}
+
+/// How a picture is cut: libx264 ignores `i_slice_count` with sliced threads, and cuts each
+/// thread's rows by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Cut {
+    threads: u8,
+    slices: u8,
+    /// Macroblocks of the largest slice; 0: cut into `slices` by rows.
+    max_mbs: u32,
+}
+
+impl Cut {
+    /// At most `slices` slices and at most `threads` threads, at least one slice a thread.
+    fn new(columns: u16, rows: u16, slices: u8, threads: u8) -> Cut {
+        let at_most = |limit: u16| u8::try_from(limit.max(1)).unwrap_or(u8::MAX);
+        let slices = slices.min(at_most(rows));
+        let threads = threads.min(slices).min(at_most(rows / MIN_ROWS_PER_THREAD));
+        if threads == 1 {
+            return Cut {
+                threads,
+                slices,
+                max_mbs: 0,
+            };
+        }
+        // libx264's own split of the rows: row ⌊(rows·i + threads/2) / threads⌋ starts thread i.
+        let (rows, n) = (u32::from(rows), u32::from(threads));
+        let start = |i: u32| (rows * i + n / 2) / n;
+        let mbs = |i: u32| (start(i + 1) - start(i)) * u32::from(columns);
+        let largest = (0..n).map(mbs).max().unwrap_or(1);
+        let max_mbs = largest.div_ceil(u32::from(slices / threads));
+        let total: u32 = (0..n).map(|i| mbs(i).div_ceil(max_mbs)).sum();
+        Cut {
+            threads,
+            slices: u8::try_from(total).unwrap_or(u8::MAX),
+            max_mbs,
+        }
+    }
+}
+
+fn parameters(
+    library: &sys::Library,
+    settings: &Settings,
+    cut: &Cut,
+) -> Result<sys::x264_param_t, EncodeError> {
+    let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
+    let mut p = library.preset(c"ultrafast", c"zerolatency")?;
+    p.i_log_level = sys::X264_LOG_NONE;
+
+    p.i_width = number(settings.size.width);
+    p.i_height = number(settings.size.height);
+    p.i_csp = number(sys::X264_CSP_NV12);
+    p.i_bitdepth = 8;
+    p.vui.b_fullrange = 0;
+    // BT.709 is number 1 of each of ITU-T H.264 tables E-3, E-4 and E-5.
+    p.vui.i_colorprim = 1;
+    p.vui.i_transfer = 1;
+    p.vui.i_colmatrix = 1;
+    p.i_fps_num = settings.fps;
+    p.i_fps_den = 1;
+    p.i_timebase_num = 1;
+    p.i_timebase_den = settings.fps;
+    p.b_vfr_input = 0;
+
+    p.i_keyint_max = number(sys::X264_KEYINT_MAX_INFINITE);
+    p.i_scenecut_threshold = 0;
+    p.b_intra_refresh = 0;
+    p.i_bframe = 0;
+    p.i_frame_reference = 1;
+    p.i_dpb_size = DPB;
+    p.b_cabac = 0; // the client conceals with all-P_Skip slices, which only CAVLC has
+    p.analyse.i_weighted_pred = 0;
+    p.b_aud = 0;
+    p.b_annexb = 1;
+    p.b_repeat_headers = 1;
+
+    // In CQP mode libx264 clamps a picture's own quantiser between those of I and B pictures: the
+    // factors put them 36 steps to both sides.
+    p.rc.i_rc_method = number(sys::X264_RC_CQP);
+    p.rc.i_qp_constant = 26;
+    p.rc.f_ip_factor = 64.0;
+    p.rc.f_pb_factor = 64.0;
+    p.rc.i_vbv_max_bitrate = 0;
+    p.rc.i_vbv_buffer_size = 0;
+
+    p.i_threads = i32::from(cut.threads);
+    p.b_sliced_threads = i32::from(cut.threads > 1);
+    if cut.max_mbs == 0 {
+        p.i_slice_count = i32::from(cut.slices);
+    } else {
+        p.i_slice_max_mbs = number(cut.max_mbs);
+    }
+    Ok(p)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_never_has_more_slices_than_asked() {
+        for (columns, rows) in [(80, 45), (120, 68), (54, 30), (1, 1), (2, 9)] {
+            for slices in 1..=64 {
+                for threads in 1..=64 {
+                    let cut = Cut::new(columns, rows, slices, threads);
+                    assert!((1..=slices).contains(&cut.slices), "{cut:?}");
+                    assert!((1..=threads).contains(&cut.threads), "{cut:?}");
+                }
+            }
+        }
+        assert_eq!(Cut::new(80, 45, 8, 2).slices, 8);
+        assert_eq!(Cut::new(120, 68, 16, 4).slices, 16);
+    }
+
+    #[test]
+    fn a_wrong_library_path_says_what_is_wanted() {
+        let error = sys::Library::open(Some("/nonexistent/libx264.so".into()))
+            .err()
+            .expect("no such file")
+            .to_string();
+        assert!(error.contains("/nonexistent/libx264.so"), "{error}");
+        assert!(
+            error.contains(&format!("build {}", sys::X264_BUILD)),
+            "{error}"
+        );
+        assert!(error.contains("apt install libx264-"), "{error}");
+    }
+
+    #[test]
+    fn a_library_of_another_kind_is_refused() {
+        let error = sys::Library::open(Some("libc.so.6".into()))
+            .err()
+            .expect("not libx264")
+            .to_string();
+        assert!(error.contains("x264_encoder_open_"), "{error}");
+    }
+
+    #[test]
+    fn a_panic_in_the_sink_comes_out_of_encode_and_the_encoder_stays_usable() {
+        let size = Size::new(64, 64);
+        let settings = Settings {
+            size,
+            fps: 60,
+            slices: 2,
+            threads: 1,
+        };
+        let mut encoder = open(&settings).expect("libx264");
+        let (luma, chroma) = (vec![90; 64 * 64], vec![128; 64 * 32]);
+        let plane = |data| crate::picture::Plane { data, stride: 64 };
+        let picture = Picture {
+            size,
+            format: PixelFormat::Nv12,
+            planes: [plane(&luma), plane(&chroma), crate::picture::Plane::EMPTY],
+        };
+        let ask = Ask {
+            frame: openuvr_proto::id::FrameId(1),
+            key_frame: false,
+            qp: 30,
+        };
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            encoder.encode(&picture, &ask, &mut |_| panic!("the sink's own"))
+        }));
+        assert!(panicked.is_err());
+        let encoded = encoder.encode(&picture, &ask, &mut |_| {}).expect("usable");
+        assert!(encoded.key_frame, "after a failure comes a key frame");
+    }
+}

@@ -1,0 +1,340 @@
+//! libx264 opened at run time: the bindings, the check of its build number, and an encoder whose
+//! callback can't leak a panic into C. Not its settings: those are in the parent module.
+#![allow(unsafe_code)]
+
+use std::any::Any;
+use std::ffi::{CStr, OsString, c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub(super) use bindings::{
+    X264_BUILD, X264_CSP_NV12, X264_KEYINT_MAX_INFINITE, X264_LOG_NONE, X264_RC_CQP, x264_param_t,
+};
+use bindings::{X264_TYPE_AUTO, X264_TYPE_IDR, x264_nal_t, x264_picture_t, x264_t};
+
+use crate::encode::EncodeError;
+use crate::picture::Picture;
+
+#[allow(
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    unreachable_pub,
+    dead_code,
+    clippy::all,
+    clippy::pedantic
+)]
+mod bindings {
+    include!(concat!(env!("OUT_DIR"), "/x264.rs"));
+}
+
+/// Kinds of NAL unit (ITU-T H.264 table 7-1).
+const NAL_SLICE: c_int = 1;
+const NAL_SLICE_IDR: c_int = 5;
+const NAL_SPS: c_int = 7;
+const NAL_PPS: c_int = 8;
+
+/// libx264 of exactly the build that the bindings were made from: its structures change with
+/// every build, and it has no other version check than the name of one symbol.
+#[derive(Clone)]
+pub(super) struct Library(Arc<Functions>);
+
+struct Functions {
+    preset: unsafe extern "C" fn(*mut x264_param_t, *const c_char, *const c_char) -> c_int,
+    open: unsafe extern "C" fn(*mut x264_param_t) -> *mut x264_t,
+    close: unsafe extern "C" fn(*mut x264_t),
+    encode: unsafe extern "C" fn(
+        *mut x264_t,
+        *mut *mut x264_nal_t,
+        *mut c_int,
+        *mut x264_picture_t,
+        *mut x264_picture_t,
+    ) -> c_int,
+    picture_init: unsafe extern "C" fn(*mut x264_picture_t),
+    nal_encode: unsafe extern "C" fn(*mut x264_t, *mut u8, *mut x264_nal_t),
+    /// Behind the functions, which must not outlive it.
+    _library: libloading::Library,
+}
+
+impl Library {
+    /// Opens `path`, or else the system's `libx264.so.<build>`.
+    ///
+    /// # Errors
+    /// [`EncodeError`] says which build is wanted, what was found instead and what to do.
+    pub(super) fn open(path: Option<OsString>) -> Result<Library, EncodeError> {
+        let file = path.unwrap_or_else(|| format!("libx264.so.{X264_BUILD}").into());
+        // SAFETY: libx264 has no initialiser with preconditions. A path that the user names is
+        // theirs to trust, like a program they run.
+        let library = unsafe { libloading::Library::new(&file) };
+        (library.and_then(Functions::load))
+            .map(|functions| Library(Arc::new(functions)))
+            .map_err(|error| missing(&file, &error))
+    }
+
+    /// The library's parameters for `preset` and `tune`.
+    pub(super) fn preset(&self, preset: &CStr, tune: &CStr) -> Result<x264_param_t, EncodeError> {
+        let mut parameters = MaybeUninit::<x264_param_t>::zeroed();
+        // SAFETY: the structure has the layout of this build (checked by `open`), and both
+        // strings end in NUL.
+        let failed =
+            unsafe { (self.0.preset)(parameters.as_mut_ptr(), preset.as_ptr(), tune.as_ptr()) };
+        if failed != 0 {
+            return Err(EncodeError(format!(
+                "libx264 has no preset {preset:?} with tune {tune:?}: install Debian's or \
+                 Ubuntu's libx264-{X264_BUILD}"
+            )));
+        }
+        // SAFETY: written by the library; all zero bytes are a valid value as well.
+        Ok(unsafe { parameters.assume_init() })
+    }
+
+    /// An encoder with `parameters`; its slices come through [`Encoder::encode`].
+    pub(super) fn encoder(&self, parameters: &x264_param_t) -> Result<Encoder, EncodeError> {
+        let mut own = *parameters;
+        own.nalu_process = Some(on_nal);
+        // SAFETY: `own` has this build's layout, and the library copies it. The callback is
+        // sound for every picture that `Encoder::encode` gives it.
+        let handle = unsafe { (self.0.open)(&raw mut own) };
+        match NonNull::new(handle) {
+            Some(handle) => Ok(Encoder {
+                library: self.clone(),
+                handle,
+            }),
+            None => Err(EncodeError(format!(
+                "libx264 refused to encode {}x{} with {} threads: try a smaller picture or less \
+                 threads",
+                own.i_width, own.i_height, own.i_threads
+            ))),
+        }
+    }
+}
+
+impl Functions {
+    fn load(library: libloading::Library) -> Result<Functions, libloading::Error> {
+        // SAFETY: the symbol that carries the build number is there, so the others have the
+        // types that this build's header declares.
+        unsafe {
+            Ok(Functions {
+                open: *library.get(format!("x264_encoder_open_{X264_BUILD}").as_bytes())?,
+                preset: *library.get(b"x264_param_default_preset")?,
+                close: *library.get(b"x264_encoder_close")?,
+                encode: *library.get(b"x264_encoder_encode")?,
+                picture_init: *library.get(b"x264_picture_init")?,
+                nal_encode: *library.get(b"x264_nal_encode")?,
+                _library: library,
+            })
+        }
+    }
+}
+
+fn missing(file: &OsString, error: &libloading::Error) -> EncodeError {
+    let found = installed();
+    let found = if found.is_empty() {
+        "no libx264 was found".to_owned()
+    } else {
+        format!("found {}", found.join(", "))
+    };
+    // libloading keeps the dynamic linker's own words one level down.
+    let reason = std::error::Error::source(error).map_or(error.to_string(), ToString::to_string);
+    EncodeError(format!(
+        "{} can't be used ({reason}): this program wants libx264 build {X264_BUILD}, {found}; \
+         apt install libx264-{X264_BUILD}, or rebuild with the libx264-dev that is installed, or \
+         set OPENUVR_X264 to the path of that build",
+        Path::new(file).display()
+    ))
+}
+
+/// Every `libx264.so.*` where the usual distributions and `LD_LIBRARY_PATH` put it.
+fn installed() -> Vec<String> {
+    let mut folders: Vec<PathBuf> = std::env::var_os("LD_LIBRARY_PATH")
+        .map(|paths| std::env::split_paths(&paths).collect())
+        .unwrap_or_default();
+    for folder in ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/lib", "/lib64"] {
+        folders.push(folder.into());
+        folders.push(format!("{folder}/{}-linux-gnu", std::env::consts::ARCH).into());
+    }
+    let mut found: Vec<String> = folders
+        .iter()
+        .filter_map(|folder| std::fs::read_dir(folder).ok())
+        .flat_map(|entries| entries.flatten())
+        .filter(|entry| {
+            entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with("libx264.so.")
+        })
+        .filter_map(|entry| entry.path().canonicalize().ok())
+        .map(|path| path.display().to_string())
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// One picture and what it is to become.
+pub(super) struct Input<'a> {
+    /// NV12, of the size that the encoder was opened with, checked to its end by the caller.
+    pub(super) picture: &'a Picture<'a>,
+    pub(super) key_frame: bool,
+    pub(super) qp: u8,
+    pub(super) pts: i64,
+}
+
+/// An open encoder.
+pub(super) struct Encoder {
+    library: Library,
+    handle: NonNull<x264_t>,
+}
+
+// SAFETY: a handle may be used from any thread, one call at a time: `&mut self` sees to that.
+unsafe impl Send for Encoder {}
+
+/// What the callback finds behind a picture's `opaque`.
+struct Call<'a> {
+    functions: &'a Functions,
+    on_nal: &'a (dyn Fn(&mut Nal<'_>) + Sync),
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+impl Encoder {
+    /// Encodes one picture; `on_nal` gets each NAL unit, from several threads at once if the
+    /// encoder has them, all before the call returns. Returns whether it is a key frame.
+    ///
+    /// # Panics
+    /// If `on_nal` did, once the library is left.
+    pub(super) fn encode(
+        &mut self,
+        input: &Input<'_>,
+        on_nal: &(dyn Fn(&mut Nal<'_>) + Sync),
+    ) -> Result<bool, EncodeError> {
+        let functions = &*self.library.0;
+        let call = Call {
+            functions,
+            on_nal,
+            panic: Mutex::new(None),
+        };
+        let mut picture = MaybeUninit::<x264_picture_t>::zeroed();
+        let mut out = MaybeUninit::<x264_picture_t>::zeroed();
+        // SAFETY: both are this build's structures; zero bytes are a valid value of them.
+        let (mut picture, mut out) = unsafe {
+            (functions.picture_init)(picture.as_mut_ptr());
+            (functions.picture_init)(out.as_mut_ptr());
+            (picture.assume_init(), out.assume_init())
+        };
+        let kind = if input.key_frame {
+            X264_TYPE_IDR
+        } else {
+            X264_TYPE_AUTO
+        };
+        picture.i_type = kind.cast_signed();
+        picture.i_qpplus1 = c_int::from(input.qp) + 1;
+        picture.i_pts = input.pts;
+        picture.opaque = (&raw const call).cast_mut().cast();
+        picture.img.i_csp = X264_CSP_NV12.cast_signed();
+        picture.img.i_plane = 2;
+        for (i, plane) in input.picture.planes[..2].iter().enumerate() {
+            picture.img.plane[i] = plane.data.as_ptr().cast_mut();
+            picture.img.i_stride[i] = c_int::try_from(plane.stride)
+                .map_err(|_| EncodeError("a stride is over 2 GiB".into()))?;
+        }
+        let (mut nals, mut count) = (std::ptr::null_mut(), 0);
+        // SAFETY: the planes hold the whole picture (the caller checked) and the library only
+        // reads them, in this call. `call` outlives it, and so do all callbacks: the threads
+        // that make them are waited for in there.
+        let size = unsafe {
+            (functions.encode)(
+                self.handle.as_ptr(),
+                &raw mut nals,
+                &raw mut count,
+                &raw mut picture,
+                &raw mut out,
+            )
+        };
+        let panic = call.panic.into_inner();
+        if let Some(panic) = panic.unwrap_or_else(PoisonError::into_inner) {
+            resume_unwind(panic);
+        }
+        if size <= 0 {
+            return Err(EncodeError(format!(
+                "libx264 could not encode frame {} (it returned {size}): ask for a key frame",
+                input.pts
+            )));
+        }
+        Ok(out.b_keyframe != 0)
+    }
+}
+
+impl Drop for Encoder {
+    fn drop(&mut self) {
+        // SAFETY: opened by this library, not used any more.
+        unsafe { (self.library.0.close)(self.handle.as_ptr()) }
+    }
+}
+
+/// A NAL unit that is ready, but for its escaping.
+pub(super) struct Nal<'a> {
+    handle: *mut x264_t,
+    nal: *mut x264_nal_t,
+    functions: &'a Functions,
+    _callback: PhantomData<&'a mut x264_nal_t>,
+}
+
+impl Nal<'_> {
+    fn read(&self) -> &x264_nal_t {
+        // SAFETY: valid for the length of the callback, and nobody else writes to it.
+        unsafe { &*self.nal }
+    }
+
+    pub(super) fn is_slice(&self) -> bool {
+        matches!(self.read().i_type, NAL_SLICE | NAL_SLICE_IDR)
+    }
+
+    pub(super) fn is_parameter_set(&self) -> bool {
+        matches!(self.read().i_type, NAL_SPS | NAL_PPS)
+    }
+
+    /// First macroblock and number of macroblocks, if it is a slice.
+    pub(super) fn macroblocks(&self) -> Option<(u32, u32)> {
+        if !self.is_slice() {
+            return None;
+        }
+        let first = u32::try_from(self.read().i_first_mb).ok()?;
+        let last = u32::try_from(self.read().i_last_mb).ok()?;
+        Some((first, last.checked_sub(first)? + 1))
+    }
+
+    /// Writes it to `bytes` with its start code. Once for each unit.
+    pub(super) fn encode(&mut self, bytes: &mut Vec<u8>) {
+        let payload = usize::try_from(self.read().i_payload).unwrap_or(0);
+        bytes.clear();
+        // What the header demands: the payload half as long again, 5 for the start code, 64 for
+        // vector writes.
+        bytes.reserve(payload * 3 / 2 + 5 + 64);
+        // SAFETY: the buffer has the room that the header demands. Afterwards the unit's payload
+        // lies in it, initialised, from its start.
+        unsafe {
+            (self.functions.nal_encode)(self.handle, bytes.as_mut_ptr(), self.nal);
+            let written = usize::try_from((*self.nal).i_payload).unwrap_or(0);
+            bytes.set_len(written.min(bytes.capacity()));
+        }
+    }
+}
+
+unsafe extern "C" fn on_nal(handle: *mut x264_t, nal: *mut x264_nal_t, opaque: *mut c_void) {
+    // SAFETY: `opaque` is the picture's, set in `Encoder::encode` to a `Call` that lives until
+    // that returns; it is only shared.
+    let call = unsafe { &*opaque.cast::<Call<'_>>() };
+    let mut nal = Nal {
+        handle,
+        nal,
+        functions: call.functions,
+        _callback: PhantomData,
+    };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (call.on_nal)(&mut nal))) {
+        *call.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
+    }
+}
