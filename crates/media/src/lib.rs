@@ -3,7 +3,10 @@
 #![deny(unsafe_code)]
 
 pub mod cursor;
+pub mod keyboard;
 pub mod picture;
+#[cfg(test)]
+mod xvfb;
 
 #[cfg(feature = "host")]
 pub mod capture;
