@@ -4,7 +4,10 @@
 
 pub mod codec;
 pub mod cursor;
+pub mod keyboard;
 pub mod picture;
+#[cfg(test)]
+mod xvfb;
 
 #[cfg(feature = "host")]
 pub mod capture;

@@ -1,5 +1,9 @@
 //! Input source: what the person does at the client.
 
+pub mod null;
+pub mod script;
+pub mod x11;
+
 use std::time::Duration;
 
 use openuvr_proto::input::event::InputEvent;
@@ -22,6 +26,41 @@ pub enum SourceEvent {
     Closed,
     /// The time is over.
     TimedOut,
+}
+
+/// A source that can be asked for by name. (The input of a window comes with its surface:
+/// [`present::open`](crate::present::open).)
+#[derive(Clone, Copy)]
+pub struct Backend {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// What may follow the name and a colon.
+    pub argument: &'static str,
+    /// Opens it with the argument (empty if none was given).
+    pub open: fn(&str) -> Result<Box<dyn InputSource>, SourceError>,
+}
+
+/// All sources that need no window.
+pub const BACKENDS: &[Backend] = &[
+    Backend {
+        name: "script",
+        argument: "file, or - for standard input",
+        open: |file| Ok(Box::new(script::Script::open(file)?)),
+    },
+    Backend { name: "null", argument: "", open: |_| Ok(Box::new(null::Null)) },
+];
+
+/// Opens the source that `spec` (`name` or `name:argument`) asks for.
+///
+/// # Errors
+/// [`SourceError`] if there is none of that name or it can't be opened.
+pub fn open(spec: &str) -> Result<Box<dyn InputSource>, SourceError> {
+    let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
+    let backend = BACKENDS.iter().find(|backend| backend.name == name).ok_or_else(|| {
+        let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
+        SourceError(format!("no input source is named {name:?}; there are {}", known.join(", ")))
+    })?;
+    (backend.open)(argument)
 }
 
 /// Why no input can be read any more.

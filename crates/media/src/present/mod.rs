@@ -1,9 +1,16 @@
 //! Present: the newest picture goes to the person's eyes at once.
 
+mod convert;
+pub mod headless;
+pub mod null;
+pub mod x11;
+
 use openuvr_proto::id::FrameId;
 
 use crate::cursor::Cursor;
+use crate::input_source::InputSource;
 use crate::picture::Picture;
+use x11::WindowConfig;
 
 /// A surface that shows pictures, owned by the client's media thread.
 pub trait Presenter: Send {
@@ -19,6 +26,49 @@ pub trait Presenter: Send {
     /// # Errors
     /// [`PresentError`] if the surface is gone.
     fn cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError>;
+}
+
+/// A surface with the input that belongs to it, if any does.
+pub type Surface = (Box<dyn Presenter>, Option<Box<dyn InputSource>>);
+
+/// A surface that can be asked for by name.
+#[derive(Clone, Copy)]
+pub struct Backend {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// What may follow the name and a colon.
+    pub argument: &'static str,
+    /// Opens it with the argument (empty if none was given).
+    pub open: fn(&str, &WindowConfig) -> Result<Surface, PresentError>,
+}
+
+/// All surfaces.
+pub const BACKENDS: &[Backend] = &[
+    Backend { name: "x11", argument: "display", open: open_x11 },
+    Backend { name: "headless", argument: "directory[,every n-th]", open: headless::open },
+    Backend { name: "null", argument: "", open: |_, _| Ok((Box::<null::Null>::default(), None)) },
+];
+
+/// Opens the surface that `spec` (`name` or `name:argument`) asks for.
+///
+/// # Errors
+/// [`PresentError`] if there is none of that name or it can't be opened.
+pub fn open(spec: &str, window: &WindowConfig) -> Result<Surface, PresentError> {
+    let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
+    let backend = BACKENDS.iter().find(|backend| backend.name == name).ok_or_else(|| {
+        let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
+        PresentError(format!("no surface is named {name:?}; there are {}", known.join(", ")))
+    })?;
+    (backend.open)(argument, window)
+}
+
+fn open_x11(display: &str, window: &WindowConfig) -> Result<Surface, PresentError> {
+    let mut window = window.clone();
+    if !display.is_empty() {
+        window.display = Some(display.to_owned());
+    }
+    let (presenter, input) = x11::open(&window)?;
+    Ok((Box::new(presenter), Some(Box::new(input))))
 }
 
 /// Why a surface could not be opened, or is gone.

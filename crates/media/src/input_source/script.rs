@@ -1,0 +1,292 @@
+//! A scripted source: input for tests and benches, line by line from a file or standard input.
+//!
+//! One command a line; empty lines and lines that start with `#` are skipped:
+//!
+//! ```text
+//! key KEY_A down          # names of linux/input-event-codes.h; down, up, or nothing for both
+//! text Hello, world       # the rest of the line, as a person with a US keyboard types it
+//! move 0.5 0.5            # absolute: fractions of the picture
+//! rel 10 -4               # relative: pixels
+//! button left down        # left right middle side extra; down, up, or nothing for both
+//! wheel 0 -1              # notches to the right and up, fractions allowed
+//! wait 20ms               # or s, us
+//! release                 # releases everything
+//! ```
+//!
+//! The end of the script closes the source.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::time::{Duration, Instant};
+
+use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+
+use super::{InputSource, SourceError, SourceEvent};
+use crate::keyboard::codes;
+
+/// Plays a script.
+pub struct Script {
+    name: String,
+    lines: Box<dyn BufRead + Send>,
+    line: usize,
+    ready: VecDeque<InputEvent>,
+    wait_until: Option<Instant>,
+}
+
+/// The longest line, in bytes: bounds what a file that is no script can make us hold.
+const MAX_LINE: usize = 4096;
+
+impl Script {
+    /// Opens a file; `-` is standard input.
+    ///
+    /// # Errors
+    /// [`SourceError`] if it can't be opened.
+    pub fn open(path: &str) -> Result<Script, SourceError> {
+        match path {
+            "-" => Ok(Script::new("standard input", BufReader::new(std::io::stdin()))),
+            _ => {
+                let file = File::open(path).map_err(|cause| {
+                    SourceError(format!("the input script {path:?} can't be opened: {cause}"))
+                })?;
+                Ok(Script::new(path, BufReader::new(file)))
+            }
+        }
+    }
+
+    /// Plays what `lines` gives; `name` is for messages.
+    pub fn new(name: &str, lines: impl BufRead + Send + 'static) -> Script {
+        Script {
+            name: name.to_owned(),
+            lines: Box::new(lines),
+            line: 0,
+            ready: VecDeque::new(),
+            wait_until: None,
+        }
+    }
+
+    /// Takes in the next line; `false` at the end.
+    fn read_line(&mut self) -> Result<bool, SourceError> {
+        let mut line = Vec::new();
+        let bound = u64::try_from(MAX_LINE).unwrap_or(u64::MAX);
+        let read = std::io::Read::take(&mut self.lines, bound).read_until(b'\n', &mut line);
+        self.line += 1;
+        let wrong = |what: String| SourceError(format!("{}:{}: {what}", self.name, self.line));
+        let read = read.map_err(|cause| wrong(format!("can't be read: {cause}")))?;
+        if read == MAX_LINE && line.last() != Some(&b'\n') {
+            return Err(wrong(format!("the line is longer than {MAX_LINE} bytes")));
+        }
+        let line = str::from_utf8(&line).map_err(|_| wrong("the line is not UTF-8".to_owned()))?;
+        match parse(line.trim_end_matches(['\n', '\r'])).map_err(wrong)? {
+            Step::Events(events) => self.ready.extend(events),
+            Step::Wait(span) => self.wait_until = Some(Instant::now() + span),
+        }
+        Ok(read > 0)
+    }
+}
+
+impl InputSource for Script {
+    fn next(&mut self, timeout: Option<Duration>) -> Result<SourceEvent, SourceError> {
+        let end = timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            if let Some(until) = self.wait_until {
+                let now = Instant::now();
+                let stop = end.map_or(until, |end| end.min(until));
+                if let Some(left) = stop.checked_duration_since(now).filter(|left| !left.is_zero())
+                {
+                    std::thread::sleep(left);
+                }
+                if stop < until {
+                    return Ok(SourceEvent::TimedOut);
+                }
+                self.wait_until = None;
+            }
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(SourceEvent::Input(event));
+            }
+            if !self.read_line()? {
+                return Ok(SourceEvent::Closed);
+            }
+        }
+    }
+}
+
+/// What a line asks for.
+#[derive(PartialEq, Debug)]
+enum Step {
+    Events(Vec<InputEvent>),
+    Wait(Duration),
+}
+
+fn parse(line: &str) -> Result<Step, String> {
+    let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
+    if command == "text" {
+        return Ok(Step::Events(rest.chars().flat_map(typed).collect()));
+    }
+    let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let events = match (command, words.as_slice()) {
+        ("", _) => Vec::new(),
+        (comment, _) if comment.starts_with('#') => Vec::new(),
+        ("key", [name, how @ ..]) => {
+            let code = codes::by_name(name).ok_or_else(|| {
+                format!("no key is named {name:?} (names are those of input-event-codes.h)")
+            })?;
+            strokes(how)?.iter().map(|&pressed| key(code, None, pressed)).collect()
+        }
+        ("move", [x, y]) => {
+            vec![InputEvent::PointerAbsolute { x: fraction(x)?, y: fraction(y)? }]
+        }
+        ("rel", [dx, dy]) => {
+            vec![InputEvent::PointerRelative { dx: number(dx)?, dy: number(dy)? }]
+        }
+        ("button", [name, how @ ..]) => {
+            let button = match *name {
+                "left" => Button::LEFT,
+                "right" => Button::RIGHT,
+                "middle" => Button::MIDDLE,
+                "side" => Button::SIDE,
+                "extra" => Button::EXTRA,
+                _ => return Err(format!("no button is named {name:?}")),
+            };
+            let press = |&pressed: &bool| InputEvent::Button { button, pressed };
+            strokes(how)?.iter().map(press).collect()
+        }
+        ("wheel", [dx, dy]) => vec![InputEvent::Wheel { dx: notches(dx)?, dy: notches(dy)? }],
+        ("wait", [span]) => return Ok(Step::Wait(duration(span)?)),
+        ("release", []) => vec![InputEvent::ReleaseAll],
+        _ => return Err(format!("{line:?} is no command of an input script")),
+    };
+    Ok(Step::Events(events))
+}
+
+fn key(code: KeyCode, text: Option<char>, pressed: bool) -> InputEvent {
+    InputEvent::Key { code, text: text.filter(|_| pressed), pressed }
+}
+
+/// A character as a person types it: on a US keyboard if it is there, else as text alone.
+fn typed(ch: char) -> Vec<InputEvent> {
+    const SHIFT: KeyCode = KeyCode(42);
+    const UNKNOWN: KeyCode = KeyCode(240);
+    let (code, shift) = codes::us_key(ch).unwrap_or((UNKNOWN, false));
+    let text = Some(ch).filter(|ch| !ch.is_control());
+    let mut events = vec![key(code, text, true), key(code, None, false)];
+    if shift {
+        events.insert(0, key(SHIFT, None, true));
+        events.push(key(SHIFT, None, false));
+    }
+    events
+}
+
+fn strokes(how: &[&str]) -> Result<&'static [bool], String> {
+    match how {
+        [] => Ok(&[true, false]),
+        ["down"] => Ok(&[true]),
+        ["up"] => Ok(&[false]),
+        other => Err(format!("{:?} is neither down nor up", other.join(" "))),
+    }
+}
+
+fn number(word: &str) -> Result<i16, String> {
+    word.parse().map_err(|_| format!("{word:?} is no whole number between -32768 and 32767"))
+}
+
+fn fraction(word: &str) -> Result<u16, String> {
+    let value: f64 = word.parse().unwrap_or(f64::NAN);
+    if !(0.0..=1.0).contains(&value) {
+        return Err(format!("{word:?} is no number between 0 and 1"));
+    }
+    // In range by the check above.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    Ok((value * 65_535.0).round() as u16)
+}
+
+fn notches(word: &str) -> Result<i16, String> {
+    let value: f64 = word.parse().unwrap_or(f64::NAN);
+    if !(-273.0..=273.0).contains(&value) {
+        return Err(format!("{word:?} is no number of notches between -273 and 273"));
+    }
+    // 273 notches are 32 760 units.
+    #[allow(clippy::cast_possible_truncation)]
+    Ok((value * 120.0).round() as i16)
+}
+
+fn duration(word: &str) -> Result<Duration, String> {
+    let at = word.find(|ch: char| ch.is_ascii_alphabetic()).unwrap_or(word.len());
+    let (count, unit) = word.split_at(at);
+    let wrong = || format!("{word:?} is no time like 20ms, 1s or 500us");
+    let count: u32 = count.parse().map_err(|_| wrong())?;
+    let count = u64::from(count);
+    match unit {
+        "us" => Ok(Duration::from_micros(count)),
+        "ms" => Ok(Duration::from_millis(count)),
+        "s" => Ok(Duration::from_secs(count)),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn play(text: &'static str) -> Result<Vec<InputEvent>, SourceError> {
+        let mut script = Script::new("test", text.as_bytes());
+        let mut events = Vec::new();
+        loop {
+            match script.next(None)? {
+                SourceEvent::Input(event) => events.push(event),
+                SourceEvent::Closed => return Ok(events),
+                SourceEvent::TimedOut => {}
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_in_order() {
+        let events = play(
+            "# a comment\n\nkey KEY_A down # held\nmove 0.5 1\nrel 10 -4\nbutton left\n\
+             wheel 0 -1.5\nwait 1us\nrelease\ntext #\u{20ac}",
+        );
+        let a = KeyCode(30);
+        let (shift, three, unknown) = (KeyCode(42), KeyCode(4), KeyCode(240));
+        let expected = [
+            key(a, None, true),
+            InputEvent::PointerAbsolute { x: 32_768, y: 65_535 },
+            InputEvent::PointerRelative { dx: 10, dy: -4 },
+            InputEvent::Button { button: Button::LEFT, pressed: true },
+            InputEvent::Button { button: Button::LEFT, pressed: false },
+            InputEvent::Wheel { dx: 0, dy: -180 },
+            InputEvent::ReleaseAll,
+            key(shift, None, true),
+            key(three, Some('#'), true),
+            key(three, None, false),
+            key(shift, None, false),
+            key(unknown, Some('\u{20ac}'), true),
+            key(unknown, None, false),
+        ];
+        assert_eq!(events.expect("valid"), expected);
+    }
+
+    #[test]
+    fn mistakes_name_their_line() {
+        for (text, line, what) in [
+            ("release\nkey KEY_NONE", 2, "no key is named"),
+            ("move 2 0", 1, "between 0 and 1"),
+            ("wait 20", 1, "no time like"),
+            ("jump", 1, "no command"),
+            ("button left sideways", 1, "neither down nor up"),
+            ("rel 99999 0", 1, "no whole number"),
+        ] {
+            let error = play(text).expect_err(text).to_string();
+            assert!(error.starts_with(&format!("test:{line}: ")), "{error}");
+            assert!(error.contains(what), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_wait_longer_than_the_timeout_times_out() {
+        let mut script = Script::new("test", "wait 1000s\nrelease".as_bytes());
+        let event = script.next(Some(Duration::from_millis(1))).expect("valid");
+        assert_eq!(event, SourceEvent::TimedOut);
+    }
+}

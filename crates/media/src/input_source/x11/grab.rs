@@ -1,0 +1,113 @@
+//! The pointer grab: the pointer is confined and hidden, and the mouse reports its raw motion.
+//!
+//! Spec: The X Input Extension 2.2, `RawMotion`.
+
+use x11rb::connection::Connection;
+use x11rb::errors::{ReplyError, ReplyOrIdError};
+use x11rb::protocol::xinput::{self, ConnectionExt as _};
+use x11rb::protocol::xproto::{self, ConnectionExt as _, EventMask};
+use x11rb::rust_connection::RustConnection;
+
+use crate::present::x11::window::Window;
+
+/// The grab of one window, taken or not.
+#[derive(Debug)]
+pub(super) struct Grab {
+    window: xproto::Window,
+    root: xproto::Window,
+    hidden: xproto::Cursor,
+    active: bool,
+    /// Motion of less than a pixel that was not reported yet.
+    rest: (f64, f64),
+}
+
+impl Grab {
+    pub(super) fn new(conn: &RustConnection, window: &Window) -> Result<Grab, ReplyOrIdError> {
+        conn.xinput_xi_query_version(2, 2)?.reply()?;
+        let (bitmap, gc, hidden) =
+            (conn.generate_id()?, conn.generate_id()?, conn.generate_id()?);
+        conn.create_pixmap(1, bitmap, window.root, 1, 1)?;
+        // The pixmap's bit is undefined until drawn; the foreground of a new context is 0.
+        conn.create_gc(gc, bitmap, &xproto::CreateGCAux::new().foreground(0))?;
+        let pixel = xproto::Rectangle { x: 0, y: 0, width: 1, height: 1 };
+        conn.poly_fill_rectangle(bitmap, gc, &[pixel])?;
+        conn.create_cursor(hidden, bitmap, bitmap, 0, 0, 0, 0, 0, 0, 0, 0)?;
+        conn.free_gc(gc)?;
+        conn.free_pixmap(bitmap)?;
+        let (window, root) = (window.id, window.root);
+        Ok(Grab { window, root, hidden, active: false, rest: (0.0, 0.0) })
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// Takes the pointer; `false` if another client holds it.
+    pub(super) fn take(&mut self, conn: &RustConnection) -> Result<bool, ReplyError> {
+        let buttons = EventMask::BUTTON_PRESS | EventMask::BUTTON_RELEASE;
+        let reply = conn
+            .grab_pointer(
+                false,
+                self.window,
+                buttons,
+                xproto::GrabMode::ASYNC,
+                xproto::GrabMode::ASYNC,
+                self.window,
+                self.hidden,
+                x11rb::CURRENT_TIME,
+            )?
+            .reply()?;
+        self.active = reply.status == xproto::GrabStatus::SUCCESS;
+        self.rest = (0.0, 0.0);
+        match self.active {
+            true => self.select(conn, xinput::XIEventMask::RAW_MOTION)?,
+            false => tracing::warn!(status = ?reply.status, "the pointer could not be grabbed"),
+        }
+        Ok(self.active)
+    }
+
+    /// Lets the pointer go.
+    pub(super) fn let_go(&mut self, conn: &RustConnection) -> Result<(), ReplyError> {
+        self.active = false;
+        self.select(conn, xinput::XIEventMask::default())?;
+        conn.ungrab_pointer(x11rb::CURRENT_TIME)?;
+        Ok(conn.flush()?)
+    }
+
+    /// The whole pixels that a raw event adds up to, without the server's acceleration; `None` if
+    /// it is less than one.
+    pub(super) fn motion(&mut self, event: &xinput::RawMotionEvent) -> Option<(i16, i16)> {
+        let mask = event.valuator_mask.first().copied().unwrap_or(0);
+        let mut values = event.axisvalues_raw.iter();
+        for (axis, rest) in [&mut self.rest.0, &mut self.rest.1].into_iter().enumerate() {
+            if mask & (1 << axis) != 0
+                && let Some(value) = values.next()
+            {
+                *rest += f64::from(value.integral) + f64::from(value.frac) / 4_294_967_296.0;
+            }
+        }
+        let (dx, dy) = (whole(&mut self.rest.0), whole(&mut self.rest.1));
+        (dx != 0 || dy != 0).then_some((dx, dy))
+    }
+
+    fn select(
+        &self,
+        conn: &RustConnection,
+        mask: xinput::XIEventMask,
+    ) -> Result<(), x11rb::errors::ConnectionError> {
+        let deviceid = u16::from(xinput::Device::ALL_MASTER);
+        let masks = [xinput::EventMask { deviceid, mask: vec![mask] }];
+        conn.xinput_xi_select_events(self.root, &masks)?;
+        Ok(())
+    }
+}
+
+/// Takes the whole pixels out of `rest`.
+fn whole(rest: &mut f64) -> i16 {
+    let pixels = rest.trunc().clamp(f64::from(i16::MIN), f64::from(i16::MAX));
+    *rest -= pixels;
+    // In range by the clamp.
+    #[allow(clippy::cast_possible_truncation)]
+    let pixels = pixels as i16;
+    pixels
+}

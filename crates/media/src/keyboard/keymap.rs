@@ -1,0 +1,190 @@
+//! What a key types: the symbols, levels and types of an XKB keyboard map as a plain value.
+//!
+//! It asks no server; module `load` fills it.
+//!
+//! Spec: XKB protocol, section 12.2 (from key code and state to key symbol).
+
+use std::collections::BTreeMap;
+
+/// Modifier bits of core X: Shift.
+pub const SHIFT: u8 = 1 << 0;
+/// Caps Lock.
+pub const LOCK: u8 = 1 << 1;
+/// Control.
+pub const CONTROL: u8 = 1 << 2;
+/// By convention Alt.
+pub const MOD1: u8 = 1 << 3;
+/// By convention Super.
+pub const MOD4: u8 = 1 << 6;
+/// Modifiers that turn typing into commands.
+pub const COMMAND: u8 = CONTROL | MOD1 | MOD4;
+
+/// How modifiers choose a level.
+#[derive(Clone, Debug, Default)]
+pub struct KeyType {
+    /// The modifiers that matter.
+    pub mask: u8,
+    /// Which of them, held exactly, choose which level (0-based); all others choose level 0.
+    pub levels: Vec<(u8, u8)>,
+}
+
+/// A key's symbols.
+#[derive(Clone, Debug, Default)]
+pub struct Key {
+    /// For each group (at most 4) the index of its type and its symbols by level; no symbol is 0.
+    pub groups: Vec<(u8, Vec<u32>)>,
+    /// What to do with a group that the key doesn't have (XKB section 7.2.1).
+    pub out_of_range: OutOfRange,
+}
+
+/// What becomes of a group number that a key doesn't have.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum OutOfRange {
+    /// Counted from the start again.
+    #[default]
+    Wrap,
+    /// The last one is taken.
+    Clamp,
+    /// This one is taken.
+    Redirect(u8),
+}
+
+/// A keyboard's map at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Keymap {
+    /// By type number.
+    pub types: Vec<KeyType>,
+    /// By X key code.
+    pub keys: BTreeMap<u8, Key>,
+    /// Which modifiers a key sets, by X key code.
+    pub modifiers: BTreeMap<u8, u8>,
+}
+
+/// A way to type a character.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Way {
+    /// The X key code to press.
+    pub keycode: u8,
+    /// The modifiers that its type looks at.
+    pub mask: u8,
+    /// Which of them must be held; the rest of `mask` must not.
+    pub mods: u8,
+}
+
+impl Keymap {
+    /// The symbol that `keycode` makes while `mods` are in force in `group`; `None` if it makes
+    /// none.
+    #[must_use]
+    pub fn symbol(&self, keycode: u8, mods: u8, group: u8) -> Option<u32> {
+        let (kind, symbols) = self.group(keycode, group)?;
+        let held = mods & kind.mask;
+        let level = kind.levels.iter().find(|(m, _)| *m == held).map_or(0, |(_, level)| *level);
+        symbols.get(usize::from(level)).copied().filter(|symbol| *symbol != 0)
+    }
+
+    /// The character that `keycode` types; `None` for keys that type none (arrows, dead keys).
+    #[must_use]
+    pub fn character(&self, keycode: u8, mods: u8, group: u8) -> Option<char> {
+        let typed = character_of(self.symbol(keycode, mods, group)?)?;
+        let (kind, _) = self.group(keycode, group)?;
+        // Section 12.4: Lock capitalises where the type itself ignores it.
+        if mods & LOCK != 0 && kind.mask & LOCK == 0 {
+            let mut upper = typed.to_uppercase();
+            if let (Some(single), None) = (upper.next(), upper.next()) {
+                return Some(single);
+            }
+        }
+        Some(typed)
+    }
+
+    /// All ways to type `wanted` in `group`, in order of key code and level.
+    pub fn ways(&self, wanted: char, group: u8) -> impl Iterator<Item = Way> + '_ {
+        self.keys.keys().flat_map(move |&keycode| {
+            let (kind, symbols) = self.group(keycode, group).unzip();
+            let symbols = symbols.unwrap_or(&[]).iter().enumerate();
+            symbols.filter_map(move |(level, symbol)| {
+                let kind: &KeyType = kind?;
+                (character_of(*symbol)? == wanted).then_some(())?;
+                let mods = match level {
+                    0 => 0,
+                    _ => kind.levels.iter().find(|(_, to)| usize::from(*to) == level)?.0,
+                };
+                Some(Way { keycode, mask: kind.mask, mods })
+            })
+        })
+    }
+
+    /// The key codes that have no symbol and set no modifier: free to be bound.
+    pub fn unused(&self) -> impl Iterator<Item = u8> + '_ {
+        let blank = |key: &Key| key.groups.iter().all(|(_, s)| s.iter().all(|s| *s == 0));
+        let plain = |code: &u8| self.modifiers.get(code).is_none_or(|mods| *mods == 0);
+        self.keys.iter().filter(move |(_, key)| blank(key)).map(|(code, _)| *code).filter(plain)
+    }
+
+    /// A key code that sets exactly the modifiers `bit`.
+    #[must_use]
+    pub fn modifier_key(&self, bit: u8) -> Option<u8> {
+        self.modifiers
+            .iter()
+            .find(|(code, mods)| **mods == bit && self.symbol(**code, 0, 0).is_some())
+            .map(|(code, _)| *code)
+    }
+
+    fn group(&self, keycode: u8, group: u8) -> Option<(&KeyType, &[u32])> {
+        let key = self.keys.get(&keycode)?;
+        let count = u8::try_from(key.groups.len()).ok().filter(|count| *count > 0)?;
+        let group = match key.out_of_range {
+            _ if group < count => group,
+            OutOfRange::Wrap => group % count,
+            OutOfRange::Clamp => count - 1,
+            OutOfRange::Redirect(to) => if to < count { to } else { 0 },
+        };
+        let (kind, symbols) = &key.groups[usize::from(group)];
+        Some((self.types.get(usize::from(*kind))?, symbols))
+    }
+}
+
+/// The character that a key symbol stands for; `None` for function keys, dead keys and controls.
+#[must_use]
+pub fn character_of(symbol: u32) -> Option<char> {
+    xkeysym::Keysym::new(symbol).key_char().filter(|ch| !ch.is_control())
+}
+
+/// The key symbol of a character (its legacy number where it has one, else Unicode's).
+#[must_use]
+pub fn symbol_of(ch: char) -> u32 {
+    xkeysym::Keysym::from_char(ch).raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_key() -> Keymap {
+        let types = vec![KeyType { mask: SHIFT | LOCK, levels: vec![(SHIFT, 1), (LOCK, 1)] }];
+        let key = Key { groups: vec![(0, vec![0x61, 0x41])], ..Key::default() };
+        let keys = BTreeMap::from([(38, key), (93, Key::default())]);
+        Keymap { types, keys, modifiers: BTreeMap::new() }
+    }
+
+    #[test]
+    fn levels_follow_the_type() {
+        let map = one_key();
+        assert_eq!(map.character(38, 0, 0), Some('a'));
+        assert_eq!(map.character(38, SHIFT, 3), Some('A'), "a missing group wraps");
+        assert_eq!(map.character(38, SHIFT | LOCK, 0), Some('a'), "no such combination: level 0");
+        assert_eq!(map.character(39, 0, 0), None);
+        let ways: Vec<Way> = map.ways('A', 0).collect();
+        assert_eq!(ways, [Way { keycode: 38, mask: SHIFT | LOCK, mods: SHIFT }]);
+        assert_eq!(map.unused().collect::<Vec<_>>(), [93]);
+    }
+
+    #[test]
+    fn symbols_and_characters() {
+        assert_eq!(character_of(0x20ac), Some('\u{20ac}'), "EuroSign");
+        assert_eq!(character_of(0xfe52), None, "dead_circumflex");
+        assert_eq!(character_of(0xff0d), None, "Return");
+        assert_eq!(character_of(0xffb7), Some('7'), "KP_7");
+        assert_eq!(character_of(symbol_of('\u{6f22}')), Some('\u{6f22}'));
+    }
+}

@@ -1,0 +1,14 @@
+//! Keyboards of X servers: which key code is which physical key, and what a key types.
+//!
+//! The input source and the input sink share it. It is no input method: dead keys and compose
+//! sequences type nothing here.
+//!
+//! Spec: The X Keyboard Extension, protocol version 1.0 (XKB), sections 7, 12 and 18.
+
+pub mod codes;
+pub mod keymap;
+mod load;
+
+#[cfg(feature = "client")]
+pub(crate) use load::CORE_KEYBOARD;
+pub use load::{XkbError, XkbKeyboard};

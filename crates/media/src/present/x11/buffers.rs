@@ -1,0 +1,87 @@
+//! The picture buffers that we share with the X server (MIT-SHM), and who reads which right now.
+//!
+//! Spec: MIT Shared Memory Extension, version 1.2 (segments passed as file descriptors).
+
+use openuvr_proto::units::Size;
+use x11rb::connection::Connection;
+use x11rb::protocol::shm::{self, ConnectionExt as _};
+use x11rb::rust_connection::RustConnection;
+
+use super::sys::Mapping;
+use crate::present::PresentError;
+
+/// How many: the one on the screen (kept for repaints), one that the server may still read, and
+/// one to write into.
+const COUNT: usize = 3;
+
+/// Buffers for BGRX pictures of one size, rows packed.
+pub(super) struct Buffers {
+    size: Size,
+    all: Vec<Buffer>,
+}
+
+struct Buffer {
+    segment: shm::Seg,
+    memory: Mapping,
+    /// Requests of ours that read it and whose completion has not been announced.
+    readers: u32,
+}
+
+impl Buffers {
+    /// Shares new buffers with the server.
+    pub(super) fn new(conn: &RustConnection, size: Size) -> Result<Buffers, PresentError> {
+        let mut all = Vec::with_capacity(COUNT);
+        for _ in 0..COUNT {
+            let (file, memory) = Mapping::new(size.pixels() * 4).map_err(|cause| {
+                PresentError(format!("no memory for a {size} picture buffer: {cause}"))
+            })?;
+            let refused = |cause: &dyn std::fmt::Display| {
+                PresentError(format!(
+                    "the X server can't share memory with this program ({cause}); run the client \
+                     on the machine of its display, not through ssh -X or TCP"
+                ))
+            };
+            let segment = conn.generate_id().map_err(|cause| refused(&cause))?;
+            conn.shm_attach_fd(segment, file, true)
+                .map_err(|cause| refused(&cause))?
+                .check()
+                .map_err(|cause| refused(&cause))?;
+            all.push(Buffer { segment, memory, readers: 0 });
+        }
+        Ok(Buffers { size, all })
+    }
+
+    /// The size of the pictures that fit.
+    pub(super) fn size(&self) -> Size {
+        self.size
+    }
+
+    /// A buffer that nobody reads and that is not `kept`: its segment and its bytes.
+    pub(super) fn free(&mut self, kept: Option<shm::Seg>) -> Option<(shm::Seg, &mut [u8])> {
+        let free = |each: &&mut Buffer| each.readers == 0 && Some(each.segment) != kept;
+        let buffer = self.all.iter_mut().find(free)?;
+        Some((buffer.segment, buffer.memory.bytes()))
+    }
+
+    /// Notes `requests` more requests that read `segment` and will announce their completion.
+    pub(super) fn reading(&mut self, segment: shm::Seg, requests: u32) {
+        if let Some(buffer) = self.all.iter_mut().find(|each| each.segment == segment) {
+            buffer.readers += requests;
+        }
+    }
+
+    /// Notes that the server announced a completion.
+    pub(super) fn completed(&mut self, segment: shm::Seg) {
+        if let Some(buffer) = self.all.iter_mut().find(|each| each.segment == segment) {
+            buffer.readers = buffer.readers.saturating_sub(1);
+        }
+    }
+
+    /// Tells the server to forget them. It keeps its own mapping until it has.
+    pub(super) fn detach(self, conn: &RustConnection) {
+        for buffer in &self.all {
+            // A server that is gone has forgotten them already.
+            let _ = conn.shm_detach(buffer.segment);
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Draws the scene on the window through one connection: the picture, or a part of it, and the
+//! host's pointer over it.
+//!
+//! Presenter and input source own one painter each; the resources of the picture itself belong to
+//! the server and are shared by their ids. A picture of the window's size is one `ShmPutImage`;
+//! any other goes into a pixmap and is scaled by the server (X Render), which may have a GPU where
+//! we have none.
+
+use std::sync::Arc;
+
+use x11rb::connection::Connection;
+use x11rb::errors::{ReplyError, ReplyOrIdError};
+use x11rb::protocol::render::{self, ConnectionExt as _};
+use x11rb::protocol::shm::ConnectionExt as _;
+use x11rb::protocol::xproto::{self, ConnectionExt as _};
+use x11rb::rust_connection::RustConnection;
+use x11rb::x11_utils::X11Error;
+
+use super::placement::{Placement, Rect};
+use super::scene::{Overlay, Scene, Shown, Stage};
+use crate::cursor::CursorShape;
+use crate::present::PresentError;
+
+/// One connection's means of drawing on the window.
+pub(crate) struct Painter {
+    stage: Arc<Stage>,
+    gc: xproto::Gcontext,
+    target: render::Picture,
+    opaque: render::Pictformat,
+    argb: render::Pictformat,
+    scaled: Option<Scaled>,
+    pointer: Option<(Arc<CursorShape>, render::Picture)>,
+}
+
+/// The server's own copy of the newest picture, to scale from.
+struct Scaled {
+    pixmap: xproto::Pixmap,
+    picture: render::Picture,
+    placement: Placement,
+    generation: u64,
+}
+
+impl Painter {
+    /// Prepares drawing over `conn`.
+    pub(crate) fn new(conn: &RustConnection, stage: Arc<Stage>) -> Result<Painter, PresentError> {
+        let missing = |what: &str| {
+            PresentError(format!("the X server of display {} lacks {what}", stage.display))
+        };
+        let formats = conn
+            .render_query_version(0, 11)
+            .and_then(|_| conn.render_query_pict_formats())
+            .map_err(|_| missing("the RENDER extension"))?
+            .reply()
+            .map_err(|cause| stage.gone(&cause))?;
+        let opaque = (formats.screens.iter().flat_map(|screen| &screen.depths))
+            .flat_map(|depth| &depth.visuals)
+            .find(|visual| visual.visual == stage.visual)
+            .map(|visual| visual.format)
+            .ok_or_else(|| missing("a RENDER format for its default visual"))?;
+        let argb = (formats.formats.iter())
+            .find(|format| is_argb(format))
+            .map(|format| format.id)
+            .ok_or_else(|| missing("the standard ARGB32 format of RENDER"))?;
+        let made: Result<_, ReplyOrIdError> = (|| {
+            let (gc, target) = (conn.generate_id()?, conn.generate_id()?);
+            let quiet = xproto::CreateGCAux::new().graphics_exposures(0);
+            conn.create_gc(gc, stage.window, &quiet)?;
+            conn.render_create_picture(target, stage.window, opaque, &Default::default())?;
+            Ok((gc, target))
+        })();
+        let (gc, target) = made.map_err(|cause| stage.gone(&cause))?;
+        Ok(Painter { stage, gc, target, opaque, argb, scaled: None, pointer: None })
+    }
+
+    /// Draws the whole scene anew. Returns how many requests read the shared buffer; each will
+    /// announce its completion if `announce`.
+    pub(crate) fn everything(
+        &mut self,
+        conn: &RustConnection,
+        scene: &Scene,
+        announce: bool,
+    ) -> Result<u32, PresentError> {
+        let Some(placement) = scene.placement() else { return Ok(0) };
+        self.picture(conn, scene, placement.area, announce)
+    }
+
+    /// Draws the part of the picture inside `area` and what of the pointer is over it.
+    pub(crate) fn picture(
+        &mut self,
+        conn: &RustConnection,
+        scene: &Scene,
+        area: Rect,
+        announce: bool,
+    ) -> Result<u32, PresentError> {
+        let (Some(shown), Some(placement)) = (scene.shown, scene.placement()) else {
+            return Ok(0);
+        };
+        let Some(area) = area.and(placement.area) else { return Ok(0) };
+        let stage = Arc::clone(&self.stage);
+        let reads = match placement.is_unscaled() {
+            true => self.copy(conn, shown, placement, area, announce),
+            false => self.scale(conn, shown, placement, area, announce),
+        };
+        let reads = reads.map_err(|cause| stage.gone(&cause))?;
+        if let Some(overlay) = stage.overlay(scene)
+            && let Some(cursor) = &scene.cursor
+        {
+            self.overlay(conn, &cursor.shape, overlay, area)
+                .map_err(|cause| stage.gone(&cause))?;
+        }
+        Ok(reads)
+    }
+
+    /// Blackens what the picture leaves free.
+    pub(crate) fn bars(&self, conn: &RustConnection, scene: &Scene) -> Result<(), PresentError> {
+        let bars = scene.placement().into_iter().flat_map(|it| it.bars(scene.window));
+        for bar in bars {
+            let (x, y) = (short(bar.x), short(bar.y));
+            conn.clear_area(false, self.stage.window, x, y, length(bar.width), length(bar.height))
+                .map_err(|cause| self.stage.gone(&cause))?;
+        }
+        Ok(())
+    }
+
+    /// The pointer's shape as a picture of the server's, uploaded when it changed.
+    pub(crate) fn pointer(
+        &mut self,
+        conn: &RustConnection,
+        shape: &Arc<CursorShape>,
+    ) -> Result<render::Picture, ReplyOrIdError> {
+        if let Some((known, picture)) = &self.pointer
+            && Arc::ptr_eq(known, shape)
+        {
+            return Ok(*picture);
+        }
+        let picture = upload(conn, self.stage.root, self.argb, shape)?;
+        if let Some((_, old)) = self.pointer.replace((Arc::clone(shape), picture)) {
+            conn.render_free_picture(old)?;
+        }
+        Ok(picture)
+    }
+
+    fn copy(
+        &self,
+        conn: &RustConnection,
+        shown: Shown,
+        placement: Placement,
+        area: Rect,
+        announce: bool,
+    ) -> Result<u32, ReplyOrIdError> {
+        conn.shm_put_image(
+            self.stage.window,
+            self.gc,
+            size16(shown.size.width),
+            size16(shown.size.height),
+            length(area.x - placement.area.x),
+            length(area.y - placement.area.y),
+            length(area.width),
+            length(area.height),
+            short(area.x),
+            short(area.y),
+            self.stage.depth,
+            u8::from(xproto::ImageFormat::Z_PIXMAP),
+            announce,
+            shown.segment,
+            0,
+        )?;
+        Ok(1)
+    }
+
+    fn scale(
+        &mut self,
+        conn: &RustConnection,
+        shown: Shown,
+        placement: Placement,
+        area: Rect,
+        announce: bool,
+    ) -> Result<u32, ReplyOrIdError> {
+        let mut scaled = match self.scaled.take() {
+            Some(scaled) if scaled.placement == placement => scaled,
+            old => {
+                if let Some(old) = old {
+                    conn.render_free_picture(old.picture)?;
+                    conn.free_pixmap(old.pixmap)?;
+                }
+                self.scaled_copy(conn, placement)?
+            }
+        };
+        let mut reads = 0;
+        if scaled.generation != shown.generation {
+            let (w, h) = (size16(shown.size.width), size16(shown.size.height));
+            let format = u8::from(xproto::ImageFormat::Z_PIXMAP);
+            conn.shm_put_image(
+                scaled.pixmap, self.gc, w, h, 0, 0, w, h, 0, 0, self.stage.depth, format, announce,
+                shown.segment, 0,
+            )?;
+            scaled.generation = shown.generation;
+            reads = 1;
+        }
+        let (from_x, from_y) =
+            (short(area.x - placement.area.x), short(area.y - placement.area.y));
+        conn.render_composite(
+            render::PictOp::SRC,
+            scaled.picture,
+            x11rb::NONE,
+            self.target,
+            from_x,
+            from_y,
+            0,
+            0,
+            short(area.x),
+            short(area.y),
+            length(area.width),
+            length(area.height),
+        )?;
+        self.scaled = Some(scaled);
+        Ok(reads)
+    }
+
+    fn scaled_copy(
+        &self,
+        conn: &RustConnection,
+        placement: Placement,
+    ) -> Result<Scaled, ReplyOrIdError> {
+        let (pixmap, picture) = (conn.generate_id()?, conn.generate_id()?);
+        let size = placement.picture;
+        let (w, h) = (size16(size.width), size16(size.height));
+        conn.create_pixmap(self.stage.depth, pixmap, self.stage.window, w, h)?;
+        // Without padding, the outermost row and column would be mixed with black.
+        let padded = render::CreatePictureAux::new().repeat(render::Repeat::PAD);
+        conn.render_create_picture(picture, pixmap, self.opaque, &padded)?;
+        let step = |from: u32, to: i32| fixed(i64::from(from), i64::from(to));
+        conn.render_set_picture_transform(
+            picture,
+            render::Transform {
+                matrix11: step(size.width, placement.area.width),
+                matrix22: step(size.height, placement.area.height),
+                matrix33: 1 << 16,
+                ..render::Transform::default()
+            },
+        )?;
+        conn.render_set_picture_filter(picture, b"bilinear", &[])?;
+        // Generations count from 1, so 0 says that nothing is in it yet.
+        Ok(Scaled { pixmap, picture, placement, generation: 0 })
+    }
+
+    fn overlay(
+        &mut self,
+        conn: &RustConnection,
+        shape: &Arc<CursorShape>,
+        overlay: Overlay,
+        area: Rect,
+    ) -> Result<(), ReplyOrIdError> {
+        let Some(visible) = overlay.area.and(area) else { return Ok(()) };
+        let pointer = self.pointer(conn, shape)?;
+        conn.render_composite(
+            render::PictOp::OVER,
+            pointer,
+            x11rb::NONE,
+            self.target,
+            short(overlay.from.0 + visible.x - overlay.area.x),
+            short(overlay.from.1 + visible.y - overlay.area.y),
+            0,
+            0,
+            short(visible.x),
+            short(visible.y),
+            length(visible.width),
+            length(visible.height),
+        )?;
+        Ok(())
+    }
+}
+
+impl Stage {
+    /// The one line for a server that stopped answering.
+    pub(crate) fn gone(&self, cause: &dyn std::fmt::Display) -> PresentError {
+        PresentError(format!("the X server of display {} is gone: {cause}", self.display))
+    }
+
+    /// What an asynchronous X error means: the end if the window is gone, a log line otherwise.
+    pub(crate) fn judge(&self, error: &X11Error) -> Result<(), PresentError> {
+        if error.bad_value == self.window {
+            return Err(PresentError(format!(
+                "the window on display {} was destroyed by someone else",
+                self.display
+            )));
+        }
+        tracing::warn!(display = self.display, ?error, "the X server refused a request");
+        Ok(())
+    }
+}
+
+/// The standard 32-bit format with premultiplied alpha (Render protocol, section 7).
+fn is_argb(format: &render::Pictforminfo) -> bool {
+    let direct = format.direct;
+    format.type_ == render::PictType::DIRECT
+        && format.depth == 32
+        && (direct.alpha_shift, direct.alpha_mask) == (24, 0xff)
+        && (direct.red_shift, direct.red_mask) == (16, 0xff)
+        && (direct.green_shift, direct.green_mask) == (8, 0xff)
+        && (direct.blue_shift, direct.blue_mask) == (0, 0xff)
+}
+
+fn upload(
+    conn: &RustConnection,
+    root: xproto::Window,
+    format: render::Pictformat,
+    shape: &CursorShape,
+) -> Result<render::Picture, ReplyOrIdError> {
+    let (w, h) = (shape.width.clamp(1, CURSOR_SIDE), shape.height.clamp(1, CURSOR_SIDE));
+    let mut bytes: Vec<u8> = shape.argb.iter().flat_map(|pixel| pixel.to_le_bytes()).collect();
+    // A shape without pixels (a hidden pointer) becomes one transparent pixel.
+    bytes.resize(usize::from(w) * usize::from(h) * 4, 0);
+    let (pixmap, gc, picture) = (conn.generate_id()?, conn.generate_id()?, conn.generate_id()?);
+    conn.create_pixmap(32, pixmap, root, w, h)?;
+    conn.create_gc(gc, pixmap, &Default::default())?;
+    conn.put_image(xproto::ImageFormat::Z_PIXMAP, pixmap, gc, w, h, 0, 0, 0, 32, &bytes)?;
+    conn.render_create_picture(picture, pixmap, format, &Default::default())?;
+    conn.free_gc(gc)?;
+    conn.free_pixmap(pixmap)?;
+    Ok(picture)
+}
+
+/// The largest pointer side, as [`CursorShape`] says.
+const CURSOR_SIDE: u16 = 256;
+
+/// `numerator / denominator` in Render's 16.16 fixed point.
+fn fixed(numerator: i64, denominator: i64) -> i32 {
+    i32::try_from((numerator << 16) / denominator.max(1)).unwrap_or(i32::MAX)
+}
+
+fn short(value: i32) -> i16 {
+    i16::try_from(value).unwrap_or(if value < 0 { i16::MIN } else { i16::MAX })
+}
+
+fn length(value: i32) -> u16 {
+    u16::try_from(value.max(0)).unwrap_or(u16::MAX)
+}
+
+fn size16(value: u32) -> u16 {
+    u16::try_from(value).unwrap_or(u16::MAX)
+}
+
+/// What a broken connection or an exhausted id range looks like, in one type.
+impl From<ReplyError> for PresentError {
+    fn from(cause: ReplyError) -> PresentError {
+        PresentError(format!("the X server refused: {cause}"))
+    }
+}

@@ -1,0 +1,115 @@
+//! Where a picture lies in a window: as large as fits, centred, its shape kept, black bars beside.
+
+use openuvr_proto::units::Size;
+
+/// A rectangle in window pixels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Rect {
+    pub(crate) x: i32,
+    pub(crate) y: i32,
+    pub(crate) width: i32,
+    pub(crate) height: i32,
+}
+
+impl Rect {
+    /// The common part, `None` if there is none.
+    pub(crate) fn and(self, other: Rect) -> Option<Rect> {
+        let (x, y) = (self.x.max(other.x), self.y.max(other.y));
+        let width = (self.x + self.width).min(other.x + other.width) - x;
+        let height = (self.y + self.height).min(other.y + other.height) - y;
+        (width > 0 && height > 0).then_some(Rect { x, y, width, height })
+    }
+}
+
+/// A picture's place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Placement {
+    /// The picture's own size.
+    pub(crate) picture: Size,
+    /// Where it is shown.
+    pub(crate) area: Rect,
+}
+
+fn side(pixels: u32) -> i32 {
+    i32::try_from(pixels.clamp(1, Size::MAX_SIDE)).unwrap_or(1)
+}
+
+impl Placement {
+    /// Fits `picture` into `window`.
+    pub(crate) fn fit(window: Size, picture: Size) -> Placement {
+        let (window_w, window_h) = (side(window.width), side(window.height));
+        let (w, h) = (side(picture.width), side(picture.height));
+        // Sides are at most 2^14, so the products stay below 2^28.
+        let (width, height) = if window_w * h <= window_h * w {
+            (window_w, ((window_w * h + w / 2) / w).clamp(1, window_h))
+        } else {
+            (((window_h * w + h / 2) / h).clamp(1, window_w), window_h)
+        };
+        let (x, y) = ((window_w - width) / 2, (window_h - height) / 2);
+        Placement { picture, area: Rect { x, y, width, height } }
+    }
+
+    /// Whether the picture's pixels are the window's pixels.
+    pub(crate) fn is_unscaled(&self) -> bool {
+        self.area.width == side(self.picture.width) && self.area.height == side(self.picture.height)
+    }
+
+    /// The window pixel behind a place of the picture (0–65 535 across and down).
+    pub(crate) fn pixel(&self, (x, y): (u16, u16)) -> (i32, i32) {
+        let along = |place: u16, length: i32| {
+            (i32::from(place) * length / 65_535).clamp(0, length - 1)
+        };
+        (self.area.x + along(x, self.area.width), self.area.y + along(y, self.area.height))
+    }
+
+    /// The place of the picture at the centre of a window pixel; pixels of the bars count as the
+    /// nearest of the picture.
+    pub(crate) fn place(&self, x: i32, y: i32) -> (u16, u16) {
+        let along = |at: i32, from: i32, length: i32| {
+            let pixel = i64::from((at - from).clamp(0, length - 1));
+            let place = ((2 * pixel + 1) * 65_535 + i64::from(length)) / (2 * i64::from(length));
+            u16::try_from(place).unwrap_or(u16::MAX)
+        };
+        let area = self.area;
+        (along(x, area.x, area.width), along(y, area.y, area.height))
+    }
+
+    /// The bars: what of `window` the picture leaves free.
+    pub(crate) fn bars(self, window: Size) -> impl Iterator<Item = Rect> {
+        let (w, h) = (side(window.width), side(window.height));
+        let Rect { x, y, width, height } = self.area;
+        let bars = [
+            Rect { x: 0, y: 0, width: w, height: y },
+            Rect { x: 0, y: y + height, width: w, height: h - y - height },
+            Rect { x: 0, y, width: x, height },
+            Rect { x: x + width, y, width: w - x - width, height },
+        ];
+        bars.into_iter().filter(|bar| bar.width > 0 && bar.height > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shape_is_kept_and_bars_fill_the_rest() {
+        let fitted = Placement::fit(Size::new(800, 800), Size::new(400, 200));
+        assert_eq!(fitted.area, Rect { x: 0, y: 200, width: 800, height: 400 });
+        assert_eq!(fitted.bars(Size::new(800, 800)).count(), 2);
+        assert!(!fitted.is_unscaled());
+        let wide = Placement::fit(Size::new(900, 200), Size::new(400, 200));
+        assert_eq!(wide.area, Rect { x: 250, y: 0, width: 400, height: 200 });
+        assert!(wide.is_unscaled(), "bars alone don't scale");
+    }
+
+    #[test]
+    fn every_pixel_survives_the_trip_over_the_wire() {
+        for width in [1, 2, 639, 1280, 3840, 16_384] {
+            let fitted = Placement::fit(Size::new(width, 16), Size::new(width, 16));
+            for x in 0..i32::try_from(width).expect("small") {
+                assert_eq!(fitted.pixel(fitted.place(x, 3)), (x, 3), "width {width}");
+            }
+        }
+    }
+}

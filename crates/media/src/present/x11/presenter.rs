@@ -1,0 +1,193 @@
+//! The media thread's half of the window: converts a picture into shared memory, tells the server
+//! to copy it, returns.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openuvr_proto::id::FrameId;
+use openuvr_proto::units::Size;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use x11rb::connection::{Connection, RequestConnection};
+use x11rb::protocol::Event;
+use x11rb::protocol::render::ConnectionExt as _;
+use x11rb::protocol::shm;
+use x11rb::protocol::xproto::{self, ConnectionExt as _};
+use x11rb::rust_connection::RustConnection;
+
+use super::buffers::Buffers;
+use super::painter::Painter;
+use super::scene::{Shown, Stage};
+use crate::cursor::Cursor;
+use crate::picture::Picture;
+use crate::present::convert::to_bgrx;
+use crate::present::{PresentError, Presenter};
+
+/// How long a picture waits for a server that has not yet read the two before it. A server that
+/// runs takes well under a millisecond; one that hangs this long costs pictures, not the session.
+const STALLED: Duration = Duration::from_millis(100);
+
+/// Shows pictures in an X11 window by MIT-SHM, at once: no refresh is waited for.
+///
+/// It draws; the [`X11InputSource`](crate::input_source::x11::X11InputSource) of the same window
+/// follows its size and repairs it, so that one must be asked for events all the time.
+pub struct X11Presenter {
+    pub(super) conn: RustConnection,
+    pub(super) stage: Arc<Stage>,
+    painter: Painter,
+    buffers: Buffers,
+    generation: u64,
+    skipped: u64,
+}
+
+impl X11Presenter {
+    pub(super) fn new(
+        conn: RustConnection,
+        stage: Arc<Stage>,
+        size: Size,
+    ) -> Result<X11Presenter, PresentError> {
+        let version = conn
+            .extension_information(shm::X11_EXTENSION_NAME)
+            .map_err(|cause| stage.gone(&cause))?
+            .map(|_| shm::query_version(&conn).map(|cookie| cookie.reply()));
+        let version = match version {
+            Some(Ok(Ok(reply))) => (reply.major_version, reply.minor_version),
+            Some(Ok(Err(cause))) => return Err(stage.gone(&cause)),
+            Some(Err(cause)) => return Err(stage.gone(&cause)),
+            None => (0, 0),
+        };
+        if version < (1, 2) {
+            return Err(PresentError(format!(
+                "display {} lacks MIT-SHM 1.2, without which each picture would be copied through \
+                 a socket: run the client on the machine of its display",
+                stage.display
+            )));
+        }
+        let painter = Painter::new(&conn, Arc::clone(&stage))?;
+        let buffers = Buffers::new(&conn, size)?;
+        Ok(X11Presenter { conn, stage, painter, buffers, generation: 0, skipped: 0 })
+    }
+
+    /// How many pictures were not shown because the server did not read those before.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Takes in what the server announced.
+    fn drain(&mut self) -> Result<(), PresentError> {
+        loop {
+            match self.conn.poll_for_event().map_err(|cause| self.stage.gone(&cause))? {
+                None => return Ok(()),
+                Some(Event::ShmCompletion(done)) => self.buffers.completed(done.shmseg),
+                Some(Event::Error(error)) => self.stage.judge(&error)?,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Waits until a buffer can be written; `false` if the server is stalled.
+    fn wait_for_buffer(&mut self, kept: Option<shm::Seg>) -> Result<bool, PresentError> {
+        self.drain()?;
+        let timeout = Timespec::try_from(STALLED).unwrap_or_default();
+        while self.buffers.free(kept).is_none() {
+            let mut ready = [PollFd::new(self.conn.stream(), PollFlags::IN)];
+            match poll(&mut ready, Some(&timeout)) {
+                Ok(0) => return Ok(false),
+                Ok(_) | Err(rustix::io::Errno::INTR) => self.drain()?,
+                Err(cause) => return Err(self.stage.gone(&cause)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes the window's own cursor look like the host's: the server moves it with no latency.
+    fn define_cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError> {
+        let stage = Arc::clone(&self.stage);
+        let visible = cursor.at.is_some() && cursor.shape.width > 0 && cursor.shape.height > 0;
+        let shape = match visible {
+            true => Arc::clone(&cursor.shape),
+            false => Arc::default(),
+        };
+        let hot_x = shape.hot_x.min(shape.width.saturating_sub(1));
+        let hot_y = shape.hot_y.min(shape.height.saturating_sub(1));
+        let picture = self.painter.pointer(&self.conn, &shape).map_err(|e| stage.gone(&e))?;
+        let id = self.conn.generate_id().map_err(|cause| stage.gone(&cause))?;
+        let attributes = xproto::ChangeWindowAttributesAux::new().cursor(id);
+        self.conn
+            .render_create_cursor(id, picture, hot_x, hot_y)
+            .and_then(|_| self.conn.change_window_attributes(stage.window, &attributes))
+            .and_then(|_| self.conn.free_cursor(id))
+            .map_err(|cause| stage.gone(&cause))?;
+        Ok(())
+    }
+}
+
+impl Presenter for X11Presenter {
+    fn present(&mut self, _frame: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
+        if !picture.size.is_valid() {
+            return Err(PresentError(format!("a picture can't have {} pixels", picture.size)));
+        }
+        let stage = Arc::clone(&self.stage);
+        let kept = match self.buffers.size() == picture.size {
+            true => stage.scene().shown.map(|shown| shown.segment),
+            false => {
+                // The scene must not name a segment that the server is told to forget.
+                stage.scene().shown = None;
+                let new = Buffers::new(&self.conn, picture.size)?;
+                std::mem::replace(&mut self.buffers, new).detach(&self.conn);
+                None
+            }
+        };
+        if !self.wait_for_buffer(kept)? {
+            self.skipped += 1;
+            return Ok(());
+        }
+        let Some((segment, bytes)) = self.buffers.free(kept) else { return Ok(()) };
+        to_bgrx(picture, bytes)?;
+
+        let mut scene = stage.scene();
+        self.generation += 1;
+        let before = scene.shown.replace(Shown {
+            segment,
+            size: picture.size,
+            generation: self.generation,
+        });
+        if before.is_none() {
+            self.painter.bars(&self.conn, &scene)?;
+        }
+        let reads = self.painter.everything(&self.conn, &scene, true)?;
+        self.conn.flush().map_err(|cause| stage.gone(&cause))?;
+        drop(scene);
+        self.buffers.reading(segment, reads);
+        Ok(())
+    }
+
+    fn cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError> {
+        self.drain()?;
+        let stage = Arc::clone(&self.stage);
+        let mut scene = stage.scene();
+        let before = stage.overlay(&scene);
+        let known = scene.cursor.replace(cursor.clone());
+        let after = stage.overlay(&scene);
+
+        let changed = known.as_ref().is_none_or(|known| {
+            !Arc::ptr_eq(&known.shape, &cursor.shape) || known.at.is_some() != cursor.at.is_some()
+        });
+        let mut reads = 0;
+        if before != after || (changed && after.is_some()) {
+            for overlay in [before, after].into_iter().flatten() {
+                reads += self.painter.picture(&self.conn, &scene, overlay.area, true)?;
+            }
+        }
+        let segment = scene.shown.map(|shown| shown.segment);
+        drop(scene);
+        if changed && !stage.observer {
+            self.define_cursor(cursor)?;
+        }
+        self.conn.flush().map_err(|cause| stage.gone(&cause))?;
+        if let Some(segment) = segment {
+            self.buffers.reading(segment, reads);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! The window itself: made, named, made full screen, with a window manager and without one.
+//!
+//! Spec: ICCCM 2.0, section 4; Extended Window Manager Hints 1.5 (`_NET_WM_STATE`).
+
+use openuvr_proto::units::Size;
+use x11rb::connection::Connection;
+use x11rb::errors::{ReplyError, ReplyOrIdError};
+use x11rb::protocol::xproto::{self, AtomEnum, ConnectionExt as _, EventMask, PropMode};
+use x11rb::rust_connection::RustConnection;
+use x11rb::wrapper::ConnectionExt as _;
+
+use super::WindowConfig;
+use crate::present::PresentError;
+
+x11rb::atom_manager! {
+    /// The atoms of the window's properties and messages.
+    pub(crate) Atoms: AtomsCookie {
+        UTF8_STRING,
+        WM_DELETE_WINDOW,
+        WM_PROTOCOLS,
+        _NET_SUPPORTING_WM_CHECK,
+        _NET_WM_NAME,
+        _NET_WM_STATE,
+        _NET_WM_STATE_FULLSCREEN,
+    }
+}
+
+/// The window as its owner, the input source, sees it.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) id: xproto::Window,
+    pub(crate) root: xproto::Window,
+    pub(crate) atoms: Atoms,
+    /// Place and size before full screen; `None` while not full screen.
+    before: Option<(i32, i32, Size)>,
+    full_screen: bool,
+}
+
+/// Checks that the default visual of `screen` stores pixels as BGRX, the one format that a
+/// picture is converted to.
+pub(crate) fn check_pixels(
+    conn: &RustConnection,
+    screen: &xproto::Screen,
+    display: &str,
+) -> Result<(), PresentError> {
+    let little = conn.setup().image_byte_order == xproto::ImageOrder::LSB_FIRST;
+    let wide = (conn.setup().pixmap_formats.iter())
+        .any(|format| format.depth == screen.root_depth && format.bits_per_pixel == 32);
+    let masks = (screen.allowed_depths.iter().flat_map(|depth| &depth.visuals))
+        .find(|visual| visual.visual_id == screen.root_visual)
+        .map(|visual| (visual.red_mask, visual.green_mask, visual.blue_mask));
+    if little && wide && masks == Some((0xff_0000, 0xff00, 0xff)) {
+        return Ok(());
+    }
+    Err(PresentError(format!(
+        "display {display} does not store pixels as 8-bit blue, green, red (its depth is {}): \
+         use a 24-bit screen",
+        screen.root_depth
+    )))
+}
+
+impl Window {
+    /// Makes and maps the window.
+    pub(crate) fn open(
+        conn: &RustConnection,
+        screen: &xproto::Screen,
+        config: &WindowConfig,
+    ) -> Result<Window, ReplyOrIdError> {
+        let atoms = Atoms::new(conn)?.reply()?;
+        let id = conn.generate_id()?;
+        let side = |pixels: u32| u16::try_from(pixels.clamp(1, Size::MAX_SIDE)).unwrap_or(1);
+        let attributes = xproto::CreateWindowAux::new()
+            .background_pixel(screen.black_pixel)
+            .event_mask(events());
+        conn.create_window(
+            screen.root_depth,
+            id,
+            screen.root,
+            0,
+            0,
+            side(config.size.width),
+            side(config.size.height),
+            0,
+            xproto::WindowClass::INPUT_OUTPUT,
+            screen.root_visual,
+            &attributes,
+        )?;
+        let title = config.title.as_bytes();
+        conn.change_property8(PropMode::REPLACE, id, AtomEnum::WM_NAME, AtomEnum::STRING, title)?;
+        conn.change_property8(
+            PropMode::REPLACE, id, atoms._NET_WM_NAME, atoms.UTF8_STRING, title,
+        )?;
+        conn.change_property8(
+            PropMode::REPLACE, id, AtomEnum::WM_CLASS, AtomEnum::STRING, b"openuvr\0OpenUVR\0",
+        )?;
+        conn.change_property32(
+            PropMode::REPLACE, id, atoms.WM_PROTOCOLS, AtomEnum::ATOM, &[atoms.WM_DELETE_WINDOW],
+        )?;
+        let mut window =
+            Window { id, root: screen.root, atoms, before: None, full_screen: false };
+        let managed = window.is_managed(conn)?;
+        if config.full_screen && managed {
+            window.full_screen = true;
+            conn.change_property32(
+                PropMode::REPLACE,
+                id,
+                atoms._NET_WM_STATE,
+                AtomEnum::ATOM,
+                &[atoms._NET_WM_STATE_FULLSCREEN],
+            )?;
+        }
+        conn.map_window(id)?;
+        if !managed {
+            if config.full_screen {
+                window.toggle_full_screen(conn)?;
+            }
+            // Nobody else gives it the focus. An error (not viewable yet) would come as an event.
+            let parent = xproto::InputFocus::PARENT;
+            conn.set_input_focus(parent, id, x11rb::CURRENT_TIME)?;
+        }
+        Ok(window)
+    }
+
+    /// Full screen and back.
+    pub(crate) fn toggle_full_screen(&mut self, conn: &RustConnection) -> Result<(), ReplyError> {
+        self.full_screen = !self.full_screen;
+        if self.is_managed(conn)? {
+            // _NET_WM_STATE_ADD is 1, _NET_WM_STATE_REMOVE 0; source indication 1: an application.
+            let action = u32::from(self.full_screen);
+            let data = [action, self.atoms._NET_WM_STATE_FULLSCREEN, 0, 1, 0];
+            let message =
+                xproto::ClientMessageEvent::new(32, self.id, self.atoms._NET_WM_STATE, data);
+            let to = EventMask::SUBSTRUCTURE_REDIRECT | EventMask::SUBSTRUCTURE_NOTIFY;
+            conn.send_event(false, self.root, to, message)?;
+            return Ok(conn.flush()?);
+        }
+        let aux = xproto::ConfigureWindowAux::new();
+        let aux = match self.before.take() {
+            Some((x, y, size)) if !self.full_screen => {
+                aux.x(x).y(y).width(size.width).height(size.height)
+            }
+            _ => {
+                let here = conn.get_geometry(self.id)?.reply()?;
+                let all = conn.get_geometry(self.root)?.reply()?;
+                let size = Size::new(u32::from(here.width), u32::from(here.height));
+                self.before = Some((i32::from(here.x), i32::from(here.y), size));
+                let above = xproto::StackMode::ABOVE;
+                let (width, height) = (u32::from(all.width), u32::from(all.height));
+                aux.x(0).y(0).width(width).height(height).stack_mode(above)
+            }
+        };
+        conn.configure_window(self.id, &aux)?;
+        Ok(conn.flush()?)
+    }
+
+    /// Whether a window manager runs that speaks EWMH.
+    fn is_managed(&self, conn: &RustConnection) -> Result<bool, ReplyError> {
+        let check = self.atoms._NET_SUPPORTING_WM_CHECK;
+        let property =
+            conn.get_property(false, self.root, check, AtomEnum::WINDOW, 0, 1)?.reply()?;
+        let Some(checker) = property.value32().and_then(|mut ids| ids.next()) else {
+            return Ok(false);
+        };
+        // The property outlives its window manager; the window that it names doesn't.
+        let alive = conn.get_property(false, checker, check, AtomEnum::WINDOW, 0, 1)?.reply();
+        Ok(alive.is_ok())
+    }
+}
+
+fn events() -> EventMask {
+    EventMask::KEY_PRESS
+        | EventMask::KEY_RELEASE
+        | EventMask::BUTTON_PRESS
+        | EventMask::BUTTON_RELEASE
+        | EventMask::POINTER_MOTION
+        | EventMask::ENTER_WINDOW
+        | EventMask::LEAVE_WINDOW
+        | EventMask::FOCUS_CHANGE
+        | EventMask::EXPOSURE
+        | EventMask::STRUCTURE_NOTIFY
+}
