@@ -8,6 +8,8 @@ pub mod picture;
 #[cfg(feature = "host")]
 pub mod capture;
 #[cfg(feature = "host")]
+pub mod convert;
+#[cfg(feature = "host")]
 pub mod encode;
 #[cfg(feature = "host")]
 pub mod input_sink;
