@@ -1,5 +1,6 @@
 //! The pointer of a real X server: its shape and its place in a target.
 #![cfg(feature = "host")]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test may panic.
 
 mod xvfb;
 

@@ -14,16 +14,16 @@ use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
 /// A running server.
-pub struct Xvfb {
+pub(crate) struct Xvfb {
     child: Child,
     /// Its name, such as `:7`.
-    pub display: String,
+    pub(crate) display: String,
 }
 
 impl Xvfb {
     /// Starts one with a screen of `width` × `height` and more options. `None`, with a word why,
     /// if Xvfb isn't installed; a failure of the test in CI.
-    pub fn start(width: u16, height: u16, options: &[&str]) -> Option<Xvfb> {
+    pub(crate) fn start(width: u16, height: u16, options: &[&str]) -> Option<Xvfb> {
         // The number of the display that it found free comes over its standard output.
         let child = Command::new("Xvfb")
             .args([
@@ -64,13 +64,13 @@ impl Xvfb {
     }
 
     /// Ends it now.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
     /// A client of it.
-    pub fn painter(&self) -> Painter {
+    pub(crate) fn painter(&self) -> Painter {
         let (conn, screen) = x11rb::connect(Some(&self.display)).expect("connect to Xvfb");
         let root = conn.setup().roots[screen].root;
         let gc = conn.generate_id().unwrap();
@@ -86,15 +86,15 @@ impl Drop for Xvfb {
 }
 
 /// A client that makes windows and draws.
-pub struct Painter {
-    pub conn: RustConnection,
-    pub root: Window,
+pub(crate) struct Painter {
+    pub(crate) conn: RustConnection,
+    pub(crate) root: Window,
     gc: Gcontext,
 }
 
 impl Painter {
     /// A window that is not yet mapped, with the background `colour` (0xRRGGBB).
-    pub fn window(&self, x: i16, y: i16, width: u16, height: u16, colour: u32) -> Window {
+    pub(crate) fn window(&self, x: i16, y: i16, width: u16, height: u16, colour: u32) -> Window {
         let id = self.conn.generate_id().unwrap();
         let aux = CreateWindowAux::new().background_pixel(colour);
         let class = WindowClass::INPUT_OUTPUT;
@@ -105,7 +105,7 @@ impl Painter {
     }
 
     /// The same, mapped and drawn by the time this returns.
-    pub fn shown(&self, x: i16, y: i16, width: u16, height: u16, colour: u32) -> Window {
+    pub(crate) fn shown(&self, x: i16, y: i16, width: u16, height: u16, colour: u32) -> Window {
         let id = self.window(x, y, width, height, colour);
         self.conn.map_window(id).unwrap();
         self.sync();
@@ -113,7 +113,7 @@ impl Painter {
     }
 
     /// Gives a window its title.
-    pub fn name(&self, window: Window, title: &str) {
+    pub(crate) fn name(&self, window: Window, title: &str) {
         use x11rb::protocol::xproto::AtomEnum;
         self.conn
             .change_property8(
@@ -128,7 +128,15 @@ impl Painter {
     }
 
     /// Fills a rectangle and sends it off, without waiting.
-    pub fn fill(&self, window: Window, x: i16, y: i16, width: u16, height: u16, colour: u32) {
+    pub(crate) fn fill(
+        &self,
+        window: Window,
+        x: i16,
+        y: i16,
+        width: u16,
+        height: u16,
+        colour: u32,
+    ) {
         let aux = ChangeGCAux::new().foreground(colour);
         let area = Rectangle {
             x,
@@ -144,21 +152,21 @@ impl Painter {
     }
 
     /// Resizes a window.
-    pub fn resize(&self, window: Window, width: u32, height: u32) {
+    pub(crate) fn resize(&self, window: Window, width: u32, height: u32) {
         let aux = ConfigureWindowAux::new().width(width).height(height);
         self.conn.configure_window(window, &aux).unwrap();
         self.sync();
     }
 
     /// Moves a window.
-    pub fn place(&self, window: Window, x: i32, y: i32) {
+    pub(crate) fn place(&self, window: Window, x: i32, y: i32) {
         let aux = ConfigureWindowAux::new().x(x).y(y);
         self.conn.configure_window(window, &aux).unwrap();
         self.sync();
     }
 
     /// Waits until the server has carried out all requests.
-    pub fn sync(&self) {
+    pub(crate) fn sync(&self) {
         self.conn.sync().unwrap();
     }
 }

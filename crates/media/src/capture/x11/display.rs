@@ -84,6 +84,11 @@ impl Display {
         Instant(0) + self.started.elapsed()
     }
 
+    /// Sends what is queued.
+    pub(crate) fn flush(&self) -> Result<(), CaptureError> {
+        self.conn.flush().map_err(|e| self.broke(e))
+    }
+
     /// Sends what is queued, then waits until the server has sent something, `other` is readable
     /// or `until` has come. The caller has drained the events that were read already.
     pub(crate) fn wait(
@@ -91,7 +96,7 @@ impl Display {
         other: Option<BorrowedFd<'_>>,
         until: Option<Instant>,
     ) -> Result<(), CaptureError> {
-        self.conn.flush().map_err(|e| self.broke(e))?;
+        self.flush()?;
         let span = until.map(|until| until.since(self.now()));
         let span = span.and_then(|span| Timespec::try_from(span).ok());
         let x = self.conn.stream().as_fd();

@@ -9,7 +9,9 @@
 //! Raw rectangles would come once per drawing request (thousands for one repaint of a toolkit,
 //! queued in the server while the encoder works); *non-empty* carries no rectangle, so that a
 //! swap could not be told from a part. A bounding box is one event for a swap, carries its
-//! rectangle, and is silent until the box grows, which the subtraction makes up for.
+//! rectangle, and is silent until the box grows, which the subtraction makes up for. Only for a
+//! region it is *delta rectangles*: a box around what was drawn on both sides of the region would
+//! claim the region, too.
 //!
 //! Protocols: X11 core, DAMAGE 1.1, Composite 0.4, MIT-SHM 1.2 (`AttachFd`), all of them from
 //! `xorgproto`.
@@ -160,13 +162,16 @@ impl X11Capture {
         let damage = display.new_id()?;
         let surface = Surface::open(&display, &target.what)?;
         let watched = surface.watched(&display);
+        let level = match target.what {
+            What::Region { .. } => ReportLevel::DELTA_RECTANGLES,
+            What::Display | What::Window(_) => ReportLevel::BOUNDING_BOX,
+        };
         let begin = || -> Result<(), ReplyError> {
             let conn = &display.conn;
             conn.shm_query_version()?.reply()?;
             conn.xfixes_query_version(5, 0)?.reply()?;
             conn.damage_query_version(1, 1)?.reply()?;
-            conn.damage_create(damage, watched, ReportLevel::BOUNDING_BOX)?
-                .check()
+            conn.damage_create(damage, watched, level)?.check()
         };
         begin().map_err(|e| CaptureError(format!("{}: can't watch damage: {e}", display.name)))?;
         let size = surface.size().unwrap_or_default();
@@ -191,7 +196,7 @@ impl X11Capture {
             surface,
             damage,
         };
-        capture.pace.offer(capture.display.now());
+        capture.settle.damaged(capture.display.now(), capture.dirty);
         Ok(capture)
     }
 
@@ -319,7 +324,6 @@ impl X11Capture {
             self.pace.cancel();
             return Ok(false);
         };
-        self.subtract()?;
         let whole = Area::whole(self.image.size());
         let covered = Area {
             top: self.dirty.top,
@@ -378,6 +382,8 @@ impl Capture for X11Capture {
                 return Ok(CaptureEvent::Woken);
             }
             self.hear()?;
+            // Travels with the next request for pixels, in front of it.
+            self.subtract()?;
             if let Some(event) = self.follow()? {
                 return Ok(event);
             }
@@ -396,9 +402,9 @@ impl Capture for X11Capture {
                 continue;
             }
             if has_come(until) {
+                self.display.flush()?;
                 return Ok(CaptureEvent::TimedOut);
             }
-            self.subtract()?;
             let next = [self.settle.due(), self.pace.due(), until];
             // While the next frame is painted, the held one's time doesn't count.
             let next = match next {
