@@ -12,6 +12,8 @@ mod xvfb;
 #[cfg(feature = "host")]
 pub mod capture;
 #[cfg(feature = "host")]
+pub mod convert;
+#[cfg(feature = "host")]
 pub mod encode;
 #[cfg(feature = "host")]
 pub mod input_sink;

@@ -1,0 +1,298 @@
+//! The pointer of an X display as its own stream: where it is and what it looks like.
+//!
+//! XInput 2 says that a device has moved, XFixes that the shape has changed; nothing is asked at
+//! a rate of its own. Not for injecting motion: see [`input_sink`](crate::input_sink).
+//!
+//! Protocols: XFIXES 2.0 (`SelectCursorInput`, `GetCursorImage`), XI 2.2, from `xorgproto`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use x11rb::connection::Connection;
+use x11rb::errors::ReplyError;
+use x11rb::protocol::Event;
+use x11rb::protocol::xfixes::{ConnectionExt as _, CursorNotifyMask, GetCursorImageReply};
+use x11rb::protocol::xinput::{ConnectionExt as _, Device, EventMask, XIEventMask};
+use x11rb::protocol::xproto::ConnectionExt as _;
+
+use super::x11::Viewport;
+use super::x11::display::Display;
+use super::{CaptureError, Waker};
+use crate::cursor::{Cursor, CursorShape};
+
+/// The largest side of a shape, in pixels; of a larger one, the part around the hot spot is kept.
+const MAX_SIDE: u16 = 256;
+
+/// What [`CursorWatch::next`] saw.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CursorEvent {
+    /// The pointer is elsewhere in the picture (0–65 535 across and down), or outside it or
+    /// hidden (`None`).
+    Moved(Option<(u16, u16)>),
+    /// It looks different.
+    Shaped(Arc<CursorShape>),
+    /// The time is over.
+    TimedOut,
+    /// A [`Waker`] was used.
+    Woken,
+}
+
+/// Watches the pointer of a display over its own connection; owned by one thread.
+pub struct CursorWatch {
+    display: Display,
+    viewport: Viewport,
+    waker: Waker,
+    cursor: Cursor,
+    /// Something has happened that may have moved the pointer, or changed its shape.
+    moved: bool,
+    shaped: bool,
+}
+
+impl CursorWatch {
+    /// Watches the pointer of `display` (`None`: what the environment variable DISPLAY says) in
+    /// relation to `viewport`. The first calls of [`CursorWatch::next`] give shape and place as
+    /// they are.
+    ///
+    /// # Errors
+    /// [`CaptureError`] if the display can't be reached or lacks XFIXES or XInput 2.
+    pub fn open(display: Option<&str>, viewport: Viewport) -> Result<CursorWatch, CaptureError> {
+        let display = Display::open(display, &["XFIXES", "XInputExtension"])?;
+        let subscribe = || -> Result<(), ReplyError> {
+            let (conn, root) = (&display.conn, display.root());
+            conn.xfixes_query_version(5, 0)?.reply()?;
+            conn.xfixes_select_cursor_input(root, CursorNotifyMask::DISPLAY_CURSOR)?
+                .check()?;
+            conn.xinput_xi_query_version(2, 2)?.reply()?;
+            // Raw motion comes whoever else gets the event. Plain motion on the root also tells
+            // of warps, where no window in between asked for it.
+            let masks = [EventMask {
+                deviceid: Device::ALL_MASTER.into(),
+                mask: vec![XIEventMask::RAW_MOTION | XIEventMask::MOTION],
+            }];
+            conn.xinput_xi_select_events(root, &masks)?.check()
+        };
+        subscribe()
+            .map_err(|e| CaptureError(format!("{}: can't watch its pointer: {e}", display.name)))?;
+        Ok(CursorWatch {
+            display,
+            viewport,
+            waker: Waker::new()?,
+            cursor: Cursor {
+                at: None,
+                shape: Arc::default(),
+            },
+            moved: true,
+            shaped: true,
+        })
+    }
+
+    /// The pointer as of the last call of [`CursorWatch::next`].
+    #[must_use]
+    pub fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    /// A handle with which another thread makes [`CursorWatch::next`] return
+    /// [`CursorEvent::Woken`].
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// Waits for the next change, at most `timeout` (`None`: without end). Several motions that
+    /// have arrived by then are one. When the time is over, it looks once more, since a program
+    /// can warp the pointer without an event that we get.
+    ///
+    /// # Errors
+    /// [`CaptureError`] if the connection broke.
+    pub fn next(&mut self, timeout: Option<Duration>) -> Result<CursorEvent, CaptureError> {
+        let until = timeout.map(|span| self.display.now() + span);
+        loop {
+            if self.waker.lower() {
+                return Ok(CursorEvent::Woken);
+            }
+            self.hear()?;
+            if std::mem::take(&mut self.shaped) {
+                // An invisible shape has no place, so that one is to be told, too.
+                self.moved = true;
+                if let Some(shape) = self.look_at_shape()? {
+                    return Ok(CursorEvent::Shaped(shape));
+                }
+            }
+            let late = until.is_some_and(|until: Instant| until <= self.display.now());
+            if std::mem::take(&mut self.moved) || late {
+                let at = self.look_at_place()?;
+                if at != self.cursor.at {
+                    self.cursor.at = at;
+                    return Ok(CursorEvent::Moved(at));
+                }
+                if late {
+                    return Ok(CursorEvent::TimedOut);
+                }
+                // The reply may have brought events with it.
+                continue;
+            }
+            self.display.wait(Some(self.waker.fd()), until)?;
+        }
+    }
+
+    fn hear(&mut self) -> Result<(), CaptureError> {
+        loop {
+            let event = self.display.conn.poll_for_event();
+            match event.map_err(|e| self.display.broke(e))? {
+                None => return Ok(()),
+                Some(Event::XfixesCursorNotify(_)) => self.shaped = true,
+                Some(Event::XinputRawMotion(_) | Event::XinputMotion(_)) => self.moved = true,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// The new shape, or `None` if it looks as before.
+    fn look_at_shape(&mut self) -> Result<Option<Arc<CursorShape>>, CaptureError> {
+        let image = || self.display.conn.xfixes_get_cursor_image()?.reply();
+        let shape = match image() {
+            Ok(image) => bounded(&image),
+            // No cursor at all: the X error says so.
+            Err(ReplyError::X11Error(_)) => CursorShape::default(),
+            Err(e) => return Err(self.display.broke(e)),
+        };
+        if shape == *self.cursor.shape {
+            return Ok(None);
+        }
+        self.cursor.shape = Arc::new(shape);
+        Ok(Some(Arc::clone(&self.cursor.shape)))
+    }
+
+    fn look_at_place(&self) -> Result<Option<(u16, u16)>, CaptureError> {
+        let ask = || {
+            self.display
+                .conn
+                .query_pointer(self.display.root())?
+                .reply()
+        };
+        let reply = ask().map_err(|e: ReplyError| self.display.broke(e))?;
+        if !reply.same_screen || is_invisible(&self.cursor.shape) {
+            return Ok(None);
+        }
+        let place = (reply.root_x.into(), reply.root_y.into());
+        Ok(normalised(place, self.viewport.now()))
+    }
+}
+
+/// `place` on the display as a place in the picture of `viewport`: 0 is the left (top) edge of its
+/// first pixel, 65 535 the right (bottom) edge of its last, so a pixel's middle comes out, and a
+/// division by 65 536 finds the pixel again. `None` outside.
+fn normalised(place: (i32, i32), viewport: (i32, i32, Size)) -> Option<(u16, u16)> {
+    let (left, top, size) = viewport;
+    let along = |at: i32, side: u32| {
+        let at = u32::try_from(at).ok().filter(|at| *at < side)?;
+        u16::try_from((u64::from(at) * 2 + 1) * 65_535 / (u64::from(side) * 2)).ok()
+    };
+    Some((
+        along(place.0.checked_sub(left)?, size.width)?,
+        along(place.1.checked_sub(top)?, size.height)?,
+    ))
+}
+
+fn is_invisible(shape: &CursorShape) -> bool {
+    shape.argb.iter().all(|pixel| pixel >> 24 == 0)
+}
+
+/// The shape in `image`, cut to [`MAX_SIDE`] so that the hot spot stays in it.
+fn bounded(image: &GetCursorImageReply) -> CursorShape {
+    let cut = |side: u16, hot: u16| {
+        let kept = side.min(MAX_SIDE);
+        let first = hot.saturating_sub(kept / 2).min(side - kept);
+        (
+            first,
+            kept,
+            hot.saturating_sub(first).min(kept.saturating_sub(1)),
+        )
+    };
+    let (left, width, hot_x) = cut(image.width, image.xhot);
+    let (top, height, hot_y) = cut(image.height, image.yhot);
+    let rows = image
+        .cursor_image
+        .chunks_exact(usize::from(image.width).max(1));
+    let argb: Vec<u32> = rows
+        .skip(top.into())
+        .take(height.into())
+        .flat_map(|row| row.iter().skip(left.into()).take(width.into()).copied())
+        .collect();
+    if argb.len() != usize::from(width) * usize::from(height) {
+        return CursorShape::default();
+    }
+    CursorShape {
+        width,
+        height,
+        hot_x,
+        hot_y,
+        argb,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(width: u16, height: u16, xhot: u16, yhot: u16) -> GetCursorImageReply {
+        GetCursorImageReply {
+            width,
+            height,
+            xhot,
+            yhot,
+            cursor_image: (0..u32::from(width) * u32::from(height)).collect(),
+            ..GetCursorImageReply::default()
+        }
+    }
+
+    #[test]
+    fn a_usual_shape_is_kept_as_it_is() {
+        let shape = bounded(&image(24, 16, 3, 15));
+        assert_eq!((shape.width, shape.height), (24, 16));
+        assert_eq!((shape.hot_x, shape.hot_y), (3, 15));
+        assert_eq!(shape.argb.len(), 24 * 16);
+    }
+
+    #[test]
+    fn a_huge_shape_is_cut_around_its_hot_spot() {
+        let shape = bounded(&image(600, 300, 590, 0));
+        assert_eq!((shape.width, shape.height), (256, 256));
+        assert_eq!((shape.hot_x, shape.hot_y), (590 - 344, 0));
+        assert_eq!(shape.argb[0], 344);
+        assert_eq!(shape.argb[256], 600 + 344);
+    }
+
+    #[test]
+    fn a_broken_shape_is_none() {
+        let mut broken = image(8, 8, 0, 0);
+        broken.cursor_image.truncate(5);
+        assert_eq!(bounded(&broken), CursorShape::default());
+        assert_eq!(bounded(&image(0, 0, 0, 0)), CursorShape::default());
+        assert!(is_invisible(&CursorShape::default()));
+    }
+
+    #[test]
+    fn places_are_the_middles_of_pixels() {
+        let viewport = (100, 50, Size::new(640, 480));
+        assert_eq!(normalised((100, 50), viewport), Some((51, 68)));
+        assert_eq!(normalised((739, 529), viewport), Some((65_483, 65_466)));
+        assert_eq!(normalised((740, 529), viewport), None);
+        assert_eq!(normalised((99, 60), viewport), None);
+        assert_eq!(
+            normalised((0, 0), (0, 0, Size::new(1, 1))),
+            Some((32_767, 32_767))
+        );
+        assert_eq!(normalised((0, 0), (0, 0, Size::new(0, 0))), None);
+        for width in [1, 2, 1365, 1920, 7680, 16_384] {
+            for x in (0..width).step_by(7) {
+                let at = normalised((x, 0), (0, 0, Size::new(width.unsigned_abs(), 1)));
+                let found = i64::from(at.unwrap().0) * i64::from(width) / 65_536;
+                assert_eq!(found, i64::from(x));
+            }
+        }
+    }
+}

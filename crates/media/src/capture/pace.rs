@@ -1,0 +1,166 @@
+//! The cap on frames a second: a token bucket that holds at most one frame, the newest.
+//!
+//! Not a clock that samples: a frame that finds a token passes the moment it is there. Only one
+//! that finds none is held until the next token, and a newer frame then takes its place.
+
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+
+/// How much faster than the cap a source may run and still count as running at it. Displays and
+/// games aim at 60 Hz with clocks that are off by less than this (a 60.25 Hz source would
+/// otherwise fall behind its tokens by 0.07 ms each frame, until a frame has waited for a whole
+/// interval and is lost).
+const TOLERANCE: f64 = 0.02;
+
+/// Tokens that a quiet time saves up. Two: the answer to a click is often a small change and,
+/// milliseconds later, the picture itself; and a frame that comes early by jitter isn't held.
+const DEPTH: u32 = 2;
+
+/// Decides when the newest frame may pass. A value without a clock: `now` comes in.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    /// Time between tokens; zero for no cap.
+    interval: Duration,
+    /// When the bucket is full again if nothing passes (the "theoretical arrival time" of the
+    /// generic cell rate algorithm, ITU-T I.371 annex A, less one interval).
+    full: Instant,
+    /// When the frame that waits arrived.
+    held: Option<Instant>,
+    superseded: u64,
+}
+
+impl Pace {
+    /// No cap: every frame passes at once.
+    #[must_use]
+    pub const fn unlimited() -> Pace {
+        Pace {
+            interval: Duration::ZERO,
+            full: Instant(i64::MIN),
+            held: None,
+            superseded: 0,
+        }
+    }
+
+    /// At most `fps` frames a second in the long run (2 % more are let by, and two may follow
+    /// each other at any distance after a pause). Not positive or not finite: no cap.
+    #[must_use]
+    pub fn new(fps: f64) -> Pace {
+        let interval = Duration::try_from_secs_f64(1.0 / (fps * (1.0 + TOLERANCE)));
+        Pace {
+            interval: interval.unwrap_or(Duration::ZERO),
+            ..Pace::unlimited()
+        }
+    }
+
+    /// A frame is there at `now`. It takes the place of one that still waits.
+    pub fn offer(&mut self, now: Instant) {
+        if self.held.replace(now).is_some() {
+            self.superseded += 1;
+        }
+    }
+
+    /// When the waiting frame may pass: not after the time it was offered if there is a token.
+    /// `None` if none waits.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        let token = self.full - self.interval * (DEPTH - 1);
+        self.held.map(|offered| offered.max(token))
+    }
+
+    /// The waiting frame passes at `now` and spends a token.
+    pub fn take(&mut self, now: Instant) {
+        if self.held.take().is_some() {
+            self.full = self.full.max(now) + self.interval;
+        }
+    }
+
+    /// Forgets the waiting frame (its source has vanished or changed size).
+    pub fn cancel(&mut self) {
+        self.held = None;
+    }
+
+    /// Frames that never passed because a newer one took their place.
+    #[must_use]
+    pub const fn superseded(&self) -> u64 {
+        self.superseded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a source with the given frame times in µs; returns (time offered, time passed) of
+    /// each frame that passed.
+    fn run(pace: &mut Pace, frames: impl IntoIterator<Item = i64>) -> Vec<(i64, i64)> {
+        let mut passed = Vec::new();
+        let mut newest = 0;
+        for at in frames {
+            if let Some(due) = pace.due()
+                && due.0 <= at * 1000
+            {
+                pace.take(due);
+                passed.push((newest, due.0 / 1000));
+            }
+            newest = at;
+            pace.offer(Instant(at * 1000));
+            if pace.due() == Some(Instant(at * 1000)) {
+                pace.take(Instant(at * 1000));
+                passed.push((at, at));
+            }
+        }
+        passed
+    }
+
+    #[test]
+    fn without_a_cap_every_frame_passes_at_once() {
+        let mut pace = Pace::unlimited();
+        let passed = run(&mut pace, (0..1000).map(|n| n * 10));
+        assert_eq!(passed.len(), 1000);
+        assert!(passed.iter().all(|(offered, at)| offered == at));
+        assert_eq!(Pace::new(0.0).interval, Duration::ZERO);
+        assert_eq!(Pace::new(f64::NAN).interval, Duration::ZERO);
+        assert_eq!(Pace::new(f64::INFINITY).interval, Duration::ZERO);
+    }
+
+    #[test]
+    fn a_source_slightly_above_the_cap_is_neither_halved_nor_held() {
+        let mut pace = Pace::new(60.0);
+        let passed = run(&mut pace, (0..6000).map(|n| n * 1_000_000_000 / 60_250));
+        assert_eq!(passed.len(), 6000);
+        assert!(passed.iter().all(|(offered, at)| offered == at));
+        assert_eq!(pace.superseded(), 0);
+    }
+
+    #[test]
+    fn jitter_around_the_cap_adds_no_wait() {
+        let mut pace = Pace::new(60.0);
+        let passed = run(&mut pace, (0..600).map(|n| n * 16_667 + (n * 7919 % 4000)));
+        assert_eq!(passed.len(), 600);
+        assert!(passed.iter().all(|(offered, at)| offered == at));
+    }
+
+    #[test]
+    fn a_fast_source_is_capped_and_only_its_newest_frame_passes() {
+        let mut pace = Pace::new(60.0);
+        let passed = run(&mut pace, (0..10_000).map(|n| n * 1000));
+        // Ten seconds: 60 × 1.02 each, and one saved token.
+        assert!((610..=614).contains(&passed.len()), "{}", passed.len());
+        assert_eq!(
+            pace.superseded() + passed.len() as u64 + u64::from(pace.held.is_some()),
+            10_000
+        );
+        // What passes is never older than the source's own interval.
+        assert!(passed.iter().all(|(offered, at)| at - offered <= 1000));
+    }
+
+    #[test]
+    fn after_a_pause_two_frames_may_follow_each_other() {
+        let mut pace = Pace::new(30.0);
+        let passed = run(&mut pace, [0, 1_000_000, 1_003_000, 1_006_000, 1_100_000]);
+        let offered: Vec<i64> = passed.iter().map(|p| p.0).collect();
+        assert_eq!(offered, [0, 1_000_000, 1_003_000, 1_006_000, 1_100_000]);
+        assert_eq!(passed[3].1, 1_000_000 + 32_679);
+    }
+}

@@ -1,0 +1,112 @@
+//! A connection to an X display with the extensions it must have, and waiting on it.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use openuvr_proto::time::Instant;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use x11rb::connection::{Connection, RequestConnection};
+use x11rb::protocol::xproto::{Screen, Window};
+use x11rb::rust_connection::RustConnection;
+
+use crate::capture::CaptureError;
+
+/// An X connection of our own: nobody else reads its events.
+pub(crate) struct Display {
+    pub(crate) conn: RustConnection,
+    /// For messages: `X display :0`.
+    pub(crate) name: String,
+    screen: usize,
+    started: std::time::Instant,
+}
+
+impl Display {
+    /// Connects to `display` (`None`: what the environment variable DISPLAY says) and makes sure
+    /// that the server has `extensions`.
+    pub(crate) fn open(
+        display: Option<&str>,
+        extensions: &[&'static str],
+    ) -> Result<Display, CaptureError> {
+        let named = display.map_or_else(|| std::env::var("DISPLAY").ok(), |d| Some(d.to_owned()));
+        let Some(named) = named else {
+            return Err(CaptureError(
+                "no X display: DISPLAY is not set; name one such as :0".to_owned(),
+            ));
+        };
+        let name = format!("X display {named}");
+        let (conn, screen) = x11rb::connect(Some(&named)).map_err(|e| {
+            CaptureError(format!(
+                "{name}: can't connect: {e}; is its server running, and may this user use it \
+                 (XAUTHORITY)?"
+            ))
+        })?;
+        for extension in extensions {
+            let there = conn
+                .extension_information(extension)
+                .map_err(|e| CaptureError(format!("{name}: {e}")))?;
+            if there.is_none() {
+                return Err(CaptureError(format!(
+                    "{name}: its server has no {extension} extension, which this needs; enable \
+                     it or use another display"
+                )));
+            }
+        }
+        Ok(Display {
+            conn,
+            name,
+            screen,
+            started: std::time::Instant::now(),
+        })
+    }
+
+    /// The screen that the display's name chose.
+    pub(crate) fn screen(&self) -> &Screen {
+        &self.conn.setup().roots[self.screen]
+    }
+
+    pub(crate) fn root(&self) -> Window {
+        self.screen().root
+    }
+
+    pub(crate) fn new_id(&self) -> Result<u32, CaptureError> {
+        self.conn.generate_id().map_err(|e| self.broke(e))
+    }
+
+    /// The error for a connection that no longer works.
+    pub(crate) fn broke(&self, why: impl std::fmt::Display) -> CaptureError {
+        CaptureError(format!(
+            "{}: the connection broke: {why}; has its server ended?",
+            self.name
+        ))
+    }
+
+    /// Now, on a clock that starts with the connection.
+    pub(crate) fn now(&self) -> Instant {
+        Instant(0) + self.started.elapsed()
+    }
+
+    /// Sends what is queued.
+    pub(crate) fn flush(&self) -> Result<(), CaptureError> {
+        self.conn.flush().map_err(|e| self.broke(e))
+    }
+
+    /// Sends what is queued, then waits until the server has sent something, `other` is readable
+    /// or `until` has come. The caller has drained the events that were read already.
+    pub(crate) fn wait(
+        &self,
+        other: Option<BorrowedFd<'_>>,
+        until: Option<Instant>,
+    ) -> Result<(), CaptureError> {
+        self.flush()?;
+        let span = until.map(|until| until.since(self.now()));
+        let span = span.and_then(|span| Timespec::try_from(span).ok());
+        let x = self.conn.stream().as_fd();
+        let mut fds = [
+            PollFd::from_borrowed_fd(x, PollFlags::IN),
+            PollFd::from_borrowed_fd(other.unwrap_or(x), PollFlags::IN),
+        ];
+        match poll(&mut fds, span.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(e) => Err(self.broke(format_args!("poll: {e}"))),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! When a burst of damage is a whole picture: at once for a swap, after a short silence for a
+//! painter that needs several requests.
+//!
+//! It decides only the moment of capture. What comes too late is not lost: the server reports it
+//! as new damage, and the next frame repairs the picture.
+
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+
+/// A rectangle in the picture: from the first corner up to, not including, the second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Area {
+    pub(super) left: i32,
+    pub(super) top: i32,
+    pub(super) right: i32,
+    pub(super) bottom: i32,
+}
+
+impl Area {
+    /// Nothing of the picture.
+    pub(super) const EMPTY: Area = Area {
+        left: 0,
+        top: 0,
+        right: 0,
+        bottom: 0,
+    };
+
+    /// The whole of a picture.
+    pub(super) fn whole(size: Size) -> Area {
+        let side = |n| i32::try_from(n).unwrap_or(i32::MAX);
+        Area {
+            right: side(size.width),
+            bottom: side(size.height),
+            ..Area::EMPTY
+        }
+    }
+
+    pub(super) const fn is_empty(self) -> bool {
+        self.left >= self.right || self.top >= self.bottom
+    }
+
+    fn pixels(self) -> i64 {
+        if self.is_empty() {
+            return 0;
+        }
+        i64::from(self.right - self.left) * i64::from(self.bottom - self.top)
+    }
+
+    /// The part that both have.
+    pub(super) fn within(self, other: Area) -> Area {
+        Area {
+            left: self.left.max(other.left),
+            top: self.top.max(other.top),
+            right: self.right.min(other.right),
+            bottom: self.bottom.min(other.bottom),
+        }
+    }
+
+    /// The smallest rectangle around both.
+    pub(super) fn around(self, other: Area) -> Area {
+        if self.is_empty() {
+            return other;
+        }
+        if other.is_empty() {
+            return self;
+        }
+        Area {
+            left: self.left.min(other.left),
+            top: self.top.min(other.top),
+            right: self.right.max(other.right),
+            bottom: self.bottom.max(other.bottom),
+        }
+    }
+}
+
+/// The constants of the decision.
+#[derive(Clone, Copy, Debug)]
+pub struct SettleRule {
+    /// Percent of the target that damage must cover to be a whole picture at once. 90: a swap is
+    /// one request over all of the window; a client-drawn frame or a status line may stay as it
+    /// was.
+    pub whole_percent: u8,
+    /// How long partial damage must have been quiet. 0.5 ms: toolkits send the requests of one
+    /// repaint some 10–100 µs apart, from one flush.
+    pub quiet: Duration,
+    /// The longest that partial damage waits. 2 ms: an eighth of a frame at 60 Hz.
+    pub longest: Duration,
+    /// How many bursts are given the silence even if they look whole, after one that looked
+    /// whole was soon followed by a part (a painter that clears its window first). 60: one
+    /// second of video.
+    pub patience: u32,
+}
+
+impl Default for SettleRule {
+    fn default() -> SettleRule {
+        SettleRule {
+            whole_percent: 90,
+            quiet: Duration::from_micros(500),
+            longest: Duration::from_millis(2),
+            patience: 60,
+        }
+    }
+}
+
+/// The decision's state. A value without a clock: `now` comes in.
+#[derive(Debug)]
+pub(super) struct Settle {
+    rule: SettleRule,
+    target: Area,
+    burst: Option<Burst>,
+    /// What the last burst covered. The same rectangle again is whole again: an animated window
+    /// in a large display doesn't pay for the silence in each frame.
+    last: Area,
+    /// When a burst was last let go at once.
+    hasty: Option<Instant>,
+    /// Bursts still to be given the silence.
+    patient: u32,
+}
+
+#[derive(Debug)]
+struct Burst {
+    area: Area,
+    begun: Instant,
+    latest: Instant,
+}
+
+impl Settle {
+    pub(super) fn new(rule: SettleRule, size: Size) -> Settle {
+        Settle {
+            rule,
+            target: Area::whole(size),
+            burst: None,
+            last: Area::EMPTY,
+            hasty: None,
+            patient: 0,
+        }
+    }
+
+    /// The application drew in `area`. An empty one begins a burst without covering anything
+    /// (the target was resized or mapped, and will now be painted).
+    pub(super) fn damaged(&mut self, now: Instant, area: Area) {
+        let whole = self.is_whole(area);
+        match &mut self.burst {
+            Some(burst) => {
+                burst.area = burst.area.around(area);
+                burst.latest = now;
+            }
+            None => {
+                if !whole
+                    && self
+                        .hasty
+                        .is_some_and(|at| now.since(at) <= self.rule.longest)
+                {
+                    self.patient = self.rule.patience;
+                }
+                self.burst = Some(Burst {
+                    area,
+                    begun: now,
+                    latest: now,
+                });
+            }
+        }
+    }
+
+    /// When the burst is to be captured; `None` if there is none.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let burst = self.burst.as_ref()?;
+        if self.patient == 0 && self.is_whole(burst.area) {
+            return Some(burst.begun);
+        }
+        let quiet = burst.latest + self.rule.quiet;
+        Some(quiet.min(burst.begun + self.rule.longest))
+    }
+
+    /// The burst counts as a picture from `now` on; the next damage begins another.
+    pub(super) fn release(&mut self, now: Instant) {
+        let Some(burst) = self.burst.take() else {
+            return;
+        };
+        let at_once = self.patient == 0 && self.is_whole(burst.area);
+        self.hasty = at_once.then_some(now);
+        self.patient = self.patient.saturating_sub(1);
+        self.last = burst.area;
+    }
+
+    fn is_whole(&self, area: Area) -> bool {
+        !area.is_empty()
+            && (area == self.last
+                || area.pixels() * 100 >= self.target.pixels() * i64::from(self.rule.whole_percent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    fn settle() -> Settle {
+        Settle::new(SettleRule::default(), Size::new(1000, 1000))
+    }
+
+    fn area(left: i32, top: i32, right: i32, bottom: i32) -> Area {
+        Area {
+            left,
+            top,
+            right,
+            bottom,
+        }
+    }
+
+    #[test]
+    fn a_swap_is_captured_at_once() {
+        let mut s = settle();
+        assert_eq!(s.due(), None);
+        s.damaged(Instant(5), area(0, 0, 1000, 1000));
+        assert_eq!(s.due(), Some(Instant(5)));
+        s.release(Instant(6));
+        assert_eq!(s.due(), None);
+        s.damaged(Instant(MS), area(0, 50, 1000, 1000));
+        assert_eq!(s.due(), Some(Instant(MS)));
+    }
+
+    #[test]
+    fn a_slow_painter_is_given_silence() {
+        let mut s = settle();
+        s.damaged(Instant(0), area(0, 0, 100, 100));
+        assert_eq!(s.due(), Some(Instant(MS / 2)));
+        s.damaged(Instant(MS / 4), area(0, 100, 100, 200));
+        assert_eq!(s.due(), Some(Instant(MS / 4 + MS / 2)));
+        // Its last request makes the picture whole.
+        s.damaged(Instant(MS / 3), area(900, 900, 1000, 1000));
+        assert_eq!(s.due(), Some(Instant(0)));
+    }
+
+    #[test]
+    fn silence_has_an_end() {
+        let mut s = settle();
+        for n in 0..40 {
+            s.damaged(Instant(n * MS / 10), area(0, 0, 10, 10));
+        }
+        assert_eq!(s.due(), Some(Instant(2 * MS)));
+    }
+
+    #[test]
+    fn the_same_rectangle_again_is_whole() {
+        let mut s = settle();
+        s.damaged(Instant(0), area(10, 10, 300, 300));
+        s.release(Instant(MS));
+        s.damaged(Instant(16 * MS), area(10, 10, 300, 300));
+        assert_eq!(s.due(), Some(Instant(16 * MS)));
+        s.release(Instant(16 * MS));
+        s.damaged(Instant(32 * MS), area(10, 10, 301, 300));
+        assert_eq!(s.due(), Some(Instant(32 * MS + MS / 2)));
+    }
+
+    #[test]
+    fn who_clears_first_is_given_silence_from_then_on_for_a_while() {
+        let mut s = settle();
+        s.damaged(Instant(0), area(0, 0, 1000, 1000));
+        s.release(Instant(0));
+        // The first stroke after the clearing comes soon and is small.
+        s.damaged(Instant(MS), area(0, 0, 50, 50));
+        s.release(Instant(2 * MS));
+        for n in 1..60 {
+            let now = Instant(n * 16 * MS);
+            s.damaged(now, area(0, 0, 1000, 1000));
+            assert_eq!(s.due(), Some(now + Duration::from_micros(500)), "burst {n}");
+            s.release(now + Duration::from_micros(500));
+        }
+        s.damaged(Instant(1000 * MS), area(0, 0, 1000, 1000));
+        assert_eq!(s.due(), Some(Instant(1000 * MS)));
+    }
+
+    #[test]
+    fn a_thousand_swaps_a_second_are_no_reason_to_wait() {
+        let mut s = settle();
+        for n in 0..100 {
+            s.damaged(Instant(n * MS), area(0, 0, 1000, 1000));
+            assert_eq!(s.due(), Some(Instant(n * MS)));
+            s.release(Instant(n * MS));
+        }
+    }
+
+    #[test]
+    fn a_new_window_is_waited_for() {
+        let mut s = settle();
+        s.damaged(Instant(0), Area::EMPTY);
+        assert_eq!(s.due(), Some(Instant(MS / 2)));
+        s.damaged(Instant(MS / 5), area(0, 0, 1000, 1000));
+        assert_eq!(s.due(), Some(Instant(0)));
+    }
+
+    #[test]
+    fn areas_meet_and_join() {
+        let a = area(0, 0, 10, 10);
+        assert!(a.within(area(10, 0, 20, 10)).is_empty());
+        assert_eq!(a.within(area(5, -5, 20, 20)), area(5, 0, 10, 10));
+        assert_eq!(a.around(Area::EMPTY), a);
+        assert_eq!(Area::EMPTY.around(a), a);
+        assert_eq!(a.around(area(20, 20, 30, 30)), area(0, 0, 30, 30));
+    }
+}

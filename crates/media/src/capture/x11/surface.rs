@@ -1,0 +1,322 @@
+//! What is captured: where its pixels are, how large it is, where it lies on the display.
+
+use openuvr_proto::units::Size;
+use x11rb::connection::Connection;
+use x11rb::errors::ReplyError;
+use x11rb::protocol::Event;
+use x11rb::protocol::composite::{ConnectionExt as _, Redirect};
+use x11rb::protocol::xproto::{
+    ChangeWindowAttributesAux, ConnectionExt as _, Drawable, EventMask, MapState, Pixmap,
+    Rectangle, Window,
+};
+
+use super::display::Display;
+use super::settle::Area;
+use super::{What, find};
+use crate::capture::CaptureError;
+
+/// The display, a part of it, or a window's own pixmap.
+pub(super) struct Surface {
+    kind: Kind,
+    /// `None` while there is nothing to see.
+    shown: Option<Shown>,
+}
+
+enum Kind {
+    /// The root window, or the part of it that was asked for.
+    Root { part: Option<Area> },
+    Window {
+        id: Window,
+        /// Its ancestor among the root's children: the window manager's frame, or itself.
+        top: Window,
+        /// The storage that XComposite keeps for it; it lives until the window is resized or
+        /// mapped anew, even when others cover it.
+        pixmap: Option<Pixmap>,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Shown {
+    drawable: Drawable,
+    /// The picture's first pixel in the drawable.
+    origin: (i16, i16),
+    /// The picture's first pixel on the display.
+    place: (i32, i32),
+    size: Size,
+}
+
+/// What an X event means for the surface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum News {
+    /// It only lies somewhere else on the display.
+    Moved,
+    /// Its pixels are elsewhere, or it came or went: [`Surface::renew`].
+    Remade,
+    /// It is gone for good.
+    Destroyed,
+}
+
+impl Surface {
+    /// Finds what is to be captured and asks for its events.
+    pub(super) fn open(display: &Display, what: &What) -> Result<Surface, CaptureError> {
+        let kind = match what {
+            What::Display => Kind::Root { part: None },
+            What::Region { x, y, size } => {
+                let whole = Area::whole(*size);
+                Kind::Root {
+                    part: Some(Area {
+                        left: *x,
+                        top: *y,
+                        right: whole.right.saturating_add(*x),
+                        bottom: whole.bottom.saturating_add(*y),
+                    }),
+                }
+            }
+            What::Window(query) => {
+                let id = find::window(display, query)?;
+                Kind::Window {
+                    id,
+                    top: id,
+                    pixmap: None,
+                }
+            }
+        };
+        let mut surface = Surface { kind, shown: None };
+        surface
+            .subscribe(display)
+            .map_err(|e| surface.cannot(display, &e))?;
+        surface.renew(display)?;
+        if surface.shown.is_none() {
+            return Err(surface.cannot(display, &"there is nothing to see of it"));
+        }
+        Ok(surface)
+    }
+
+    fn cannot(&self, display: &Display, why: &dyn std::fmt::Display) -> CaptureError {
+        let name = &display.name;
+        let screen = display.screen();
+        let of = (screen.width_in_pixels, screen.height_in_pixels);
+        CaptureError(match self.kind {
+            Kind::Root { part: None } => format!("{name}: can't capture it: {why}"),
+            Kind::Root { part: Some(a) } => format!(
+                "{name}: can't capture the region at {},{}: {why}; the display is {}x{}",
+                a.left, a.top, of.0, of.1
+            ),
+            Kind::Window { id, .. } => format!("{name}: can't capture window {id:#x}: {why}"),
+        })
+    }
+
+    fn subscribe(&self, display: &Display) -> Result<(), ReplyError> {
+        let conn = &display.conn;
+        let select = |window, mask| {
+            let aux = ChangeWindowAttributesAux::new().event_mask(mask);
+            conn.change_window_attributes(window, &aux)?.check()
+        };
+        match self.kind {
+            // RandR tells the root's new size as a core event, too.
+            Kind::Root { .. } => select(display.root(), EventMask::STRUCTURE_NOTIFY),
+            Kind::Window { id, .. } => {
+                // The root's children: a window manager moves and unmaps its frame, not us.
+                select(display.root(), EventMask::SUBSTRUCTURE_NOTIFY)?;
+                select(id, EventMask::STRUCTURE_NOTIFY)?;
+                conn.composite_query_version(0, 4)?.reply()?;
+                conn.composite_redirect_window(id, Redirect::AUTOMATIC)?
+                    .check()
+            }
+        }
+    }
+
+    /// The window whose damage counts.
+    pub(super) fn watched(&self, display: &Display) -> Window {
+        match self.kind {
+            Kind::Root { .. } => display.root(),
+            Kind::Window { id, .. } => id,
+        }
+    }
+
+    /// What `event` means for it; `None` if nothing.
+    pub(super) fn news(&self, display: &Display, event: &Event) -> Option<News> {
+        let (id, top) = match self.kind {
+            Kind::Root { .. } => (display.root(), display.root()),
+            Kind::Window { id, top, .. } => (id, top),
+        };
+        let ours = |window| window == id || window == top;
+        match event {
+            Event::DestroyNotify(e) if e.window == id => Some(News::Destroyed),
+            Event::ConfigureNotify(e) if e.window == id => {
+                let size = Size::new(e.width.into(), e.height.into());
+                let same = self.shown.is_some_and(|s| s.size == size);
+                // A part of the display keeps its size unless the display's edge cuts it.
+                let root = matches!(self.kind, Kind::Root { .. });
+                Some(if same || (root && self.unclipped(size)) {
+                    News::Moved
+                } else {
+                    News::Remade
+                })
+            }
+            Event::ConfigureNotify(e) if e.window == top => Some(News::Moved),
+            Event::ReparentNotify(e) if e.window == id => Some(News::Remade),
+            Event::MapNotify(e) if ours(e.window) => Some(News::Remade),
+            Event::UnmapNotify(e) if ours(e.window) => Some(News::Remade),
+            _ => None,
+        }
+    }
+
+    fn unclipped(&self, display_size: Size) -> bool {
+        let Kind::Root { part: Some(part) } = self.kind else {
+            return false;
+        };
+        let cut = part.within(Area::whole(display_size));
+        cut == part
+            && self
+                .shown
+                .is_some_and(|s| Area::whole(s.size) == at_origin(part))
+    }
+
+    /// Looks where its pixels are now, after [`News::Remade`].
+    pub(super) fn renew(&mut self, display: &Display) -> Result<(), CaptureError> {
+        let looked = match &mut self.kind {
+            Kind::Root { part } => look_at_root(display, *part),
+            Kind::Window { id, top, pixmap } => {
+                if let Some(old) = pixmap.take() {
+                    let _ = display.conn.free_pixmap(old);
+                }
+                look_at_window(display, *id, top, pixmap)
+            }
+        };
+        self.shown = match looked {
+            Ok(shown) => shown,
+            // It changed again or went away while we looked: the event that says so is queued.
+            Err(ReplyError::X11Error(_)) => None,
+            Err(e) => return Err(display.broke(e)),
+        };
+        Ok(())
+    }
+
+    /// Looks where it lies on the display, after [`News::Moved`].
+    pub(super) fn find_place(&mut self, display: &Display) -> Result<(), CaptureError> {
+        if let (Kind::Window { id, .. }, Some(shown)) = (&self.kind, &mut self.shown) {
+            match place_of(display, *id) {
+                Ok(place) => shown.place = place,
+                Err(ReplyError::X11Error(_)) => {}
+                Err(e) => return Err(display.broke(e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The picture's size; `None` while there is nothing to see.
+    pub(super) fn size(&self) -> Option<Size> {
+        self.shown.map(|s| s.size)
+    }
+
+    /// Where the pixels are: drawable, and the picture's first pixel in it.
+    pub(super) fn pixels(&self) -> Option<(Drawable, (i16, i16))> {
+        self.shown.map(|s| (s.drawable, s.origin))
+    }
+
+    /// The picture's first pixel on the display.
+    pub(super) fn place(&self) -> Option<(i32, i32)> {
+        self.shown.map(|s| s.place)
+    }
+
+    /// The part of the picture that damage to the watched window touches.
+    pub(super) fn touched(&self, damage: Rectangle) -> Area {
+        let Some(shown) = self.shown else {
+            return Area::EMPTY;
+        };
+        // Damage counts from the watched window's own corner; for a window that is the picture's.
+        let (x, y) = match self.kind {
+            Kind::Root { .. } => shown.place,
+            Kind::Window { .. } => (0, 0),
+        };
+        let left = i32::from(damage.x) - x;
+        let top = i32::from(damage.y) - y;
+        Area {
+            left,
+            top,
+            right: left + i32::from(damage.width),
+            bottom: top + i32::from(damage.height),
+        }
+        .within(Area::whole(shown.size))
+    }
+}
+
+fn at_origin(area: Area) -> Area {
+    Area {
+        left: 0,
+        top: 0,
+        right: area.right - area.left,
+        bottom: area.bottom - area.top,
+    }
+}
+
+fn look_at_root(display: &Display, part: Option<Area>) -> Result<Option<Shown>, ReplyError> {
+    let root = display.root();
+    let now = display.conn.get_geometry(root)?.reply()?;
+    let whole = Area::whole(Size::new(now.width.into(), now.height.into()));
+    let cut = part.unwrap_or(whole).within(whole);
+    if cut.is_empty() {
+        return Ok(None);
+    }
+    // The root's sides fit in 16 bits, so the corner does.
+    let corner = |n| i16::try_from(n).unwrap_or(i16::MAX);
+    Ok(Some(Shown {
+        drawable: root,
+        origin: (corner(cut.left), corner(cut.top)),
+        place: (cut.left, cut.top),
+        size: Size::new(
+            (cut.right - cut.left).unsigned_abs(),
+            (cut.bottom - cut.top).unsigned_abs(),
+        ),
+    }))
+}
+
+fn look_at_window(
+    display: &Display,
+    id: Window,
+    top: &mut Window,
+    pixmap: &mut Option<Pixmap>,
+) -> Result<Option<Shown>, ReplyError> {
+    let conn = &display.conn;
+    *top = top_of(display, id)?;
+    if conn.get_window_attributes(id)?.reply()?.map_state != MapState::VIEWABLE {
+        return Ok(None);
+    }
+    let Ok(named) = conn.generate_id() else {
+        return Ok(None);
+    };
+    conn.composite_name_window_pixmap(id, named)?.check()?;
+    *pixmap = Some(named);
+    let border = conn.get_geometry(id)?.reply()?.border_width;
+    // The pixmap's size, not the window's: that may be another by now. It includes the border.
+    let now = conn.get_geometry(named)?.reply()?;
+    let inner = |side: u16| u32::from(side.saturating_sub(2 * border));
+    let border = i16::try_from(border).unwrap_or(0);
+    Ok(Some(Shown {
+        drawable: named,
+        origin: (border, border),
+        place: place_of(display, id)?,
+        size: Size::new(inner(now.width), inner(now.height)),
+    }))
+}
+
+fn place_of(display: &Display, id: Window) -> Result<(i32, i32), ReplyError> {
+    let at = display
+        .conn
+        .translate_coordinates(id, display.root(), 0, 0)?
+        .reply()?;
+    Ok((at.dst_x.into(), at.dst_y.into()))
+}
+
+/// The ancestor of `id` that is a child of the root.
+fn top_of(display: &Display, id: Window) -> Result<Window, ReplyError> {
+    let mut window = id;
+    loop {
+        let parent = display.conn.query_tree(window)?.reply()?.parent;
+        if parent == display.root() || parent == x11rb::NONE {
+            return Ok(window);
+        }
+        window = parent;
+    }
+}

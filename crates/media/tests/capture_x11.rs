@@ -1,0 +1,458 @@
+//! Capture from a real X server: what was drawn is what is seen, no more and no less often.
+#![cfg(feature = "host")]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test may panic.
+
+mod xvfb;
+
+use std::time::Duration;
+
+use openuvr_media::capture::x11::{self, Target, What, WindowName, WindowQuery, X11Capture};
+use openuvr_media::capture::{Capture, CaptureError, CaptureEvent};
+use openuvr_proto::units::Size;
+use x11rb::protocol::randr::ConnectionExt as _;
+use x11rb::protocol::xproto::ConnectionExt as _;
+use xvfb::Xvfb;
+
+/// How long an event may take that must come, and how long none may come where none must.
+const SOON: Option<Duration> = Some(Duration::from_secs(5));
+const SILENCE: Option<Duration> = Some(Duration::from_millis(60));
+
+const RED: u32 = 0xff_00_00;
+const GREEN: u32 = 0x00_ff_00;
+const BLUE: u32 = 0x00_00_ff;
+const GREY: u32 = 0x12_34_56;
+
+fn open(server: &Xvfb, what: What) -> Result<X11Capture, CaptureError> {
+    x11::open(&Target {
+        display: Some(server.display.clone()),
+        what,
+    })
+}
+
+fn window(id: u32) -> What {
+    What::Window(WindowQuery {
+        name: WindowName::Id(id),
+        wait: Duration::from_secs(5),
+    })
+}
+
+fn titled(text: &str, wait: Duration) -> What {
+    What::Window(WindowQuery {
+        name: WindowName::Text(text.to_owned()),
+        wait,
+    })
+}
+
+/// The colour (0xRRGGBB) of a pixel of the newest picture.
+fn pixel(capture: &X11Capture, x: u32, y: u32) -> u32 {
+    let picture = capture.picture().expect("a picture");
+    assert!(x < picture.size.width && y < picture.size.height);
+    let plane = picture.planes[0];
+    let at = y as usize * plane.stride + x as usize * 4;
+    u32::from_le_bytes(plane.data[at..at + 4].try_into().unwrap()) & 0xff_ff_ff
+}
+
+/// Takes frames until nothing comes any more; how many.
+fn drain(capture: &mut X11Capture) -> usize {
+    for frames in 0.. {
+        match capture.next(SILENCE).unwrap() {
+            CaptureEvent::Frame => {}
+            CaptureEvent::TimedOut => return frames,
+            other => panic!("{other:?}"),
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn a_display_gives_its_picture_and_then_only_changes() {
+    let Some(server) = Xvfb::start(321, 203, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(10, 20, 100, 50, RED);
+    let mut capture = open(&server, What::Display).unwrap();
+    assert_eq!(capture.size(), Size::new(321, 203));
+    assert_eq!(capture.viewport(), (0, 0, Size::new(321, 203)));
+    assert!(capture.picture().is_none());
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+    assert_eq!(pixel(&capture, 10, 20), RED);
+    assert_eq!(pixel(&capture, 109, 69), RED);
+    assert_eq!(pixel(&capture, 110, 69), 0);
+    // Nothing is drawn, nothing comes; the picture stays.
+    assert_eq!(drain(&mut capture), 0);
+    assert_eq!(pixel(&capture, 10, 20), RED);
+
+    painter.fill(id, 50, 0, 50, 50, GREEN);
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+    assert_eq!(pixel(&capture, 59, 20), RED);
+    assert_eq!(pixel(&capture, 60, 20), GREEN);
+    assert_eq!(drain(&mut capture), 0);
+    assert_eq!(capture.superseded(), 0);
+}
+
+#[test]
+fn each_swap_is_one_frame_with_its_own_content() {
+    let Some(server) = Xvfb::start(640, 480, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(0, 0, 640, 480, 0);
+    let mut capture = open(&server, window(id)).unwrap();
+    drain(&mut capture);
+    for n in 1..=200 {
+        let colour = n * 0x01_03_07;
+        painter.fill(id, 0, 0, 640, 480, colour);
+        assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame, "swap {n}");
+        for (x, y) in [(0, 0), (639, 0), (320, 240), (0, 479), (639, 479)] {
+            assert_eq!(pixel(&capture, x, y), colour, "swap {n} at {x},{y}");
+        }
+    }
+    assert_eq!(drain(&mut capture), 0);
+}
+
+#[test]
+fn a_slow_painter_ends_in_a_complete_picture() {
+    let Some(server) = Xvfb::start(400, 400, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(0, 0, 400, 400, 0);
+    let mut capture = open(&server, window(id)).unwrap();
+    drain(&mut capture);
+    for round in 1..=5u32 {
+        let hand = std::thread::scope(|scope| {
+            let hand = scope.spawn(|| {
+                for n in 0..10i16 {
+                    painter.fill(id, 0, n * 40, 400, 40, round * 0x10_00_00 + n as u32);
+                    // The slow painter's own pace, not a synchronisation.
+                    std::thread::sleep(Duration::from_micros(250));
+                }
+            });
+            let frames = drain(&mut capture);
+            hand.join().unwrap();
+            frames
+        });
+        assert!((1..=10).contains(&hand), "{hand} frames");
+        drain(&mut capture);
+        for n in 0..10 {
+            assert_eq!(pixel(&capture, 7, n * 40 + 39), round * 0x10_00_00 + n);
+        }
+    }
+}
+
+#[test]
+fn a_covered_window_shows_its_own_pixels() {
+    let Some(server) = Xvfb::start(300, 200, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(30, 40, 101, 51, RED);
+    let mut capture = open(&server, window(id)).unwrap();
+    assert_eq!(capture.size(), Size::new(101, 51));
+    assert_eq!(capture.viewport(), (30, 40, Size::new(101, 51)));
+    drain(&mut capture);
+    painter.shown(0, 0, 300, 200, BLUE);
+    assert_eq!(drain(&mut capture), 0, "a cover is no change");
+    painter.fill(id, 0, 0, 50, 51, GREEN);
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+    assert_eq!(pixel(&capture, 49, 50), GREEN);
+    assert_eq!(pixel(&capture, 50, 50), RED);
+    assert_eq!(pixel(&capture, 100, 0), RED);
+}
+
+#[test]
+fn a_window_moves_resizes_hides_comes_back_and_ends() {
+    let Some(server) = Xvfb::start(640, 480, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(0, 0, 200, 100, RED);
+    let mut capture = open(&server, window(id)).unwrap();
+    drain(&mut capture);
+
+    painter.place(id, 33, 44);
+    // The server reports a moved window as drawn, though its pixels are the same elsewhere.
+    assert!(drain(&mut capture) <= 1);
+    assert_eq!(capture.viewport(), (33, 44, Size::new(200, 100)));
+
+    painter.resize(id, 301, 151);
+    let size = Size::new(301, 151);
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Resized(size));
+    assert_eq!(capture.size(), size);
+    painter.fill(id, 0, 0, 301, 151, GREEN);
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+    drain(&mut capture);
+    assert_eq!(pixel(&capture, 300, 150), GREEN);
+    assert_eq!(capture.viewport(), (33, 44, size));
+
+    painter.conn.unmap_window(id).unwrap();
+    painter.sync();
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Hidden);
+    assert_eq!(drain(&mut capture), 0);
+    painter.conn.map_window(id).unwrap();
+    painter.sync();
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+    drain(&mut capture);
+    painter.fill(id, 0, 0, 301, 151, BLUE);
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+    assert_eq!(pixel(&capture, 0, 0), BLUE);
+
+    painter.conn.destroy_window(id).unwrap();
+    painter.sync();
+    let mut last = capture.next(SOON).unwrap();
+    if last == CaptureEvent::Hidden {
+        last = capture.next(SOON).unwrap();
+    }
+    assert_eq!(last, CaptureEvent::Ended("window destroyed"));
+}
+
+#[test]
+fn resizing_while_drawing_never_breaks() {
+    let Some(server) = Xvfb::start(640, 480, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(0, 0, 100, 100, RED);
+    let mut capture = open(&server, window(id)).unwrap();
+    std::thread::scope(|scope| {
+        let drawing = scope.spawn(|| {
+            for n in 0..200u32 {
+                let (w, h) = (50 + n * 37 % 400, 50 + n * 53 % 300);
+                painter.resize(id, w, h);
+                painter.fill(id, 0, 0, 640, 480, n);
+            }
+            painter.resize(id, 222, 111);
+            painter.fill(id, 0, 0, 640, 480, GREY);
+            painter.sync();
+        });
+        loop {
+            match capture.next(Some(Duration::from_millis(100))).unwrap() {
+                CaptureEvent::TimedOut if drawing.is_finished() => break,
+                CaptureEvent::Frame => {
+                    let picture = capture.picture().unwrap();
+                    assert_eq!(picture.size, capture.size());
+                    assert_eq!(picture.planes[0].data.len(), picture.size.pixels() * 4);
+                }
+                CaptureEvent::Resized(_) => assert!(capture.picture().is_none()),
+                CaptureEvent::TimedOut => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    assert_eq!(capture.size(), Size::new(222, 111));
+    assert_eq!(pixel(&capture, 0, 0), GREY);
+    assert_eq!(pixel(&capture, 221, 110), GREY);
+}
+
+#[test]
+fn a_region_sees_itself_only_and_is_cut_at_the_edge() {
+    let Some(server) = Xvfb::start(300, 200, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(0, 0, 300, 200, RED);
+    let what = |x, y, w, h| What::Region {
+        x,
+        y,
+        size: Size::new(w, h),
+    };
+    let mut capture = open(&server, what(100, 50, 101, 51)).unwrap();
+    drain(&mut capture);
+    assert_eq!(capture.viewport(), (100, 50, Size::new(101, 51)));
+    painter.fill(id, 0, 0, 100, 200, BLUE);
+    painter.fill(id, 0, 101, 300, 99, BLUE);
+    painter.sync();
+    assert_eq!(drain(&mut capture), 0);
+    painter.fill(id, 100, 60, 1, 1, GREEN);
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+    assert_eq!(pixel(&capture, 0, 10), GREEN);
+    assert_eq!(pixel(&capture, 1, 10), RED);
+    assert_eq!(pixel(&capture, 100, 50), RED);
+
+    let cut = open(&server, what(-10, 190, 50, 50)).unwrap();
+    assert_eq!(cut.viewport(), (0, 190, Size::new(40, 10)));
+    let error = open(&server, what(300, 0, 10, 10)).err().unwrap();
+    assert!(error.0.contains("the display is 300x200"), "{error}");
+}
+
+#[test]
+fn a_display_that_is_resized_says_so() {
+    let Some(server) = Xvfb::start(640, 480, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(0, 0, 640, 480, RED);
+    let mut capture = open(&server, What::Display).unwrap();
+    let mut part = open(
+        &server,
+        What::Region {
+            x: 10,
+            y: 10,
+            size: Size::new(50, 50),
+        },
+    )
+    .unwrap();
+    drain(&mut capture);
+    drain(&mut part);
+    let conn = &painter.conn;
+    let resources = conn
+        .randr_get_screen_resources(painter.root)
+        .unwrap()
+        .reply()
+        .unwrap();
+    for crtc in &resources.crtcs {
+        let rotation = x11rb::protocol::randr::Rotation::ROTATE0;
+        conn.randr_set_crtc_config(*crtc, 0, 0, 0, 0, 0, rotation, &[])
+            .unwrap()
+            .reply()
+            .unwrap();
+    }
+    conn.randr_set_screen_size(painter.root, 320, 240, 100, 75)
+        .unwrap()
+        .check()
+        .unwrap();
+    let size = Size::new(320, 240);
+    let event = loop {
+        match capture.next(SOON).unwrap() {
+            CaptureEvent::Frame => {}
+            other => break other,
+        }
+    };
+    assert_eq!(event, CaptureEvent::Resized(size));
+    painter.fill(id, 0, 0, 640, 480, GREEN);
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+    drain(&mut capture);
+    assert_eq!(pixel(&capture, 319, 239), GREEN);
+    drain(&mut part);
+    assert_eq!(part.viewport(), (10, 10, Size::new(50, 50)));
+    assert_eq!(pixel(&part, 49, 49), GREEN);
+}
+
+#[test]
+fn a_window_is_found_by_title_and_waited_for() {
+    let Some(server) = Xvfb::start(300, 200, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let other = painter.shown(0, 0, 300, 200, BLUE);
+    painter.name(other, "Something else");
+    let error = open(&server, titled("my game", Duration::ZERO))
+        .err()
+        .unwrap();
+    assert!(error.0.contains("'my game'"), "{error}");
+    assert!(error.0.contains("'Something else'"), "{error}");
+    let error = x11::open(&Target {
+        display: Some(server.display.clone()),
+        what: What::Window(WindowQuery {
+            name: WindowName::Id(0x1234_5678),
+            wait: Duration::ZERO,
+        }),
+    });
+    assert!(error.err().unwrap().0.contains("0x12345678"));
+
+    let id = painter.window(5, 6, 70, 80, RED);
+    let capture = std::thread::scope(|scope| {
+        let opening = scope.spawn(|| open(&server, titled("MY game", SOON.unwrap())));
+        painter.name(id, "This is My Game 2");
+        painter.conn.map_window(id).unwrap();
+        painter.sync();
+        opening.join().unwrap()
+    });
+    assert_eq!(capture.unwrap().viewport(), (5, 6, Size::new(70, 80)));
+}
+
+#[test]
+fn a_cap_lets_the_newest_frame_by() {
+    let Some(server) = Xvfb::start(64, 64, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(0, 0, 64, 64, 0);
+    let mut capture = open(&server, window(id)).unwrap();
+    capture.limit_fps(10.0);
+    drain(&mut capture);
+    let mut frames = 0;
+    for n in 1..=50 {
+        painter.fill(id, 0, 0, 64, 64, n);
+        painter.sync();
+        match capture.next(Some(Duration::ZERO)).unwrap() {
+            CaptureEvent::Frame => frames += 1,
+            other => assert_eq!(other, CaptureEvent::TimedOut),
+        }
+    }
+    // The last one is never lost.
+    while pixel(&capture, 0, 0) != 50 {
+        assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+        frames += 1;
+    }
+    assert!(frames + capture.superseded() <= 50);
+    assert!(capture.superseded() > 0);
+}
+
+#[test]
+fn a_waker_wakes_and_does_not_lose_a_frame() {
+    let Some(server) = Xvfb::start(64, 64, &[]) else {
+        return;
+    };
+    let mut capture = open(&server, What::Display).unwrap();
+    let waker = capture.waker();
+    waker.wake();
+    waker.wake();
+    assert_eq!(capture.next(None).unwrap(), CaptureEvent::Woken);
+    assert_eq!(capture.next(None).unwrap(), CaptureEvent::Frame);
+    let thread = std::thread::spawn(move || waker.wake());
+    assert_eq!(capture.next(None).unwrap(), CaptureEvent::Woken);
+    thread.join().unwrap();
+    assert_eq!(
+        capture.next(Some(Duration::ZERO)).unwrap(),
+        CaptureEvent::TimedOut
+    );
+}
+
+#[test]
+fn a_server_that_ends_is_one_clear_line() {
+    let Some(mut server) = Xvfb::start(64, 64, &[]) else {
+        return;
+    };
+    let mut capture = open(&server, What::Display).unwrap();
+    drain(&mut capture);
+    server.kill();
+    let error = capture.next(SOON).unwrap_err();
+    assert!(
+        error.0.contains(&format!("X display {}", server.display)),
+        "{error}"
+    );
+    assert!(error.0.contains("has its server ended?"), "{error}");
+    assert!(!error.0.contains('\n'));
+    let error = open(&server, What::Display).err().unwrap();
+    assert!(error.0.contains("is its server running"), "{error}");
+}
+
+#[test]
+fn a_missing_extension_is_named() {
+    for (extension, what) in [
+        ("MIT-SHM", What::Display),
+        ("DAMAGE", What::Display),
+        ("Composite", window(1)),
+    ] {
+        let Some(server) = Xvfb::start(64, 64, &["-extension", extension]) else {
+            return;
+        };
+        let error = open(&server, what).err().unwrap();
+        assert!(
+            error.0.contains(&format!("no {extension} extension")),
+            "{error}"
+        );
+        assert!(error.0.contains(&server.display), "{error}");
+    }
+}
+
+#[test]
+fn a_display_of_other_pixels_is_refused() {
+    let Some(server) = Xvfb::start(64, 64, &["-screen", "0", "64x64x16"]) else {
+        return;
+    };
+    let error = open(&server, What::Display).err().unwrap();
+    assert!(error.0.contains("depth 16"), "{error}");
+}

@@ -1,0 +1,166 @@
+//! The pointer of a real X server: its shape and its place in a target.
+#![cfg(feature = "host")]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test may panic.
+
+mod xvfb;
+
+use std::time::Duration;
+
+use openuvr_media::capture::CaptureError;
+use openuvr_media::capture::cursor::{CursorEvent, CursorWatch};
+use openuvr_media::capture::x11::Viewport;
+use openuvr_proto::units::Size;
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::{
+    ChangeWindowAttributesAux, ConnectionExt as _, CreateGCAux, Cursor, MOTION_NOTIFY_EVENT,
+    Rectangle,
+};
+use x11rb::protocol::xtest::ConnectionExt as _;
+use xvfb::{Painter, Xvfb};
+
+const SOON: Option<Duration> = Some(Duration::from_secs(5));
+const SILENCE: Option<Duration> = Some(Duration::from_millis(50));
+
+/// Moves the pointer as a device does.
+fn move_to(painter: &Painter, x: i16, y: i16) {
+    painter
+        .conn
+        .xtest_fake_input(MOTION_NOTIFY_EVENT, 0, 0, painter.root, x, y, 0)
+        .unwrap();
+    painter.sync();
+}
+
+/// A full rectangle in red, or one of which nothing is seen.
+fn cursor(painter: &Painter, width: u16, height: u16, seen: bool) -> Cursor {
+    let conn = &painter.conn;
+    let (pixmap, gc, id) = (
+        conn.generate_id().unwrap(),
+        conn.generate_id().unwrap(),
+        conn.generate_id().unwrap(),
+    );
+    conn.create_pixmap(1, pixmap, painter.root, width, height)
+        .unwrap();
+    let aux = CreateGCAux::new().foreground(u32::from(seen));
+    conn.create_gc(gc, pixmap, &aux).unwrap();
+    let all = Rectangle {
+        x: 0,
+        y: 0,
+        width,
+        height,
+    };
+    conn.poly_fill_rectangle(pixmap, gc, &[all]).unwrap();
+    conn.create_cursor(id, pixmap, pixmap, 0xffff, 0, 0, 0, 0, 0, 2, 3)
+        .unwrap();
+    id
+}
+
+fn wear(painter: &Painter, cursor: Cursor) {
+    let aux = ChangeWindowAttributesAux::new().cursor(cursor);
+    painter
+        .conn
+        .change_window_attributes(painter.root, &aux)
+        .unwrap();
+    painter.sync();
+}
+
+/// Takes events until nothing comes any more.
+fn drain(watch: &mut CursorWatch) -> Vec<CursorEvent> {
+    let mut events = Vec::new();
+    loop {
+        match watch.next(SILENCE).unwrap() {
+            CursorEvent::TimedOut => return events,
+            event => events.push(event),
+        }
+    }
+}
+
+fn open(server: &Xvfb, viewport: Viewport) -> Result<CursorWatch, CaptureError> {
+    CursorWatch::open(Some(&server.display), viewport)
+}
+
+#[test]
+fn shape_and_place_are_told_as_they_change() {
+    let Some(server) = Xvfb::start(640, 480, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    move_to(&painter, 100, 100);
+    wear(&painter, cursor(&painter, 20, 10, true));
+    let viewport = Viewport::new(100, 50, Size::new(256, 256));
+    let mut watch = open(&server, viewport).unwrap();
+
+    let CursorEvent::Shaped(shape) = watch.next(SOON).unwrap() else {
+        panic!()
+    };
+    assert_eq!(
+        (shape.width, shape.height, shape.hot_x, shape.hot_y),
+        (20, 10, 2, 3)
+    );
+    assert_eq!(shape.argb, vec![0xffff_0000; 200]);
+    // The middle of a pixel of a 256th of the picture.
+    let place = |x: u16, y: u16| Some((x * 256 + 127, y * 256 + 127));
+    assert_eq!(watch.next(SOON).unwrap(), CursorEvent::Moved(place(0, 50)));
+    assert_eq!(drain(&mut watch), []);
+
+    for n in 0..100u16 {
+        move_to(&painter, 100 + n as i16, 60);
+    }
+    let events = drain(&mut watch);
+    assert!((1..=100).contains(&events.len()));
+    assert_eq!(events.last(), Some(&CursorEvent::Moved(place(99, 10))));
+
+    move_to(&painter, 99, 60);
+    assert_eq!(watch.next(SOON).unwrap(), CursorEvent::Moved(None));
+    move_to(&painter, 98, 60);
+    assert_eq!(watch.next(SILENCE).unwrap(), CursorEvent::TimedOut);
+    move_to(&painter, 355, 305);
+    assert_eq!(
+        watch.next(SOON).unwrap(),
+        CursorEvent::Moved(place(255, 255))
+    );
+
+    // An invisible cursor is nowhere; as soon as it is seen, it is somewhere again.
+    wear(&painter, cursor(&painter, 8, 8, false));
+    let events = drain(&mut watch);
+    assert!(matches!(events[0], CursorEvent::Shaped(_)), "{events:?}");
+    assert_eq!(events[1..], [CursorEvent::Moved(None)]);
+    wear(&painter, cursor(&painter, 9, 9, true));
+    let events = drain(&mut watch);
+    assert!(
+        matches!(&events[0], CursorEvent::Shaped(s) if s.width == 9),
+        "{events:?}"
+    );
+    assert_eq!(events[1..], [CursorEvent::Moved(place(255, 255))]);
+    assert_eq!(watch.cursor().at, place(255, 255));
+}
+
+#[test]
+fn a_warp_is_noticed() {
+    let Some(server) = Xvfb::start(256, 256, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let mut watch = open(&server, Viewport::new(0, 0, Size::new(256, 256))).unwrap();
+    drain(&mut watch);
+    painter
+        .conn
+        .warp_pointer(x11rb::NONE, painter.root, 0, 0, 0, 0, 7, 9)
+        .unwrap();
+    painter.sync();
+    let place = Some((7 * 256 + 127, 9 * 256 + 127));
+    assert_eq!(watch.next(SOON).unwrap(), CursorEvent::Moved(place));
+}
+
+#[test]
+fn a_waker_wakes_and_an_ended_server_is_an_error() {
+    let Some(mut server) = Xvfb::start(64, 64, &[]) else {
+        return;
+    };
+    let mut watch = open(&server, Viewport::new(0, 0, Size::new(64, 64))).unwrap();
+    watch.waker().wake();
+    assert_eq!(watch.next(None).unwrap(), CursorEvent::Woken);
+    drain(&mut watch);
+    server.kill();
+    let error = watch.next(SOON).unwrap_err();
+    assert!(error.0.contains("has its server ended?"), "{error}");
+}
