@@ -6,9 +6,10 @@
 #![deny(unsafe_code)]
 
 pub mod clock;
+pub mod host;
 pub mod identity_store;
 pub mod mailbox;
 pub mod sched;
 pub mod store;
-pub mod trust_store;
 mod sys;
+pub mod trust_store;

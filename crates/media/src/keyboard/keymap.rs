@@ -78,8 +78,15 @@ impl Keymap {
     pub fn symbol(&self, keycode: u8, mods: u8, group: u8) -> Option<u32> {
         let (kind, symbols) = self.group(keycode, group)?;
         let held = mods & kind.mask;
-        let level = kind.levels.iter().find(|(m, _)| *m == held).map_or(0, |(_, level)| *level);
-        symbols.get(usize::from(level)).copied().filter(|symbol| *symbol != 0)
+        let level = kind
+            .levels
+            .iter()
+            .find(|(m, _)| *m == held)
+            .map_or(0, |(_, level)| *level);
+        symbols
+            .get(usize::from(level))
+            .copied()
+            .filter(|symbol| *symbol != 0)
     }
 
     /// The character that `keycode` types; `None` for keys that type none (arrows, dead keys).
@@ -107,9 +114,18 @@ impl Keymap {
                 (character_of(*symbol)? == wanted).then_some(())?;
                 let mods = match level {
                     0 => 0,
-                    _ => kind.levels.iter().find(|(_, to)| usize::from(*to) == level)?.0,
+                    _ => {
+                        kind.levels
+                            .iter()
+                            .find(|(_, to)| usize::from(*to) == level)?
+                            .0
+                    }
                 };
-                Some(Way { keycode, mask: kind.mask, mods })
+                Some(Way {
+                    keycode,
+                    mask: kind.mask,
+                    mods,
+                })
             })
         })
     }
@@ -118,7 +134,11 @@ impl Keymap {
     pub fn unused(&self) -> impl Iterator<Item = u8> + '_ {
         let blank = |key: &Key| key.groups.iter().all(|(_, s)| s.iter().all(|s| *s == 0));
         let plain = |code: &u8| self.modifiers.get(code).is_none_or(|mods| *mods == 0);
-        self.keys.iter().filter(move |(_, key)| blank(key)).map(|(code, _)| *code).filter(plain)
+        self.keys
+            .iter()
+            .filter(move |(_, key)| blank(key))
+            .map(|(code, _)| *code)
+            .filter(plain)
     }
 
     /// A key code that sets exactly the modifiers `bit`.
@@ -132,12 +152,20 @@ impl Keymap {
 
     fn group(&self, keycode: u8, group: u8) -> Option<(&KeyType, &[u32])> {
         let key = self.keys.get(&keycode)?;
-        let count = u8::try_from(key.groups.len()).ok().filter(|count| *count > 0)?;
+        let count = u8::try_from(key.groups.len())
+            .ok()
+            .filter(|count| *count > 0)?;
         let group = match key.out_of_range {
             _ if group < count => group,
             OutOfRange::Wrap => group % count,
             OutOfRange::Clamp => count - 1,
-            OutOfRange::Redirect(to) => if to < count { to } else { 0 },
+            OutOfRange::Redirect(to) => {
+                if to < count {
+                    to
+                } else {
+                    0
+                }
+            }
         };
         let (kind, symbols) = &key.groups[usize::from(group)];
         Some((self.types.get(usize::from(*kind))?, symbols))
@@ -147,7 +175,9 @@ impl Keymap {
 /// The character that a key symbol stands for; `None` for function keys, dead keys and controls.
 #[must_use]
 pub fn character_of(symbol: u32) -> Option<char> {
-    xkeysym::Keysym::new(symbol).key_char().filter(|ch| !ch.is_control())
+    xkeysym::Keysym::new(symbol)
+        .key_char()
+        .filter(|ch| !ch.is_control())
 }
 
 /// The key symbol of a character (its legacy number where it has one, else Unicode's).
@@ -161,21 +191,46 @@ mod tests {
     use super::*;
 
     fn one_key() -> Keymap {
-        let types = vec![KeyType { mask: SHIFT | LOCK, levels: vec![(SHIFT, 1), (LOCK, 1)] }];
-        let key = Key { groups: vec![(0, vec![0x61, 0x41])], ..Key::default() };
+        let types = vec![KeyType {
+            mask: SHIFT | LOCK,
+            levels: vec![(SHIFT, 1), (LOCK, 1)],
+        }];
+        let key = Key {
+            groups: vec![(0, vec![0x61, 0x41])],
+            ..Key::default()
+        };
         let keys = BTreeMap::from([(38, key), (93, Key::default())]);
-        Keymap { types, keys, modifiers: BTreeMap::new() }
+        Keymap {
+            types,
+            keys,
+            modifiers: BTreeMap::new(),
+        }
     }
 
     #[test]
     fn levels_follow_the_type() {
         let map = one_key();
         assert_eq!(map.character(38, 0, 0), Some('a'));
-        assert_eq!(map.character(38, SHIFT, 3), Some('A'), "a missing group wraps");
-        assert_eq!(map.character(38, SHIFT | LOCK, 0), Some('a'), "no such combination: level 0");
+        assert_eq!(
+            map.character(38, SHIFT, 3),
+            Some('A'),
+            "a missing group wraps"
+        );
+        assert_eq!(
+            map.character(38, SHIFT | LOCK, 0),
+            Some('a'),
+            "no such combination: level 0"
+        );
         assert_eq!(map.character(39, 0, 0), None);
         let ways: Vec<Way> = map.ways('A', 0).collect();
-        assert_eq!(ways, [Way { keycode: 38, mask: SHIFT | LOCK, mods: SHIFT }]);
+        assert_eq!(
+            ways,
+            [Way {
+                keycode: 38,
+                mask: SHIFT | LOCK,
+                mods: SHIFT
+            }]
+        );
         assert_eq!(map.unused().collect::<Vec<_>>(), [93]);
     }
 

@@ -1,0 +1,331 @@
+//! The host's threads: capture → convert → encode → seal → send, and the control plane beside it.
+//!
+//! ```text
+//! media    capture ─► convert ─► encode ─► (each slice) seal ─► send     one thread, one frame
+//! control  receive ─► handshake │ sessions ─► input sink                 at a time
+//! cursor   pointer ─► sessions
+//! ```
+//! The media thread never waits for the control thread but for the lock around the sessions, which
+//! nobody holds across a system call that can block. What overflows is a named drop.
+
+mod control;
+mod cursor;
+mod media;
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use openuvr_media::capture::cursor::CursorWatch;
+use openuvr_media::capture::x11::Viewport;
+use openuvr_media::capture::{Capture, Waker};
+use openuvr_media::encode;
+use openuvr_media::input_sink::InputSink;
+use openuvr_net::Link;
+use openuvr_proto::control::handshake::HostHandshake;
+use openuvr_proto::control::identity::Identity;
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::host::{Ending, Host, HostPolicy};
+use openuvr_proto::id::{PathId, SessionId};
+use openuvr_proto::send::packetize::MediaSender;
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::FrameRecord;
+use openuvr_proto::units::{Bitrate, Size};
+
+use crate::clock;
+use crate::sched::{self, Scheduler};
+use crate::trust_store::DeviceStore;
+
+/// Notices that may wait for the application: a few seconds of records.
+const NOTICES: usize = 4096;
+
+/// Messages that may wait for the media thread: each comes from a subscriber's coming, going or
+/// wish, of which there are few.
+const ORDERS: usize = 256;
+
+/// What the rendition is to be.
+#[derive(Clone, Debug)]
+pub struct Rendition {
+    /// The encoder's name in [`encode::BACKENDS`].
+    pub encoder: String,
+    /// Slices a frame, 1–64.
+    pub slices: u8,
+    /// Encoder threads, 1–64.
+    pub threads: u8,
+    /// Highest number of frames a second; the capture enforces it.
+    pub fps: f64,
+    /// What the video may take on the wire, all headers included.
+    pub bitrate: Bitrate,
+    /// Whether a picture that does not move is sent again in better quality.
+    pub top_up: bool,
+}
+
+/// Everything that a host needs. All of it is opened by the caller, so that each failure has its
+/// own clear line before a thread starts.
+pub struct HostSetup {
+    /// Names, roles, limits.
+    pub policy: HostPolicy,
+    /// Who this host is.
+    pub identity: Identity,
+    /// Whom it knows.
+    pub devices: DeviceStore,
+    /// A pairing window to open at once: its PIN and how long.
+    pub pairing: Option<(Pin, Duration)>,
+    /// The way to the clients.
+    pub link: Arc<dyn Link>,
+    /// Where pictures come from.
+    pub capture: Box<dyn Capture>,
+    /// Where the picture lies on its display; `None` if input is not injected there.
+    pub viewport: Option<Viewport>,
+    /// The pointer, if it is sent.
+    pub cursor: Option<CursorWatch>,
+    /// Where input goes.
+    pub input: Box<dyn InputSink>,
+    /// How pictures are encoded.
+    pub rendition: Rendition,
+    /// How urgent the threads are.
+    pub scheduler: Scheduler,
+}
+
+/// Something that the application may want to show or write down.
+#[derive(Debug)]
+pub enum Notice {
+    /// A device paired: its name and fingerprint.
+    Paired {
+        /// What it calls itself.
+        name: String,
+        /// Its key's fingerprint.
+        fingerprint: String,
+    },
+    /// A client subscribed.
+    Subscribed {
+        /// Its session.
+        session: SessionId,
+        /// Its role.
+        role: Role,
+        /// What it calls itself.
+        name: String,
+        /// Its program and version.
+        software: String,
+    },
+    /// A client's role changed.
+    RoleChanged(SessionId, Role),
+    /// A client is gone.
+    Ended(SessionId, Ending),
+    /// A frame's end.
+    Record(Box<FrameRecord>),
+    /// The picture has a new size, and a new configuration epoch began.
+    Resized(Size),
+    /// The source shows nothing for now.
+    Hidden,
+    /// The source ended in an orderly way; the host stops.
+    SourceEnded(&'static str),
+    /// Something failed for good; the host stops.
+    Failed(String),
+    /// Something failed and the host goes on.
+    Trouble(String),
+}
+
+/// What the control thread tells the media thread.
+enum Order {
+    Add {
+        session: SessionId,
+        path: PathId,
+        role: Role,
+        media: Box<MediaSender>,
+    },
+    Role(SessionId, Role),
+    Path(SessionId, PathId),
+    Remove(SessionId),
+    KeyFrame(Role, openuvr_proto::id::FrameId),
+}
+
+/// The newest input that was injected, and when it arrived and was injected.
+#[derive(Clone, Copy, Default)]
+struct Injected {
+    seq: openuvr_proto::id::InputSeq,
+    received: Instant,
+    injected: Instant,
+}
+
+/// What the host's threads share.
+struct Shared {
+    sessions: Mutex<Host>,
+    link: Arc<dyn Link>,
+    stop: AtomicBool,
+    /// Until when the control thread sleeps, in nanoseconds of our clock.
+    control_sleeps_until: AtomicI64,
+    injected: Mutex<Injected>,
+    notices: SyncSender<Notice>,
+    lost_notices: std::sync::atomic::AtomicU64,
+}
+
+impl Shared {
+    fn sessions(&self) -> MutexGuard<'_, Host> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends what the sessions want to say, and wakes the control thread if it would sleep past
+    /// the sessions' next timeout.
+    fn flush(&self, sessions: &mut Host) {
+        // Capacity of a datagram: this allocates once per turn, not per datagram.
+        let mut datagram = Vec::with_capacity(openuvr_net::MAX_DATAGRAM);
+        while let Some(path) = sessions.poll_transmit(clock::now(), &mut datagram) {
+            // What is not sent is said again; a full buffer is no reason to stop.
+            let _ = self.link.send(path, &datagram, datagram.len());
+        }
+        let next = sessions.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
+        if next < self.control_sleeps_until.load(Ordering::Relaxed) {
+            self.link.wake();
+        }
+    }
+
+    fn notice(&self, notice: Notice) {
+        if let Err(TrySendError::Full(_)) = self.notices.try_send(notice) {
+            self.lost_notices.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// A running host. Dropping it stops it.
+pub struct HostRuntime {
+    shared: Arc<Shared>,
+    notices: Receiver<Notice>,
+    threads: Vec<JoinHandle<()>>,
+    wakers: Vec<Waker>,
+    forbid: SyncSender<control::Command>,
+}
+
+impl HostRuntime {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// One line, if a thread can't be started, the encoder can't be opened, or no randomness is
+    /// to be had.
+    pub fn start(setup: HostSetup) -> Result<HostRuntime, String> {
+        let HostSetup {
+            policy,
+            identity,
+            devices,
+            pairing,
+            link,
+            scheduler,
+            ..
+        } = setup;
+        let mut handshake = HostHandshake::new(&identity).map_err(|e| e.to_string())?;
+        if let Some((pin, span)) = pairing {
+            handshake.open_pairing(clock::now(), pin, span);
+        }
+        let (notices, inbox) = sync_channel(NOTICES);
+        let shared = Arc::new(Shared {
+            sessions: Mutex::new(Host::new(policy)),
+            link,
+            stop: AtomicBool::new(false),
+            control_sleeps_until: AtomicI64::new(i64::MAX),
+            injected: Mutex::new(Injected::default()),
+            notices,
+            lost_notices: 0.into(),
+        });
+        let (orders, order_inbox) = sync_channel(ORDERS);
+        let (forbid, commands) = sync_channel(16);
+        let waker = setup.capture.waker();
+        let mut wakers = vec![waker.clone()];
+        let mut threads = Vec::new();
+        let start = |e: std::io::Error| format!("can't start a thread: {e}");
+
+        let media = media::Media::new(shared.clone(), setup.capture, setup.rendition, order_inbox);
+        let media = scheduler.spawn(sched::Role::Encode, "ouvr-media", move || media.run());
+        threads.push(media.map_err(start)?);
+
+        let control = control::Control {
+            shared: shared.clone(),
+            handshake,
+            devices,
+            input: setup.input,
+            viewport: setup.viewport,
+            orders,
+            media: waker,
+            commands,
+        };
+        let control = scheduler.spawn(sched::Role::HandOff, "ouvr-control", move || control.run());
+        threads.push(control.map_err(start)?);
+
+        if let Some(watch) = setup.cursor {
+            wakers.push(watch.waker());
+            let shared = shared.clone();
+            let cursor = scheduler.spawn(sched::Role::Input, "ouvr-cursor", move || {
+                cursor::run(&shared, watch);
+            });
+            threads.push(cursor.map_err(start)?);
+        }
+        Ok(HostRuntime {
+            shared,
+            notices: inbox,
+            threads,
+            wakers,
+            forbid,
+        })
+    }
+
+    /// The next notice; `None` when `timeout` is over.
+    #[must_use]
+    pub fn notice(&self, timeout: Duration) -> Option<Notice> {
+        self.notices.recv_timeout(timeout).ok()
+    }
+
+    /// Opens a pairing window for `span`, in which a device may pair with `pin`.
+    pub fn open_pairing(&self, pin: Pin, span: Duration) {
+        // 16 wait at most; a person does not type faster.
+        let _ = self
+            .forbid
+            .try_send(control::Command::OpenPairing(pin, span));
+        self.shared.link.wake();
+    }
+
+    /// Notices that found no room because nobody read them.
+    #[must_use]
+    pub fn lost_notices(&self) -> u64 {
+        self.shared.lost_notices.load(Ordering::Relaxed)
+    }
+
+    /// Says goodbye to all clients, stops the threads, and gives back what they still told.
+    #[must_use]
+    pub fn stop(mut self) -> Vec<Notice> {
+        self.halt();
+        self.notices.try_iter().collect()
+    }
+
+    fn halt(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for waker in &self.wakers {
+            waker.wake();
+        }
+        self.shared.link.wake();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for HostRuntime {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+/// The number on the wire of what an encoder makes.
+#[must_use]
+pub fn codec_of(encoder: &str) -> Option<u8> {
+    encode::BACKENDS
+        .iter()
+        .find(|b| b.name == encoder)
+        .map(|b| b.codec as u8)
+}

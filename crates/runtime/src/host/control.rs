@@ -1,0 +1,259 @@
+//! The control thread: everything that arrives from the link, and input on its way to the
+//! application.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use openuvr_media::capture::Waker;
+use openuvr_media::capture::x11::Viewport;
+use openuvr_media::input_sink::InputSink;
+use openuvr_net::RecvBatch;
+use openuvr_proto::control::handshake::{HostHandshake, Paired};
+use openuvr_proto::control::identity::PublicKey;
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::host::{Host, HostEvent};
+use openuvr_proto::id::PathId;
+use openuvr_proto::input::inbox::Arrived;
+use openuvr_proto::time::Instant;
+use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::header::{Plane, plane_of};
+
+use super::{Injected, Notice, Order, Shared};
+use crate::clock;
+use crate::trust_store::DeviceStore;
+
+/// How often the list of devices is looked at for a device that was forbidden meanwhile.
+/// A stat call each time.
+const TRUST_EVERY: Duration = Duration::from_millis(250);
+
+/// What the application tells the control thread.
+pub(super) enum Command {
+    OpenPairing(Pin, Duration),
+}
+
+pub(super) struct Control {
+    pub(super) shared: std::sync::Arc<Shared>,
+    pub(super) handshake: HostHandshake,
+    pub(super) devices: DeviceStore,
+    pub(super) input: Box<dyn InputSink>,
+    pub(super) viewport: Option<Viewport>,
+    pub(super) orders: SyncSender<Order>,
+    pub(super) media: Waker,
+    pub(super) commands: Receiver<Command>,
+}
+
+impl Control {
+    pub(super) fn run(mut self) {
+        let shared = self.shared.clone();
+        let mut batch = RecvBatch::default();
+        let mut trust_at = clock::now();
+        while !shared.stopping() {
+            let now = clock::now();
+            while let Ok(Command::OpenPairing(pin, span)) = self.commands.try_recv() {
+                self.handshake.open_pairing(now, pin, span);
+            }
+            if now >= trust_at {
+                self.look_for_forbidden();
+                trust_at = now + TRUST_EVERY;
+            }
+            self.handshake.handle_timeout(now);
+            let timeout = self.turn(|sessions| sessions.handle_timeout(now), trust_at);
+            if let Err(e) = shared.link.recv(&mut batch, Some(timeout)) {
+                shared.notice(Notice::Failed(format!("receiving failed: {e}")));
+                break;
+            }
+            let now = clock::now();
+            for (from, datagram) in batch.iter() {
+                self.datagram(now, from, datagram);
+            }
+        }
+        self.say_goodbye();
+    }
+
+    /// Does something with the sessions, sends what follows from it, acts on what happened; how
+    /// long nothing needs to be done.
+    fn turn(&mut self, with: impl FnOnce(&mut Host), at_the_latest: Instant) -> Duration {
+        let shared = self.shared.clone();
+        let mut sessions = shared.sessions();
+        with(&mut sessions);
+        shared.flush(&mut sessions);
+        loop {
+            let Some(event) = sessions.poll_event() else {
+                break;
+            };
+            drop(sessions);
+            self.event(event);
+            sessions = shared.sessions();
+        }
+        // What acting on events made the sessions say.
+        shared.flush(&mut sessions);
+        let next = sessions
+            .next_timeout()
+            .map_or(at_the_latest, |(at, _)| at.min(at_the_latest));
+        let next = self
+            .handshake
+            .next_timeout()
+            .map_or(next, |at| at.min(next));
+        shared.control_sleeps_until.store(next.0, Ordering::Relaxed);
+        next.since(clock::now())
+    }
+
+    fn datagram(&mut self, now: Instant, from: PathId, datagram: &[u8]) {
+        match plane_of(datagram) {
+            Ok(Plane::Handshake) => self.handshake_datagram(now, from, datagram),
+            Ok(Plane::Control) => {
+                let shared = self.shared.clone();
+                let accepted = shared.sessions().handle_datagram(now, from, datagram);
+                // A refused datagram changes nothing: no turn, so that a flood of them costs no
+                // more than looking at each.
+                if accepted.is_ok() {
+                    self.turn(|_| (), now);
+                }
+            }
+            Ok(Plane::Media) | Err(_) => {}
+        }
+    }
+
+    fn handshake_datagram(&mut self, now: Instant, from: PathId, datagram: &[u8]) {
+        let devices = &self.devices;
+        let reaction = self
+            .handshake
+            .handle_datagram(now, from, datagram, &|id| devices.standing(id));
+        if let Some(reply) = reaction.reply {
+            // A lost answer is asked for again.
+            let _ = self.shared.link.send(from, &reply, reply.len());
+        }
+        let Some((path, established, paired)) = reaction.established else {
+            return;
+        };
+        let seconds = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| d.as_secs());
+        let stored = match paired {
+            Paired::New { name } => {
+                let stored = self.devices.pair(established.peer, &name, seconds);
+                self.shared.notice(Notice::Paired {
+                    name: name.as_str().to_owned(),
+                    fingerprint: established.peer.fingerprint(),
+                });
+                stored
+            }
+            Paired::Known => self.devices.seen(&established.peer, seconds),
+        };
+        if let Err(e) = stored {
+            // The session goes on; the next one will need the PIN again.
+            self.shared.notice(Notice::Trouble(e.to_string()));
+        }
+        self.turn(
+            |sessions| sessions.established(now, path, &established),
+            now,
+        );
+    }
+
+    /// Ends the sessions of devices that are no longer allowed.
+    fn look_for_forbidden(&mut self) {
+        match self.devices.refresh() {
+            Ok(true) => {
+                let devices = &self.devices;
+                let mut sessions = self.shared.sessions();
+                sessions.end(GoodbyeReason::Forbidden, |key| {
+                    !devices.is_allowed(&PublicKey(*key))
+                });
+            }
+            Ok(false) => {}
+            Err(e) => self.shared.notice(Notice::Trouble(e.to_string())),
+        }
+    }
+
+    fn event(&mut self, event: HostEvent) {
+        match event {
+            HostEvent::Subscribed {
+                session,
+                path,
+                role,
+                offer,
+                media,
+            } => {
+                self.order(Order::Add {
+                    session,
+                    path,
+                    role,
+                    media,
+                });
+                self.shared.notice(Notice::Subscribed {
+                    session,
+                    role,
+                    name: offer.name,
+                    software: offer.software,
+                });
+            }
+            HostEvent::RoleChanged(session, role) => {
+                self.order(Order::Role(session, role));
+                self.shared.notice(Notice::RoleChanged(session, role));
+            }
+            HostEvent::PathChanged(session, path) => self.order(Order::Path(session, path)),
+            HostEvent::Ended(session, ending) => {
+                self.order(Order::Remove(session));
+                self.shared.notice(Notice::Ended(session, ending));
+            }
+            HostEvent::Input(arrived) => self.inject(&arrived),
+            HostEvent::ReleaseInput => {
+                if let Err(e) = self.input.release_all() {
+                    self.shared.notice(Notice::Trouble(e.to_string()));
+                }
+            }
+            HostEvent::KeyFrameWanted(role, newest) => {
+                self.order(Order::KeyFrame(role, newest));
+            }
+            HostEvent::Record(record) => self.shared.notice(Notice::Record(record)),
+        }
+    }
+
+    fn inject(&mut self, arrived: &Arrived) {
+        let received = clock::now();
+        if let Some(viewport) = &self.viewport {
+            let (x, y, size) = viewport.now();
+            self.input.set_viewport(x, y, size);
+        }
+        if let Err(e) = self.input.apply(&arrived.event) {
+            self.shared.notice(Notice::Trouble(e.to_string()));
+            return;
+        }
+        let injected = Injected {
+            seq: arrived.seq,
+            received,
+            injected: clock::now(),
+        };
+        *self
+            .shared
+            .injected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = injected;
+    }
+
+    /// Tells the media thread. Wishes that find no room come again; a subscriber's coming or
+    /// going waits for room.
+    fn order(&mut self, order: Order) {
+        match order {
+            Order::KeyFrame(..) => {
+                let _ = self.orders.try_send(order);
+            }
+            order => {
+                // Fails only when the media thread is gone, and then the host stops.
+                let _ = self.orders.send(order);
+            }
+        }
+        self.media.wake();
+    }
+
+    fn say_goodbye(&mut self) {
+        let shared = self.shared.clone();
+        let now = clock::now();
+        self.turn(|sessions| sessions.end(GoodbyeReason::Quit, |_| true), now);
+        if let Err(e) = self.input.release_all() {
+            shared.notice(Notice::Trouble(e.to_string()));
+        }
+    }
+}

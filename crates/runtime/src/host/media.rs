@@ -1,0 +1,442 @@
+//! The media thread: one frame at a time from the capture to the link, slice by slice.
+
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use openuvr_media::capture::{Capture, CaptureEvent};
+use openuvr_media::convert::Nv12Buffer;
+use openuvr_media::encode::{self, Ask, Encoder, Settings, Slice};
+use openuvr_media::picture::{Picture, PixelFormat};
+use openuvr_net::{Link, LinkError, MAX_DATAGRAM};
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::SentFrame;
+use openuvr_proto::id::{ConfigEpoch, FrameId, PathId, SessionId};
+use openuvr_proto::send::key_frame::{KeyFramePolicy, hold_off};
+use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::send::rate::RateControl;
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{DropCause, FrameCost, Stage, Stamps};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
+
+use super::{Injected, Notice, Order, Rendition, Shared};
+use crate::clock;
+
+/// A picture that has not moved for this long is improved: six frames at 60 a second, so that a
+/// short pause costs nothing (guess).
+const STILL: Duration = Duration::from_millis(100);
+
+/// A picture at this quantiser is not improved further: the eye sees no difference (guess).
+const GOOD_QP: u8 = 20;
+
+/// By how much each improvement lowers the quantiser: 6 would double the bits.
+const TOP_UP_STEP: u8 = 5;
+
+/// What IPv4 and UDP put around each datagram, in bytes (RFC 791, RFC 768).
+const UDP_IP_HEADERS: u32 = 28;
+
+/// BT.709, limited range: the value of `Configuration::colour`.
+const BT709_LIMITED: u8 = 1;
+
+/// One subscriber as the media thread sees it.
+struct Destination {
+    session: SessionId,
+    path: PathId,
+    role: Role,
+    media: Box<MediaSender>,
+    /// Whether it has had a key frame: before one, nothing is of use to it.
+    started: bool,
+    /// Of the frame that is being sent.
+    sent: Sent,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sent {
+    first: Option<Instant>,
+    last: Option<Instant>,
+    datagrams: u32,
+    bytes: u32,
+    overflowed: bool,
+}
+
+pub(super) struct Media {
+    shared: Arc<Shared>,
+    capture: Box<dyn Capture>,
+    orders: Receiver<Order>,
+    rendition: Rendition,
+    destinations: Vec<Destination>,
+    encoder: Option<Box<dyn Encoder>>,
+    codec: u8,
+    nv12: Nv12Buffer,
+    buffer: SendBuf,
+    rate: RateControl,
+    key_frames: KeyFramePolicy,
+    epoch: ConfigEpoch,
+    size: Size,
+    frame: FrameId,
+    reference: FrameId,
+    last_frame_at: Instant,
+    last_qp: u8,
+    last_echo: Injected,
+}
+
+impl Media {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        capture: Box<dyn Capture>,
+        rendition: Rendition,
+        orders: Receiver<Order>,
+    ) -> Media {
+        let rate = RateControl::new(rendition.bitrate, rendition.fps);
+        Media {
+            codec: super::codec_of(&rendition.encoder).unwrap_or_default(),
+            shared,
+            capture,
+            orders,
+            rendition,
+            destinations: Vec::new(),
+            encoder: None,
+            nv12: Nv12Buffer::new(),
+            buffer: SendBuf::default(),
+            rate,
+            key_frames: KeyFramePolicy::default(),
+            epoch: ConfigEpoch(0),
+            size: Size::default(),
+            frame: FrameId::NONE,
+            reference: FrameId::NONE,
+            last_frame_at: clock::now(),
+            last_qp: 0,
+            last_echo: Injected::default(),
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        while !self.shared.stopping() {
+            self.take_orders();
+            let timeout = self.next_deadline().map(|at| at.since(clock::now()));
+            match self.capture.next(timeout) {
+                Ok(CaptureEvent::Frame) => self.frame(false),
+                Ok(CaptureEvent::TimedOut | CaptureEvent::Woken) => {
+                    self.take_orders();
+                    if self.next_deadline().is_some_and(|at| at <= clock::now()) {
+                        // Nothing moved, but somebody needs the picture, or a better one.
+                        self.frame(true);
+                    }
+                }
+                // The next frame has the new size, and begins a new epoch.
+                Ok(CaptureEvent::Resized(_)) => {}
+                Ok(CaptureEvent::Hidden) => self.shared.notice(Notice::Hidden),
+                Ok(CaptureEvent::Ended(why)) => {
+                    self.shared.notice(Notice::SourceEnded(why));
+                    return;
+                }
+                Err(e) => {
+                    self.shared
+                        .notice(Notice::Failed(format!("capture failed: {e}")));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn take_orders(&mut self) {
+        while let Ok(order) = self.orders.try_recv() {
+            let place = |d: &[Destination], id| d.iter().position(|d| d.session == id);
+            match order {
+                Order::Add {
+                    session,
+                    path,
+                    role,
+                    media,
+                } => {
+                    self.key_frames.join(role);
+                    let sent = Sent::default();
+                    let new = Destination {
+                        session,
+                        path,
+                        role,
+                        media,
+                        started: false,
+                        sent,
+                    };
+                    self.destinations.push(new);
+                }
+                Order::Role(session, role) => {
+                    if let Some(i) = place(&self.destinations, session) {
+                        self.destinations[i].role = role;
+                    }
+                }
+                Order::Path(session, path) => {
+                    if let Some(i) = place(&self.destinations, session) {
+                        self.destinations[i].path = path;
+                    }
+                }
+                Order::Remove(session) => self.destinations.retain(|d| d.session != session),
+                Order::KeyFrame(role, newest) => self.key_frames.request(role, newest),
+            }
+        }
+        // The player's datagrams leave first.
+        self.destinations.sort_by_key(|d| d.role == Role::Observer);
+    }
+
+    fn hold_off(&self) -> Duration {
+        let round_trip = self.shared.sessions().round_trip().unwrap_or_default();
+        hold_off(
+            round_trip,
+            Duration::from_secs_f64(1.0 / self.rendition.fps.max(1.0)),
+        )
+    }
+
+    /// When a frame is due although nothing moves.
+    fn next_deadline(&self) -> Option<Instant> {
+        if self.destinations.is_empty() || self.capture.picture().is_none() {
+            return None;
+        }
+        let key_frame = self.key_frames.due(self.hold_off());
+        let improvable = self.rendition.top_up && self.last_qp > GOOD_QP;
+        let top_up = improvable.then(|| self.last_frame_at + STILL);
+        key_frame.into_iter().chain(top_up).min()
+    }
+
+    /// Sends the newest picture; `still` if it is the one that was sent before.
+    fn frame(&mut self, still: bool) {
+        let captured = clock::now();
+        let mut stamps = Stamps::default();
+        stamps.stamp(Stage::Captured, captured);
+        self.take_orders();
+        if self.destinations.is_empty() {
+            return;
+        }
+        let echo = self.echo(&mut stamps);
+        self.frame = self.frame.next();
+        let outcome = self.encode(still, echo, &mut stamps);
+        self.last_frame_at = captured;
+        if let Err((stage, why)) = outcome {
+            // A new encoder for the next frame: this one may be the trouble.
+            self.encoder = None;
+            self.shared.notice(Notice::Trouble(why));
+            let mut sessions = self.shared.sessions();
+            for d in self.destinations.iter().filter(|d| d.started) {
+                let why = DropCause::EncodeFailed;
+                sessions.frame_dropped(d.session, self.frame, stamps, stage, why);
+            }
+        }
+    }
+
+    /// The newest input that was injected before this frame was captured.
+    fn echo(&mut self, stamps: &mut Stamps) -> InputEcho {
+        let newest = *self
+            .shared
+            .injected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if newest.seq.0 == 0 {
+            return InputEcho::default();
+        }
+        if newest.seq != self.last_echo.seq {
+            stamps.stamp(Stage::InputReceived, newest.received);
+            stamps.stamp(Stage::InputInjected, newest.injected);
+            self.last_echo = newest;
+        }
+        InputEcho {
+            seq: newest.seq,
+            kind: EchoKind::Injected,
+        }
+    }
+
+    fn encode(
+        &mut self,
+        still: bool,
+        echo: InputEcho,
+        stamps: &mut Stamps,
+    ) -> Result<(), (Stage, String)> {
+        let hold_off = self.hold_off();
+        let Some(picture) = self.capture.picture() else {
+            return Ok(());
+        };
+        let fail = |stage| move |e: &dyn std::fmt::Display| (stage, e.to_string());
+        if self.encoder.is_none() || picture.size != self.size {
+            let resized = picture.size != self.size;
+            self.encoder =
+                Some(open(&self.rendition, picture.size).map_err(|e| fail(Stage::FirstSlice)(&e))?);
+            self.epoch = ConfigEpoch(self.epoch.0.wrapping_add(1));
+            self.size = picture.size;
+            self.reference = FrameId::NONE;
+            if resized {
+                self.shared.notice(Notice::Resized(picture.size));
+            }
+        }
+        let Some(encoder) = self.encoder.as_mut() else {
+            return Ok(());
+        };
+        let picture = match encoder.input() {
+            PixelFormat::Nv12 => self
+                .nv12
+                .convert(&picture)
+                .map_err(|e| fail(Stage::Converted)(&e))?,
+            _ => picture,
+        };
+        stamps.stamp(Stage::Converted, clock::now());
+
+        let due = self
+            .key_frames
+            .due(hold_off)
+            .is_some_and(|at| at <= clock::now());
+        let key_frame = due || self.reference == FrameId::NONE;
+        let qp = if still && !key_frame {
+            self.last_qp.saturating_sub(TOP_UP_STEP).max(GOOD_QP)
+        } else {
+            self.rate.qp(key_frame)
+        };
+        let header = FrameHeader {
+            frame: self.frame,
+            reference: if key_frame {
+                FrameId::NONE
+            } else {
+                self.reference
+            },
+            epoch: self.epoch,
+            stream: 0,
+            view: 0,
+            captured: stamps.at(Stage::Captured).map_or(0, |at| at.0),
+            clock_epoch: 0,
+            echo,
+        };
+        let configuration = key_frame.then_some(Configuration {
+            size: self.size,
+            codec: self.codec,
+            colour: BT709_LIMITED,
+            fps: self.rendition.fps.ceil().clamp(1.0, 65535.0) as u16,
+        });
+        for d in &mut self.destinations {
+            d.started |= key_frame;
+            d.sent = Sent::default();
+        }
+        let ask = Ask {
+            frame: self.frame,
+            key_frame,
+            qp,
+        };
+        let count = encoder.slices();
+        let encoded = send_slices(
+            encoder.as_mut(),
+            &picture,
+            &ask,
+            count,
+            (&header, configuration),
+            &mut self.destinations,
+            &mut self.buffer,
+            self.shared.link.as_ref(),
+            stamps,
+        )
+        .map_err(|e| fail(Stage::Encoded)(&e))?;
+        debug_assert!(encoded.key_frame || !key_frame);
+        stamps.stamp(Stage::Encoded, clock::now());
+        self.finish(*stamps, key_frame, qp, still);
+        Ok(())
+    }
+
+    /// Tells the ledgers and the rate control what left.
+    fn finish(&mut self, stamps: Stamps, key_frame: bool, qp: u8, still: bool) {
+        let now = clock::now();
+        self.reference = self.frame;
+        self.last_qp = qp;
+        if key_frame {
+            self.key_frames.sent(now, self.frame);
+        }
+        if let Some(d) = self.destinations.iter().find(|d| d.started) {
+            let bytes = d.sent.bytes + d.sent.datagrams * UDP_IP_HEADERS;
+            if !still || key_frame {
+                self.rate.coded(key_frame, qp, u64::from(bytes) * 8);
+            }
+        }
+        let mut sessions = self.shared.sessions();
+        for d in self.destinations.iter().filter(|d| d.started) {
+            let mut stamps = stamps;
+            if let Some(at) = d.sent.first {
+                stamps.stamp(Stage::FirstSent, at);
+            }
+            if let Some(at) = d.sent.last {
+                stamps.stamp(Stage::LastSent, at);
+            }
+            let cost = FrameCost {
+                key_frame,
+                qp,
+                datagrams: d.sent.datagrams,
+                bytes: d.sent.bytes,
+            };
+            if d.sent.overflowed && d.sent.first.is_none() {
+                let (stage, why) = (Stage::FirstSent, DropCause::SendBufferFull);
+                sessions.frame_dropped(d.session, self.frame, stamps, stage, why);
+            } else {
+                sessions.frame_sent(
+                    now,
+                    d.session,
+                    SentFrame {
+                        frame: self.frame,
+                        stamps,
+                        cost,
+                    },
+                );
+            }
+        }
+        self.shared.flush(&mut sessions);
+    }
+}
+
+/// Encodes, and sends each slice to everybody the moment it is there.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the frame's whole way in one call"
+)]
+fn send_slices(
+    encoder: &mut dyn Encoder,
+    picture: &Picture<'_>,
+    ask: &Ask,
+    count: u8,
+    (header, configuration): (&FrameHeader, Option<Configuration>),
+    destinations: &mut [Destination],
+    buffer: &mut SendBuf,
+    link: &dyn Link,
+    stamps: &mut Stamps,
+) -> Result<encode::Encoded, encode::EncodeError> {
+    encoder.encode(picture, ask, &mut |slice: Slice<'_>| {
+        stamps.stamp(Stage::FirstSlice, clock::now());
+        let place = SlicePlace {
+            index: slice.index,
+            count,
+            first_mb: slice.first_mb,
+            mbs: slice.mbs,
+        };
+        for d in destinations.iter_mut().filter(|d| d.started) {
+            let now = clock::now();
+            d.media
+                .slice(now, header, configuration, place, slice.bytes, buffer);
+            match link.send(d.path, buffer.bytes(), MAX_DATAGRAM) {
+                Ok(()) => {
+                    let now = clock::now();
+                    d.sent.first.get_or_insert(now);
+                    d.sent.last = Some(now);
+                }
+                // An unreachable network may come back: for this frame it is as if the buffer
+                // were full.
+                Err(LinkError::Full | _) => d.sent.overflowed = true,
+            }
+            d.sent.datagrams += u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
+            d.sent.bytes += u32::try_from(buffer.bytes().len()).unwrap_or(u32::MAX);
+        }
+    })
+}
+
+fn open(rendition: &Rendition, size: Size) -> Result<Box<dyn Encoder>, encode::EncodeError> {
+    encode::open(
+        &rendition.encoder,
+        &Settings {
+            size: Nv12Buffer::padded(size),
+            fps: rendition.fps.ceil().max(1.0) as u32,
+            slices: rendition.slices,
+            threads: rendition.threads,
+        },
+    )
+}
