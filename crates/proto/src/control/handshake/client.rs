@@ -236,6 +236,7 @@ impl ClientHandshake {
             &opening,
             message,
         );
+        self.unproven = true;
         let begun = Begun {
             noise,
             version,
