@@ -384,7 +384,8 @@ impl ClientHandshake {
         }
     }
 
-    /// The host answered: what was refused until now was not the host's last word.
+    /// Begins `stage` and what it sends. An Answer shows that what was refused before was not the
+    /// host's last word.
     fn enter(&mut self, now: Instant, stage: Stage, datagram: Vec<u8>) {
         if matches!(stage, Stage::Finishing(_)) {
             self.rumour = None;
