@@ -12,7 +12,7 @@ use openuvr_runtime::trust_store::{Device, DeviceStore};
 /// Changes take effect at once, also on a host that is running: a device that is forbidden or
 /// forgotten loses its session.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(crate) struct Args {
     /// Folder of keys and devices [default: $XDG_CONFIG_HOME/openuvr or ~/.config/openuvr]
     #[arg(long, value_name = "DIR", global = true)]
     config: Option<PathBuf>,
@@ -43,7 +43,7 @@ struct Which {
 ///
 /// # Errors
 /// One line: the file that can't be read or written, or the name that fits no device or several.
-pub fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     print!("{}", outcome(args, now)?);
     Ok(())
@@ -135,7 +135,8 @@ mod tests {
 
     fn call(dir: &Path, words: &[&str]) -> anyhow::Result<String> {
         let dir = dir.to_str().unwrap();
-        let line = ["devices"].iter().chain(words).chain(&["--config", dir]);
+        let folder = ["--config", dir];
+        let line = ["devices"].iter().chain(words).chain(&folder);
         outcome(Line::try_parse_from(line)?.args, 1_000_000)
     }
 

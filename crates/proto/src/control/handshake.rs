@@ -170,6 +170,12 @@ pub enum HandshakeError {
         /// How long was tried.
         after: Duration,
     },
+    /// Somebody is there, but nobody who shows the key that this client knows.
+    #[error(
+        "what answers at this address does not show the host's key: if the host was set up anew, \
+         pair again with a PIN; if not, another machine is there"
+    )]
+    NotTheHost,
     /// No keys can be made.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),

@@ -57,6 +57,8 @@ pub struct ClientHandshake {
     wait: Duration,
     sends: u32,
     rumour: Option<(Instant, HandshakeError)>,
+    /// Challenges came, but no Answer.
+    unproven: bool,
 }
 
 enum Stage {
@@ -121,6 +123,7 @@ impl ClientHandshake {
             wait: FIRST_RESEND,
             sends: 0,
             rumour: None,
+            unproven: false,
         })
     }
 
@@ -129,7 +132,7 @@ impl ClientHandshake {
         if matches!(self.stage, Stage::Over) || now < self.next_send {
             return None;
         }
-        if self.sends >= SENDS_BEFORE_RESTART && !matches!(self.stage, Stage::Asked) {
+        if self.sends >= SENDS_BEFORE_RESTART && self.may_restart() {
             self.restart(now);
         }
         self.next_send = now + self.wait;
@@ -151,7 +154,8 @@ impl ClientHandshake {
     /// Ends the handshake if it is time to.
     ///
     /// # Errors
-    /// Why there is no session: [`HandshakeError::TimedOut`], or what the host refused it for.
+    /// Why there is no session: [`HandshakeError::TimedOut`], [`HandshakeError::NotTheHost`], or
+    /// what the host refused it for.
     /// The handshake is over then.
     pub fn handle_timeout(&mut self, now: Instant) -> Result<(), HandshakeError> {
         if matches!(self.stage, Stage::Over) {
@@ -163,7 +167,11 @@ impl ClientHandshake {
             return Err(self.fail(why));
         }
         if now >= self.gives_up {
-            return Err(self.fail(HandshakeError::TimedOut { after: GIVE_UP }));
+            let why = match self.trust {
+                Trust::Known(_) if self.unproven => HandshakeError::NotTheHost,
+                _ => HandshakeError::TimedOut { after: GIVE_UP },
+            };
+            return Err(self.fail(why));
         }
         Ok(())
     }
@@ -228,6 +236,7 @@ impl ClientHandshake {
             &opening,
             message,
         );
+        self.unproven = true;
         let begun = Begun {
             noise,
             version,
@@ -256,6 +265,7 @@ impl ClientHandshake {
         let Some(sealed) = begun.noise.read(answer.noise()) else {
             return Ok(());
         };
+        self.unproven = false;
         let Stage::Begun(mut begun) = std::mem::replace(&mut self.stage, Stage::Over) else {
             return Ok(());
         };
@@ -358,6 +368,15 @@ impl ClientHandshake {
         Ok(())
     }
 
+    /// A Finish under a PIN lets its receiver test one guess at that PIN, so a client sends only
+    /// one for each PIN that was typed.
+    fn may_restart(&self) -> bool {
+        match (&self.stage, &self.trust) {
+            (Stage::Begun(_), _) | (Stage::Finishing(_), Trust::Known(_)) => true,
+            (Stage::Finishing(_), Trust::Pin(_)) | (Stage::Asked | Stage::Over, _) => false,
+        }
+    }
+
     fn pattern(&self) -> Pattern {
         match self.trust {
             Trust::Pin(_) => Pattern::Pairing,
@@ -365,7 +384,8 @@ impl ClientHandshake {
         }
     }
 
-    /// The host answered: what was refused until now was not the host's last word.
+    /// Begins `stage` and what it sends. An Answer shows that what was refused before was not the
+    /// host's last word.
     fn enter(&mut self, now: Instant, stage: Stage, datagram: Vec<u8>) {
         if matches!(stage, Stage::Finishing(_)) {
             self.rumour = None;

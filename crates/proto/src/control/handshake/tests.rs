@@ -287,7 +287,11 @@ fn bad_weather_ends_in_agreement_or_in_a_clear_error() {
                 assert!(twin.is_some_and(|(host, _)| host.secret == client.secret));
             }
             // A pairing whose Confirm was lost for good finds the window closed by its own success.
-            Err(HandshakeError::TimedOut { .. } | HandshakeError::PairingClosed) => {
+            Err(
+                HandshakeError::TimedOut { .. }
+                | HandshakeError::NotTheHost
+                | HandshakeError::PairingClosed,
+            ) => {
                 assert!(world.at_client.is_empty());
             }
             Err(why) => panic!("seed {seed}: {why}"),
@@ -435,10 +439,7 @@ fn unknown_and_forbidden_devices_are_refused() {
     // Another's id, without its key.
     let mut world = World::reconnection();
     world.standing = Standing::Allowed(Identity::generate().unwrap().public());
-    assert_eq!(
-        world.run(),
-        Err(HandshakeError::TimedOut { after: GIVE_UP })
-    );
+    assert_eq!(world.run(), Err(HandshakeError::NotTheHost));
     assert!(world.at_host.is_empty());
 }
 
@@ -447,10 +448,7 @@ fn a_host_with_another_key_is_not_trusted() {
     let stranger = Identity::generate().unwrap().public();
     let mut world = World::new(|_| Trust::Known(stranger));
     world.standing = Standing::Allowed(world.client_identity.public());
-    assert_eq!(
-        world.run(),
-        Err(HandshakeError::TimedOut { after: GIVE_UP })
-    );
+    assert_eq!(world.run(), Err(HandshakeError::NotTheHost));
     assert!(world.at_host.is_empty());
 }
 
@@ -707,6 +705,22 @@ fn layouts_are_golden() {
     );
     let sizes = [size_of::<Begin>(), size_of::<Answer>(), size_of::<Finish>()];
     assert_eq!(sizes, [193, 193, 173]);
+}
+
+#[test]
+fn a_typed_pin_is_shown_to_the_host_once() {
+    let mut world = World::pairing("123456");
+    let now = world.now;
+    let (mut client, finish) = up_to_finish(&mut world.host, now, OTHER, "123456");
+    while let Some(due) = client.next_timeout() {
+        if client.handle_timeout(due).is_err() {
+            break;
+        }
+        if let Some(datagram) = client.poll_transmit(due) {
+            assert!(datagram == finish);
+        }
+    }
+    assert_eq!(client.next_timeout(), None);
 }
 
 #[test]
