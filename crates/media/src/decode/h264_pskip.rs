@@ -117,6 +117,12 @@ impl PSkip {
         Ok(seen)
     }
 
+    /// Whether a slice of the picture that is under way was seen or written.
+    #[must_use]
+    pub fn knows_picture(&self) -> bool {
+        self.current.is_some()
+    }
+
     /// How many macroblocks the picture that is under way has, or else the last one.
     #[must_use]
     pub fn macroblocks(&self) -> Option<u32> {
