@@ -267,7 +267,10 @@ fn frames_that_never_arrived_are_no_stall() {
         if (6..=8).contains(&frame) {
             continue;
         }
-        let picture = feed(&mut *decoder, frame, slices, &|_, _| false).expect("decoded");
+        // The hole at the front of frame 9 can only be filled with what its other slices say:
+        // from frame 5 its number can't be told.
+        let lost = |frame, i| frame == 9 && i < 2;
+        let picture = feed(&mut *decoder, frame, slices, &lost).expect("decoded");
         assert!(frame < 18 || picture == clean[frame as usize - 1]);
     }
 }

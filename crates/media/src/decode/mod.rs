@@ -7,6 +7,7 @@ use crate::picture::Picture;
 
 pub mod avcodec;
 mod h264_bits;
+mod h264_header;
 pub mod h264_pskip;
 pub mod null;
 pub mod raw;

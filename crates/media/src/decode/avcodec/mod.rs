@@ -75,16 +75,13 @@ impl Avcodec {
                 current.next_mb
             ));
         }
-        // Not announced as lost, but not there either.
-        self.skip_to(&mut current, first_mb)?;
         let end = first_mb + u32::from(chunk.mbs);
-        match chunk.bytes {
-            Some(bytes) => {
-                self.slice(bytes, current, first_mb)?;
-                current.next_mb = end;
-            }
-            None => self.skip_to(&mut current, end)?,
-        }
+        if let Some(bytes) = chunk.bytes {
+            self.slice(bytes, &mut current, first_mb)?;
+            current.next_mb = end;
+        } else if self.pskip.knows_picture() {
+            self.skip_to(&mut current, end)?;
+        } // else the first slice that does arrive tells how to fill the hole before it
         if !chunk.last {
             self.current = Some(current);
             return Ok(false);
@@ -96,7 +93,8 @@ impl Avcodec {
         self.drain(chunk.frame)
     }
 
-    fn slice(&mut self, bytes: &[u8], current: Current, first_mb: u32) -> Result<(), String> {
+    /// Feeds a slice, and what is missing before it.
+    fn slice(&mut self, bytes: &[u8], current: &mut Current, first_mb: u32) -> Result<(), String> {
         let seen = self.pskip.observe(bytes).map_err(|e| e.to_string())?;
         if seen.first_mb != first_mb {
             return Err(format!(
@@ -108,6 +106,7 @@ impl Avcodec {
             return Err("it follows a lost one".into());
         }
         self.needs_key_frame = false;
+        self.skip_to(current, first_mb)?;
         self.send(bytes, current.frame)
     }
 

@@ -96,13 +96,14 @@ impl Encoder for X264 {
             pts: i64::from(ask.frame.0),
         };
         self.broken = true;
-        let result = self.encoder.encode(&input, &|nal: &mut sys::Nal<'_>| {
+        let result = self.encoder.encode(&input, &|nal: sys::Nal<'_>| {
             if !(nal.is_slice() || nal.is_parameter_set()) {
                 return; // the banner with the library's version, 700 bytes of every key frame
             }
+            let macroblocks = nal.macroblocks();
             let mut bytes = order.buffer();
             nal.encode(&mut bytes);
-            match nal.macroblocks() {
+            match macroblocks {
                 Some((first_mb, mbs)) => order.slice(first_mb, mbs, bytes),
                 None => order.parameter_set(bytes),
             }

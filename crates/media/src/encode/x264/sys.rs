@@ -196,7 +196,7 @@ unsafe impl Send for Encoder {}
 /// What the callback finds behind a picture's `opaque`.
 struct Call<'a> {
     functions: &'a Functions,
-    on_nal: &'a (dyn Fn(&mut Nal<'_>) + Sync),
+    on_nal: &'a (dyn Fn(Nal<'_>) + Sync),
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
@@ -209,7 +209,7 @@ impl Encoder {
     pub(super) fn encode(
         &mut self,
         input: &Input<'_>,
-        on_nal: &(dyn Fn(&mut Nal<'_>) + Sync),
+        on_nal: &(dyn Fn(Nal<'_>) + Sync),
     ) -> Result<bool, EncodeError> {
         let functions = &*self.library.0;
         let call = Call {
@@ -307,8 +307,8 @@ impl Nal<'_> {
         Some((first, last.checked_sub(first)? + 1))
     }
 
-    /// Writes it to `bytes` with its start code. Once for each unit.
-    pub(super) fn encode(&mut self, bytes: &mut Vec<u8>) {
+    /// Writes it to `bytes` with its start code. By value: the library does it once.
+    pub(super) fn encode(self, bytes: &mut Vec<u8>) {
         let payload = usize::try_from(self.read().i_payload).unwrap_or(0);
         bytes.clear();
         // What the header demands: the payload half as long again, 5 for the start code, 64 for
@@ -328,13 +328,13 @@ unsafe extern "C" fn on_nal(handle: *mut x264_t, nal: *mut x264_nal_t, opaque: *
     // SAFETY: `opaque` is the picture's, set in `Encoder::encode` to a `Call` that lives until
     // that returns; it is only shared.
     let call = unsafe { &*opaque.cast::<Call<'_>>() };
-    let mut nal = Nal {
+    let nal = Nal {
         handle,
         nal,
         functions: call.functions,
         _callback: PhantomData,
     };
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (call.on_nal)(&mut nal))) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (call.on_nal)(nal))) {
         *call.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
     }
 }
