@@ -208,6 +208,38 @@ fn a_window_moves_resizes_hides_comes_back_and_ends() {
 }
 
 #[test]
+fn a_window_in_a_frame_follows_its_frame() {
+    let Some(server) = Xvfb::start(640, 480, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(0, 0, 200, 100, RED);
+    let mut capture = open(&server, window(id)).unwrap();
+    drain(&mut capture);
+    // What a window manager does: a frame around the window, which then moves and hides.
+    let frame = painter.shown(50, 60, 220, 130, GREY);
+    painter.conn.reparent_window(id, frame, 10, 20).unwrap();
+    painter.sync();
+    drain(&mut capture);
+    assert_eq!(capture.viewport(), (60, 80, Size::new(200, 100)));
+    assert_eq!(pixel(&capture, 0, 0), RED);
+    painter.place(frame, 100, 200);
+    drain(&mut capture);
+    assert_eq!(capture.viewport(), (110, 220, Size::new(200, 100)));
+
+    painter.conn.unmap_window(frame).unwrap();
+    painter.sync();
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Hidden);
+    painter.conn.map_window(frame).unwrap();
+    painter.sync();
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+    drain(&mut capture);
+    painter.fill(id, 0, 0, 200, 100, GREEN);
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+    assert_eq!(pixel(&capture, 199, 99), GREEN);
+}
+
+#[test]
 fn resizing_while_drawing_never_breaks() {
     let Some(server) = Xvfb::start(640, 480, &[]) else {
         return;

@@ -15,9 +15,9 @@ use yuv::{
 use super::ConvertError;
 use crate::picture::{Picture, PixelFormat, Plane};
 
-/// `yuv`'s 13-bit fixed-point mode: within 1 of exact arithmetic, AVX2 or SSE4.1 by what the
-/// processor has; measured 0.30 ms at 1280×720 and 0.65 ms at 1920×1080 on one core. Its "fast"
-/// mode has 7 bits, for less than a tenth of a millisecond.
+/// `yuv`'s 13-bit fixed-point mode, within 2 of exact arithmetic (tested below), with AVX2 or
+/// SSE4.1 as the processor has it. Measured: 0.30 ms at 1280×720, 0.65 ms at 1920×1080 on one
+/// core. There is a mode with 7 bits; it could save only a part of that.
 const MODE: YuvConversionMode = YuvConversionMode::Balanced;
 
 /// The converted picture's memory, reused from frame to frame.

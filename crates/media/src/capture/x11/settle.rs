@@ -79,17 +79,17 @@ impl Area {
 #[derive(Clone, Copy, Debug)]
 pub struct SettleRule {
     /// Percent of the target that damage must cover to be a whole picture at once. 90: a swap is
-    /// one request over all of the window; a client-drawn frame or a status line may stay as it
-    /// was.
+    /// one request over all of the window; a frame or status line that the client draws may stay
+    /// as it was.
     pub whole_percent: u8,
-    /// How long partial damage must have been quiet. 0.5 ms: toolkits send the requests of one
-    /// repaint some 10–100 µs apart, from one flush.
+    /// How long partial damage must have been quiet. 0.5 ms: a guess between the pauses of a
+    /// painter that sends its requests in several flushes and a frame's time.
     pub quiet: Duration,
-    /// The longest that partial damage waits. 2 ms: an eighth of a frame at 60 Hz.
+    /// The longest that partial damage waits. 2 ms: a guess, an eighth of a frame at 60 Hz.
     pub longest: Duration,
     /// How many bursts are given the silence even if they look whole, after one that looked
-    /// whole was soon followed by a part (a painter that clears its window first). 60: one
-    /// second of video.
+    /// whole was soon followed by a part (a painter that clears its window first). 60: a
+    /// guess, one second at 60 Hz.
     pub patience: u32,
 }
 
