@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 pub mod cursor;
+mod display;
 pub mod keyboard;
 pub mod picture;
 #[cfg(test)]

@@ -293,7 +293,7 @@ fn close_button_and_server_death_are_told_apart() {
 
 #[test]
 fn a_missing_display_is_named() {
-    let config = WindowConfig { display: Some(":64999".to_owned()), ..WindowConfig::default() };
+    let config = WindowConfig { display: Some(":59535".to_owned()), ..WindowConfig::default() };
     let error = open(&config).err().expect("no such display").to_string();
-    assert!(error.contains(":64999") && error.lines().count() == 1, "{error}");
+    assert!(error.contains(":59535") && error.lines().count() == 1, "{error}");
 }
