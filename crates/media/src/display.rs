@@ -11,7 +11,9 @@ pub(crate) fn connect(display: &str) -> Result<(RustConnection, usize), String> 
         return Err("no display is named: set DISPLAY (for example to :0) or name one".to_owned());
     }
     if number(display).is_none_or(|number| number > LAST) {
-        return Err(format!("{display:?} is no display: a display is named like :0 or :1.0"));
+        return Err(format!(
+            "{display:?} is no display: a display is named like :0 or :1.0"
+        ));
     }
     x11rb::connect(Some(display)).map_err(|cause| {
         format!(
@@ -42,7 +44,10 @@ mod tests {
     fn nonsense_is_refused_before_anything_is_opened() {
         for display in ["", "0", ":", ":x", ":64999", ":99999999"] {
             let error = connect(display).err().expect(display);
-            assert!(error.contains("display") && error.lines().count() == 1, "{error}");
+            assert!(
+                error.contains("display") && error.lines().count() == 1,
+                "{error}"
+            );
         }
     }
 }

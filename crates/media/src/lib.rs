@@ -3,7 +3,9 @@
 #![deny(unsafe_code)]
 
 pub mod cursor;
+#[cfg(any(feature = "host", feature = "client"))]
 mod display;
+#[cfg(any(feature = "host", feature = "client"))]
 pub mod keyboard;
 pub mod picture;
 #[cfg(test)]

@@ -31,7 +31,9 @@ impl Xvfb {
         };
         let mut line = String::new();
         let output = server.stdout.take().expect("piped");
-        BufReader::new(output).read_line(&mut line).expect("Xvfb names its display");
+        BufReader::new(output)
+            .read_line(&mut line)
+            .expect("Xvfb names its display");
         let display = format!(":{}", line.trim());
         Some(Xvfb { server, display })
     }
@@ -44,8 +46,10 @@ impl Xvfb {
 
     /// Sets the keyboard layout; `false`, said aloud, if `setxkbmap` is not installed.
     pub(crate) fn keyboard(&self, arguments: &[&str]) -> bool {
-        let status =
-            Command::new("setxkbmap").args(["-display", &self.display]).args(arguments).status();
+        let status = Command::new("setxkbmap")
+            .args(["-display", &self.display])
+            .args(arguments)
+            .status();
         match status {
             Ok(status) => {
                 assert!(status.success(), "setxkbmap {arguments:?}");
@@ -79,7 +83,8 @@ fn skip(why: &str) {
 
 /// Injects a raw XTEST event, as if a device had made it.
 pub(crate) fn fake(conn: &RustConnection, kind: u8, detail: u8, x: i16, y: i16) {
-    conn.xtest_fake_input(kind, detail, 0, x11rb::NONE, x, y, 0).expect("XTEST is there");
+    conn.xtest_fake_input(kind, detail, 0, x11rb::NONE, x, y, 0)
+        .expect("XTEST is there");
     x11rb::wrapper::ConnectionExt::sync(conn).expect("the server lives");
 }
 

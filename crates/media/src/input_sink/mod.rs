@@ -40,9 +40,17 @@ pub const BACKENDS: &[Backend] = &[
     Backend {
         name: "xtest",
         argument: "display",
-        open: |display| Ok(Box::new(xtest::Xtest::open(Some(display).filter(|d| !d.is_empty()))?)),
+        open: |display| {
+            Ok(Box::new(xtest::Xtest::open(
+                Some(display).filter(|d| !d.is_empty()),
+            )?))
+        },
     },
-    Backend { name: "null", argument: "", open: |_| Ok(Box::<null::Null>::default()) },
+    Backend {
+        name: "null",
+        argument: "",
+        open: |_| Ok(Box::<null::Null>::default()),
+    },
 ];
 
 /// Opens the sink that `spec` (`name` or `name:argument`) asks for.
@@ -51,10 +59,16 @@ pub const BACKENDS: &[Backend] = &[
 /// [`InputError`] if there is none of that name or it can't be opened.
 pub fn open(spec: &str) -> Result<Box<dyn InputSink>, InputError> {
     let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
-    let backend = BACKENDS.iter().find(|backend| backend.name == name).ok_or_else(|| {
-        let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
-        InputError(format!("no input sink is named {name:?}; there are {}", known.join(", ")))
-    })?;
+    let backend = BACKENDS
+        .iter()
+        .find(|backend| backend.name == name)
+        .ok_or_else(|| {
+            let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
+            InputError(format!(
+                "no input sink is named {name:?}; there are {}",
+                known.join(", ")
+            ))
+        })?;
     (backend.open)(argument)
 }
 

@@ -47,7 +47,11 @@ pub const BACKENDS: &[Backend] = &[
         argument: "file, or - for standard input",
         open: |file| Ok(Box::new(script::Script::open(file)?)),
     },
-    Backend { name: "null", argument: "", open: |_| Ok(Box::new(null::Null)) },
+    Backend {
+        name: "null",
+        argument: "",
+        open: |_| Ok(Box::new(null::Null)),
+    },
 ];
 
 /// Opens the source that `spec` (`name` or `name:argument`) asks for.
@@ -56,10 +60,16 @@ pub const BACKENDS: &[Backend] = &[
 /// [`SourceError`] if there is none of that name or it can't be opened.
 pub fn open(spec: &str) -> Result<Box<dyn InputSource>, SourceError> {
     let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
-    let backend = BACKENDS.iter().find(|backend| backend.name == name).ok_or_else(|| {
-        let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
-        SourceError(format!("no input source is named {name:?}; there are {}", known.join(", ")))
-    })?;
+    let backend = BACKENDS
+        .iter()
+        .find(|backend| backend.name == name)
+        .ok_or_else(|| {
+            let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
+            SourceError(format!(
+                "no input source is named {name:?}; there are {}",
+                known.join(", ")
+            ))
+        })?;
     (backend.open)(argument)
 }
 

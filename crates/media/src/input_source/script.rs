@@ -44,10 +44,15 @@ impl Script {
     /// [`SourceError`] if it can't be opened.
     pub fn open(path: &str) -> Result<Script, SourceError> {
         match path {
-            "-" => Ok(Script::new("standard input", BufReader::new(std::io::stdin()))),
+            "-" => Ok(Script::new(
+                "standard input",
+                BufReader::new(std::io::stdin()),
+            )),
             _ => {
                 let file = File::open(path).map_err(|cause| {
-                    SourceError(format!("the input script {path:?} can't be opened: {cause}"))
+                    SourceError(format!(
+                        "the input script {path:?} can't be opened: {cause}"
+                    ))
                 })?;
                 Ok(Script::new(path, BufReader::new(file)))
             }
@@ -92,7 +97,9 @@ impl InputSource for Script {
             if let Some(until) = self.wait_until {
                 let now = Instant::now();
                 let stop = end.map_or(until, |end| end.min(until));
-                if let Some(left) = stop.checked_duration_since(now).filter(|left| !left.is_zero())
+                if let Some(left) = stop
+                    .checked_duration_since(now)
+                    .filter(|left| !left.is_zero())
                 {
                     std::thread::sleep(left);
                 }
@@ -132,13 +139,22 @@ fn parse(line: &str) -> Result<Step, String> {
             let code = codes::by_name(name).ok_or_else(|| {
                 format!("no key is named {name:?} (names are those of input-event-codes.h)")
             })?;
-            strokes(how)?.iter().map(|&pressed| key(code, None, pressed)).collect()
+            strokes(how)?
+                .iter()
+                .map(|&pressed| key(code, None, pressed))
+                .collect()
         }
         ("move", [x, y]) => {
-            vec![InputEvent::PointerAbsolute { x: fraction(x)?, y: fraction(y)? }]
+            vec![InputEvent::PointerAbsolute {
+                x: fraction(x)?,
+                y: fraction(y)?,
+            }]
         }
         ("rel", [dx, dy]) => {
-            vec![InputEvent::PointerRelative { dx: number(dx)?, dy: number(dy)? }]
+            vec![InputEvent::PointerRelative {
+                dx: number(dx)?,
+                dy: number(dy)?,
+            }]
         }
         ("button", [name, how @ ..]) => {
             let button = match *name {
@@ -152,7 +168,10 @@ fn parse(line: &str) -> Result<Step, String> {
             let press = |&pressed: &bool| InputEvent::Button { button, pressed };
             strokes(how)?.iter().map(press).collect()
         }
-        ("wheel", [dx, dy]) => vec![InputEvent::Wheel { dx: notches(dx)?, dy: notches(dy)? }],
+        ("wheel", [dx, dy]) => vec![InputEvent::Wheel {
+            dx: notches(dx)?,
+            dy: notches(dy)?,
+        }],
         ("wait", [span]) => return Ok(Step::Wait(duration(span)?)),
         ("release", []) => vec![InputEvent::ReleaseAll],
         _ => return Err(format!("{line:?} is no command of an input script")),
@@ -161,7 +180,11 @@ fn parse(line: &str) -> Result<Step, String> {
 }
 
 fn key(code: KeyCode, text: Option<char>, pressed: bool) -> InputEvent {
-    InputEvent::Key { code, text: text.filter(|_| pressed), pressed }
+    InputEvent::Key {
+        code,
+        text: text.filter(|_| pressed),
+        pressed,
+    }
 }
 
 /// A character as a person types it: on a US keyboard if it is there, else as text alone.
@@ -188,7 +211,8 @@ fn strokes(how: &[&str]) -> Result<&'static [bool], String> {
 }
 
 fn number(word: &str) -> Result<i16, String> {
-    word.parse().map_err(|_| format!("{word:?} is no whole number between -32768 and 32767"))
+    word.parse()
+        .map_err(|_| format!("{word:?} is no whole number between -32768 and 32767"))
 }
 
 fn fraction(word: &str) -> Result<u16, String> {
@@ -204,7 +228,9 @@ fn fraction(word: &str) -> Result<u16, String> {
 fn notches(word: &str) -> Result<i16, String> {
     let value: f64 = word.parse().unwrap_or(f64::NAN);
     if !(-273.0..=273.0).contains(&value) {
-        return Err(format!("{word:?} is no number of notches between -273 and 273"));
+        return Err(format!(
+            "{word:?} is no number of notches between -273 and 273"
+        ));
     }
     // 273 notches are 32 760 units.
     #[allow(clippy::cast_possible_truncation)]
@@ -212,7 +238,9 @@ fn notches(word: &str) -> Result<i16, String> {
 }
 
 fn duration(word: &str) -> Result<Duration, String> {
-    let at = word.find(|ch: char| ch.is_ascii_alphabetic()).unwrap_or(word.len());
+    let at = word
+        .find(|ch: char| ch.is_ascii_alphabetic())
+        .unwrap_or(word.len());
     let (count, unit) = word.split_at(at);
     let wrong = || format!("{word:?} is no time like 20ms, 1s or 500us");
     let count: u32 = count.parse().map_err(|_| wrong())?;
@@ -251,10 +279,19 @@ mod tests {
         let (shift, three, unknown) = (KeyCode(42), KeyCode(4), KeyCode(240));
         let expected = [
             key(a, None, true),
-            InputEvent::PointerAbsolute { x: 32_768, y: 65_535 },
+            InputEvent::PointerAbsolute {
+                x: 32_768,
+                y: 65_535,
+            },
             InputEvent::PointerRelative { dx: 10, dy: -4 },
-            InputEvent::Button { button: Button::LEFT, pressed: true },
-            InputEvent::Button { button: Button::LEFT, pressed: false },
+            InputEvent::Button {
+                button: Button::LEFT,
+                pressed: true,
+            },
+            InputEvent::Button {
+                button: Button::LEFT,
+                pressed: false,
+            },
             InputEvent::Wheel { dx: 0, dy: -180 },
             InputEvent::ReleaseAll,
             key(shift, None, true),

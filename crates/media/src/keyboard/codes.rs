@@ -21,13 +21,17 @@ const fn key(code: u16, name: &'static str, xkb: &'static str) -> Key {
 /// The event code behind a key's name, like `KEY_A`.
 #[must_use]
 pub fn by_name(name: &str) -> Option<KeyCode> {
-    KEYS.iter().find(|key| key.name == name).map(|key| KeyCode(key.code))
+    KEYS.iter()
+        .find(|key| key.name == name)
+        .map(|key| KeyCode(key.code))
 }
 
 /// The name of an event code, like `KEY_A`.
 #[must_use]
 pub fn name(code: KeyCode) -> Option<&'static str> {
-    KEYS.iter().find(|key| key.code == code.0).map(|key| key.name)
+    KEYS.iter()
+        .find(|key| key.code == code.0)
+        .map(|key| key.name)
 }
 
 /// The event code behind an XKB key name, like `AC01` (trailing zero bytes are no part of it).
@@ -59,8 +63,13 @@ pub fn us_key(ch: char) -> Option<(KeyCode, bool)> {
 }
 
 /// Names that other key code files (`xfree86`) give to keys of [`KEYS`].
-const XKB_ALIASES: &[(&str, u16)] =
-    &[("BRK", 119), ("KPDC", 121), ("MENU", 127), ("NFER", 94), ("XFER", 92)];
+const XKB_ALIASES: &[(&str, u16)] = &[
+    ("BRK", 119),
+    ("KPDC", 121),
+    ("MENU", 127),
+    ("NFER", 94),
+    ("XFER", 92),
+];
 
 /// Runs of keys with consecutive codes: first code, what they type plain, what with shift.
 const US_ROWS: &[(u16, &str, &str)] = &[
@@ -337,7 +346,10 @@ mod tests {
     #[test]
     fn text_becomes_the_keys_of_a_us_board() {
         assert_eq!(us_key('a'), by_name("KEY_A").map(|code| (code, false)));
-        assert_eq!(us_key('|'), by_name("KEY_BACKSLASH").map(|code| (code, true)));
+        assert_eq!(
+            us_key('|'),
+            by_name("KEY_BACKSLASH").map(|code| (code, true))
+        );
         assert_eq!(us_key('?'), by_name("KEY_SLASH").map(|code| (code, true)));
         assert_eq!(us_key('~'), by_name("KEY_GRAVE").map(|code| (code, true)));
         assert_eq!(us_key('\u{e4}'), None);

@@ -19,9 +19,10 @@ pub const MOD4: u8 = 1 << 6;
 /// Modifiers that turn typing into commands.
 pub const COMMAND: u8 = CONTROL | MOD1 | MOD4;
 
-/// Symbols of keys that choose a level while held: both Shifts, `Mode_switch`,
-/// `ISO_Level3_Shift`, `ISO_Level5_Shift` (`keysymdef.h`). Locks are not among them.
-const HOLDING: &[u32] = &[0xffe1, 0xffe2, 0xff7e, 0xfe03, 0xfe11];
+/// Symbols of keys that choose a level while held: both Shifts, `ISO_Level3_Shift`,
+/// `ISO_Level5_Shift` (`keysymdef.h`). Locks are not among them, nor is `Mode_switch`: it changes
+/// the group, although the modifier map lists it beside the third level.
+const HOLDING: &[u32] = &[0xffe1, 0xffe2, 0xfe03, 0xfe11];
 
 /// How modifiers choose a level.
 #[derive(Clone, Debug, Default)]
@@ -82,8 +83,15 @@ impl Keymap {
     pub fn symbol(&self, keycode: u8, mods: u8, group: u8) -> Option<u32> {
         let (kind, symbols) = self.group(keycode, group)?;
         let held = mods & kind.mask;
-        let level = kind.levels.iter().find(|(m, _)| *m == held).map_or(0, |(_, level)| *level);
-        symbols.get(usize::from(level)).copied().filter(|symbol| *symbol != 0)
+        let level = kind
+            .levels
+            .iter()
+            .find(|(m, _)| *m == held)
+            .map_or(0, |(_, level)| *level);
+        symbols
+            .get(usize::from(level))
+            .copied()
+            .filter(|symbol| *symbol != 0)
     }
 
     /// The character that `keycode` types; `None` for keys that type none (arrows, dead keys).
@@ -106,13 +114,21 @@ impl Keymap {
         self.keys.keys().flat_map(move |&keycode| {
             let group_of_key = self.group(keycode, group);
             let types_it = group_of_key.is_some_and(|(_, symbols)| {
-                symbols.iter().any(|symbol| character_of(*symbol) == Some(wanted))
+                symbols
+                    .iter()
+                    .any(|symbol| character_of(*symbol) == Some(wanted))
             });
             let mask = group_of_key.filter(|_| types_it).map(|(kind, _)| kind.mask);
-            mask.into_iter().flat_map(subsets).filter_map(move |(mask, mods)| {
-                let typed = self.character(keycode, mods, group);
-                (typed == Some(wanted)).then_some(Way { keycode, mask, mods })
-            })
+            mask.into_iter()
+                .flat_map(subsets)
+                .filter_map(move |(mask, mods)| {
+                    let typed = self.character(keycode, mods, group);
+                    (typed == Some(wanted)).then_some(Way {
+                        keycode,
+                        mask,
+                        mods,
+                    })
+                })
         })
     }
 
@@ -120,7 +136,11 @@ impl Keymap {
     pub fn unused(&self) -> impl Iterator<Item = u8> + '_ {
         let blank = |key: &Key| key.groups.iter().all(|(_, s)| s.iter().all(|s| *s == 0));
         let plain = |code: &u8| self.modifiers.get(code).is_none_or(|mods| *mods == 0);
-        self.keys.iter().filter(move |(_, key)| blank(key)).map(|(code, _)| *code).filter(plain)
+        self.keys
+            .iter()
+            .filter(move |(_, key)| blank(key))
+            .map(|(code, _)| *code)
+            .filter(plain)
     }
 
     /// The modifiers that `keycode` sets while it is held. A key that isn't in the modifier map
@@ -128,31 +148,46 @@ impl Keymap {
     #[must_use]
     pub fn modifiers_of(&self, keycode: u8) -> u8 {
         let own = self.modifiers.get(&keycode).copied().unwrap_or(0);
-        let Some(symbol) = self.symbol(keycode, 0, 0).filter(|_| own == 0) else { return own };
+        let Some(symbol) = self.symbol(keycode, 0, 0).filter(|_| own == 0) else {
+            return own;
+        };
         if !HOLDING.contains(&symbol) {
             return 0;
         }
-        let namesakes =
-            self.modifiers.iter().filter(|(code, _)| self.symbol(**code, 0, 0) == Some(symbol));
+        let namesakes = self
+            .modifiers
+            .iter()
+            .filter(|(code, _)| self.symbol(**code, 0, 0) == Some(symbol));
         namesakes.fold(0, |all, (_, mods)| all | mods)
     }
 
     /// A key that sets the modifier `bit` while it is held and has no other effect.
     #[must_use]
     pub fn modifier_key(&self, bit: u8) -> Option<u8> {
-        let holds = |code: u8| self.symbol(code, 0, 0).is_some_and(|s| HOLDING.contains(&s));
+        let holds = |code: u8| {
+            self.symbol(code, 0, 0)
+                .is_some_and(|s| HOLDING.contains(&s))
+        };
         let exact = |(code, mods): (&u8, &u8)| (*mods == bit && holds(*code)).then_some(*code);
         self.modifiers.iter().find_map(exact)
     }
 
     fn group(&self, keycode: u8, group: u8) -> Option<(&KeyType, &[u32])> {
         let key = self.keys.get(&keycode)?;
-        let count = u8::try_from(key.groups.len()).ok().filter(|count| *count > 0)?;
+        let count = u8::try_from(key.groups.len())
+            .ok()
+            .filter(|count| *count > 0)?;
         let group = match key.out_of_range {
             _ if group < count => group,
             OutOfRange::Wrap => group % count,
             OutOfRange::Clamp => count - 1,
-            OutOfRange::Redirect(to) => if to < count { to } else { 0 },
+            OutOfRange::Redirect(to) => {
+                if to < count {
+                    to
+                } else {
+                    0
+                }
+            }
         };
         let (kind, symbols) = &key.groups[usize::from(group)];
         Some((self.types.get(usize::from(*kind))?, symbols))
@@ -161,13 +196,17 @@ impl Keymap {
 
 /// Each subset of the modifiers `mask`, with `mask`.
 fn subsets(mask: u8) -> impl Iterator<Item = (u8, u8)> {
-    (0..=mask).filter(move |mods| mods & !mask == 0).map(move |mods| (mask, mods))
+    (0..=mask)
+        .filter(move |mods| mods & !mask == 0)
+        .map(move |mods| (mask, mods))
 }
 
 /// The character that a key symbol stands for; `None` for function keys, dead keys and controls.
 #[must_use]
 pub fn character_of(symbol: u32) -> Option<char> {
-    xkeysym::Keysym::new(symbol).key_char().filter(|ch| !ch.is_control())
+    xkeysym::Keysym::new(symbol)
+        .key_char()
+        .filter(|ch| !ch.is_control())
 }
 
 /// The key symbol of a character (its legacy number where it has one, else Unicode's).
@@ -181,18 +220,36 @@ mod tests {
     use super::*;
 
     fn one_key() -> Keymap {
-        let types = vec![KeyType { mask: SHIFT | LOCK, levels: vec![(SHIFT, 1), (LOCK, 1)] }];
-        let key = Key { groups: vec![(0, vec![0x61, 0x41])], ..Key::default() };
+        let types = vec![KeyType {
+            mask: SHIFT | LOCK,
+            levels: vec![(SHIFT, 1), (LOCK, 1)],
+        }];
+        let key = Key {
+            groups: vec![(0, vec![0x61, 0x41])],
+            ..Key::default()
+        };
         let keys = BTreeMap::from([(38, key), (93, Key::default())]);
-        Keymap { types, keys, modifiers: BTreeMap::new() }
+        Keymap {
+            types,
+            keys,
+            modifiers: BTreeMap::new(),
+        }
     }
 
     #[test]
     fn levels_follow_the_type() {
         let map = one_key();
         assert_eq!(map.character(38, 0, 0), Some('a'));
-        assert_eq!(map.character(38, SHIFT, 3), Some('A'), "a missing group wraps");
-        assert_eq!(map.character(38, SHIFT | LOCK, 0), Some('a'), "no such combination: level 0");
+        assert_eq!(
+            map.character(38, SHIFT, 3),
+            Some('A'),
+            "a missing group wraps"
+        );
+        assert_eq!(
+            map.character(38, SHIFT | LOCK, 0),
+            Some('a'),
+            "no such combination: level 0"
+        );
         assert_eq!(map.character(39, 0, 0), None);
         let mods = |wanted| map.ways(wanted, 0).map(|way| way.mods).collect::<Vec<u8>>();
         assert_eq!(mods('A'), [SHIFT, LOCK]);

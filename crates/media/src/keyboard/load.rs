@@ -40,7 +40,10 @@ impl XkbKeyboard {
     /// # Errors
     /// [`XkbError`] if the server has no XKB or the connection broke.
     pub fn open(conn: &RustConnection) -> Result<XkbKeyboard, XkbError> {
-        if conn.extension_information(xkb::X11_EXTENSION_NAME)?.is_none() {
+        if conn
+            .extension_information(xkb::X11_EXTENSION_NAME)?
+            .is_none()
+        {
             return Err(XkbError::Missing);
         }
         if !conn.xkb_use_extension(1, 0)?.reply()?.supported {
@@ -65,12 +68,27 @@ impl XkbKeyboard {
     /// [`XkbError`] if the connection broke.
     pub fn read(conn: &RustConnection) -> Result<XkbKeyboard, XkbError> {
         let none = xkb::MapPart::default();
-        let parts =
-            xkb::MapPart::KEY_TYPES | xkb::MapPart::KEY_SYMS | xkb::MapPart::MODIFIER_MAP;
+        let parts = xkb::MapPart::KEY_TYPES | xkb::MapPart::KEY_SYMS | xkb::MapPart::MODIFIER_MAP;
         let names = conn.xkb_get_names(CORE_KEYBOARD, xkb::NameDetail::KEY_NAMES)?;
         let map = conn.xkb_get_map(
-            CORE_KEYBOARD, parts, none, 0, 0, 0, 0, 0, 0, 0, 0, xkb::VMod::default(), 0, 0, 0, 0,
-            0, 0,
+            CORE_KEYBOARD,
+            parts,
+            none,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            xkb::VMod::default(),
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
         )?;
         let (names, map) = (names.reply()?, map.reply()?);
 
@@ -85,7 +103,9 @@ impl XkbKeyboard {
             .map(|(keycode, key)| (keycode, text(key.name)))
             .collect();
         // Only evdev has the arrow up at 111; in the older `xfree86` set that is Print.
-        let evdev = named.iter().any(|(keycode, name)| *keycode == 111 && name == "UP");
+        let evdev = named
+            .iter()
+            .any(|(keycode, name)| *keycode == 111 && name == "UP");
         for (keycode, name) in named {
             let code = match evdev {
                 true => Some(KeyCode(u16::from(keycode.saturating_sub(EVDEV_OFFSET)))),
@@ -123,7 +143,9 @@ fn all_parts() -> xkb::MapPart {
 }
 
 fn text(name: [u8; 4]) -> String {
-    String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned()
+    String::from_utf8_lossy(&name)
+        .trim_end_matches('\0')
+        .to_owned()
 }
 
 fn low_byte(mods: x11rb::protocol::xproto::ModMask) -> u8 {

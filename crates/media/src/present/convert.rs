@@ -20,7 +20,10 @@ pub(super) fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), Pres
         .filter(|_| size.is_valid())
         .ok_or_else(|| PresentError(format!("a picture of {size} does not fit its buffer")))?;
     let wrong = |cause: &dyn std::fmt::Display| {
-        PresentError(format!("a {:?} picture of {size} is broken: {cause}", picture.format))
+        PresentError(format!(
+            "a {:?} picture of {size} is broken: {cause}",
+            picture.format
+        ))
     };
     let [first, second, third] = picture.planes;
     let (range, matrix) = (YuvRange::Limited, YuvStandardMatrix::Bt709);
@@ -32,7 +35,10 @@ pub(super) fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), Pres
             if first.stride < row || first.data.len() < needed {
                 return Err(wrong(&"its plane is too short"));
             }
-            for (to, from) in bgrx.chunks_exact_mut(row).zip(first.data.chunks(first.stride)) {
+            for (to, from) in bgrx
+                .chunks_exact_mut(row)
+                .zip(first.data.chunks(first.stride))
+            {
                 to.copy_from_slice(&from[..row]);
             }
             Ok(())

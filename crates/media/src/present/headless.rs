@@ -32,9 +32,15 @@ pub(super) fn open(argument: &str, _: &WindowConfig) -> Result<Surface, PresentE
     let (directory, every) = match argument.rsplit_once(',') {
         None => (argument, None),
         Some((directory, every)) => {
-            let every = every.parse().ok().filter(|every| *every > 0).ok_or_else(|| {
-                PresentError(format!("headless: {every:?} is not a number of frames above zero"))
-            })?;
+            let every = every
+                .parse()
+                .ok()
+                .filter(|every| *every > 0)
+                .ok_or_else(|| {
+                    PresentError(format!(
+                        "headless: {every:?} is not a number of frames above zero"
+                    ))
+                })?;
             (directory, Some(every))
         }
     };
@@ -69,7 +75,10 @@ impl Headless {
         if let Some(cursor) = &self.cursor {
             draw(cursor, &mut pixels, size);
         }
-        let rgb: Vec<u8> = pixels.chunks_exact(4).flat_map(|p| [p[2], p[1], p[0]]).collect();
+        let rgb: Vec<u8> = pixels
+            .chunks_exact(4)
+            .flat_map(|p| [p[2], p[1], p[0]])
+            .collect();
         let file = File::create(&path).map_err(|cause| failed(&path, &cause))?;
         let mut encoder = png::Encoder::new(BufWriter::new(file), size.width, size.height);
         encoder.set_color(png::ColorType::Rgb);
@@ -86,7 +95,9 @@ impl Presenter for Headless {
         self.bgrx.resize(picture.size.pixels() * 4, 0);
         to_bgrx(picture, &mut self.bgrx)?;
         self.newest = Some((frame, picture.size));
-        let due = self.every.is_some_and(|every| self.count.is_multiple_of(every));
+        let due = self
+            .every
+            .is_some_and(|every| self.count.is_multiple_of(every));
         self.count = self.count.wrapping_add(1);
         match due {
             true => self.write(&format!("frame-{:06}.png", frame.0), picture.size),
@@ -118,10 +129,15 @@ fn draw(cursor: &Cursor, bgrx: &mut [u8], size: Size) {
     };
     let left = along(x, size.width, cursor.shape.hot_x);
     let top = along(y, size.height, cursor.shape.hot_y);
-    let rows = cursor.shape.argb.chunks_exact(usize::from(cursor.shape.width).max(1));
+    let rows = cursor
+        .shape
+        .argb
+        .chunks_exact(usize::from(cursor.shape.width).max(1));
     for (y, row) in (top..i64::from(size.height)).zip(rows) {
         for (x, argb) in (left..i64::from(size.width)).zip(row) {
-            let (Ok(x), Ok(y)) = (usize::try_from(x), usize::try_from(y)) else { continue };
+            let (Ok(x), Ok(y)) = (usize::try_from(x), usize::try_from(y)) else {
+                continue;
+            };
             let at = (y * size.width as usize + x) * 4;
             let [blue, green, red, alpha] = argb.to_le_bytes();
             for (under, over) in bgrx[at..at + 3].iter_mut().zip([blue, green, red]) {
@@ -133,7 +149,10 @@ fn draw(cursor: &Cursor, bgrx: &mut [u8], size: Size) {
 }
 
 fn failed(path: &Path, cause: &dyn std::fmt::Display) -> PresentError {
-    PresentError(format!("headless: {} can't be written: {cause}", path.display()))
+    PresentError(format!(
+        "headless: {} can't be written: {cause}",
+        path.display()
+    ))
 }
 
 #[cfg(test)]
@@ -160,20 +179,40 @@ mod tests {
         for id in 1..=4u8 {
             let bgrx = [id, 20, 30, 0].repeat(size.pixels());
             let picture = Picture::bgrx(size, &bgrx, 16);
-            surface.present(FrameId(u32::from(id)), &picture).expect("writes");
+            surface
+                .present(FrameId(u32::from(id)), &picture)
+                .expect("writes");
         }
         let argb = vec![0xffff_0000, 0x8000_0080];
-        let shape = CursorShape { width: 2, height: 1, hot_x: 0, hot_y: 0, argb };
-        let cursor = Cursor { at: Some((20_000, 0)), shape: Arc::new(shape) };
+        let shape = CursorShape {
+            width: 2,
+            height: 1,
+            hot_x: 0,
+            hot_y: 0,
+            argb,
+        };
+        let cursor = Cursor {
+            at: Some((20_000, 0)),
+            shape: Arc::new(shape),
+        };
         surface.cursor(&cursor).expect("taken");
         drop(surface);
 
         let mut names: Vec<String> = (std::fs::read_dir(&directory).expect("there"))
-            .map(|entry| entry.expect("readable").file_name().into_string().expect("ASCII"))
+            .map(|entry| {
+                entry
+                    .expect("readable")
+                    .file_name()
+                    .into_string()
+                    .expect("ASCII")
+            })
             .collect();
         names.sort();
         assert_eq!(names, ["frame-000001.png", "frame-000003.png", "last.png"]);
-        assert_eq!(read(&directory.join("frame-000003.png")), [30, 20, 3].repeat(8));
+        assert_eq!(
+            read(&directory.join("frame-000003.png")),
+            [30, 20, 3].repeat(8)
+        );
         let last = read(&directory.join("last.png"));
         assert_eq!(last[..12], [30, 20, 4, 255, 0, 0, 14, 9, 129, 30, 20, 4]);
         std::fs::remove_dir_all(&directory).expect("ours");
@@ -182,7 +221,10 @@ mod tests {
     #[test]
     fn a_wrong_argument_is_named() {
         let window = WindowConfig::default();
-        let error = open("somewhere,0", &window).err().expect("refused").to_string();
+        let error = open("somewhere,0", &window)
+            .err()
+            .expect("refused")
+            .to_string();
         assert!(error.contains("above zero"), "{error}");
         assert!(open("", &window).is_err());
     }

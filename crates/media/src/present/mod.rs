@@ -44,9 +44,21 @@ pub struct Backend {
 
 /// All surfaces.
 pub const BACKENDS: &[Backend] = &[
-    Backend { name: "x11", argument: "display", open: open_x11 },
-    Backend { name: "headless", argument: "directory[,every n-th]", open: headless::open },
-    Backend { name: "null", argument: "", open: |_, _| Ok((Box::<null::Null>::default(), None)) },
+    Backend {
+        name: "x11",
+        argument: "display",
+        open: open_x11,
+    },
+    Backend {
+        name: "headless",
+        argument: "directory[,every n-th]",
+        open: headless::open,
+    },
+    Backend {
+        name: "null",
+        argument: "",
+        open: |_, _| Ok((Box::<null::Null>::default(), None)),
+    },
 ];
 
 /// Opens the surface that `spec` (`name` or `name:argument`) asks for.
@@ -55,10 +67,16 @@ pub const BACKENDS: &[Backend] = &[
 /// [`PresentError`] if there is none of that name or it can't be opened.
 pub fn open(spec: &str, window: &WindowConfig) -> Result<Surface, PresentError> {
     let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
-    let backend = BACKENDS.iter().find(|backend| backend.name == name).ok_or_else(|| {
-        let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
-        PresentError(format!("no surface is named {name:?}; there are {}", known.join(", ")))
-    })?;
+    let backend = BACKENDS
+        .iter()
+        .find(|backend| backend.name == name)
+        .ok_or_else(|| {
+            let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
+            PresentError(format!(
+                "no surface is named {name:?}; there are {}",
+                known.join(", ")
+            ))
+        })?;
     (backend.open)(argument, window)
 }
 

@@ -26,7 +26,11 @@ impl Bindings {
         held: &BTreeSet<u8>,
         wanted: char,
     ) -> Result<Option<u8>, ConnectionError> {
-        let oldest = || self.0.iter().position(|(keycode, _)| !held.contains(keycode));
+        let oldest = || {
+            self.0
+                .iter()
+                .position(|(keycode, _)| !held.contains(keycode))
+        };
         let keycode = match map.unused().find(|keycode| !held.contains(keycode)) {
             Some(unused) => unused,
             None => match oldest().and_then(|at| self.0.remove(at)) {
@@ -43,7 +47,8 @@ impl Bindings {
 
     /// Forgets what someone else's change of the map has removed.
     pub(super) fn keep_those_in(&mut self, map: &Keymap) {
-        self.0.retain(|(keycode, ch)| map.symbol(*keycode, 0, 0) == Some(symbol_of(*ch)));
+        self.0
+            .retain(|(keycode, ch)| map.symbol(*keycode, 0, 0) == Some(symbol_of(*ch)));
     }
 
     /// Gives the key codes back.

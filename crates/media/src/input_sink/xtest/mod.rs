@@ -71,9 +71,15 @@ impl Xtest {
         }
         let keyboard =
             XkbKeyboard::open(&conn).map_err(|cause| InputError(format!("{display}: {cause}")))?;
-        let screen = conn.setup().roots.get(screen).ok_or_else(|| gone(&"no such screen"))?;
-        let size =
-            Size::new(u32::from(screen.width_in_pixels), u32::from(screen.height_in_pixels));
+        let screen = conn
+            .setup()
+            .roots
+            .get(screen)
+            .ok_or_else(|| gone(&"no such screen"))?;
+        let size = Size::new(
+            u32::from(screen.width_in_pixels),
+            u32::from(screen.height_in_pixels),
+        );
         let root = screen.root;
         Ok(Xtest {
             conn,
@@ -98,7 +104,9 @@ impl Xtest {
             xproto::MOTION_NOTIFY_EVENT => self.root,
             _ => x11rb::NONE,
         };
-        let sent = self.conn.xtest_fake_input(kind, detail, x11rb::CURRENT_TIME, root, x, y, 0);
+        let sent = self
+            .conn
+            .xtest_fake_input(kind, detail, x11rb::CURRENT_TIME, root, x, y, 0);
         sent.map(drop).map_err(|cause| self.gone(&cause))
     }
 
@@ -113,7 +121,11 @@ impl Xtest {
     /// Takes in what the server announced; reads the keyboard map anew if it changed.
     fn follow(&mut self) -> Result<(), InputError> {
         let mut changed = false;
-        while let Some(event) = self.conn.poll_for_event().map_err(|cause| self.gone(&cause))? {
+        while let Some(event) = self
+            .conn
+            .poll_for_event()
+            .map_err(|cause| self.gone(&cause))?
+        {
             match event {
                 Event::MappingNotify(_)
                 | Event::XkbMapNotify(_)
@@ -141,7 +153,10 @@ impl Xtest {
             Some(ch) => self.key_for(ch, physical)?,
             None => physical.ok_or_else(|| {
                 let name = codes::name(code).unwrap_or("an unnamed key");
-                InputError(format!("display {} has no key {} ({name})", self.display, code.0))
+                InputError(format!(
+                    "display {} has no key {} ({name})",
+                    self.display, code.0
+                ))
             })?,
         };
         if self.held.values().any(|held| *held == keycode) {
@@ -155,7 +170,10 @@ impl Xtest {
 
     /// The key code that types `ch` now, with modifiers changed or a key code bound for it.
     fn key_for(&mut self, ch: char, physical: Option<u8>) -> Result<u8, InputError> {
-        let state = self.conn.xkb_get_state(CORE_KEYBOARD).map_err(|cause| self.gone(&cause))?;
+        let state = self
+            .conn
+            .xkb_get_state(CORE_KEYBOARD)
+            .map_err(|cause| self.gone(&cause))?;
         let state = state.reply().map_err(|cause| self.gone(&cause))?;
         let held: BTreeSet<u8> = self.held.values().copied().collect();
         let typing = Typing {
@@ -175,14 +193,20 @@ impl Xtest {
         for &modifier in &plan.press {
             self.key(modifier, true)?;
         }
-        self.borrowed = Borrowed { pressed: plan.press, lifted: plan.lift };
+        self.borrowed = Borrowed {
+            pressed: plan.press,
+            lifted: plan.lift,
+        };
         Ok(keycode)
     }
 
     fn bind(&mut self, ch: char, held: &BTreeSet<u8>) -> Result<u8, InputError> {
         let bound = self.bindings.bind(&self.conn, &self.keyboard.map, held, ch);
         let keycode = bound.map_err(|cause| self.gone(&cause))?.ok_or_else(|| {
-            InputError(format!("display {} has no key code left to type {ch:?}", self.display))
+            InputError(format!(
+                "display {} has no key code left to type {ch:?}",
+                self.display
+            ))
         })?;
         // Everybody is told of the new map before the key comes; so are we.
         x11rb::wrapper::ConnectionExt::sync(&self.conn).map_err(|cause| self.gone(&cause))?;
@@ -263,8 +287,10 @@ impl Xtest {
     fn let_all_go(&mut self) -> Result<(), InputError> {
         // What was lifted is up already.
         let borrowed = std::mem::take(&mut self.borrowed);
-        let keys: BTreeSet<u8> =
-            std::mem::take(&mut self.held).into_values().chain(borrowed.pressed).collect();
+        let keys: BTreeSet<u8> = std::mem::take(&mut self.held)
+            .into_values()
+            .chain(borrowed.pressed)
+            .collect();
         for keycode in keys {
             self.key(keycode, false)?;
         }
@@ -280,8 +306,16 @@ impl InputSink for Xtest {
     fn apply(&mut self, event: &InputEvent) -> Result<(), InputError> {
         self.follow()?;
         match *event {
-            InputEvent::Key { code, text, pressed: true } => self.press(code, text)?,
-            InputEvent::Key { code, pressed: false, .. } => self.release(code)?,
+            InputEvent::Key {
+                code,
+                text,
+                pressed: true,
+            } => self.press(code, text)?,
+            InputEvent::Key {
+                code,
+                pressed: false,
+                ..
+            } => self.release(code)?,
             InputEvent::PointerAbsolute { x, y } => self.point(x, y)?,
             InputEvent::PointerRelative { dx, dy } => {
                 self.fake(xproto::MOTION_NOTIFY_EVENT, RELATIVE, dx, dy)?;
@@ -319,5 +353,7 @@ const RELATIVE: u8 = 1;
 const NOTCH: i32 = 120;
 
 fn gone(display: &str, cause: &dyn std::fmt::Display) -> InputError {
-    InputError(format!("the X server of display {display} is gone: {cause}"))
+    InputError(format!(
+        "the X server of display {display} is gone: {cause}"
+    ))
 }

@@ -37,7 +37,10 @@ impl Typing<'_> {
         if lift_always == 0
             && let Some(keycode) = physical.filter(as_it_is)
         {
-            return Plan { keycode: Some(keycode), ..Plan::default() };
+            return Plan {
+                keycode: Some(keycode),
+                ..Plan::default()
+            };
         }
         let ways = self.map.ways(wanted, self.group).filter_map(|way| {
             let press = self.keys_for(way.mods & !self.mods)?;
@@ -51,7 +54,14 @@ impl Typing<'_> {
             // A key that is down already would have to be released first: better another.
             let down = self.held.contains(&way.keycode);
             let cost = (press.len() + lift.len(), down, other);
-            Some((cost, Plan { keycode: Some(way.keycode), press, lift }))
+            Some((
+                cost,
+                Plan {
+                    keycode: Some(way.keycode),
+                    press,
+                    lift,
+                },
+            ))
         });
         let best = ways.min_by_key(|(cost, _)| *cost).map(|(_, plan)| plan);
         best.unwrap_or_else(|| Plan {
@@ -70,11 +80,15 @@ impl Typing<'_> {
     fn held_for(&self, mods: u8) -> Option<Vec<u8>> {
         let of = |key: &&u8| self.map.modifiers_of(**key) & mods != 0;
         let keys: Vec<u8> = self.held.iter().filter(of).copied().collect();
-        let cleared = keys.iter().fold(0, |all, key| all | self.map.modifiers_of(*key));
+        let cleared = keys
+            .iter()
+            .fold(0, |all, key| all | self.map.modifiers_of(*key));
         (cleared & mods == mods).then_some(keys)
     }
 }
 
 fn bits(mods: u8) -> impl Iterator<Item = u8> {
-    (0..8).map(|bit| 1 << bit).filter(move |bit| mods & bit != 0)
+    (0..8)
+        .map(|bit| 1 << bit)
+        .filter(move |bit| mods & bit != 0)
 }

@@ -24,18 +24,32 @@ pub(super) struct Grab {
 impl Grab {
     pub(super) fn new(conn: &RustConnection, window: &Window) -> Result<Grab, ReplyOrIdError> {
         conn.xinput_xi_query_version(2, 2)?.reply()?;
-        let (bitmap, gc, hidden) =
-            (conn.generate_id()?, conn.generate_id()?, conn.generate_id()?);
+        let (bitmap, gc, hidden) = (
+            conn.generate_id()?,
+            conn.generate_id()?,
+            conn.generate_id()?,
+        );
         conn.create_pixmap(1, bitmap, window.root, 1, 1)?;
         // The pixmap's bit is undefined until drawn; the foreground of a new context is 0.
         conn.create_gc(gc, bitmap, &xproto::CreateGCAux::new().foreground(0))?;
-        let pixel = xproto::Rectangle { x: 0, y: 0, width: 1, height: 1 };
+        let pixel = xproto::Rectangle {
+            x: 0,
+            y: 0,
+            width: 1,
+            height: 1,
+        };
         conn.poly_fill_rectangle(bitmap, gc, &[pixel])?;
         conn.create_cursor(hidden, bitmap, bitmap, 0, 0, 0, 0, 0, 0, 0, 0)?;
         conn.free_gc(gc)?;
         conn.free_pixmap(bitmap)?;
         let (window, root) = (window.id, window.root);
-        Ok(Grab { window, root, hidden, active: false, rest: (0.0, 0.0) })
+        Ok(Grab {
+            window,
+            root,
+            hidden,
+            active: false,
+            rest: (0.0, 0.0),
+        })
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -96,7 +110,10 @@ impl Grab {
         mask: xinput::XIEventMask,
     ) -> Result<(), x11rb::errors::ConnectionError> {
         let deviceid = u16::from(xinput::Device::ALL_MASTER);
-        let masks = [xinput::EventMask { deviceid, mask: vec![mask] }];
+        let masks = [xinput::EventMask {
+            deviceid,
+            mask: vec![mask],
+        }];
         conn.xinput_xi_select_events(self.root, &masks)?;
         Ok(())
     }

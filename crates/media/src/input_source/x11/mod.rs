@@ -13,6 +13,8 @@
 //! It is no input method: dead keys and compose sequences give no text.
 
 mod grab;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::AsFd;
@@ -61,8 +63,7 @@ impl X11InputSource {
         window: Window,
         stage: Arc<Stage>,
     ) -> Result<X11InputSource, PresentError> {
-        let keyboard =
-            XkbKeyboard::open(&conn).map_err(|cause| PresentError(cause.to_string()))?;
+        let keyboard = XkbKeyboard::open(&conn).map_err(|cause| PresentError(cause.to_string()))?;
         // With it a held key repeats as presses without releases in between, which are easy to
         // drop. Every XKB server of today supports it.
         let flag = xkb::PerClientFlag::DETECTABLE_AUTO_REPEAT;
@@ -99,7 +100,10 @@ impl X11InputSource {
     fn poll_event(&mut self) -> Result<Option<Event>, SourceError> {
         match self.unread.take() {
             Some(event) => Ok(Some(event)),
-            None => self.conn.poll_for_event().map_err(|cause| self.gone(&cause)),
+            None => self
+                .conn
+                .poll_for_event()
+                .map_err(|cause| self.gone(&cause)),
         }
     }
 
@@ -155,7 +159,9 @@ impl X11InputSource {
         if self.down.contains(&keycode) || self.swallowed.contains(&keycode) {
             return Ok(());
         }
-        let Some(code) = self.keyboard.code(keycode) else { return Ok(()) };
+        let Some(code) = self.keyboard.code(keycode) else {
+            return Ok(());
+        };
         let [state, group] = u16::from(event.state).to_le_bytes();
         if state & COMBINATION == COMBINATION
             && let Some(own) = Own::of(code)
@@ -170,7 +176,11 @@ impl X11InputSource {
             _ => None,
         };
         self.down.insert(keycode);
-        self.send(InputEvent::Key { code, text, pressed: true });
+        self.send(InputEvent::Key {
+            code,
+            text,
+            pressed: true,
+        });
         Ok(())
     }
 
@@ -179,7 +189,11 @@ impl X11InputSource {
         if self.down.remove(&keycode)
             && let Some(code) = self.keyboard.code(keycode)
         {
-            self.send(InputEvent::Key { code, text: None, pressed: false });
+            self.send(InputEvent::Key {
+                code,
+                text: None,
+                pressed: false,
+            });
         }
     }
 
@@ -192,7 +206,10 @@ impl X11InputSource {
             }
             Own::Grab if self.grab.is_active() => return self.let_go(),
             Own::Grab => {
-                let taken = self.grab.take(&self.conn).map_err(|cause| self.gone(&cause))?;
+                let taken = self
+                    .grab
+                    .take(&self.conn)
+                    .map_err(|cause| self.gone(&cause))?;
                 return self.change(|scene| scene.grabbed = taken);
             }
         }
@@ -200,7 +217,9 @@ impl X11InputSource {
     }
 
     fn let_go(&mut self) -> Result<(), SourceError> {
-        self.grab.let_go(&self.conn).map_err(|cause| self.gone(&cause))?;
+        self.grab
+            .let_go(&self.conn)
+            .map_err(|cause| self.gone(&cause))?;
         self.change(|scene| scene.grabbed = false)
     }
 
@@ -240,15 +259,18 @@ impl X11InputSource {
             scene.placement().unwrap_or(whole).place(x, y)
         };
         if self.pointer_sent.replace(place) != Some(place) {
-            self.send(InputEvent::PointerAbsolute { x: place.0, y: place.1 });
+            self.send(InputEvent::PointerAbsolute {
+                x: place.0,
+                y: place.1,
+            });
         }
     }
 
     fn button(&mut self, event: &xproto::ButtonPressEvent, pressed: bool) {
         self.pointer_at(event.event_x.into(), event.event_y.into());
         if let 4..=7 = event.detail {
-            let (dx, dy) = [(0, NOTCH), (0, -NOTCH), (-NOTCH, 0), (NOTCH, 0)]
-                [usize::from(event.detail) - 4];
+            let (dx, dy) =
+                [(0, NOTCH), (0, -NOTCH), (-NOTCH, 0), (NOTCH, 0)][usize::from(event.detail) - 4];
             if pressed {
                 self.send(InputEvent::Wheel { dx, dy });
             }

@@ -46,7 +46,11 @@ impl Buffers {
                 .map_err(|cause| refused(&cause))?
                 .check()
                 .map_err(|cause| refused(&cause))?;
-            all.push(Buffer { segment, memory, readers: 0 });
+            all.push(Buffer {
+                segment,
+                memory,
+                readers: 0,
+            });
         }
         Ok(Buffers { size, all })
     }

@@ -61,24 +61,40 @@ impl Default for WindowConfig {
 /// [`PresentError`] in one line if the display can't be reached or lacks MIT-SHM, RENDER or XKB,
 /// or if its pixels are not 8-bit BGRX.
 pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), PresentError> {
-    let display = config.display.clone().unwrap_or_else(display::from_environment);
+    let display = config
+        .display
+        .clone()
+        .unwrap_or_else(display::from_environment);
     if !config.size.is_valid() {
-        return Err(PresentError(format!("a window can't have {} pixels", config.size)));
+        return Err(PresentError(format!(
+            "a window can't have {} pixels",
+            config.size
+        )));
     }
     let (input, screen) = display::connect(&display).map_err(PresentError)?;
     let (output, _) = display::connect(&display).map_err(PresentError)?;
-    let screen = input.setup().roots.get(screen).cloned().ok_or_else(|| {
-        PresentError(format!("display {display} has no screen {screen}"))
-    })?;
+    let screen = input
+        .setup()
+        .roots
+        .get(screen)
+        .cloned()
+        .ok_or_else(|| PresentError(format!("display {display} has no screen {screen}")))?;
     window::check_pixels(&input, &screen, &display)?;
     let failed = |cause: &dyn std::fmt::Display| {
-        PresentError(format!("no window can be opened on display {display}: {cause}"))
+        PresentError(format!(
+            "no window can be opened on display {display}: {cause}"
+        ))
     };
     let window = Window::open(&input, &screen, config).map_err(|cause| failed(&cause))?;
     // The other connection refers to the window next: the server must know it by then.
     x11rb::wrapper::ConnectionExt::sync(&input).map_err(|cause| failed(&cause))?;
-    let stage =
-        Arc::new(Stage::new(display.clone(), window.id, &screen, config.size, config.observer));
+    let stage = Arc::new(Stage::new(
+        display.clone(),
+        window.id,
+        &screen,
+        config.size,
+        config.observer,
+    ));
     let presenter = X11Presenter::new(output, Arc::clone(&stage), config.size)?;
     let source = X11InputSource::new(input, window, stage)?;
     Ok((presenter, source))

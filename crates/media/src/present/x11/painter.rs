@@ -44,7 +44,10 @@ impl Painter {
     /// Prepares drawing over `conn`.
     pub(crate) fn new(conn: &RustConnection, stage: Arc<Stage>) -> Result<Painter, PresentError> {
         let missing = |what: &str| {
-            PresentError(format!("the X server of display {} lacks {what}", stage.display))
+            PresentError(format!(
+                "the X server of display {} lacks {what}",
+                stage.display
+            ))
         };
         let formats = conn
             .render_query_version(0, 11)
@@ -69,7 +72,15 @@ impl Painter {
             Ok((gc, target))
         })();
         let (gc, target) = made.map_err(|cause| stage.gone(&cause))?;
-        Ok(Painter { stage, gc, target, opaque, argb, scaled: None, pointer: None })
+        Ok(Painter {
+            stage,
+            gc,
+            target,
+            opaque,
+            argb,
+            scaled: None,
+            pointer: None,
+        })
     }
 
     /// Draws the whole scene anew. Returns how many requests read the shared buffer; each will
@@ -80,7 +91,9 @@ impl Painter {
         scene: &Scene,
         announce: bool,
     ) -> Result<u32, PresentError> {
-        let Some(placement) = scene.placement() else { return Ok(0) };
+        let Some(placement) = scene.placement() else {
+            return Ok(0);
+        };
         self.picture(conn, scene, placement.area, announce)
     }
 
@@ -95,7 +108,9 @@ impl Painter {
         let (Some(shown), Some(placement)) = (scene.shown, scene.placement()) else {
             return Ok(0);
         };
-        let Some(area) = area.and(placement.area) else { return Ok(0) };
+        let Some(area) = area.and(placement.area) else {
+            return Ok(0);
+        };
         let stage = Arc::clone(&self.stage);
         let reads = match placement.is_unscaled() {
             true => self.copy(conn, shown, placement, area, announce),
@@ -113,11 +128,21 @@ impl Painter {
 
     /// Blackens what the picture leaves free.
     pub(crate) fn bars(&self, conn: &RustConnection, scene: &Scene) -> Result<(), PresentError> {
-        let bars = scene.placement().into_iter().flat_map(|it| it.bars(scene.window));
+        let bars = scene
+            .placement()
+            .into_iter()
+            .flat_map(|it| it.bars(scene.window));
         for bar in bars {
             let (x, y) = (short(bar.x), short(bar.y));
-            conn.clear_area(false, self.stage.window, x, y, length(bar.width), length(bar.height))
-                .map_err(|cause| self.stage.gone(&cause))?;
+            conn.clear_area(
+                false,
+                self.stage.window,
+                x,
+                y,
+                length(bar.width),
+                length(bar.height),
+            )
+            .map_err(|cause| self.stage.gone(&cause))?;
         }
         Ok(())
     }
@@ -191,14 +216,29 @@ impl Painter {
             let (w, h) = (size16(shown.size.width), size16(shown.size.height));
             let format = u8::from(xproto::ImageFormat::Z_PIXMAP);
             conn.shm_put_image(
-                scaled.pixmap, self.gc, w, h, 0, 0, w, h, 0, 0, self.stage.depth, format, announce,
-                shown.segment, 0,
+                scaled.pixmap,
+                self.gc,
+                w,
+                h,
+                0,
+                0,
+                w,
+                h,
+                0,
+                0,
+                self.stage.depth,
+                format,
+                announce,
+                shown.segment,
+                0,
             )?;
             scaled.generation = shown.generation;
             reads = 1;
         }
-        let (from_x, from_y) =
-            (short(area.x - placement.area.x), short(area.y - placement.area.y));
+        let (from_x, from_y) = (
+            short(area.x - placement.area.x),
+            short(area.y - placement.area.y),
+        );
         conn.render_composite(
             render::PictOp::SRC,
             scaled.picture,
@@ -241,7 +281,12 @@ impl Painter {
         )?;
         conn.render_set_picture_filter(picture, b"bilinear", &[])?;
         // Generations count from 1, so 0 says that nothing is in it yet.
-        Ok(Scaled { pixmap, picture, placement, generation: 0 })
+        Ok(Scaled {
+            pixmap,
+            picture,
+            placement,
+            generation: 0,
+        })
     }
 
     fn overlay(
@@ -251,7 +296,9 @@ impl Painter {
         overlay: Overlay,
         area: Rect,
     ) -> Result<(), ReplyOrIdError> {
-        let Some(visible) = overlay.area.and(area) else { return Ok(()) };
+        let Some(visible) = overlay.area.and(area) else {
+            return Ok(());
+        };
         let pointer = self.pointer(conn, shape)?;
         conn.render_composite(
             render::PictOp::OVER,
@@ -274,7 +321,10 @@ impl Painter {
 impl Stage {
     /// The one line for a server that stopped answering.
     pub(crate) fn gone(&self, cause: &dyn std::fmt::Display) -> PresentError {
-        PresentError(format!("the X server of display {} is gone: {cause}", self.display))
+        PresentError(format!(
+            "the X server of display {} is gone: {cause}",
+            self.display
+        ))
     }
 
     /// What an asynchronous X error means: the end if the window is gone, a log line otherwise.
@@ -285,7 +335,11 @@ impl Stage {
                 self.display
             )));
         }
-        tracing::warn!(display = self.display, ?error, "the X server refused a request");
+        tracing::warn!(
+            display = self.display,
+            ?error,
+            "the X server refused a request"
+        );
         Ok(())
     }
 }
@@ -307,14 +361,36 @@ fn upload(
     format: render::Pictformat,
     shape: &CursorShape,
 ) -> Result<render::Picture, ReplyOrIdError> {
-    let (w, h) = (shape.width.clamp(1, CURSOR_SIDE), shape.height.clamp(1, CURSOR_SIDE));
-    let mut bytes: Vec<u8> = shape.argb.iter().flat_map(|pixel| pixel.to_le_bytes()).collect();
+    let (w, h) = (
+        shape.width.clamp(1, CURSOR_SIDE),
+        shape.height.clamp(1, CURSOR_SIDE),
+    );
+    let mut bytes: Vec<u8> = shape
+        .argb
+        .iter()
+        .flat_map(|pixel| pixel.to_le_bytes())
+        .collect();
     // A shape without pixels (a hidden pointer) becomes one transparent pixel.
     bytes.resize(usize::from(w) * usize::from(h) * 4, 0);
-    let (pixmap, gc, picture) = (conn.generate_id()?, conn.generate_id()?, conn.generate_id()?);
+    let (pixmap, gc, picture) = (
+        conn.generate_id()?,
+        conn.generate_id()?,
+        conn.generate_id()?,
+    );
     conn.create_pixmap(32, pixmap, root, w, h)?;
     conn.create_gc(gc, pixmap, &Default::default())?;
-    conn.put_image(xproto::ImageFormat::Z_PIXMAP, pixmap, gc, w, h, 0, 0, 0, 32, &bytes)?;
+    conn.put_image(
+        xproto::ImageFormat::Z_PIXMAP,
+        pixmap,
+        gc,
+        w,
+        h,
+        0,
+        0,
+        0,
+        32,
+        &bytes,
+    )?;
     conn.render_create_picture(picture, pixmap, format, &Default::default())?;
     conn.free_gc(gc)?;
     conn.free_pixmap(pixmap)?;

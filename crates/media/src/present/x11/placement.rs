@@ -17,7 +17,12 @@ impl Rect {
         let (x, y) = (self.x.max(other.x), self.y.max(other.y));
         let width = (self.x + self.width).min(other.x + other.width) - x;
         let height = (self.y + self.height).min(other.y + other.height) - y;
-        (width > 0 && height > 0).then_some(Rect { x, y, width, height })
+        (width > 0 && height > 0).then_some(Rect {
+            x,
+            y,
+            width,
+            height,
+        })
     }
 }
 
@@ -46,7 +51,15 @@ impl Placement {
             (((window_h * w + h / 2) / h).clamp(1, window_w), window_h)
         };
         let (x, y) = ((window_w - width) / 2, (window_h - height) / 2);
-        Placement { picture, area: Rect { x, y, width, height } }
+        Placement {
+            picture,
+            area: Rect {
+                x,
+                y,
+                width,
+                height,
+            },
+        }
     }
 
     /// Whether the picture's pixels are the window's pixels.
@@ -56,10 +69,12 @@ impl Placement {
 
     /// The window pixel behind a place of the picture (0–65 535 across and down).
     pub(crate) fn pixel(&self, (x, y): (u16, u16)) -> (i32, i32) {
-        let along = |place: u16, length: i32| {
-            (i32::from(place) * length / 65_535).clamp(0, length - 1)
-        };
-        (self.area.x + along(x, self.area.width), self.area.y + along(y, self.area.height))
+        let along =
+            |place: u16, length: i32| (i32::from(place) * length / 65_535).clamp(0, length - 1);
+        (
+            self.area.x + along(x, self.area.width),
+            self.area.y + along(y, self.area.height),
+        )
     }
 
     /// The place of the picture at the centre of a window pixel; pixels of the bars count as the
@@ -77,14 +92,40 @@ impl Placement {
     /// The bars: what of `window` the picture leaves free.
     pub(crate) fn bars(self, window: Size) -> impl Iterator<Item = Rect> {
         let (w, h) = (side(window.width), side(window.height));
-        let Rect { x, y, width, height } = self.area;
+        let Rect {
+            x,
+            y,
+            width,
+            height,
+        } = self.area;
         let bars = [
-            Rect { x: 0, y: 0, width: w, height: y },
-            Rect { x: 0, y: y + height, width: w, height: h - y - height },
-            Rect { x: 0, y, width: x, height },
-            Rect { x: x + width, y, width: w - x - width, height },
+            Rect {
+                x: 0,
+                y: 0,
+                width: w,
+                height: y,
+            },
+            Rect {
+                x: 0,
+                y: y + height,
+                width: w,
+                height: h - y - height,
+            },
+            Rect {
+                x: 0,
+                y,
+                width: x,
+                height,
+            },
+            Rect {
+                x: x + width,
+                y,
+                width: w - x - width,
+                height,
+            },
         ];
-        bars.into_iter().filter(|bar| bar.width > 0 && bar.height > 0)
+        bars.into_iter()
+            .filter(|bar| bar.width > 0 && bar.height > 0)
     }
 }
 
@@ -95,11 +136,27 @@ mod tests {
     #[test]
     fn the_shape_is_kept_and_bars_fill_the_rest() {
         let fitted = Placement::fit(Size::new(800, 800), Size::new(400, 200));
-        assert_eq!(fitted.area, Rect { x: 0, y: 200, width: 800, height: 400 });
+        assert_eq!(
+            fitted.area,
+            Rect {
+                x: 0,
+                y: 200,
+                width: 800,
+                height: 400
+            }
+        );
         assert_eq!(fitted.bars(Size::new(800, 800)).count(), 2);
         assert!(!fitted.is_unscaled());
         let wide = Placement::fit(Size::new(900, 200), Size::new(400, 200));
-        assert_eq!(wide.area, Rect { x: 250, y: 0, width: 400, height: 200 });
+        assert_eq!(
+            wide.area,
+            Rect {
+                x: 250,
+                y: 0,
+                width: 400,
+                height: 200
+            }
+        );
         assert!(wide.is_unscaled(), "bars alone don't scale");
     }
 

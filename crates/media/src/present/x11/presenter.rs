@@ -64,7 +64,14 @@ impl X11Presenter {
         }
         let painter = Painter::new(&conn, Arc::clone(&stage))?;
         let buffers = Buffers::new(&conn, size)?;
-        Ok(X11Presenter { conn, stage, painter, buffers, generation: 0, skipped: 0 })
+        Ok(X11Presenter {
+            conn,
+            stage,
+            painter,
+            buffers,
+            generation: 0,
+            skipped: 0,
+        })
     }
 
     /// How many pictures were not shown because the server did not read those before.
@@ -76,7 +83,11 @@ impl X11Presenter {
     /// Takes in what the server announced.
     fn drain(&mut self) -> Result<(), PresentError> {
         loop {
-            match self.conn.poll_for_event().map_err(|cause| self.stage.gone(&cause))? {
+            match self
+                .conn
+                .poll_for_event()
+                .map_err(|cause| self.stage.gone(&cause))?
+            {
                 None => return Ok(()),
                 Some(Event::ShmCompletion(done)) => self.buffers.completed(done.shmseg),
                 Some(Event::Error(error)) => self.stage.judge(&error)?,
@@ -110,12 +121,21 @@ impl X11Presenter {
         };
         let hot_x = shape.hot_x.min(shape.width.saturating_sub(1));
         let hot_y = shape.hot_y.min(shape.height.saturating_sub(1));
-        let picture = self.painter.pointer(&self.conn, &shape).map_err(|e| stage.gone(&e))?;
-        let id = self.conn.generate_id().map_err(|cause| stage.gone(&cause))?;
+        let picture = self
+            .painter
+            .pointer(&self.conn, &shape)
+            .map_err(|e| stage.gone(&e))?;
+        let id = self
+            .conn
+            .generate_id()
+            .map_err(|cause| stage.gone(&cause))?;
         let attributes = xproto::ChangeWindowAttributesAux::new().cursor(id);
         self.conn
             .render_create_cursor(id, picture, hot_x, hot_y)
-            .and_then(|_| self.conn.change_window_attributes(stage.window, &attributes))
+            .and_then(|_| {
+                self.conn
+                    .change_window_attributes(stage.window, &attributes)
+            })
             .and_then(|_| self.conn.free_cursor(id))
             .map_err(|cause| stage.gone(&cause))?;
         Ok(())
@@ -125,7 +145,10 @@ impl X11Presenter {
 impl Presenter for X11Presenter {
     fn present(&mut self, _frame: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
         if !picture.size.is_valid() {
-            return Err(PresentError(format!("a picture can't have {} pixels", picture.size)));
+            return Err(PresentError(format!(
+                "a picture can't have {} pixels",
+                picture.size
+            )));
         }
         let stage = Arc::clone(&self.stage);
         let kept = match self.buffers.size() == picture.size {
@@ -142,7 +165,9 @@ impl Presenter for X11Presenter {
             self.skipped += 1;
             return Ok(());
         }
-        let Some((segment, bytes)) = self.buffers.free(kept) else { return Ok(()) };
+        let Some((segment, bytes)) = self.buffers.free(kept) else {
+            return Ok(());
+        };
         to_bgrx(picture, bytes)?;
 
         let mut scene = stage.scene();
@@ -176,7 +201,9 @@ impl Presenter for X11Presenter {
         let mut reads = 0;
         if before != after || (changed && after.is_some()) {
             for overlay in [before, after].into_iter().flatten() {
-                reads += self.painter.picture(&self.conn, &scene, overlay.area, true)?;
+                reads += self
+                    .painter
+                    .picture(&self.conn, &scene, overlay.area, true)?;
             }
         }
         let segment = scene.shown.map(|shown| shown.segment);

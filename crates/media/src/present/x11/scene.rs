@@ -95,7 +95,10 @@ impl Stage {
             height: i32::from(cursor.shape.height),
         };
         let area = shape.and(placement.area)?;
-        Some(Overlay { area, from: (area.x - shape.x, area.y - shape.y) })
+        Some(Overlay {
+            area,
+            from: (area.x - shape.x, area.y - shape.y),
+        })
     }
 }
 

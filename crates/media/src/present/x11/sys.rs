@@ -24,12 +24,16 @@ impl Mapping {
     /// so that neither side can make the other fault.
     pub(super) fn new(len: usize) -> io::Result<(OwnedFd, Mapping)> {
         let len = len.max(1);
-        let file =
-            memfd_create("openuvr-picture", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        let file = memfd_create(
+            "openuvr-picture",
+            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+        )?;
         ftruncate(&file, u64::try_from(len).map_err(io::Error::other)?)?;
         fcntl_add_seals(&file, SealFlags::SHRINK)?;
-        let (access, flags) =
-            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
+        let (access, flags) = (
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED | MapFlags::POPULATE,
+        );
         // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing.
         let start = unsafe { mmap(std::ptr::null_mut(), len, access, flags, &file, 0) }?;
         let start = NonNull::new(start.cast::<u8>())

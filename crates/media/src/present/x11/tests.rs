@@ -30,21 +30,42 @@ struct Fixture {
 
 fn fixture(config: WindowConfig) -> Option<Fixture> {
     let xvfb = Xvfb::start("320x240")?;
-    let config = WindowConfig { display: Some(xvfb.display.clone()), ..config };
+    let config = WindowConfig {
+        display: Some(xvfb.display.clone()),
+        ..config
+    };
     let (presenter, source) = open(&config).expect("Xvfb has everything");
     let (conn, root) = xvfb.connect();
-    let window = *conn.query_tree(root).unwrap().reply().unwrap().children.last().unwrap();
-    Some(Fixture { presenter, source, conn, window, xvfb })
+    let window = *conn
+        .query_tree(root)
+        .unwrap()
+        .reply()
+        .unwrap()
+        .children
+        .last()
+        .unwrap();
+    Some(Fixture {
+        presenter,
+        source,
+        conn,
+        window,
+        xvfb,
+    })
 }
 
 fn window_of(size: Size) -> WindowConfig {
-    WindowConfig { size, ..WindowConfig::default() }
+    WindowConfig {
+        size,
+        ..WindowConfig::default()
+    }
 }
 
 /// A picture whose every pixel is told by its place.
 fn bgrx(size: Size) -> Vec<u8> {
     let (w, h) = (size.width as usize, size.height as usize);
-    (0..h).flat_map(|y| (0..w).flat_map(move |x| [byte(x * 3), byte(y * 5), 77, 0])).collect()
+    (0..h)
+        .flat_map(|y| (0..w).flat_map(move |x| [byte(x * 3), byte(y * 5), 77, 0]))
+        .collect()
 }
 
 fn byte(value: usize) -> u8 {
@@ -59,7 +80,12 @@ impl Fixture {
 
     fn read(&self, at: (i16, i16), size: (u16, u16)) -> Vec<u8> {
         // The presenter's requests travel on another connection: a round trip there first.
-        self.presenter.conn.get_input_focus().unwrap().reply().unwrap();
+        self.presenter
+            .conn
+            .get_input_focus()
+            .unwrap()
+            .reply()
+            .unwrap();
         pixels(&self.conn, self.window, at, size)
     }
 
@@ -67,7 +93,11 @@ impl Fixture {
     fn settle(&mut self) -> Vec<SourceEvent> {
         let mut seen = Vec::new();
         loop {
-            match self.source.next(Some(Duration::from_millis(20))).expect("alive") {
+            match self
+                .source
+                .next(Some(Duration::from_millis(20)))
+                .expect("alive")
+            {
                 SourceEvent::TimedOut => return seen,
                 event => seen.push(event),
             }
@@ -75,8 +105,14 @@ impl Fixture {
     }
 
     fn resize(&mut self, size: Size) {
-        let aux = xproto::ConfigureWindowAux::new().width(size.width).height(size.height);
-        self.conn.configure_window(self.window, &aux).unwrap().check().unwrap();
+        let aux = xproto::ConfigureWindowAux::new()
+            .width(size.width)
+            .height(size.height);
+        self.conn
+            .configure_window(self.window, &aux)
+            .unwrap()
+            .check()
+            .unwrap();
         let end = Instant::now() + Duration::from_secs(5);
         while self.presenter.stage.scene().window != size {
             assert!(Instant::now() < end, "the resize was not noticed");
@@ -96,7 +132,9 @@ fn near(a: [u8; 3], b: [u8; 3], tolerance: u8) -> bool {
 
 #[test]
 fn bgrx_is_shown_exactly_and_many_in_a_row_too() {
-    let Some(mut it) = fixture(window_of(SIZE)) else { return };
+    let Some(mut it) = fixture(window_of(SIZE)) else {
+        return;
+    };
     let data = bgrx(SIZE);
     for step in 0..50u8 {
         let shifted: Vec<u8> = data.iter().map(|v| v.wrapping_add(step)).collect();
@@ -109,18 +147,30 @@ fn bgrx_is_shown_exactly_and_many_in_a_row_too() {
 
 #[test]
 fn both_yuv_formats_are_bt709_limited() {
-    let Some(mut it) = fixture(window_of(SIZE)) else { return };
+    let Some(mut it) = fixture(window_of(SIZE)) else {
+        return;
+    };
     // BT.709 limited range of pure red (255, 0, 0): Y 63, Cb 102, Cr 240.
     let luma = vec![63; SIZE.pixels()];
     let (cb, cr) = (vec![102; SIZE.pixels() / 4], vec![240; SIZE.pixels() / 4]);
     let interleaved = [102, 240].repeat(SIZE.pixels() / 4);
     let plane = |data, stride| Plane { data, stride };
     for (format, planes) in [
-        (PixelFormat::I420, [plane(&luma, 64), plane(&cb, 32), plane(&cr, 32)]),
-        (PixelFormat::Nv12, [plane(&luma, 64), plane(&interleaved, 64), Plane::EMPTY]),
+        (
+            PixelFormat::I420,
+            [plane(&luma, 64), plane(&cb, 32), plane(&cr, 32)],
+        ),
+        (
+            PixelFormat::Nv12,
+            [plane(&luma, 64), plane(&interleaved, 64), Plane::EMPTY],
+        ),
     ] {
         it.present(SIZE, &bgrx(SIZE));
-        let picture = Picture { size: SIZE, format, planes };
+        let picture = Picture {
+            size: SIZE,
+            format,
+            planes,
+        };
         it.presenter.present(FrameId(2), &picture).expect("shown");
         for pixel in rgb(&it.read((0, 0), (64, 48))) {
             assert!(near(pixel, [0, 0, 255], 3), "{format:?}: {pixel:?}");
@@ -131,18 +181,30 @@ fn both_yuv_formats_are_bt709_limited() {
         format: PixelFormat::I420,
         planes: [plane(&luma[1..], 64), plane(&cb, 32), plane(&cr, 32)],
     };
-    let error = it.presenter.present(FrameId(3), &short).expect_err("too short").to_string();
+    let error = it
+        .presenter
+        .present(FrameId(3), &short)
+        .expect_err("too short")
+        .to_string();
     assert!(error.contains("I420 picture of 64x48"), "{error}");
 }
 
 #[test]
 fn other_sizes_are_scaled_with_bars_and_follow_the_window() {
-    let Some(mut it) = fixture(window_of(Size::new(128, 128))) else { return };
+    let Some(mut it) = fixture(window_of(Size::new(128, 128))) else {
+        return;
+    };
     // Four quarters of one colour each: their centres stay exact however they are scaled.
-    let colours = [[10, 20, 200, 0], [200, 30, 10, 0], [40, 220, 40, 0], [250, 250, 250, 0]];
+    let colours = [
+        [10, 20, 200, 0],
+        [200, 30, 10, 0],
+        [40, 220, 40, 0],
+        [250, 250, 250, 0],
+    ];
     let quarter = |x: usize, y: usize| colours[x / 32 + 2 * (y / 24)];
-    let data: Vec<u8> =
-        (0..48).flat_map(|y| (0..64).flat_map(move |x| quarter(x, y))).collect();
+    let data: Vec<u8> = (0..48)
+        .flat_map(|y| (0..64).flat_map(move |x| quarter(x, y)))
+        .collect();
     it.present(SIZE, &data);
     // 64x48 into 128x128: 128x96, bars of 16 above and below.
     let image = rgb(&it.read((0, 0), (128, 128)));
@@ -157,7 +219,11 @@ fn other_sizes_are_scaled_with_bars_and_follow_the_window() {
         (127, 111, colour(3)),
         (0, 16, colour(0)),
     ] {
-        assert!(near(at(&image, 128, x, y), expected, 1), "{x},{y}: {:?}", at(&image, 128, x, y));
+        assert!(
+            near(at(&image, 128, x, y), expected, 1),
+            "{x},{y}: {:?}",
+            at(&image, 128, x, y)
+        );
     }
 
     // No new picture: the source repairs it alone, first unscaled, then larger with side bars.
@@ -174,19 +240,27 @@ fn other_sizes_are_scaled_with_bars_and_follow_the_window() {
     it.present(Size::new(148, 48), &flat);
     let image = rgb(&it.read((0, 0), (148, 96)));
     assert_eq!(at(&image, 148, 3, 50), [1, 2, 3]);
-    assert_eq!(at(&image, 148, 70, 10), [0; 3], "what was picture is bar now");
+    assert_eq!(
+        at(&image, 148, 70, 10),
+        [0; 3],
+        "what was picture is bar now"
+    );
 }
 
 #[test]
 fn an_uncovered_part_is_repaired_without_a_frame() {
-    let Some(mut it) = fixture(window_of(SIZE)) else { return };
+    let Some(mut it) = fixture(window_of(SIZE)) else {
+        return;
+    };
     let data = bgrx(SIZE);
     it.present(SIZE, &data);
     let cover = it.conn.generate_id().unwrap();
     let root = it.presenter.stage.root;
     let class = xproto::WindowClass::INPUT_OUTPUT;
     let red = xproto::CreateWindowAux::new().background_pixel(0xff_0000);
-    it.conn.create_window(24, cover, root, 0, 0, 40, 40, 0, class, 0, &red).unwrap();
+    it.conn
+        .create_window(24, cover, root, 0, 0, 40, 40, 0, class, 0, &red)
+        .unwrap();
     it.conn.map_window(cover).unwrap().check().unwrap();
     it.conn.destroy_window(cover).unwrap().check().unwrap();
     it.settle();
@@ -195,13 +269,24 @@ fn an_uncovered_part_is_repaired_without_a_frame() {
 
 fn blue_dot() -> Arc<CursorShape> {
     let argb = vec![0xff00_00ff; 16];
-    Arc::new(CursorShape { width: 4, height: 4, hot_x: 1, hot_y: 1, argb })
+    Arc::new(CursorShape {
+        width: 4,
+        height: 4,
+        hot_x: 1,
+        hot_y: 1,
+        argb,
+    })
 }
 
 #[test]
 fn an_observer_sees_the_pointer_move_without_a_frame() {
-    let config = WindowConfig { observer: true, ..window_of(SIZE) };
-    let Some(mut it) = fixture(config) else { return };
+    let config = WindowConfig {
+        observer: true,
+        ..window_of(SIZE)
+    };
+    let Some(mut it) = fixture(config) else {
+        return;
+    };
     let data = bgrx(SIZE);
     it.present(SIZE, &data);
     let shape = blue_dot();
@@ -217,35 +302,56 @@ fn an_observer_sees_the_pointer_move_without_a_frame() {
         image
     };
     for (x, y) in [(20, 20), (22, 21), (50, 40)] {
-        let cursor = Cursor { at: place(x, y), shape: Arc::clone(&shape) };
+        let cursor = Cursor {
+            at: place(x, y),
+            shape: Arc::clone(&shape),
+        };
         it.presenter.cursor(&cursor).expect("drawn");
         let image = rgb(&it.read((0, 0), (64, 48)));
-        assert_eq!(image, with_dot(x as usize - 1, y as usize - 1), "at {x},{y}");
+        assert_eq!(
+            image,
+            with_dot(x as usize - 1, y as usize - 1),
+            "at {x},{y}"
+        );
     }
     // A frame keeps it, and hiding it shows the picture again.
     it.present(SIZE, &data);
     assert_eq!(rgb(&it.read((0, 0), (64, 48))), with_dot(49, 39));
-    it.presenter.cursor(&Cursor { at: None, shape }).expect("hidden");
+    it.presenter
+        .cursor(&Cursor { at: None, shape })
+        .expect("hidden");
     assert_eq!(rgb(&it.read((0, 0), (64, 48))), rgb(&data));
     assert_eq!(it.presenter.skipped(), 0);
 }
 
 #[test]
 fn a_player_has_the_hosts_pointer_as_the_windows_own() {
-    let Some(mut it) = fixture(window_of(SIZE)) else { return };
+    let Some(mut it) = fixture(window_of(SIZE)) else {
+        return;
+    };
     let data = bgrx(SIZE);
     fake(&it.conn, xproto::MOTION_NOTIFY_EVENT, 0, 30, 30);
     it.settle();
     it.present(SIZE, &data);
-    let cursor = Cursor { at: Some((0, 0)), shape: blue_dot() };
+    let cursor = Cursor {
+        at: Some((0, 0)),
+        shape: blue_dot(),
+    };
     it.presenter.cursor(&cursor).expect("defined");
-    assert_eq!(rgb(&it.read((0, 0), (64, 48))), rgb(&data), "nothing is drawn over the picture");
+    assert_eq!(
+        rgb(&it.read((0, 0), (64, 48))),
+        rgb(&data),
+        "nothing is drawn over the picture"
+    );
     let image = {
         use x11rb::protocol::xfixes::ConnectionExt as _;
         it.conn.xfixes_query_version(4, 0).unwrap().reply().unwrap();
         it.conn.xfixes_get_cursor_image().unwrap().reply().unwrap()
     };
-    assert_eq!((image.width, image.height, image.xhot, image.yhot), (4, 4, 1, 1));
+    assert_eq!(
+        (image.width, image.height, image.xhot, image.yhot),
+        (4, 4, 1, 1)
+    );
     assert!(image.cursor_image.iter().all(|pixel| *pixel == 0xff00_00ff));
 
     // The local pointer leaves: the host's is drawn where it is, by the source alone.
@@ -259,8 +365,13 @@ fn a_player_has_the_hosts_pointer_as_the_windows_own() {
 
 #[test]
 fn full_screen_without_a_window_manager_and_back() {
-    let config = WindowConfig { full_screen: true, ..window_of(SIZE) };
-    let Some(mut it) = fixture(config) else { return };
+    let config = WindowConfig {
+        full_screen: true,
+        ..window_of(SIZE)
+    };
+    let Some(mut it) = fixture(config) else {
+        return;
+    };
     it.settle();
     assert_eq!(it.presenter.stage.scene().window, Size::new(320, 240));
     let chord = [37, 64, 50, 41]; // Control, Alt, Shift, F
@@ -273,27 +384,56 @@ fn full_screen_without_a_window_manager_and_back() {
 
 #[test]
 fn close_button_and_server_death_are_told_apart() {
-    let Some(mut it) = fixture(window_of(SIZE)) else { return };
+    let Some(mut it) = fixture(window_of(SIZE)) else {
+        return;
+    };
     it.settle();
-    let atom = |name: &[u8]| it.conn.intern_atom(false, name).unwrap().reply().unwrap().atom;
+    let atom = |name: &[u8]| {
+        it.conn
+            .intern_atom(false, name)
+            .unwrap()
+            .reply()
+            .unwrap()
+            .atom
+    };
     let data = [atom(b"WM_DELETE_WINDOW"), 0, 0, 0, 0];
     let message = xproto::ClientMessageEvent::new(32, it.window, atom(b"WM_PROTOCOLS"), data);
     let none = xproto::EventMask::NO_EVENT;
-    it.conn.send_event(false, it.window, none, message).unwrap().check().unwrap();
+    it.conn
+        .send_event(false, it.window, none, message)
+        .unwrap()
+        .check()
+        .unwrap();
     assert_eq!(it.settle(), [SourceEvent::Closed]);
 
     it.xvfb.kill();
     let error = it.source.next(None).expect_err("dead").to_string();
-    assert!(error.contains("is gone") && error.lines().count() == 1, "{error}");
+    assert!(
+        error.contains("is gone") && error.lines().count() == 1,
+        "{error}"
+    );
     let picture = bgrx(SIZE);
     let picture = Picture::bgrx(SIZE, &picture, 256);
-    let error = it.presenter.present(FrameId(1), &picture).expect_err("dead").to_string();
-    assert!(error.contains("is gone") && error.lines().count() == 1, "{error}");
+    let error = it
+        .presenter
+        .present(FrameId(1), &picture)
+        .expect_err("dead")
+        .to_string();
+    assert!(
+        error.contains("is gone") && error.lines().count() == 1,
+        "{error}"
+    );
 }
 
 #[test]
 fn a_missing_display_is_named() {
-    let config = WindowConfig { display: Some(":59535".to_owned()), ..WindowConfig::default() };
+    let config = WindowConfig {
+        display: Some(":59535".to_owned()),
+        ..WindowConfig::default()
+    };
     let error = open(&config).err().expect("no such display").to_string();
-    assert!(error.contains(":59535") && error.lines().count() == 1, "{error}");
+    assert!(
+        error.contains(":59535") && error.lines().count() == 1,
+        "{error}"
+    );
 }

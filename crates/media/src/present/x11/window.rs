@@ -46,9 +46,12 @@ pub(crate) fn check_pixels(
     let little = conn.setup().image_byte_order == xproto::ImageOrder::LSB_FIRST;
     let wide = (conn.setup().pixmap_formats.iter())
         .any(|format| format.depth == screen.root_depth && format.bits_per_pixel == 32);
-    let masks = (screen.allowed_depths.iter().flat_map(|depth| &depth.visuals))
-        .find(|visual| visual.visual_id == screen.root_visual)
-        .map(|visual| (visual.red_mask, visual.green_mask, visual.blue_mask));
+    let masks = (screen
+        .allowed_depths
+        .iter()
+        .flat_map(|depth| &depth.visuals))
+    .find(|visual| visual.visual_id == screen.root_visual)
+    .map(|visual| (visual.red_mask, visual.green_mask, visual.blue_mask));
     if little && wide && masks == Some((0xff_0000, 0xff00, 0xff)) {
         return Ok(());
     }
@@ -86,18 +89,41 @@ impl Window {
             &attributes,
         )?;
         let title = config.title.as_bytes();
-        conn.change_property8(PropMode::REPLACE, id, AtomEnum::WM_NAME, AtomEnum::STRING, title)?;
         conn.change_property8(
-            PropMode::REPLACE, id, atoms._NET_WM_NAME, atoms.UTF8_STRING, title,
+            PropMode::REPLACE,
+            id,
+            AtomEnum::WM_NAME,
+            AtomEnum::STRING,
+            title,
         )?;
         conn.change_property8(
-            PropMode::REPLACE, id, AtomEnum::WM_CLASS, AtomEnum::STRING, b"openuvr\0OpenUVR\0",
+            PropMode::REPLACE,
+            id,
+            atoms._NET_WM_NAME,
+            atoms.UTF8_STRING,
+            title,
+        )?;
+        conn.change_property8(
+            PropMode::REPLACE,
+            id,
+            AtomEnum::WM_CLASS,
+            AtomEnum::STRING,
+            b"openuvr\0OpenUVR\0",
         )?;
         conn.change_property32(
-            PropMode::REPLACE, id, atoms.WM_PROTOCOLS, AtomEnum::ATOM, &[atoms.WM_DELETE_WINDOW],
+            PropMode::REPLACE,
+            id,
+            atoms.WM_PROTOCOLS,
+            AtomEnum::ATOM,
+            &[atoms.WM_DELETE_WINDOW],
         )?;
-        let mut window =
-            Window { id, root: screen.root, atoms, before: None, full_screen: false };
+        let mut window = Window {
+            id,
+            root: screen.root,
+            atoms,
+            before: None,
+            full_screen: false,
+        };
         let managed = window.is_managed(conn)?;
         if config.full_screen && managed {
             window.full_screen = true;
@@ -156,13 +182,16 @@ impl Window {
     /// Whether a window manager runs that speaks EWMH.
     fn is_managed(&self, conn: &RustConnection) -> Result<bool, ReplyError> {
         let check = self.atoms._NET_SUPPORTING_WM_CHECK;
-        let property =
-            conn.get_property(false, self.root, check, AtomEnum::WINDOW, 0, 1)?.reply()?;
+        let property = conn
+            .get_property(false, self.root, check, AtomEnum::WINDOW, 0, 1)?
+            .reply()?;
         let Some(checker) = property.value32().and_then(|mut ids| ids.next()) else {
             return Ok(false);
         };
         // The property outlives its window manager; the window that it names doesn't.
-        let alive = conn.get_property(false, checker, check, AtomEnum::WINDOW, 0, 1)?.reply();
+        let alive = conn
+            .get_property(false, checker, check, AtomEnum::WINDOW, 0, 1)?
+            .reply();
         Ok(alive.is_ok())
     }
 }
