@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused_before_anything_is_opened() {
         for display in ["", "0", ":", ":x", ":64999", ":99999999"] {
-            let error = connect(display).err().expect(display);
+            let error = connect(display).expect_err(display);
             assert!(
                 error.contains("display") && error.lines().count() == 1,
                 "{error}"
