@@ -9,6 +9,7 @@ mod display;
 pub mod keyboard;
 pub mod picture;
 #[cfg(test)]
+#[cfg(feature = "client")]
 mod xvfb;
 
 #[cfg(feature = "host")]

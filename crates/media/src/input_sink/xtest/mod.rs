@@ -9,6 +9,7 @@
 
 mod bindings;
 #[cfg(test)]
+#[cfg(feature = "client")]
 mod tests;
 mod typing;
 
