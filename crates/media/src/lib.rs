@@ -4,9 +4,13 @@
 
 pub mod codec;
 pub mod cursor;
+#[cfg(any(feature = "host", feature = "client"))]
+mod display;
+#[cfg(any(feature = "host", feature = "client"))]
 pub mod keyboard;
 pub mod picture;
 #[cfg(test)]
+#[cfg(feature = "client")]
 mod xvfb;
 
 #[cfg(feature = "host")]

@@ -62,6 +62,19 @@ impl Xvfb {
         }
     }
 
+    /// Stops the server as an overloaded machine would, or lets it go on.
+    pub(crate) fn freeze(&self, freeze: bool) {
+        let signal = if freeze { "-STOP" } else { "-CONT" };
+        let id = self.server.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args([signal, &id])
+                .status()
+                .expect("kill")
+                .success()
+        );
+    }
+
     /// Kills the server as a crash would.
     pub(crate) fn kill(&mut self) {
         self.server.kill().expect("ours");

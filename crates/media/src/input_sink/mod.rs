@@ -1,5 +1,8 @@
 //! Input sink: what the person did reaches the application.
 
+pub mod null;
+pub mod xtest;
+
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
 
@@ -19,6 +22,54 @@ pub trait InputSink: Send {
 
     /// Where the picture lies on the display: absolute pointer places are relative to it.
     fn set_viewport(&mut self, x: i32, y: i32, size: Size);
+}
+
+/// A sink that can be asked for by name.
+#[derive(Clone, Copy)]
+pub struct Backend {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// What may follow the name and a colon.
+    pub argument: &'static str,
+    /// Opens it with the argument (empty if none was given).
+    pub open: fn(&str) -> Result<Box<dyn InputSink>, InputError>,
+}
+
+/// All sinks.
+pub const BACKENDS: &[Backend] = &[
+    Backend {
+        name: "xtest",
+        argument: "display",
+        open: |display| {
+            Ok(Box::new(xtest::Xtest::open(
+                Some(display).filter(|d| !d.is_empty()),
+            )?))
+        },
+    },
+    Backend {
+        name: "null",
+        argument: "",
+        open: |_| Ok(Box::<null::Null>::default()),
+    },
+];
+
+/// Opens the sink that `spec` (`name` or `name:argument`) asks for.
+///
+/// # Errors
+/// [`InputError`] if there is none of that name or it can't be opened.
+pub fn open(spec: &str) -> Result<Box<dyn InputSink>, InputError> {
+    let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
+    let backend = BACKENDS
+        .iter()
+        .find(|backend| backend.name == name)
+        .ok_or_else(|| {
+            let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
+            InputError(format!(
+                "no input sink is named {name:?}; there are {}",
+                known.join(", ")
+            ))
+        })?;
+    (backend.open)(argument)
 }
 
 /// Why input could not be injected.

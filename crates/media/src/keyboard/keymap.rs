@@ -19,6 +19,11 @@ pub const MOD4: u8 = 1 << 6;
 /// Modifiers that turn typing into commands.
 pub const COMMAND: u8 = CONTROL | MOD1 | MOD4;
 
+/// Symbols of keys that choose a level while held: both Shifts, `ISO_Level3_Shift`,
+/// `ISO_Level5_Shift` (`keysymdef.h`). Locks are not among them, nor is `Mode_switch`: it changes
+/// the group, although the modifier map lists it beside the third level.
+const HOLDING: &[u32] = &[0xffe1, 0xffe2, 0xfe03, 0xfe11];
+
 /// How modifiers choose a level.
 #[derive(Clone, Debug, Default)]
 pub struct KeyType {
@@ -104,29 +109,26 @@ impl Keymap {
         Some(typed)
     }
 
-    /// All ways to type `wanted` in `group`, in order of key code and level.
+    /// All ways to type `wanted` in `group`, in order of key code.
     pub fn ways(&self, wanted: char, group: u8) -> impl Iterator<Item = Way> + '_ {
         self.keys.keys().flat_map(move |&keycode| {
-            let (kind, symbols) = self.group(keycode, group).unzip();
-            let symbols = symbols.unwrap_or(&[]).iter().enumerate();
-            symbols.filter_map(move |(level, symbol)| {
-                let kind: &KeyType = kind?;
-                (character_of(*symbol)? == wanted).then_some(())?;
-                let mods = match level {
-                    0 => 0,
-                    _ => {
-                        kind.levels
-                            .iter()
-                            .find(|(_, to)| usize::from(*to) == level)?
-                            .0
-                    }
-                };
-                Some(Way {
-                    keycode,
-                    mask: kind.mask,
-                    mods,
+            let group_of_key = self.group(keycode, group);
+            let types_it = group_of_key.is_some_and(|(_, symbols)| {
+                symbols
+                    .iter()
+                    .any(|symbol| character_of(*symbol) == Some(wanted))
+            });
+            let mask = group_of_key.filter(|_| types_it).map(|(kind, _)| kind.mask);
+            mask.into_iter()
+                .flat_map(subsets)
+                .filter_map(move |(mask, mods)| {
+                    let typed = self.character(keycode, mods, group);
+                    (typed == Some(wanted)).then_some(Way {
+                        keycode,
+                        mask,
+                        mods,
+                    })
                 })
-            })
         })
     }
 
@@ -141,13 +143,33 @@ impl Keymap {
             .filter(plain)
     }
 
-    /// A key code that sets exactly the modifiers `bit`.
+    /// The modifiers that `keycode` sets while it is held. A key that isn't in the modifier map
+    /// itself (right Alt as `ISO_Level3_Shift`) counts as its namesake that is.
+    #[must_use]
+    pub fn modifiers_of(&self, keycode: u8) -> u8 {
+        let own = self.modifiers.get(&keycode).copied().unwrap_or(0);
+        let Some(symbol) = self.symbol(keycode, 0, 0).filter(|_| own == 0) else {
+            return own;
+        };
+        if !HOLDING.contains(&symbol) {
+            return 0;
+        }
+        let namesakes = self
+            .modifiers
+            .iter()
+            .filter(|(code, _)| self.symbol(**code, 0, 0) == Some(symbol));
+        namesakes.fold(0, |all, (_, mods)| all | mods)
+    }
+
+    /// A key that sets the modifier `bit` while it is held and has no other effect.
     #[must_use]
     pub fn modifier_key(&self, bit: u8) -> Option<u8> {
-        self.modifiers
-            .iter()
-            .find(|(code, mods)| **mods == bit && self.symbol(**code, 0, 0).is_some())
-            .map(|(code, _)| *code)
+        let holds = |code: u8| {
+            self.symbol(code, 0, 0)
+                .is_some_and(|s| HOLDING.contains(&s))
+        };
+        let exact = |(code, mods): (&u8, &u8)| (*mods == bit && holds(*code)).then_some(*code);
+        self.modifiers.iter().find_map(exact)
     }
 
     fn group(&self, keycode: u8, group: u8) -> Option<(&KeyType, &[u32])> {
@@ -170,6 +192,13 @@ impl Keymap {
         let (kind, symbols) = &key.groups[usize::from(group)];
         Some((self.types.get(usize::from(*kind))?, symbols))
     }
+}
+
+/// Each subset of the modifiers `mask`, with `mask`.
+fn subsets(mask: u8) -> impl Iterator<Item = (u8, u8)> {
+    (0..=mask)
+        .filter(move |mods| mods & !mask == 0)
+        .map(move |mods| (mask, mods))
 }
 
 /// The character that a key symbol stands for; `None` for function keys, dead keys and controls.
@@ -222,15 +251,9 @@ mod tests {
             "no such combination: level 0"
         );
         assert_eq!(map.character(39, 0, 0), None);
-        let ways: Vec<Way> = map.ways('A', 0).collect();
-        assert_eq!(
-            ways,
-            [Way {
-                keycode: 38,
-                mask: SHIFT | LOCK,
-                mods: SHIFT
-            }]
-        );
+        let mods = |wanted| map.ways(wanted, 0).map(|way| way.mods).collect::<Vec<u8>>();
+        assert_eq!(mods('A'), [SHIFT, LOCK]);
+        assert_eq!(mods('a'), [0, SHIFT | LOCK]);
         assert_eq!(map.unused().collect::<Vec<_>>(), [93]);
     }
 

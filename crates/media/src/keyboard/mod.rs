@@ -9,6 +9,5 @@ pub mod codes;
 pub mod keymap;
 mod load;
 
-#[cfg(feature = "client")]
 pub(crate) use load::CORE_KEYBOARD;
 pub use load::{XkbError, XkbKeyboard};

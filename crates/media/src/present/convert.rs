@@ -31,7 +31,8 @@ pub(super) fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), Pres
     let out_stride = size.width * 4;
     match picture.format {
         PixelFormat::Bgrx => {
-            let needed = first.stride * (size.height as usize - 1) + row;
+            let needed =
+                (first.stride.saturating_mul(size.height as usize - 1)).saturating_add(row);
             if first.stride < row || first.data.len() < needed {
                 return Err(wrong(&"its plane is too short"));
             }

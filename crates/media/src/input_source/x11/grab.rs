@@ -2,6 +2,8 @@
 //!
 //! Spec: The X Input Extension 2.2, `RawMotion`.
 
+use std::collections::BTreeMap;
+
 use x11rb::connection::Connection;
 use x11rb::errors::{ReplyError, ReplyOrIdError};
 use x11rb::protocol::xinput::{self, ConnectionExt as _};
@@ -19,6 +21,62 @@ pub(super) struct Grab {
     active: bool,
     /// Motion of less than a pixel that was not reported yet.
     rest: (f64, f64),
+    /// The pointing devices that moved so far.
+    devices: BTreeMap<xinput::DeviceId, Device>,
+}
+
+/// The two axes of a pointing device.
+#[derive(Debug)]
+struct Device([Axis; 2]);
+
+/// What an axis reports.
+#[derive(Clone, Copy, Debug)]
+enum Axis {
+    /// Distances (a mouse).
+    Relative,
+    /// Places (the tablet that a virtual machine has for a mouse): pixels per unit, last place.
+    Absolute(f64, Option<f64>),
+}
+
+impl Axis {
+    /// The distance in pixels that `value` stands for.
+    fn motion(&mut self, value: f64) -> f64 {
+        match self {
+            Axis::Relative => value,
+            Axis::Absolute(pixels, last) => {
+                let from = last.replace(value).unwrap_or(value);
+                (value - from) * *pixels
+            }
+        }
+    }
+}
+
+impl Device {
+    fn query(
+        conn: &RustConnection,
+        root: xproto::Window,
+        id: xinput::DeviceId,
+    ) -> Result<Device, ReplyError> {
+        let screen = conn.get_geometry(root)?;
+        let devices = conn.xinput_xi_query_device(id)?.reply()?.infos;
+        let screen = screen.reply()?;
+        let mut axes = [Axis::Relative; 2];
+        for class in devices.iter().flat_map(|device| &device.classes) {
+            if let xinput::DeviceClassData::Valuator(axis) = &class.data
+                && axis.mode == xinput::ValuatorMode::ABSOLUTE
+                && let Some(entry) = axes.get_mut(usize::from(axis.number))
+            {
+                let side = if axis.number == 0 {
+                    screen.width
+                } else {
+                    screen.height
+                };
+                let range = f64::from(axis.max.integral) - f64::from(axis.min.integral);
+                *entry = Axis::Absolute(f64::from(side) / range.max(1.0), None);
+            }
+        }
+        Ok(Device(axes))
+    }
 }
 
 impl Grab {
@@ -49,6 +107,7 @@ impl Grab {
             hidden,
             active: false,
             rest: (0.0, 0.0),
+            devices: BTreeMap::new(),
         })
     }
 
@@ -73,6 +132,7 @@ impl Grab {
             .reply()?;
         self.active = reply.status == xproto::GrabStatus::SUCCESS;
         self.rest = (0.0, 0.0);
+        self.devices.clear();
         match self.active {
             true => self.select(conn, xinput::XIEventMask::RAW_MOTION)?,
             false => tracing::warn!(status = ?reply.status, "the pointer could not be grabbed"),
@@ -90,18 +150,32 @@ impl Grab {
 
     /// The whole pixels that a raw event adds up to, without the server's acceleration; `None` if
     /// it is less than one.
-    pub(super) fn motion(&mut self, event: &xinput::RawMotionEvent) -> Option<(i16, i16)> {
+    pub(super) fn motion(
+        &mut self,
+        conn: &RustConnection,
+        event: &xinput::RawMotionEvent,
+    ) -> Result<Option<(i16, i16)>, ReplyError> {
+        if !self.devices.contains_key(&event.sourceid) {
+            let device = Device::query(conn, self.root, event.sourceid)?;
+            self.devices.insert(event.sourceid, device);
+        }
         let mask = event.valuator_mask.first().copied().unwrap_or(0);
         let mut values = event.axisvalues_raw.iter();
-        for (axis, rest) in [&mut self.rest.0, &mut self.rest.1].into_iter().enumerate() {
-            if mask & (1 << axis) != 0
+        let axes = self
+            .devices
+            .get_mut(&event.sourceid)
+            .map(|device| &mut device.0);
+        let rests = [&mut self.rest.0, &mut self.rest.1];
+        for (number, (axis, rest)) in axes.into_iter().flatten().zip(rests).enumerate() {
+            if mask & (1 << number) != 0
                 && let Some(value) = values.next()
             {
-                *rest += f64::from(value.integral) + f64::from(value.frac) / 4_294_967_296.0;
+                let value = f64::from(value.integral) + f64::from(value.frac) / 4_294_967_296.0;
+                *rest += axis.motion(value);
             }
         }
         let (dx, dy) = (whole(&mut self.rest.0), whole(&mut self.rest.1));
-        (dx != 0 || dy != 0).then_some((dx, dy))
+        Ok((dx != 0 || dy != 0).then_some((dx, dy)))
     }
 
     fn select(
@@ -127,4 +201,24 @@ fn whole(rest: &mut f64) -> i16 {
     #[allow(clippy::cast_possible_truncation)]
     let pixels = pixels as i16;
     pixels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_become_distances_and_fractions_are_kept() {
+        let mut tablet = Axis::Absolute(0.5, None);
+        let moves = [1000.0, 1003.0, 1002.0].map(|place| tablet.motion(place));
+        assert_eq!(moves, [0.0, 1.5, -0.5]);
+        assert_eq!(Axis::Relative.motion(-0.25).to_bits(), (-0.25f64).to_bits());
+        let mut rest = -2.75;
+        assert_eq!(
+            (whole(&mut rest), rest.to_bits()),
+            (-2, (-0.75f64).to_bits())
+        );
+        rest = 1e9;
+        assert_eq!(whole(&mut rest), i16::MAX);
+    }
 }

@@ -13,6 +13,8 @@
 //! It is no input method: dead keys and compose sequences give no text.
 
 mod grab;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::AsFd;
@@ -25,7 +27,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use x11rb::connection::Connection;
 use x11rb::protocol::Event;
 use x11rb::protocol::xkb::{self, ConnectionExt as _};
-use x11rb::protocol::xproto::{self, ConnectionExt as _};
+use x11rb::protocol::xproto;
 use x11rb::rust_connection::RustConnection;
 
 use super::{InputSource, SourceError, SourceEvent};
@@ -113,7 +115,8 @@ impl X11InputSource {
             Event::ButtonPress(event) => self.button(&event, true),
             Event::ButtonRelease(event) => self.button(&event, false),
             Event::XinputRawMotion(event) if self.grab.is_active() => {
-                if let Some((dx, dy)) = self.grab.motion(&event) {
+                let motion = self.grab.motion(&self.conn, &event);
+                if let Some((dx, dy)) = motion.map_err(|cause| self.gone(&cause))? {
                     self.send(InputEvent::PointerRelative { dx, dy });
                 }
             }
@@ -300,9 +303,10 @@ impl X11InputSource {
     }
 
     /// Draws the scene anew. The server may take this after a newer picture of the presenter's
-    /// that was sent later, so it is repeated until no picture came in between.
+    /// that was sent later, so it is repeated if a picture came in between; not for ever, since
+    /// where pictures keep coming the next one repairs it as well.
     fn repaint(&mut self) -> Result<(), PresentError> {
-        loop {
+        for _ in 0..REPAIRS {
             let drawn = {
                 let scene = self.stage.scene();
                 self.painter.bars(&self.conn, &scene)?;
@@ -310,13 +314,13 @@ impl X11InputSource {
                 self.conn.flush().map_err(|cause| self.stage.gone(&cause))?;
                 scene.shown
             };
-            let gone = |cause: &dyn std::fmt::Display| self.stage.gone(cause);
-            let processed = self.conn.get_input_focus().map_err(|cause| gone(&cause))?;
-            processed.reply().map_err(|cause| gone(&cause))?;
+            x11rb::wrapper::ConnectionExt::sync(&self.conn)
+                .map_err(|cause| self.stage.gone(&cause))?;
             if self.stage.scene().shown == drawn {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 }
 
@@ -350,6 +354,9 @@ impl InputSource for X11InputSource {
         }
     }
 }
+
+/// How often a repair is repeated because a picture came in between.
+const REPAIRS: usize = 3;
 
 /// One notch of the wheel in units of `REL_WHEEL_HI_RES`.
 const NOTCH: i16 = 120;

@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use openuvr_proto::units::Size;
 use x11rb::connection::Connection;
-use x11rb::rust_connection::RustConnection;
 
 use super::PresentError;
+use crate::display;
 use crate::input_source::x11::X11InputSource;
 pub(crate) use painter::Painter;
 pub use presenter::X11Presenter;
@@ -61,17 +61,18 @@ impl Default for WindowConfig {
 /// [`PresentError`] in one line if the display can't be reached or lacks MIT-SHM, RENDER or XKB,
 /// or if its pixels are not 8-bit BGRX.
 pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), PresentError> {
-    let display = (config.display.clone())
-        .or_else(|| std::env::var("DISPLAY").ok())
-        .unwrap_or_default();
+    let display = config
+        .display
+        .clone()
+        .unwrap_or_else(display::from_environment);
     if !config.size.is_valid() {
         return Err(PresentError(format!(
             "a window can't have {} pixels",
             config.size
         )));
     }
-    let (input, screen) = connect(&display)?;
-    let (output, _) = connect(&display)?;
+    let (input, screen) = display::connect(&display).map_err(PresentError)?;
+    let (output, _) = display::connect(&display).map_err(PresentError)?;
     let screen = input
         .setup()
         .roots
@@ -97,17 +98,4 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
     let presenter = X11Presenter::new(output, Arc::clone(&stage), config.size)?;
     let source = X11InputSource::new(input, window, stage)?;
     Ok((presenter, source))
-}
-
-fn connect(display: &str) -> Result<(RustConnection, usize), PresentError> {
-    if display.is_empty() {
-        let what = "no display is named: set DISPLAY (for example to :0) or name one";
-        return Err(PresentError(what.to_owned()));
-    }
-    x11rb::connect(Some(display)).map_err(|cause| {
-        PresentError(format!(
-            "display {display} can't be reached ({cause}): is its X server running, and may this \
-             user connect (xhost, XAUTHORITY)?"
-        ))
-    })
 }

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use x11rb::connection::Connection;
-use x11rb::errors::{ReplyError, ReplyOrIdError};
+use x11rb::errors::ReplyOrIdError;
 use x11rb::protocol::render::{self, ConnectionExt as _};
 use x11rb::protocol::shm::ConnectionExt as _;
 use x11rb::protocol::xproto::{self, ConnectionExt as _};
@@ -415,11 +415,4 @@ fn length(value: i32) -> u16 {
 
 fn size16(value: u32) -> u16 {
     u16::try_from(value).unwrap_or(u16::MAX)
-}
-
-/// What a broken connection or an exhausted id range looks like, in one type.
-impl From<ReplyError> for PresentError {
-    fn from(cause: ReplyError) -> PresentError {
-        PresentError(format!("the X server refused: {cause}"))
-    }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 use x11rb::connection::Connection;
+use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
@@ -383,6 +384,99 @@ fn full_screen_without_a_window_manager_and_back() {
 }
 
 #[test]
+fn full_screen_is_asked_of_a_window_manager() {
+    let Some(mut it) = fixture(window_of(SIZE)) else {
+        return;
+    };
+    // All that our window asks of a window manager, done by this test.
+    let root = it.presenter.stage.root;
+    let atom = |name: &[u8]| {
+        it.conn
+            .intern_atom(false, name)
+            .unwrap()
+            .reply()
+            .unwrap()
+            .atom
+    };
+    let (check, state) = (atom(b"_NET_SUPPORTING_WM_CHECK"), atom(b"_NET_WM_STATE"));
+    let full_screen = atom(b"_NET_WM_STATE_FULLSCREEN");
+    let manager = it.conn.generate_id().unwrap();
+    let class = xproto::WindowClass::INPUT_ONLY;
+    let redirect = xproto::EventMask::SUBSTRUCTURE_REDIRECT;
+    let aux = xproto::ChangeWindowAttributesAux::new().event_mask(redirect);
+    it.conn
+        .change_window_attributes(root, &aux)
+        .unwrap()
+        .check()
+        .unwrap();
+    it.conn
+        .create_window(
+            0,
+            manager,
+            root,
+            0,
+            0,
+            1,
+            1,
+            0,
+            class,
+            0,
+            &Default::default(),
+        )
+        .unwrap();
+    for window in [root, manager] {
+        use x11rb::wrapper::ConnectionExt as _;
+        let kind = xproto::AtomEnum::WINDOW;
+        let replace = xproto::PropMode::REPLACE;
+        it.conn
+            .change_property32(replace, window, check, kind, &[manager])
+            .unwrap();
+    }
+    x11rb::wrapper::ConnectionExt::sync(&it.conn).unwrap();
+    for key in [37, 64, 50, 41] {
+        fake(&it.conn, xproto::KEY_PRESS_EVENT, key, 0, 0);
+    }
+    it.settle();
+    x11rb::wrapper::ConnectionExt::sync(&it.conn).unwrap();
+    let asked = std::iter::from_fn(|| it.conn.poll_for_event().unwrap());
+    let messages: Vec<_> = asked
+        .filter_map(|event| match event {
+            Event::ClientMessage(event) if event.type_ == state => Some(event),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(messages.len(), 1);
+    assert_eq!(messages[0].window, it.window);
+    assert_eq!(messages[0].data.as_data32()[..2], [1, full_screen]);
+}
+
+#[test]
+fn a_stalled_server_costs_pictures_and_then_shows_the_newest() {
+    let Some(mut it) = fixture(window_of(SIZE)) else {
+        return;
+    };
+    it.settle();
+    it.present(SIZE, &bgrx(SIZE));
+    it.xvfb.freeze(true);
+    for shade in 0..5 {
+        it.present(SIZE, &vec![shade; SIZE.pixels() * 4]);
+    }
+    // One is on the screen, two lie in the other buffers.
+    assert!(
+        (2..=3).contains(&it.presenter.skipped()),
+        "{}",
+        it.presenter.skipped()
+    );
+    it.xvfb.freeze(false);
+    it.present(SIZE, &vec![200; SIZE.pixels() * 4]);
+    assert!(
+        rgb(&it.read((0, 0), (64, 48)))
+            .iter()
+            .all(|pixel| *pixel == [200; 3])
+    );
+}
+
+#[test]
 fn close_button_and_server_death_are_told_apart() {
     let Some(mut it) = fixture(window_of(SIZE)) else {
         return;
@@ -428,12 +522,12 @@ fn close_button_and_server_death_are_told_apart() {
 #[test]
 fn a_missing_display_is_named() {
     let config = WindowConfig {
-        display: Some(":64999".to_owned()),
+        display: Some(":59535".to_owned()),
         ..WindowConfig::default()
     };
     let error = open(&config).err().expect("no such display").to_string();
     assert!(
-        error.contains(":64999") && error.lines().count() == 1,
+        error.contains(":59535") && error.lines().count() == 1,
         "{error}"
     );
 }

@@ -19,6 +19,7 @@ x11rb::atom_manager! {
         WM_DELETE_WINDOW,
         WM_PROTOCOLS,
         _NET_SUPPORTING_WM_CHECK,
+        _NET_WM_BYPASS_COMPOSITOR,
         _NET_WM_NAME,
         _NET_WM_STATE,
         _NET_WM_STATE_FULLSCREEN,
@@ -116,6 +117,14 @@ impl Window {
             atoms.WM_PROTOCOLS,
             AtomEnum::ATOM,
             &[atoms.WM_DELETE_WINDOW],
+        )?;
+        // 1: a compositor that holds pictures back for a refresh is asked to step aside.
+        conn.change_property32(
+            PropMode::REPLACE,
+            id,
+            atoms._NET_WM_BYPASS_COMPOSITOR,
+            AtomEnum::CARDINAL,
+            &[1],
         )?;
         let mut window = Window {
             id,

@@ -1,0 +1,53 @@
+//! Connects to an X server, with one clear line if that fails.
+
+use x11rb::rust_connection::RustConnection;
+
+/// Connects to `display` (`:0`, `host:0.1`) and returns the connection and the screen's number.
+///
+/// # Errors
+/// What is wrong and what to do about it.
+pub(crate) fn connect(display: &str) -> Result<(RustConnection, usize), String> {
+    if display.is_empty() {
+        return Err("no display is named: set DISPLAY (for example to :0) or name one".to_owned());
+    }
+    if number(display).is_none_or(|number| number > LAST) {
+        return Err(format!(
+            "{display:?} is no display: a display is named like :0 or :1.0"
+        ));
+    }
+    x11rb::connect(Some(display)).map_err(|cause| {
+        format!(
+            "display {display} can't be reached ({cause}): is its X server running, and may this \
+             user connect (xhost, XAUTHORITY)?"
+        )
+    })
+}
+
+/// The display that the environment names, empty if it names none.
+pub(crate) fn from_environment() -> String {
+    std::env::var("DISPLAY").unwrap_or_default()
+}
+
+/// X servers listen on TCP port 6000 plus their number, so no number can be higher.
+const LAST: u16 = u16::MAX - 6000;
+
+fn number(display: &str) -> Option<u16> {
+    let (_, number) = display.rsplit_once(':')?;
+    number.split('.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_is_refused_before_anything_is_opened() {
+        for display in ["", "0", ":", ":x", ":64999", ":99999999"] {
+            let error = connect(display).expect_err(display);
+            assert!(
+                error.contains("display") && error.lines().count() == 1,
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Injects input into an X server by its XTEST extension.
+//!
+//! A key is pressed as the physical key that it is, unless it carries a character that this
+//! server's layout would not make of it: then that character is typed by another key, with
+//! modifiers changed while it is held, or by a key code bound to it for the session. The pointer
+//! is the server's own. Auto-repeat is the server's own too.
+//!
+//! Spec: XTEST Extension Protocol 2.2.
+
+mod bindings;
+#[cfg(test)]
+#[cfg(feature = "client")]
+mod tests;
+mod typing;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::units::Size;
+use x11rb::connection::{Connection, RequestConnection};
+use x11rb::protocol::Event;
+use x11rb::protocol::xkb::ConnectionExt as _;
+use x11rb::protocol::xproto;
+use x11rb::protocol::xtest::{self, ConnectionExt as _};
+use x11rb::rust_connection::RustConnection;
+
+use super::{InputError, InputSink};
+use crate::display;
+use crate::keyboard::{CORE_KEYBOARD, XkbKeyboard, codes};
+use bindings::Bindings;
+use typing::Typing;
+
+/// Presses keys and buttons of an X server, and releases all of them when dropped.
+pub struct Xtest {
+    conn: RustConnection,
+    display: String,
+    root: xproto::Window,
+    keyboard: XkbKeyboard,
+    bindings: Bindings,
+    /// Which X key code was pressed for which physical key.
+    held: BTreeMap<KeyCode, u8>,
+    buttons: BTreeSet<u8>,
+    borrowed: Borrowed,
+    /// Wheel movement of less than a notch that was not clicked yet, in 1/120 notch.
+    wheel: (i32, i32),
+    viewport: (i32, i32, Size),
+}
+
+/// Modifiers that differ from what the person holds, while a character key is down.
+#[derive(Debug, Default)]
+struct Borrowed {
+    pressed: Vec<u8>,
+    lifted: Vec<u8>,
+}
+
+impl Xtest {
+    /// Opens `display` (`None`: the one of the environment). Until a viewport is set, absolute
+    /// places are relative to the whole screen.
+    ///
+    /// # Errors
+    /// [`InputError`] if it can't be reached or lacks XTEST or XKB.
+    pub fn open(display: Option<&str>) -> Result<Xtest, InputError> {
+        let display = display.map_or_else(display::from_environment, str::to_owned);
+        let (conn, screen) = display::connect(&display).map_err(InputError)?;
+        let gone = |cause: &dyn std::fmt::Display| gone(&display, cause);
+        let present = conn.extension_information(xtest::X11_EXTENSION_NAME);
+        if present.map_err(|cause| gone(&cause))?.is_none() {
+            return Err(InputError(format!(
+                "the X server of display {display} lacks the XTEST extension: enable it, or use \
+                 another input sink"
+            )));
+        }
+        let keyboard =
+            XkbKeyboard::open(&conn).map_err(|cause| InputError(format!("{display}: {cause}")))?;
+        let screen = conn
+            .setup()
+            .roots
+            .get(screen)
+            .ok_or_else(|| gone(&"no such screen"))?;
+        let size = Size::new(
+            u32::from(screen.width_in_pixels),
+            u32::from(screen.height_in_pixels),
+        );
+        let root = screen.root;
+        Ok(Xtest {
+            conn,
+            display,
+            root,
+            keyboard,
+            bindings: Bindings::default(),
+            held: BTreeMap::new(),
+            buttons: BTreeSet::new(),
+            borrowed: Borrowed::default(),
+            wheel: (0, 0),
+            viewport: (0, 0, size),
+        })
+    }
+
+    fn gone(&self, cause: &dyn std::fmt::Display) -> InputError {
+        gone(&self.display, cause)
+    }
+
+    fn fake(&self, kind: u8, detail: u8, x: i16, y: i16) -> Result<(), InputError> {
+        let root = match kind {
+            xproto::MOTION_NOTIFY_EVENT => self.root,
+            _ => x11rb::NONE,
+        };
+        let sent = self
+            .conn
+            .xtest_fake_input(kind, detail, x11rb::CURRENT_TIME, root, x, y, 0);
+        sent.map(drop).map_err(|cause| self.gone(&cause))
+    }
+
+    fn key(&self, keycode: u8, pressed: bool) -> Result<(), InputError> {
+        let kind = match pressed {
+            true => xproto::KEY_PRESS_EVENT,
+            false => xproto::KEY_RELEASE_EVENT,
+        };
+        self.fake(kind, keycode, 0, 0)
+    }
+
+    /// Takes in what the server announced; reads the keyboard map anew if it changed.
+    fn follow(&mut self) -> Result<(), InputError> {
+        let mut changed = false;
+        while let Some(event) = self
+            .conn
+            .poll_for_event()
+            .map_err(|cause| self.gone(&cause))?
+        {
+            match event {
+                Event::MappingNotify(_)
+                | Event::XkbMapNotify(_)
+                | Event::XkbNewKeyboardNotify(_) => changed = true,
+                Event::Error(error) => {
+                    tracing::warn!(display = self.display, ?error, "XTEST input was refused");
+                }
+                _ => {}
+            }
+        }
+        if changed {
+            self.keyboard = XkbKeyboard::read(&self.conn).map_err(|cause| self.gone(&cause))?;
+            self.bindings.keep_those_in(&self.keyboard.map);
+        }
+        Ok(())
+    }
+
+    fn press(&mut self, code: KeyCode, text: Option<char>) -> Result<(), InputError> {
+        if self.held.contains_key(&code) {
+            return Ok(());
+        }
+        self.give_back()?;
+        let physical = self.keyboard.keycode(code);
+        let keycode = match text {
+            Some(ch) => self.key_for(ch, physical)?,
+            None => physical.ok_or_else(|| {
+                let name = codes::name(code).unwrap_or("an unnamed key");
+                InputError(format!(
+                    "display {} has no key {} ({name})",
+                    self.display, code.0
+                ))
+            })?,
+        };
+        if self.held.values().any(|held| *held == keycode) {
+            // Two keys of the person's make the same key here: it is pressed anew.
+            self.key(keycode, false)?;
+        }
+        self.key(keycode, true)?;
+        self.held.insert(code, keycode);
+        Ok(())
+    }
+
+    /// The key code that types `ch` now, with modifiers changed or a key code bound for it.
+    fn key_for(&mut self, ch: char, physical: Option<u8>) -> Result<u8, InputError> {
+        let state = self
+            .conn
+            .xkb_get_state(CORE_KEYBOARD)
+            .map_err(|cause| self.gone(&cause))?;
+        let state = state.reply().map_err(|cause| self.gone(&cause))?;
+        let held: BTreeSet<u8> = self.held.values().copied().collect();
+        let typing = Typing {
+            map: &self.keyboard.map,
+            mods: u16::from(state.mods).to_le_bytes()[0],
+            group: u8::from(state.group),
+            held: &held,
+        };
+        let plan = typing.plan(ch, physical);
+        let keycode = match plan.keycode {
+            Some(keycode) => keycode,
+            None => self.bind(ch, &held)?,
+        };
+        for &modifier in &plan.lift {
+            self.key(modifier, false)?;
+        }
+        for &modifier in &plan.press {
+            self.key(modifier, true)?;
+        }
+        self.borrowed = Borrowed {
+            pressed: plan.press,
+            lifted: plan.lift,
+        };
+        Ok(keycode)
+    }
+
+    fn bind(&mut self, ch: char, held: &BTreeSet<u8>) -> Result<u8, InputError> {
+        let bound = self.bindings.bind(&self.conn, &self.keyboard.map, held, ch);
+        let keycode = bound.map_err(|cause| self.gone(&cause))?.ok_or_else(|| {
+            InputError(format!(
+                "display {} has no key code left to type {ch:?}",
+                self.display
+            ))
+        })?;
+        // Everybody is told of the new map before the key comes; so are we.
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).map_err(|cause| self.gone(&cause))?;
+        self.follow()?;
+        Ok(keycode)
+    }
+
+    fn release(&mut self, code: KeyCode) -> Result<(), InputError> {
+        self.give_back()?;
+        match self.held.remove(&code) {
+            Some(keycode) if !self.held.values().any(|held| *held == keycode) => {
+                self.key(keycode, false)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends what a character key has borrowed: at the next key event, so that a held key repeats
+    /// what it typed, and no other key sees foreign modifiers.
+    fn give_back(&mut self) -> Result<(), InputError> {
+        let Borrowed { pressed, lifted } = std::mem::take(&mut self.borrowed);
+        for modifier in pressed {
+            self.key(modifier, false)?;
+        }
+        for modifier in lifted {
+            self.key(modifier, true)?;
+        }
+        Ok(())
+    }
+
+    fn point(&self, x: u16, y: u16) -> Result<(), InputError> {
+        let (left, top, size) = self.viewport;
+        let along = |from: i32, place: u16, length: u32| {
+            let last = i64::from(length.max(1)) - 1;
+            let offset = (i64::from(place) * i64::from(length) / 65_535).min(last);
+            let at = (i64::from(from) + offset).clamp(i16::MIN.into(), i16::MAX.into());
+            i16::try_from(at).unwrap_or(0)
+        };
+        let (x, y) = (along(left, x, size.width), along(top, y, size.height));
+        self.fake(xproto::MOTION_NOTIFY_EVENT, ABSOLUTE, x, y)
+    }
+
+    fn button(&mut self, button: Button, pressed: bool) -> Result<(), InputError> {
+        let number = match button {
+            Button::LEFT => 1,
+            Button::MIDDLE => 2,
+            Button::RIGHT => 3,
+            // BTN_SIDE to BTN_TASK; X keeps 4 to 7 for the wheel.
+            Button(code @ 0x113..=0x117) => 8 + code.to_le_bytes()[0] - 0x13,
+            Button(code) => {
+                return Err(InputError(format!("an X pointer has no button {code:#x}")));
+            }
+        };
+        let changes = match pressed {
+            true => self.buttons.insert(number),
+            false => self.buttons.remove(&number),
+        };
+        match (changes, pressed) {
+            (false, _) => Ok(()),
+            (true, true) => self.fake(xproto::BUTTON_PRESS_EVENT, number, 0, 0),
+            (true, false) => self.fake(xproto::BUTTON_RELEASE_EVENT, number, 0, 0),
+        }
+    }
+
+    fn turn(&mut self, dx: i16, dy: i16) -> Result<(), InputError> {
+        let (x, y) = (self.wheel.0 + i32::from(dx), self.wheel.1 + i32::from(dy));
+        self.wheel = (x % NOTCH, y % NOTCH);
+        for (notches, back, forth) in [(x / NOTCH, 6, 7), (y / NOTCH, 5, 4)] {
+            let button = if notches < 0 { back } else { forth };
+            for _ in 0..notches.unsigned_abs() {
+                self.fake(xproto::BUTTON_PRESS_EVENT, button, 0, 0)?;
+                self.fake(xproto::BUTTON_RELEASE_EVENT, button, 0, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn let_all_go(&mut self) -> Result<(), InputError> {
+        // What was lifted is up already.
+        let borrowed = std::mem::take(&mut self.borrowed);
+        let keys: BTreeSet<u8> = std::mem::take(&mut self.held)
+            .into_values()
+            .chain(borrowed.pressed)
+            .collect();
+        for keycode in keys {
+            self.key(keycode, false)?;
+        }
+        for button in std::mem::take(&mut self.buttons) {
+            self.fake(xproto::BUTTON_RELEASE_EVENT, button, 0, 0)?;
+        }
+        self.wheel = (0, 0);
+        self.conn.flush().map_err(|cause| self.gone(&cause))
+    }
+}
+
+impl InputSink for Xtest {
+    fn apply(&mut self, event: &InputEvent) -> Result<(), InputError> {
+        self.follow()?;
+        match *event {
+            InputEvent::Key {
+                code,
+                text,
+                pressed: true,
+            } => self.press(code, text)?,
+            InputEvent::Key {
+                code,
+                pressed: false,
+                ..
+            } => self.release(code)?,
+            InputEvent::PointerAbsolute { x, y } => self.point(x, y)?,
+            InputEvent::PointerRelative { dx, dy } => {
+                self.fake(xproto::MOTION_NOTIFY_EVENT, RELATIVE, dx, dy)?;
+            }
+            InputEvent::Button { button, pressed } => self.button(button, pressed)?,
+            InputEvent::Wheel { dx, dy } => self.turn(dx, dy)?,
+            InputEvent::ReleaseAll => self.let_all_go()?,
+        }
+        self.conn.flush().map_err(|cause| self.gone(&cause))
+    }
+
+    fn release_all(&mut self) -> Result<(), InputError> {
+        self.let_all_go()
+    }
+
+    fn set_viewport(&mut self, x: i32, y: i32, size: Size) {
+        self.viewport = (x, y, size);
+    }
+}
+
+impl Drop for Xtest {
+    fn drop(&mut self) {
+        // A server that is gone holds nothing any more.
+        let _ = self.let_all_go();
+        let _ = self.bindings.restore(&self.conn);
+        let _ = x11rb::wrapper::ConnectionExt::sync(&self.conn);
+    }
+}
+
+/// XTEST's `detail` of a motion that names a place.
+const ABSOLUTE: u8 = 0;
+/// XTEST's `detail` of a motion that names a distance.
+const RELATIVE: u8 = 1;
+/// One notch of the wheel in units of `REL_WHEEL_HI_RES`.
+const NOTCH: i32 = 120;
+
+fn gone(display: &str, cause: &dyn std::fmt::Display) -> InputError {
+    InputError(format!(
+        "the X server of display {display} is gone: {cause}"
+    ))
+}

@@ -1,0 +1,94 @@
+//! Which key to press, and which modifiers to change for it, so that a character comes out.
+//!
+//! A pure decision about a keyboard map; it presses nothing.
+
+use std::collections::BTreeSet;
+
+use crate::keyboard::keymap::{COMMAND, Keymap};
+
+/// What to do to type a character.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Plan {
+    /// The X key code to press, `None` if no key of the map types it: one has to be bound.
+    pub(super) keycode: Option<u8>,
+    /// Modifier keys to press before.
+    pub(super) press: Vec<u8>,
+    /// Held modifier keys to release before.
+    pub(super) lift: Vec<u8>,
+}
+
+/// The state that a plan starts from.
+pub(super) struct Typing<'a> {
+    pub(super) map: &'a Keymap,
+    /// Effective modifiers and group of the server.
+    pub(super) mods: u8,
+    pub(super) group: u8,
+    /// The X key codes that the sink holds.
+    pub(super) held: &'a BTreeSet<u8>,
+}
+
+impl Typing<'_> {
+    /// The least intrusive way to type `wanted`; `physical` is the key that the person pressed,
+    /// taken whenever it does.
+    pub(super) fn plan(&self, wanted: char, physical: Option<u8>) -> Plan {
+        // A character is wanted, no command: right Alt is AltGr at the client, perhaps not here.
+        let lift_always = self.mods & COMMAND;
+        let as_it_is = |key: &u8| self.map.character(*key, self.mods, self.group) == Some(wanted);
+        if lift_always == 0
+            && let Some(keycode) = physical.filter(as_it_is)
+        {
+            return Plan {
+                keycode: Some(keycode),
+                ..Plan::default()
+            };
+        }
+        let ways = self.map.ways(wanted, self.group).filter_map(|way| {
+            let press = self.keys_for(way.mods & !self.mods)?;
+            let excess = self.mods & way.mask & !way.mods;
+            let lift = self.held_for(excess | lift_always)?;
+            // What the key's type ignores may matter all the same: Lock capitalises.
+            let mods = (self.mods | way.mods) & !(excess | lift_always);
+            let typed = self.map.character(way.keycode, mods, self.group);
+            (typed == Some(wanted)).then_some(())?;
+            let other = physical != Some(way.keycode);
+            // A key that is down already would have to be released first: better another.
+            let down = self.held.contains(&way.keycode);
+            let cost = (press.len() + lift.len(), down, other);
+            Some((
+                cost,
+                Plan {
+                    keycode: Some(way.keycode),
+                    press,
+                    lift,
+                },
+            ))
+        });
+        let best = ways.min_by_key(|(cost, _)| *cost).map(|(_, plan)| plan);
+        best.unwrap_or_else(|| Plan {
+            lift: self.held_for(lift_always).unwrap_or_default(),
+            ..Plan::default()
+        })
+    }
+
+    /// Keys whose press sets each modifier of `mods`; `None` if one of them has no such key.
+    fn keys_for(&self, mods: u8) -> Option<Vec<u8>> {
+        bits(mods).map(|bit| self.map.modifier_key(bit)).collect()
+    }
+
+    /// Held keys whose release clears `mods`; `None` if one of them is not held by us (locked, or
+    /// held by someone at the host).
+    fn held_for(&self, mods: u8) -> Option<Vec<u8>> {
+        let of = |key: &&u8| self.map.modifiers_of(**key) & mods != 0;
+        let keys: Vec<u8> = self.held.iter().filter(of).copied().collect();
+        let cleared = keys
+            .iter()
+            .fold(0, |all, key| all | self.map.modifiers_of(*key));
+        (cleared & mods == mods).then_some(keys)
+    }
+}
+
+fn bits(mods: u8) -> impl Iterator<Item = u8> {
+    (0..8)
+        .map(|bit| 1 << bit)
+        .filter(move |bit| mods & bit != 0)
+}

@@ -1,0 +1,328 @@
+//! What a person does at a real X server, made by XTEST, comes out as events of the wire.
+
+use std::time::{Duration, Instant};
+
+use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::units::Size;
+use x11rb::protocol::xproto::{
+    self, BUTTON_PRESS_EVENT as DOWN, BUTTON_RELEASE_EVENT as UP, ConnectionExt as _,
+    KEY_PRESS_EVENT as PRESS, KEY_RELEASE_EVENT as RELEASE, MOTION_NOTIFY_EVENT as MOVE,
+};
+use x11rb::rust_connection::RustConnection;
+
+use super::*;
+use crate::picture::Picture;
+use crate::present::Presenter as _;
+use crate::present::x11::{WindowConfig, X11Presenter, open};
+use crate::xvfb::{Xvfb, fake};
+
+struct Fixture {
+    source: X11InputSource,
+    presenter: X11Presenter,
+    person: RustConnection,
+    root: xproto::Window,
+    // Last, so that it outlives the connections.
+    xvfb: Xvfb,
+}
+
+fn fixture(keyboard: &[&str]) -> Option<Fixture> {
+    let xvfb = Xvfb::start("320x240")?;
+    if !keyboard.is_empty() && !xvfb.keyboard(keyboard) {
+        return None;
+    }
+    let config = WindowConfig {
+        display: Some(xvfb.display.clone()),
+        size: Size::new(200, 100),
+        ..WindowConfig::default()
+    };
+    let (presenter, source) = open(&config).expect("Xvfb has everything");
+    let (person, root) = xvfb.connect();
+    let mut it = Fixture {
+        source,
+        presenter,
+        person,
+        root,
+        xvfb,
+    };
+    // The pointer starts in the middle of the screen: bring it in, and forget that.
+    fake(&it.person, MOVE, 0, 50, 50);
+    it.seen();
+    Some(it)
+}
+
+impl Fixture {
+    fn seen(&mut self) -> Vec<SourceEvent> {
+        let mut seen = Vec::new();
+        loop {
+            match self
+                .source
+                .next(Some(Duration::from_millis(30)))
+                .expect("alive")
+            {
+                SourceEvent::TimedOut => return seen,
+                event => seen.push(event),
+            }
+        }
+    }
+
+    fn inputs(&mut self) -> Vec<InputEvent> {
+        let input = |event| match event {
+            SourceEvent::Input(event) => event,
+            other => panic!("{other:?}"),
+        };
+        self.seen().into_iter().map(input).collect()
+    }
+
+    fn keys(&self, kind: u8, keycodes: &[u8]) {
+        for &keycode in keycodes {
+            fake(&self.person, kind, keycode, 0, 0);
+        }
+    }
+
+    fn grabbed(&self) -> bool {
+        self.source.grab.is_active()
+    }
+}
+
+fn key(code: u16, text: Option<char>, pressed: bool) -> InputEvent {
+    InputEvent::Key {
+        code: KeyCode(code),
+        text,
+        pressed,
+    }
+}
+
+/// Control, Alt and Shift of an evdev key map.
+const CHORD: [u8; 3] = [37, 64, 50];
+
+#[test]
+fn letters_carry_what_they_type_and_commands_do_not() {
+    let Some(mut it) = fixture(&["us"]) else {
+        return;
+    };
+    it.keys(PRESS, &[38]);
+    it.keys(RELEASE, &[38]);
+    it.keys(PRESS, &[50, 38]);
+    it.keys(RELEASE, &[38, 50]);
+    it.keys(PRESS, &[37, 54]);
+    it.keys(RELEASE, &[54, 37]);
+    it.keys(PRESS, &[111]);
+    it.keys(RELEASE, &[111]);
+    let expected = [
+        key(30, Some('a'), true),
+        key(30, None, false),
+        key(42, None, true),
+        key(30, Some('A'), true),
+        key(30, None, false),
+        key(42, None, false),
+        key(29, None, true),
+        key(46, None, true),
+        key(46, None, false),
+        key(29, None, false),
+        key(103, None, true),
+        key(103, None, false),
+    ];
+    assert_eq!(it.inputs(), expected);
+}
+
+#[test]
+fn layouts_give_text_also_when_they_change() {
+    let Some(mut it) = fixture(&["us"]) else {
+        return;
+    };
+    it.keys(PRESS, &[29]);
+    it.keys(RELEASE, &[29]);
+    assert_eq!(
+        it.inputs(),
+        [key(21, Some('y'), true), key(21, None, false)]
+    );
+    if !it.xvfb.keyboard(&["de"]) {
+        return;
+    }
+    it.seen();
+    it.keys(PRESS, &[29]);
+    it.keys(RELEASE, &[29]);
+    it.keys(PRESS, &[108, 24]); // AltGr and Q
+    it.keys(RELEASE, &[24, 108]);
+    let expected = [
+        key(21, Some('z'), true),
+        key(21, None, false),
+        key(100, None, true),
+        key(16, Some('@'), true),
+        key(16, None, false),
+        key(100, None, false),
+    ];
+    assert_eq!(it.inputs(), expected);
+}
+
+#[test]
+fn old_key_codes_are_read_by_name() {
+    let Some(mut it) = fixture(&["-keycodes", "xfree86+aliases(qwerty)", "us"]) else {
+        return;
+    };
+    for keycode in [98, 100, 113, 38] {
+        it.keys(PRESS, &[keycode]);
+        it.keys(RELEASE, &[keycode]);
+    }
+    let pressed: Vec<u16> = (it.inputs().iter())
+        .filter_map(|event| match event {
+            InputEvent::Key {
+                code,
+                pressed: true,
+                ..
+            } => Some(code.0),
+            _ => None,
+        })
+        .collect();
+    // KEY_UP, KEY_LEFT, KEY_RIGHTALT, KEY_A
+    assert_eq!(pressed, [103, 105, 100, 30]);
+}
+
+#[test]
+fn a_held_key_does_not_repeat() {
+    let Some(mut it) = fixture(&[]) else { return };
+    let repeat = ["-display", &it.xvfb.display, "r", "rate", "30", "200"];
+    if std::process::Command::new("xset")
+        .args(repeat)
+        .status()
+        .is_err()
+    {
+        eprintln!("xset is not installed: the server's own repeat rate is used");
+    }
+    it.keys(PRESS, &[38]);
+    assert_eq!(it.inputs(), [key(30, Some('a'), true)]);
+    // A second press of the same key is what a repeat looks like.
+    let end = Instant::now() + Duration::from_millis(200);
+    while Instant::now() < end {
+        assert_eq!(it.inputs(), []);
+    }
+    it.keys(RELEASE, &[38]);
+    assert_eq!(it.inputs(), [key(30, None, false)]);
+}
+
+#[test]
+fn places_are_relative_to_the_picture_not_to_the_bars() {
+    let Some(mut it) = fixture(&[]) else { return };
+    // 100x100 in a window of 200x100: bars of 50 on both sides.
+    let data = vec![9; 100 * 100 * 4];
+    let picture = Picture::bgrx(Size::new(100, 100), &data, 400);
+    it.presenter
+        .present(openuvr_proto::id::FrameId(1), &picture)
+        .expect("shown");
+    let place = |pixel: u32| u16::try_from((2 * pixel + 1) * 65_535 / 200).unwrap();
+    for ((x, y), (left, top)) in [((50, 0), (0, 0)), ((149, 99), (99, 99)), ((3, 20), (0, 20))] {
+        fake(&it.person, MOVE, 0, x, y);
+        let seen = it.inputs();
+        let [InputEvent::PointerAbsolute { x, y }] = seen[..] else {
+            panic!("{seen:?}")
+        };
+        assert!(
+            x.abs_diff(place(left)) <= 1 && y.abs_diff(place(top)) <= 1,
+            "{x},{y}"
+        );
+    }
+}
+
+#[test]
+fn buttons_and_wheel() {
+    let Some(mut it) = fixture(&[]) else { return };
+    for button in 1..=9 {
+        fake(&it.person, DOWN, button, 0, 0);
+        fake(&it.person, UP, button, 0, 0);
+    }
+    let click = |button| {
+        [true, false]
+            .map(|pressed| InputEvent::Button { button, pressed })
+            .into_iter()
+    };
+    let wheel = |dx, dy| InputEvent::Wheel { dx, dy };
+    let expected: Vec<InputEvent> = click(Button::LEFT)
+        .chain(click(Button::MIDDLE))
+        .chain(click(Button::RIGHT))
+        .chain([wheel(0, 120), wheel(0, -120), wheel(-120, 0), wheel(120, 0)])
+        .chain(click(Button::SIDE))
+        .chain(click(Button::EXTRA))
+        .collect();
+    assert_eq!(it.inputs(), expected);
+}
+
+#[test]
+fn focus_loss_releases_everything_and_ends_the_grab() {
+    let Some(mut it) = fixture(&[]) else { return };
+    it.keys(PRESS, &CHORD);
+    it.keys(PRESS, &[42]);
+    it.keys(RELEASE, &[42]);
+    it.keys(RELEASE, &CHORD);
+    it.keys(PRESS, &[38]);
+    it.seen();
+    assert!(it.grabbed());
+    let nobody = xproto::InputFocus::NONE;
+    it.person
+        .set_input_focus(nobody, x11rb::NONE, x11rb::CURRENT_TIME)
+        .unwrap()
+        .check()
+        .unwrap();
+    assert_eq!(it.inputs(), [InputEvent::ReleaseAll]);
+    assert!(!it.grabbed());
+    it.keys(RELEASE, &[38]);
+    assert_eq!(it.inputs(), []);
+}
+
+#[test]
+fn a_grabbed_pointer_reports_relative_motion_only() {
+    let Some(mut it) = fixture(&[]) else { return };
+    it.keys(PRESS, &CHORD);
+    it.keys(PRESS, &[42]);
+    it.keys(RELEASE, &[42]);
+    let seen = it.inputs();
+    assert_eq!(
+        seen.len(),
+        3,
+        "the combination's own key is not sent: {seen:?}"
+    );
+    assert!(it.grabbed());
+    let total = |events: &[InputEvent]| {
+        events.iter().fold((0, 0), |(x, y), event| match event {
+            InputEvent::PointerRelative { dx, dy } => (x + dx, y + dy),
+            other => panic!("{other:?}"),
+        })
+    };
+    fake(&it.person, MOVE, 1, 7, -3);
+    fake(&it.person, MOVE, 1, 5, 0);
+    let seen = it.inputs();
+    assert_eq!(total(&seen), (12, -3));
+    // Far beyond the window's edge: the pointer stays, the motion doesn't.
+    for _ in 0..5 {
+        fake(&it.person, MOVE, 1, 300, 300);
+    }
+    let seen = it.inputs();
+    assert_eq!(total(&seen), (1500, 1500));
+    let pointer = it.person.query_pointer(it.root).unwrap().reply().unwrap();
+    assert_eq!((pointer.root_x, pointer.root_y), (199, 99), "confined");
+    fake(&it.person, DOWN, 1, 0, 0);
+    let button = InputEvent::Button {
+        button: Button::LEFT,
+        pressed: true,
+    };
+    assert_eq!(it.inputs(), [button]);
+    fake(&it.person, UP, 1, 0, 0);
+
+    it.keys(PRESS, &[42]);
+    it.keys(RELEASE, &[42]);
+    it.seen();
+    assert!(!it.grabbed());
+    fake(&it.person, MOVE, 0, 20, 20);
+    let seen = it.inputs();
+    assert!(
+        matches!(seen[..], [InputEvent::PointerAbsolute { .. }]),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn the_quit_combination_closes() {
+    let Some(mut it) = fixture(&[]) else { return };
+    it.keys(PRESS, &CHORD);
+    it.keys(PRESS, &[24]);
+    assert_eq!(it.seen().last(), Some(&SourceEvent::Closed));
+}
