@@ -1,5 +1,7 @@
 //! Capture: when the application has drawn, its pixels are ours. Event-driven, never polled.
 
+pub mod pattern;
+
 use std::time::Duration;
 
 use openuvr_proto::units::Size;
