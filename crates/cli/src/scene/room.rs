@@ -49,7 +49,7 @@ const FLASH: f32 = 0.25;
 pub(super) fn meshes() -> Vec<Mesh> {
     let [x, z] = HALF;
     let wall = |u: [f32; 3], v: [f32; 3], corner: [f32; 3], texture: Stuff, repeat: [f32; 2]| {
-        Mesh { vertices: grid(corner, u, v, repeat, 10), texture: texture as usize }
+        Mesh { vertices: grid(corner, u, v, repeat, 8), texture: texture as usize }
     };
     let mut shell = vec![
         wall([2. * x, 0., 0.], [0., 0., -2. * z], [-x, 0., z], Stuff::Planks, [5., 4.]),
@@ -60,13 +60,13 @@ pub(super) fn meshes() -> Vec<Mesh> {
         wall([0., 0., 2. * z], [0., HEIGHT, 0.], [x, 0., -z], Stuff::Bricks, [4., 1.7]),
     ];
     let mesh = |vertices: Vec<f32>, texture: Stuff| Mesh { vertices, texture: texture as usize };
-    shell.push(mesh(grid([-1.9, 0.01, 1.4], [3.8, 0., 0.], [0., 0., -2.8], [1., 1.], 6), Stuff::Rug));
+    shell.push(mesh(grid([-1.9, 0.01, 1.4], [3.8, 0., 0.], [0., 0., -2.8], [1., 1.], 4), Stuff::Rug));
     shell.push(mesh(cuboid([0.5, 0.5, 0.5]), Stuff::Crate));
-    shell.push(mesh(sphere(0.55, 28, 16), Stuff::Globe));
+    shell.push(mesh(sphere(0.55, 22, 12), Stuff::Globe));
     shell.push(mesh(cuboid([0.36, 0.42, 0.36]), Stuff::Marble));
-    shell.push(mesh(torus(0.34, 0.11, 28, 12), Stuff::Marble));
+    shell.push(mesh(torus(0.34, 0.11, 18, 8), Stuff::Marble));
     shell.push(mesh(grid([-0.8, -0.6, 0.], [1.6, 0., 0.], [0., 1.2, 0.], [1., 1.], 2), Stuff::Painting));
-    shell.push(mesh(sphere(0.14, 16, 10), Stuff::Plain));
+    shell.push(mesh(sphere(0.14, 12, 8), Stuff::Plain));
     shell.push(mesh(cuboid([0.24, HEIGHT / 2.0, 0.24]), Stuff::Marble));
     shell
 }
@@ -178,12 +178,12 @@ fn cuboid(half: [f32; 3]) -> Vec<f32> {
     let [x, y, z] = half;
     let (w, h, d) = (2. * x, 2. * y, 2. * z);
     [
-        grid([-x, -y, z], [w, 0., 0.], [0., h, 0.], [1., 1.], 2),
-        grid([x, -y, -z], [-w, 0., 0.], [0., h, 0.], [1., 1.], 2),
-        grid([x, -y, z], [0., 0., -d], [0., h, 0.], [1., 1.], 2),
-        grid([-x, -y, -z], [0., 0., d], [0., h, 0.], [1., 1.], 2),
-        grid([-x, y, z], [w, 0., 0.], [0., 0., -d], [1., 1.], 2),
-        grid([-x, -y, -z], [w, 0., 0.], [0., 0., d], [1., 1.], 2),
+        grid([-x, -y, z], [w, 0., 0.], [0., h, 0.], [1., 1.], 1),
+        grid([x, -y, -z], [-w, 0., 0.], [0., h, 0.], [1., 1.], 1),
+        grid([x, -y, z], [0., 0., -d], [0., h, 0.], [1., 1.], 1),
+        grid([-x, -y, -z], [0., 0., d], [0., h, 0.], [1., 1.], 1),
+        grid([-x, y, z], [w, 0., 0.], [0., 0., -d], [1., 1.], 1),
+        grid([-x, -y, -z], [w, 0., 0.], [0., 0., d], [1., 1.], 1),
     ]
     .concat()
 }
