@@ -12,7 +12,10 @@ pub(crate) fn now() -> Instant {
 
 /// Waits until `at`; a signal ends the wait early.
 pub(crate) fn sleep_until(at: Instant) {
-    let at = Timespec { tv_sec: at.0 / 1_000_000_000, tv_nsec: at.0 % 1_000_000_000 };
+    let at = Timespec {
+        tv_sec: at.0 / 1_000_000_000,
+        tv_nsec: at.0 % 1_000_000_000,
+    };
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
 }
 

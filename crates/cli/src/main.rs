@@ -1,9 +1,20 @@
 //! The `openuvr` program.
 #![deny(unsafe_code)]
-#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "drawing and statistics work in floating point")]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "drawing and statistics work in floating point"
+)]
 
+mod bench;
+mod child;
 mod clock;
+mod demo;
+mod display;
+mod pair;
+mod picture_match;
 mod scene;
+mod screen;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,14 +24,22 @@ use clap::Parser;
 use openuvr_proto::units::Size;
 
 #[derive(Parser)]
-#[command(name = "openuvr", version, about = "Streams an interactive 3D application to a thin client")]
+#[command(
+    name = "openuvr",
+    version,
+    about = "Streams an interactive 3D application to a thin client"
+)]
 enum Command {
     Scene(scene::Args),
+    Bench(bench::Args),
+    Demo(demo::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Command::parse() {
         Command::Scene(args) => scene::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Demo(args) => demo::run(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("openuvr: {error:#}");

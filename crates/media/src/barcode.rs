@@ -87,7 +87,11 @@ pub fn draw(data: &mut [u8], stride: usize, size: Size, stamp: &Stamp) -> bool {
     for row in 0..ROWS {
         for y in edge(row, width)..edge(row + 1, width) {
             for column in 0..COLUMNS {
-                let value = if cells[row * COLUMNS + column] { 255 } else { 0 };
+                let value = if cells[row * COLUMNS + column] {
+                    255
+                } else {
+                    0
+                };
                 let from = y * stride + edge(column, width) * 4;
                 let to = y * stride + edge(column + 1, width) * 4;
                 data[from..to].fill(value);
@@ -156,7 +160,11 @@ fn edge(index: usize, width: usize) -> usize {
 fn crc16(body: u128) -> u16 {
     body.to_be_bytes()[4..].iter().fold(0xffff, |crc, &byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
-            if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }
+            if crc & 0x8000 == 0 {
+                crc << 1
+            } else {
+                (crc << 1) ^ 0x1021
+            }
         })
     })
 }
@@ -188,7 +196,10 @@ fn cell_luma(picture: &Picture<'_>, row: usize, column: usize) -> Option<f32> {
             count += 1;
         }
     }
-    #[allow(clippy::cast_precision_loss, reason = "a sum of at most 2^20 pixels of 255")]
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a sum of at most 2^20 pixels of 255"
+    )]
     Some(sum as f32 / f32::from(count.max(1)))
 }
 
@@ -198,7 +209,11 @@ fn threshold(luma: &[f32; CELLS]) -> Option<f32> {
     for row in 0..ROWS {
         for column in 0..SYNC_CELLS {
             let value = luma[row * COLUMNS + column];
-            if sync_cell(row, column) { white += value } else { black += value }
+            if sync_cell(row, column) {
+                white += value
+            } else {
+                black += value
+            }
         }
     }
     // A row and its inverse: as many white cells as black ones.
@@ -313,7 +328,11 @@ mod tests {
 
     #[test]
     fn every_single_damaged_cell_is_noticed() {
-        let stamp = Stamp { frame: 7, drawn_us: 123_456_789, inputs: 3 };
+        let stamp = Stamp {
+            frame: 7,
+            drawn_us: 123_456_789,
+            inputs: 3,
+        };
         let data = drawn(SIZE, &stamp, 0);
         for cell in 0..CELLS {
             let mut damaged = data.clone();
@@ -332,7 +351,11 @@ mod tests {
             assert_eq!(read_bgrx(SIZE, &vec![value; SIZE.pixels() * 4]), None);
         }
         assert_eq!(read_bgrx(Size::new(1280, 31), &[0; 1280 * 31 * 4]), None);
-        assert_eq!(read_bgrx(SIZE, &[0; 64]), None, "too few bytes must not panic");
+        assert_eq!(
+            read_bgrx(SIZE, &[0; 64]),
+            None,
+            "too few bytes must not panic"
+        );
         let mut small = [0_u8; 64];
         assert!(!draw(&mut small, 5120, SIZE, &Stamp::default()));
     }

@@ -59,7 +59,11 @@ impl Camera {
             let place = path[axis] + self.strayed[axis];
             self.strayed[axis] = place.clamp(-limit, limit) - path[axis];
         }
-        self.place = [path[0] + self.strayed[0], 1.65 + bob, path[1] + self.strayed[1]];
+        self.place = [
+            path[0] + self.strayed[0],
+            1.65 + bob,
+            path[1] + self.strayed[1],
+        ];
     }
 
     /// World to clip space, for a picture `aspect` times as wide as high; 66° high.
@@ -77,7 +81,9 @@ impl Matrix {
     pub(super) fn times(&self, other: &Matrix) -> Matrix {
         Matrix(std::array::from_fn(|index| {
             let (column, row) = (index / 4, index % 4);
-            (0..4).map(|k| self.0[k * 4 + row] * other.0[column * 4 + k]).sum()
+            (0..4)
+                .map(|k| self.0[k * 4 + row] * other.0[column * 4 + k])
+                .sum()
         }))
     }
 
@@ -88,7 +94,9 @@ impl Matrix {
 
     /// Grows in all directions.
     pub(super) fn scale(by: f32) -> Matrix {
-        Matrix([by, 0., 0., 0., 0., by, 0., 0., 0., 0., by, 0., 0., 0., 0., 1.])
+        Matrix([
+            by, 0., 0., 0., 0., by, 0., 0., 0., 0., by, 0., 0., 0., 0., 1.,
+        ])
     }
 
     /// Turns about the upright axis, counter-clockwise from above.
@@ -108,7 +116,24 @@ fn perspective(angle: f32, aspect: f32) -> Matrix {
     let (near, far) = (0.05, 40.0);
     let f = 1.0 / (angle / 2.0).tan();
     let (a, b) = ((far + near) / (near - far), 2.0 * far * near / (near - far));
-    Matrix([f / aspect, 0., 0., 0., 0., f, 0., 0., 0., 0., a, -1., 0., 0., b, 0.])
+    Matrix([
+        f / aspect,
+        0.,
+        0.,
+        0.,
+        0.,
+        f,
+        0.,
+        0.,
+        0.,
+        0.,
+        a,
+        -1.,
+        0.,
+        0.,
+        b,
+        0.,
+    ])
 }
 
 #[cfg(test)]

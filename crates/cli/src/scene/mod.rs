@@ -58,7 +58,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let stop = crate::stop_on_signals()?;
     let mut window = Window::open(args.display.as_deref(), args.size, args.full_screen)?;
     let renderer = Renderer::new(&window, &texture::all(), &room::meshes(), !args.coarse)?;
-    eprintln!("scene: {} at {} fps, drawn by {}", window.size(), args.fps, renderer.name());
+    eprintln!(
+        "scene: {} at {} fps, drawn by {}",
+        window.size(),
+        args.fps,
+        renderer.name()
+    );
     let drawn = play(&mut window, &renderer, args, &stop);
     if let Some(line) = drawn {
         eprintln!("scene: {line}");
@@ -123,7 +128,9 @@ fn summary(spent: &mut [(Duration, Duration)], all: Duration) -> Option<String> 
     let frames = spent.len();
     let middle = |values: &mut Vec<Duration>| {
         values.sort_unstable();
-        values.get(values.len() / 2).map(|value| value.as_secs_f64() * 1e3)
+        values
+            .get(values.len() / 2)
+            .map(|value| value.as_secs_f64() * 1e3)
     };
     let draw = middle(&mut spent.iter().map(|&(draw, _)| draw).collect())?;
     let show = middle(&mut spent.iter().map(|&(_, show)| show).collect())?;

@@ -95,7 +95,9 @@ impl Window {
             let mut count = 0;
             let configs = (glx.glXChooseFBConfig)(display, screen, flat.as_ptr(), &mut count);
             if configs.is_null() || count < 1 {
-                bail!("this display has no OpenGL (GLX) with 24 bit colour: start it with +extension GLX");
+                bail!(
+                    "this display has no OpenGL (GLX) with 24 bit colour: start it with +extension GLX"
+                );
             }
             let config = *configs;
             (x.XFree)(configs.cast());
@@ -104,8 +106,7 @@ impl Window {
                 bail!("this display's OpenGL can't draw into windows");
             }
             let mut set: xlib::XSetWindowAttributes = MaybeUninit::zeroed().assume_init();
-            set.colormap =
-                (x.XCreateColormap)(display, root, (*visual).visual, xlib::AllocNone);
+            set.colormap = (x.XCreateColormap)(display, root, (*visual).visual, xlib::AllocNone);
             set.event_mask = xlib::KeyPressMask
                 | xlib::KeyReleaseMask
                 | xlib::ButtonPressMask
@@ -347,7 +348,15 @@ impl Renderer {
             filter(&gl, glow::NEAREST, glow::NEAREST);
             let code_vertices = vertices(&gl, &[0.0; 6 * 4], &[2, 2])?;
             gl.enable(glow::CULL_FACE);
-            Ok(Renderer { gl, room, code, code_texture, code_vertices, textures, meshes })
+            Ok(Renderer {
+                gl,
+                room,
+                code,
+                code_texture,
+                code_vertices,
+                textures,
+                meshes,
+            })
         }
     }
 
@@ -442,7 +451,10 @@ fn pixels(side: u32) -> i32 {
 }
 
 fn bytes(floats: &[f32]) -> Vec<u8> {
-    floats.iter().flat_map(|value| value.to_ne_bytes()).collect()
+    floats
+        .iter()
+        .flat_map(|value| value.to_ne_bytes())
+        .collect()
 }
 
 /// # Safety
@@ -451,24 +463,37 @@ unsafe fn program(gl: &glow::Context, vertex: &str, fragment: &str) -> Result<gl
     // SAFETY: by this function's contract.
     unsafe {
         let program = gl.create_program().map_err(anyhow::Error::msg)?;
-        for (kind, source) in [(glow::VERTEX_SHADER, vertex), (glow::FRAGMENT_SHADER, fragment)] {
+        for (kind, source) in [
+            (glow::VERTEX_SHADER, vertex),
+            (glow::FRAGMENT_SHADER, fragment),
+        ] {
             let shader = gl.create_shader(kind).map_err(anyhow::Error::msg)?;
             gl.shader_source(shader, source);
             gl.compile_shader(shader);
             if !gl.get_shader_compile_status(shader) {
-                bail!("this OpenGL refuses a shader: {}", gl.get_shader_info_log(shader));
+                bail!(
+                    "this OpenGL refuses a shader: {}",
+                    gl.get_shader_info_log(shader)
+                );
             }
             gl.attach_shader(program, shader);
             gl.delete_shader(shader);
         }
         for (index, name) in ["place", "normal", "at"].iter().enumerate() {
             // Two-part vertices have no normal; their second part takes its number.
-            let index = if vertex == CODE_VERTEX && *name == "at" { 1 } else { index as u32 };
+            let index = if vertex == CODE_VERTEX && *name == "at" {
+                1
+            } else {
+                index as u32
+            };
             gl.bind_attrib_location(program, index, name);
         }
         gl.link_program(program);
         if !gl.get_program_link_status(program) {
-            bail!("this OpenGL refuses a program: {}", gl.get_program_info_log(program));
+            bail!(
+                "this OpenGL refuses a program: {}",
+                gl.get_program_info_log(program)
+            );
         }
         Ok(program)
     }

@@ -28,8 +28,9 @@ type Rgb = [f32; 3];
 
 /// All textures, in the order of [`Stuff`].
 pub(super) fn all() -> Vec<Texture> {
-    let paint: [fn(f32, f32) -> Rgb; 10] =
-        [planks, bricks, wallpaper, coffers, crate_side, globe, marble, painting, plain, rug];
+    let paint: [fn(f32, f32) -> Rgb; 10] = [
+        planks, bricks, wallpaper, coffers, crate_side, globe, marble, painting, plain, rug,
+    ];
     paint.iter().map(|paint| render(*paint)).collect()
 }
 
@@ -50,7 +51,11 @@ fn planks(u: f32, v: f32) -> Rgb {
     let gap = near_edge(u * 6.0, 0.025) || near_edge(along * 2.0, 0.006);
     let tone = 0.75 + 0.35 * chance(plank, board.rem_euclid(2.0) + 9.0);
     let grain = fbm(u * 48.0, v * 6.0, 48, 6) * 0.5 + fbm(u * 128.0, v * 16.0, 128, 16) * 0.3;
-    let light = if gap { 0.25 } else { tone * (0.6 + grain * 0.6) };
+    let light = if gap {
+        0.25
+    } else {
+        tone * (0.6 + grain * 0.6)
+    };
     [0.62 * light, 0.40 * light, 0.23 * light]
 }
 
@@ -72,10 +77,15 @@ fn wallpaper(u: f32, v: f32) -> Rgb {
     let far = (x * x + y * y).sqrt();
     let petals = (y.atan2(x) * 6.0).cos() * 0.08 + 0.24;
     let line = ((x.abs() + y.abs()) - 0.5).abs() < 0.025;
-    let linen = 0.86 + 0.14 * ((u * 400.0).sin() * (v * 400.0).sin())
+    let linen = 0.86
+        + 0.14 * ((u * 400.0).sin() * (v * 400.0).sin())
         + (fbm(u * 32.0, v * 32.0, 32, 32) - 0.5) * 0.2;
     let ink = line || (far < petals && (far * 40.0).sin() > -0.2);
-    let base = if ink { [0.78, 0.62, 0.30] } else { [0.16, 0.36, 0.38] };
+    let base = if ink {
+        [0.78, 0.62, 0.30]
+    } else {
+        [0.16, 0.36, 0.38]
+    };
     base.map(|value| value * linen)
 }
 
@@ -137,7 +147,10 @@ fn globe(u: f32, v: f32) -> Rgb {
 
 fn marble(u: f32, v: f32) -> Rgb {
     let bend = fbm(u * 8.0, v * 8.0, 8, 8) * 6.0 + fbm(u * 32.0, v * 32.0, 32, 32);
-    let vein = ((u * 2.0 + v) * std::f32::consts::TAU + bend * 2.0).sin().abs().powf(0.4);
+    let vein = ((u * 2.0 + v) * std::f32::consts::TAU + bend * 2.0)
+        .sin()
+        .abs()
+        .powf(0.4);
     let light = 0.45 + 0.45 * vein + 0.12 * fbm(u * 128.0, v * 128.0, 128, 128);
     [light, light * 0.97, light * 0.93]
 }
@@ -165,7 +178,11 @@ fn painting(u: f32, v: f32) -> Rgb {
     if sun < 0.006 {
         return [1.0, 0.93, 0.7];
     }
-    [0.95 - up * 0.45 + cloud, 0.62 - up * 0.25 + cloud, 0.35 + up * 0.3 + cloud * 0.6]
+    [
+        0.95 - up * 0.45 + cloud,
+        0.62 - up * 0.25 + cloud,
+        0.35 + up * 0.3 + cloud * 0.6,
+    ]
 }
 
 fn plain(u: f32, v: f32) -> Rgb {
@@ -183,7 +200,11 @@ fn rug(u: f32, v: f32) -> Rgb {
         [0.85, 0.78, 0.6]
     } else if edge < 0.1 {
         let tooth = ((u * 24.0).floor() + (v * 24.0).floor()) % 2.0;
-        if tooth == 0.0 { [0.12, 0.14, 0.32] } else { [0.75, 0.55, 0.25] }
+        if tooth == 0.0 {
+            [0.12, 0.14, 0.32]
+        } else {
+            [0.75, 0.55, 0.25]
+        }
     } else if ring > 0.3 {
         [0.80, 0.66, 0.42]
     } else if ring > -0.4 {
@@ -220,10 +241,17 @@ fn value_noise(x: f32, y: f32, w: i32, h: i32) -> f32 {
     let smooth = |t: f32| t * t * (3.0 - 2.0 * t);
     let (fx, fy) = (smooth(x - column), smooth(y - row));
     let at = |dx: f32, dy: f32| {
-        chance((column + dx).rem_euclid(w as f32), (row + dy).rem_euclid(h as f32))
+        chance(
+            (column + dx).rem_euclid(w as f32),
+            (row + dy).rem_euclid(h as f32),
+        )
     };
     let mix = |a: f32, b: f32, t: f32| a + (b - a) * t;
-    mix(mix(at(0.0, 0.0), at(1.0, 0.0), fx), mix(at(0.0, 1.0), at(1.0, 1.0), fx), fy)
+    mix(
+        mix(at(0.0, 0.0), at(1.0, 0.0), fx),
+        mix(at(0.0, 1.0), at(1.0, 1.0), fx),
+        fy,
+    )
 }
 
 /// A fixed pseudo-random number, 0 to 1, for a cell.

@@ -78,8 +78,11 @@ impl Pattern {
             let from = ((line + y) * (width + MARGIN) + x) * 4;
             target.copy_from_slice(&self.texture[from..from + row]);
         }
-        let stamp =
-            Stamp { frame: self.frame, drawn_us: monotonic_ns() / 1000, inputs: 0 };
+        let stamp = Stamp {
+            frame: self.frame,
+            drawn_us: monotonic_ns() / 1000,
+            inputs: 0,
+        };
         // `open` has checked that there is room.
         let _ = barcode::draw(&mut self.picture, row, self.size, &stamp);
     }
@@ -99,7 +102,10 @@ impl Capture for Pattern {
             let until = give_up.map_or(self.due, |give_up| give_up.min(self.due));
             let wait = timespec(until.saturating_sub(now));
             let fd = self.waker.0.as_fd();
-            match poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&wait)) {
+            match poll(
+                &mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)],
+                Some(&wait),
+            ) {
                 Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => {
                     let mut count = [0; 8];
@@ -108,7 +114,9 @@ impl Capture for Pattern {
                     return Ok(CaptureEvent::Woken);
                 }
                 Err(error) => {
-                    return Err(CaptureError(format!("the test pattern can't wait: {error}")));
+                    return Err(CaptureError(format!(
+                        "the test pattern can't wait: {error}"
+                    )));
                 }
             }
             let now = monotonic_ns();
@@ -139,8 +147,7 @@ impl Capture for Pattern {
 
 fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000
-        + u64::try_from(now.tv_nsec).unwrap_or(0)
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
 fn timespec(nanos: u64) -> Timespec {
@@ -191,7 +198,10 @@ mod tests {
     #[test]
     fn each_frame_is_counted_stamped_and_different() {
         let mut pattern = Pattern::open(SIZE, 500.0).unwrap();
-        assert!(pattern.picture().is_none(), "nothing before the first frame");
+        assert!(
+            pattern.picture().is_none(),
+            "nothing before the first frame"
+        );
         let mut last = (Stamp::default(), Vec::new());
         for number in 1..=20 {
             assert_eq!(pattern.next(None).unwrap(), CaptureEvent::Frame);
@@ -219,7 +229,11 @@ mod tests {
         // The next frame is ten seconds away: only the waker can end this wait.
         assert_eq!(pattern.next(None).unwrap(), CaptureEvent::Woken);
         thread.join().unwrap();
-        assert_eq!(pattern.next(zero).unwrap(), CaptureEvent::TimedOut, "woken only once");
+        assert_eq!(
+            pattern.next(zero).unwrap(),
+            CaptureEvent::TimedOut,
+            "woken only once"
+        );
     }
 
     #[test]
