@@ -56,7 +56,7 @@ pub fn height(width: u32) -> u32 {
 #[must_use]
 pub fn cells(stamp: &Stamp) -> [bool; CELLS] {
     let body = body(stamp);
-    let code = (u128::from(body) << 16) | u128::from(crc16(body));
+    let code = (body << 16) | u128::from(crc16(body));
     let mut cells = [false; CELLS];
     for row in 0..ROWS {
         for column in 0..COLUMNS {
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn the_cyclic_redundancy_check_is_the_published_one() {
-        let body = b"\0\0\0\0123456789ABC"
+        let body = b"123456789ABC"
             .iter()
             .fold(0_u128, |body, &byte| (body << 8) | u128::from(byte));
         assert_eq!(crc16(body), CHECK);

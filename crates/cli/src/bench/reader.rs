@@ -149,6 +149,8 @@ impl Drop for Reader {
     }
 }
 
+/// How often the reader looks up to see whether it should end.
+const IDLE: Duration = Duration::from_millis(50);
 /// Looking for the code's window takes many requests: not more often than this.
 const SEARCH_EVERY: Duration = Duration::from_millis(100);
 
@@ -157,8 +159,12 @@ fn read(screen: &Screen, shared: &(Mutex<Seen>, Condvar), stop: &AtomicBool) -> 
     let mut area: Option<Area> = None;
     let mut newest: Option<Stamp> = None;
     let mut searched = Instant(i64::MIN);
+    // Where the code was just found, it is to be read although nothing changes any more.
+    let mut just_found = false;
     while !stop.load(Ordering::Relaxed) {
-        if !screen.changed(Duration::from_millis(50))? && area.is_some() {
+        let look = std::mem::take(&mut just_found) || area.is_none();
+        let wait = if look { Duration::ZERO } else { IDLE };
+        if !screen.changed(wait)? && !look {
             continue;
         }
         let found = match area {
@@ -172,11 +178,14 @@ fn read(screen: &Screen, shared: &(Mutex<Seen>, Condvar), stop: &AtomicBool) -> 
             }
             if now.since(searched) > SEARCH_EVERY {
                 searched = now;
-                // What is found here is stamped when it is next read: the search took time.
                 if let Some(found) = screen.find_code(&mut pixels)? {
                     area = Some(found);
+                    just_found = true;
                     lock(&shared.0).area = area;
                 }
+            }
+            if area.is_none() {
+                screen.changed(IDLE)?;
             }
             continue;
         };
