@@ -159,7 +159,7 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
         },
         Light {
             place: lamps[0],
-            colour: accent.map(|value| value * 1.3),
+            colour: accent.map(|value| 0.35 + value * 0.75),
         },
         Light {
             place: lamps[1],
@@ -230,7 +230,7 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
         things.push(thing(
             Part::Painting,
             place.times(&Matrix::turn_y(angle)),
-            [0.25; 3],
+            [0.12; 3],
         ));
     }
     for (px, angle) in [(-x, FRAC_PI_2), (x, -FRAC_PI_2)] {
@@ -238,7 +238,7 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
         things.push(thing(
             Part::Painting,
             place.times(&Matrix::turn_y(angle)),
-            [0.25; 3],
+            [0.12; 3],
         ));
     }
     things.push(thing(Part::Rug, Matrix::shift(0., 0., 0.), still));

@@ -50,7 +50,7 @@ fn planks(u: f32, v: f32) -> Rgb {
     let board = (along * 2.0).floor();
     let gap = near_edge(u * 6.0, 0.025) || near_edge(along * 2.0, 0.006);
     let tone = 0.75 + 0.35 * chance(plank, board.rem_euclid(2.0) + 9.0);
-    let grain = fbm(u * 48.0, v * 6.0, 48, 6) * 0.5 + fbm(u * 128.0, v * 16.0, 128, 16) * 0.3;
+    let grain = fbm(u * 48.0, v * 6.0, 48, 6) * 0.5 + fbm(u * 128.0, v * 16.0, 128, 16) * 0.2;
     let light = if gap {
         0.25
     } else {
@@ -67,7 +67,7 @@ fn bricks(u: f32, v: f32) -> Rgb {
     if mortar {
         return grey(0.55 + rough * 0.3);
     }
-    let tone = chance(along.floor().rem_euclid(4.0), row) * 0.4 + 0.6 + (rough - 0.5) * 0.7;
+    let tone = chance(along.floor().rem_euclid(4.0), row) * 0.4 + 0.6 + (rough - 0.5) * 0.5;
     [0.68 * tone, 0.33 * tone, 0.25 * tone]
 }
 
@@ -79,7 +79,7 @@ fn wallpaper(u: f32, v: f32) -> Rgb {
     let line = ((x.abs() + y.abs()) - 0.5).abs() < 0.025;
     let linen = 0.86
         + 0.14 * ((u * 400.0).sin() * (v * 400.0).sin())
-        + (fbm(u * 32.0, v * 32.0, 32, 32) - 0.5) * 0.2;
+        + (fbm(u * 32.0, v * 32.0, 32, 32) - 0.5) * 0.16;
     let ink = line || (far < petals && (far * 40.0).sin() > -0.2);
     let base = if ink {
         [0.78, 0.62, 0.30]
@@ -192,7 +192,7 @@ fn plain(u: f32, v: f32) -> Rgb {
 fn rug(u: f32, v: f32) -> Rgb {
     let (x, y) = (u - 0.5, v - 0.5);
     let edge = 0.5 - x.abs().max(y.abs());
-    let weave = 0.75 + 0.25 * (u * 800.0).sin() * (v * 800.0).sin();
+    let weave = 0.85 + 0.12 * (u * 800.0).sin() * (v * 800.0).sin();
     let step = |value: f32| (value * 48.0).floor() / 48.0;
     let far = (step(x).powi(2) + step(y).powi(2)).sqrt();
     let ring = (far * 55.0 + 2.0 * (step(y).atan2(step(x)) * 8.0).cos()).sin();
