@@ -58,13 +58,13 @@ fn scene(display: &str, more: &[&str]) -> Running {
 
 fn stamp(conn: &RustConnection) -> Option<Stamp> {
     let rows = barcode::height(SIZE.width);
-    let (width, height) = (640, u16::try_from(rows).unwrap());
+    let (width, height) = (640, u16::try_from(rows).expect("a few rows"));
     let root = conn.setup().roots[0].root;
     let image = conn
         .get_image(ImageFormat::Z_PIXMAP, root, 0, 0, width, height, !0)
-        .unwrap()
+        .expect("the display is there")
         .reply()
-        .unwrap();
+        .expect("it gives its picture");
     barcode::read(&Picture::bgrx(Size::new(640, rows), &image.data, 640 * 4))
 }
 

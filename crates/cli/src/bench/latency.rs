@@ -71,6 +71,8 @@ pub(crate) struct Args {
 
 /// Cores of other processes above which milliseconds are not to be trusted.
 const QUIET: f64 = 0.1;
+/// The case of our host and client.
+const STREAM: &str = "stream";
 /// How long the first frame of a case may take.
 const FIRST_FRAME: Duration = Duration::from_secs(15);
 /// What is left out at the start of a case: caches, rate control and schedulers settle.
@@ -83,6 +85,9 @@ struct Report {
     fps: f64,
     scene_fps: f64,
     bitrate: String,
+    /// Presses made in each case.
+    presses: u32,
+    seconds: u32,
     /// Key press to its effect on the scene's own display, ms.
     application_reaction_ms: Vec<f64>,
     cases: Vec<Case>,
@@ -121,6 +126,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         fps: args.fps,
         scene_fps: args.scene_fps,
         bitrate: args.bitrate.clone(),
+        presses: args.presses,
+        seconds: args.seconds,
         application_reaction_ms: bench.application_reaction()?,
         cases: vec![bench.floor()?],
         host_outcomes: None,
@@ -193,7 +200,7 @@ impl<'a> Bench<'a> {
         })?;
         let reader = Reader::start(self.far.name())?;
         let children = [("host", pair.host.id()), ("client", pair.client.id())];
-        let mut case = self.measure("stream", &reader, &children, &mut || pair.check())?;
+        let mut case = self.measure(STREAM, &reader, &children, &mut || pair.check())?;
         case.reaction_ms = self.reactions(self.far.name(), &reader)?;
         // Last and by itself: taking whole pictures off both displays is load of its own.
         case.psnr_db = self.fidelity(&reader)?;
@@ -390,14 +397,18 @@ fn print(report: &Report) {
     }
     print_reactions(report, scale, unit);
     for case in &report.cases {
-        println!("\n{}: other load {:.2} cores", case.name, case.other_cores);
+        let rate = case.frames.drawn as f64 / f64::from(report.seconds);
+        println!(
+            "\n{}: {rate:.1} frames drawn a second, other load {:.2} cores",
+            case.name, case.other_cores
+        );
         let used: Vec<String> = case
             .cores
             .iter()
             .map(|(name, cores)| format!("{name} {:.0} %", cores * 100.0))
             .collect();
         println!("  of a core: {}", used.join(", "));
-        if case.name == "stream" {
+        if case.name == STREAM {
             println!("  loopback, all traffic: {:.2} Mb/s", case.loopback_mbps);
         }
         if case.unreadable > 0 {
@@ -438,11 +449,12 @@ fn print_reactions(report: &Report, scale: f64, unit: &str) {
     println!("\nkey pressed -> visible, {unit}");
     let line = |name: &str, s: &Summary| {
         println!(
-            "{name:<28} p50 {:.2}, p90 {:.2}, max {:.2} ({} presses)",
+            "{name:<28} p50 {:.2}, p90 {:.2}, max {:.2} ({} of {} presses)",
             s.p50 * scale,
             s.p90 * scale,
             s.max * scale,
-            s.count
+            s.count,
+            report.presses
         );
     };
     line("on the application's display", &own);
@@ -451,6 +463,8 @@ fn print_reactions(report: &Report, scale: f64, unit: &str) {
             line(case.name, &s);
             let beyond = (s.p50 - own.p50) * scale;
             println!("{:<28} p50 {beyond:.2}", "  beyond the application's");
+        } else if case.name == STREAM && report.presses > 0 {
+            println!("{:<28} no press had a visible effect", case.name);
         }
     }
 }
