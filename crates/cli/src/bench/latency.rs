@@ -133,7 +133,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         host_outcomes: None,
     };
     if !args.floor_only {
-        report.cases.push(bench.stream()?);
+        match bench.stream() {
+            Ok(case) => report.cases.push(case),
+            Err(error) => {
+                // The floor stands by itself.
+                print(&report);
+                return Err(error);
+            }
+        }
         if let Some(csv) = &args.host_csv {
             report.host_outcomes = Some(outcomes(csv)?);
         }
