@@ -2,6 +2,7 @@
 //! per folder. Each table ends in backends that need no device.
 #![deny(unsafe_code)]
 
+pub mod barcode;
 pub mod codec;
 pub mod cursor;
 #[cfg(any(feature = "host", feature = "client"))]

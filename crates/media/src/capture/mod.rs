@@ -2,6 +2,7 @@
 
 pub mod cursor;
 pub mod pace;
+pub mod pattern;
 pub mod x11;
 
 use std::os::fd::{AsFd, BorrowedFd};

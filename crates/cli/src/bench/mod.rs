@@ -1,0 +1,31 @@
+//! `openuvr bench`: measurements from pixels, with all that is needed to judge them.
+
+mod floor;
+mod latency;
+mod machine;
+mod reader;
+mod stats;
+
+use anyhow::Result;
+
+pub(crate) use reader::{Reader, Sighting};
+pub(crate) use stats::{Frames, Summary};
+
+/// Measure latency on this machine, from pixels.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand, Clone, Debug)]
+enum What {
+    Latency(latency::Args),
+}
+
+/// Runs the bench that was asked for.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match &args.what {
+        What::Latency(args) => latency::run(args),
+    }
+}

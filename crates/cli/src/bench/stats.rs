@@ -1,0 +1,123 @@
+//! What a set of measured spans comes to. A value: no clock, no file.
+//!
+//! The p-th percentile is the nearest rank: the smallest sample that at least p percent of all
+//! samples are not greater than. It is always a value that was measured, never one in between,
+//! and the 99th of fewer than 100 samples is their greatest.
+
+use serde::Serialize;
+
+/// Order statistics of samples in milliseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub(crate) struct Summary {
+    /// How many samples.
+    pub(crate) count: usize,
+    pub(crate) min: f64,
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+}
+
+impl Summary {
+    /// `None` without samples; samples that are no number are left out.
+    pub(crate) fn of(samples: &[f64]) -> Option<Summary> {
+        let mut sorted: Vec<f64> = samples.iter().copied().filter(|s| s.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        Some(Summary {
+            count: sorted.len(),
+            min: *sorted.first()?,
+            p50: percentile(&sorted, 50.0)?,
+            p90: percentile(&sorted, 90.0)?,
+            p99: percentile(&sorted, 99.0)?,
+            max: *sorted.last()?,
+        })
+    }
+}
+
+/// The nearest-rank percentile of sorted samples; `percent` from 0 to 100.
+pub(crate) fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
+    let rank = (percent / 100.0 * sorted.len() as f64).ceil().max(1.0) as usize;
+    sorted.get(rank.min(sorted.len()).checked_sub(1)?).copied()
+}
+
+/// Frames of a run, counted by their numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub(crate) struct Frames {
+    /// From the first to the last that were seen, both included.
+    pub(crate) drawn: usize,
+    /// Different frames seen.
+    pub(crate) visible: usize,
+    /// Drawn and never seen.
+    pub(crate) missed: usize,
+}
+
+impl Frames {
+    /// From the numbers of the frames seen, in any order, repeats allowed.
+    pub(crate) fn of(numbers: impl IntoIterator<Item = u32>) -> Frames {
+        let seen: std::collections::BTreeSet<u32> = numbers.into_iter().collect();
+        let (Some(first), Some(last)) = (seen.first(), seen.last()) else {
+            return Frames::default();
+        };
+        let drawn = (last - first) as usize + 1;
+        Frames {
+            drawn,
+            visible: seen.len(),
+            missed: drawn - seen.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_nearest_ranks() {
+        let samples: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        let summary = Summary::of(&samples).unwrap();
+        assert_eq!(
+            (
+                summary.min,
+                summary.p50,
+                summary.p90,
+                summary.p99,
+                summary.max
+            ),
+            (1.0, 100.0, 180.0, 198.0, 200.0)
+        );
+        // The textbook example of the definition.
+        let five = [15.0, 20.0, 35.0, 40.0, 50.0];
+        let at = |percent| percentile(&five, percent).unwrap();
+        assert_eq!(
+            [5.0, 30.0, 40.0, 50.0, 100.0].map(at),
+            [15.0, 20.0, 20.0, 35.0, 50.0]
+        );
+    }
+
+    #[test]
+    fn few_samples_and_none() {
+        assert_eq!(Summary::of(&[]), None);
+        assert_eq!(Summary::of(&[f64::NAN]), None);
+        let one = Summary::of(&[7.0]).unwrap();
+        assert_eq!(
+            (one.count, one.min, one.p50, one.p99, one.max),
+            (1, 7.0, 7.0, 7.0, 7.0)
+        );
+        let few = Summary::of(&[3.0, 1.0, 2.0]).unwrap();
+        assert_eq!((few.p50, few.p99), (2.0, 3.0));
+    }
+
+    #[test]
+    fn frames_are_counted_by_number() {
+        let frames = Frames::of([5, 7, 7, 10, 6]);
+        assert_eq!(
+            frames,
+            Frames {
+                drawn: 6,
+                visible: 4,
+                missed: 2
+            }
+        );
+        assert_eq!(Frames::of([]), Frames::default());
+    }
+}

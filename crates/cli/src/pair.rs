@@ -1,0 +1,196 @@
+//! A host and a client of this very program, started as children: what bench and demo look at
+//! from outside.
+//!
+//! The one place that knows the options with which they are started.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::child::Child;
+use crate::clock;
+
+/// What both need to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Options<'a> {
+    /// Display to capture.
+    pub(crate) host_display: &'a str,
+    /// Display to show on.
+    pub(crate) client_display: &'a str,
+    /// Frames a second at most.
+    pub(crate) fps: f64,
+    /// As the host takes it, such as `10M`.
+    pub(crate) bitrate: &'a str,
+    /// Where both keep their keys and logs, each in a directory of its own below.
+    pub(crate) dir: &'a Path,
+    /// Where the host writes its record of each frame.
+    pub(crate) csv: Option<&'a Path>,
+    /// Lets the host's standard error through to the terminal instead of a log.
+    pub(crate) show_host: bool,
+    /// More words for the host's and the client's command line.
+    pub(crate) more_host: &'a [String],
+    pub(crate) more_client: &'a [String],
+}
+
+/// A PIN for two processes of one machine, on the loopback only.
+const PIN: &str = "123456";
+/// How long a host may take to open its port.
+const HOST_START: Duration = Duration::from_secs(5);
+
+/// A running host and client. Dropped in this order: the client leaves first.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) client: Child,
+    pub(crate) host: Child,
+}
+
+impl Pair {
+    /// Starts the host, waits until it listens, and starts the client.
+    pub(crate) fn start(options: &Options<'_>) -> Result<Pair> {
+        let port = free_port()?;
+        let (host_dir, client_dir) = (options.dir.join("host"), options.dir.join("client"));
+        for dir in [&host_dir, &client_dir] {
+            std::fs::create_dir_all(dir)
+                .with_context(|| format!("can't make the directory {}", dir.display()))?;
+        }
+        let mut host = own("host")?;
+        host.args(["--display", options.host_display])
+            .args(["--bind", &format!("127.0.0.1:{port}")])
+            .args(["--pin", PIN])
+            .args(["--fps", &options.fps.to_string()])
+            .args(["--bitrate", options.bitrate])
+            .arg("--config-dir")
+            .arg(&host_dir);
+        if let Some(csv) = options.csv {
+            host.arg("--csv").arg(csv);
+        }
+        host.args(options.more_host);
+        let log = host_dir.join("log");
+        let log = (!options.show_host).then_some(log.as_path());
+        let mut host = Child::start("host", host, log)?;
+        let until = clock::now() + HOST_START;
+        while !is_bound(port) {
+            host.check()?;
+            if clock::now() > until {
+                bail!("the host did not open UDP port {port}{}", host.last_words());
+            }
+            clock::sleep_until(clock::now() + Duration::from_millis(20));
+        }
+        let mut client = own("client")?;
+        client
+            .arg(format!("127.0.0.1:{port}"))
+            .args(["--display", options.client_display])
+            .args(["--pin", PIN])
+            .arg("--config-dir")
+            .arg(&client_dir)
+            .args(options.more_client);
+        let client = Child::start("client", client, Some(&client_dir.join("log")))?;
+        Ok(Pair { client, host })
+    }
+
+    /// An error if one of them has ended, with its last words.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        self.host.check()?;
+        self.client.check()
+    }
+}
+
+/// Starts the scene on `display`.
+pub(crate) fn scene(display: &str, size: openuvr_proto::units::Size, fps: f64) -> Result<Child> {
+    let mut command = own("scene")?;
+    command.args([
+        "--display",
+        display,
+        "--size",
+        &size.to_string(),
+        "--fps",
+        &fps.to_string(),
+    ]);
+    let null = Path::new("/dev/null");
+    Child::start("scene", command, Some(null))
+}
+
+/// A command of this executable.
+pub(crate) fn own(command: &str) -> Result<Command> {
+    let program = std::env::current_exe().context("can't find this program's own file")?;
+    let mut own = Command::new(program);
+    own.arg(command);
+    Ok(own)
+}
+
+/// A UDP port that nobody has at the moment.
+fn free_port() -> Result<u16> {
+    let socket = UdpSocket::bind("127.0.0.1:0").context("no UDP port is free")?;
+    Ok(socket.local_addr()?.port())
+}
+
+/// Whether any process of this network namespace has the UDP port (proc(5), `/proc/net/udp`).
+fn is_bound(port: u16) -> bool {
+    ["/proc/net/udp", "/proc/net/udp6"].iter().any(|path| {
+        std::fs::read_to_string(path).is_ok_and(|table| {
+            table.lines().skip(1).any(|line| {
+                let local = line.split_whitespace().nth(1).unwrap_or_default();
+                local
+                    .rsplit(':')
+                    .next()
+                    .and_then(|hex| u16::from_str_radix(hex, 16).ok())
+                    == Some(port)
+            })
+        })
+    })
+}
+
+/// A new directory for one run, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct TemporaryDir(std::path::PathBuf);
+
+impl TemporaryDir {
+    /// Makes one, for us alone.
+    pub(crate) fn new() -> Result<TemporaryDir> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let name = format!("openuvr-{}-{}", std::process::id(), clock::now().0);
+        let path = std::env::temp_dir().join(name);
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("can't make the directory {}", path.display()))?;
+        Ok(TemporaryDir(path))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_port_is_seen_and_a_free_one_is_not() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        assert!(is_bound(port));
+        drop(socket);
+        assert!(!is_bound(port));
+    }
+
+    #[test]
+    fn the_directory_goes_with_its_owner() {
+        let dir = TemporaryDir::new().unwrap();
+        let path = dir.path().to_path_buf();
+        std::fs::write(path.join("file"), "x").unwrap();
+        drop(dir);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,182 @@
+//! Where the visitor stands and looks: a walk that goes on by itself, and what the person adds.
+
+use std::f32::consts::{PI, TAU};
+
+use super::room::HALF;
+use super::sys::Direction;
+
+/// A 4×4 matrix, column by column, as OpenGL takes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Matrix(pub(super) [f32; 16]);
+
+/// The visitor.
+#[derive(Debug, Default)]
+pub(super) struct Camera {
+    /// Metres walked away from the path by hand: x and z.
+    strayed: [f32; 2],
+    /// Radians turned away by hand: yaw and pitch.
+    turned: [f32; 2],
+    walking: [bool; 4],
+    place: [f32; 3],
+    yaw: f32,
+    pitch: f32,
+}
+
+/// Metres per second on foot.
+const WALK: f32 = 2.5;
+/// How close to a wall one gets, in metres.
+const SHOULDER: f32 = 0.5;
+
+impl Camera {
+    /// A movement key went down or up.
+    pub(super) fn walk(&mut self, direction: Direction, down: bool) {
+        self.walking[direction as usize] = down;
+    }
+
+    /// The pointer is at this fraction of the window: its middle looks ahead, its left and right
+    /// edge look back. A place and not a movement, so that no event can be lost for ever.
+    pub(super) fn look(&mut self, x: f32, y: f32) {
+        self.turned = [(x - 0.5) * TAU, (0.5 - y).clamp(-0.5, 0.5) * PI * 0.8];
+    }
+
+    /// `time` seconds since the start, `step` since the last call.
+    pub(super) fn advance(&mut self, time: f32, step: f32) {
+        // Once round the room in 20 s; the eyes rove, so that the whole picture always moves.
+        let round = time * TAU / 20.0;
+        let path = [round.sin() * 3.3, round.cos() * 2.5];
+        // Toward the middle, and a bit along the way.
+        let ahead = (path[0]).atan2(path[1]);
+        self.yaw = ahead + 0.55 * (time * 0.7).sin() + self.turned[0];
+        self.pitch = -0.10 + 0.10 * (time * 0.45).sin() + self.turned[1];
+        let on = |direction: Direction| f32::from(u8::from(self.walking[direction as usize]));
+        let forward = (on(Direction::Forward) - on(Direction::Back)) * WALK * step;
+        let right = (on(Direction::Right) - on(Direction::Left)) * WALK * step;
+        let (sin, cos) = self.yaw.sin_cos();
+        self.strayed[0] += -sin * forward + cos * right;
+        self.strayed[1] += -cos * forward - sin * right;
+        let bob = 0.02 * (time * 7.0).sin();
+        for (axis, limit) in [(0, HALF[0] - SHOULDER), (1, HALF[1] - SHOULDER)] {
+            let place = path[axis] + self.strayed[axis];
+            self.strayed[axis] = place.clamp(-limit, limit) - path[axis];
+        }
+        self.place = [
+            path[0] + self.strayed[0],
+            1.65 + bob,
+            path[1] + self.strayed[1],
+        ];
+    }
+
+    /// World to clip space, for a picture `aspect` times as wide as high; 66° high.
+    pub(super) fn matrix(&self, aspect: f32) -> Matrix {
+        let [x, y, z] = self.place;
+        perspective(1.15, aspect)
+            .times(&Matrix::turn_x(-self.pitch))
+            .times(&Matrix::turn_y(-self.yaw))
+            .times(&Matrix::shift(-x, -y, -z))
+    }
+}
+
+impl Matrix {
+    /// `self` after `other`.
+    pub(super) fn times(&self, other: &Matrix) -> Matrix {
+        Matrix(std::array::from_fn(|index| {
+            let (column, row) = (index / 4, index % 4);
+            (0..4)
+                .map(|k| self.0[k * 4 + row] * other.0[column * 4 + k])
+                .sum()
+        }))
+    }
+
+    /// Moves.
+    pub(super) fn shift(x: f32, y: f32, z: f32) -> Matrix {
+        Matrix([1., 0., 0., 0., 0., 1., 0., 0., 0., 0., 1., 0., x, y, z, 1.])
+    }
+
+    /// Grows in all directions.
+    pub(super) fn scale(by: f32) -> Matrix {
+        Matrix([
+            by, 0., 0., 0., 0., by, 0., 0., 0., 0., by, 0., 0., 0., 0., 1.,
+        ])
+    }
+
+    /// Turns about the upright axis, counter-clockwise from above.
+    pub(super) fn turn_y(angle: f32) -> Matrix {
+        let (s, c) = angle.sin_cos();
+        Matrix([c, 0., -s, 0., 0., 1., 0., 0., s, 0., c, 0., 0., 0., 0., 1.])
+    }
+
+    /// Turns about the axis to the right; positive looks up.
+    pub(super) fn turn_x(angle: f32) -> Matrix {
+        let (s, c) = angle.sin_cos();
+        Matrix([1., 0., 0., 0., 0., c, s, 0., 0., -s, c, 0., 0., 0., 0., 1.])
+    }
+}
+
+fn perspective(angle: f32, aspect: f32) -> Matrix {
+    let (near, far) = (0.05, 40.0);
+    let f = 1.0 / (angle / 2.0).tan();
+    let (a, b) = ((far + near) / (near - far), 2.0 * far * near / (near - far));
+    Matrix([
+        f / aspect,
+        0.,
+        0.,
+        0.,
+        0.,
+        f,
+        0.,
+        0.,
+        0.,
+        0.,
+        a,
+        -1.,
+        0.,
+        0.,
+        b,
+        0.,
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_visitor_stays_in_the_room_and_keys_move_it() {
+        let mut camera = Camera::default();
+        camera.walk(Direction::Forward, true);
+        let mut free = Camera::default();
+        for step in 0..2000_u16 {
+            let time = f32::from(step) / 60.0;
+            camera.advance(time, 1.0 / 60.0);
+            free.advance(time, 1.0 / 60.0);
+            assert!(camera.place[0].abs() <= HALF[0] && camera.place[2].abs() <= HALF[1]);
+            if step == 30 {
+                assert_ne!(camera.place, free.place);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_ahead_is_in_the_middle_of_the_picture() {
+        let mut camera = Camera::default();
+        camera.advance(0.0, 0.0);
+        let m = camera.matrix(16.0 / 9.0).0;
+        // At time 0 the visitor stands at z = 2.5 and looks at the middle of the room.
+        let clip: Vec<f32> = (0..4).map(|row| m[4 + row] * 1.4 + m[12 + row]).collect();
+        assert!(clip[3] > 0.0, "in front");
+        assert!((clip[0] / clip[3]).abs() < 0.01, "centred");
+        assert!((clip[1] / clip[3]).abs() < 0.2);
+    }
+
+    #[test]
+    fn looking_is_absolute() {
+        let (mut once, mut often) = (Camera::default(), Camera::default());
+        once.look(0.7, 0.4);
+        for x in [0.1, 0.9, 0.7] {
+            often.look(x, 0.4);
+        }
+        once.advance(1.0, 0.1);
+        often.advance(1.0, 0.1);
+        assert_eq!(once.matrix(1.5), often.matrix(1.5));
+    }
+}

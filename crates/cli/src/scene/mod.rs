@@ -1,0 +1,141 @@
+//! `openuvr scene`: a room to walk about in, the application that everything is measured with.
+//!
+//! It is an ordinary OpenGL program on an ordinary window, captured like any other, and knows
+//! nothing of streaming; its one peculiarity is the bar code in the corner.
+
+mod camera;
+mod room;
+mod sys;
+mod texture;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use openuvr_media::barcode::{self, Stamp};
+use openuvr_proto::units::Size;
+
+use crate::clock;
+use camera::Camera;
+use sys::{Event, Renderer, Window};
+
+/// Show a 3D room to walk about in, with a bar code that measures latency.
+///
+/// The camera walks by itself. The pointer's place in the window is where you look; W A S D or the
+/// arrow keys walk; any key or button flashes the room and changes the colour of the lamps. The
+/// bar code at the top left says frame number, time of drawing and presses seen so far, so that
+/// `openuvr bench latency` can measure from pixels alone.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// X display to open the window on, such as :1 (default: $DISPLAY)
+    #[arg(long)]
+    display: Option<String>,
+    /// Size of the window in pixels
+    #[arg(long, default_value = "1280x720", value_parser = crate::size)]
+    size: Size,
+    /// Frames a second; fractions are allowed (60.25 sweeps the phase against a 60 Hz display)
+    #[arg(long, default_value_t = 60.0)]
+    fps: f64,
+    /// Stop after this many frames (default: run until the window is closed)
+    #[arg(long)]
+    frames: Option<u32>,
+    /// Fill the whole screen
+    #[arg(long)]
+    full_screen: bool,
+    /// Don't smooth textures: coarser to look at, cheaper to draw without a GPU
+    #[arg(long)]
+    coarse: bool,
+}
+
+/// Runs until the window is closed, a signal comes, or the frames are drawn.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    ensure!(
+        (0.1..=1000.0).contains(&args.fps),
+        "--fps {} is out of range: choose 0.1 to 1000",
+        args.fps
+    );
+    let stop = crate::stop_on_signals()?;
+    let mut window = Window::open(args.display.as_deref(), args.size, args.full_screen)?;
+    let renderer = Renderer::new(&window, &texture::all(), &room::meshes(), !args.coarse)?;
+    eprintln!(
+        "scene: {} at {} fps, drawn by {}",
+        window.size(),
+        args.fps,
+        renderer.name()
+    );
+    let drawn = play(&mut window, &renderer, args, &stop);
+    if let Some(line) = drawn {
+        eprintln!("scene: {line}");
+    }
+    Ok(())
+}
+
+/// The frames, one by one; returns a line about them.
+fn play(
+    window: &mut Window,
+    renderer: &Renderer,
+    args: &Args,
+    stop: &Arc<AtomicBool>,
+) -> Option<String> {
+    let period = Duration::from_secs_f64(1.0 / args.fps);
+    let start = clock::now();
+    let mut due = start;
+    let mut camera = Camera::default();
+    let mut stamp = Stamp::default();
+    let (mut last, mut pressed_at) = (0.0, f32::NEG_INFINITY);
+    let mut spent = Vec::new();
+    while !stop.load(Ordering::Relaxed) && args.frames.is_none_or(|frames| stamp.frame < frames) {
+        clock::sleep_until(due);
+        let begun = clock::now();
+        let time = begun.since(start).as_secs_f32();
+        for event in window.events() {
+            match event {
+                Event::Press => {
+                    stamp.inputs = stamp.inputs.wrapping_add(1);
+                    pressed_at = time;
+                }
+                Event::Walk(direction, down) => camera.walk(direction, down),
+                Event::Look(x, y) => camera.look(x, y),
+                Event::Resized(_) => {}
+                Event::Close => return summary(&mut spent, due.since(start)),
+            }
+        }
+        let size = window.size();
+        camera.advance(time, time - last);
+        last = time;
+        let aspect = size.width as f32 / size.height.max(1) as f32;
+        let frame = room::frame(camera.matrix(aspect), time, stamp.inputs, time - pressed_at);
+        renderer.draw(size, &frame);
+        stamp.frame = stamp.frame.wrapping_add(1).max(1);
+        let drawn = clock::now();
+        stamp.drawn_us = clock::micros(drawn);
+        renderer.draw_code(size, &barcode::cells(&stamp));
+        window.swap();
+        if spent.len() < 1_000_000 {
+            spent.push((drawn.since(begun), clock::now().since(drawn)));
+        }
+        due = due + period;
+        if clock::now() > due + period {
+            // More than a frame late: go on from here rather than hurry after the lost time.
+            due = clock::now();
+        }
+    }
+    summary(&mut spent, clock::now().since(start))
+}
+
+fn summary(spent: &mut [(Duration, Duration)], all: Duration) -> Option<String> {
+    let frames = spent.len();
+    let middle = |values: &mut Vec<Duration>| {
+        values.sort_unstable();
+        values
+            .get(values.len() / 2)
+            .map(|value| value.as_secs_f64() * 1e3)
+    };
+    let draw = middle(&mut spent.iter().map(|&(draw, _)| draw).collect())?;
+    let show = middle(&mut spent.iter().map(|&(_, show)| show).collect())?;
+    Some(format!(
+        "{frames} frames in {:.1} s; median {draw:.2} ms to draw, {show:.2} ms to put on the display",
+        all.as_secs_f64()
+    ))
+}

@@ -1,0 +1,368 @@
+//! The room: its walls, what stands in it, and how that looks at a given time.
+
+use std::f32::consts::{FRAC_PI_2, PI, TAU};
+
+use super::camera::Matrix;
+use super::texture::Stuff;
+
+/// Half the room's width (x) and depth (z) in metres.
+pub(super) const HALF: [f32; 2] = [5.0, 4.0];
+const HEIGHT: f32 = 3.4;
+
+/// Floats of a vertex: place, normal, place in the texture.
+pub(super) const FLOATS_A_VERTEX: usize = 8;
+
+/// Triangles with one texture.
+pub(super) struct Mesh {
+    pub(super) vertices: Vec<f32>,
+    pub(super) texture: usize,
+}
+
+/// A mesh at its place.
+pub(super) struct Thing {
+    pub(super) mesh: usize,
+    pub(super) model: Matrix,
+    /// Light of its own, red, green, blue.
+    pub(super) glow: [f32; 3],
+}
+
+/// A lamp.
+#[derive(Clone, Copy)]
+pub(super) struct Light {
+    pub(super) place: [f32; 3],
+    pub(super) colour: [f32; 3],
+}
+
+/// Everything that one picture needs.
+pub(super) struct Frame {
+    pub(super) camera: Matrix,
+    pub(super) ambient: [f32; 3],
+    pub(super) lights: [Light; 3],
+    /// Front to back where it matters: what is nearest first, so that hidden pixels are skipped.
+    pub(super) things: Vec<Thing>,
+}
+
+/// Seconds that the flash after a press lasts.
+const FLASH: f32 = 0.25;
+
+/// The meshes, in the order of [`Part`].
+pub(super) fn meshes() -> Vec<Mesh> {
+    let [x, z] = HALF;
+    let wall =
+        |u: [f32; 3], v: [f32; 3], corner: [f32; 3], texture: Stuff, repeat: [f32; 2]| Mesh {
+            vertices: grid(corner, u, v, repeat, 8),
+            texture: texture as usize,
+        };
+    let mut shell = vec![
+        wall(
+            [2. * x, 0., 0.],
+            [0., 0., -2. * z],
+            [-x, 0., z],
+            Stuff::Planks,
+            [5., 4.],
+        ),
+        wall(
+            [2. * x, 0., 0.],
+            [0., 0., 2. * z],
+            [-x, HEIGHT, -z],
+            Stuff::Coffers,
+            [5., 4.],
+        ),
+        wall(
+            [2. * x, 0., 0.],
+            [0., HEIGHT, 0.],
+            [-x, 0., -z],
+            Stuff::Wallpaper,
+            [5., 1.7],
+        ),
+        wall(
+            [-2. * x, 0., 0.],
+            [0., HEIGHT, 0.],
+            [x, 0., z],
+            Stuff::Wallpaper,
+            [5., 1.7],
+        ),
+        wall(
+            [0., 0., -2. * z],
+            [0., HEIGHT, 0.],
+            [-x, 0., z],
+            Stuff::Bricks,
+            [4., 1.7],
+        ),
+        wall(
+            [0., 0., 2. * z],
+            [0., HEIGHT, 0.],
+            [x, 0., -z],
+            Stuff::Bricks,
+            [4., 1.7],
+        ),
+    ];
+    let mesh = |vertices: Vec<f32>, texture: Stuff| Mesh {
+        vertices,
+        texture: texture as usize,
+    };
+    shell.push(mesh(
+        grid(
+            [-1.9, 0.01, 1.4],
+            [3.8, 0., 0.],
+            [0., 0., -2.8],
+            [1., 1.],
+            4,
+        ),
+        Stuff::Rug,
+    ));
+    shell.push(mesh(cuboid([0.5, 0.5, 0.5]), Stuff::Crate));
+    shell.push(mesh(sphere(0.55, 22, 12), Stuff::Globe));
+    shell.push(mesh(cuboid([0.36, 0.42, 0.36]), Stuff::Marble));
+    shell.push(mesh(torus(0.34, 0.11, 18, 8), Stuff::Marble));
+    shell.push(mesh(
+        grid([-0.8, -0.6, 0.], [1.6, 0., 0.], [0., 1.2, 0.], [1., 1.], 2),
+        Stuff::Painting,
+    ));
+    shell.push(mesh(sphere(0.14, 12, 8), Stuff::Plain));
+    shell.push(mesh(cuboid([0.24, HEIGHT / 2.0, 0.24]), Stuff::Marble));
+    shell
+}
+
+/// What each mesh is; its place in [`meshes`].
+#[derive(Clone, Copy)]
+enum Part {
+    /// The first of six: floor, ceiling, four walls.
+    Shell = 0,
+    Rug = 6,
+    Crate,
+    Globe,
+    Pedestal,
+    Ring,
+    Painting,
+    Lamp,
+    Pillar,
+}
+
+/// The room at `time` seconds, after `presses`, the last of them `since` seconds ago.
+pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Frame {
+    let flash = (1.0 - since / FLASH).clamp(0.0, 1.0);
+    let accent = hue(f32::from(presses % 12) / 12.0 + 0.55);
+    let orbit = |phase: f32, radius: f32, height: f32| {
+        let angle = time * 0.8 + phase * TAU;
+        [
+            angle.cos() * radius,
+            height + 0.2 * (time * 1.7 + phase * TAU).sin(),
+            angle.sin() * radius,
+        ]
+    };
+    let lamps = [orbit(0.0, 1.6, 2.2), orbit(0.5, 1.6, 1.9)];
+    let lights = [
+        Light {
+            place: [0., HEIGHT - 0.4, 0.],
+            colour: [1.35, 1.2, 1.0],
+        },
+        Light {
+            place: lamps[0],
+            colour: accent.map(|value| 0.35 + value * 0.75),
+        },
+        Light {
+            place: lamps[1],
+            colour: [1.0, 0.65, 0.3],
+        },
+    ];
+    let still = [0.0; 3];
+    let thing = |part: Part, model: Matrix, glow: [f32; 3]| Thing {
+        mesh: part as usize,
+        model,
+        glow,
+    };
+    let at = |[x, y, z]: [f32; 3]| Matrix::shift(x, y, z);
+    let mut things = vec![
+        thing(
+            Part::Globe,
+            at([0., 1.45, 0.]).times(&Matrix::turn_y(time * 0.9)),
+            [0.12; 3],
+        ),
+        thing(Part::Pedestal, at([0., 0.42, 0.]), still),
+        thing(Part::Lamp, at(lamps[0]), accent.map(|value| value * 1.6)),
+        thing(Part::Lamp, at(lamps[1]), [1.4, 0.9, 0.4]),
+    ];
+    for index in 0..4_u8 {
+        let phase = f32::from(index) / 4.0;
+        let model = at(orbit(phase + 0.125, 1.35, 1.1))
+            .times(&Matrix::turn_y(time * 1.3 + phase * TAU))
+            .times(&Matrix::turn_x(time * 1.9 + phase * TAU));
+        things.push(thing(Part::Ring, model, accent.map(|value| value * 0.25)));
+    }
+    let crates = [
+        (-4.1, 0.5, -3.1, 0.3),
+        (-4.0, 1.5, -3.2, 0.9),
+        (-2.9, 0.5, -3.3, -0.2),
+        (4.1, 0.5, 3.1, 0.5),
+        (3.9, 0.5, 1.9, 1.2),
+        (4.2, 0.5, -3.2, 0.1),
+        (-4.2, 0.5, 3.2, 0.7),
+    ];
+    for (x, y, z, angle) in crates {
+        things.push(thing(
+            Part::Crate,
+            at([x, y, z]).times(&Matrix::turn_y(angle)),
+            still,
+        ));
+    }
+    let tumbling = at([3.4, 1.5 + 0.3 * (time * 1.1).sin(), -2.2])
+        .times(&Matrix::turn_y(time))
+        .times(&Matrix::turn_x(time * 0.7))
+        .times(&Matrix::scale(0.8));
+    things.push(thing(
+        Part::Crate,
+        tumbling,
+        accent.map(|value| value * 0.3),
+    ));
+    let [x, z] = HALF;
+    for (px, pz) in [(-x, -z), (x, -z), (-x, z), (x, z)] {
+        let corner = at([
+            px - 0.24 * px.signum(),
+            HEIGHT / 2.0,
+            pz - 0.24 * pz.signum(),
+        ]);
+        things.push(thing(Part::Pillar, corner, still));
+    }
+    let pictures = [(-1.6, -z, 0.0), (1.6, -z, 0.0), (-1.6, z, PI), (1.6, z, PI)];
+    for (px, pz, angle) in pictures {
+        let place = at([px, 1.75, pz - 0.02 * pz.signum()]);
+        things.push(thing(
+            Part::Painting,
+            place.times(&Matrix::turn_y(angle)),
+            [0.12; 3],
+        ));
+    }
+    for (px, angle) in [(-x, FRAC_PI_2), (x, -FRAC_PI_2)] {
+        let place = at([px - 0.02 * px.signum(), 1.75, 0.0]);
+        things.push(thing(
+            Part::Painting,
+            place.times(&Matrix::turn_y(angle)),
+            [0.12; 3],
+        ));
+    }
+    things.push(thing(Part::Rug, Matrix::shift(0., 0., 0.), still));
+    for index in 0..6 {
+        things.push(Thing {
+            mesh: Part::Shell as usize + index,
+            model: Matrix::shift(0., 0., 0.),
+            glow: still,
+        });
+    }
+    Frame {
+        camera,
+        ambient: [0.30 + flash * 0.9, 0.31 + flash * 0.9, 0.36 + flash * 0.9],
+        lights,
+        things,
+    }
+}
+
+fn hue(part: f32) -> [f32; 3] {
+    [0.0, 1.0 / 3.0, 2.0 / 3.0].map(|offset| {
+        let away = ((part + offset).rem_euclid(1.0) - 0.5).abs() * 6.0;
+        (away - 1.0).clamp(0.0, 1.0)
+    })
+}
+
+/// A parallelogram of `cells` × `cells` quads; the side from which `u` turns counter-clockwise
+/// into `v` is its front.
+fn grid(corner: [f32; 3], u: [f32; 3], v: [f32; 3], repeat: [f32; 2], cells: u8) -> Vec<f32> {
+    let normal = unit(cross(u, v));
+    let point = |i: u8, j: u8| {
+        let (a, b) = (
+            f32::from(i) / f32::from(cells),
+            f32::from(j) / f32::from(cells),
+        );
+        let place: [f32; 3] = std::array::from_fn(|k| corner[k] + u[k] * a + v[k] * b);
+        vertex(place, normal, [a * repeat[0], (1.0 - b) * repeat[1]])
+    };
+    quads(cells, cells, point)
+}
+
+fn cuboid(half: [f32; 3]) -> Vec<f32> {
+    let [x, y, z] = half;
+    let (w, h, d) = (2. * x, 2. * y, 2. * z);
+    [
+        grid([-x, -y, z], [w, 0., 0.], [0., h, 0.], [1., 1.], 1),
+        grid([x, -y, -z], [-w, 0., 0.], [0., h, 0.], [1., 1.], 1),
+        grid([x, -y, z], [0., 0., -d], [0., h, 0.], [1., 1.], 1),
+        grid([-x, -y, -z], [0., 0., d], [0., h, 0.], [1., 1.], 1),
+        grid([-x, y, z], [w, 0., 0.], [0., 0., -d], [1., 1.], 1),
+        grid([-x, -y, -z], [w, 0., 0.], [0., 0., d], [1., 1.], 1),
+    ]
+    .concat()
+}
+
+fn sphere(radius: f32, around: u8, up: u8) -> Vec<f32> {
+    quads(around, up, |i, j| {
+        let (u, v) = (
+            f32::from(i) / f32::from(around),
+            f32::from(j) / f32::from(up),
+        );
+        let (turn, rise) = (u * TAU, (v - 0.5) * PI);
+        let normal = [
+            turn.cos() * rise.cos(),
+            rise.sin(),
+            -turn.sin() * rise.cos(),
+        ];
+        vertex(normal.map(|value| value * radius), normal, [u, 1.0 - v])
+    })
+}
+
+fn torus(radius: f32, thickness: f32, around: u8, across: u8) -> Vec<f32> {
+    quads(around, across, |i, j| {
+        let (u, v) = (
+            f32::from(i) / f32::from(around),
+            f32::from(j) / f32::from(across),
+        );
+        let (turn, roll) = (u * TAU, v * TAU);
+        let normal = [
+            turn.cos() * roll.cos(),
+            roll.sin(),
+            -turn.sin() * roll.cos(),
+        ];
+        let ring = radius + thickness * roll.cos();
+        let place = [
+            turn.cos() * ring,
+            thickness * roll.sin(),
+            -turn.sin() * ring,
+        ];
+        vertex(place, normal, [u * 3.0, v])
+    })
+}
+
+fn vertex(place: [f32; 3], normal: [f32; 3], at: [f32; 2]) -> [f32; FLOATS_A_VERTEX] {
+    let ([x, y, z], [a, b, c], [u, v]) = (place, normal, at);
+    [x, y, z, a, b, c, u, v]
+}
+
+fn quads(columns: u8, rows: u8, point: impl Fn(u8, u8) -> [f32; FLOATS_A_VERTEX]) -> Vec<f32> {
+    let mut out = Vec::new();
+    for j in 0..rows {
+        for i in 0..columns {
+            let (a, b, c, d) = (
+                point(i, j),
+                point(i + 1, j),
+                point(i + 1, j + 1),
+                point(i, j + 1),
+            );
+            for corner in [a, b, c, a, c, d] {
+                out.extend_from_slice(&corner);
+            }
+        }
+    }
+    out
+}
+
+fn cross(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
+    [
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
+    ]
+}
+
+fn unit(v: [f32; 3]) -> [f32; 3] {
+    let length = v.iter().map(|value| value * value).sum::<f32>().sqrt();
+    v.map(|value| value / length)
+}

@@ -1,0 +1,137 @@
+//! The scene as a user starts it: it draws, counts, reacts to keys, and ends when told.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use openuvr_media::barcode::{self, Stamp};
+use openuvr_media::picture::Picture;
+use openuvr_proto::units::Size;
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::{ConnectionExt as _, ImageFormat};
+use x11rb::protocol::xtest::ConnectionExt as _;
+use x11rb::rust_connection::RustConnection;
+
+const SIZE: Size = Size::new(640, 360);
+
+/// Killed and waited for when dropped, so that a failed test leaves nothing running.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An X server of this test's own, or `None` (with a word why) where there is none.
+fn display() -> Option<(Running, String)> {
+    let started = Command::new("Xvfb")
+        .args(["-displayfd", "1", "-screen", "0", "640x360x24"])
+        .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut server) = started else {
+        assert!(
+            std::env::var("CI").as_deref() != Ok("true"),
+            "Xvfb is missing: apt install xvfb"
+        );
+        eprintln!("skipped: Xvfb is missing (apt install xvfb)");
+        return None;
+    };
+    let mut line = String::new();
+    BufReader::new(server.stdout.take()?)
+        .read_line(&mut line)
+        .expect("Xvfb says its number");
+    Some((Running(server), format!(":{}", line.trim())))
+}
+
+fn scene(display: &str, more: &[&str]) -> Running {
+    let child = Command::new(env!("CARGO_BIN_EXE_openuvr"))
+        .args(["scene", "--display", display, "--size", "640x360"])
+        .args(more)
+        .spawn()
+        .expect("the scene starts");
+    Running(child)
+}
+
+fn stamp(conn: &RustConnection) -> Option<Stamp> {
+    let rows = barcode::height(SIZE.width);
+    let (width, height) = (640, u16::try_from(rows).expect("a few rows"));
+    let root = conn.setup().roots[0].root;
+    let image = conn
+        .get_image(ImageFormat::Z_PIXMAP, root, 0, 0, width, height, !0)
+        .expect("the display is there")
+        .reply()
+        .expect("it gives its picture");
+    barcode::read(&Picture::bgrx(Size::new(640, rows), &image.data, 640 * 4))
+}
+
+/// Looks at the display again and again until it is as wanted; ten seconds at most.
+fn wait_for(conn: &RustConnection, wanted: impl Fn(&Stamp) -> bool) -> Stamp {
+    let begun = Instant::now();
+    loop {
+        if let Some(stamp) = stamp(conn).filter(&wanted) {
+            return stamp;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "it does not come"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn it_draws_counts_and_reacts_to_a_key() {
+    let Some((_server, display)) = display() else {
+        return;
+    };
+    let (conn, _) = x11rb::connect(Some(&display)).unwrap();
+    let mut scene = scene(&display, &["--fps", "30"]);
+    let first = wait_for(&conn, |_| true);
+    let later = wait_for(&conn, |stamp| stamp.frame >= first.frame + 5);
+    assert!(later.drawn_us > first.drawn_us);
+    assert_eq!(later.inputs, 0, "nobody has pressed anything");
+
+    let root = conn.setup().roots[0].root;
+    for (kind, detail) in [(2, 38), (3, 38), (4, 1), (5, 1)] {
+        // Key "a" down and up, left button down and up.
+        conn.xtest_fake_input(kind, detail, 0, root, 0, 0, 0)
+            .unwrap();
+    }
+    conn.flush().unwrap();
+    let pressed = wait_for(&conn, |stamp| stamp.inputs != 0);
+    let settled = wait_for(&conn, |stamp| stamp.frame >= pressed.frame + 3);
+    assert_eq!(settled.inputs, 2, "a key and a button, each once");
+
+    let id = i32::try_from(scene.0.id()).unwrap();
+    let id = rustix::process::Pid::from_raw(id).unwrap();
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    assert!(
+        scene.0.wait().unwrap().success(),
+        "SIGTERM is an orderly end"
+    );
+}
+
+#[test]
+fn it_stops_after_the_frames_asked_for() {
+    let Some((_server, display)) = display() else {
+        return;
+    };
+    let mut scene = scene(&display, &["--frames", "7", "--fps", "200"]);
+    assert!(scene.0.wait().unwrap().success());
+}
+
+#[test]
+fn a_display_that_is_not_there_is_one_clear_line() {
+    let out = Command::new(env!("CARGO_BIN_EXE_openuvr"))
+        .args(["scene", "--display", ":65533"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(out.stderr).unwrap();
+    assert!(!out.status.success());
+    assert!(text.contains("can't open the X display :65533"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
