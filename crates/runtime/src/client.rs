@@ -1,0 +1,275 @@
+//! The client's threads: receive → reassemble → decode → present, and input beside it.
+//!
+//! ```text
+//! media   receive ─► reassemble ─► decode ─► present     one thread, blocking; it also runs the
+//!                └─► session (control plane)             control plane of what arrives
+//! input   window ─► session ─► send
+//! ```
+//! Receiving and decoding share a thread, so that a slice is decoded the moment it is here, while
+//! later slices are still being encoded.
+
+mod connect;
+mod media;
+mod screen;
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use openuvr_media::input_source::{InputSource, SourceEvent};
+use openuvr_media::present::{PresentError, Surface};
+use openuvr_net::Link;
+use openuvr_proto::client::ClientSession;
+use openuvr_proto::control::clock::Mapped;
+use openuvr_proto::control::handshake::HandshakeError;
+use openuvr_proto::control::identity::{DeviceName, Identity};
+use openuvr_proto::control::negotiate::{Offer, Refusal, Role};
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::id::PathId;
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::control::{GoodbyeReason, Report};
+
+use crate::clock;
+use crate::sched::{self, Scheduler};
+use crate::trust_store::HostStore;
+
+/// Notices that may wait for the application: a few seconds of reports.
+const NOTICES: usize = 4096;
+
+/// Opens the surface for pictures of a size; called once, when the first picture is there.
+pub type OpenSurface = Box<dyn FnMut(Size, &str, Role) -> Result<Surface, PresentError> + Send>;
+
+/// Everything that a client needs.
+pub struct ClientSetup {
+    /// Who this client is.
+    pub identity: Identity,
+    /// What it calls itself.
+    pub name: DeviceName,
+    /// Whom it knows.
+    pub hosts: HostStore,
+    /// The host's address as the person wrote it: under it the host is remembered.
+    pub host: String,
+    /// The host's address.
+    pub path: PathId,
+    /// The PIN that the host shows, for the first meeting.
+    pub pin: Option<Pin>,
+    /// What is asked of the host.
+    pub offer: Offer,
+    /// The way there.
+    pub link: Arc<dyn Link>,
+    /// Where pictures go.
+    pub surface: OpenSurface,
+    /// Input that does not come from the surface's window; `None`: the window's.
+    pub input: Option<Box<dyn InputSource>>,
+    /// Whether input is sent at all.
+    pub send_input: bool,
+    /// Whether a lost host is looked for again.
+    pub reconnect: bool,
+    /// How urgent the threads are.
+    pub scheduler: Scheduler,
+}
+
+/// Something that the application may want to show or write down.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// A session began: paired just now, or known from before.
+    Connected {
+        /// Whether the PIN was used.
+        paired: bool,
+        /// The host's key's fingerprint.
+        fingerprint: String,
+    },
+    /// The host granted a role.
+    Granted {
+        /// The role.
+        role: Role,
+        /// The host's name.
+        host: String,
+    },
+    /// The first picture of this size is shown.
+    Showing(Size),
+    /// What became of a frame, and how long its datagrams travelled (last sent is not known
+    /// here: from capture to first arrival, on the host's clock, with the bound).
+    Report(Report, Option<Mapped<Duration>>),
+    /// The host is silent or gone; it is looked for again.
+    Lost(Option<GoodbyeReason>),
+    /// It is over.
+    Over(Over),
+    /// Something failed and the client goes on.
+    Trouble(String),
+}
+
+/// Why a client stopped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Over {
+    /// The person closed the window or asked to stop.
+    Quit,
+    /// The host ended it, for this reason.
+    Host(GoodbyeReason),
+    /// No session came about.
+    Handshake(HandshakeError),
+    /// The host granted nothing.
+    Refused(Refusal),
+    /// Something failed for good.
+    Failed(String),
+}
+
+/// What the client's threads share.
+struct Shared {
+    session: Mutex<Option<ClientSession>>,
+    path: PathId,
+    link: Arc<dyn Link>,
+    stop: AtomicBool,
+    media_sleeps_until: AtomicI64,
+    notices: SyncSender<Notice>,
+    lost_notices: AtomicU64,
+}
+
+impl Shared {
+    fn session(&self) -> MutexGuard<'_, Option<ClientSession>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends what the session wants to say, and wakes the media thread if it would sleep past
+    /// the session's next timeout.
+    fn flush(&self, session: &mut ClientSession) {
+        let mut datagram = Vec::with_capacity(openuvr_net::MAX_DATAGRAM);
+        while session.poll_transmit(clock::now(), &mut datagram) {
+            // What is not sent is said again.
+            let _ = self.link.send(self.path, &datagram, datagram.len());
+        }
+        let next = session.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
+        if next < self.media_sleeps_until.load(Ordering::Relaxed) {
+            self.link.wake();
+        }
+    }
+
+    fn notice(&self, notice: Notice) {
+        if let Err(TrySendError::Full(_)) = self.notices.try_send(notice) {
+            self.lost_notices.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.link.wake();
+    }
+}
+
+/// A running client. Dropping it stops it.
+pub struct ClientRuntime {
+    shared: Arc<Shared>,
+    notices: Receiver<Notice>,
+    media: Option<JoinHandle<()>>,
+}
+
+impl ClientRuntime {
+    /// Starts the media thread, which connects, and the input thread once there is a surface.
+    ///
+    /// # Errors
+    /// One line, if a thread can't be started.
+    pub fn start(setup: ClientSetup) -> Result<ClientRuntime, String> {
+        let (notices, inbox) = sync_channel(NOTICES);
+        let shared = Arc::new(Shared {
+            session: Mutex::new(None),
+            path: setup.path,
+            link: setup.link.clone(),
+            stop: AtomicBool::new(false),
+            media_sleeps_until: AtomicI64::new(i64::MAX),
+            notices,
+            lost_notices: AtomicU64::new(0),
+        });
+        let scheduler = setup.scheduler.clone();
+        let media = media::Media::new(shared.clone(), setup);
+        let media = scheduler
+            .spawn(sched::Role::Decode, "ouvr-media", move || media.run())
+            .map_err(|e| format!("can't start a thread: {e}"))?;
+        Ok(ClientRuntime {
+            shared,
+            notices: inbox,
+            media: Some(media),
+        })
+    }
+
+    /// The next notice; `None` when `timeout` is over.
+    #[must_use]
+    pub fn notice(&self, timeout: Duration) -> Option<Notice> {
+        self.notices.recv_timeout(timeout).ok()
+    }
+
+    /// Notices that found no room because nobody read them.
+    #[must_use]
+    pub fn lost_notices(&self) -> u64 {
+        self.shared.lost_notices.load(Ordering::Relaxed)
+    }
+
+    /// Says goodbye to the host, stops the threads, and gives back what they still told.
+    #[must_use]
+    pub fn stop(mut self) -> Vec<Notice> {
+        self.halt();
+        self.notices.try_iter().collect()
+    }
+
+    fn halt(&mut self) {
+        self.shared.stop();
+        if let Some(thread) = self.media.take() {
+            // A thread that panicked has said so on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for ClientRuntime {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+/// How often the input thread looks whether it is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The input thread: what the person does leaves the moment it happens.
+fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
+    while !shared.stopping() {
+        match source.next(Some(LOOK_EVERY)) {
+            Ok(SourceEvent::Input(event)) if send => {
+                let now = clock::now();
+                if let Some(session) = shared.session().as_mut() {
+                    session.input(now, event, now);
+                    shared.flush(session);
+                }
+            }
+            Ok(SourceEvent::Input(_) | SourceEvent::TimedOut) => {}
+            Ok(SourceEvent::Closed) => {
+                shared.notice(Notice::Over(Over::Quit));
+                shared.stop();
+            }
+            Err(e) => {
+                shared.notice(Notice::Over(Over::Failed(e.to_string())));
+                shared.stop();
+            }
+        }
+    }
+}
+
+/// How long a picture's datagrams were under way, if both clocks are known.
+fn age(
+    session: &ClientSession,
+    captured: i64,
+    here: Instant,
+    now: Instant,
+) -> Option<Mapped<Duration>> {
+    let there = openuvr_proto::time::PeerInstant(captured);
+    let mapped = session.clock().to_mine(there, now)?;
+    Some(Mapped {
+        at: here.since(mapped.at),
+        bound: mapped.bound,
+    })
+}

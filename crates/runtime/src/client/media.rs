@@ -1,0 +1,460 @@
+//! The media thread: connects, then receives, decodes and presents until the end.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use openuvr_net::RecvBatch;
+use openuvr_proto::client::{ClientEvent, ClientSession};
+use openuvr_proto::control::handshake::HandshakeError;
+use openuvr_proto::id::{FrameId, InputSeq};
+use openuvr_proto::recv::reassemble::{Counters, FrameEnd, MediaReceiver, PictureState, Step};
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::trace::{DropCause, Outcome, Stage};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::control::{GoodbyeReason, Report};
+use openuvr_proto::wire::header::{Plane, plane_of};
+use openuvr_proto::wire::video::EchoKind;
+
+use super::connect::{Acquaintance, Met, pause, shake_hands};
+use super::screen::{Screen, Shown};
+use super::{ClientSetup, Notice, Over, Shared, age, run_input};
+use crate::clock;
+use crate::sched;
+
+/// Between two attempts to find a lost host.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// A host that is silent for this long is looked for anew: three of its pings.
+const LINK_CUT: Duration = Duration::from_millis(2000);
+
+pub(super) struct Media {
+    shared: Arc<Shared>,
+    setup: ClientSetup,
+    screen: Screen,
+    batch: RecvBatch,
+    inputs: Vec<JoinHandle<()>>,
+    receiver: Option<MediaReceiver>,
+    counted: Counters,
+    shown_input: InputSeq,
+    host_name: String,
+    role: openuvr_proto::control::negotiate::Role,
+    complained: bool,
+}
+
+/// How a session ended.
+enum Ended {
+    Stop,
+    Lost(Option<GoodbyeReason>),
+    Over(Over),
+}
+
+impl Media {
+    pub(super) fn new(shared: Arc<Shared>, setup: ClientSetup) -> Media {
+        Media {
+            shared,
+            role: setup.offer.role,
+            setup,
+            screen: Screen::new(),
+            batch: RecvBatch::default(),
+            inputs: Vec::new(),
+            receiver: None,
+            counted: Counters::default(),
+            shown_input: InputSeq::default(),
+            host_name: String::new(),
+            complained: false,
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        let mut ever = false;
+        while !self.shared.stopping() {
+            let met = match self.meet() {
+                Ok(Some(met)) => met,
+                Ok(None) => break,
+                Err(e) if ever && self.setup.reconnect && is_passing(&e) => {
+                    pause(
+                        &self.shared,
+                        RETRY,
+                        self.setup.link.as_ref(),
+                        &mut self.batch,
+                    );
+                    continue;
+                }
+                Err(e) => {
+                    self.shared.notice(Notice::Over(Over::Handshake(e)));
+                    break;
+                }
+            };
+            ever = true;
+            match self.session(&met) {
+                Ended::Stop => break,
+                Ended::Over(over) => {
+                    self.shared.notice(Notice::Over(over));
+                    break;
+                }
+                Ended::Lost(reason) if self.setup.reconnect => {
+                    self.shared.notice(Notice::Lost(reason));
+                    pause(
+                        &self.shared,
+                        RETRY,
+                        self.setup.link.as_ref(),
+                        &mut self.batch,
+                    );
+                }
+                Ended::Lost(reason) => {
+                    let reason = reason.unwrap_or(GoodbyeReason::Failed);
+                    self.shared.notice(Notice::Over(Over::Host(reason)));
+                    break;
+                }
+            }
+        }
+        self.shared.stop();
+        // The window belongs to the input thread; the presenter goes first.
+        self.screen.presenter = None;
+        for input in self.inputs.drain(..) {
+            // A thread that panicked has said so on standard error.
+            let _ = input.join();
+        }
+    }
+
+    /// Shakes hands and remembers the host.
+    fn meet(&mut self) -> Result<Option<Met>, HandshakeError> {
+        let who = Acquaintance {
+            identity: &self.setup.identity,
+            name: &self.setup.name,
+            pin: self.setup.pin.as_ref(),
+            known: self.setup.hosts.key(&self.setup.host),
+        };
+        let Some(met) = shake_hands(&self.shared, &who, &mut self.batch)? else {
+            return Ok(None);
+        };
+        let peer = met.established.peer;
+        if met.paired
+            && let Err(e) = self.setup.hosts.remember(&self.setup.host, peer)
+        {
+            // The session goes on; the next one will need the PIN again.
+            self.shared.notice(Notice::Trouble(e.to_string()));
+        }
+        self.shared.notice(Notice::Connected {
+            paired: met.paired,
+            fingerprint: peer.fingerprint(),
+        });
+        Ok(Some(met))
+    }
+
+    fn session(&mut self, met: &Met) -> Ended {
+        let now = clock::now();
+        let session = ClientSession::new(now, &met.established, self.setup.offer.clone());
+        *self.shared.session() = Some(session);
+        self.receiver = Some(MediaReceiver::new(&met.established));
+        self.counted = Counters::default();
+        self.shown_input = InputSeq::default();
+        self.screen.reset();
+        let ended = loop {
+            if self.shared.stopping() {
+                break Ended::Stop;
+            }
+            let timeout = self.timeout();
+            if let Err(e) = self.setup.link.recv(&mut self.batch, Some(timeout)) {
+                break Ended::Over(Over::Failed(format!("receiving failed: {e}")));
+            }
+            if let Some(ended) = self.turn() {
+                break ended;
+            }
+        };
+        if let Some(session) = self.shared.session().take().as_mut() {
+            if !matches!(ended, Ended::Lost(_)) {
+                session.goodbye(GoodbyeReason::Quit);
+            }
+            self.shared.flush(session);
+        }
+        self.receiver = None;
+        ended
+    }
+
+    /// How long nothing needs to be done, if nothing arrives.
+    fn timeout(&mut self) -> Duration {
+        let session = self.shared.session();
+        let session_next = session
+            .as_ref()
+            .and_then(|s| s.next_timeout())
+            .map(|(at, _)| at);
+        let media_next = self.receiver.as_ref().and_then(MediaReceiver::next_timeout);
+        let now = clock::now();
+        let next = session_next
+            .into_iter()
+            .chain(media_next)
+            .chain([now + LINK_CUT])
+            .min()
+            .unwrap_or(now);
+        self.shared
+            .media_sleeps_until
+            .store(next.0, Ordering::Relaxed);
+        next.since(now)
+    }
+
+    /// Deals with what arrived and what is due.
+    fn turn(&mut self) -> Option<Ended> {
+        let now = clock::now();
+        let batch = std::mem::take(&mut self.batch);
+        for (from, datagram) in batch.iter() {
+            if from != self.shared.path {
+                continue;
+            }
+            match plane_of(datagram) {
+                Ok(Plane::Media) => {
+                    if let Some(receiver) = self.receiver.as_mut() {
+                        // What is refused is forged, repeated or absurd: it never was.
+                        let _ = receiver.handle_datagram(now, datagram);
+                    }
+                }
+                Ok(Plane::Control) => {
+                    if let Some(session) = self.shared.session().as_mut() {
+                        let _ = session.handle_datagram(now, datagram);
+                    }
+                }
+                Ok(Plane::Handshake) | Err(_) => {}
+            }
+        }
+        self.batch = batch;
+        if let Some(ended) = self.show() {
+            return Some(ended);
+        }
+        self.converse()
+    }
+
+    /// Lets the session do what is due, and acts on what it says.
+    fn converse(&mut self) -> Option<Ended> {
+        let shared = self.shared.clone();
+        let mut session = shared.session();
+        let session = session.as_mut()?;
+        let now = clock::now();
+        session.handle_timeout(now);
+        if let Some(receiver) = &self.receiver {
+            session.picture(now, receiver.picture(), receiver.epoch());
+        }
+        let mut ended = None;
+        while let Some(event) = session.poll_event() {
+            match event {
+                ClientEvent::Granted { role, host } => {
+                    self.host_name.clone_from(&host);
+                    self.role = role;
+                    shared.notice(Notice::Granted { role, host });
+                }
+                ClientEvent::Refused(why) => ended = Some(Ended::Over(Over::Refused(why))),
+                ClientEvent::Announced(newest) => {
+                    if let Some(receiver) = self.receiver.as_mut() {
+                        receiver.announce(now, newest);
+                    }
+                }
+                ClientEvent::CursorMoved(at) => self.screen.cursor_moved(at),
+                ClientEvent::CursorShape { size, hot, argb } => {
+                    self.screen.cursor_shape(size, hot, argb);
+                }
+                ClientEvent::Ended(reason) => ended = Some(after(reason)),
+            }
+        }
+        if ended.is_none() && session.silence(now) >= LINK_CUT {
+            ended = Some(Ended::Lost(None));
+        }
+        shared.flush(session);
+        ended
+    }
+
+    /// Decodes and presents what is there.
+    fn show(&mut self) -> Option<Ended> {
+        // Taken out while it lends slices, so that the rest of `self` stays usable.
+        let mut receiver = self.receiver.take()?;
+        let mut ended = None;
+        while let Some(step) = receiver.poll(clock::now()) {
+            match &step {
+                Step::Slice { first, .. } | Step::Missing { first, .. } => {
+                    if *first {
+                        self.screen.begin();
+                    }
+                    let mut shown = self.screen.show(&step);
+                    if let Shown::NeedsSurface(size) = shown {
+                        shown = match self.open_surface(size) {
+                            Ok(()) => self.screen.show(&step),
+                            Err(e) => Shown::Gone(e),
+                        };
+                    }
+                    match shown {
+                        Shown::Fine | Shown::NeedsSurface(_) => {}
+                        Shown::DecodeFailed(why) => {
+                            if !std::mem::replace(&mut self.complained, true) {
+                                self.shared.notice(Notice::Trouble(why));
+                            }
+                            receiver.decoding_failed();
+                        }
+                        Shown::Gone(why) => {
+                            ended = Some(Ended::Over(Over::Failed(why)));
+                            break;
+                        }
+                    }
+                }
+                Step::End(end) => {
+                    let (end, state, counters) = (*end, receiver.picture(), receiver.counters());
+                    self.report_end(&end, state, counters);
+                }
+                Step::Dropped {
+                    frame,
+                    why,
+                    first_received,
+                } => {
+                    let (frame, why, at) = (*frame, *why, *first_received);
+                    let (state, counters) = (receiver.picture(), receiver.counters());
+                    let stage = match why {
+                        DropCause::AwaitingKeyFrame => Stage::Decoded,
+                        _ if at.is_some() => Stage::Recoverable,
+                        _ => Stage::FirstReceived,
+                    };
+                    let outcome = Outcome::Dropped { stage, why };
+                    self.report(frame, outcome, at, None, None, state, counters);
+                }
+            }
+        }
+        self.receiver = Some(receiver);
+        ended
+    }
+
+    fn open_surface(&mut self, size: Size) -> Result<(), String> {
+        let (presenter, window_input) =
+            (self.setup.surface)(size, &self.host_name, self.role).map_err(|e| e.to_string())?;
+        self.screen.presenter = Some(presenter);
+        self.screen.draw_cursor();
+        self.shared.notice(Notice::Showing(size));
+        let sources = [self.setup.input.take(), window_input];
+        for (source, name) in sources.into_iter().zip(["ouvr-input", "ouvr-window"]) {
+            let Some(source) = source else { continue };
+            let (shared, send) = (self.shared.clone(), self.setup.send_input);
+            let spawned = self
+                .setup
+                .scheduler
+                .spawn(sched::Role::Input, name, move || {
+                    run_input(&shared, source, send);
+                });
+            self.inputs.push(spawned.map_err(|e| format!("can't start a thread: {e}"))?);
+        }
+        Ok(())
+    }
+
+    fn report_end(&mut self, end: &FrameEnd, state: PictureState, counters: Counters) {
+        let outcome = match self.screen.failure {
+            Some((stage, why)) => Outcome::Dropped { stage, why },
+            None if self.screen.submitted.is_some() => Outcome::Displayed(end.fidelity),
+            None => Outcome::Dropped {
+                stage: Stage::Decoded,
+                why: DropCause::DecodeFailed,
+            },
+        };
+        let first = Some(end.first_received);
+        let frame = end.header.frame;
+        self.report(
+            frame,
+            outcome,
+            first,
+            end.recoverable,
+            Some(end),
+            state,
+            counters,
+        );
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a report's fields, gathered once"
+    )]
+    fn report(
+        &mut self,
+        frame: FrameId,
+        outcome: Outcome,
+        first: Option<Instant>,
+        recoverable: Option<Instant>,
+        end: Option<&FrameEnd>,
+        state: PictureState,
+        counters: Counters,
+    ) {
+        let shared = self.shared.clone();
+        let mut session = shared.session();
+        let Some(session) = session.as_mut() else {
+            return;
+        };
+        let now = clock::now();
+        let displayed = matches!(outcome, Outcome::Displayed(_));
+        let since = |at: Option<Instant>| Some(at?.since(first?));
+        let (motion_to_photon, echo) = match end {
+            Some(end) if displayed => self.motion_to_photon(session, end),
+            _ => (None, EchoKind::None),
+        };
+        let counted = std::mem::replace(&mut self.counted, counters);
+        let report = Report {
+            frame,
+            outcome,
+            first_received: first.map(|at| PeerInstant(at.0)),
+            recoverable: since(recoverable),
+            decoded: since(self.screen.decoded.filter(|_| end.is_some())),
+            submitted: since(self.screen.submitted.filter(|_| displayed)),
+            presented: None,
+            motion_to_photon,
+            echo,
+            datagrams: saturate(counters.received - counted.received),
+            missing: saturate(counters.missing.saturating_sub(counted.missing)),
+        };
+        session.report(now, report);
+        if let Some(receiver_epoch) = end.map(|end| end.header.epoch) {
+            session.picture(now, state, receiver_epoch);
+        }
+        let travelled = end.and_then(|end| {
+            age(
+                session,
+                end.header.captured,
+                self.screen.submitted.unwrap_or(now),
+                now,
+            )
+        });
+        shared.flush(session);
+        shared.notice(Notice::Report(report, travelled));
+    }
+
+    /// The latency from the newest input that this frame is the first to show.
+    fn motion_to_photon(
+        &mut self,
+        session: &ClientSession,
+        end: &FrameEnd,
+    ) -> (Option<Duration>, EchoKind) {
+        let echo = end.header.echo;
+        if echo.kind == EchoKind::None || echo.seq == self.shown_input {
+            return (None, echo.kind);
+        }
+        self.shown_input = echo.seq;
+        let sampled = session.sampled(echo.seq);
+        let span = sampled
+            .zip(self.screen.submitted)
+            .map(|(from, to)| to.since(from));
+        (span, echo.kind)
+    }
+}
+
+fn saturate(n: u64) -> u16 {
+    u16::try_from(n).unwrap_or(u16::MAX)
+}
+
+/// What a goodbye of the host means for this client.
+fn after(reason: Option<GoodbyeReason>) -> Ended {
+    match reason {
+        // It may be started again.
+        None | Some(GoodbyeReason::Quit | GoodbyeReason::Failed) => Ended::Lost(reason),
+        Some(reason) => Ended::Over(Over::Host(reason)),
+    }
+}
+
+/// Whether a host that could not be met now may be met later.
+fn is_passing(e: &HandshakeError) -> bool {
+    matches!(
+        e,
+        HandshakeError::TimedOut { .. } | HandshakeError::Busy { .. }
+    )
+}

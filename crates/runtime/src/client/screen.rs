@@ -1,0 +1,202 @@
+//! From slices to the eye: decoder, surface and pointer of one client.
+
+use std::sync::Arc;
+
+use openuvr_media::codec::Codec;
+use openuvr_media::cursor::{Cursor, CursorShape};
+use openuvr_media::decode::{self, Chunk, Decoder};
+use openuvr_media::picture::Picture;
+use openuvr_media::present::Presenter;
+use openuvr_proto::id::ConfigEpoch;
+use openuvr_proto::recv::reassemble::Step;
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{DropCause, Stage};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::video::{Configuration, FrameHeader};
+
+use crate::clock;
+
+/// Where the client's pictures become visible.
+pub(super) struct Screen {
+    decoder: Option<(ConfigEpoch, Box<dyn Decoder>)>,
+    pub(super) presenter: Option<Box<dyn Presenter>>,
+    cursor: Cursor,
+    /// Of the frame that is under way.
+    pub(super) decoded: Option<Instant>,
+    pub(super) submitted: Option<Instant>,
+    pub(super) failure: Option<(Stage, DropCause)>,
+}
+
+/// What showing a slice led to.
+pub(super) enum Shown {
+    /// Nothing to tell.
+    Fine,
+    /// There is no surface yet, and this is the first picture's size.
+    NeedsSurface(Size),
+    /// The decoder gave up on this frame.
+    DecodeFailed(String),
+    /// The surface is gone.
+    Gone(String),
+}
+
+impl Screen {
+    pub(super) fn new() -> Screen {
+        Screen {
+            decoder: None,
+            presenter: None,
+            cursor: Cursor {
+                at: None,
+                shape: Arc::new(CursorShape::default()),
+            },
+            decoded: None,
+            submitted: None,
+            failure: None,
+        }
+    }
+
+    /// Forgets the decoder: a new session begins with a key frame.
+    pub(super) fn reset(&mut self) {
+        self.decoder = None;
+        self.begin();
+    }
+
+    /// A new frame begins.
+    pub(super) fn begin(&mut self) {
+        self.decoded = None;
+        self.submitted = None;
+        self.failure = None;
+    }
+
+    /// Feeds what came out of the reassembly; behind a frame's last slice its picture is shown.
+    pub(super) fn show(&mut self, step: &Step<'_>) -> Shown {
+        let (header, configuration, (first_mb, mbs), first, last, bytes) = match step {
+            Step::Slice {
+                header,
+                configuration,
+                macroblocks,
+                first,
+                last,
+                bytes,
+            } => (
+                header,
+                configuration,
+                *macroblocks,
+                *first,
+                *last,
+                Some(*bytes),
+            ),
+            Step::Missing {
+                header,
+                configuration,
+                macroblocks,
+                first,
+                last,
+            } => (header, configuration, *macroblocks, *first, *last, None),
+            Step::End(_) | Step::Dropped { .. } => return Shown::Fine,
+        };
+        if self.presenter.is_none() {
+            return Shown::NeedsSurface(configuration.size);
+        }
+        if self.failure.is_some() {
+            // The rest of a frame that failed already.
+            return Shown::Fine;
+        }
+        let chunk = Chunk {
+            frame: header.frame,
+            first,
+            last,
+            first_mb,
+            mbs,
+            bytes,
+        };
+        self.decode_and_present(header, configuration, &chunk)
+    }
+
+    fn decode_and_present(
+        &mut self,
+        header: &FrameHeader,
+        configuration: &Configuration,
+        chunk: &Chunk<'_>,
+    ) -> Shown {
+        if self
+            .decoder
+            .as_ref()
+            .is_none_or(|(epoch, _)| *epoch != header.epoch)
+        {
+            let opened = Codec::try_from(configuration.codec)
+                .map_err(|e| e.to_string())
+                .and_then(|codec| decode::open(codec).map_err(|e| e.to_string()));
+            match opened {
+                Ok(decoder) => self.decoder = Some((header.epoch, decoder)),
+                Err(e) => return self.failed(e),
+            }
+        }
+        let Some((_, decoder)) = self.decoder.as_mut() else {
+            return Shown::Fine;
+        };
+        let picture = match decoder.feed(chunk) {
+            Ok(Some(picture)) => picture,
+            Ok(None) => return Shown::Fine,
+            Err(e) => {
+                let why = e.to_string();
+                return self.failed(why);
+            }
+        };
+        self.decoded = Some(clock::now());
+        let picture = cropped(picture, configuration.size);
+        let Some(presenter) = self.presenter.as_mut() else {
+            return Shown::Fine;
+        };
+        match presenter.present(header.frame, &picture) {
+            Ok(()) => {
+                self.submitted = Some(clock::now());
+                Shown::Fine
+            }
+            Err(e) => Shown::Gone(e.to_string()),
+        }
+    }
+
+    fn failed(&mut self, why: String) -> Shown {
+        self.failure = Some((Stage::Decoded, DropCause::DecodeFailed));
+        Shown::DecodeFailed(why)
+    }
+
+    /// The pointer is elsewhere.
+    pub(super) fn cursor_moved(&mut self, at: Option<(u16, u16)>) {
+        self.cursor.at = at;
+        self.draw_cursor();
+    }
+
+    /// The pointer looks different.
+    pub(super) fn cursor_shape(&mut self, size: Size, hot: (u16, u16), argb: Vec<u32>) {
+        let (Ok(width), Ok(height)) = (u16::try_from(size.width), u16::try_from(size.height))
+        else {
+            return;
+        };
+        let (hot_x, hot_y) = hot;
+        self.cursor.shape = Arc::new(CursorShape {
+            width,
+            height,
+            hot_x,
+            hot_y,
+            argb,
+        });
+        self.draw_cursor();
+    }
+
+    pub(super) fn draw_cursor(&mut self) {
+        if let Some(presenter) = self.presenter.as_mut() {
+            // If the surface is gone, the next picture says so.
+            let _ = presenter.cursor(&self.cursor);
+        }
+    }
+}
+
+/// The visible part of a picture whose sides were padded for the encoder.
+fn cropped<'a>(picture: Picture<'a>, visible: Size) -> Picture<'a> {
+    let size = Size::new(
+        picture.size.width.min(visible.width),
+        picture.size.height.min(visible.height),
+    );
+    Picture { size, ..picture }
+}
