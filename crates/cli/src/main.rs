@@ -1,3 +1,6 @@
 //! The `openuvr` program.
 
+#[expect(dead_code, reason = "the subcommands are not wired yet")]
+mod config;
+
 fn main() {}
