@@ -25,10 +25,13 @@ pub(crate) struct Kind<T> {
     /// Completes "must be …".
     pub(super) allowed: String,
     pub(super) form: Form,
-    pub(super) parse: Box<dyn Fn(&str) -> Option<T>>,
+    pub(super) parse: Parse<T>,
     /// What it is without a value, if it may be without.
     pub(super) absent: Option<fn() -> T>,
 }
+
+/// Makes a value of its text, or `None` if it is not allowed.
+type Parse<T> = Box<dyn Fn(&str) -> Option<T>>;
 
 /// How a value is written in TOML.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
