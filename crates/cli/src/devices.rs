@@ -14,8 +14,8 @@ use openuvr_runtime::trust_store::{Device, DeviceStore};
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Folder of keys and devices [default: $XDG_CONFIG_HOME/openuvr or ~/.config/openuvr]
-    #[arg(long, value_name = "DIR", global = true)]
-    config: Option<PathBuf>,
+    #[arg(long, value_name = "FOLDER", global = true)]
+    config_dir: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -50,7 +50,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 fn outcome(args: Args, now: u64) -> anyhow::Result<String> {
-    let dir = args.config.map_or_else(config_dir, Ok)?;
+    let dir = args.config_dir.map_or_else(config_dir, Ok)?;
     let mut store = DeviceStore::open(&dir)?;
     let (device, done) = match args.command {
         Command::List => return Ok(table(store.devices(), now)),
@@ -135,7 +135,7 @@ mod tests {
 
     fn call(dir: &Path, words: &[&str]) -> anyhow::Result<String> {
         let dir = dir.to_str().unwrap();
-        let folder = ["--config", dir];
+        let folder = ["--config-dir", dir];
         let line = ["devices"].iter().chain(words).chain(&folder);
         outcome(Line::try_parse_from(line)?.args, 1_000_000)
     }

@@ -8,10 +8,13 @@
 
 mod bench;
 mod child;
+mod client;
 mod clock;
+mod config;
 mod demo;
 mod devices;
 mod display;
+mod host;
 mod lab;
 mod pair;
 mod picture_match;
@@ -22,35 +25,65 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::Parser;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use openuvr_proto::units::Size;
 
-#[derive(Parser)]
-#[command(
-    name = "openuvr",
-    version,
-    about = "Streams an interactive 3D application to a thin client"
-)]
-enum Command {
-    Scene(scene::Args),
-    Bench(bench::Args),
-    Demo(demo::Args),
-    Devices(devices::Args),
-    Lab(lab::LabArgs),
-}
+use config::{ClientConfig, HostConfig, Settings as _};
 
 fn main() -> ExitCode {
-    let result = match Command::parse() {
-        Command::Scene(args) => scene::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Demo(args) => demo::run(&args),
-        Command::Devices(args) => devices::run(args).map(|()| ExitCode::SUCCESS),
-        Command::Lab(args) => lab::run(&args).map(|()| ExitCode::SUCCESS),
+    let matches = command().get_matches();
+    let result = match matches.subcommand() {
+        Some(("host", m)) => host::run(m),
+        Some(("client", m)) => client::run(m),
+        Some(("scene", m)) => with(m, |args| scene::run(&args)),
+        Some(("devices", m)) => with(m, devices::run),
+        Some(("bench", m)) => with(m, |args| bench::run(&args)),
+        Some(("lab", m)) => with(m, |args| lab::run(&args)),
+        Some(("demo", m)) => demo::Args::from_arg_matches(m)
+            .map_err(anyhow::Error::from)
+            .and_then(|args| demo::run(&args)),
+        _ => unreachable!("clap asks for one of the subcommands"),
     };
     result.unwrap_or_else(|error| {
         eprintln!("openuvr: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+fn command() -> Command {
+    Command::new("openuvr")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Streams an interactive 3D application to a thin client and its input back")
+        .after_help(
+            "Start here:\n  openuvr host            on the machine with the application\n  \
+             openuvr client HOST     on the machine that shows it\n  \
+             openuvr demo            both on this machine, on virtual displays",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(HostConfig::command())
+        .subcommand(ClientConfig::command())
+        .subcommand(devices::Args::augment_args(Command::new("devices")))
+        .subcommand(demo::Args::augment_args(Command::new("demo")))
+        .subcommand(scene::Args::augment_args(Command::new("scene")))
+        .subcommand(bench::Args::augment_args(Command::new("bench")))
+        .subcommand(lab::LabArgs::augment_args(Command::new("lab")))
+}
+
+fn with<A: FromArgMatches>(
+    matches: &ArgMatches,
+    run: impl FnOnce(A) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    run(A::from_arg_matches(matches)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Logs of this level and above go to standard error.
+pub(crate) fn log_to_stderr(level: tracing::Level) {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(level)
+        .init();
 }
 
 /// A flag that SIGINT and SIGTERM raise; a second signal ends the program at once.

@@ -336,7 +336,8 @@ impl Media {
                 .spawn(sched::Role::Input, name, move || {
                     run_input(&shared, source, send);
                 });
-            self.inputs.push(spawned.map_err(|e| format!("can't start a thread: {e}"))?);
+            self.inputs
+                .push(spawned.map_err(|e| format!("can't start a thread: {e}"))?);
         }
         Ok(())
     }

@@ -48,6 +48,8 @@ pub struct X11InputSource {
     painter: Painter,
     keyboard: XkbKeyboard,
     grab: Grab,
+    /// Whether the pointer is to be grabbed once the window can be seen: before, X refuses.
+    grab_at_start: bool,
     /// Keys that the host was told are down, and keys of our own combinations.
     down: BTreeSet<u8>,
     swallowed: BTreeSet<u8>,
@@ -62,6 +64,7 @@ impl X11InputSource {
         conn: RustConnection,
         window: Window,
         stage: Arc<Stage>,
+        grab_at_start: bool,
     ) -> Result<X11InputSource, PresentError> {
         let keyboard = XkbKeyboard::open(&conn).map_err(|cause| PresentError(cause.to_string()))?;
         // With it a held key repeats as presses without releases in between, which are easy to
@@ -81,6 +84,7 @@ impl X11InputSource {
             painter,
             keyboard,
             grab,
+            grab_at_start,
             down: BTreeSet::new(),
             swallowed: BTreeSet::new(),
             pointer_sent: None,
@@ -134,6 +138,9 @@ impl X11InputSource {
                 return self.change(|scene| scene.window = size);
             }
             Event::Expose(event) if event.count == 0 => {
+                if std::mem::take(&mut self.grab_at_start) && !self.grab.is_active() {
+                    self.own(Own::Grab)?;
+                }
                 return self.repaint().map_err(|cause| SourceError(cause.0));
             }
             Event::ClientMessage(event)

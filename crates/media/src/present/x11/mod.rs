@@ -41,6 +41,8 @@ pub struct WindowConfig {
     /// Whether the person only watches: the host's pointer is then drawn over the picture, also
     /// while the local one is over the window.
     pub observer: bool,
+    /// Whether the pointer is grabbed for relative motion as soon as the window is there.
+    pub grab: bool,
 }
 
 impl Default for WindowConfig {
@@ -51,6 +53,7 @@ impl Default for WindowConfig {
             size: Size::new(1280, 720),
             full_screen: false,
             observer: false,
+            grab: false,
         }
     }
 }
@@ -96,6 +99,6 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
         config.observer,
     ));
     let presenter = X11Presenter::new(output, Arc::clone(&stage), config.size)?;
-    let source = X11InputSource::new(input, window, stage)?;
+    let source = X11InputSource::new(input, window, stage, config.grab)?;
     Ok((presenter, source))
 }

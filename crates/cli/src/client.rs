@@ -1,0 +1,217 @@
+//! `openuvr client`: opens everything that the configuration names, starts the client's threads,
+//! and tells the person what happens.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::net::{Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::ArgMatches;
+use openuvr_media::decode;
+use openuvr_media::input_source;
+use openuvr_media::present::{self, x11::WindowConfig};
+use openuvr_net::address::path_of;
+use openuvr_proto::control::identity::DeviceName;
+use openuvr_proto::control::negotiate::{Offer, Role};
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::units::Size;
+use openuvr_runtime::client::{ClientRuntime, ClientSetup, Notice, OpenSurface, Over};
+use openuvr_runtime::clock;
+use openuvr_runtime::identity_store::{self, load_or_create};
+use openuvr_runtime::sched::Scheduler;
+use openuvr_runtime::trust_store::HostStore;
+
+use crate::config::kind::Realtime;
+use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
+use crate::host::{goodbye, link_kind};
+
+/// How often the main thread looks for signals and the end of its time.
+const TURN: Duration = Duration::from_millis(50);
+
+/// Runs a client until Ctrl-C, its window is closed, or the host ends it.
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let effective = ClientConfig::from_matches(matches)?;
+    if let Some(text) = effective.printed {
+        print!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let config = effective.config;
+    crate::log_to_stderr(config.log);
+    let stop = crate::stop_on_signals()?;
+    let (client, scheduler) = start(&config)?;
+    if let Some(warning) = scheduler.report().warning() {
+        eprintln!("openuvr client: {warning}");
+    }
+    let began = clock::now();
+    let outcome = loop {
+        let over = config
+            .lasting
+            .is_some_and(|span| clock::now().since(began) >= span);
+        if over || stop.load(Ordering::Relaxed) {
+            break Ok(ExitCode::SUCCESS);
+        }
+        let Some(notice) = client.notice(TURN) else {
+            continue;
+        };
+        if let Some(end) = tell(notice) {
+            break end;
+        }
+    };
+    for notice in client.stop() {
+        let _ = tell(notice);
+    }
+    outcome
+}
+
+fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
+    let surface = config.surface().map_err(|e| anyhow!("{e}"))?;
+    let identity = load_or_create(&config.config_dir, identity_store::Role::Client)?;
+    let hosts = HostStore::open(&config.config_dir)?;
+    let target = &config.host;
+    let address = target
+        .resolve()
+        .with_context(|| format!("can't find the host {:?}", target.host))?
+        .first()
+        .copied()
+        .with_context(|| format!("the name {:?} has no address", target.host))?;
+    let host = format!("{}:{}", target.host, target.port);
+    let pin = match &config.pin {
+        Some(pin) => Some(Pin::parse(pin.digits())?),
+        None if hosts.key(&host).is_none() => Some(ask_for_pin(&host)?),
+        None => None,
+    };
+    let link = (link_kind(None)?.open)(any_address(address))?;
+    let scheduler = match config.realtime {
+        Realtime::Auto => Scheduler::new(),
+        Realtime::Off => Scheduler::ordinary(),
+    };
+    let input_from = config.input_from();
+    let input = match &input_from {
+        InputFrom::Script(file) => Some(input_source::open(&format!("script:{}", file.display()))?),
+        InputFrom::Window | InputFrom::Nothing => None,
+    };
+    let setup = ClientSetup {
+        identity,
+        name: DeviceName::new(&config.name),
+        hosts,
+        host,
+        path: path_of(address),
+        pin,
+        offer: Offer {
+            role: if config.observe {
+                Role::Observer
+            } else {
+                Role::Player
+            },
+            take_over: config.take_over,
+            codecs: decode::BACKENDS
+                .iter()
+                .fold(0, |bits, b| bits | 1 << b.codec as u8),
+            name: config.name.clone(),
+            software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
+        },
+        link,
+        surface: open_surface(surface)?,
+        input,
+        send_input: input_from != InputFrom::Nothing,
+        reconnect: config.reconnect,
+        scheduler: scheduler.clone(),
+    };
+    let client = ClientRuntime::start(setup).map_err(|e| anyhow!(e))?;
+    Ok((client, scheduler))
+}
+
+/// Where datagrams of `host`'s kind of address leave from.
+fn any_address(host: SocketAddr) -> SocketAddr {
+    match host {
+        SocketAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    }
+}
+
+fn ask_for_pin(host: &str) -> Result<Pin> {
+    if !std::io::stdin().is_terminal() {
+        bail!("the host {host} is not known yet: give the PIN that it shows with --pin");
+    }
+    eprint!("The host {host} is new. The PIN that it shows: ");
+    std::io::stderr().flush()?;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    Ok(Pin::parse(line.trim())?)
+}
+
+/// The surface is opened when the first picture tells its size; a display that is not there is
+/// told at once.
+fn open_surface(surface: Surface) -> Result<OpenSurface> {
+    Ok(match surface {
+        Surface::X11 {
+            display,
+            size,
+            full_screen,
+            grab,
+        } => {
+            x11rb::connect(Some(&display))
+                .with_context(|| format!("can't open the display {display:?}"))?;
+            Box::new(move |picture: Size, host: &str, role: Role| {
+                let window = WindowConfig {
+                    display: Some(display.clone()),
+                    title: format!("OpenUVR – {host}"),
+                    size: size.unwrap_or(picture),
+                    full_screen,
+                    observer: role == Role::Observer,
+                    grab,
+                };
+                present::open("x11", &window)
+            })
+        }
+        Surface::Headless { output, every } => Box::new(move |_, _, _| {
+            let headless = present::headless::Headless::new(&output, every)?;
+            Ok((Box::new(headless), None))
+        }),
+        Surface::Null => Box::new(|_, _, _| present::open("null", &WindowConfig::default())),
+    })
+}
+
+/// Says what happened; the program's end, if this is it.
+fn tell(notice: Notice) -> Option<Result<ExitCode>> {
+    match notice {
+        Notice::Connected {
+            paired,
+            fingerprint,
+        } => {
+            let how = if paired {
+                "paired with"
+            } else {
+                "connected to"
+            };
+            eprintln!("openuvr client: {how} the host {fingerprint}");
+        }
+        Notice::Granted { role, host } => {
+            eprintln!("openuvr client: {} at {host}", role.name());
+        }
+        Notice::Showing(size) => eprintln!("openuvr client: showing {size}"),
+        Notice::Report(..) => {}
+        Notice::Lost(reason) => {
+            let why = reason.map_or("the host fell silent", goodbye);
+            eprintln!("openuvr client: {why}; looking for it again");
+        }
+        Notice::Trouble(why) => eprintln!("openuvr client: {why}"),
+        Notice::Over(over) => return Some(end(over)),
+    }
+    None
+}
+
+fn end(over: Over) -> Result<ExitCode> {
+    match over {
+        Over::Quit => Ok(ExitCode::SUCCESS),
+        Over::Host(reason) => {
+            eprintln!("openuvr client: the end: {}", goodbye(reason));
+            Ok(ExitCode::SUCCESS)
+        }
+        Over::Handshake(e) => Err(e.into()),
+        Over::Refused(why) => bail!("{why}"),
+        Over::Failed(why) => bail!(why),
+    }
+}

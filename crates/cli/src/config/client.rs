@@ -1,0 +1,242 @@
+//! What `openuvr client` can be told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use openuvr_proto::units::Size;
+use tracing::Level;
+
+use super::kind::{
+    Choice, Pin, Realtime, TableMode, Target, choice, count, flag, optional, path, pin, size,
+    target, text, time,
+};
+use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
+
+settings! {
+    /// The configuration of a client.
+    ClientConfig is "client" {
+        about: "Show what a host streams, and send it this machine's keyboard and mouse";
+        examples: "\
+Examples:
+  openuvr client desk                       play; the first time it asks for the host's PIN
+  openuvr client 192.168.1.5 --observe      only watch
+  openuvr client desk --full-screen --grab  for a game that turns with the mouse
+  openuvr client [fe80::1%eth0]:4711        by address, on another port
+  openuvr client desk --present headless --output shots --every 60
+                                            no window; each 60th picture as a PNG
+
+--FLAG=false turns a flag off. --help says more on each than -h.";
+        agree: ClientConfig::contradiction;
+
+        "The host" {
+            /// The host's name or address, and its port if that isn't 4710.
+            /// An IPv6 address with a port needs brackets.
+            host: Target = "host", target(), Default::Argument;
+            /// The PIN that the host shows.
+            /// Needed only the first time; without it the client asks on the terminal. Other users
+            /// of this machine may see it in the list of processes.
+            pin: Option<Pin> = "pin", optional(pin()), Default::Unset("it asks");
+            /// Only watch.
+            observe: bool = "observe", flag(), Default::Is("false");
+            /// Take the player's role from whoever has it, if the host allows it.
+            take_over: bool = "take-over", flag(), Default::Is("false");
+            /// Connect again when the link breaks.
+            reconnect: bool = "reconnect", flag(), Default::Is("true");
+            /// This client's name at the host.
+            name: String = "name", text("NAME", LONGEST_NAME),
+                Default::From("this machine's name", Surroundings::machine_text);
+            /// Folder of keys and known hosts.
+            config_dir: PathBuf = "config-dir", path("FOLDER"),
+                Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Surroundings::config_dir_text);
+        }
+        "Picture" {
+            /// Where pictures go.
+            /// `x11` is a window; `headless` writes PNG files, see `--output`; `null` decodes them
+            /// and shows nothing.
+            present: PresentKind = "present", choice(), Default::Is("x11");
+            /// The X display of the window.
+            display: Option<String> = "display", optional(text("DISPLAY", 255)),
+                Default::From("$DISPLAY", |s| s.display.clone());
+            /// The window's size at the start.
+            /// The picture is scaled to it.
+            size: Option<Size> = "size", optional(size()), Default::Unset("the picture's");
+            /// Cover the whole screen.
+            full_screen: bool = "full-screen", flag(), Default::Is("false");
+            /// Folder of the PNG files of `headless`.
+            output: Option<PathBuf> = "output", optional(path("FOLDER")), Default::Unset("");
+            /// Write each so many pictures of `headless`.
+            /// The last picture is always written, as last.png.
+            every: Option<u32> = "every", optional(count(1..=1_000_000, "pictures")),
+                Default::Unset("only the last");
+        }
+        "Input" {
+            /// Where input comes from.
+            /// `x11` is the window; `script` is a file, see `--input-script`.
+            input: Option<InputKind> = "input", optional(choice()),
+                Default::Unset("x11 if there is a window, else none");
+            /// A file of input events to play; - is the standard input.
+            /// Each line says when and what.
+            input_script: Option<PathBuf> = "input-script", optional(path("FILE")), Default::Unset("");
+            /// Keep the mouse in the window and send how far it moves.
+            /// For games that turn with the mouse.
+            grab: bool = "grab", flag(), Default::Is("false");
+        }
+        "Measuring and running" {
+            /// Write a row for each frame.
+            csv: Option<PathBuf> = "csv", optional(path("FILE")), Default::Unset("");
+            /// Show the times of the stages while running.
+            /// `auto`: on a terminal; `on`: also into a pipe, as plain lines.
+            table: TableMode = "table", choice(), Default::Is("auto");
+            /// End after this time.
+            lasting: Option<Duration> = "for", optional(time()), Default::Unset("on Ctrl-C");
+            /// Real-time scheduling.
+            /// `auto`: if the system allows it; without, a busy machine adds milliseconds.
+            realtime: Realtime = "realtime", choice(), Default::Is("auto");
+            /// How much is logged.
+            log: Level = "log", choice(), Default::Is("info");
+        }
+    }
+}
+
+/// Where pictures go, with all that it needs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Surface {
+    /// A window.
+    X11 {
+        /// The X display.
+        display: String,
+        /// The size at the start, or the picture's.
+        size: Option<Size>,
+        /// Whether it covers the screen.
+        full_screen: bool,
+        /// Whether it keeps the mouse.
+        grab: bool,
+    },
+    /// PNG files.
+    Headless {
+        /// The folder.
+        output: PathBuf,
+        /// Each so many pictures; `None`: only the last.
+        every: Option<u32>,
+    },
+    /// Nowhere.
+    Null,
+}
+
+/// Where input comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum InputFrom {
+    /// The window.
+    Window,
+    /// A file, or `-` for the standard input.
+    Script(PathBuf),
+    /// Nowhere.
+    Nothing,
+}
+
+impl ClientConfig {
+    /// Where pictures go.
+    ///
+    /// # Errors
+    /// What is missing for it. A configuration that came from
+    /// [`Settings::from_matches`](super::Settings::from_matches) was asked already.
+    pub(crate) fn surface(&self) -> Result<Surface, Refused> {
+        let missing = |words: &str| Refused(words.to_owned());
+        Ok(match self.present {
+            PresentKind::X11 => Surface::X11 {
+                display: self.display.clone().ok_or_else(|| {
+                    missing("no X display is known: give --display, such as :0, or set DISPLAY")
+                })?,
+                size: self.size,
+                full_screen: self.full_screen,
+                grab: self.grab,
+            },
+            PresentKind::Headless => Surface::Headless {
+                output: self.output.clone().ok_or_else(|| {
+                    missing("present headless needs a folder for its pictures: give output")
+                })?,
+                every: self.every,
+            },
+            PresentKind::Null => Surface::Null,
+        })
+    }
+
+    /// Where input comes from.
+    pub(crate) fn input_from(&self) -> InputFrom {
+        match (self.input, &self.input_script) {
+            (None | Some(InputKind::Script), Some(file)) => InputFrom::Script(file.clone()),
+            (Some(InputKind::X11), _) => InputFrom::Window,
+            (None, None) if self.present == PresentKind::X11 => InputFrom::Window,
+            _ => InputFrom::Nothing,
+        }
+    }
+
+    fn contradiction(&self) -> Result<(), Refused> {
+        self.surface()?;
+        let (window, files) = (
+            self.present == PresentKind::X11,
+            self.present == PresentKind::Headless,
+        );
+        let scripted = self.input == Some(InputKind::Script);
+        let words = match () {
+            () if self.observe && self.take_over => {
+                "observe and take-over exclude each other: give one of them"
+            }
+            () if !window && (self.size.is_some() || self.full_screen || self.grab) => {
+                "size, full-screen and grab need a window: present x11"
+            }
+            () if !files && (self.output.is_some() || self.every.is_some()) => {
+                "output and every are for pictures as files: they need present headless"
+            }
+            () if !window && self.input == Some(InputKind::X11) => {
+                "input x11 comes from the window: it needs present x11"
+            }
+            () if scripted && self.input_script.is_none() => {
+                "input script needs a file: give input-script"
+            }
+            () if !scripted && self.input.is_some() && self.input_script.is_some() => {
+                "input-script needs input script, or no input at all"
+            }
+            () => return Ok(()),
+        };
+        Err(Refused(words.to_owned()))
+    }
+}
+
+/// Where pictures go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PresentKind {
+    /// A window on an X display.
+    X11,
+    /// PNG files.
+    Headless,
+    /// Nowhere.
+    Null,
+}
+
+impl Choice for PresentKind {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("x11", PresentKind::X11),
+        ("headless", PresentKind::Headless),
+        ("null", PresentKind::Null),
+    ];
+}
+
+/// Where input comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum InputKind {
+    /// The window.
+    X11,
+    /// A file.
+    Script,
+    /// Nowhere.
+    None,
+}
+
+impl Choice for InputKind {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("x11", InputKind::X11),
+        ("none", InputKind::None),
+        ("script", InputKind::Script),
+    ];
+}

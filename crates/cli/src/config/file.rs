@@ -1,0 +1,62 @@
+//! The settings file: TOML with one line for each setting, no sections.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use super::kind::Form;
+use super::{Origin, Refused, Setting, Value};
+
+/// Reads `text`, which came from `path`. Every value is checked, also those that a flag replaces.
+pub(super) fn read(
+    text: &str,
+    path: &Path,
+    table: &[Setting],
+    role: &str,
+) -> Result<HashMap<&'static str, Value>, Refused> {
+    let line = |at: usize| 1 + text.bytes().take(at).filter(|b| *b == b'\n').count();
+    let document = DeTable::parse(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line(span.start));
+        // The parser's message may have several lines.
+        let message = error.message().replace('\n', ", ");
+        Refused(format!("{}:{line}: {message}", path.display()))
+    })?;
+    let mut values = HashMap::new();
+    for (name, value) in document.get_ref() {
+        let origin = Origin::File {
+            path: path.to_owned(),
+            line: line(name.span().start),
+        };
+        let Some(setting) = table.iter().find(|setting| setting.key == name.get_ref()) else {
+            let (path, line) = (path.display(), line(name.span().start));
+            let name = name.get_ref();
+            return Err(Refused(format!(
+                "{path}:{line}: there is no setting `{name}`; `openuvr {role} --help` names all"
+            )));
+        };
+        let text = words(value.get_ref(), setting.form).ok_or_else(|| {
+            let span = value.span();
+            let instead = text.get(span).unwrap_or_default().lines().next();
+            setting.refused(&origin, &format!("`{}`", instead.unwrap_or_default()))
+        })?;
+        values.insert(setting.key, setting.check(Value { text, origin })?);
+    }
+    Ok(values)
+}
+
+/// The value in the words of a flag, if it has the right form.
+fn words(value: &DeValue<'_>, form: Form) -> Option<String> {
+    match (value, form) {
+        (DeValue::Boolean(yes), Form::Flag) => Some(yes.to_string()),
+        (DeValue::String(text), Form::Text | Form::NumberOrText) => Some(text.to_string()),
+        (DeValue::Integer(number), Form::Number | Form::NumberOrText) => {
+            let number = i128::from_str_radix(number.as_str(), number.radix()).ok()?;
+            Some(number.to_string())
+        }
+        (DeValue::Float(number), Form::Number | Form::NumberOrText) => {
+            Some(number.as_str().to_owned())
+        }
+        _ => None,
+    }
+}

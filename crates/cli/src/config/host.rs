@@ -1,0 +1,253 @@
+//! What `openuvr host` can be told.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use openuvr_proto::host::SecondPlayer;
+use openuvr_proto::units::{Bitrate, Size};
+use tracing::Level;
+
+use super::kind::{
+    Choice, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice, count, flag,
+    number, optional, path, pin, region, size, text, time, window,
+};
+use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
+
+settings! {
+    /// The configuration of a host.
+    HostConfig is "host" {
+        about: "Stream this machine's X display, or a window of it, to clients";
+        examples: "\
+Examples:
+  openuvr host                              the whole display; a new client needs the PIN shown
+  openuvr host --window blender             one window, also while others cover it
+  openuvr host --fps 120 --bitrate 80M      for a fast wired network
+  openuvr host --pair                       let in one more device
+  openuvr host --csv run.csv --for 60s      measure for a minute
+  openuvr host --window blender --print-config > ~/.config/openuvr/host.toml
+                                            keep these settings
+
+--FLAG=false turns a flag off. --help says more on each than -h.";
+        agree: HostConfig::contradiction;
+
+        "What is shown" {
+            /// Where pictures come from.
+            /// `x11` is an X display; `pattern` is a moving test picture made by the host itself,
+            /// for trying a link without an application.
+            source: SourceKind = "source", choice(), Default::Is("x11");
+            /// The X display.
+            /// Captured if the source is x11, and where input goes to.
+            display: Option<String> = "display", optional(text("DISPLAY", 255)),
+                Default::From("$DISPLAY", |s| s.display.clone());
+            /// One window instead of the whole display.
+            /// A part of its title or class in any case (of several, the largest window), or its
+            /// id as xwininfo shows it. It is captured even while others cover it.
+            window: Option<WindowName> = "window", optional(window()),
+                Default::Unset("the whole display");
+            /// A part of the display instead of the whole.
+            /// Width, height, and the left and upper edge, in pixels.
+            region: Option<Region> = "region", optional(region()),
+                Default::Unset("the whole display");
+            /// The size of the test picture.
+            /// Only with the source pattern; a display and a window have a size of their own.
+            size: Option<Size> = "size", optional(size()), Default::Unset("1280x720");
+            /// Most frames a second.
+            /// A cap: a picture is taken when the application has drawn, never by the clock. Of
+            /// pictures that come faster, the newest is sent.
+            fps: f64 = "fps", number(1.0..=240.0, "frames/s"), Default::Is("60");
+            /// Send the pointer's shape and place.
+            /// The client draws it, so that it moves without waiting for a picture.
+            cursor: bool = "cursor", flag(), Default::Is("true");
+        }
+        "Picture quality" {
+            /// What encodes.
+            /// `x264` is H.264 on the processor; `raw` sends the pixels as they are (1280x720 at
+            /// 60 frames/s is 1.8 Gbit/s); `null` sends frames without pictures, to try a link.
+            encoder: EncoderKind = "encoder", choice(), Default::Is("x264");
+            /// Bits per second that the video aims at.
+            /// With K, M or G for thousands, millions and billions.
+            bitrate: Bitrate = "bitrate",
+                bitrate(Bitrate(100_000)..=Bitrate(1_000_000_000)), Default::Is("20M");
+            /// Parts of a picture, each sent as soon as it is encoded.
+            /// More let the client decode earlier, and cost some quality.
+            slices: u8 = "slices", count(1..=64, "slices"), Default::Is("16");
+            /// Threads of the encoder.
+            /// With one, each slice leaves while the next is being encoded. More make a large
+            /// picture faster, but no slice leaves much before the last.
+            encoder_threads: u8 = "encoder-threads", count(1..=64, "threads"), Default::Is("1");
+            /// Improve the picture while nothing moves.
+            top_up: bool = "top-up", flag(), Default::Is("true");
+        }
+        "Network and clients" {
+            /// Where clients reach this host.
+            /// [::] is every address of the machine, IPv4 included; port 0 lets the system choose.
+            bind: SocketAddr = "bind", address(), Default::Is("[::]:4710");
+            /// How datagrams are sent.
+            /// `udp-gso` lets the kernel split batches, `udp` sends each by itself.
+            link: Option<LinkName> = "link", optional(choice()), Default::Unset("the best that works");
+            /// Let in a new device that knows this PIN.
+            /// Opens pairing with a PIN of your choice. Other users of this machine may see it in
+            /// the list of processes; `--pair` has no such problem.
+            pin: Option<Pin> = "pin", optional(pin()), Default::Unset("a random one");
+            /// Let in a new device with a random PIN, shown on the terminal.
+            /// Without it, pairing opens only if no device is known yet.
+            pair: bool = "pair", flag(), Default::Is("false");
+            /// How long pairing stays open.
+            pair_for: Duration = "pair-for", time(), Default::Is("2m");
+            /// What a client gets who wants to play while another does.
+            /// `refuse`: nothing; `observe`: it may watch; `take-over`: the player's role, and the
+            /// other one watches.
+            second_player: SecondPlayer = "second-player", choice(), Default::Is("observe");
+            /// Most clients that only watch.
+            max_observers: u16 = "max-observers", count(0..=64, "clients"), Default::Is("8");
+            /// Where the players' keys and clicks go.
+            /// `xtest` plays them into the X display, `none` ignores them.
+            input: Option<InputKind> = "input", optional(choice()),
+                Default::Unset("xtest; none with the source pattern");
+            /// This host's name at clients.
+            name: String = "name", text("NAME", LONGEST_NAME),
+                Default::From("this machine's name", Surroundings::machine_text);
+            /// Folder of keys and known devices.
+            config_dir: PathBuf = "config-dir", path("FOLDER"),
+                Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Surroundings::config_dir_text);
+        }
+        "Measuring and running" {
+            /// Write a row for each frame and client.
+            /// When each stage happened, in nanoseconds, what the frame cost and how it ended.
+            csv: Option<PathBuf> = "csv", optional(path("FILE")), Default::Unset("");
+            /// Write a trace for ui.perfetto.dev.
+            trace: Option<PathBuf> = "trace", optional(path("FILE")), Default::Unset("");
+            /// Show the times of the stages while running.
+            /// `auto`: on a terminal; `on`: also into a pipe, as plain lines.
+            table: TableMode = "table", choice(), Default::Is("auto");
+            /// End after this time.
+            lasting: Option<Duration> = "for", optional(time()), Default::Unset("on Ctrl-C");
+            /// Real-time scheduling.
+            /// `auto`: if the system allows it; without, a busy machine adds milliseconds.
+            realtime: Realtime = "realtime", choice(), Default::Is("auto");
+            /// How much is logged.
+            log: Level = "log", choice(), Default::Is("info");
+        }
+    }
+}
+
+/// The test picture's size if none is given: the smallest that is called HD.
+const PATTERN: Size = Size::new(1280, 720);
+
+/// What is captured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Subject {
+    /// All of the display.
+    Display,
+    /// One window.
+    Window(WindowName),
+    /// A part of the display.
+    Region(Region),
+    /// The test pattern of this size.
+    Pattern(Size),
+}
+
+impl HostConfig {
+    /// What is captured.
+    pub(crate) fn subject(&self) -> Subject {
+        match (self.source, &self.window, self.region) {
+            (SourceKind::Pattern, ..) => Subject::Pattern(self.size.unwrap_or(PATTERN)),
+            (SourceKind::X11, Some(window), _) => Subject::Window(window.clone()),
+            (SourceKind::X11, None, Some(region)) => Subject::Region(region),
+            (SourceKind::X11, None, None) => Subject::Display,
+        }
+    }
+
+    /// Whether input goes to the display (or nowhere).
+    pub(crate) fn injects(&self) -> bool {
+        match self.input {
+            Some(input) => input == InputKind::Xtest,
+            None => self.source == SourceKind::X11,
+        }
+    }
+
+    fn contradiction(&self) -> Result<(), Refused> {
+        let x11 = self.source == SourceKind::X11;
+        let words = match () {
+            () if self.window.is_some() && self.region.is_some() => {
+                "window and region exclude each other: give one of them"
+            }
+            () if !x11 && (self.window.is_some() || self.region.is_some()) => {
+                "window and region are parts of a display: they need the source x11"
+            }
+            () if x11 && self.size.is_some() => {
+                "size is that of the test picture: it needs the source pattern"
+            }
+            () if (x11 || self.injects()) && self.display.is_none() => {
+                "no X display is known: give --display, such as :0, or set DISPLAY"
+            }
+            () => return Ok(()),
+        };
+        Err(Refused(words.to_owned()))
+    }
+}
+
+/// Where pictures come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SourceKind {
+    /// An X display.
+    X11,
+    /// The test pattern.
+    Pattern,
+}
+
+impl Choice for SourceKind {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("x11", SourceKind::X11), ("pattern", SourceKind::Pattern)];
+}
+
+/// What encodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum EncoderKind {
+    /// H.264 by libx264.
+    X264,
+    /// Pixels as they are.
+    Raw,
+    /// No pictures.
+    Null,
+}
+
+impl EncoderKind {
+    /// Its name in the table of encoders.
+    pub(crate) fn name(self) -> &'static str {
+        let found = Self::WORDS.iter().find(|(_, kind)| *kind == self);
+        found.map_or("", |(word, _)| word)
+    }
+}
+
+impl Choice for EncoderKind {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("x264", EncoderKind::X264),
+        ("raw", EncoderKind::Raw),
+        ("null", EncoderKind::Null),
+    ];
+}
+
+/// A transport: its name in `openuvr_net::LINKS`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LinkName(pub(crate) &'static str);
+
+impl Choice for LinkName {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("udp-gso", LinkName("udp-gso")), ("udp", LinkName("udp"))];
+}
+
+/// Where input goes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum InputKind {
+    /// The display, by the extension XTEST.
+    Xtest,
+    /// Nowhere.
+    None,
+}
+
+impl Choice for InputKind {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("xtest", InputKind::Xtest), ("none", InputKind::None)];
+}

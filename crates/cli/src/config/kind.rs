@@ -1,0 +1,457 @@
+//! Kinds of values: what a setting's text may look like, and what it becomes.
+//!
+//! A kind knows its range once; messages, help and the printed configuration say it in its words.
+
+use std::fmt::Display;
+use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use openuvr_proto::host::SecondPlayer;
+use openuvr_proto::units::{Bitrate, Size};
+
+/// The UDP port of a host, if none is named: a guess at a number that IANA has not assigned to a
+/// service in use.
+pub(crate) const PORT: u16 = 4710;
+
+/// What values of one setting look like.
+pub(crate) struct Kind<T> {
+    /// The placeholder in the help, such as `NUMBER`.
+    pub(super) placeholder: &'static str,
+    /// The range in short, for the help: `1–240 frames/s`.
+    pub(super) range: String,
+    /// Completes "must be …".
+    pub(super) allowed: String,
+    pub(super) form: Form,
+    pub(super) parse: Parse<T>,
+    /// What it is without a value, if it may be without.
+    pub(super) absent: Option<fn() -> T>,
+}
+
+/// Makes a value of its text, or `None` if it is not allowed.
+type Parse<T> = Box<dyn Fn(&str) -> Option<T>>;
+
+/// How a value is written in TOML.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// `true` or `false`; as a flag, its name alone means `true`.
+    Flag,
+    /// A number without quotes.
+    Number,
+    /// A string.
+    Text,
+    /// Either.
+    NumberOrText,
+}
+
+/// A value that may be left out.
+pub(super) fn optional<T: 'static>(kind: Kind<T>) -> Kind<Option<T>> {
+    let parse = kind.parse;
+    Kind {
+        placeholder: kind.placeholder,
+        range: kind.range,
+        allowed: kind.allowed,
+        form: kind.form,
+        parse: Box::new(move |text| parse(text).map(Some)),
+        absent: Some(|| None),
+    }
+}
+
+/// Yes or no.
+pub(super) fn flag() -> Kind<bool> {
+    Kind {
+        placeholder: "true|false",
+        range: String::new(),
+        allowed: "true or false".to_owned(),
+        form: Form::Flag,
+        parse: Box::new(|text| text.parse().ok()),
+        absent: None,
+    }
+}
+
+/// A whole number of `unit`, which may be empty.
+pub(super) fn count<T>(range: RangeInclusive<T>, unit: &'static str) -> Kind<T>
+where
+    T: FromStr + PartialOrd + Display + 'static,
+{
+    numeric("a whole number", range, unit)
+}
+
+/// A number of `unit`, fractions allowed.
+pub(super) fn number(range: RangeInclusive<f64>, unit: &'static str) -> Kind<f64> {
+    numeric("a number", range, unit)
+}
+
+fn numeric<T>(what: &str, range: RangeInclusive<T>, unit: &'static str) -> Kind<T>
+where
+    T: FromStr + PartialOrd + Display + 'static,
+{
+    let (low, high) = (range.start(), range.end());
+    let (space, of) = if unit.is_empty() {
+        ("", "")
+    } else {
+        (" ", " of ")
+    };
+    Kind {
+        placeholder: "NUMBER",
+        range: format!("{low}–{high}{space}{unit}"),
+        allowed: format!("{what}{of}{unit} from {low} to {high}"),
+        form: Form::Number,
+        parse: Box::new(move |text| text.parse().ok().filter(|n| range.contains(n))),
+        absent: None,
+    }
+}
+
+/// Words of which one is chosen.
+pub(super) trait Choice: Copy + 'static {
+    /// Each word with its meaning.
+    const WORDS: &'static [(&'static str, Self)];
+}
+
+/// One of the words of `T`.
+pub(super) fn choice<T: Choice>() -> Kind<T> {
+    let words: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
+    Kind {
+        placeholder: "WORD",
+        range: words.join(", "),
+        allowed: format!("one of {}", words.join(", ")),
+        form: Form::Text,
+        parse: Box::new(|text| {
+            let found = T::WORDS.iter().find(|(word, _)| *word == text);
+            found.map(|(_, meaning)| *meaning)
+        }),
+        absent: None,
+    }
+}
+
+impl Choice for SecondPlayer {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("refuse", SecondPlayer::Refuse),
+        ("observe", SecondPlayer::Observe),
+        ("take-over", SecondPlayer::TakeOver),
+    ];
+}
+
+impl Choice for tracing::Level {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("error", tracing::Level::ERROR),
+        ("warn", tracing::Level::WARN),
+        ("info", tracing::Level::INFO),
+        ("debug", tracing::Level::DEBUG),
+        ("trace", tracing::Level::TRACE),
+    ];
+}
+
+/// Whether threads ask for real-time scheduling.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Realtime {
+    /// If the system allows it.
+    Auto,
+    /// No.
+    Off,
+}
+
+impl Choice for Realtime {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("auto", Realtime::Auto), ("off", Realtime::Off)];
+}
+
+/// Whether the live table is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TableMode {
+    /// On a terminal.
+    Auto,
+    /// Also into a file or pipe, then as plain lines.
+    On,
+    /// Never.
+    Off,
+}
+
+impl Choice for TableMode {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("auto", TableMode::Auto),
+        ("on", TableMode::On),
+        ("off", TableMode::Off),
+    ];
+}
+
+/// Bits per second: `800K`, `20M`, `1.5G`, or without a unit.
+pub(super) fn bitrate(range: RangeInclusive<Bitrate>) -> Kind<Bitrate> {
+    let (low, high) = (bits(*range.start()), bits(*range.end()));
+    Kind {
+        placeholder: "BITS",
+        range: format!("{low}–{high} bit/s"),
+        allowed: format!("bits per second from {low} to {high}, such as 20M"),
+        form: Form::NumberOrText,
+        parse: Box::new(move |text| {
+            const UNITS: &[(&str, f64)] =
+                &[("", 1.0), ("K", 1e3), ("k", 1e3), ("M", 1e6), ("G", 1e9)];
+            // Saturates, and the range is checked behind it.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let rate = Bitrate(scaled(text, UNITS)?.round() as u64);
+            range.contains(&rate).then_some(rate)
+        }),
+        absent: None,
+    }
+}
+
+fn bits(rate: Bitrate) -> String {
+    match rate.0 {
+        n if n >= 1_000_000_000 && n % 1_000_000_000 == 0 => format!("{}G", n / 1_000_000_000),
+        n if n >= 1_000_000 && n % 1_000_000 == 0 => format!("{}M", n / 1_000_000),
+        n if n >= 1_000 && n % 1_000 == 0 => format!("{}K", n / 1_000),
+        n => n.to_string(),
+    }
+}
+
+/// A time from 1 ms to 30 days: `500ms`, `90s`, `2m`, `1h`.
+pub(super) fn time() -> Kind<Duration> {
+    const UNITS: &[(&str, f64)] = &[("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    Kind {
+        placeholder: "TIME",
+        range: "1ms–720h".to_owned(),
+        allowed: "a time from 1ms to 720h with its unit, such as 500ms, 90s, 2m or 1h".to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| {
+            let seconds = scaled(text, UNITS)?;
+            (0.001..=720.0 * 3600.0)
+                .contains(&seconds)
+                .then(|| Duration::from_secs_f64(seconds))
+        }),
+        absent: None,
+    }
+}
+
+/// `2.5M` is the number times what the unit stands for.
+fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
+    Some(number.parse::<f64>().ok()? * factor)
+}
+
+/// A picture's size: `1280x720`.
+pub(super) fn size() -> Kind<Size> {
+    Kind {
+        placeholder: "WxH",
+        range: "pixels".to_owned(),
+        allowed: format!(
+            "a size in pixels up to {0}x{0}, such as 1280x720",
+            Size::MAX_SIDE
+        ),
+        form: Form::Text,
+        parse: Box::new(parse_size),
+        absent: None,
+    }
+}
+
+fn parse_size(text: &str) -> Option<Size> {
+    let (width, height) = text.split_once('x')?;
+    let size = Size::new(whole(width)?, whole(height)?);
+    size.is_valid().then_some(size)
+}
+
+/// Digits only: `FromStr` also takes a sign.
+fn whole(text: &str) -> Option<u32> {
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| text.parse().ok())?
+}
+
+/// A part of a display, in its pixels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Region {
+    /// Its left edge, 0 to 32 767 (X11 places are 16 bits with a sign).
+    pub(crate) x: i32,
+    /// Its upper edge, in the same range.
+    pub(crate) y: i32,
+    /// Its sides.
+    pub(crate) size: Size,
+}
+
+/// A region: `640x480+100+50`.
+pub(super) fn region() -> Kind<Region> {
+    Kind {
+        placeholder: "WxH+X+Y",
+        range: "pixels".to_owned(),
+        allowed: "a size and a place in pixels, such as 640x480+100+50".to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| {
+            let (size, place) = text.split_once('+')?;
+            let (x, y) = place.split_once('+')?;
+            let edge = |text| i16::try_from(whole(text)?).ok().map(i32::from);
+            Some(Region {
+                x: edge(x)?,
+                y: edge(y)?,
+                size: parse_size(size)?,
+            })
+        }),
+        absent: None,
+    }
+}
+
+/// How a window is called.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum WindowName {
+    /// Its X id, as `xwininfo` shows it.
+    Id(u32),
+    /// A part of its title or class.
+    Text(String),
+}
+
+/// A window: a part of its title or class, or its id with `0x` in front.
+pub(super) fn window() -> Kind<WindowName> {
+    Kind {
+        placeholder: "TITLE|0xID",
+        range: String::new(),
+        allowed: "a part of a window's title or class, or its id such as 0x1c00007".to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| match text.strip_prefix("0x") {
+            Some(id) => u32::from_str_radix(id, 16).ok().map(WindowName::Id),
+            None => (!text.trim().is_empty()).then(|| WindowName::Text(text.to_owned())),
+        }),
+        absent: None,
+    }
+}
+
+/// An address of this machine and a port.
+pub(super) fn address() -> Kind<SocketAddr> {
+    Kind {
+        placeholder: "ADDR:PORT",
+        range: String::new(),
+        allowed: "an address and a port, such as 192.168.1.5:4710 or [::]:4710".to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| text.parse().ok()),
+        absent: None,
+    }
+}
+
+/// Where a host is, by name or address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Target {
+    /// A name, an IPv4 address, or an IPv6 address without brackets.
+    pub(crate) host: String,
+    /// The UDP port.
+    pub(crate) port: u16,
+}
+
+impl Target {
+    /// All addresses that the name stands for now, in the system's order of preference. Asks the
+    /// name service: may block for seconds.
+    ///
+    /// # Errors
+    /// The system's, if nobody knows the name.
+    pub(crate) fn resolve(&self) -> std::io::Result<Vec<SocketAddr>> {
+        Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
+    }
+}
+
+impl Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// A host: `desk`, `192.168.1.5:4711`, `[fe80::1%eth0]`, `2001:db8::1`.
+pub(super) fn target() -> Kind<Target> {
+    Kind {
+        placeholder: "HOST[:PORT]",
+        range: String::new(),
+        allowed:
+            "a name or address, with a port if it isn't 4710: desk, 192.168.1.5:4710, [::1]:4710"
+                .to_owned(),
+        form: Form::Text,
+        parse: Box::new(parse_target),
+        absent: None,
+    }
+}
+
+fn parse_target(text: &str) -> Option<Target> {
+    let is_v6 = |host: &str| {
+        let (address, zone) = host.split_once('%').unwrap_or((host, "0"));
+        address.parse::<Ipv6Addr>().is_ok() && !zone.is_empty()
+    };
+    let port_behind = |rest: &str| match rest.strip_prefix(':') {
+        Some(port) => u16::try_from(whole(port)?).ok().filter(|port| *port != 0),
+        None => rest.is_empty().then_some(PORT),
+    };
+    let (host, port) = if let Some(bracketed) = text.strip_prefix('[') {
+        let (host, rest) = bracketed.split_once(']')?;
+        (is_v6(host).then_some(host)?, port_behind(rest)?)
+    } else if is_v6(text) {
+        (text, PORT)
+    } else {
+        let (host, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
+        let named = |c: char| c.is_alphanumeric() || "-._".contains(c);
+        let sound = !host.is_empty() && !host.starts_with('-') && host.chars().all(named);
+        (sound.then_some(host)?, port_behind(rest)?)
+    };
+    Some(Target {
+        host: host.to_owned(),
+        port,
+    })
+}
+
+/// The digits that a person types to pair two devices. `Debug` does not show them.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Pin(String);
+
+impl Pin {
+    /// 4 to 12 ASCII digits.
+    pub(crate) fn digits(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Pin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pin(…)")
+    }
+}
+
+/// A PIN.
+pub(super) fn pin() -> Kind<Pin> {
+    Kind {
+        placeholder: "DIGITS",
+        range: "4–12 digits".to_owned(),
+        allowed: "4 to 12 digits (in a file: between quotes)".to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| {
+            let digits = text.bytes().all(|b| b.is_ascii_digit());
+            (digits && (4..=12).contains(&text.len())).then(|| Pin(text.to_owned()))
+        }),
+        absent: None,
+    }
+}
+
+/// Text of 1 to `longest` bytes without control characters.
+pub(super) fn text(placeholder: &'static str, longest: usize) -> Kind<String> {
+    Kind {
+        placeholder,
+        range: String::new(),
+        allowed: format!("1 to {longest} bytes of text without control characters"),
+        form: Form::Text,
+        parse: Box::new(move |text| {
+            let plain = !text.chars().any(char::is_control) && !text.trim().is_empty();
+            (plain && text.len() <= longest).then(|| text.to_owned())
+        }),
+        absent: None,
+    }
+}
+
+/// A file or folder.
+pub(super) fn path(placeholder: &'static str) -> Kind<PathBuf> {
+    Kind {
+        placeholder,
+        range: String::new(),
+        allowed: "a path".to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| (!text.is_empty()).then(|| PathBuf::from(text))),
+        absent: None,
+    }
+}

@@ -1,0 +1,419 @@
+//! Configuration: each role has one table of settings, from which its flags, its TOML file, its
+//! help and the printed configuration are made.
+//!
+//! A flag goes before the file, the file before the default. The text of a value is looked at
+//! once, here; what comes out is typed ([`HostConfig`], [`ClientConfig`]). It opens no device and
+//! knows nothing of what the values do.
+
+mod client;
+mod file;
+mod host;
+pub(crate) mod kind;
+mod print;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+pub(crate) use self::client::{ClientConfig, InputFrom, Surface};
+pub(crate) use self::host::{HostConfig, Subject};
+use self::kind::{Form, Kind};
+
+/// A role that can be configured.
+pub(crate) trait Settings: Sized {
+    /// The subcommand, and the name of its default file: `host` means `host.toml`.
+    const ROLE: &'static str;
+    /// One line on what the subcommand does.
+    const ABOUT: &'static str;
+    /// The end of its help.
+    const EXAMPLES: &'static str;
+
+    /// Its settings, in the order of the help.
+    fn table() -> Vec<Setting>;
+
+    /// All settings as types.
+    fn typed(given: &Given) -> Result<Self, Refused>;
+
+    /// Refuses values that contradict each other.
+    fn agree(&self) -> Result<(), Refused>;
+
+    /// The subcommand with all flags.
+    fn command() -> Command {
+        let all = Self::table().into_iter().map(|setting| setting.arg());
+        Command::new(Self::ROLE)
+            .about(Self::ABOUT)
+            .after_help(Self::EXAMPLES)
+            .arg(
+                Arg::new("config")
+                    .long("config")
+                    .value_name("FILE")
+                    .help(format!(
+                        "Settings as TOML [default: ~/.config/openuvr/{}.toml if it is there]",
+                        Self::ROLE
+                    ))
+                    .long_help(format!(
+                        "A TOML file with settings, named like the flags without `--`.\n\n\
+                         A flag goes before the file, the file before the default. Without this \
+                         flag it is $XDG_CONFIG_HOME/openuvr/{0}.toml or \
+                         ~/.config/openuvr/{0}.toml, if it is there; `--config /dev/null` reads \
+                         none. `--print-config` makes one.",
+                        Self::ROLE
+                    )),
+            )
+            .arg(
+                Arg::new("print-config")
+                    .long("print-config")
+                    .action(ArgAction::SetTrue)
+                    .help("Print what is in effect as a TOML file, with its origin, and end"),
+            )
+            .args(all)
+    }
+
+    /// The configuration that flags, file, defaults and this process's surroundings give.
+    ///
+    /// # Errors
+    /// The file can't be read, or a value is refused: one line that names the setting, where it
+    /// was given, and what is allowed.
+    fn from_matches(matches: &ArgMatches) -> anyhow::Result<Effective<Self>> {
+        Self::from_matches_in(matches, &Surroundings::of_process())
+    }
+
+    /// The same in chosen surroundings.
+    fn from_matches_in(
+        matches: &ArgMatches,
+        surroundings: &Surroundings,
+    ) -> anyhow::Result<Effective<Self>> {
+        let table = Self::table();
+        let named = matches.get_one::<String>("config").map(PathBuf::from);
+        let usual = || {
+            let file = surroundings.config_dir.as_ref()?;
+            let file = file.join(format!("{}.toml", Self::ROLE));
+            file.exists().then_some(file)
+        };
+        let mut in_file = match named.or_else(usual) {
+            Some(path) => {
+                let text = std::fs::read_to_string(&path)
+                    .with_context(|| format!("can't read the settings in {}", path.display()))?;
+                file::read(&text, &path, &table, Self::ROLE)?
+            }
+            None => HashMap::new(),
+        };
+        let mut given = Given(HashMap::new());
+        for setting in &table {
+            let value = match matches.get_one::<String>(setting.key) {
+                Some(text) => Some(setting.check(Value {
+                    text: text.clone(),
+                    origin: Origin::Flag,
+                })?),
+                None => in_file
+                    .remove(setting.key)
+                    .or_else(|| setting.default.value(surroundings)),
+            };
+            if let Some(value) = value {
+                given.0.insert(setting.key, value);
+            }
+        }
+        let printed = matches
+            .get_flag("print-config")
+            .then(|| print::toml::<Self>(&table, &given));
+        let config = Self::typed(&given)?;
+        if let Err(contradiction) = config.agree() {
+            bail!("{contradiction}");
+        }
+        Ok(Effective { config, printed })
+    }
+}
+
+/// What came out.
+#[derive(Debug)]
+pub(crate) struct Effective<C> {
+    /// The settings.
+    pub(crate) config: C,
+    /// With `--print-config`: the text to print, and nothing else is to be done.
+    pub(crate) printed: Option<String>,
+}
+
+/// One setting of a table, without its type.
+pub(crate) struct Setting {
+    key: &'static str,
+    heading: &'static str,
+    help: String,
+    more: String,
+    placeholder: &'static str,
+    range: String,
+    allowed: String,
+    form: Form,
+    default: Default,
+    accepts: Box<dyn Fn(&str) -> bool>,
+    positional: bool,
+}
+
+impl Setting {
+    /// `docs`: the help in its first line, what else there is to say in the others.
+    fn new<T: 'static>(
+        key: &'static str,
+        heading: &'static str,
+        docs: &[&str],
+        kind: Kind<T>,
+        default: Default,
+    ) -> Setting {
+        let mut lines = docs.iter().map(|line| line.trim());
+        let help = lines.next().unwrap_or_default();
+        let more: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+        let parse = kind.parse;
+        Setting {
+            key,
+            heading,
+            help: help.trim_end_matches('.').to_owned(),
+            more: more.join(" "),
+            placeholder: kind.placeholder,
+            range: kind.range,
+            allowed: kind.allowed,
+            form: kind.form,
+            default,
+            accepts: Box::new(move |text| parse(text).is_some()),
+            positional: matches!(default, Default::Argument),
+        }
+    }
+
+    fn arg(self) -> Arg {
+        let brief = match (self.range.as_str(), self.default.words()) {
+            ("", None) => String::new(),
+            ("", Some(default)) => format!(" [default: {default}]"),
+            (range, None) => format!(" [{range}]"),
+            (range, Some(default)) => format!(" [{range}; default: {default}]"),
+        };
+        let long = if self.more.is_empty() {
+            format!("{}{brief}", self.help)
+        } else {
+            format!("{}\n\n{}{brief}", self.help, self.more)
+        };
+        let arg = Arg::new(self.key)
+            .value_name(self.placeholder)
+            .help(format!("{}{brief}", self.help))
+            .long_help(long);
+        if self.positional {
+            return arg;
+        }
+        let arg = arg.long(self.key).help_heading(self.heading);
+        match self.form {
+            Form::Flag => arg
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true"),
+            _ => arg,
+        }
+    }
+
+    fn check(&self, value: Value) -> Result<Value, Refused> {
+        if (self.accepts)(&value.text) {
+            Ok(value)
+        } else {
+            Err(self.refused(&value.origin, &format!("`{}`", value.text)))
+        }
+    }
+
+    fn refused(&self, origin: &Origin, instead: &str) -> Refused {
+        let Setting { key, allowed, .. } = self;
+        Refused(match origin {
+            Origin::Flag if self.positional => {
+                format!("{} must be {allowed}, not {instead}", self.placeholder)
+            }
+            Origin::Flag => format!("--{key} must be {allowed}, not {instead}"),
+            Origin::File { path, line } => {
+                format!(
+                    "{}:{line}: {key} must be {allowed}, not {instead}",
+                    path.display()
+                )
+            }
+            Origin::Default | Origin::Surroundings(_) => {
+                format!("{key} must be {allowed}, not {instead}")
+            }
+        })
+    }
+}
+
+/// What a setting is if neither a flag nor the file gives it.
+#[derive(Clone, Copy)]
+enum Default {
+    /// This, in the words of a flag.
+    Is(&'static str),
+    /// What the surroundings give; in words.
+    From(&'static str, fn(&Surroundings) -> Option<String>),
+    /// Nothing; what that means.
+    Unset(&'static str),
+    /// It has to be given, and is the one argument without a name.
+    Argument,
+}
+
+impl Default {
+    fn words(&self) -> Option<&'static str> {
+        match self {
+            Default::Is(words) | Default::From(words, _) => Some(words),
+            Default::Unset(meaning) => (!meaning.is_empty()).then_some(meaning),
+            Default::Argument => None,
+        }
+    }
+
+    fn value(&self, surroundings: &Surroundings) -> Option<Value> {
+        let (text, origin) = match self {
+            Default::Is(text) => ((*text).to_owned(), Origin::Default),
+            Default::From(words, of) => (of(surroundings)?, Origin::Surroundings(words)),
+            Default::Unset(_) | Default::Argument => return None,
+        };
+        Some(Value { text, origin })
+    }
+}
+
+/// The texts that are in effect, by key.
+pub(crate) struct Given(HashMap<&'static str, Value>);
+
+impl Given {
+    fn typed<T>(&self, key: &'static str, kind: Kind<T>) -> Result<T, Refused> {
+        match (self.0.get(key), kind.absent) {
+            (Some(value), _) => (kind.parse)(&value.text).ok_or_else(|| {
+                Refused(format!(
+                    "{key} must be {}, not `{}`",
+                    kind.allowed, value.text
+                ))
+            }),
+            (None, Some(absent)) => Ok(absent()),
+            (None, None) => Err(Refused(format!(
+                "{key} is missing; it must be {}",
+                kind.allowed
+            ))),
+        }
+    }
+}
+
+struct Value {
+    text: String,
+    origin: Origin,
+}
+
+/// Who gave a value.
+enum Origin {
+    Default,
+    Surroundings(&'static str),
+    File { path: PathBuf, line: usize },
+    Flag,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::Surroundings(what) => write!(f, "default: {what}"),
+            Origin::File { path, line } => write!(f, "file: {}:{line}", path.display()),
+            Origin::Flag => f.write_str("flag"),
+        }
+    }
+}
+
+/// Why the configuration is refused: which setting, where, and what is allowed.
+#[derive(Debug)]
+pub(crate) struct Refused(String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// What defaults are taken from.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    /// The X display that the environment names.
+    pub(crate) display: Option<String>,
+    /// The folder of settings and keys, `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
+    pub(crate) config_dir: Option<PathBuf>,
+    /// This machine's name, at most [`LONGEST_NAME`] bytes.
+    pub(crate) machine: Option<String>,
+}
+
+/// The longest name of a device in bytes: what the protocol carries, a host name's label (RFC 1035
+/// section 2.3.4: 63 octets) and one.
+pub(crate) const LONGEST_NAME: usize = 64;
+
+impl Surroundings {
+    /// Those of this process.
+    pub(crate) fn of_process() -> Surroundings {
+        let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+        // Relative paths are invalid there (XDG Base Directory Specification 0.8).
+        let absolute = |name| {
+            variable(name)
+                .map(PathBuf::from)
+                .filter(|p| p.is_absolute())
+        };
+        let config = absolute("XDG_CONFIG_HOME")
+            .or_else(|| absolute("HOME").map(|home| home.join(".config")));
+        // proc(5): the name of this UTS namespace.
+        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+        Surroundings {
+            display: variable("DISPLAY"),
+            config_dir: config.map(|dir| dir.join("openuvr")),
+            machine: machine
+                .map(|name| name.trim().to_owned())
+                .filter(|name| !name.is_empty() && name.len() <= LONGEST_NAME),
+        }
+    }
+
+    fn config_dir_text(&self) -> Option<String> {
+        self.config_dir.as_ref()?.to_str().map(str::to_owned)
+    }
+
+    fn machine_text(&self) -> Option<String> {
+        Some(self.machine.clone().unwrap_or_else(|| "openuvr".to_owned()))
+    }
+}
+
+/// Declares a role's configuration: for each setting its field and type, its key, its kind, its
+/// default, and as documentation its help (the first line) and what else there is to say.
+macro_rules! settings {
+    ($(#[$outer:meta])* $config:ident is $role:literal {
+        about: $about:expr;
+        examples: $examples:expr;
+        agree: $agree:expr;
+        $($heading:literal {
+            $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $key:literal, $kind:expr, $default:expr;)+
+        })+
+    }) => {
+        $(#[$outer])*
+        #[derive(Clone, PartialEq, Debug)]
+        pub(crate) struct $config {
+            $($($(#[doc = $doc])+ pub(crate) $field: $type,)+)+
+        }
+
+        impl $crate::config::Settings for $config {
+            const ROLE: &'static str = $role;
+            const ABOUT: &'static str = $about;
+            const EXAMPLES: &'static str = $examples;
+
+            fn table() -> Vec<$crate::config::Setting> {
+                vec![$($({
+                    let kind: $crate::config::kind::Kind<$type> = $kind;
+                    $crate::config::Setting::new($key, $heading, &[$($doc),+], kind, $default)
+                },)+)+]
+            }
+
+            fn typed(
+                given: &$crate::config::Given,
+            ) -> Result<Self, $crate::config::Refused> {
+                Ok(Self { $($($field: given.typed($key, $kind)?,)+)+ })
+            }
+
+            fn agree(&self) -> Result<(), $crate::config::Refused> {
+                let agree: fn(&Self) -> Result<(), $crate::config::Refused> = $agree;
+                agree(self)
+            }
+        }
+    };
+}
+use settings;

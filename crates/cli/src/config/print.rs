@@ -1,0 +1,79 @@
+//! The printed configuration: a settings file that says what is in effect and where it came from.
+
+use std::fmt::Write as _;
+
+use super::kind::Form;
+use super::{Given, Setting, Settings};
+
+/// What `--print-config` prints; reading it as a file gives the same configuration.
+pub(super) fn toml<C: Settings>(table: &[Setting], given: &Given) -> String {
+    let role = C::ROLE;
+    let mut out = format!(
+        "# openuvr {role}: the settings in effect, and behind each the place it comes from.\n\
+         # Read from $XDG_CONFIG_HOME/openuvr/{role}.toml (or ~/.config/openuvr/{role}.toml), or\n\
+         # from --config FILE. Each is a flag, too, and the flag goes before the file.\n"
+    );
+    let mut heading = "";
+    for setting in table {
+        if setting.heading != heading {
+            heading = setting.heading;
+            push(&mut out, format_args!("\n# == {heading} ==\n"));
+        }
+        push(&mut out, format_args!("\n# {}.\n", setting.help));
+        for line in wrapped(&setting.more, 97) {
+            push(&mut out, format_args!("# {line}\n"));
+        }
+        let default = match setting.default.words() {
+            Some(words) => format!(" Default: {words}."),
+            None => String::new(),
+        };
+        let about = format!("Allowed: {}.{default}", setting.allowed);
+        for line in wrapped(&about, 97) {
+            push(&mut out, format_args!("# {line}\n"));
+        }
+        match given.0.get(setting.key) {
+            Some(value) => {
+                let text = literal(&value.text, setting.form);
+                // A path in the comment may hold anything.
+                let origin: String = value.origin.to_string().escape_debug().collect();
+                push(
+                    &mut out,
+                    format_args!("{} = {text} # {origin}\n", setting.key),
+                );
+            }
+            None => push(&mut out, format_args!("# {} = … # not set\n", setting.key)),
+        }
+    }
+    out
+}
+
+fn push(out: &mut String, what: std::fmt::Arguments<'_>) {
+    // Writing into a string does not fail.
+    let _ = out.write_fmt(what);
+}
+
+/// The value as TOML writes it.
+fn literal(text: &str, form: Form) -> String {
+    let number = || text.parse::<f64>().ok().filter(|n| n.is_finite());
+    match (form, number()) {
+        (Form::Flag, _) => text.to_owned(),
+        // TOML knows no `+.5` and no `007`.
+        (Form::Number | Form::NumberOrText, Some(number)) => number.to_string(),
+        _ => toml::Value::String(text.to_owned()).to_string(),
+    }
+}
+
+/// Lines of at most `width` characters.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,616 @@
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use openuvr_proto::host::SecondPlayer;
+use openuvr_proto::units::{Bitrate, Size};
+
+use super::client::{ClientConfig, InputFrom, Surface};
+use super::host::{EncoderKind, HostConfig, LinkName, Subject};
+use super::kind::{Choice, Region, TableMode, Target, WindowName};
+use super::{Effective, Settings, Surroundings};
+
+/// A folder that is gone at the end of the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("openuvr-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn surroundings(config_dir: &Path) -> Surroundings {
+    Surroundings {
+        display: Some(":7".to_owned()),
+        config_dir: Some(config_dir.to_owned()),
+        machine: Some("desk".to_owned()),
+    }
+}
+
+fn effective<C: Settings>(args: &[&str], around: &Surroundings) -> anyhow::Result<Effective<C>> {
+    let args = [&[C::ROLE], args].concat();
+    let matches = C::command().try_get_matches_from(args)?;
+    C::from_matches_in(&matches, around)
+}
+
+/// Without a settings file.
+fn host(args: &[&str]) -> anyhow::Result<HostConfig> {
+    effective(args, &surroundings(Path::new("/nonexistent"))).map(|e| e.config)
+}
+
+fn client(args: &[&str]) -> anyhow::Result<ClientConfig> {
+    effective(args, &surroundings(Path::new("/nonexistent"))).map(|e| e.config)
+}
+
+fn host_file(name: &str, text: &str, args: &[&str]) -> anyhow::Result<HostConfig> {
+    let folder = Folder::new(name);
+    let file = folder.file("host.toml", text);
+    let args = [&["--config", file.to_str().unwrap()], args].concat();
+    host(&args).map_err(|error| {
+        let at = folder.0.to_str().unwrap();
+        anyhow::anyhow!("{}", format!("{error:#}").replace(at, ""))
+    })
+}
+
+#[test]
+fn without_flags_and_file_the_defaults_hold() {
+    let host = host(&[]).unwrap();
+    assert_eq!(host.subject(), Subject::Display);
+    assert_eq!(host.display.as_deref(), Some(":7"));
+    assert_eq!(host.fps, 60.0);
+    assert_eq!(host.encoder, EncoderKind::X264);
+    assert_eq!(host.bitrate, Bitrate::from_mbps(20));
+    assert_eq!((host.slices, host.encoder_threads), (16, 1));
+    assert_eq!(host.bind.to_string(), "[::]:4710");
+    assert_eq!((host.link, &host.pin, host.pair), (None, &None, false));
+    assert_eq!(host.pair_for, Duration::from_secs(120));
+    assert_eq!(host.second_player, SecondPlayer::Observe);
+    assert_eq!(host.max_observers, 8);
+    assert!(host.injects() && host.cursor && host.top_up);
+    assert_eq!(host.name, "desk");
+    assert_eq!(host.config_dir, Path::new("/nonexistent"));
+    assert_eq!((host.table, host.lasting), (TableMode::Auto, None));
+    assert_eq!(host.log, tracing::Level::INFO);
+
+    let client = client(&["desk"]).unwrap();
+    let window = Surface::X11 {
+        display: ":7".to_owned(),
+        size: None,
+        full_screen: false,
+        grab: false,
+    };
+    assert_eq!(client.surface().unwrap(), window);
+    assert_eq!(client.input_from(), InputFrom::Window);
+    assert!(client.reconnect && !client.observe && !client.take_over);
+}
+
+#[test]
+fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
+    let text = "fps = 30\nbitrate = \"5M\"\ncursor = false\nsecond-player = \"refuse\"\n";
+    let config = host_file("order", text, &["--fps", "59.94", "--cursor"]).unwrap();
+    assert_eq!(config.fps, 59.94);
+    assert!(config.cursor);
+    assert_eq!(config.bitrate, Bitrate::from_mbps(5));
+    assert_eq!(config.second_player, SecondPlayer::Refuse);
+    assert_eq!(config.slices, 16);
+}
+
+#[test]
+fn the_usual_file_is_read_if_it_is_there() {
+    let folder = Folder::new("usual");
+    folder.file("host.toml", "slices = 4");
+    folder.file("client.toml", "host = \"desk\"\nfull-screen = true");
+    let around = surroundings(&folder.0);
+    let host: Effective<HostConfig> = effective(&[], &around).unwrap();
+    assert_eq!(host.config.slices, 4);
+    let client: Effective<ClientConfig> = effective(&[], &around).unwrap();
+    assert!(client.config.full_screen);
+    assert_eq!(client.config.host.to_string(), "desk:4710");
+    let without: Effective<HostConfig> = effective(&["--config", "/dev/null"], &around).unwrap();
+    assert_eq!(without.config.slices, 16);
+}
+
+#[test]
+fn every_kind_of_value_is_understood() {
+    let region = host(&["--region", "640x480+100+50"]).unwrap();
+    assert_eq!(
+        region.subject(),
+        Subject::Region(Region {
+            x: 100,
+            y: 50,
+            size: Size::new(640, 480)
+        })
+    );
+    let window = |name| host(&["--window", name]).unwrap().subject();
+    assert_eq!(
+        window("0x1c00007"),
+        Subject::Window(WindowName::Id(0x1c0_0007))
+    );
+    assert_eq!(
+        window("Blender"),
+        Subject::Window(WindowName::Text("Blender".to_owned()))
+    );
+    let pattern = host(&["--source", "pattern", "--size", "320x200"]).unwrap();
+    assert_eq!(pattern.subject(), Subject::Pattern(Size::new(320, 200)));
+    assert!(!pattern.injects());
+
+    let rate = |text| host(&["--bitrate", text]).unwrap().bitrate.0;
+    assert_eq!(rate("100K"), 100_000);
+    assert_eq!(rate("2.5M"), 2_500_000);
+    assert_eq!(rate("1G"), 1_000_000_000);
+    assert_eq!(rate("123456"), 123_456);
+
+    let time = |text| host(&["--for", text]).unwrap().lasting;
+    assert_eq!(time("250ms"), Some(Duration::from_millis(250)));
+    assert_eq!(time("1.5s"), Some(Duration::from_millis(1500)));
+    assert_eq!(time("2m"), Some(Duration::from_secs(120)));
+    assert_eq!(time("1h"), Some(Duration::from_secs(3600)));
+
+    let told = host(&["--pin", "0042", "--link", "udp", "--top-up=false", "--pair"]).unwrap();
+    assert_eq!(told.pin.as_ref().unwrap().digits(), "0042");
+    assert!(
+        !format!("{told:?}").contains("0042"),
+        "a PIN stays out of logs"
+    );
+    assert_eq!(
+        (told.link, told.top_up, told.pair),
+        (Some(LinkName("udp")), false, true)
+    );
+
+    let headless = client(&[
+        "h",
+        "--present",
+        "headless",
+        "--output",
+        "/tmp",
+        "--every",
+        "60",
+    ]);
+    let surface = Surface::Headless {
+        output: "/tmp".into(),
+        every: Some(60),
+    };
+    assert_eq!(headless.as_ref().unwrap().surface().unwrap(), surface);
+    assert_eq!(headless.unwrap().input_from(), InputFrom::Nothing);
+    let script = client(&["h", "--input-script", "-"]).unwrap();
+    assert_eq!(script.input_from(), InputFrom::Script("-".into()));
+}
+
+#[test]
+fn hosts_are_names_or_addresses_with_or_without_a_port() {
+    let target = |text: &str| client(&[text]).map(|c| c.host);
+    let good = [
+        ("desk", "desk", 4710),
+        ("desk.local:4711", "desk.local", 4711),
+        ("192.168.1.5", "192.168.1.5", 4710),
+        ("192.168.1.5:1", "192.168.1.5", 1),
+        ("::1", "::1", 4710),
+        ("[::1]", "::1", 4710),
+        ("[fe80::1%eth0]:65535", "fe80::1%eth0", 65535),
+    ];
+    for (text, host, port) in good {
+        assert_eq!(
+            target(text).unwrap(),
+            Target {
+                host: host.to_owned(),
+                port
+            },
+            "{text}"
+        );
+    }
+    for bad in [
+        "",
+        ":4710",
+        "desk:",
+        "desk:0",
+        "desk:65536",
+        "[desk]",
+        "[::1",
+        "[::1]4710",
+        "a b",
+        "desk:+5",
+    ] {
+        let error = target(bad).unwrap_err().to_string();
+        assert!(
+            error.starts_with("HOST[:PORT] must be a name or address"),
+            "{bad}: {error}"
+        );
+        assert!(error.ends_with(&format!("not `{bad}`")), "{error}");
+    }
+    let error = effective::<ClientConfig>(&[], &surroundings(Path::new("/nonexistent")));
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .starts_with("host is missing; it must be")
+    );
+}
+
+#[test]
+fn a_named_target_resolves_to_addresses() {
+    let resolve = |text: &str| client(&[text]).unwrap().host.resolve().unwrap();
+    assert_eq!(resolve("127.0.0.1:5"), ["127.0.0.1:5".parse().unwrap()]);
+    assert_eq!(resolve("[::1]:6"), ["[::1]:6".parse().unwrap()]);
+    assert!(!resolve("localhost").is_empty());
+}
+
+#[test]
+fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
+    let cases = [
+        ("source", "wayland", "one of x11, pattern"),
+        ("fps", "0.5", "a number of frames/s from 1 to 240"),
+        ("fps", "241", "a number of frames/s from 1 to 240"),
+        ("fps", "NaN", "a number of frames/s from 1 to 240"),
+        ("fps", "fast", "a number of frames/s from 1 to 240"),
+        ("encoder", "x265", "one of x264, raw, null"),
+        (
+            "bitrate",
+            "99K",
+            "bits per second from 100K to 1G, such as 20M",
+        ),
+        (
+            "bitrate",
+            "1.1G",
+            "bits per second from 100K to 1G, such as 20M",
+        ),
+        (
+            "bitrate",
+            "20Q",
+            "bits per second from 100K to 1G, such as 20M",
+        ),
+        (
+            "bitrate",
+            "-5M",
+            "bits per second from 100K to 1G, such as 20M",
+        ),
+        ("slices", "0", "a whole number of slices from 1 to 64"),
+        ("slices", "1000", "a whole number of slices from 1 to 64"),
+        (
+            "encoder-threads",
+            "65",
+            "a whole number of threads from 1 to 64",
+        ),
+        (
+            "max-observers",
+            "65",
+            "a whole number of clients from 0 to 64",
+        ),
+        (
+            "window",
+            "0xyz",
+            "a part of a window's title or class, or its id such as 0x1c00007",
+        ),
+        (
+            "region",
+            "640x480",
+            "a size and a place in pixels, such as 640x480+100+50",
+        ),
+        (
+            "region",
+            "640x480+-1+0",
+            "a size and a place in pixels, such as 640x480+100+50",
+        ),
+        (
+            "size",
+            "0x480",
+            "a size in pixels up to 16384x16384, such as 1280x720",
+        ),
+        (
+            "size",
+            "720p",
+            "a size in pixels up to 16384x16384, such as 1280x720",
+        ),
+        (
+            "bind",
+            "4710",
+            "an address and a port, such as 192.168.1.5:4710 or [::]:4710",
+        ),
+        ("link", "tcp", "one of udp-gso, udp"),
+        ("pin", "123", "4 to 12 digits (in a file: between quotes)"),
+        ("pin", "12a4", "4 to 12 digits (in a file: between quotes)"),
+        (
+            "pair-for",
+            "5",
+            "a time from 1ms to 720h with its unit, such as 500ms, 90s, 2m or 1h",
+        ),
+        (
+            "for",
+            "0s",
+            "a time from 1ms to 720h with its unit, such as 500ms, 90s, 2m or 1h",
+        ),
+        ("second-player", "no", "one of refuse, observe, take-over"),
+        ("input", "uinput", "one of xtest, none"),
+        (
+            "name",
+            "a\u{7}b",
+            "1 to 64 bytes of text without control characters",
+        ),
+        ("csv", "", "a path"),
+        ("table", "yes", "one of auto, on, off"),
+        ("realtime", "on", "one of auto, off"),
+        ("log", "loud", "one of error, warn, info, debug, trace"),
+        ("cursor", "no", "true or false"),
+    ];
+    for (key, value, allowed) in cases {
+        let error = host(&[&format!("--{key}={value}")])
+            .unwrap_err()
+            .to_string();
+        assert_eq!(error, format!("--{key} must be {allowed}, not `{value}`"));
+    }
+}
+
+#[test]
+fn a_bad_file_is_refused_with_its_line() {
+    let refused = |text: &str, args: &[&str]| host_file("bad", text, args).unwrap_err().to_string();
+    assert_eq!(
+        refused("fps = 30\n\nfsp = 60\n", &[]),
+        "/host.toml:3: there is no setting `fsp`; `openuvr host --help` names all"
+    );
+    assert_eq!(
+        refused("[video]\nfps = 30\n", &[]),
+        "/host.toml:1: there is no setting `video`; `openuvr host --help` names all"
+    );
+    assert_eq!(
+        refused("# mine\nfps = 1_000\n", &["--fps", "60"]),
+        "/host.toml:2: fps must be a number of frames/s from 1 to 240, not `1000`",
+        "also if a flag would replace it"
+    );
+    assert_eq!(
+        refused("fps = \"60\"\n", &[]),
+        "/host.toml:1: fps must be a number of frames/s from 1 to 240, not `\"60\"`"
+    );
+    assert_eq!(
+        refused("pin = 1234\n", &[]),
+        "/host.toml:1: pin must be 4 to 12 digits (in a file: between quotes), not `1234`"
+    );
+    assert_eq!(
+        refused("cursor = \"true\"\n", &[]),
+        "/host.toml:1: cursor must be true or false, not `\"true\"`"
+    );
+    assert_eq!(
+        refused("source = [\n\"x11\"]\n", &[]),
+        "/host.toml:1: source must be one of x11, pattern, not `[`"
+    );
+    let broken = refused("fps = 30\nslices = = 4\n", &[]);
+    assert!(broken.starts_with("/host.toml:2: "), "{broken}");
+    let twice = refused("fps = 30\nfps = 31\n", &[]);
+    assert!(twice.starts_with("/host.toml:2: "), "{twice}");
+    let missing = format!(
+        "{:#}",
+        host(&["--config", "/nonexistent/h.toml"]).unwrap_err()
+    );
+    assert!(
+        missing.starts_with("can't read the settings in /nonexistent/h.toml: "),
+        "{missing}"
+    );
+}
+
+#[test]
+fn contradictions_are_refused() {
+    let hosts: [&[&str]; 4] = [
+        &["--window", "a", "--region", "1x1+0+0"],
+        &["--source", "pattern", "--window", "a"],
+        &["--source", "pattern", "--region", "1x1+0+0"],
+        &["--size", "320x200"],
+    ];
+    for args in hosts {
+        assert!(host(args).is_err(), "{args:?}");
+    }
+    let clients: [&[&str]; 9] = [
+        &["--observe", "--take-over"],
+        &["--present", "headless"],
+        &["--present", "null", "--grab"],
+        &["--present", "null", "--input", "x11"],
+        &["--output", "shots"],
+        &["--every", "2"],
+        &["--input", "script"],
+        &["--input", "none", "--input-script", "f"],
+        &["--present", "null", "--full-screen"],
+    ];
+    for args in clients {
+        assert!(client(&[&["desk"], args].concat()).is_err(), "{args:?}");
+    }
+    let nowhere = Surroundings {
+        display: None,
+        config_dir: None,
+        machine: None,
+    };
+    let no_display = effective::<HostConfig>(&["--config-dir", "/tmp"], &nowhere).unwrap_err();
+    assert!(no_display.to_string().contains("--display"), "{no_display}");
+    let no_folder = effective::<HostConfig>(&["--display", ":0"], &nowhere).unwrap_err();
+    assert!(
+        no_folder.to_string().starts_with("config-dir is missing"),
+        "{no_folder}"
+    );
+    let pattern = ["--source", "pattern", "--config-dir", "/tmp"];
+    assert!(effective::<HostConfig>(&pattern, &nowhere).is_ok());
+}
+
+#[test]
+fn what_is_printed_reads_back_as_the_same_configuration() {
+    fn round_trip<C: Settings + PartialEq + std::fmt::Debug>(name: &str, args: &[&str]) -> String {
+        let folder = Folder::new(name);
+        let around = surroundings(Path::new("/home/o\"dd\\näme/.config/openuvr"));
+        let first: Effective<C> =
+            effective(&[args, &["--print-config"]].concat(), &around).unwrap();
+        let printed = first.printed.unwrap();
+        let file = folder.file("printed.toml", &printed);
+        let elsewhere = Surroundings {
+            display: None,
+            config_dir: None,
+            machine: None,
+        };
+        let again: Effective<C> =
+            effective(&["--config", file.to_str().unwrap()], &elsewhere).unwrap();
+        assert_eq!(again.config, first.config);
+        assert!(again.printed.is_none());
+        assert!(
+            printed.lines().all(|line| line.chars().count() <= 110),
+            "{printed}"
+        );
+        printed
+    }
+    round_trip::<HostConfig>("print-host", &[]);
+    let printed = round_trip::<HostConfig>(
+        "print-host-flags",
+        &[
+            "--window",
+            "a \"quoted\" \\ title",
+            "--fps",
+            "059.940",
+            "--bitrate",
+            "0012.50M",
+            "--slices",
+            "+8",
+            "--pin",
+            "0042",
+            "--cursor=false",
+            "--for",
+            "90s",
+            "--csv",
+            "a b.csv",
+        ],
+    );
+    for line in [
+        "fps = 59.94 # flag",
+        "slices = 8 # flag",
+        "pin = \"0042\" # flag",
+        "encoder-threads = 1 # default",
+        "display = \":7\" # default: $DISPLAY",
+        "# region = … # not set",
+        "# Most frames a second.",
+        "# Allowed: a number of frames/s from 1 to 240. Default: 60.",
+    ] {
+        assert!(printed.lines().any(|l| l == line), "{line}\n{printed}");
+    }
+    round_trip::<ClientConfig>(
+        "print-client",
+        &["[fe80::1%eth0]:4711", "--grab", "--pin", "1234"],
+    );
+}
+
+#[test]
+fn the_printed_configuration_says_which_line_of_which_file() {
+    let folder = Folder::new("origin");
+    let file = folder.file("host.toml", "# mine\nslices = 0x08\nbitrate = 20_000_000\n");
+    let around = surroundings(Path::new("/nonexistent"));
+    let args = ["--config", file.to_str().unwrap(), "--print-config"];
+    let printed = effective::<HostConfig>(&args, &around)
+        .unwrap()
+        .printed
+        .unwrap();
+    let at = file.display();
+    assert!(
+        printed.contains(&format!("\nslices = 8 # file: {at}:2\n")),
+        "{printed}"
+    );
+    assert!(
+        printed.contains(&format!("\nbitrate = 20000000 # file: {at}:3\n")),
+        "{printed}"
+    );
+}
+
+#[test]
+fn tables_are_sound() {
+    fn sound<C: Settings>() {
+        C::command().debug_assert();
+        let around = surroundings(Path::new("/home/x"));
+        let table = C::table();
+        for setting in &table {
+            let key = setting.key;
+            let kebab = key.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+            assert!(kebab, "{key}");
+            assert_eq!(
+                table.iter().filter(|other| other.key == key).count(),
+                1,
+                "{key}"
+            );
+            assert!(
+                !setting.help.is_empty() && setting.help.len() <= 70,
+                "{key}: {}",
+                setting.help
+            );
+            if let Some(value) = setting.default.value(&around) {
+                assert!(
+                    (setting.accepts)(&value.text),
+                    "{key}: its default is refused"
+                );
+            }
+        }
+    }
+    sound::<HostConfig>();
+    sound::<ClientConfig>();
+}
+
+#[test]
+fn the_transports_are_those_that_there_are() {
+    let words: Vec<&str> = LinkName::WORDS.iter().map(|(word, _)| *word).collect();
+    let links: Vec<&str> = openuvr_net::LINKS.iter().map(|link| link.name).collect();
+    assert_eq!(words, links);
+    assert!(LinkName::WORDS.iter().all(|(word, name)| *word == name.0));
+}
+
+#[test]
+fn help_names_every_setting_and_fits() {
+    fn help<C: Settings>() -> String {
+        let mut command = C::command().term_width(100);
+        let help = command.render_help().to_string();
+        let long = command.render_long_help().to_string();
+        for setting in C::table() {
+            let shown = if setting.positional {
+                format!("[{}]", setting.placeholder)
+            } else {
+                format!("--{}", setting.key)
+            };
+            assert!(help.contains(&shown), "{shown}\n{help}");
+            let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(
+                words(&long).contains(&words(&setting.more)),
+                "{}",
+                setting.key
+            );
+        }
+        for line in help.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+        help
+    }
+    let host = help::<HostConfig>();
+    for words in [
+        "What is shown:",
+        "Picture quality:",
+        "Network and clients:",
+        "Measuring and running:",
+        "--fps <NUMBER>",
+        "Most frames a second [1–240 frames/s; default: 60]",
+        "Examples:",
+    ] {
+        assert!(host.contains(words), "{words}\n{host}");
+    }
+    let client = help::<ClientConfig>();
+    for words in [
+        "The host:",
+        "Picture:",
+        "Input:",
+        "Usage: client [OPTIONS] [HOST[:PORT]]",
+    ] {
+        assert!(client.contains(words), "{words}\n{client}");
+    }
+    let unknown = HostConfig::command().try_get_matches_from(["host", "--fsp", "60"]);
+    assert_eq!(unknown.unwrap_err().kind(), ErrorKind::UnknownArgument);
+}

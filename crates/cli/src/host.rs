@@ -1,0 +1,273 @@
+//! `openuvr host`: opens everything that the configuration names, starts the host's threads, and
+//! tells the person what happens.
+
+use std::collections::HashMap;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use clap::ArgMatches;
+use openuvr_media::capture::Capture;
+use openuvr_media::capture::cursor::CursorWatch;
+use openuvr_media::capture::pattern::Pattern;
+use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
+use openuvr_media::input_sink;
+use openuvr_net::LinkKind;
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::host::{Ending, HostPolicy};
+use openuvr_proto::id::SessionId;
+use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_runtime::clock;
+use openuvr_runtime::host::{HostRuntime, HostSetup, Notice, Rendition, codec_of};
+use openuvr_runtime::identity_store::{self, load_or_create};
+use openuvr_runtime::sched::Scheduler;
+use openuvr_runtime::trust_store::DeviceStore;
+
+use crate::config::kind::{Realtime, WindowName};
+use crate::config::{HostConfig, Settings as _, Subject};
+
+/// How long a window that is not there yet is waited for: an application that starts.
+const WINDOW_WAIT: Duration = Duration::from_secs(15);
+
+/// How often the main thread looks for signals and the end of its time.
+const TURN: Duration = Duration::from_millis(50);
+
+/// Runs a host until Ctrl-C, the end of its time, or the end of its source.
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let effective = HostConfig::from_matches(matches)?;
+    if let Some(text) = effective.printed {
+        print!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let config = effective.config;
+    crate::log_to_stderr(config.log);
+    let stop = crate::stop_on_signals()?;
+    let (host, scheduler) = start(&config)?;
+    if let Some(warning) = scheduler.report().warning() {
+        eprintln!("openuvr host: {warning}");
+    }
+    let began = clock::now();
+    let mut clients = Clients::default();
+    let mut outcome = Ok(ExitCode::SUCCESS);
+    loop {
+        let over = config
+            .lasting
+            .is_some_and(|span| clock::now().since(began) >= span);
+        if over || stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let Some(notice) = host.notice(TURN) else {
+            continue;
+        };
+        if let Some(end) = clients.tell(notice) {
+            outcome = end;
+            break;
+        }
+    }
+    for notice in host.stop() {
+        let _ = clients.tell(notice);
+    }
+    outcome
+}
+
+fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
+    let link = open_link(config)?;
+    let identity = load_or_create(&config.config_dir, identity_store::Role::Host)?;
+    let devices = DeviceStore::open(&config.config_dir)?;
+    let source = open_source(config)?;
+    let display = config.display.clone().unwrap_or_default();
+    let input = if config.injects() {
+        format!("xtest:{display}")
+    } else {
+        "null".to_owned()
+    };
+    let input = input_sink::open(&input)?;
+
+    let pin = match &config.pin {
+        Some(pin) => Some(Pin::parse(pin.digits())?),
+        None if config.pair || devices.devices().is_empty() => Some(Pin::generate()?),
+        None => None,
+    };
+    let address = link.local_addr();
+    let place = address.map_or_else(String::new, |a| format!(" on UDP {a}"));
+    eprintln!(
+        "openuvr host: streaming {}{place}, {}",
+        source.words,
+        link.name()
+    );
+    if let Some(pin) = pin.as_ref().filter(|_| config.pin.is_none()) {
+        eprintln!(
+            "openuvr host: a new device may pair within {} s with the PIN  {}",
+            config.pair_for.as_secs(),
+            pin
+        );
+    }
+    let scheduler = match config.realtime {
+        Realtime::Auto => Scheduler::new(),
+        Realtime::Off => Scheduler::ordinary(),
+    };
+    let encoder = config.encoder.name();
+    let codec = codec_of(encoder).ok_or_else(|| anyhow!("no encoder is named {encoder}"))?;
+    let setup = HostSetup {
+        policy: HostPolicy {
+            name: config.name.clone(),
+            codec,
+            second_player: config.second_player,
+            max_observers: config.max_observers.into(),
+        },
+        identity,
+        devices,
+        pairing: pin.map(|pin| (pin, config.pair_for)),
+        link,
+        capture: source.capture,
+        viewport: source.viewport,
+        cursor: source.cursor,
+        input,
+        rendition: Rendition {
+            encoder: encoder.to_owned(),
+            slices: config.slices,
+            threads: config.encoder_threads,
+            fps: config.fps,
+            bitrate: config.bitrate,
+            top_up: config.top_up,
+        },
+        scheduler: scheduler.clone(),
+    };
+    let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
+    Ok((host, scheduler))
+}
+
+fn open_link(config: &HostConfig) -> Result<std::sync::Arc<dyn openuvr_net::Link>> {
+    Ok((link_kind(config.link.map(|l| l.0))?.open)(config.bind)?)
+}
+
+/// The link of this name, or the first of the ladder.
+pub(crate) fn link_kind(name: Option<&str>) -> Result<&'static LinkKind> {
+    let wanted = |kind: &&LinkKind| name.is_none_or(|name| kind.name == name);
+    openuvr_net::LINKS
+        .iter()
+        .find(wanted)
+        .context("no link has that name")
+}
+
+struct Source {
+    capture: Box<dyn Capture>,
+    viewport: Option<x11::Viewport>,
+    cursor: Option<CursorWatch>,
+    words: String,
+}
+
+fn open_source(config: &HostConfig) -> Result<Source> {
+    let what = match config.subject() {
+        Subject::Pattern(size) => {
+            let capture = Box::new(Pattern::open(size, config.fps)?);
+            let words = format!("a test pattern of {size}");
+            return Ok(Source {
+                capture,
+                viewport: None,
+                cursor: None,
+                words,
+            });
+        }
+        Subject::Display => What::Display,
+        Subject::Region(r) => What::Region {
+            x: r.x,
+            y: r.y,
+            size: r.size,
+        },
+        Subject::Window(name) => What::Window(WindowQuery {
+            name: match name {
+                WindowName::Id(id) => x11::WindowName::Id(id),
+                WindowName::Text(text) => x11::WindowName::Text(text),
+            },
+            wait: WINDOW_WAIT,
+        }),
+    };
+    let display = config.display.clone();
+    let mut capture = x11::open(&Target {
+        display: display.clone(),
+        what,
+    })?;
+    capture.limit_fps(config.fps);
+    let viewport = capture.shared_viewport();
+    let cursor = config
+        .cursor
+        .then(|| CursorWatch::open(display.as_deref(), viewport.clone()))
+        .transpose()?;
+    let display = display.unwrap_or_default();
+    let words = format!("{} of display {display}", capture.size());
+    Ok(Source {
+        capture: Box::new(capture),
+        viewport: Some(viewport),
+        cursor,
+        words,
+    })
+}
+
+/// Who watches, as the person is told.
+#[derive(Default)]
+struct Clients(HashMap<SessionId, (Role, String)>);
+
+impl Clients {
+    /// Says what happened; the program's end, if this is it.
+    fn tell(&mut self, notice: Notice) -> Option<Result<ExitCode>> {
+        match notice {
+            Notice::Paired { name, fingerprint } => {
+                eprintln!("openuvr host: paired with {name} ({fingerprint})");
+            }
+            Notice::Subscribed {
+                session,
+                role,
+                name,
+                software,
+            } => {
+                eprintln!("openuvr host: {name} joins as {} ({software})", role.name());
+                self.0.insert(session, (role, name));
+            }
+            Notice::RoleChanged(session, role) => {
+                if let Some(client) = self.0.get_mut(&session) {
+                    client.0 = role;
+                    eprintln!("openuvr host: {} is now {}", client.1, role.name());
+                }
+            }
+            Notice::Ended(session, ending) => {
+                if let Some((_, name)) = self.0.remove(&session) {
+                    eprintln!("openuvr host: {name} is gone: {}", words(ending));
+                }
+            }
+            Notice::Record(_) => {}
+            Notice::Resized(size) => eprintln!("openuvr host: the picture is {size}"),
+            Notice::Hidden => eprintln!("openuvr host: the window is hidden; waiting for it"),
+            Notice::Trouble(why) => eprintln!("openuvr host: {why}"),
+            Notice::SourceEnded(why) => {
+                eprintln!("openuvr host: the end: {why}");
+                return Some(Ok(ExitCode::SUCCESS));
+            }
+            Notice::Failed(why) => return Some(Err(anyhow!(why))),
+        }
+        None
+    }
+}
+
+fn words(ending: Ending) -> String {
+    match ending {
+        Ending::Goodbye(reason) => goodbye(reason).to_owned(),
+        Ending::Silent => "it fell silent".to_owned(),
+        Ending::Replaced => "it began a new session".to_owned(),
+        Ending::Refused(why) => format!("refused: {why}"),
+        Ending::Closed => "closed by this host".to_owned(),
+    }
+}
+
+/// A goodbye in words.
+pub(crate) fn goodbye(reason: GoodbyeReason) -> &'static str {
+    match reason {
+        GoodbyeReason::Quit => "it said goodbye",
+        GoodbyeReason::SourceEnded => "the application has ended",
+        GoodbyeReason::TakenOver => "another client took over",
+        GoodbyeReason::Forbidden => "this device is forbidden",
+        GoodbyeReason::Failed => "something failed there",
+    }
+}
