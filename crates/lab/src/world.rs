@@ -522,6 +522,7 @@ fn established(device: u8, connection: usize) -> Established {
         session: SessionId(session),
         secret: SessionSecret(secret),
         peer: PublicKey([device; 32]),
+        version: 1,
     }
 }
 

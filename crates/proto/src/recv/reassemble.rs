@@ -406,6 +406,13 @@ impl MediaReceiver {
         self.state.broken = true;
     }
 
+    /// Whether a later frame is already here as a whole: showing the one before it would only
+    /// delay it.
+    #[must_use]
+    pub fn has_later(&self) -> bool {
+        self.frames.iter().skip(1).any(|a| a.recoverable.is_some())
+    }
+
     /// Whether the picture is sound.
     #[must_use]
     pub fn picture(&self) -> PictureState {
