@@ -281,7 +281,7 @@ impl Table {
         };
         push(
             text,
-            format_args!("{:25}{:^24} {:^24}\n", "ms", "last 5 s", "whole run"),
+            format_args!("{:25}{:^24} {:>16}\n", "ms", "last 5 s", "whole run"),
         );
         let names = "   p50   p95   p99   max";
         push(text, format_args!("{:25}{names} {names}\n", ""));
