@@ -59,7 +59,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         recorder,
     };
     let mut tick_at = began;
-    let mut outcome = Ok(ExitCode::SUCCESS);
+    let (mut outcome, mut reason) = (Ok(ExitCode::SUCCESS), GoodbyeReason::Quit);
     loop {
         let over = config
             .lasting
@@ -76,12 +76,17 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             continue;
         };
         if let Some(end) = clients.tell(notice) {
+            reason = if end.is_ok() {
+                GoodbyeReason::SourceEnded
+            } else {
+                GoodbyeReason::Failed
+            };
             outcome = end;
             break;
         }
     }
     let lost = host.lost_notices();
-    for notice in host.stop() {
+    for notice in host.stop(reason) {
         // It ends anyway.
         let _ = clients.tell(notice);
     }

@@ -34,6 +34,7 @@ use openuvr_proto::send::packetize::MediaSender;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_proto::wire::control::GoodbyeReason;
 
 use crate::clock;
 use crate::sched::{self, Scheduler};
@@ -156,6 +157,8 @@ struct Shared {
     sessions: Mutex<Host>,
     link: Arc<dyn Link>,
     stop: AtomicBool,
+    /// What the clients are told when it stops.
+    goodbye: Mutex<GoodbyeReason>,
     /// Until when the control thread sleeps, in nanoseconds of our clock.
     control_sleeps_until: AtomicI64,
     injected: Mutex<Injected>,
@@ -200,7 +203,7 @@ pub struct HostRuntime {
     notices: Receiver<Notice>,
     threads: Vec<JoinHandle<()>>,
     wakers: Vec<Waker>,
-    forbid: SyncSender<control::Command>,
+    commands: SyncSender<control::Command>,
 }
 
 impl HostRuntime {
@@ -228,13 +231,14 @@ impl HostRuntime {
             sessions: Mutex::new(Host::new(policy)),
             link,
             stop: AtomicBool::new(false),
+            goodbye: Mutex::new(GoodbyeReason::Quit),
             control_sleeps_until: AtomicI64::new(i64::MAX),
             injected: Mutex::new(Injected::default()),
             notices,
             lost_notices: 0.into(),
         });
         let (orders, order_inbox) = sync_channel(ORDERS);
-        let (forbid, commands) = sync_channel(16);
+        let (commands, command_inbox) = sync_channel(16);
         let waker = setup.capture.waker();
         let mut wakers = vec![waker.clone()];
         let mut threads = Vec::new();
@@ -252,7 +256,7 @@ impl HostRuntime {
             viewport: setup.viewport,
             orders,
             media: waker,
-            commands,
+            commands: command_inbox,
         };
         let control = scheduler.spawn(sched::Role::HandOff, "ouvr-control", move || control.run());
         threads.push(control.map_err(start)?);
@@ -270,7 +274,7 @@ impl HostRuntime {
             notices: inbox,
             threads,
             wakers,
-            forbid,
+            commands,
         })
     }
 
@@ -284,7 +288,7 @@ impl HostRuntime {
     pub fn open_pairing(&self, pin: Pin, span: Duration) {
         // 16 wait at most; a person does not type faster.
         let _ = self
-            .forbid
+            .commands
             .try_send(control::Command::OpenPairing(pin, span));
         self.shared.link.wake();
     }
@@ -295,9 +299,15 @@ impl HostRuntime {
         self.shared.lost_notices.load(Ordering::Relaxed)
     }
 
-    /// Says goodbye to all clients, stops the threads, and gives back what they still told.
+    /// Says goodbye to all clients for this reason, stops the threads, and gives back what they
+    /// still told.
     #[must_use]
-    pub fn stop(mut self) -> Vec<Notice> {
+    pub fn stop(mut self, reason: GoodbyeReason) -> Vec<Notice> {
+        *self
+            .shared
+            .goodbye
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = reason;
         self.halt();
         self.notices.try_iter().collect()
     }

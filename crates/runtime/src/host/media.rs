@@ -313,6 +313,10 @@ impl Media {
             d.started |= key_frame;
             d.sent = Sent::default();
         }
+        if key_frame {
+            // Now, not when it is done: a wish that comes meanwhile is for another one.
+            self.key_frames.sent(clock::now(), self.frame);
+        }
         let ask = Ask {
             frame: self.frame,
             key_frame,
@@ -342,9 +346,6 @@ impl Media {
         let now = clock::now();
         self.reference = self.frame;
         self.last_qp = qp;
-        if key_frame {
-            self.key_frames.sent(now, self.frame);
-        }
         if let Some(d) = self.destinations.iter().find(|d| d.started) {
             let bytes = d.sent.bytes + d.sent.datagrams * UDP_IP_HEADERS;
             if !still || key_frame {

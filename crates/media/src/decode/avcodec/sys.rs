@@ -29,7 +29,8 @@ const AV_LOG_QUIET: c_int = -8;
 const AV_PIX_FMT_YUV420P: c_int = 0;
 const EAGAIN: c_int = -libc::EAGAIN;
 
-/// The front of `AVPacket`, the same in the headers of libavcodec 58 to 62; run with 59.
+/// The front of `AVPacket`: run with libavcodec 59; that 58 and 60 to 62 have the same front is
+/// FFmpeg's public history, not tried here.
 #[repr(C)]
 struct AvPacket {
     buf: *mut c_void,
@@ -39,8 +40,8 @@ struct AvPacket {
     size: c_int,
 }
 
-/// The front of `AVFrame`, the same in the headers of libavutil 56 to 60 on 64-bit machines; run
-/// with 57. 60 took `key_frame` away, and alignment puts `pts` at the same place with and without
+/// The front of `AVFrame` on 64-bit machines: run with libavutil 57; that 56 and 58 to 60 have
+/// the same is FFmpeg's public history, not tried here. 60 took `key_frame` away, and alignment puts `pts` at the same place with and without
 /// it. Every picture's `pts` is compared with the frame's id, so a layout that is not this one
 /// shows as "held back", not as wrong pictures.
 #[repr(C)]
