@@ -9,6 +9,7 @@
 )]
 
 pub(crate) mod eye;
+pub(crate) mod painter;
 pub(crate) mod process;
 
 use std::path::{Path, PathBuf};
@@ -16,7 +17,12 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use openuvr_proto::control::identity::{DeviceName, PublicKey};
+use openuvr_runtime::identity_store::{self, load_or_create};
+use openuvr_runtime::trust_store::{DeviceStore, HostStore};
+
 pub(crate) use eye::{Eye, Shot, psnr};
+pub(crate) use painter::Painter;
 pub(crate) use process::{Display, Program};
 
 /// How long anything may take that has to happen: far more than it needs, even on a machine that
@@ -105,6 +111,47 @@ impl Host {
         )
     }
 
+    /// Starts one that has paired with these clients before, as they have with it: a host pairs
+    /// with one device for each PIN.
+    pub(crate) fn knowing(clients: &[&str], words: &[&str]) -> Host {
+        let folder = Folder::new();
+        let dir = |name: &str| folder.path().join(name);
+        let identity = |name: &str, role| {
+            load_or_create(&dir(name), role)
+                .expect("a new key")
+                .public()
+        };
+        let host = identity("host", identity_store::Role::Host);
+        let mut devices = DeviceStore::open(&dir("host")).expect("a new store");
+        for client in clients {
+            let key = identity(client, identity_store::Role::Client);
+            devices
+                .pair(key, &DeviceName::new(client), 1)
+                .expect("it is written");
+        }
+        let words = words.iter().map(|w| (*w).to_owned()).collect();
+        let started = Host::open(folder, 0, words);
+        for client in clients {
+            started.introduce(client, &started.address(), host);
+        }
+        started
+    }
+
+    /// Has the client know the host under an address.
+    fn introduce(&self, client: &str, address: &str, host: PublicKey) {
+        let mut hosts = HostStore::open(&self.folder.path().join(client)).expect("a store");
+        hosts.remember(address, host).expect("it is written");
+    }
+
+    /// Has the client know this host under another address too: that of a hop.
+    pub(crate) fn also_at(&self, client: &str, address: &str) {
+        let hosts = HostStore::open(&self.folder.path().join(client)).expect("a store");
+        let key = hosts
+            .key(&self.address())
+            .expect("the client knows the host");
+        self.introduce(client, address, key);
+    }
+
     /// Starts it again where it was, with the same keys and words.
     pub(crate) fn again(self) -> Host {
         let Host {
@@ -145,7 +192,7 @@ impl Host {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// A client of it without a display, with keys of its own under this name; it decodes and
+    /// A client of it without a display, with keys of its own under this name; it decodes but
     /// shows nothing.
     pub(crate) fn blind(&self, name: &str, words: &[&str]) -> Program {
         let words = [&["--present", "null"], words].concat();

@@ -5,4 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod loss;
+mod namespaces;
+mod refusals;
 mod stream;
