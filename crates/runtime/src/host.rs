@@ -34,6 +34,7 @@ use openuvr_proto::send::packetize::MediaSender;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_proto::wire::control::GoodbyeReason;
 
 use crate::clock;
 use crate::sched::{self, Scheduler};
@@ -156,6 +157,8 @@ struct Shared {
     sessions: Mutex<Host>,
     link: Arc<dyn Link>,
     stop: AtomicBool,
+    /// What the clients are told at the end.
+    farewell: Mutex<GoodbyeReason>,
     /// Until when the control thread sleeps, in nanoseconds of our clock.
     control_sleeps_until: AtomicI64,
     injected: Mutex<Injected>,
@@ -187,6 +190,12 @@ impl Shared {
         if let Err(TrySendError::Full(_)) = self.notices.try_send(notice) {
             self.lost_notices.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// The source ended for `why`: the clients are told when the host stops.
+    fn source_is_over(&self, why: GoodbyeReason) {
+        let farewell = self.farewell.lock();
+        *farewell.unwrap_or_else(PoisonError::into_inner) = why;
     }
 
     fn stopping(&self) -> bool {
@@ -231,6 +240,7 @@ impl HostRuntime {
             sessions: Mutex::new(Host::new(policy)),
             link,
             stop: AtomicBool::new(false),
+            farewell: Mutex::new(GoodbyeReason::Quit),
             control_sleeps_until: AtomicI64::new(i64::MAX),
             injected: Mutex::new(Injected::default()),
             notices,
