@@ -8,4 +8,5 @@ mod support;
 mod loss;
 mod namespaces;
 mod refusals;
+mod resilience;
 mod stream;
