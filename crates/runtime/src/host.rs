@@ -157,8 +157,8 @@ struct Shared {
     sessions: Mutex<Host>,
     link: Arc<dyn Link>,
     stop: AtomicBool,
-    /// What the clients are told when it stops.
-    goodbye: Mutex<GoodbyeReason>,
+    /// What the clients are told at the end.
+    farewell: Mutex<GoodbyeReason>,
     /// Until when the control thread sleeps, in nanoseconds of our clock.
     control_sleeps_until: AtomicI64,
     injected: Mutex<Injected>,
@@ -192,6 +192,12 @@ impl Shared {
         }
     }
 
+    /// The source ended for `why`: the clients are told when the host stops.
+    fn source_is_over(&self, why: GoodbyeReason) {
+        let farewell = self.farewell.lock();
+        *farewell.unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
     fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -222,6 +228,9 @@ impl HostRuntime {
             scheduler,
             ..
         } = setup;
+        // The media thread opens it anew for each size and whenever it fails; that it can be
+        // opened at all is better known before somebody connects.
+        media::open(&setup.rendition, setup.capture.size()).map_err(|e| e.to_string())?;
         let mut handshake = HostHandshake::new(&identity).map_err(|e| e.to_string())?;
         if let Some((pin, span)) = pairing {
             handshake.open_pairing(clock::now(), pin, span);
@@ -231,7 +240,7 @@ impl HostRuntime {
             sessions: Mutex::new(Host::new(policy)),
             link,
             stop: AtomicBool::new(false),
-            goodbye: Mutex::new(GoodbyeReason::Quit),
+            farewell: Mutex::new(GoodbyeReason::Quit),
             control_sleeps_until: AtomicI64::new(i64::MAX),
             injected: Mutex::new(Injected::default()),
             notices,
@@ -299,15 +308,9 @@ impl HostRuntime {
         self.shared.lost_notices.load(Ordering::Relaxed)
     }
 
-    /// Says goodbye to all clients for this reason, stops the threads, and gives back what they
-    /// still told.
+    /// Says goodbye to all clients, stops the threads, and gives back what they still told.
     #[must_use]
-    pub fn stop(mut self, reason: GoodbyeReason) -> Vec<Notice> {
-        *self
-            .shared
-            .goodbye
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = reason;
+    pub fn stop(mut self) -> Vec<Notice> {
         self.halt();
         self.notices.try_iter().collect()
     }

@@ -251,11 +251,11 @@ impl Control {
     fn say_goodbye(&mut self) {
         let shared = self.shared.clone();
         let now = clock::now();
-        let reason = *shared
-            .goodbye
+        let why = *shared
+            .farewell
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        self.turn(|sessions| sessions.end(reason, |_| true), now);
+        self.turn(|sessions| sessions.end(why, |_| true), now);
         if let Err(e) = self.input.release_all() {
             shared.notice(Notice::Trouble(e.to_string()));
         }

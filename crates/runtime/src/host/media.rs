@@ -18,6 +18,7 @@ use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, Stage, Stamps};
 use openuvr_proto::units::Size;
+use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
 
 use super::{Injected, Notice, Order, Rendition, Shared};
@@ -32,6 +33,9 @@ const GOOD_QP: u8 = 20;
 
 /// By how much each improvement lowers the quantiser: 6 would double the bits.
 const TOP_UP_STEP: u8 = 5;
+
+/// After a frame that failed, a picture that does not move is tried again this much later (guess).
+const TRY_AGAIN: Duration = Duration::from_millis(200);
 
 /// What IPv4 and UDP put around each datagram, in bytes (RFC 791, RFC 768).
 const UDP_IP_HEADERS: u32 = 28;
@@ -79,6 +83,8 @@ pub(super) struct Media {
     last_frame_at: Instant,
     last_qp: u8,
     last_echo: Injected,
+    /// When the last frame failed and why, if it did.
+    trouble: Option<(Instant, String)>,
 }
 
 impl Media {
@@ -108,6 +114,7 @@ impl Media {
             last_frame_at: clock::now(),
             last_qp: 0,
             last_echo: Injected::default(),
+            trouble: None,
         }
     }
 
@@ -128,10 +135,12 @@ impl Media {
                 Ok(CaptureEvent::Resized(_)) => {}
                 Ok(CaptureEvent::Hidden) => self.shared.notice(Notice::Hidden),
                 Ok(CaptureEvent::Ended(why)) => {
+                    self.shared.source_is_over(GoodbyeReason::SourceEnded);
                     self.shared.notice(Notice::SourceEnded(why));
                     return;
                 }
                 Err(e) => {
+                    self.shared.source_is_over(GoodbyeReason::Failed);
                     self.shared
                         .notice(Notice::Failed(format!("capture failed: {e}")));
                     return;
@@ -196,7 +205,10 @@ impl Media {
         let key_frame = self.key_frames.due(self.hold_off());
         let improvable = self.rendition.top_up && self.last_qp > GOOD_QP;
         let top_up = improvable.then(|| self.last_frame_at + STILL);
-        key_frame.into_iter().chain(top_up).min()
+        let due = key_frame.into_iter().chain(top_up).min()?;
+        // Trouble that stays would otherwise be met again at once, without an end.
+        let calm = self.trouble.as_ref().map(|(since, _)| *since + TRY_AGAIN);
+        Some(calm.map_or(due, |calm| due.max(calm)))
     }
 
     /// Sends the newest picture; `still` if it is the one that was sent before.
@@ -212,15 +224,25 @@ impl Media {
         self.frame = self.frame.next();
         let outcome = self.encode(still, echo, &mut stamps);
         self.last_frame_at = captured;
-        if let Err((stage, why)) = outcome {
-            // A new encoder for the next frame: this one may be the trouble.
-            self.encoder = None;
-            self.shared.notice(Notice::Trouble(why));
-            let mut sessions = self.shared.sessions();
-            for d in self.destinations.iter().filter(|d| d.started) {
-                let why = DropCause::EncodeFailed;
-                sessions.frame_dropped(d.session, self.frame, stamps, stage, why);
-            }
+        let Err((stage, why)) = outcome else {
+            self.trouble = None;
+            return;
+        };
+        // A new encoder for the next frame: this one may be the trouble.
+        self.encoder = None;
+        // Said once, however many frames it takes.
+        let news = self
+            .trouble
+            .as_ref()
+            .is_none_or(|(_, before)| *before != why);
+        if news {
+            self.shared.notice(Notice::Trouble(why.clone()));
+        }
+        self.trouble = Some((captured, why));
+        let mut sessions = self.shared.sessions();
+        for d in self.destinations.iter().filter(|d| d.started) {
+            let why = DropCause::EncodeFailed;
+            sessions.frame_dropped(d.session, self.frame, stamps, stage, why);
         }
     }
 
@@ -430,14 +452,25 @@ fn send_slices(
     })
 }
 
-fn open(rendition: &Rendition, size: Size) -> Result<Box<dyn Encoder>, encode::EncodeError> {
-    encode::open(
-        &rendition.encoder,
-        &Settings {
-            size: Nv12Buffer::padded(size),
+pub(super) fn open(
+    rendition: &Rendition,
+    size: Size,
+) -> Result<Box<dyn Encoder>, encode::EncodeError> {
+    let of = |size| {
+        let settings = Settings {
+            size,
             fps: rendition.fps.ceil().max(1.0) as u32,
             slices: rendition.slices,
             threads: rendition.threads,
-        },
-    )
+        };
+        encode::open(&rendition.encoder, &settings)
+    };
+    let padded = Nv12Buffer::padded(size);
+    let encoder = of(padded)?;
+    match encoder.input() {
+        // The conversion pads.
+        PixelFormat::Nv12 => Ok(encoder),
+        _ if padded == size => Ok(encoder),
+        _ => of(size),
+    }
 }

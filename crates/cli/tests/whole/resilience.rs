@@ -1,0 +1,269 @@
+//! What breaks while it runs: a process dies, a cable is cut, a window changes or goes, a display
+//! goes. What can recover does so by itself; what can't ends with one line.
+
+use openuvr_proto::units::Size;
+use rustix::process::Signal;
+
+use crate::support::{Display, Eye, Hop, Host, Painter, Program, Shot, client, eventually};
+
+const SIZE: &str = "320x200";
+const PIXELS: Size = Size::new(320, 200);
+const SLOW: [&str; 2] = ["--fps", "30"];
+
+/// Paints until the client shows it, as an application does that goes on.
+fn paint_until_shown(painter: &mut Painter, eye: &Eye) {
+    let mut wait = 0;
+    eventually("a picture painted just now", || {
+        // One picture for each 50 ms of looking.
+        if wait == 0 {
+            painter.paint();
+        }
+        wait = (wait + 1) % 10;
+        eye.stamp()
+            .filter(|stamp| painter.painted.last() == Some(stamp))
+    });
+}
+
+#[test]
+fn a_host_that_was_killed_is_found_again() {
+    let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
+        return;
+    };
+    let mut painter = Painter::open(&here, PIXELS, "painter");
+    painter.paint();
+    let mut host = Host::knowing(
+        &["client"],
+        &[&SLOW[..], &["--display", &here.name]].concat(),
+    );
+    let mut client = host.client("client", &there, &[]);
+    let eye = Eye::open(&there);
+    paint_until_shown(&mut painter, &eye);
+    host.program.kill();
+    client.line("fell silent; looking for it again");
+    client.assert_running();
+    let host = host.again();
+    client.nth_line(2, "connected to the host");
+    paint_until_shown(&mut painter, &eye);
+    host.program.line("client joins as player");
+    // The same window goes on.
+    assert!(eye.client_window().is_some());
+    assert_eq!(client.count("showing"), 1, "{}", client.text());
+}
+
+#[test]
+fn a_host_that_was_stopped_and_started_is_found_again() {
+    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::knowing(&["client"], &words);
+    let client = host.blind("client", &[]);
+    client.line("showing");
+    host.program.stop();
+    client.line("it said goodbye; looking for it again");
+    let host = host.again();
+    client.nth_line(2, "connected to the host");
+    host.program.line("client joins as player");
+}
+
+#[test]
+fn a_client_that_does_not_look_again_ends_with_its_host() {
+    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::knowing(&["client"], &words);
+    let mut client = host.blind("client", &["--reconnect=false"]);
+    client.line("showing");
+    host.program.stop();
+    let (_, text) = client.ended();
+    assert!(text.contains("the end: "), "{text}");
+}
+
+#[test]
+fn after_a_client_was_killed_the_next_one_plays() {
+    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::knowing(&["first", "second"], &words);
+    let mut first = host.blind("first", &[]);
+    first.line("showing");
+    first.kill();
+    // The same device is known at once, before its old session is missed.
+    let mut again = host.blind("first", &[]);
+    again.line("player at");
+    again.line("showing");
+    again.kill();
+    host.program.line("first is gone: it fell silent");
+    let second = host.blind("second", &[]);
+    second.line("player at");
+    second.line("showing");
+    host.program.assert_running();
+}
+
+#[test]
+fn a_link_that_was_cut_recovers() {
+    let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
+        return;
+    };
+    let mut painter = Painter::open(&here, PIXELS, "painter");
+    painter.paint();
+    let words = [&SLOW[..], &["--display", &here.name]].concat();
+    let mut host = Host::knowing(&["client"], &words);
+    let mut hop = Hop::start(&host, 0, &[]);
+    host.also_at("client", &hop.address());
+    let words = ["--display", there.name.as_str()];
+    let mut client = client(&host.folder, "client", &hop.address(), &words);
+    let eye = Eye::open(&there);
+    paint_until_shown(&mut painter, &eye);
+    // Too short to be noticed by anybody: the same session goes on, from another port.
+    hop.program.stop();
+    let mut hop = Hop::start(&host, hop.port, &[]);
+    paint_until_shown(&mut painter, &eye);
+    // Long enough that both sides give the other up.
+    hop.program.stop();
+    client.line("looking for it again");
+    host.program.line("client is gone");
+    let _hop = Hop::start(&host, hop.port, &[]);
+    paint_until_shown(&mut painter, &eye);
+    client.assert_running();
+    host.program.assert_running();
+}
+
+/// A client that writes every picture; where to.
+fn writer(host: &Host, name: &str) -> (Program, std::path::PathBuf) {
+    let output = host.folder.join("pictures");
+    let words = ["--present", "headless", "--output", &output, "--every", "1"];
+    let client = client(&host.folder, name, &host.address(), &words);
+    (client, output.into())
+}
+
+/// Whether one of the files is exactly this picture.
+fn is_written(folder: &std::path::Path, picture: &Shot) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    let newest = paths
+        .iter()
+        .rev()
+        .take(8)
+        .filter_map(|path| Shot::from_png(path));
+    newest
+        .filter(|shot| shot.size == picture.size)
+        .any(|shot| shot.colours() == picture.colours())
+}
+
+#[test]
+fn a_window_that_changes_its_size_is_shown_in_each_and_its_end_is_told() {
+    let Some(here) = Display::start("640x480") else {
+        return;
+    };
+    let mut painter = Painter::open(&here, PIXELS, "the painter");
+    let first = painter.paint();
+    let window = [
+        "--window",
+        "the painter",
+        "--encoder",
+        "raw",
+        "--cursor=false",
+    ];
+    let words = [&SLOW[..], &["--display", &here.name], &window].concat();
+    let mut host = Host::knowing(&["client"], &words);
+    let (mut client, output) = writer(&host, "client");
+    eventually("the first picture", || {
+        is_written(&output, &first).then_some(())
+    });
+    for size in [
+        Size::new(640, 360),
+        Size::new(333, 241),
+        Size::new(320, 200),
+    ] {
+        let painted = painter.resize(size);
+        eventually(&format!("the picture of {size}"), || {
+            is_written(&output, &painted).then_some(())
+        });
+        host.program.line(&format!("the picture is {size}"));
+    }
+    painter.close();
+    let (status, text) = host.program.ended();
+    assert!(status.success(), "a source that ends is no failure: {text}");
+    assert!(text.contains("the end: window destroyed"), "{text}");
+    let (status, text) = client.ended();
+    assert!(status.success(), "{text}");
+    assert!(text.contains("the application has ended"), "{text}");
+}
+
+#[test]
+fn a_window_of_an_odd_size_is_shown_by_the_codec_too() {
+    let (Some(here), Some(there)) = (Display::start("640x480"), Display::start("640x480")) else {
+        return;
+    };
+    let mut painter = Painter::open(&here, Size::new(333, 241), "odd");
+    painter.paint();
+    let words = [&SLOW[..], &["--display", &here.name, "--window", "odd"]].concat();
+    let host = Host::knowing(&["client"], &words);
+    let client = host.client("client", &there, &[]);
+    client.line("showing 333x241");
+    let eye = Eye::open(&there);
+    let painted = painter.paint();
+    eventually("the same picture at the client", || {
+        let shown = eye.part(painted.size);
+        (crate::support::psnr(&shown, &painted) >= 28.0).then_some(())
+    });
+}
+
+#[test]
+fn a_host_whose_display_goes_ends_with_the_reason() {
+    let (Some(mut here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
+        return;
+    };
+    let mut painter = Painter::open(&here, PIXELS, "painter");
+    painter.paint();
+    let mut host = Host::knowing(
+        &["client"],
+        &[&SLOW[..], &["--display", &here.name]].concat(),
+    );
+    let mut client = host.client("client", &there, &[]);
+    client.line("showing");
+    let said = host.program.text().lines().count();
+    here.kill();
+    let (status, text) = host.program.ended();
+    assert_eq!(status.code(), Some(1), "{text}");
+    let more: Vec<&str> = text.lines().skip(said).collect();
+    // The reason, who is sent away by it, and perhaps that the pointer's connection broke too.
+    let reasons = more.iter().filter(|line| line.starts_with("openuvr: "));
+    assert_eq!(reasons.count(), 1, "{text}");
+    assert!(text.contains("capture failed: X display"), "{text}");
+    assert!(more.len() <= 3, "{text}");
+    // The host may be started again.
+    client.line("something failed there; looking for it again");
+    client.assert_running();
+}
+
+#[test]
+fn a_client_whose_display_goes_ends_with_one_line_and_its_host_goes_on() {
+    let Some(mut there) = Display::start(SIZE) else {
+        return;
+    };
+    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::knowing(&["client", "other"], &words);
+    let mut client = host.client("client", &there, &[]);
+    client.line("showing");
+    let said = client.text().lines().count();
+    there.kill();
+    let (status, text) = client.ended();
+    assert_eq!(status.code(), Some(1), "{text}");
+    let more: Vec<&str> = text.lines().skip(said).collect();
+    assert_eq!(more.len(), 1, "one clear line: {text}");
+    assert!(more[0].contains("display"), "{text}");
+    host.program.line("client is gone: it said goodbye");
+    let other = host.blind("other", &[]);
+    other.line("player at");
+    other.line("showing");
+    host.program.assert_running();
+}
+
+#[test]
+fn both_end_in_order_on_sigterm() {
+    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::knowing(&["client"], &words);
+    let mut client = host.blind("client", &[]);
+    client.line("showing");
+    client.signal(Signal::TERM);
+    assert!(client.ended().0.success());
+    host.program.line("client is gone: it said goodbye");
+    host.program.signal(Signal::TERM);
+    assert!(host.program.ended().0.success());
+}
