@@ -27,7 +27,7 @@ use openuvr_runtime::trust_store::DeviceStore;
 
 use crate::config::kind::{Realtime, WindowName};
 use crate::config::{HostConfig, Settings as _, Subject};
-use crate::record::{Options, Recorder};
+use crate::record::{Options, Recorder, Summary};
 
 /// How long a window that is not there yet is waited for: an application that starts.
 const WINDOW_WAIT: Duration = Duration::from_secs(15);
@@ -88,17 +88,23 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if lost > 0 {
         eprintln!("openuvr host: {lost} records were lost: this machine could not keep up");
     }
-    finish(clients.recorder);
+    for client in finish(clients.recorder).subscribers {
+        if client.unaccounted() > 0 {
+            let (name, frames) = (client.name.as_str(), client.unaccounted());
+            eprintln!("openuvr host: {frames} frames of {name} have no record: please report it");
+        }
+    }
     outcome
 }
 
 /// Completes the files; where no table was shown, the totals are.
-pub(crate) fn finish(recorder: Recorder) {
+pub(crate) fn finish(recorder: Recorder) -> Summary {
     let shown = recorder.shows_table();
     let summary = recorder.finish();
     if !shown && !summary.subscribers.is_empty() {
         eprint!("{summary}");
     }
+    summary
 }
 
 fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {

@@ -155,6 +155,7 @@ impl Totals {
     }
 
     /// A subscriber, if it is still kept apart.
+    #[cfg(test)]
     pub(super) fn of(&self, session: SessionId) -> Option<&Subscriber> {
         self.subscribers.get(&session)
     }
