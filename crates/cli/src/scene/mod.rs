@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// Stop after this many frames (default: run until the window is closed)
     #[arg(long)]
     frames: Option<u32>,
+    /// How fast time goes in the room; at 0.1, six frames a second show what sixty do otherwise
+    #[arg(long, default_value_t = 1.0)]
+    speed: f32,
     /// Fill the whole screen
     #[arg(long)]
     full_screen: bool,
@@ -54,6 +57,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (0.1..=1000.0).contains(&args.fps),
         "--fps {} is out of range: choose 0.1 to 1000",
         args.fps
+    );
+    ensure!(
+        (0.0..=100.0).contains(&args.speed),
+        "--speed {} is out of range: choose 0 to 100",
+        args.speed
     );
     let stop = crate::stop_on_signals()?;
     let mut window = Window::open(args.display.as_deref(), args.size, args.full_screen)?;
@@ -88,7 +96,7 @@ fn play(
     while !stop.load(Ordering::Relaxed) && args.frames.is_none_or(|frames| stamp.frame < frames) {
         clock::sleep_until(due);
         let begun = clock::now();
-        let time = begun.since(start).as_secs_f32();
+        let time = begun.since(start).as_secs_f32() * args.speed;
         for event in window.events() {
             match event {
                 Event::Press => {
