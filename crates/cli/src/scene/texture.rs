@@ -2,8 +2,7 @@
 //!
 //! Each has detail at all sizes, because it is detail under motion that a codec pays for; but it is
 //! painted finer than it is kept and smoothed, so that it can be drawn without mipmaps, which cost
-//! a software renderer a quarter of its time: 13 centimetres of wall are 16 texels and, seen from
-//! the middle of the room, about 20 pixels.
+//! a software renderer a quarter of its time.
 
 /// Texels along a side: all textures together stay in a core's second-level cache.
 pub(super) const SIDE: usize = 256;
@@ -35,16 +34,16 @@ pub(super) fn all() -> Vec<Texture> {
     // How often each is smoothed: floor, ceiling and rug are seen at a slant, where a texture
     // without mipmaps would sparkle.
     let paint: [(fn(f32, f32) -> Rgb, u8); 10] = [
-        (planks, 3),
-        (bricks, 1),
-        (wallpaper, 1),
-        (coffers, 3),
-        (crate_side, 1),
-        (globe, 1),
-        (marble, 1),
-        (painting, 1),
+        (planks, 4),
+        (bricks, 3),
+        (wallpaper, 3),
+        (coffers, 4),
+        (crate_side, 3),
+        (globe, 2),
+        (marble, 3),
+        (painting, 2),
         (plain, 1),
-        (rug, 2),
+        (rug, 4),
     ];
     paint
         .iter()
