@@ -150,7 +150,7 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
     let flash = (1.0 - since / FLASH).clamp(0.0, 1.0);
     let accent = hue(f32::from(presses % 12) / 12.0 + 0.55);
     let orbit = |phase: f32, radius: f32, height: f32| {
-        let angle = time * 0.8 + phase * TAU;
+        let angle = time * 0.4 + phase * TAU;
         [
             angle.cos() * radius,
             height + 0.2 * (time * 1.7 + phase * TAU).sin(),
@@ -182,18 +182,18 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
     let mut things = vec![
         thing(
             Part::Globe,
-            at([0., 1.45, 0.]).times(&Matrix::turn_y(time * 0.9)),
+            at([0., 1.45, 0.]).times(&Matrix::turn_y(time * 0.5)),
             [0.12; 3],
         ),
         thing(Part::Pedestal, at([0., 0.42, 0.]), still),
         thing(Part::Lamp, at(lamps[0]), accent.map(|value| value * 1.6)),
         thing(Part::Lamp, at(lamps[1]), [1.4, 0.9, 0.4]),
     ];
-    for index in 0..4_u8 {
-        let phase = f32::from(index) / 4.0;
-        let model = at(orbit(phase + 0.125, 1.35, 1.1))
-            .times(&Matrix::turn_y(time * 1.3 + phase * TAU))
-            .times(&Matrix::turn_x(time * 1.9 + phase * TAU));
+    for index in 0..3_u8 {
+        let phase = f32::from(index) / 3.0;
+        let model = at(orbit(phase + 0.125, 1.2, 1.1))
+            .times(&Matrix::turn_y(time * 0.5 + phase * TAU))
+            .times(&Matrix::turn_x(time * 0.7 + phase * TAU));
         things.push(thing(Part::Ring, model, accent.map(|value| value * 0.25)));
     }
     let crates = [

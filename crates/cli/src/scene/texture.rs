@@ -196,12 +196,12 @@ fn globe(u: f32, v: f32) -> Rgb {
 }
 
 fn marble(u: f32, v: f32) -> Rgb {
-    let bend = fbm(u * 8.0, v * 8.0, 8, 8) * 6.0 + fbm(u * 32.0, v * 32.0, 32, 32);
+    let bend = fbm(u * 8.0, v * 8.0, 8, 8) * 6.0 + 0.4 * fbm(u * 32.0, v * 32.0, 32, 32);
     let vein = ((u * 2.0 + v) * std::f32::consts::TAU + bend * 2.0)
         .sin()
         .abs()
         .powf(0.4);
-    let light = 0.45 + 0.45 * vein + 0.12 * fbm(u * 128.0, v * 128.0, 128, 128);
+    let light = 0.6 + 0.3 * vein + 0.12 * fbm(u * 128.0, v * 128.0, 128, 128);
     [light, light * 0.97, light * 0.93]
 }
 
@@ -245,7 +245,7 @@ fn rug(u: f32, v: f32) -> Rgb {
     let weave = 0.85 + 0.12 * (u * 800.0).sin() * (v * 800.0).sin();
     let step = |value: f32| (value * 48.0).floor() / 48.0;
     let far = (step(x).powi(2) + step(y).powi(2)).sqrt();
-    let ring = (far * 55.0 + 2.0 * (step(y).atan2(step(x)) * 8.0).cos()).sin();
+    let ring = (far * 30.0 + 2.0 * (step(y).atan2(step(x)) * 8.0).cos()).sin();
     let base = if edge < 0.03 {
         [0.85, 0.78, 0.6]
     } else if edge < 0.1 {
@@ -256,11 +256,11 @@ fn rug(u: f32, v: f32) -> Rgb {
             [0.75, 0.55, 0.25]
         }
     } else if ring > 0.3 {
-        [0.80, 0.66, 0.42]
+        [0.70, 0.52, 0.36]
     } else if ring > -0.4 {
         [0.55, 0.10, 0.13]
     } else {
-        [0.13, 0.16, 0.36]
+        [0.26, 0.16, 0.30]
     };
     base.map(|value| value * weave)
 }
