@@ -2,6 +2,11 @@
 //!
 //! It is an ordinary OpenGL program on an ordinary window, captured like any other, and knows
 //! nothing of streaming; its one peculiarity is the bar code in the corner.
+//!
+//! What it costs a codec at 1280x720 and 60 frames a second (x264 164, ultrafast, zerolatency,
+//! constant quantiser, CAVLC, the mean of 40 frames with one key frame): 20.5 kB a frame at 39.2 dB
+//! of luma (QP 26), 16.4 kB at 37.9 dB (QP 28). No game was at hand to compare with. Motion is what
+//! costs, because these settings search whole pixels only.
 
 mod camera;
 mod room;
