@@ -17,6 +17,7 @@ use x11rb::protocol::xproto::{
     ConnectionExt as _, CreateGCAux, CreateWindowAux, Gcontext, Window, WindowClass,
 };
 
+use super::sched::{Part, Sched};
 use crate::screen::{Screen, side};
 
 /// A running copier.
@@ -27,7 +28,7 @@ pub(crate) struct Copier {
 
 impl Copier {
     /// Starts to copy each new picture of `from` into a window on `to`.
-    pub(crate) fn start(from: &str, to: &str) -> Result<Copier> {
+    pub(super) fn start_as(from: &str, to: &str, sched: Sched) -> Result<Copier> {
         let mut source = Screen::open(from)?;
         let target = Screen::open(to)?;
         let segment = target.conn.generate_id()?;
@@ -44,6 +45,7 @@ impl Copier {
         let thread = std::thread::Builder::new()
             .name("copier".into())
             .spawn(move || {
+                sched.raise_me(Part::Copier);
                 let area = source.all();
                 let (width, height) = (side(area.size.width), side(area.size.height));
                 let z_pixmap = 2;
@@ -139,7 +141,7 @@ mod tests {
         let size = Size::new(640, 120);
         let Some(a) = display(size) else { return };
         let Some(b) = display(size) else { return };
-        let copier = Copier::start(a.name(), b.name()).unwrap();
+        let copier = Copier::start_as(a.name(), b.name(), Sched::Off).unwrap();
         let reader = Reader::start(b.name()).unwrap();
         let screen = Screen::open(a.name()).unwrap();
         let gc = screen.conn.generate_id().unwrap();

@@ -5,17 +5,19 @@
 //! receiver are on one machine and one clock, so this is the software's share: no panel, no radio.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use openuvr_proto::units::Size;
-use serde::Serialize;
 
 use super::floor::Copier;
-use super::machine::{self, Load, Machine, Thread};
+use super::journey;
+use super::machine::{self, Load, Machine};
 use super::reader::{Reader, Sighting};
+use super::report::{Case, Report, Sample, Setting, Stream, Targets};
+use super::sched::{Part, Sched};
 use super::stats::{Frames, Summary};
 use crate::child::Child;
 use crate::clock;
@@ -27,38 +29,49 @@ use crate::screen::Screen;
 /// Measure drawn-to-visible and input-to-visible latency from pixels.
 ///
 /// Starts two virtual displays, the scene on one, and compares on the other what a codec-less
-/// copier reaches (the floor) with what host and client reach. The scene runs at 60.25 frames a
-/// second, so that within four seconds each phase against a 60 Hz clock occurs.
+/// copier reaches (the floor) with what host and client reach, once at 1280x720 with 10 Mb/s and
+/// once at 1920x1080 with 20 Mb/s. The scene runs at 60.25 frames a second, so that within four
+/// seconds each phase against a 60 Hz clock occurs.
 ///
-/// Percentiles are nearest ranks. A run during which other processes used more than 0.1 core gives
-/// multiples of the floor instead of milliseconds: measure on a quiet machine.
+/// Only frames that the host's record calls whole count. Percentiles are nearest ranks. A run
+/// during which other processes used more than 0.1 core gives multiples of the floor instead of
+/// milliseconds and no verdict: measure on a quiet machine.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// Seconds to measure in each case
+    /// What to measure
+    #[arg(long, value_delimiter = ',', default_value = "720p,1080p")]
+    cases: Vec<Preset>,
+    /// Measure this size instead; there are no targets for it
+    #[arg(long, value_parser = crate::size, conflicts_with = "cases")]
+    size: Option<Size>,
+    /// Bitrate given to the host (default: what the case or, for --size, 720p is given)
+    #[arg(long)]
+    bitrate: Option<String>,
+    /// Seconds to measure the floor, and the stream, of each case
     #[arg(long, default_value_t = 20)]
     seconds: u32,
-    /// Size of both displays and of the scene
-    #[arg(long, default_value = "1280x720", value_parser = crate::size)]
-    size: Size,
+    /// Key presses to measure on each display; 0 measures none
+    #[arg(long, default_value_t = 50)]
+    presses: u32,
+    /// Two seconds, four presses: shows that it works; the figures mean little
+    #[arg(long, conflicts_with_all = ["seconds", "presses"])]
+    quick: bool,
     /// Frames a second that the host may send
     #[arg(long, default_value_t = 60.0)]
     fps: f64,
     /// Frames a second of the scene
     #[arg(long, default_value_t = 60.25)]
     scene_fps: f64,
-    /// Bitrate given to the host
-    #[arg(long, default_value = "10M")]
-    bitrate: String,
+    /// Real-time scheduling of displays, reader, copier, host and client
+    #[arg(long, value_enum, default_value = "auto")]
+    sched: Sched,
     /// Measure only the floor
     #[arg(long)]
     floor_only: bool,
-    /// Key presses to measure in each case; 0 measures none
-    #[arg(long, default_value_t = 25)]
-    presses: u32,
     /// Write every sample and figure to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Have the host write its record of each frame here, and count the outcomes
+    /// Keep the host's record of each frame here (one case only)
     #[arg(long, value_name = "FILE")]
     host_csv: Option<PathBuf>,
     /// One more word for the host's command line; may be repeated
@@ -69,93 +82,94 @@ pub(crate) struct Args {
     client_arg: Vec<String>,
 }
 
-/// Cores of other processes above which milliseconds are not to be trusted.
-const QUIET: f64 = 0.1;
-/// The case of our host and client.
-const STREAM: &str = "stream";
+/// A case with targets.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Preset {
+    /// 1280x720, 10 Mb/s
+    #[value(name = "720p")]
+    P720,
+    /// 1920x1080, 20 Mb/s
+    #[value(name = "1080p")]
+    P1080,
+}
+
 /// How long the first frame of a case may take.
 const FIRST_FRAME: Duration = Duration::from_secs(15);
 /// What is left out at the start of a case: caches, rate control and schedulers settle.
-const WARM_UP: Duration = Duration::from_secs(1);
-
-#[derive(Serialize)]
-struct Report {
-    machine: Machine,
-    size: String,
-    fps: f64,
-    scene_fps: f64,
-    bitrate: String,
-    /// Presses made in each case.
-    presses: u32,
-    seconds: u32,
-    /// Key press to its effect on the scene's own display, ms.
-    application_reaction_ms: Vec<f64>,
-    cases: Vec<Case>,
-    /// Rows of the host's record by outcome.
-    host_outcomes: Option<BTreeMap<String, usize>>,
-}
-
-#[derive(Serialize)]
-struct Case {
-    name: &'static str,
-    frames: Frames,
-    latency_ms: Option<Summary>,
-    /// Changes of the display after which no bar code could be read.
-    unreadable: usize,
-    /// Key press on this display to its effect on it, ms.
-    reaction_ms: Vec<f64>,
-    /// Luma PSNR against the captured picture of the same frame, dB.
-    psnr_db: Vec<f64>,
-    other_cores: f64,
-    /// Cores used, by name of the process.
-    cores: BTreeMap<&'static str, f64>,
-    loopback_mbps: f64,
-    /// Whose policy, and how many threads of that kind.
-    threads: Vec<(Thread, usize)>,
-    samples: Vec<Sighting>,
-}
+const WARM_UP: Duration = Duration::from_secs(2);
+/// Frames compared for the PSNR; the targets ask for ten at least.
+const COMPARED: usize = 20;
 
 /// Measures, prints, and writes the samples.
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(args.seconds >= 1, "--seconds must be at least 1");
+    let settings = settings(args);
+    ensure!(
+        args.host_csv.is_none() || settings.len() == 1,
+        "--host-csv keeps one record: choose one of --cases"
+    );
     let stop = crate::stop_on_signals()?;
-    let bench = Bench::start(args, &stop)?;
-    let mut report = Report {
-        machine: Machine::this(),
-        size: args.size.to_string(),
-        fps: args.fps,
-        scene_fps: args.scene_fps,
-        bitrate: args.bitrate.clone(),
-        presses: args.presses,
-        seconds: args.seconds,
-        application_reaction_ms: bench.application_reaction()?,
-        cases: vec![bench.floor()?],
-        host_outcomes: None,
-    };
-    if !args.floor_only {
-        match bench.stream() {
-            Ok(case) => report.cases.push(case),
-            Err(error) => {
-                // The floor stands by itself.
-                print(&report);
-                return Err(error);
-            }
-        }
-        if let Some(csv) = &args.host_csv {
-            report.host_outcomes = Some(outcomes(csv)?);
-        }
+    let mut reports = Vec::new();
+    for setting in settings {
+        let mut report = Report::new(Machine::this(), setting);
+        let bench = Bench::start(args, &report.setting, &stop)?;
+        let outcome = bench.measure_all(&mut report);
+        // The floor stands by itself.
+        report.print();
+        outcome?;
+        reports.push(report);
     }
-    print(&report);
     if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&report)?;
+        let text = serde_json::to_string_pretty(&reports)?;
         std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(())
 }
 
-/// The displays and the scene, which all cases share.
+fn settings(args: &Args) -> Vec<Setting> {
+    let setting = |name: &str, size: Size, bitrate: &str, targets: Targets| Setting {
+        name: name.to_owned(),
+        size: size.to_string(),
+        pixels: size,
+        fps: args.fps,
+        scene_fps: args.scene_fps,
+        bitrate: args.bitrate.clone().unwrap_or_else(|| bitrate.to_owned()),
+        seconds: if args.quick { 2 } else { args.seconds },
+        presses: if args.quick { 4 } else { args.presses },
+        real_time: args.sched == Sched::Auto,
+        targets,
+    };
+    if let Some(size) = args.size {
+        return vec![setting(&size.to_string(), size, "10M", Targets::default())];
+    }
+    let preset = |preset: &Preset| match preset {
+        Preset::P720 => {
+            let targets = Targets {
+                p50_ms: Some(8.0),
+                p99_ms: Some(14.0),
+                reaction_ms: Some(10.0),
+                cores: Some(0.6),
+                wire_mbps: Some(10.0),
+                psnr_db: Some(37.0),
+            };
+            setting("720p", Size::new(1280, 720), "10M", targets)
+        }
+        Preset::P1080 => {
+            let targets = Targets {
+                p50_ms: Some(12.0),
+                wire_mbps: Some(20.0),
+                ..Targets::default()
+            };
+            setting("1080p", Size::new(1920, 1080), "20M", targets)
+        }
+    };
+    args.cases.iter().map(preset).collect()
+}
+
+/// The displays and the scene, which floor and stream share.
 struct Bench<'a> {
     args: &'a Args,
+    setting: Setting,
     stop: &'a AtomicBool,
     scene: Child,
     near: VirtualDisplay,
@@ -163,12 +177,16 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn start(args: &'a Args, stop: &'a AtomicBool) -> Result<Bench<'a>> {
-        let near = VirtualDisplay::start(args.size)?;
-        let far = VirtualDisplay::start(args.size)?;
-        let scene = pair::scene(near.name(), args.size, args.scene_fps)?;
+    fn start(args: &'a Args, setting: &Setting, stop: &'a AtomicBool) -> Result<Bench<'a>> {
+        let near = VirtualDisplay::start(setting.pixels)?;
+        let far = VirtualDisplay::start(setting.pixels)?;
+        for display in [&near, &far] {
+            args.sched.raise(display.id(), Part::Display);
+        }
+        let scene = pair::scene(near.name(), setting.pixels, args.scene_fps)?;
         Ok(Bench {
             args,
+            setting: setting.clone(),
             stop,
             scene,
             near,
@@ -176,50 +194,72 @@ impl<'a> Bench<'a> {
         })
     }
 
+    fn measure_all(&self, report: &mut Report) -> Result<()> {
+        report.application_reaction_ms = self.application_reaction()?;
+        report.floor = Some(self.floor()?);
+        if !self.args.floor_only {
+            report.stream = Some(self.stream()?);
+        }
+        Ok(())
+    }
+
     /// How long the scene itself takes to show a press: its wait for the next frame and that
     /// frame's drawing. Nothing streams meanwhile.
     fn application_reaction(&self) -> Result<Vec<f64>> {
-        let reader = Reader::start(self.near.name())?;
+        let reader = Reader::start_as(self.near.name(), self.args.sched)?;
         self.first_frame(&reader, &mut || Ok(()))?;
         self.reactions(self.near.name(), &reader)
     }
 
     fn floor(&self) -> Result<Case> {
-        let copier = Copier::start(self.near.name(), self.far.name())?;
-        let reader = Reader::start(self.far.name())?;
-        let case = self.measure("floor", &reader, &[], &mut || Ok(()))?;
+        let copier = Copier::start_as(self.near.name(), self.far.name(), self.args.sched)?;
+        let reader = Reader::start_as(self.far.name(), self.args.sched)?;
+        let case = self.measure(&reader, &[], &mut || Ok(()))?;
         copier.stop()?;
         Ok(case)
     }
 
-    fn stream(&self) -> Result<Case> {
+    fn stream(&self) -> Result<Stream> {
         let dir = TemporaryDir::new()?;
+        let own_csv = dir.path().join("frames.csv");
+        let csv = self.args.host_csv.as_ref().unwrap_or(&own_csv);
+        let (mut more_host, mut more_client) =
+            (self.args.host_arg.clone(), self.args.client_arg.clone());
+        if self.args.sched == Sched::Off {
+            for more in [&mut more_host, &mut more_client] {
+                more.extend(["--realtime".to_owned(), "off".to_owned()]);
+            }
+        }
         let mut pair = Pair::start(&pair::Options {
             host_display: self.near.name(),
             client_display: self.far.name(),
             fps: self.args.fps,
-            bitrate: &self.args.bitrate,
+            bitrate: &self.setting.bitrate,
             dir: dir.path(),
-            csv: self.args.host_csv.as_deref(),
+            csv: Some(csv),
             show_host: false,
-            more_host: &self.args.host_arg,
-            more_client: &self.args.client_arg,
+            more_host: &more_host,
+            more_client: &more_client,
         })?;
-        let reader = Reader::start(self.far.name())?;
+        let reader = Reader::start_as(self.far.name(), self.args.sched)?;
         let children = [("host", pair.host.id()), ("client", pair.client.id())];
-        let mut case = self.measure(STREAM, &reader, &children, &mut || pair.check())?;
-        case.reaction_ms = self.reactions(self.far.name(), &reader)?;
-        // Last and by itself: taking whole pictures off both displays is load of its own.
-        case.psnr_db = self.fidelity(&reader)?;
+        let case = self.measure(&reader, &children, &mut || pair.check())?;
+        let reaction_ms = self.reactions(self.far.name(), &reader)?;
+        // Last and by itself: taking whole pictures off both displays is load of its own. The
+        // flashes that the presses set off are to have passed.
+        self.pass(WARM_UP, &mut || pair.check())?;
+        let psnr_db = self.fidelity(&reader)?;
         drop(reader);
         pair.client.stop();
         pair.host.stop();
-        Ok(case)
+        let text = std::fs::read_to_string(csv)
+            .with_context(|| format!("can't read the host's record {}", csv.display()))?;
+        let record = journey::parse(&text)?;
+        Ok(with_record(case, &record, reaction_ms, psnr_db))
     }
 
     fn measure(
         &self,
-        name: &'static str,
         reader: &Reader,
         children: &[(&'static str, u32)],
         check: &mut dyn FnMut() -> Result<()>,
@@ -227,7 +267,7 @@ impl<'a> Bench<'a> {
         self.first_frame(reader, check)?;
         self.pass(WARM_UP, check)?;
         let (mark, unreadable, before) = (reader.mark(), reader.unreadable(), Load::now());
-        self.pass(Duration::from_secs(self.args.seconds.into()), check)?;
+        self.pass(Duration::from_secs(self.setting.seconds.into()), check)?;
         let (after, samples) = (Load::now(), reader.since(mark));
         let used = after.since(&before);
         let shared = [
@@ -238,12 +278,9 @@ impl<'a> Bench<'a> {
         ];
         let latencies: Vec<f64> = samples.iter().map(Sighting::latency_ms).collect();
         Ok(Case {
-            name,
             frames: Frames::of(samples.iter().map(|sighting| sighting.frame)),
             latency_ms: Summary::of(&latencies),
             unreadable: reader.unreadable() - unreadable,
-            reaction_ms: Vec::new(),
-            psnr_db: Vec::new(),
             other_cores: used.other_cores,
             cores: children
                 .iter()
@@ -252,7 +289,13 @@ impl<'a> Bench<'a> {
                 .collect(),
             loopback_mbps: used.loopback_mbps,
             threads: machine::threads().into_iter().collect(),
-            samples,
+            samples: samples
+                .into_iter()
+                .map(|sighting| Sample {
+                    sighting,
+                    outcome: None,
+                })
+                .collect(),
         })
     }
 
@@ -293,7 +336,9 @@ impl<'a> Bench<'a> {
     fn reactions(&self, display: &str, reader: &Reader) -> Result<Vec<f64>> {
         let keyboard = Screen::open(display)?;
         let mut reactions = Vec::new();
-        for press in 0..self.args.presses {
+        self.args.sched.raise_me(Part::Injector);
+        let _ordinary_again = Lowered(self.args.sched);
+        for press in 0..self.setting.presses {
             let before = reader.latest().map(|sighting| sighting.inputs);
             let mark = reader.mark();
             let pressed = clock::now();
@@ -319,7 +364,10 @@ impl<'a> Bench<'a> {
         let history = History::start(self.near.name(), None)?;
         let screen = Screen::open(self.far.name())?;
         let mut ratios = Vec::new();
-        for _ in 0..40 {
+        for _ in 0..3 * COMPARED {
+            if ratios.len() == COMPARED {
+                break;
+            }
             self.pass(Duration::from_millis(90), &mut || Ok(()))?;
             let shown = Shot::take(&screen, area)?;
             let Some(stamp) = shown.stamp else { continue };
@@ -336,158 +384,54 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Counts the rows of the host's record by their outcome.
-fn outcomes(path: &Path) -> Result<BTreeMap<String, usize>> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("can't read the host's record {}", path.display()))?;
-    count_outcomes(&text).with_context(|| format!("{} has no column named outcome", path.display()))
-}
+/// Makes the calling thread ordinary when dropped.
+struct Lowered(Sched);
 
-fn count_outcomes(text: &str) -> Option<BTreeMap<String, usize>> {
-    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
-    let column = lines
-        .next()?
-        .split(',')
-        .position(|name| name.trim() == "outcome")?;
-    let mut counts = BTreeMap::new();
-    for line in lines {
-        let outcome = line.split(',').nth(column).unwrap_or("").trim();
-        *counts.entry(outcome.to_owned()).or_insert(0) += 1;
-    }
-    Some(counts)
-}
-
-fn print(report: &Report) {
-    let Machine { cpu, cores, kernel } = &report.machine;
-    println!("machine: {cpu}, {cores} cores, Linux {kernel}");
-    println!(
-        "scene:   {} at {} fps; host up to {} fps, {}",
-        report.size, report.scene_fps, report.fps, report.bitrate
-    );
-    let loud = report.cases.iter().any(|case| case.other_cores > QUIET);
-    // Everything in multiples of the floor's median, if the milliseconds would mislead.
-    let floor = report
-        .cases
-        .first()
-        .and_then(|case| case.latency_ms)
-        .map_or(1.0, |s| s.p50);
-    let (scale, unit) = if loud {
-        (1.0 / floor, "x floor p50")
-    } else {
-        (1.0, "ms")
-    };
-    if loud {
-        println!("NOT QUIET: other processes used more than {QUIET} core; ratios only");
-    }
-    println!("\ndrawn -> visible, {unit}");
-    println!(
-        "{:<8} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
-        "", "p50", "p90", "p99", "max", "drawn", "visible", "missed"
-    );
-    for case in &report.cases {
-        let Frames {
-            drawn,
-            visible,
-            missed,
-        } = case.frames;
-        match case.latency_ms {
-            Some(s) => println!(
-                "{:<8} {:>7.2} {:>7.2} {:>7.2} {:>7.2} {drawn:>7} {visible:>7} {missed:>7}",
-                case.name,
-                s.p50 * scale,
-                s.p90 * scale,
-                s.p99 * scale,
-                s.max * scale
-            ),
-            None => println!("{:<8} nothing became visible", case.name),
-        }
-    }
-    print_reactions(report, scale, unit);
-    for case in &report.cases {
-        let rate = case.frames.drawn as f64 / f64::from(report.seconds);
-        println!(
-            "\n{}: {rate:.1} frames drawn a second, other load {:.2} cores",
-            case.name, case.other_cores
-        );
-        let used: Vec<String> = case
-            .cores
-            .iter()
-            .map(|(name, cores)| format!("{name} {:.0} %", cores * 100.0))
-            .collect();
-        println!("  of a core: {}", used.join(", "));
-        if case.name == STREAM {
-            println!("  loopback, all traffic: {:.2} Mb/s", case.loopback_mbps);
-        }
-        if case.unreadable > 0 {
-            println!("  changes without a readable bar code: {}", case.unreadable);
-        }
-        if let Some(s) = Summary::of(&case.psnr_db) {
-            println!(
-                "  luma PSNR: median {:.1} dB, least {:.1} dB ({} frames)",
-                s.p50, s.min, s.count
-            );
-        }
-        let threads: Vec<String> = case
-            .threads
-            .iter()
-            .map(|(t, count)| {
-                let times = if *count > 1 {
-                    format!(" x{count}")
-                } else {
-                    String::new()
-                };
-                format!("{}/{} {}{times}", t.process, t.thread, t.policy)
-            })
-            .collect();
-        println!("  threads: {}", threads.join("; "));
-    }
-    if let Some(outcomes) = &report.host_outcomes {
-        println!("\nhost's record of frames by outcome:");
-        for (outcome, count) in outcomes {
-            println!("  {outcome}: {count}");
-        }
+impl Drop for Lowered {
+    fn drop(&mut self) {
+        self.0.lower_me();
     }
 }
 
-fn print_reactions(report: &Report, scale: f64, unit: &str) {
-    let Some(own) = Summary::of(&report.application_reaction_ms) else {
-        return;
-    };
-    println!("\nkey pressed -> visible, {unit}");
-    let line = |name: &str, s: &Summary| {
-        println!(
-            "{name:<28} p50 {:.2}, p90 {:.2}, max {:.2} ({} of {} presses)",
-            s.p50 * scale,
-            s.p90 * scale,
-            s.max * scale,
-            s.count,
-            report.presses
-        );
-    };
-    line("on the application's display", &own);
-    for case in &report.cases {
-        if let Some(s) = Summary::of(&case.reaction_ms) {
-            line(case.name, &s);
-            let beyond = (s.p50 - own.p50) * scale;
-            println!("{:<28} p50 {beyond:.2}", "  beyond the application's");
-        } else if case.name == STREAM && report.presses > 0 {
-            println!("{:<28} no press had a visible effect", case.name);
+/// Takes only what was whole, and what the record says of the time of these samples.
+fn with_record(
+    mut case: Case,
+    record: &[journey::Row],
+    reaction_ms: Vec<f64>,
+    psnr_db: Vec<f64>,
+) -> Stream {
+    let sightings: Vec<Sighting> = case.samples.iter().map(|s| s.sighting).collect();
+    let joined = journey::join(&sightings, record);
+    for (sample, row) in case.samples.iter_mut().zip(&joined) {
+        sample.outcome = row.map(|row| row.outcome.clone());
+    }
+    let whole: Vec<f64> = sightings
+        .iter()
+        .zip(&joined)
+        .filter(|(_, row)| row.is_some_and(journey::Row::is_whole))
+        .map(|(sighting, _)| sighting.latency_ms())
+        .collect();
+    case.latency_ms = Summary::of(&whole);
+    let steps = journey::steps(&sightings, &joined);
+    let ns = |us: u64| i64::try_from(us).unwrap_or(i64::MAX / 1000) * 1000;
+    let from = sightings.first().map_or(0, |s| ns(s.seen_us));
+    let to = sightings.last().map_or(0, |s| ns(s.seen_us));
+    let mut outcomes = BTreeMap::new();
+    let mut wire_bytes = 0;
+    for row in record {
+        if row.at("Captured").is_some_and(|at| at >= from && at < to) {
+            *outcomes.entry(row.outcome.clone()).or_insert(0) += 1;
+            wire_bytes += row.wire_bytes;
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn outcomes_are_counted_from_whatever_column_they_are_in() {
-        let text = "# run\nframe,outcome,Captured\n1,Whole,5\n2,Dropped,\n3,Whole,9\n";
-        let counts = count_outcomes(text).unwrap();
-        assert_eq!(
-            counts,
-            BTreeMap::from([("Whole".into(), 2), ("Dropped".into(), 1)])
-        );
-        assert_eq!(count_outcomes("frame,bytes\n1,2\n"), None);
+    let seconds = (to - from) as f64 / 1e9;
+    Stream {
+        not_whole: sightings.len() - whole.len(),
+        steps,
+        outcomes,
+        wire_mbps: (seconds > 0.0).then(|| wire_bytes as f64 * 8.0 / 1e6 / seconds),
+        reaction_ms,
+        psnr_db,
+        case,
     }
 }

@@ -1,10 +1,14 @@
 //! `openuvr bench`: measurements from pixels, with all that is needed to judge them.
 
 mod floor;
+mod journey;
 mod latency;
 mod machine;
 mod reader;
+mod report;
+mod sched;
 mod stats;
+mod sys;
 
 use anyhow::Result;
 

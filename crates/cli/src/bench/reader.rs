@@ -14,6 +14,7 @@ use openuvr_media::barcode::Stamp;
 use openuvr_proto::time::Instant;
 use serde::Serialize;
 
+use super::sched::{Part, Sched};
 use crate::clock;
 use crate::screen::{Area, Screen};
 
@@ -56,6 +57,11 @@ pub(crate) struct Reader {
 impl Reader {
     /// Starts to read `display`; it looks for the window with the code by itself.
     pub(crate) fn start(display: &str) -> Result<Reader> {
+        Reader::start_as(display, Sched::Off)
+    }
+
+    /// The same, with real-time scheduling or without.
+    pub(super) fn start_as(display: &str, sched: Sched) -> Result<Reader> {
         let mut screen = Screen::open(display)?;
         screen.watch()?;
         let shared = Arc::new((Mutex::new(Seen::default()), Condvar::new()));
@@ -64,6 +70,7 @@ impl Reader {
         let thread = std::thread::Builder::new()
             .name("reader".into())
             .spawn(move || {
+                sched.raise_me(Part::Reader);
                 if let Err(error) = read(&screen, &there, &stopped) {
                     lock(&there.0).failed = Some(format!("{error:#}"));
                     there.1.notify_all();

@@ -41,12 +41,12 @@ impl Camera {
 
     /// `time` seconds since the start, `step` since the last call.
     pub(super) fn advance(&mut self, time: f32, step: f32) {
-        // Once round the room in 20 s; the eyes rove, so that the whole picture always moves.
-        let round = time * TAU / 20.0;
+        // Once round the room in 30 s; the eyes rove, so that the whole picture always moves.
+        let round = time * TAU / 30.0;
         let path = [round.sin() * 3.3, round.cos() * 2.5];
         // Toward the middle, and a bit along the way.
         let ahead = (path[0]).atan2(path[1]);
-        self.yaw = ahead + 0.55 * (time * 0.7).sin() + self.turned[0];
+        self.yaw = ahead + 0.45 * (time * 0.5).sin() + self.turned[0];
         self.pitch = -0.10 + 0.10 * (time * 0.45).sin() + self.turned[1];
         let on = |direction: Direction| f32::from(u8::from(self.walking[direction as usize]));
         let forward = (on(Direction::Forward) - on(Direction::Back)) * WALK * step;

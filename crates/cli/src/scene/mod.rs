@@ -2,6 +2,11 @@
 //!
 //! It is an ordinary OpenGL program on an ordinary window, captured like any other, and knows
 //! nothing of streaming; its one peculiarity is the bar code in the corner.
+//!
+//! What it costs a codec at 1280x720 and 60 frames a second (x264 164, ultrafast, zerolatency,
+//! constant quantiser, CAVLC, the mean of 40 frames with one key frame): 20.5 kB a frame at 39.2 dB
+//! of luma (QP 26), 16.4 kB at 37.9 dB (QP 28). No game was at hand to compare with. Motion is what
+//! costs, because these settings search whole pixels only.
 
 mod camera;
 mod room;
@@ -40,6 +45,9 @@ pub(crate) struct Args {
     /// Stop after this many frames (default: run until the window is closed)
     #[arg(long)]
     frames: Option<u32>,
+    /// How fast time goes in the room; at 0.1, six frames a second show what sixty do otherwise
+    #[arg(long, default_value_t = 1.0)]
+    speed: f32,
     /// Fill the whole screen
     #[arg(long)]
     full_screen: bool,
@@ -54,6 +62,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (0.1..=1000.0).contains(&args.fps),
         "--fps {} is out of range: choose 0.1 to 1000",
         args.fps
+    );
+    ensure!(
+        (0.0..=100.0).contains(&args.speed),
+        "--speed {} is out of range: choose 0 to 100",
+        args.speed
     );
     let stop = crate::stop_on_signals()?;
     let mut window = Window::open(args.display.as_deref(), args.size, args.full_screen)?;
@@ -88,7 +101,7 @@ fn play(
     while !stop.load(Ordering::Relaxed) && args.frames.is_none_or(|frames| stamp.frame < frames) {
         clock::sleep_until(due);
         let begun = clock::now();
-        let time = begun.since(start).as_secs_f32();
+        let time = begun.since(start).as_secs_f32() * args.speed;
         for event in window.events() {
             match event {
                 Event::Press => {

@@ -12,9 +12,14 @@ const HEIGHT: f32 = 3.4;
 /// Floats of a vertex: place, normal, place in the texture.
 pub(super) const FLOATS_A_VERTEX: usize = 8;
 
+/// Vertices, and which three of them make each triangle.
+type Shape = (Vec<f32>, Vec<u16>);
+
 /// Triangles with one texture.
 pub(super) struct Mesh {
     pub(super) vertices: Vec<f32>,
+    /// Three vertices for each triangle.
+    pub(super) indices: Vec<u16>,
     pub(super) texture: usize,
 }
 
@@ -38,7 +43,9 @@ pub(super) struct Frame {
     pub(super) camera: Matrix,
     pub(super) ambient: [f32; 3],
     pub(super) lights: [Light; 3],
-    /// Front to back where it matters: what is nearest first, so that hidden pixels are skipped.
+    /// Walls, floor and ceiling: one of them is behind everything, at every pixel once.
+    pub(super) shell: Vec<Thing>,
+    /// What stands and hangs in the room.
     pub(super) things: Vec<Thing>,
 }
 
@@ -48,59 +55,58 @@ const FLASH: f32 = 0.25;
 /// The meshes, in the order of [`Part`].
 pub(super) fn meshes() -> Vec<Mesh> {
     let [x, z] = HALF;
-    let wall =
-        |u: [f32; 3], v: [f32; 3], corner: [f32; 3], texture: Stuff, repeat: [f32; 2]| Mesh {
-            vertices: grid(corner, u, v, repeat, 8),
-            texture: texture as usize,
-        };
+    let mesh = |(vertices, indices): Shape, texture: Stuff| Mesh {
+        vertices,
+        indices,
+        texture: texture as usize,
+    };
+    let wall = |u: [f32; 3], v: [f32; 3], corner: [f32; 3], texture: Stuff, repeat: [f32; 2]| {
+        mesh(grid(corner, u, v, repeat, 8), texture)
+    };
     let mut shell = vec![
         wall(
             [2. * x, 0., 0.],
             [0., 0., -2. * z],
             [-x, 0., z],
             Stuff::Planks,
-            [5., 4.],
+            [2.5, 2.],
         ),
         wall(
             [2. * x, 0., 0.],
             [0., 0., 2. * z],
             [-x, HEIGHT, -z],
             Stuff::Coffers,
-            [5., 4.],
+            [2.5, 2.],
         ),
         wall(
             [2. * x, 0., 0.],
             [0., HEIGHT, 0.],
             [-x, 0., -z],
             Stuff::Wallpaper,
-            [5., 1.7],
+            [3., 1.],
         ),
         wall(
             [-2. * x, 0., 0.],
             [0., HEIGHT, 0.],
             [x, 0., z],
             Stuff::Wallpaper,
-            [5., 1.7],
+            [3., 1.],
         ),
         wall(
             [0., 0., -2. * z],
             [0., HEIGHT, 0.],
             [-x, 0., z],
             Stuff::Bricks,
-            [4., 1.7],
+            [2.4, 1.],
         ),
         wall(
             [0., 0., 2. * z],
             [0., HEIGHT, 0.],
             [x, 0., -z],
             Stuff::Bricks,
-            [4., 1.7],
+            [2.4, 1.],
         ),
     ];
-    let mesh = |vertices: Vec<f32>, texture: Stuff| Mesh {
-        vertices,
-        texture: texture as usize,
-    };
     shell.push(mesh(
         grid(
             [-1.9, 0.01, 1.4],
@@ -112,9 +118,9 @@ pub(super) fn meshes() -> Vec<Mesh> {
         Stuff::Rug,
     ));
     shell.push(mesh(cuboid([0.5, 0.5, 0.5]), Stuff::Crate));
-    shell.push(mesh(sphere(0.55, 22, 12), Stuff::Globe));
+    shell.push(mesh(sphere(0.55, 18, 10), Stuff::Globe));
     shell.push(mesh(cuboid([0.36, 0.42, 0.36]), Stuff::Marble));
-    shell.push(mesh(torus(0.34, 0.11, 18, 8), Stuff::Marble));
+    shell.push(mesh(torus(0.34, 0.11, 14, 6), Stuff::Marble));
     shell.push(mesh(
         grid([-0.8, -0.6, 0.], [1.6, 0., 0.], [0., 1.2, 0.], [1., 1.], 2),
         Stuff::Painting,
@@ -144,7 +150,7 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
     let flash = (1.0 - since / FLASH).clamp(0.0, 1.0);
     let accent = hue(f32::from(presses % 12) / 12.0 + 0.55);
     let orbit = |phase: f32, radius: f32, height: f32| {
-        let angle = time * 0.8 + phase * TAU;
+        let angle = time * 0.4 + phase * TAU;
         [
             angle.cos() * radius,
             height + 0.2 * (time * 1.7 + phase * TAU).sin(),
@@ -176,18 +182,18 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
     let mut things = vec![
         thing(
             Part::Globe,
-            at([0., 1.45, 0.]).times(&Matrix::turn_y(time * 0.9)),
+            at([0., 1.45, 0.]).times(&Matrix::turn_y(time * 0.5)),
             [0.12; 3],
         ),
         thing(Part::Pedestal, at([0., 0.42, 0.]), still),
         thing(Part::Lamp, at(lamps[0]), accent.map(|value| value * 1.6)),
         thing(Part::Lamp, at(lamps[1]), [1.4, 0.9, 0.4]),
     ];
-    for index in 0..4_u8 {
-        let phase = f32::from(index) / 4.0;
-        let model = at(orbit(phase + 0.125, 1.35, 1.1))
-            .times(&Matrix::turn_y(time * 1.3 + phase * TAU))
-            .times(&Matrix::turn_x(time * 1.9 + phase * TAU));
+    for index in 0..3_u8 {
+        let phase = f32::from(index) / 3.0;
+        let model = at(orbit(phase + 0.125, 1.2, 1.1))
+            .times(&Matrix::turn_y(time * 0.5 + phase * TAU))
+            .times(&Matrix::turn_x(time * 0.7 + phase * TAU));
         things.push(thing(Part::Ring, model, accent.map(|value| value * 0.25)));
     }
     let crates = [
@@ -242,17 +248,16 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
         ));
     }
     things.push(thing(Part::Rug, Matrix::shift(0., 0., 0.), still));
-    for index in 0..6 {
-        things.push(Thing {
-            mesh: Part::Shell as usize + index,
-            model: Matrix::shift(0., 0., 0.),
-            glow: still,
-        });
-    }
+    let shell = (0..6).map(|index| Thing {
+        mesh: Part::Shell as usize + index,
+        model: Matrix::shift(0., 0., 0.),
+        glow: still,
+    });
     Frame {
         camera,
         ambient: [0.30 + flash * 0.9, 0.31 + flash * 0.9, 0.36 + flash * 0.9],
         lights,
+        shell: shell.collect(),
         things,
     }
 }
@@ -266,7 +271,7 @@ fn hue(part: f32) -> [f32; 3] {
 
 /// A parallelogram of `cells` × `cells` quads; the side from which `u` turns counter-clockwise
 /// into `v` is its front.
-fn grid(corner: [f32; 3], u: [f32; 3], v: [f32; 3], repeat: [f32; 2], cells: u8) -> Vec<f32> {
+fn grid(corner: [f32; 3], u: [f32; 3], v: [f32; 3], repeat: [f32; 2], cells: u8) -> Shape {
     let normal = unit(cross(u, v));
     let point = |i: u8, j: u8| {
         let (a, b) = (
@@ -279,21 +284,27 @@ fn grid(corner: [f32; 3], u: [f32; 3], v: [f32; 3], repeat: [f32; 2], cells: u8)
     quads(cells, cells, point)
 }
 
-fn cuboid(half: [f32; 3]) -> Vec<f32> {
+fn cuboid(half: [f32; 3]) -> Shape {
     let [x, y, z] = half;
     let (w, h, d) = (2. * x, 2. * y, 2. * z);
-    [
+    let sides = [
         grid([-x, -y, z], [w, 0., 0.], [0., h, 0.], [1., 1.], 1),
         grid([x, -y, -z], [-w, 0., 0.], [0., h, 0.], [1., 1.], 1),
         grid([x, -y, z], [0., 0., -d], [0., h, 0.], [1., 1.], 1),
         grid([-x, -y, -z], [0., 0., d], [0., h, 0.], [1., 1.], 1),
         grid([-x, y, z], [w, 0., 0.], [0., 0., -d], [1., 1.], 1),
         grid([-x, -y, -z], [w, 0., 0.], [0., 0., d], [1., 1.], 1),
-    ]
-    .concat()
+    ];
+    let mut all = Shape::default();
+    for (vertices, indices) in sides {
+        let first = (all.0.len() / FLOATS_A_VERTEX) as u16;
+        all.0.extend(vertices);
+        all.1.extend(indices.iter().map(|index| first + index));
+    }
+    all
 }
 
-fn sphere(radius: f32, around: u8, up: u8) -> Vec<f32> {
+fn sphere(radius: f32, around: u8, up: u8) -> Shape {
     quads(around, up, |i, j| {
         let (u, v) = (
             f32::from(i) / f32::from(around),
@@ -309,7 +320,7 @@ fn sphere(radius: f32, around: u8, up: u8) -> Vec<f32> {
     })
 }
 
-fn torus(radius: f32, thickness: f32, around: u8, across: u8) -> Vec<f32> {
+fn torus(radius: f32, thickness: f32, around: u8, across: u8) -> Shape {
     quads(around, across, |i, j| {
         let (u, v) = (
             f32::from(i) / f32::from(around),
@@ -336,22 +347,22 @@ fn vertex(place: [f32; 3], normal: [f32; 3], at: [f32; 2]) -> [f32; FLOATS_A_VER
     [x, y, z, a, b, c, u, v]
 }
 
-fn quads(columns: u8, rows: u8, point: impl Fn(u8, u8) -> [f32; FLOATS_A_VERTEX]) -> Vec<f32> {
-    let mut out = Vec::new();
-    for j in 0..rows {
-        for i in 0..columns {
-            let (a, b, c, d) = (
-                point(i, j),
-                point(i + 1, j),
-                point(i + 1, j + 1),
-                point(i, j + 1),
-            );
-            for corner in [a, b, c, a, c, d] {
-                out.extend_from_slice(&corner);
-            }
+fn quads(columns: u8, rows: u8, point: impl Fn(u8, u8) -> [f32; FLOATS_A_VERTEX]) -> Shape {
+    let mut shape = Shape::default();
+    for j in 0..=rows {
+        for i in 0..=columns {
+            shape.0.extend_from_slice(&point(i, j));
         }
     }
-    out
+    let width = u16::from(columns) + 1;
+    for j in 0..u16::from(rows) {
+        for i in 0..u16::from(columns) {
+            let a = j * width + i;
+            let (b, c, d) = (a + 1, a + width + 1, a + width);
+            shape.1.extend([a, b, c, a, c, d]);
+        }
+    }
+    shape
 }
 
 fn cross(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {

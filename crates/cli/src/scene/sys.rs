@@ -14,7 +14,7 @@ use openuvr_media::barcode;
 use openuvr_proto::units::Size;
 use x11_dl::{glx, keysym, xlib};
 
-use super::room::{FLOATS_A_VERTEX, Frame, Mesh};
+use super::room::{Frame, Mesh};
 use super::texture::{self, Texture};
 
 /// What happened in the window since the last look.
@@ -314,7 +314,7 @@ pub(super) struct Renderer {
 }
 
 impl Renderer {
-    /// Loads everything; `smooth` filters textures, which costs about a third of the time in
+    /// Loads everything; `smooth` filters textures, which costs about a fifth of the time in
     /// software.
     pub(super) fn new(
         window: &Window,
@@ -339,7 +339,8 @@ impl Renderer {
                 .iter()
                 .map(|mesh| {
                     let (array, _) = vertices(&gl, &mesh.vertices, &[3, 3, 2])?;
-                    let count = i32::try_from(mesh.vertices.len() / FLOATS_A_VERTEX)?;
+                    indices(&gl, &mesh.indices)?;
+                    let count = i32::try_from(mesh.indices.len())?;
                     Ok((array, count, mesh.texture))
                 })
                 .collect::<Result<_>>()?;
@@ -366,9 +367,10 @@ impl Renderer {
         // SAFETY: see `new`; all names were made by this context.
         unsafe {
             gl.viewport(0, 0, pixels(size.width), pixels(size.height));
-            gl.enable(glow::DEPTH_TEST);
-            // The room is closed: every pixel is painted over, only the depth needs clearing.
+            // The room is closed and convex: its shell paints each pixel once, behind everything,
+            // and only what stands in it needs depth.
             gl.clear(glow::DEPTH_BUFFER_BIT);
+            gl.disable(glow::DEPTH_TEST);
             gl.use_program(Some(self.room));
             let place = |name: &str| gl.get_uniform_location(self.room, name);
             gl.uniform_matrix_4_f32_slice(place("camera").as_ref(), false, &frame.camera.0);
@@ -379,14 +381,17 @@ impl Renderer {
             let flat: Vec<f32> = frame.lights.iter().flat_map(|l| l.colour).collect();
             gl.uniform_3_f32_slice(place("light_colour").as_ref(), &flat);
             let (model, glow_at) = (place("model"), place("glow"));
-            for thing in &frame.things {
+            for (index, thing) in frame.shell.iter().chain(&frame.things).enumerate() {
+                if index == frame.shell.len() {
+                    gl.enable(glow::DEPTH_TEST);
+                }
                 let (array, count, texture) = self.meshes[thing.mesh];
                 gl.uniform_matrix_4_f32_slice(model.as_ref(), false, &thing.model.0);
                 let [r, g, b] = thing.glow;
                 gl.uniform_3_f32(glow_at.as_ref(), r, g, b);
                 gl.bind_texture(glow::TEXTURE_2D, Some(self.textures[texture]));
                 gl.bind_vertex_array(Some(array));
-                gl.draw_arrays(glow::TRIANGLES, 0, count);
+                gl.draw_elements(glow::TRIANGLES, count, glow::UNSIGNED_SHORT, 0);
             }
             gl.finish();
         }
@@ -525,6 +530,21 @@ unsafe fn vertices(
     }
 }
 
+/// Adds `data` as the indices of the vertex array that is bound.
+///
+/// # Safety
+/// The context of `gl` must be current.
+unsafe fn indices(gl: &glow::Context, data: &[u16]) -> Result<()> {
+    let bytes: Vec<u8> = data.iter().flat_map(|index| index.to_ne_bytes()).collect();
+    // SAFETY: by this function's contract.
+    unsafe {
+        let buffer = gl.create_buffer().map_err(anyhow::Error::msg)?;
+        gl.bind_buffer(glow::ELEMENT_ARRAY_BUFFER, Some(buffer));
+        gl.buffer_data_u8_slice(glow::ELEMENT_ARRAY_BUFFER, &bytes, glow::STATIC_DRAW);
+    }
+    Ok(())
+}
+
 /// # Safety
 /// The context of `gl` must be current.
 unsafe fn upload(gl: &glow::Context, pixels: &Texture, smooth: bool) -> Result<glow::Texture> {
@@ -544,11 +564,10 @@ unsafe fn upload(gl: &glow::Context, pixels: &Texture, smooth: bool) -> Result<g
             glow::UNSIGNED_BYTE,
             glow::PixelUnpackData::Slice(Some(&pixels.0)),
         );
-        gl.generate_mipmap(glow::TEXTURE_2D);
         if smooth {
-            filter(gl, glow::LINEAR_MIPMAP_NEAREST, glow::LINEAR);
+            filter(gl, glow::LINEAR, glow::LINEAR);
         } else {
-            filter(gl, glow::NEAREST_MIPMAP_NEAREST, glow::NEAREST);
+            filter(gl, glow::NEAREST, glow::NEAREST);
         }
         Ok(texture)
     }

@@ -1,0 +1,215 @@
+//! The host's record of each frame, and which of its rows each sighting belongs to.
+//!
+//! The number in a bar code is the application's and a stream's frames have their own, so both are
+//! joined by time, which is one clock on one machine: what is read from the window is the picture
+//! that was handed to the display last, and it was captured after it was drawn.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+
+use super::reader::Sighting;
+use super::stats::Summary;
+
+/// A row of the record.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    /// `whole`, `concealed`, `tainted`, or `dropped` and where and why.
+    pub(super) outcome: String,
+    /// Nanoseconds of `CLOCK_MONOTONIC` by stage, those that were measured.
+    at: BTreeMap<String, i64>,
+    /// Bytes on the wire: its datagrams and what IPv4 and UDP put before each (20 + 8).
+    pub(super) wire_bytes: u64,
+}
+
+impl Row {
+    pub(super) fn at(&self, stage: &str) -> Option<i64> {
+        self.at.get(stage).copied()
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.outcome == "whole"
+    }
+}
+
+/// The steps of the journey; the names between `drawn` and `visible` are stages. Some overlap:
+/// slices travel while later ones are encoded.
+pub(super) const STEPS: [(&str, &str); 11] = [
+    ("drawn", "Captured"),
+    ("Captured", "Converted"),
+    ("Converted", "FirstSlice"),
+    ("FirstSlice", "Encoded"),
+    ("Encoded", "LastSent"),
+    ("FirstSent", "FirstReceived"),
+    ("FirstReceived", "Recoverable"),
+    ("Recoverable", "Decoded"),
+    ("Decoded", "Submitted"),
+    ("Captured", "Submitted"),
+    ("Submitted", "visible"),
+];
+
+/// How long one step took.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(super) struct Step {
+    pub(super) from: &'static str,
+    pub(super) to: &'static str,
+    pub(super) ms: Summary,
+}
+
+/// A display's reader can be ahead of the thread that notes that it handed the picture over.
+const NOTED_LATE_NS: i64 = 1_000_000;
+
+/// Reads the host's CSV.
+pub(super) fn parse(text: &str) -> Result<Vec<Row>> {
+    const IP_AND_UDP: u64 = 28;
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    let column = |name: &str| {
+        names
+            .iter()
+            .position(|n| *n == name)
+            .with_context(|| format!("the host's record has no column {name}"))
+    };
+    let (outcome, stage, cause) = (column("outcome")?, column("stage")?, column("cause")?);
+    let (datagrams, bytes) = (column("datagrams")?, column("bytes")?);
+    let stages: Vec<(usize, &str)> = STEPS
+        .iter()
+        .flat_map(|(from, to)| [*from, *to])
+        .filter(|name| *name != "drawn" && *name != "visible")
+        .map(|name| Ok((column(name)?, name)))
+        .collect::<Result<_>>()?;
+    let rows = lines.map(|line| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let text = |column: usize| fields.get(column).copied().unwrap_or("");
+        let number = |column: usize| text(column).parse::<u64>().unwrap_or(0);
+        let mut word = text(outcome).to_owned();
+        if !text(cause).is_empty() {
+            word = format!("{word} before {}: {}", text(stage), text(cause));
+        }
+        Row {
+            outcome: word,
+            at: stages
+                .iter()
+                .filter_map(|(column, name)| {
+                    Some(((*name).to_owned(), text(*column).parse().ok()?))
+                })
+                .collect(),
+            wire_bytes: number(bytes) + number(datagrams) * IP_AND_UDP,
+        }
+    });
+    Ok(rows.collect())
+}
+
+/// The row of each sighting; `None` where there is none.
+pub(super) fn join<'a>(sightings: &[Sighting], rows: &'a [Row]) -> Vec<Option<&'a Row>> {
+    let mut shown: Vec<(i64, &Row)> = rows
+        .iter()
+        .filter_map(|row| Some((row.at("Submitted")?, row)))
+        .collect();
+    shown.sort_by_key(|(at, _)| *at);
+    let ns = |us: u64| i64::try_from(us).unwrap_or(i64::MAX / 1000) * 1000;
+    sightings
+        .iter()
+        .map(|sighting| {
+            let seen = ns(sighting.seen_us) + NOTED_LATE_NS;
+            let until = shown.partition_point(|(at, _)| *at <= seen);
+            let (_, row) = shown[..until].last()?;
+            // Else it is a picture from before the record began.
+            (row.at("Captured")? >= ns(sighting.drawn_us)).then_some(*row)
+        })
+        .collect()
+}
+
+/// How long each step took for the frames that were displayed whole.
+pub(super) fn steps(sightings: &[Sighting], rows: &[Option<&Row>]) -> Vec<Step> {
+    let at = |sighting: &Sighting, row: &Row, place: &str| match place {
+        "drawn" => Some(sighting.drawn_us as f64 * 1e3),
+        "visible" => Some(sighting.seen_us as f64 * 1e3),
+        stage => row.at(stage).map(|ns| ns as f64),
+    };
+    let whole: Vec<(&Sighting, &Row)> = sightings
+        .iter()
+        .zip(rows)
+        .filter_map(|(sighting, row)| Some((sighting, (*row)?)))
+        .filter(|(_, row)| row.is_whole())
+        .collect();
+    STEPS
+        .iter()
+        .filter_map(|&(from, to)| {
+            let ms: Vec<f64> = whole
+                .iter()
+                .filter_map(|(s, row)| Some((at(s, row, to)? - at(s, row, from)?) / 1e6))
+                .collect();
+            let ms = Summary::of(&ms)?;
+            Some(Step { from, to, ms })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "session,frame,outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,\
+        FirstSent,LastSent,FirstReceived,Recoverable,Decoded,Submitted,clock_bound,datagrams,bytes";
+
+    fn row(frame: u32, outcome: &str, captured_us: i64, submitted_us: Option<i64>) -> String {
+        let at = captured_us * 1000;
+        let shown = submitted_us.map_or(String::new(), |us| (us * 1000).to_string());
+        format!("1,{frame},{outcome},{at},{at},{at},{at},{at},{at},{at},{at},{at},{shown},,2,100")
+    }
+
+    fn sighting(frame: u32, drawn_us: u64, seen_us: u64) -> Sighting {
+        Sighting {
+            frame,
+            drawn_us,
+            seen_us,
+            inputs: 0,
+        }
+    }
+
+    #[test]
+    fn a_sighting_belongs_to_the_picture_shown_last() {
+        let text = [
+            HEADER.to_owned(),
+            row(7, "whole,,", 11_000, Some(15_000)),
+            row(8, "dropped,Encoded,Superseded", 28_000, None),
+            // Reports may come in any order.
+            row(10, "whole,,", 61_000, Some(66_200)),
+            row(9, "tainted,,", 44_000, Some(49_000)),
+        ]
+        .join("\n");
+        let rows = parse(&text).unwrap();
+        assert_eq!(rows[1].outcome, "dropped before Encoded: Superseded");
+        assert_eq!(rows[0].wire_bytes, 156);
+        let sightings = [
+            sighting(1, 2_000, 9_000),
+            sighting(2, 10_000, 16_000),
+            sighting(3, 43_000, 50_000),
+            // Read just before the client noted it.
+            sighting(4, 60_000, 66_000),
+        ];
+        let joined = join(&sightings, &rows);
+        let outcomes: Vec<Option<&str>> = joined
+            .iter()
+            .map(|row| row.map(|row| row.outcome.as_str()))
+            .collect();
+        assert_eq!(
+            outcomes,
+            [None, Some("whole"), Some("tainted"), Some("whole")]
+        );
+        let steps = steps(&sightings, &joined);
+        let first = &steps[0];
+        assert_eq!(
+            (first.from, first.to, first.ms.count, first.ms.max),
+            ("drawn", "Captured", 2, 1.0)
+        );
+    }
+
+    #[test]
+    fn a_record_without_a_needed_column_is_named() {
+        let error = parse("session,frame,outcome\n1,2,whole").unwrap_err();
+        assert!(error.to_string().contains("no column stage"), "{error}");
+    }
+}

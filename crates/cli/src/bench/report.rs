@@ -1,0 +1,468 @@
+//! What a run of `bench latency` found: as JSON with every sample, and as text for people.
+
+use std::collections::BTreeMap;
+
+use openuvr_proto::units::Size;
+use serde::Serialize;
+
+use super::journey::Step;
+use super::machine::{Machine, Thread};
+use super::reader::Sighting;
+use super::stats::{Frames, Summary};
+use crate::wrap::wrapped;
+
+/// Cores of other processes above which milliseconds are not to be trusted.
+pub(super) const QUIET: f64 = 0.1;
+/// Columns of a terminal that text may take.
+const WIDTH: usize = 96;
+
+/// One size and bitrate.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    machine: Machine,
+    pub(super) setting: Setting,
+    /// Key press to its effect on the scene's own display, ms.
+    pub(super) application_reaction_ms: Vec<f64>,
+    pub(super) floor: Option<Case>,
+    pub(super) stream: Option<Stream>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Setting {
+    pub(super) name: String,
+    pub(super) size: String,
+    #[serde(skip)]
+    pub(super) pixels: Size,
+    pub(super) fps: f64,
+    pub(super) scene_fps: f64,
+    pub(super) bitrate: String,
+    pub(super) seconds: u32,
+    /// Presses made on each display.
+    pub(super) presses: u32,
+    /// Whether real-time scheduling was asked for; `threads` says what was got.
+    pub(super) real_time: bool,
+    pub(super) targets: Targets,
+}
+
+/// What is to be reached, as far as there are targets.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Targets {
+    /// Drawn to visible, at most.
+    pub(super) p50_ms: Option<f64>,
+    /// Likewise.
+    pub(super) p99_ms: Option<f64>,
+    /// Median of press to visible beyond that on the application's own display, at most.
+    pub(super) reaction_ms: Option<f64>,
+    /// Cores of host and client together, at most.
+    pub(super) cores: Option<f64>,
+    /// Media on the wire, at most.
+    pub(super) wire_mbps: Option<f64>,
+    /// Median luma PSNR, at least.
+    pub(super) psnr_db: Option<f64>,
+}
+
+/// What was measured of the floor, and likewise of the stream.
+#[derive(Debug, Serialize)]
+pub(super) struct Case {
+    pub(super) frames: Frames,
+    /// Drawn to visible; of the stream only frames displayed whole.
+    pub(super) latency_ms: Option<Summary>,
+    /// Changes of the display after which no bar code could be read.
+    pub(super) unreadable: usize,
+    pub(super) other_cores: f64,
+    /// Cores used, by name of the process.
+    pub(super) cores: BTreeMap<&'static str, f64>,
+    pub(super) loopback_mbps: f64,
+    /// Whose policy, and how many threads of that kind.
+    pub(super) threads: Vec<(Thread, usize)>,
+    pub(super) samples: Vec<Sample>,
+}
+
+/// A frame that was seen.
+#[derive(Debug, Serialize)]
+pub(super) struct Sample {
+    #[serde(flatten)]
+    pub(super) sighting: Sighting,
+    /// What the host's record says of it.
+    pub(super) outcome: Option<String>,
+}
+
+/// What is known of the stream besides.
+#[derive(Debug, Serialize)]
+pub(super) struct Stream {
+    #[serde(flatten)]
+    pub(super) case: Case,
+    /// Frames seen that the record doesn't call whole, or doesn't have.
+    pub(super) not_whole: usize,
+    pub(super) steps: Vec<Step>,
+    /// Rows of the host's record by outcome.
+    pub(super) outcomes: BTreeMap<String, usize>,
+    /// Media datagrams with their IPv4 and UDP headers.
+    pub(super) wire_mbps: Option<f64>,
+    /// Key press on this display to its effect on it, ms.
+    pub(super) reaction_ms: Vec<f64>,
+    /// Luma PSNR against the captured picture of the same frame, dB.
+    pub(super) psnr_db: Vec<f64>,
+}
+
+/// A target and what was measured.
+#[derive(Clone, PartialEq, Debug)]
+struct Verdict {
+    what: &'static str,
+    unit: &'static str,
+    measured: Option<f64>,
+    target: f64,
+    at_least: bool,
+    /// Says nothing on a busy machine.
+    is_time: bool,
+}
+
+impl Report {
+    pub(super) fn new(machine: Machine, setting: Setting) -> Report {
+        Report {
+            machine,
+            setting,
+            application_reaction_ms: Vec::new(),
+            floor: None,
+            stream: None,
+        }
+    }
+
+    fn cases(&self) -> impl Iterator<Item = (&'static str, &Case)> {
+        let floor = self.floor.iter().map(|case| ("floor", case));
+        floor.chain(self.stream.iter().map(|stream| ("stream", &stream.case)))
+    }
+
+    fn is_loud(&self) -> bool {
+        self.cases().any(|(_, case)| case.other_cores > QUIET)
+    }
+
+    /// By what times are multiplied, and what they are then.
+    fn scale(&self) -> (f64, &'static str) {
+        let floor = self.floor.as_ref().and_then(|case| case.latency_ms);
+        match floor {
+            Some(floor) if self.is_loud() => (1.0 / floor.p50, "x floor p50"),
+            _ => (1.0, "ms"),
+        }
+    }
+
+    pub(super) fn print(&self) {
+        let Machine { cpu, cores, kernel } = &self.machine;
+        let is = &self.setting;
+        println!("== {}: {} at {} frames/s ==", is.name, is.size, is.fps);
+        println!("machine  {cpu}, {cores} cores, Linux {kernel}");
+        println!(
+            "scene    {} frames/s: each phase against {} Hz; host given {}, {} s a case",
+            is.scene_fps, is.fps, is.bitrate, is.seconds
+        );
+        if self.is_loud() {
+            println!("NOT QUIET: other processes used more than {QUIET} core; ratios only");
+        }
+        self.print_latency();
+        self.print_steps();
+        self.print_reactions();
+        self.print_use();
+        self.print_verdicts();
+        println!();
+    }
+
+    fn print_latency(&self) {
+        let (scale, unit) = self.scale();
+        println!(
+            "\n{:<26} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
+            format!("drawn -> visible, {unit}"),
+            "p50",
+            "p90",
+            "p99",
+            "max",
+            "drawn",
+            "visible",
+            "missed"
+        );
+        for (name, case) in self.cases() {
+            let Frames {
+                drawn,
+                visible,
+                missed,
+            } = case.frames;
+            let Some(s) = case.latency_ms else {
+                println!("{name:<26} nothing became visible whole");
+                continue;
+            };
+            let [p50, p90, p99, max] = [s.p50, s.p90, s.p99, s.max].map(|ms| ms * scale);
+            println!(
+                "{name:<26} {p50:>7.2} {p90:>7.2} {p99:>7.2} {max:>7.2} {drawn:>7} {visible:>7} \
+                 {missed:>7}"
+            );
+            if case.unreadable > 0 {
+                println!("  changes without a readable bar code: {}", case.unreadable);
+            }
+        }
+        if let Some(stream) = &self.stream {
+            println!(
+                "  visible but not whole, and left out: {}",
+                stream.not_whole
+            );
+            let outcomes: Vec<String> = stream
+                .outcomes
+                .iter()
+                .map(|(outcome, count)| format!("{outcome} {count}"))
+                .collect();
+            lines("  host's record: ", &outcomes.join("; "));
+        }
+    }
+
+    fn print_steps(&self) {
+        let (scale, unit) = self.scale();
+        let Some(stream) = self.stream.as_ref().filter(|s| !s.steps.is_empty()) else {
+            return;
+        };
+        println!(
+            "\n{:<32} {:>7} {:>7}   (some overlap)",
+            format!("where the time goes, {unit}"),
+            "p50",
+            "p99"
+        );
+        for step in &stream.steps {
+            println!(
+                "{:<32} {:>7.2} {:>7.2}",
+                format!("  {} -> {}", step.from, step.to),
+                step.ms.p50 * scale,
+                step.ms.p99 * scale
+            );
+        }
+    }
+
+    fn print_reactions(&self) {
+        let (scale, unit) = self.scale();
+        let Some(own) = Summary::of(&self.application_reaction_ms) else {
+            return;
+        };
+        println!(
+            "\n{:<32} {:>7} {:>7} {:>7} {:>7}",
+            format!("key pressed -> visible, {unit}"),
+            "p50",
+            "p90",
+            "p99",
+            "seen"
+        );
+        let line = |name: &str, [p50, p90, p99]: [f64; 3], seen: &str| {
+            let [p50, p90, p99] = [p50, p90, p99].map(|ms| ms * scale);
+            println!("{name:<32} {p50:>7.2} {p90:>7.2} {p99:>7.2} {seen:>7}");
+        };
+        let of = |s: &Summary| format!("{}/{}", s.count, self.setting.presses);
+        line(
+            "application on its own display",
+            [own.p50, own.p90, own.p99],
+            &of(&own),
+        );
+        let Some(stream) = &self.stream else { return };
+        let Some(s) = Summary::of(&stream.reaction_ms) else {
+            println!("stream: no press had a visible effect");
+            return;
+        };
+        line("stream", [s.p50, s.p90, s.p99], &of(&s));
+        let beyond = [s.p50 - own.p50, s.p90 - own.p90, s.p99 - own.p99];
+        line("  beyond the application's", beyond, "");
+    }
+
+    fn print_use(&self) {
+        println!();
+        for (name, case) in self.cases() {
+            let used: Vec<String> = case
+                .cores
+                .iter()
+                .map(|(name, cores)| format!("{name} {:.0} %", cores * 100.0))
+                .collect();
+            let text = format!(
+                "of a core: {}; all other processes {:.0} %",
+                used.join(", "),
+                case.other_cores * 100.0
+            );
+            lines(&format!("{name:<8} "), &text);
+            let rate = case.frames.drawn as f64 / f64::from(self.setting.seconds);
+            println!("{:<8} {rate:.1} frames drawn a second", "");
+        }
+        if let Some(stream) = &self.stream {
+            let wire = stream
+                .wire_mbps
+                .map_or("unknown".to_owned(), |mbps| format!("{mbps:.2} Mb/s"));
+            println!(
+                "wire     media with IP and UDP headers {wire}; the whole loopback device {:.2} Mb/s",
+                stream.case.loopback_mbps
+            );
+            if let Some(s) = Summary::of(&stream.psnr_db) {
+                println!(
+                    "picture  luma PSNR median {:.1} dB, least {:.1} dB ({} frames)",
+                    s.p50, s.min, s.count
+                );
+            }
+        }
+        let threads: Vec<String> = self
+            .stream
+            .as_ref()
+            .map(|stream| &stream.case)
+            .or(self.floor.as_ref())
+            .into_iter()
+            .flat_map(|case| &case.threads)
+            .map(|(t, count)| {
+                let times = if *count > 1 {
+                    format!(" x{count}")
+                } else {
+                    String::new()
+                };
+                format!("{}/{} {}{times}", t.process, t.thread, t.policy)
+            })
+            .collect();
+        lines("threads  ", &threads.join("; "));
+    }
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let Some(stream) = &self.stream else {
+            return Vec::new();
+        };
+        let targets = &self.setting.targets;
+        let latency = stream.case.latency_ms;
+        let median = |samples: &[f64]| Summary::of(samples).map(|s| s.p50);
+        let reaction = median(&stream.reaction_ms)
+            .zip(median(&self.application_reaction_ms))
+            .map(|(all, own)| all - own);
+        let cores = ["host", "client"].map(|name| stream.case.cores.get(name));
+        let cores = cores[0].zip(cores[1]).map(|(host, client)| host + client);
+        let verdict = |what, unit, measured, target: Option<f64>| {
+            target.map(|target| Verdict {
+                what,
+                unit,
+                measured,
+                target,
+                at_least: false,
+                is_time: true,
+            })
+        };
+        let psnr = Some(&stream.psnr_db).filter(|all| all.len() >= 10);
+        let steady = |verdict: Option<Verdict>, at_least: bool| {
+            verdict.map(|verdict| Verdict {
+                at_least,
+                is_time: false,
+                ..verdict
+            })
+        };
+        let hundredfold = |cores: f64| cores * 100.0;
+        let core_target = targets.cores.map(hundredfold);
+        [
+            verdict(
+                "drawn -> visible p50",
+                "ms",
+                latency.map(|s| s.p50),
+                targets.p50_ms,
+            ),
+            verdict(
+                "drawn -> visible p99",
+                "ms",
+                latency.map(|s| s.p99),
+                targets.p99_ms,
+            ),
+            verdict(
+                "reaction beyond the application's",
+                "ms",
+                reaction,
+                targets.reaction_ms,
+            ),
+            verdict(
+                "host + client, of a core",
+                "%",
+                cores.map(hundredfold),
+                core_target,
+            ),
+            steady(
+                verdict("on the wire", "Mb/s", stream.wire_mbps, targets.wire_mbps),
+                false,
+            ),
+            steady(
+                verdict(
+                    "luma PSNR, median",
+                    "dB",
+                    psnr.and_then(|all| median(all)),
+                    targets.psnr_db,
+                ),
+                true,
+            ),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn print_verdicts(&self) {
+        let verdicts = self.verdicts();
+        if verdicts.is_empty() {
+            return;
+        }
+        println!("\n{:<36} {:>10} {:>10}", "target", "", "measured");
+        for verdict in verdicts {
+            println!("{}", verdict.line(self.is_loud()));
+        }
+    }
+}
+
+impl Verdict {
+    fn line(&self, loud: bool) -> String {
+        let sign = if self.at_least { ">=" } else { "<=" };
+        let target = format!("{sign} {}", self.target);
+        let (what, unit) = (self.what, self.unit);
+        if loud && self.is_time {
+            return format!("{what:<36} {target:>10} {:>10} {unit:<4}  not judged", "");
+        }
+        let Some(measured) = self.measured else {
+            return format!("{what:<36} {target:>10} {:>10} {unit:<4}  not measured", "");
+        };
+        let by = if self.at_least {
+            self.target - measured
+        } else {
+            measured - self.target
+        };
+        let judged = if by <= 0.0 {
+            "met".to_owned()
+        } else {
+            format!("MISSED by {by:.2} {unit}")
+        };
+        format!("{what:<36} {target:>10} {measured:>10.2} {unit:<4}  {judged}")
+    }
+}
+
+/// Prints `text` behind `first`, in lines that fit.
+fn lines(first: &str, text: &str) {
+    let mut first = first.to_owned();
+    for line in wrapped(text, WIDTH - first.len()) {
+        println!("{first}{line}");
+        first = " ".repeat(first.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(measured: Option<f64>, at_least: bool) -> Verdict {
+        Verdict {
+            what: "it",
+            unit: "ms",
+            measured,
+            target: 8.0,
+            at_least,
+            is_time: !at_least,
+        }
+    }
+
+    #[test]
+    fn a_verdict_says_by_how_much_and_keeps_quiet_on_a_loud_machine() {
+        let judged = |verdict: Verdict, loud| verdict.line(loud);
+        assert!(judged(verdict(Some(8.0), false), false).ends_with("met"));
+        assert!(judged(verdict(Some(9.5), false), false).ends_with("MISSED by 1.50 ms"));
+        assert!(judged(verdict(Some(9.5), true), false).ends_with("met"));
+        assert!(judged(verdict(Some(7.0), true), true).ends_with("MISSED by 1.00 ms"));
+        assert!(judged(verdict(Some(1.0), false), true).ends_with("not judged"));
+        assert!(judged(verdict(None, false), false).ends_with("not measured"));
+    }
+}
