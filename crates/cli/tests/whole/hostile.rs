@@ -131,6 +131,10 @@ impl Dice {
         self.0 ^= self.0 << 17;
         usize::try_from(self.0 >> 33).unwrap_or(0) % sides
     }
+
+    fn byte(&mut self, sides: usize) -> u8 {
+        u8::try_from(self.roll(sides)).expect("at most 256 sides")
+    }
 }
 
 /// One evil datagram, made of what has passed.
@@ -159,14 +163,14 @@ fn evil(dice: &mut Dice, kept: &Mutex<Kept>) -> Vec<u8> {
             let from = real.len().min(24);
             real[from..]
                 .iter_mut()
-                .for_each(|byte| *byte = dice.roll(256) as u8);
+                .for_each(|byte| *byte = dice.byte(256));
             real
         }
         // Nothing but garbage, which may begin like a datagram.
         _ => {
-            let mut bytes: Vec<u8> = (0..dice.roll(1400)).map(|_| dice.roll(256) as u8).collect();
+            let mut bytes: Vec<u8> = (0..dice.roll(1400)).map(|_| dice.byte(256)).collect();
             if let [version, plane, ..] = bytes.as_mut_slice() {
-                (*version, *plane) = (1, dice.roll(4) as u8);
+                (*version, *plane) = (1, dice.byte(4));
             }
             bytes
         }
