@@ -1,7 +1,7 @@
 //! Processes of a test: they end with it, and what they said is shown if it fails.
 
-use std::io::{BufRead as _, BufReader, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -15,13 +15,36 @@ pub(crate) struct Program {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
     readers: Vec<std::thread::JoinHandle<()>>,
+    /// Kept open, as a person's terminal is.
+    _input: Option<ChildStdin>,
 }
 
 impl Program {
     /// Starts `command`, of which `name` is told in messages.
-    pub(crate) fn start(name: &str, mut command: Command) -> Program {
+    pub(crate) fn start(name: &str, command: Command) -> Program {
+        Program::spawn(name, command, None)
+    }
+
+    /// The same at a terminal of its own, at which somebody types `line`.
+    pub(crate) fn at_terminal(name: &str, command: &Command, line: &str) -> Program {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        let mut script = Command::new("script");
+        // None of the words has a blank.
+        script.args([
+            "--quiet",
+            "--return",
+            "--command",
+            &words.join(" "),
+            "/dev/null",
+        ]);
+        Program::spawn(name, script, Some(line))
+    }
+
+    fn spawn(name: &str, mut command: Command, line: Option<&str>) -> Program {
+        let input = line.map_or_else(Stdio::null, |_| Stdio::piped());
         command
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command
@@ -35,11 +58,16 @@ impl Program {
         if let Some(out) = child.stderr.take() {
             readers.push(collect(out, lines.clone()));
         }
+        let mut input = child.stdin.take();
+        if let (Some(input), Some(line)) = (&mut input, line) {
+            writeln!(input, "{line}").expect("it reads");
+        }
         Program {
             name: name.to_owned(),
             child,
             lines,
             readers,
+            _input: input,
         }
     }
 
@@ -136,6 +164,21 @@ impl Program {
         let (status, text) = self.ended();
         assert!(status.success(), "{} after Ctrl-C: {status}", self.name);
         text
+    }
+
+    /// The same for what it started, if it is only a wrapper.
+    pub(crate) fn stop_child(&mut self) {
+        let id = self.child.id();
+        let path = format!("/proc/{id}/task/{id}/children");
+        let children = std::fs::read_to_string(path).expect("it runs");
+        let child = children.trim().parse().ok().and_then(Pid::from_raw);
+        kill_process(child.expect("one child"), Signal::INT).expect("it is ours");
+        let (status, text) = self.ended();
+        assert!(
+            status.success(),
+            "{} after Ctrl-C: {status}: {text}",
+            self.name
+        );
     }
 
     /// Ends it as a power cut would.

@@ -1,10 +1,13 @@
 //! Links that lose, hold back and repeat: what is shown stays right.
 
+use std::path::Path;
 use std::time::Duration;
 
 use openuvr_proto::units::Size;
 
-use crate::support::{Display, Eye, Hop, Host, PIN, Painter, Program, client, eventually, psnr};
+use crate::support::{
+    Display, Eye, Folder, Hop, Host, PIN, Painter, Program, client, eventually, psnr,
+};
 
 /// Small pictures at a low rate: a key frame of a few datagrams, of which all have to arrive, since
 /// nothing is sent twice.
@@ -26,6 +29,7 @@ struct Chain {
     hop: Hop,
     client: Program,
     eye: Eye,
+    records: Folder,
     _displays: [Display; 2],
 }
 
@@ -34,7 +38,9 @@ impl Chain {
         let (here, there) = (Display::start(SIZE)?, Display::start(SIZE)?);
         let mut painter = Painter::open(&here, PIXELS, "painter");
         painter.paint();
-        let own = ["--display", &here.name, "--cursor=false"];
+        let records = Folder::new();
+        let csv = records.join("host.csv");
+        let own = ["--display", &here.name, "--cursor=false", "--csv", &csv];
         let host = Host::start(&[&PIN[..], &own, &FRUGAL].concat());
         let hop = Hop::start(&host, 0, hop);
         let words = [&PIN[..], &["--display", &there.name]].concat();
@@ -46,6 +52,7 @@ impl Chain {
             hop,
             client,
             eye: Eye::open(&there),
+            records,
             _displays: [here, there],
         })
     }
@@ -65,40 +72,90 @@ impl Chain {
         });
     }
 
-    fn end(mut self) {
+    /// Ends it in order; what became of each frame.
+    fn end(mut self) -> Vec<Row> {
         self.host.program.assert_running();
         self.client.stop();
         self.host.program.line("is gone: it said goodbye");
         self.host.program.stop();
         self.hop.program.stop();
+        let rows = rows(&self.records.path().join("host.csv"));
+        // Every captured frame has exactly one end.
+        let mut frames: Vec<u64> = rows.iter().map(|row| row.frame).collect();
+        frames.sort_unstable();
+        let first = frames.first().copied().expect("frames were sent");
+        assert!(
+            frames.iter().copied().eq(first..first + rows.len() as u64),
+            "a frame has no end or two: {frames:?}"
+        );
+        rows
     }
 }
 
+/// What the host has written of a frame.
+struct Row {
+    frame: u64,
+    outcome: String,
+    key_frame: bool,
+}
+
+fn rows(path: &Path) -> Vec<Row> {
+    let text = std::fs::read_to_string(path).expect("the host has written it");
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = lines.next().expect("a header");
+    let column = |name| names.iter().position(|n| *n == name).expect("a column");
+    let (frame, outcome, key) = (column("frame"), column("outcome"), column("key_frame"));
+    lines
+        .map(|line| Row {
+            frame: line[frame].parse().expect("a number"),
+            outcome: line[outcome].to_owned(),
+            key_frame: line[key] == "1",
+        })
+        .collect()
+}
+
+fn count(rows: &[Row], outcome: &str) -> usize {
+    rows.iter().filter(|row| row.outcome == outcome).count()
+}
+
 /// Bursts over a link that loses this much: nothing moves after each, so that nothing but the
-/// protocol itself can repair the last picture.
-fn bursts_over(loss: &str, bursts: u32) {
+/// protocol itself can repair the last picture. At least this share of the frames is whole.
+fn bursts_over(loss: &str, bursts: u32, whole: f64) {
     let Some(mut chain) = Chain::start(&["--loss", loss, "--seed", "7"]) else {
         return;
     };
     for _ in 0..bursts {
         chain.burst(12);
     }
-    chain.end();
+    let rows = chain.end();
+    let share = count(&rows, "whole") as f64 / rows.len() as f64;
+    assert!(
+        share >= whole,
+        "{share:.2} of {} frames are whole",
+        rows.len()
+    );
+    // Each key frame answers something that was lost, the first one the beginning.
+    let keys = rows.iter().filter(|row| row.key_frame).count();
+    let broken = rows.len() - count(&rows, "whole");
+    assert!(
+        keys <= broken + 1,
+        "{keys} key frames for {broken} frames that were not whole"
+    );
 }
 
 #[test]
 fn one_percent_of_loss() {
-    bursts_over("1%", 4);
+    bursts_over("1%", 4, 0.7);
 }
 
 #[test]
 fn five_percent_of_loss() {
-    bursts_over("5%", 4);
+    bursts_over("5%", 4, 0.4);
 }
 
 #[test]
 fn twenty_percent_of_loss() {
-    bursts_over("20%", 3);
+    bursts_over("20%", 3, 0.1);
 }
 
 #[test]
@@ -142,5 +199,14 @@ fn what_overtakes_or_comes_twice_harms_nothing() {
     for _ in 0..3 {
         chain.burst(15);
     }
-    chain.end();
+    let rows = chain.end();
+    assert_eq!(count(&rows, "whole") + count(&rows, "dropped"), rows.len());
+    // The pictures that the program itself passes over are few.
+    assert!(
+        count(&rows, "dropped") * 4 <= rows.len(),
+        "of {} frames",
+        rows.len()
+    );
+    let keys = rows.iter().filter(|row| row.key_frame).count();
+    assert!(keys <= 1 + count(&rows, "dropped"), "{keys} key frames");
 }

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod hostile;
 mod loss;
 mod namespaces;
 mod refusals;

@@ -81,8 +81,9 @@ fn on(machine: &str, before: &[&str], home: &Path, display: &Display, words: &[&
     command
 }
 
-/// A boot of a hundred days ago, as the client's clock tells: figures that mix the clocks of both
-/// would be off by that.
+/// The client's clock says a hundred days more: figures that mix the clocks of both would be off
+/// by that.
+const AHEAD_S: i64 = 8_640_000;
 const OTHER_CLOCK: [&str; 5] = [
     "unshare",
     "--time",
@@ -106,40 +107,76 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
         std::fs::create_dir_all(home).unwrap();
     }
 
-    let host = || {
-        Program::start(
-            "host",
-            on(&machines.host, &[], &host_home, &here, &["host"]),
-        )
+    let host = |more: &[&str]| {
+        let words = [&["host"], more].concat();
+        let command = on(&machines.host, &[], &host_home, &here, &words);
+        Program::start("host", command)
     };
     let client = |more: &[&str]| {
-        let words = [&["client", HOST, "--for", "4s"], more].concat();
+        let words = [&["client", HOST], more].concat();
         let command = on(&machines.client, &OTHER_CLOCK, &client_home, &there, &words);
         Program::start("client", command)
     };
 
-    let mut first = host();
+    let mut first = host(&[]);
     let line = first.line("with the PIN");
     let pin = line.split_whitespace().last().unwrap();
     let mut paired = client(&["--pin", pin]);
     paired.line("paired with the host");
     first.line("joins as player");
     Eye::open(&there).more_frames(15);
-    let (status, text) = paired.ended();
-    assert!(status.success(), "{text}");
+    paired.stop_child();
     first.line("is gone: it said goodbye");
     first.stop();
 
     // From now on they know each other.
-    let mut second = host();
+    let csv = folder.join("host.csv");
+    let mut second = host(&["--csv", &csv, "--table", "on"]);
     second.line("streaming");
     let mut known = client(&[]);
     known.line("connected to the host");
     Eye::open(&there).more_frames(15);
-    assert!(known.ended().0.success());
+    known.stop_child();
     let text = second.stop();
     assert!(
         !text.contains("PIN"),
         "a host that knows a device opens no pairing: {text}"
+    );
+    assert_one_way_is_true(&text, &std::fs::read_to_string(csv).unwrap());
+}
+
+/// The table's longest way over the link is the true one within the bound that is printed: this
+/// test knows by how much the clocks differ, which the program had to find out.
+fn assert_one_way_is_true(table: &str, csv: &str) {
+    let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = lines.next().expect("a header");
+    let column = |name| names.iter().position(|n| *n == name).expect("a column");
+    let (sent, received) = (column("FirstSent"), column("FirstReceived"));
+    let (outcome, bound) = (column("outcome"), column("clock_bound"));
+    let (mut longest, mut widest) = (0, 0);
+    let number = |text: &str| text.parse::<i64>().expect("nanoseconds");
+    let whole: Vec<_> = lines.filter(|line| line[outcome] == "whole").collect();
+    assert!(whole.len() >= 10, "{} frames are whole", whole.len());
+    for line in whole {
+        let way = number(line[received]) - AHEAD_S * 1_000_000_000 - number(line[sent]);
+        assert!(way > 0, "a datagram arrived {way} ns after it was sent");
+        longest = way.max(longest);
+        widest = number(line[bound]).max(widest);
+    }
+    let row = table
+        .lines()
+        .find(|line| line.starts_with("FirstSent→FirstReceived"))
+        .expect("the table has the way over the link");
+    let words: Vec<&str> = row.split_whitespace().collect();
+    let [.., told, bound] = words[..] else {
+        panic!("no figures in {row:?}");
+    };
+    assert!(bound.starts_with('±'), "{row}");
+    let (told, longest) = (told.parse::<f64>().expect("ms"), longest as f64 / 1e6);
+    // Three figures are printed.
+    let allowed = widest as f64 / 1e6 + longest * 0.02 + 0.02;
+    assert!(
+        (told - longest).abs() <= allowed,
+        "{told} ms is told, {longest:.3} ms is true, the bound is {allowed:.3} ms: {row}"
     );
 }

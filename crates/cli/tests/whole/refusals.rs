@@ -76,6 +76,24 @@ fn a_new_host_needs_a_pin() {
 }
 
 #[test]
+fn at_a_terminal_it_asks_for_the_pin() {
+    let host = Host::start(&[&PIN[..], &PATTERN].concat());
+    let (address, dir) = (host.address(), host.folder.join("new"));
+    let words = [
+        "client",
+        &address,
+        "--config-dir",
+        &dir,
+        "--present",
+        "null",
+    ];
+    let client = Program::at_terminal("client", &openuvr(&words), PIN[1]);
+    client.line("The PIN that it shows: ");
+    client.line("paired with the host");
+    client.line("player at");
+}
+
+#[test]
 fn a_port_that_is_taken_is_named() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -1,0 +1,274 @@
+//! Somebody on the network who means harm: garbage, cut, altered and repeated datagrams in great
+//! number, at both ends, while an honest stream runs.
+
+use std::collections::VecDeque;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::support::{Display, Eye, Host, client, eventually};
+
+/// Datagrams thrown at each end, and how many a second: three seconds.
+const THROWN: u64 = 60_000;
+const A_SECOND: u32 = 20_000;
+/// How much memory may grow by at either end, in kB.
+const GROWTH_KB: u64 = 20_000;
+
+/// A way between a client and a host that keeps what passes: the first datagrams, which are the
+/// handshake's, and the newest.
+struct Wire {
+    /// What the client takes for the host.
+    front: UdpSocket,
+    /// What the host takes for the client.
+    back: UdpSocket,
+    client: Mutex<Option<SocketAddr>>,
+    up: Mutex<Kept>,
+    down: Mutex<Kept>,
+    stop: AtomicBool,
+}
+
+#[derive(Default)]
+struct Kept {
+    first: Vec<Vec<u8>>,
+    newest: VecDeque<Vec<u8>>,
+}
+
+impl Kept {
+    fn keep(&mut self, datagram: &[u8]) {
+        if self.first.len() < 16 {
+            self.first.push(datagram.to_vec());
+            return;
+        }
+        if self.newest.len() == 256 {
+            self.newest.pop_front();
+        }
+        self.newest.push_back(datagram.to_vec());
+    }
+
+    fn pick(&self, n: usize) -> Option<Vec<u8>> {
+        let all = self.first.len() + self.newest.len();
+        let n = n.checked_rem(all)?;
+        let kept = self
+            .first
+            .get(n)
+            .or_else(|| self.newest.get(n - self.first.len()));
+        kept.cloned()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    // How often the relays look whether they are to stop.
+    socket
+        .set_read_timeout(Some(Duration::from_millis(50)))
+        .expect("not zero");
+    socket
+}
+
+impl Wire {
+    fn start(host: &Host) -> (Arc<Wire>, [JoinHandle<()>; 2]) {
+        let back = socket();
+        back.connect(host.address()).expect("an address");
+        let wire = Arc::new(Wire {
+            front: socket(),
+            back,
+            client: Mutex::default(),
+            up: Mutex::default(),
+            down: Mutex::default(),
+            stop: AtomicBool::new(false),
+        });
+        let (up, down) = (wire.clone(), wire.clone());
+        let threads = [
+            std::thread::spawn(move || up.relay_up()),
+            std::thread::spawn(move || down.relay_down()),
+        ];
+        (wire, threads)
+    }
+
+    fn address(&self) -> String {
+        self.front.local_addr().expect("bound").to_string()
+    }
+
+    fn relay_up(&self) {
+        let mut datagram = [0; 2048];
+        while !self.stop.load(Ordering::Relaxed) {
+            let Ok((n, from)) = self.front.recv_from(&mut datagram) else {
+                continue;
+            };
+            *locked(&self.client) = Some(from);
+            locked(&self.up).keep(&datagram[..n]);
+            let _ = self.back.send(&datagram[..n]);
+        }
+    }
+
+    fn relay_down(&self) {
+        let mut datagram = [0; 2048];
+        while !self.stop.load(Ordering::Relaxed) {
+            let Ok(n) = self.back.recv(&mut datagram) else {
+                continue;
+            };
+            locked(&self.down).keep(&datagram[..n]);
+            if let Some(client) = *locked(&self.client) {
+                let _ = self.front.send_to(&datagram[..n], client);
+            }
+        }
+    }
+}
+
+/// Xorshift (Marsaglia 2003): the same harm in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).unwrap_or(0) % sides
+    }
+
+    fn byte(&mut self, sides: usize) -> u8 {
+        u8::try_from(self.roll(sides)).expect("at most 256 sides")
+    }
+}
+
+/// One evil datagram, made of what has passed.
+fn evil(dice: &mut Dice, kept: &Mutex<Kept>) -> Vec<u8> {
+    let real = locked(kept).pick(dice.roll(1 << 20));
+    match (dice.roll(5), real) {
+        // As it was.
+        (0, Some(real)) => real,
+        // Altered in one bit, in the header more often than by chance.
+        (1, Some(mut real)) if !real.is_empty() => {
+            let among = if dice.roll(2) == 0 {
+                real.len().min(24)
+            } else {
+                real.len()
+            };
+            real[dice.roll(among)] ^= 1 << dice.roll(8);
+            real
+        }
+        // Cut short.
+        (2, Some(mut real)) => {
+            real.truncate(dice.roll(real.len() + 1));
+            real
+        }
+        // A true header before garbage.
+        (3, Some(mut real)) => {
+            let from = real.len().min(24);
+            real[from..]
+                .iter_mut()
+                .for_each(|byte| *byte = dice.byte(256));
+            real
+        }
+        // Nothing but garbage, which may begin like a datagram.
+        _ => {
+            let mut bytes: Vec<u8> = (0..dice.roll(1400)).map(|_| dice.byte(256)).collect();
+            if let [version, plane, ..] = bytes.as_mut_slice() {
+                (*version, *plane) = (1, dice.byte(4));
+            }
+            bytes
+        }
+    }
+}
+
+/// Throws [`THROWN`] datagrams with `throw`.
+fn attack(seed: u64, thrown: &AtomicU64, mut throw: impl FnMut(&mut Dice, u64)) {
+    let (mut dice, begun) = (Dice(seed), Instant::now());
+    for n in 0..THROWN {
+        throw(&mut dice, n);
+        thrown.store(n + 1, Ordering::Relaxed);
+        if n % 100 == 0 {
+            let due = Duration::from_secs(n) / A_SECOND;
+            std::thread::sleep(due.saturating_sub(begun.elapsed()));
+        }
+    }
+}
+
+#[test]
+fn a_stream_goes_on_beside_an_attack() {
+    let Some(there) = Display::start("320x200") else {
+        return;
+    };
+    let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
+    let mut host = Host::knowing(&["client", "honest"], &words);
+    let (wire, relays) = Wire::start(&host);
+    host.also_at("client", &wire.address());
+    let display = ["--display", there.name.as_str()];
+    let mut client = client(&host.folder, "client", &wire.address(), &display);
+    client.line("showing");
+    let eye = Eye::open(&there);
+    let before = eye.more_frames(20);
+    let memory = [host.program.memory_kb(), client.memory_kb()];
+
+    let counts = [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))];
+    let victim: SocketAddr = host.address().parse().unwrap();
+    let attackers = [
+        std::thread::spawn({
+            let (wire, count) = (wire.clone(), counts[0].clone());
+            move || {
+                // From the honest client's address, and from ones that nobody has heard of.
+                let strangers: Vec<UdpSocket> = (0..8).map(|_| socket()).collect();
+                attack(0x5eed, &count, |dice, n| {
+                    let bytes = evil(dice, &wire.up);
+                    let _ = match strangers.get(dice.roll(16)) {
+                        Some(stranger) if n % 2 == 0 => stranger.send_to(&bytes, victim),
+                        _ => wire.back.send(&bytes),
+                    };
+                });
+            }
+        }),
+        std::thread::spawn({
+            let (wire, count) = (wire.clone(), counts[1].clone());
+            let victim = locked(&wire.client).expect("it has sent something");
+            move || {
+                let stranger = socket();
+                attack(0xbad, &count, |dice, n| {
+                    let bytes = evil(dice, &wire.down);
+                    let from = if n % 4 == 0 { &stranger } else { &wire.front };
+                    let _ = from.send_to(&bytes, victim);
+                });
+            }
+        }),
+    ];
+    eventually("the attack", || {
+        counts
+            .iter()
+            .all(|c| c.load(Ordering::Relaxed) > THROWN / 10)
+            .then_some(())
+    });
+    // Somebody honest comes in the midst of it.
+    let mut honest = host.blind("honest", &[]);
+    honest.line("observer at");
+    honest.line("showing");
+    let during = eye.more_frames(10);
+    assert!(during.frame > before.frame);
+    for attacker in attackers {
+        attacker.join().unwrap();
+    }
+    let after = eye.more_frames(10);
+    assert!(after.frame > during.frame);
+
+    for program in [&mut host.program, &mut client, &mut honest] {
+        program.assert_running();
+    }
+    let now = [host.program.memory_kb(), client.memory_kb()];
+    for (who, before, now) in [("host", memory[0], now[0]), ("client", memory[1], now[1])] {
+        assert!(
+            now < before + GROWTH_KB,
+            "the {who} grew from {before} to {now} kB"
+        );
+    }
+    // The session is the one that it was before.
+    assert_eq!(client.count("connected to"), 1, "{}", client.text());
+    assert_eq!(host.program.count("is gone"), 0, "{}", host.program.text());
+    wire.stop.store(true, Ordering::Relaxed);
+    for relay in relays {
+        relay.join().unwrap();
+    }
+}
