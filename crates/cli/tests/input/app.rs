@@ -3,9 +3,7 @@
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
 use x11rb::protocol::xinput::{self, ConnectionExt as _};
-use x11rb::protocol::xproto::{
-    self, AtomEnum, ConnectionExt as _, EventMask, PropMode, Window,
-};
+use x11rb::protocol::xproto::{self, AtomEnum, ConnectionExt as _, EventMask, PropMode, Window};
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
@@ -13,7 +11,7 @@ use crate::rig::{Xvfb, until};
 
 /// What the application saw. Keys are X key codes, as they are on the host's keyboard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Saw {
+pub(crate) enum Saw {
     Down(u8),
     Up(u8),
     ButtonDown(u8),
@@ -21,19 +19,23 @@ pub enum Saw {
 }
 
 /// A window with the keyboard focus, for tests.
-pub struct App {
-    pub conn: RustConnection,
-    pub root: Window,
-    pub window: Window,
+pub(crate) struct App {
+    pub(crate) conn: RustConnection,
+    pub(crate) root: Window,
+    pub(crate) window: Window,
     /// What was seen and not asked for yet.
     seen: Vec<Saw>,
     /// How far the mouse moved in all, by raw events.
-    pub moved: (i64, i64),
+    pub(crate) moved: (i64, i64),
 }
 
 impl App {
     /// Opens a window with this title at a place of the display.
-    pub fn open(side: &Xvfb, title: &str, (x, y, width, height): (i16, i16, u16, u16)) -> App {
+    pub(crate) fn open(
+        side: &Xvfb,
+        title: &str,
+        (x, y, width, height): (i16, i16, u16, u16),
+    ) -> App {
         let (conn, screen) = x11rb::connect(Some(&side.display)).expect("Xvfb runs");
         let screen = conn.setup().roots[screen].clone();
         let window = conn.generate_id().expect("an id");
@@ -80,7 +82,8 @@ impl App {
             deviceid: u16::from(xinput::Device::ALL_MASTER),
             mask: vec![xinput::XIEventMask::RAW_MOTION],
         };
-        conn.xinput_xi_select_events(screen.root, &[raw]).expect("sent");
+        conn.xinput_xi_select_events(screen.root, &[raw])
+            .expect("sent");
         conn.sync().expect("the server lives");
         App {
             conn,
@@ -92,7 +95,7 @@ impl App {
     }
 
     /// Reads what has arrived.
-    pub fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         while let Some(event) = self.conn.poll_for_event().expect("the server lives") {
             let saw = match event {
                 Event::KeyPress(event) => Saw::Down(event.detail),
@@ -117,7 +120,7 @@ impl App {
     }
 
     /// Waits until it saw `last`; everything that it saw up to then.
-    pub fn saw(&mut self, last: Saw) -> Vec<Saw> {
+    pub(crate) fn saw(&mut self, last: Saw) -> Vec<Saw> {
         let end = until(&format!("the application sees {last:?}"), || {
             self.look();
             self.seen.iter().position(|saw| *saw == last)
@@ -126,12 +129,12 @@ impl App {
     }
 
     /// What it saw and nobody asked for yet.
-    pub fn take(&mut self) -> Vec<Saw> {
+    pub(crate) fn take(&mut self) -> Vec<Saw> {
         std::mem::take(&mut self.seen)
     }
 
     /// Whether nothing arrived that was not asked for, after a round trip.
-    pub fn saw_nothing_more(&mut self) -> bool {
+    pub(crate) fn saw_nothing_more(&mut self) -> bool {
         self.conn.sync().expect("the server lives");
         self.look();
         self.seen.is_empty()

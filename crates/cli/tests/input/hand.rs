@@ -8,19 +8,19 @@ use x11rb::rust_connection::RustConnection;
 use crate::rig::Xvfb;
 
 /// XTEST at a display.
-pub struct Hand {
-    pub conn: RustConnection,
-    pub root: Window,
+pub(crate) struct Hand {
+    pub(crate) conn: RustConnection,
+    pub(crate) root: Window,
 }
 
 /// Key codes of X: that of Linux and eight.
-pub const SHIFT: u8 = 42 + 8;
-pub const CONTROL: u8 = 29 + 8;
-pub const ALT: u8 = 56 + 8;
+pub(crate) const SHIFT: u8 = 42 + 8;
+pub(crate) const CONTROL: u8 = 29 + 8;
+pub(crate) const ALT: u8 = 56 + 8;
 const ALT_GR: u8 = 100 + 8;
 
 impl Hand {
-    pub fn at(side: &Xvfb) -> Hand {
+    pub(crate) fn at(side: &Xvfb) -> Hand {
         let (conn, screen) = x11rb::connect(Some(&side.display)).expect("Xvfb runs");
         let root = conn.setup().roots[screen].root;
         Hand { conn, root }
@@ -34,7 +34,7 @@ impl Hand {
     }
 
     /// A key goes down or up.
-    pub fn key(&self, keycode: u8, down: bool) {
+    pub(crate) fn key(&self, keycode: u8, down: bool) {
         let kind = if down {
             xproto::KEY_PRESS_EVENT
         } else {
@@ -44,7 +44,7 @@ impl Hand {
     }
 
     /// Keys go down one after the other, and up in the reverse order.
-    pub fn chord(&self, keycodes: &[u8]) {
+    pub(crate) fn chord(&self, keycodes: &[u8]) {
         for &keycode in keycodes {
             self.key(keycode, true);
         }
@@ -54,7 +54,7 @@ impl Hand {
     }
 
     /// Types as a person who knows the display's present layout.
-    pub fn types(&self, text: &str) {
+    pub(crate) fn types(&self, text: &str) {
         let setup = self.conn.setup();
         let (first, last) = (setup.min_keycode, setup.max_keycode);
         let map = self
@@ -65,8 +65,12 @@ impl Hand {
             .expect("a keyboard map");
         // The first group's four levels as the core protocol shows them: columns 2 and 3 are the
         // second group's (XKB protocol, section 17.1.3).
-        let levels: [(usize, &[u8]); 4] =
-            [(0, &[]), (1, &[SHIFT]), (4, &[ALT_GR]), (5, &[SHIFT, ALT_GR])];
+        let levels: [(usize, &[u8]); 4] = [
+            (0, &[]),
+            (1, &[SHIFT]),
+            (4, &[ALT_GR]),
+            (5, &[SHIFT, ALT_GR]),
+        ];
         for ch in text.chars() {
             let wanted = match ch {
                 '\n' => 0xff0d,
@@ -87,17 +91,17 @@ impl Hand {
     }
 
     /// The pointer jumps to a place of the screen.
-    pub fn points(&self, x: i16, y: i16) {
+    pub(crate) fn points(&self, x: i16, y: i16) {
         self.fake(xproto::MOTION_NOTIFY_EVENT, 0, x, y);
     }
 
     /// The mouse moves by this much.
-    pub fn moves(&self, dx: i16, dy: i16) {
+    pub(crate) fn moves(&self, dx: i16, dy: i16) {
         self.fake(xproto::MOTION_NOTIFY_EVENT, 1, dx, dy);
     }
 
     /// A button goes down or up.
-    pub fn button(&self, number: u8, down: bool) {
+    pub(crate) fn button(&self, number: u8, down: bool) {
         let kind = if down {
             xproto::BUTTON_PRESS_EVENT
         } else {
@@ -107,14 +111,14 @@ impl Hand {
     }
 
     /// Where the pointer is.
-    pub fn pointer(&self) -> (i16, i16) {
+    pub(crate) fn pointer(&self) -> (i16, i16) {
         let at = self.conn.query_pointer(self.root).expect("sent");
         let at = at.reply().expect("the server lives");
         (at.root_x, at.root_y)
     }
 
     /// The keys and buttons that are down: key codes, and X's mask of buttons.
-    pub fn pressed(&self) -> (Vec<u8>, u16) {
+    pub(crate) fn pressed(&self) -> (Vec<u8>, u16) {
         let keys = self.conn.query_keymap().expect("sent");
         let keys = keys.reply().expect("the server lives").keys;
         let down = |code: &u8| keys[usize::from(*code / 8)] & (1 << (code % 8)) != 0;
@@ -124,17 +128,20 @@ impl Hand {
     }
 
     /// The windows whose class is this.
-    pub fn windows(&self, class: &str) -> Vec<Window> {
+    pub(crate) fn windows(&self, class: &str) -> Vec<Window> {
         let tree = self.conn.query_tree(self.root).expect("sent");
         let children = tree.reply().expect("the server lives").children;
         children
             .into_iter()
-            .filter(|window| self.text(*window, xproto::AtomEnum::WM_CLASS.into()).contains(class))
+            .filter(|window| {
+                self.text(*window, xproto::AtomEnum::WM_CLASS.into())
+                    .contains(class)
+            })
             .collect()
     }
 
     /// A property of a window as text.
-    pub fn text(&self, window: Window, property: xproto::Atom) -> String {
+    pub(crate) fn text(&self, window: Window, property: xproto::Atom) -> String {
         let any = xproto::AtomEnum::ANY;
         let value = self
             .conn
@@ -147,14 +154,14 @@ impl Hand {
     }
 
     /// Place and size of a window that is a child of the root.
-    pub fn geometry(&self, window: Window) -> (i16, i16, u16, u16) {
+    pub(crate) fn geometry(&self, window: Window) -> (i16, i16, u16, u16) {
         let is = self.conn.get_geometry(window).expect("sent");
         let is = is.reply().expect("the window is there");
         (is.x, is.y, is.width, is.height)
     }
 
     /// Moves and resizes a window, as a window manager would.
-    pub fn place(&self, window: Window, (x, y, width, height): (i16, i16, u16, u16)) {
+    pub(crate) fn place(&self, window: Window, (x, y, width, height): (i16, i16, u16, u16)) {
         let aux = xproto::ConfigureWindowAux::new()
             .x(i32::from(x))
             .y(i32::from(y))
@@ -165,7 +172,7 @@ impl Hand {
     }
 
     /// Gives a window the keyboard.
-    pub fn focus(&self, window: Window) {
+    pub(crate) fn focus(&self, window: Window) {
         let parent = xproto::InputFocus::PARENT;
         self.conn
             .set_input_focus(parent, window, x11rb::CURRENT_TIME)

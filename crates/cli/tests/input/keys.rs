@@ -27,7 +27,13 @@ fn terminal(rig: &Rig) -> Option<Running> {
         typed.display()
     );
     command
-        .args(["-display", &rig.host_side.display, "-u8", "-geometry", "80x24+0+0"])
+        .args([
+            "-display",
+            &rig.host_side.display,
+            "-u8",
+            "-geometry",
+            "80x24+0+0",
+        ])
         .args(["-e", "sh", "-c", &line])
         .env("LC_ALL", "C.UTF-8");
     if Command::new("xterm").arg("-version").output().is_err() {
@@ -83,7 +89,9 @@ fn letters_arrive_as_typed_whatever_the_layouts() {
     hand.types(french);
     wait_for(&rig, &format!("{german}{american}{french}"));
     let host = Hand::at(&rig.host_side);
-    until("all keys are up", || host.pressed().0.is_empty().then_some(()));
+    until("all keys are up", || {
+        host.pressed().0.is_empty().then_some(())
+    });
 }
 
 #[test]
@@ -102,7 +110,9 @@ fn keys_arrive_once_and_in_order_over_a_link_that_loses_a_fifth() {
     hand.types(&text);
     wait_for(&rig, &text);
     let host = Hand::at(&rig.host_side);
-    until("all keys are up", || host.pressed().0.is_empty().then_some(()));
+    until("all keys are up", || {
+        host.pressed().0.is_empty().then_some(())
+    });
 }
 
 #[test]
@@ -120,7 +130,9 @@ fn the_program_that_repeats_a_held_key_is_the_host() {
     let window = hand.windows("openuvr").pop().expect("the client's window");
     let aux = x11rb::protocol::xproto::ChangeWindowAttributesAux::new();
     let aux = aux.event_mask(EventMask::KEY_PRESS);
-    hand.conn.change_window_attributes(window, &aux).expect("sent");
+    hand.conn
+        .change_window_attributes(window, &aux)
+        .expect("sent");
     hand.key(A, true);
     let mut presses = 0;
     until("the client's display repeats", || {
@@ -148,7 +160,11 @@ fn the_program_that_repeats_a_held_key_is_the_host() {
 fn repeat(side: &Xvfb, on: bool) {
     use x11rb::protocol::xproto::{AutoRepeatMode, ChangeKeyboardControlAux};
     let hand = Hand::at(side);
-    let mode = if on { AutoRepeatMode::ON } else { AutoRepeatMode::OFF };
+    let mode = if on {
+        AutoRepeatMode::ON
+    } else {
+        AutoRepeatMode::OFF
+    };
     let aux = ChangeKeyboardControlAux::new().auto_repeat_mode(mode);
     hand.conn.change_keyboard_control(&aux).expect("sent");
     x11rb::wrapper::ConnectionExt::sync(&hand.conn).expect("the server lives");

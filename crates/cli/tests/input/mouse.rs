@@ -32,7 +32,16 @@ fn the_pointer_lands_on_the_same_pixel() {
     let _app = App::open(&rig.host_side, "app", (0, 0, 1280, 720));
     let _host = rig.host(&[]);
     let _client = rig.client("client", &[]);
-    let places = [(5, 5), (0, 0), (1279, 719), (0, 719), (1279, 0), (641, 361), (1277, 3), (123, 456)];
+    let places = [
+        (5, 5),
+        (0, 0),
+        (1279, 719),
+        (0, 719),
+        (1279, 0),
+        (641, 361),
+        (1277, 3),
+        (123, 456),
+    ];
     lands(&rig, &places, |x, y| (x..=x, y..=y));
 }
 
@@ -169,7 +178,9 @@ fn a_grabbed_mouse_sends_how_far_it_moves() {
     x11rb::wrapper::ConnectionExt::sync(&app.conn).expect("the server lives");
     hand.moves(10, 5);
     let host = Hand::at(&rig.host_side);
-    until("it moved from there", || (host.pointer() == (330, 245)).then_some(()));
+    until("it moved from there", || {
+        (host.pointer() == (330, 245)).then_some(())
+    });
 }
 
 #[test]
@@ -183,7 +194,9 @@ fn a_game_that_reads_raw_motion_sees_the_distance_between_two_places() {
     lands(&rig, &[(200, 100)], |x, y| (x..=x, y..=y));
     app.look();
     let before = app.moved;
-    lands(&rig, &[(210, 130), (630, 10), (250, 90)], |x, y| (x..=x, y..=y));
+    lands(&rig, &[(210, 130), (630, 10), (250, 90)], |x, y| {
+        (x..=x, y..=y)
+    });
     app.look();
     let moved = (app.moved.0 - before.0, app.moved.1 - before.1);
     assert_eq!(moved, (50, -10));

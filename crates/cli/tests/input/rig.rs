@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 
 /// How long anything may take that another process does: generous, since the machine of the
 /// tests may be busy.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 const PIN: &str = "123456";
 
 /// Looks again and again until `look` finds something.
-pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     in_time(look).unwrap_or_else(|| panic!("never happened: {what}"))
 }
 
 /// Looks again and again until `look` finds something, or patience is at its end.
-pub fn in_time<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+pub(crate) fn in_time<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + PATIENCE;
     loop {
         let found = look();
@@ -35,14 +35,14 @@ pub fn in_time<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
 }
 
 /// A child process, ended when dropped.
-pub struct Running {
+pub(crate) struct Running {
     child: Child,
     log: PathBuf,
 }
 
 impl Running {
     /// Starts `command` with its standard error in the file `log`.
-    pub fn start(mut command: Command, log: &Path) -> Running {
+    pub(crate) fn start(mut command: Command, log: &Path) -> Running {
         let file = File::create(log).expect("the log can be written");
         let child = command
             .stdin(Stdio::null())
@@ -55,12 +55,12 @@ impl Running {
     }
 
     /// What it said so far.
-    pub fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// Waits until it has said `words`.
-    pub fn says(&mut self, words: &str) -> String {
+    pub(crate) fn says(&mut self, words: &str) -> String {
         until(words, || {
             let said = self.said();
             if said.contains(words) {
@@ -76,13 +76,13 @@ impl Running {
     }
 
     /// Ends it as a crash would.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().expect("ours");
         self.child.wait().expect("ours");
     }
 
     /// Stops it as a machine that sleeps, or lets it go on.
-    pub fn freeze(&self, freeze: bool) {
+    pub(crate) fn freeze(&self, freeze: bool) {
         let signal = if freeze { "-STOP" } else { "-CONT" };
         let status = Command::new("kill")
             .args([signal, &self.child.id().to_string()])
@@ -91,7 +91,7 @@ impl Running {
     }
 
     /// Waits for its own end.
-    pub fn end(&mut self) -> ExitStatus {
+    pub(crate) fn end(&mut self) -> ExitStatus {
         until("it ends by itself", || self.child.try_wait().expect("ours"))
     }
 }
@@ -107,14 +107,14 @@ impl Drop for Running {
 }
 
 /// A running X server.
-pub struct Xvfb {
+pub(crate) struct Xvfb {
     server: Child,
-    pub display: String,
+    pub(crate) display: String,
 }
 
 impl Xvfb {
     /// Starts one; `None`, said aloud, where there is no Xvfb.
-    pub fn start(size: &str) -> Option<Xvfb> {
+    pub(crate) fn start(size: &str) -> Option<Xvfb> {
         let started = Command::new("Xvfb")
             .args(["-displayfd", "1", "-screen", "0", &format!("{size}x24")])
             .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX"])
@@ -135,7 +135,7 @@ impl Xvfb {
     }
 
     /// Sets the keyboard layout; `false`, said aloud, where there is no setxkbmap.
-    pub fn layout(&self, layout: &str) -> bool {
+    pub(crate) fn layout(&self, layout: &str) -> bool {
         let status = Command::new("setxkbmap")
             .args(["-display", &self.display, layout])
             .status();
@@ -160,22 +160,22 @@ impl Drop for Xvfb {
 }
 
 /// Says that a test is not run; an error where all must run.
-pub fn skip(why: &str) {
+pub(crate) fn skip(why: &str) {
     eprintln!("SKIPPED: {why}");
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
 }
 
 /// Two displays and a folder: where a host and its clients run.
-pub struct Rig {
-    pub host_side: Xvfb,
-    pub client_side: Xvfb,
+pub(crate) struct Rig {
+    pub(crate) host_side: Xvfb,
+    pub(crate) client_side: Xvfb,
     port: u16,
     dir: PathBuf,
 }
 
 impl Rig {
     /// Starts both displays with a screen of this size (`640x480`) each.
-    pub fn new(host: &str, client: &str) -> Option<Rig> {
+    pub(crate) fn new(host: &str, client: &str) -> Option<Rig> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = format!("openuvr-input-{}-{number}", std::process::id());
@@ -191,17 +191,17 @@ impl Rig {
     }
 
     /// A file of this rig.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
     /// Where the host listens.
-    pub fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
     /// Starts the host, and waits until it listens.
-    pub fn host(&self, more: &[&str]) -> Running {
+    pub(crate) fn host(&self, more: &[&str]) -> Running {
         let mut command = self.own("host", "host");
         command
             .args(["--bind", &self.address(), "--pin", PIN])
@@ -213,7 +213,7 @@ impl Rig {
     }
 
     /// Starts a client that meets the host at `address`, and waits until it shows a picture.
-    pub fn client_at(&self, address: &str, name: &str, more: &[&str]) -> Running {
+    pub(crate) fn client_at(&self, address: &str, name: &str, more: &[&str]) -> Running {
         let mut command = self.own("client", name);
         command
             .args([address, "--pin", PIN])
@@ -225,13 +225,13 @@ impl Rig {
     }
 
     /// Starts a client and waits until it shows a picture.
-    pub fn client(&self, name: &str, more: &[&str]) -> Running {
+    pub(crate) fn client(&self, name: &str, more: &[&str]) -> Running {
         self.client_at(&self.address(), name, more)
     }
 
     /// Makes a client known to the host before the host of the test runs: each opening of the
     /// host lets in one new client only.
-    pub fn introduce(&self, name: &str) {
+    pub(crate) fn introduce(&self, name: &str) {
         let host = self.host(&["--source", "pattern", "--size", "320x240"]);
         let client = self.client(name, &["--present", "null"]);
         drop(client);
@@ -239,7 +239,7 @@ impl Rig {
     }
 
     /// A bad link in front of the host: its address, and the relay.
-    pub fn hop(&self, more: &[&str]) -> (String, Running) {
+    pub(crate) fn hop(&self, more: &[&str]) -> (String, Running) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr"));
         command
             .args(["lab", "hop", "--listen", "127.0.0.1:0"])

@@ -65,7 +65,9 @@ fn a_takeover_releases_the_old_players_keys_and_lets_the_new_one_play() {
     let _new = rig.client("new", &["--take-over"]);
     host.says("old is now observer");
     let side = Hand::at(&rig.host_side);
-    until("the old player's key is up", || side.pressed().0.is_empty().then_some(()));
+    until("the old player's key is up", || {
+        side.pressed().0.is_empty().then_some(())
+    });
     app.saw(Saw::Up(A));
     let windows = hand.windows("openuvr");
     let new = *windows.iter().find(|w| **w != old).expect("two windows");
@@ -153,7 +155,8 @@ fn red_square_for_a_pointer(app: &App) {
         conn.generate_id().expect("an id"),
         conn.generate_id().expect("an id"),
     );
-    conn.create_pixmap(1, bitmap, app.window, 16, 16).expect("sent");
+    conn.create_pixmap(1, bitmap, app.window, 16, 16)
+        .expect("sent");
     let white = xproto::CreateGCAux::new().foreground(1);
     conn.create_gc(gc, bitmap, &white).expect("sent");
     let all = xproto::Rectangle {
@@ -166,7 +169,8 @@ fn red_square_for_a_pointer(app: &App) {
     conn.create_cursor(cursor, bitmap, bitmap, 0xffff, 0, 0, 0xffff, 0, 0, 0, 0)
         .expect("sent");
     let aux = xproto::ChangeWindowAttributesAux::new().cursor(cursor);
-    conn.change_window_attributes(app.window, &aux).expect("sent");
+    conn.change_window_attributes(app.window, &aux)
+        .expect("sent");
     x11rb::wrapper::ConnectionExt::sync(conn).expect("the server lives");
 }
 

@@ -8,7 +8,7 @@ use crate::hand::{ALT, CONTROL, Hand, SHIFT};
 use crate::rig::{Rig, until};
 
 /// Presses the close button that a window manager would have drawn.
-pub fn close(hand: &Hand, window: Window) {
+pub(crate) fn close(hand: &Hand, window: Window) {
     let atom = |name: &str| {
         let atom = hand.conn.intern_atom(false, name.as_bytes()).expect("sent");
         atom.reply().expect("an atom").atom
@@ -32,7 +32,10 @@ fn the_window_has_a_name_a_size_a_full_screen_and_an_end() {
     let hand = Hand::at(&rig.client_side);
     let window = hand.windows("openuvr").pop().expect("its window");
     let title = hand.text(window, AtomEnum::WM_NAME.into());
-    assert!(title.starts_with("OpenUVR") && title.contains("host"), "{title}");
+    assert!(
+        title.starts_with("OpenUVR") && title.contains("host"),
+        "{title}"
+    );
     assert_eq!(hand.geometry(window), (0, 0, 400, 300));
 
     let (q, f) = (16 + 8, 33 + 8);
@@ -48,10 +51,15 @@ fn the_window_has_a_name_a_size_a_full_screen_and_an_end() {
     assert!(client.end().success(), "{}", client.said());
     // The host never saw the combinations' letters, and keeps nothing pressed.
     let host = Hand::at(&rig.host_side);
-    until("nothing is pressed", || host.pressed().0.is_empty().then_some(()));
+    until("nothing is pressed", || {
+        host.pressed().0.is_empty().then_some(())
+    });
     app.look();
     let seen = app.take();
-    assert!(!seen.contains(&Saw::Down(q)) && !seen.contains(&Saw::Down(f)), "{seen:?}");
+    assert!(
+        !seen.contains(&Saw::Down(q)) && !seen.contains(&Saw::Down(f)),
+        "{seen:?}"
+    );
 }
 
 #[test]
