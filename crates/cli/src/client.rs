@@ -152,8 +152,7 @@ fn open_surface(surface: Surface) -> Result<OpenSurface> {
             full_screen,
             grab,
         } => {
-            x11rb::connect(Some(&display))
-                .with_context(|| format!("can't open the display {display:?}"))?;
+            openuvr_media::display::connect(&display).map_err(|e| anyhow!(e))?;
             Box::new(move |picture: Size, host: &str, role: Role| {
                 let window = WindowConfig {
                     display: Some(display.clone()),

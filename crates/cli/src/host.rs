@@ -90,20 +90,14 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
         None if config.pair || devices.devices().is_empty() => Some(Pin::generate()?),
         None => None,
     };
-    let address = link.local_addr();
-    let place = address.map_or_else(String::new, |a| format!(" on UDP {a}"));
-    eprintln!(
-        "openuvr host: streaming {}{place}, {}",
-        source.words,
-        link.name()
-    );
-    if let Some(pin) = pin.as_ref().filter(|_| config.pin.is_none()) {
-        eprintln!(
-            "openuvr host: a new device may pair within {} s with the PIN  {}",
-            config.pair_for.as_secs(),
-            pin
-        );
-    }
+    let place = link
+        .local_addr()
+        .map_or_else(String::new, |a| format!(" on UDP {a}"));
+    let streaming = format!("streaming {}{place}, {}", source.words, link.name());
+    let invitation = pin.as_ref().filter(|_| config.pin.is_none()).map(|pin| {
+        let seconds = config.pair_for.as_secs();
+        format!("a new device may pair within {seconds} s with the PIN  {pin}")
+    });
     let scheduler = match config.realtime {
         Realtime::Auto => Scheduler::new(),
         Realtime::Off => Scheduler::ordinary(),
@@ -136,6 +130,10 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
         scheduler: scheduler.clone(),
     };
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
+    // Only now is it true.
+    for line in [streaming].into_iter().chain(invitation) {
+        eprintln!("openuvr host: {line}");
+    }
     Ok((host, scheduler))
 }
 

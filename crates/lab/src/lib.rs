@@ -7,3 +7,4 @@ pub mod hop;
 pub mod lateness;
 pub mod link;
 mod random;
+pub mod world;

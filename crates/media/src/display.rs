@@ -1,4 +1,7 @@
 //! Connects to an X server, with one clear line if that fails.
+//!
+//! Everything of ours that talks to a display connects through here: x11rb itself computes the
+//! port of any display number and stops the program at one that has no port.
 
 use x11rb::rust_connection::RustConnection;
 
@@ -6,7 +9,7 @@ use x11rb::rust_connection::RustConnection;
 ///
 /// # Errors
 /// What is wrong and what to do about it.
-pub(crate) fn connect(display: &str) -> Result<(RustConnection, usize), String> {
+pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
     if display.is_empty() {
         return Err("no display is named: set DISPLAY (for example to :0) or name one".to_owned());
     }

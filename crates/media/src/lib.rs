@@ -6,7 +6,7 @@ pub mod barcode;
 pub mod codec;
 pub mod cursor;
 #[cfg(any(feature = "host", feature = "client"))]
-mod display;
+pub mod display;
 #[cfg(any(feature = "host", feature = "client"))]
 pub mod keyboard;
 pub mod picture;

@@ -26,8 +26,8 @@ use crate::wire::seal::Direction;
 /// Reports that wait for the host's acknowledgement at most: four seconds at 60 frames/s.
 const MAX_REPORTS: usize = 256;
 
-/// Reports in one datagram at most: 16 of 44 bytes each leave room for the rest.
-const REPORTS_AT_ONCE: usize = 16;
+/// Reports in one datagram at most: 30 of 42 bytes each.
+const REPORTS_AT_ONCE: usize = 30;
 
 /// Unacknowledged input is sent again after a round trip, but not before this (guess).
 const INPUT_AGAIN: Duration = Duration::from_millis(5);
@@ -71,7 +71,7 @@ pub struct ClientSession {
     report_again: Option<Instant>,
     picture: PictureState,
     key_frame_again: Option<Instant>,
-    cursor_serial: u32,
+    cursor_serial: Option<u32>,
     events: VecDeque<ClientEvent>,
     over: bool,
 }
@@ -92,7 +92,7 @@ impl ClientSession {
             report_again: None,
             picture: PictureState::default(),
             key_frame_again: None,
-            cursor_serial: 0,
+            cursor_serial: None,
             events: VecDeque::new(),
             over: false,
         }
@@ -106,7 +106,7 @@ impl ClientSession {
         for heard in self.plane.handle(now, datagram)? {
             match heard {
                 Heard::Negotiation(negotiation) => self.negotiated(negotiation),
-                Heard::Message(message) => self.heard(message),
+                Heard::Message(message) => self.heard(now, message),
             }
         }
         Ok(())
@@ -127,12 +127,14 @@ impl ClientSession {
         self.events.push_back(event);
     }
 
-    fn heard(&mut self, message: Message<'static>) {
+    fn heard(&mut self, now: Instant, message: Message<'static>) {
         match message {
             Message::ReportsSeen { through } => {
                 self.reports.retain(|r| r.frame > through);
                 if self.reports.is_empty() {
                     self.report_again = None;
+                } else if self.reports.len() >= REPORTS_AT_ONCE {
+                    self.report_again = Some(now);
                 }
             }
             Message::InputSeen { through } => {
@@ -145,8 +147,8 @@ impl ClientSession {
                 self.events.push_back(ClientEvent::Announced(newest));
             }
             Message::CursorMoved { serial, at } => {
-                if seq::newer(serial, self.cursor_serial) {
-                    self.cursor_serial = serial;
+                if self.cursor_serial.is_none_or(|s| seq::newer(serial, s)) {
+                    self.cursor_serial = Some(serial);
                     self.events.push_back(ClientEvent::CursorMoved(at));
                 }
             }
@@ -182,22 +184,25 @@ impl ClientSession {
         self.outbox.sampled(seq)
     }
 
-    /// What became of a frame.
+    /// What became of a frame. Report frames in their order, each once: when the host hears of a
+    /// frame, it takes those before it of which it never heard for lost.
     pub fn report(&mut self, now: Instant, report: Report) {
-        if self.reports.len() == MAX_REPORTS {
+        let place = self.reports.partition_point(|r| r.frame < report.frame);
+        match self.reports.get_mut(place) {
+            Some(known) if known.frame == report.frame => *known = report,
+            _ => self.reports.insert(place, report),
+        }
+        if self.reports.len() > MAX_REPORTS {
             self.reports.pop_front();
         }
-        self.reports.push_back(report);
         self.send_reports(now);
     }
 
     fn send_reports(&mut self, now: Instant) {
-        // The newest has not been said before; older ones were and are said again, since they
-        // are not acknowledged yet.
-        let first = self.reports.len().saturating_sub(REPORTS_AT_ONCE);
-        for report in self.reports.iter().skip(first) {
-            self.plane.say(&Message::Report(*report));
-        }
+        // The oldest first and without a gap: see [`Message::Report`].
+        let reports = self.reports.iter().take(REPORTS_AT_ONCE);
+        self.plane
+            .say_together(reports.map(|report| Message::Report(*report)));
         self.report_again = Some(now + self.plane.round_trip() * 2 + INPUT_AGAIN);
     }
 
@@ -233,6 +238,9 @@ impl ClientSession {
 
     /// Time has passed: see [`ClientSession::next_timeout`].
     pub fn handle_timeout(&mut self, now: Instant) {
+        if self.over {
+            return;
+        }
         if self.plane.silence(now) >= SILENCE {
             self.end(None);
         }
@@ -267,6 +275,14 @@ impl ClientSession {
     #[must_use]
     pub fn silence(&self, now: Instant) -> Duration {
         self.plane.silence(now)
+    }
+
+    /// Panics if something that always holds does not: for tests and fuzzing.
+    pub fn check_invariants(&self) {
+        self.plane.check_invariants();
+        assert!(self.reports.len() <= MAX_REPORTS);
+        let frames = self.reports.iter().map(|r| r.frame);
+        assert!(frames.clone().zip(frames.skip(1)).all(|(a, b)| a < b));
     }
 
     /// When to call [`ClientSession::handle_timeout`] and poll again, and why.

@@ -123,9 +123,27 @@ struct Subscriber {
     holds_input: bool,
     ledger: Ledger,
     newest_sent: FrameId,
+    /// The pointer's shape was not said yet. It is when the one before it has arrived, so that an
+    /// animated pointer fills no queue: the latest wins.
+    shape_due: bool,
     beacon: Option<(Instant, usize)>,
     /// Set when it is over: what still waits is sent, then it is forgotten.
     ending: Option<Ending>,
+}
+
+impl Subscriber {
+    fn can_say_shape(&self) -> bool {
+        self.shape_due && self.role.is_some() && self.ending.is_none() && self.plane.is_settled()
+    }
+
+    /// Whether a client that was refused may still be waiting to hear why.
+    fn lingers_at_all(&self) -> bool {
+        matches!(self.ending, Some(Ending::Refused(_))) && !self.plane.is_settled()
+    }
+
+    fn lingers(&self, now: Instant) -> bool {
+        self.lingers_at_all() && now.since(self.began) < OFFER_PATIENCE
+    }
 }
 
 /// All sessions of a host.
@@ -174,6 +192,7 @@ impl Host {
             holds_input: false,
             ledger: Ledger::new(established.session),
             newest_sent: FrameId::NONE,
+            shape_due: false,
             beacon: None,
             ending: None,
         });
@@ -200,17 +219,27 @@ impl Host {
             .position(|s| s.id == id)
             .ok_or(Reject::Session)?;
         let heard = self.subscribers[i].plane.handle(now, datagram)?;
-        if self.subscribers[i].path != from {
-            // Only an authentic datagram moves a session: the client's address changed.
-            self.subscribers[i].path = from;
+        let subscriber = &mut self.subscribers[i];
+        if subscriber.path != from && subscriber.plane.heard_in_order() {
+            // The client's address changed. Only an authentic datagram moves a session, and not
+            // one that was on its way since before the last move.
+            subscriber.path = from;
             self.events.push_back(HostEvent::PathChanged(id, from));
         }
+        let reports = |heard: &Heard| matches!(heard, Heard::Message(Message::Report(_)));
+        let reports = heard.iter().any(reports);
         for heard in heard {
             match heard {
                 Heard::Negotiation(Negotiation::Offer(offer)) => self.offered(i, offer),
                 Heard::Negotiation(_) => {}
                 Heard::Message(message) => self.heard(now, i, &message),
             }
+        }
+        if reports && self.subscribers[i].role.is_some() {
+            let s = &mut self.subscribers[i];
+            s.ledger.reports_noted();
+            let through = s.ledger.newest_report();
+            s.plane.say(&Message::ReportsSeen { through });
         }
         self.bury();
         Ok(())
@@ -234,7 +263,6 @@ impl Host {
             self.depose_player();
         }
         let host = self.policy.name.clone();
-        let shape = self.cursor_shape.clone();
         let cursor = Message::CursorMoved {
             serial: self.cursor_serial,
             at: self.cursor_at,
@@ -244,9 +272,7 @@ impl Host {
         let _ = subscriber
             .plane
             .negotiate(&Negotiation::Granted { role, host });
-        if let Some(shape) = shape {
-            let _ = subscriber.plane.negotiate(&shape);
-        }
+        subscriber.shape_due = self.cursor_shape.is_some();
         subscriber.plane.say(&cursor);
         if let Some(media) = subscriber.media.take() {
             let (session, path) = (subscriber.id, subscriber.path);
@@ -271,20 +297,18 @@ impl Host {
         if !decodes {
             return Err(Refusal::NoCommonCodec);
         }
-        let active = |role| {
-            self.subscribers
-                .iter()
-                .filter(|s| s.role == Some(role) && s.ending.is_none())
-                .count()
-        };
         let observer = || {
-            if active(Role::Observer) < self.policy.max_observers {
+            if self.active(Role::Observer) < self.policy.max_observers {
                 Ok(Role::Observer)
             } else {
                 Err(Refusal::Full)
             }
         };
-        match (offer.role, active(Role::Player), self.policy.second_player) {
+        match (
+            offer.role,
+            self.active(Role::Player),
+            self.policy.second_player,
+        ) {
             (Role::Observer, ..) => observer(),
             (Role::Player, 0, _) => Ok(Role::Player),
             (Role::Player, _, SecondPlayer::TakeOver) if offer.take_over => Ok(Role::Player),
@@ -293,10 +317,26 @@ impl Host {
         }
     }
 
+    /// How many have this role.
+    fn active(&self, role: Role) -> usize {
+        self.subscribers
+            .iter()
+            .filter(|s| s.role == Some(role) && s.ending.is_none())
+            .count()
+    }
+
     fn depose_player(&mut self) {
         let host = self.policy.name.clone();
+        let room = self.active(Role::Observer) < self.policy.max_observers;
         for s in &mut self.subscribers {
             if s.role == Some(Role::Player) && s.ending.is_none() {
+                if !room {
+                    s.plane.say_thrice(&Message::Goodbye {
+                        reason: GoodbyeReason::TakenOver,
+                    });
+                    s.ending = Some(Ending::Closed);
+                    continue;
+                }
                 s.role = Some(Role::Observer);
                 let granted = Negotiation::Granted {
                     role: Role::Observer,
@@ -313,6 +353,9 @@ impl Host {
 
     fn heard(&mut self, now: Instant, i: usize, message: &Message<'_>) {
         let s = &mut self.subscribers[i];
+        if let (Message::Goodbye { reason }, None) = (message, s.ending) {
+            s.ending = Some(Ending::Goodbye(*reason));
+        }
         let Some(role) = s.role else { return };
         match message {
             Message::Input(batch) if role == Role::Player => {
@@ -337,14 +380,11 @@ impl Host {
             }
             Message::Report(report) => {
                 s.ledger.reported(now, report, &s.plane.clock);
-                let through = s.ledger.newest_report();
-                s.plane.say(&Message::ReportsSeen { through });
             }
             Message::KeyFrameWanted { newest, .. } => {
                 self.events
                     .push_back(HostEvent::KeyFrameWanted(role, *newest));
             }
-            Message::Goodbye { reason } => s.ending = Some(Ending::Goodbye(*reason)),
             _ => {}
         }
     }
@@ -374,13 +414,8 @@ impl Host {
 
     /// The pointer has a new shape ([`Negotiation::CursorShape`]).
     pub fn cursor_shape(&mut self, shape: Negotiation) {
-        for s in self
-            .subscribers
-            .iter_mut()
-            .filter(|s| s.role.is_some() && s.ending.is_none())
-        {
-            // A client that acknowledges nothing keeps the old shape.
-            let _ = s.plane.negotiate(&shape);
+        for s in &mut self.subscribers {
+            s.shape_due = true;
         }
         self.cursor_shape = Some(shape);
     }
@@ -434,6 +469,11 @@ impl Host {
                 s.plane.say(&Message::Beacon {
                     newest: s.newest_sent,
                 });
+                // Its last move may be lost like a last frame.
+                s.plane.say(&Message::CursorMoved {
+                    serial: self.cursor_serial,
+                    at: self.cursor_at,
+                });
                 let wait = match BEACONS.get(step + 1) {
                     Some(next) => *next - BEACONS[step],
                     None => BEACON_EVERY,
@@ -465,10 +505,15 @@ impl Host {
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
         let mut i = 0;
         while let Some(s) = self.subscribers.get_mut(i) {
+            if s.can_say_shape()
+                && let Some(shape) = &self.cursor_shape
+            {
+                s.shape_due = !s.plane.negotiate(shape);
+            }
             if s.plane.poll_transmit(now, out) {
                 return Some(s.path);
             }
-            if let Some(ending) = s.ending {
+            if let Some(ending) = s.ending.filter(|_| !s.lingers(now)) {
                 self.events.push_back(HostEvent::Ended(s.id, ending));
                 self.subscribers.remove(i);
             } else {
@@ -482,6 +527,18 @@ impl Host {
     pub fn poll_event(&mut self) -> Option<HostEvent> {
         self.bury();
         self.events.pop_front()
+    }
+
+    /// Panics if something that always holds does not: for tests and fuzzing.
+    pub fn check_invariants(&self) {
+        assert!(self.active(Role::Player) <= 1);
+        assert!(self.active(Role::Observer) <= self.policy.max_observers);
+        for s in &self.subscribers {
+            s.plane.check_invariants();
+            s.ledger.check_invariants();
+            // One that has a role has given its media key away, and nobody else has.
+            assert!(s.role.is_none() || s.media.is_none());
+        }
     }
 
     /// The shortest round trip to the player, or to anybody; `None` without a subscriber.
@@ -500,12 +557,18 @@ impl Host {
     #[must_use]
     pub fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         self.subscribers.iter().fold(None, |soonest, s| {
+            let over = s.ending.is_some() && !s.lingers_at_all();
+            if over || s.can_say_shape() {
+                return earlier(soonest, Some((Instant(i64::MIN), Wakeup::Transmit)));
+            }
             let beacon = s.beacon.map(|(at, _)| (at, Wakeup::Beacon));
             let release = s
                 .holds_input
                 .then(|| (s.plane.last_heard() + RELEASE_AFTER, Wakeup::ReleaseInput));
             let unreported = s.ledger.next_timeout().map(|at| (at, Wakeup::Unreported));
-            let own = earlier(earlier(beacon, release), unreported);
+            let patience =
+                (s.role.is_none()).then_some((s.began + OFFER_PATIENCE, Wakeup::Silence));
+            let own = earlier(earlier(beacon, release), earlier(unreported, patience));
             earlier(soonest, earlier(own, s.plane.next_timeout()))
         })
     }

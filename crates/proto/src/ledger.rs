@@ -10,8 +10,8 @@ use crate::trace::{ClientStamps, DropCause, FrameCost, FrameRecord, Outcome, Sta
 use crate::wire::control::Report;
 use crate::wire::video::EchoKind;
 
-/// A frame that the client has not reported on after this long counts as unreported: a report is
-/// repeated each two round trips, so many were lost.
+/// A frame that the client has not reported on after this long, nor on a newer one, counts as
+/// unreported: a report is repeated each two round trips, so many were lost.
 pub const REPORT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Frames that may wait for a report: [`REPORT_PATIENCE`] at 240 frames/s.
@@ -32,7 +32,9 @@ pub struct SentFrame {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     session: SessionId,
-    waiting: VecDeque<SentFrame>,
+    /// Frames, and when they left.
+    waiting: VecDeque<(Instant, SentFrame)>,
+    newest_sent: FrameId,
     /// Reports that came before the media thread told of the frame.
     early: VecDeque<Report>,
     newest_report: FrameId,
@@ -44,6 +46,7 @@ impl Ledger {
         Ledger {
             session,
             waiting: VecDeque::new(),
+            newest_sent: FrameId::NONE,
             early: VecDeque::new(),
             newest_report: FrameId::NONE,
             closed: VecDeque::new(),
@@ -55,7 +58,8 @@ impl Ledger {
         if self.waiting.len() == MAX_WAITING {
             self.close_front(DropCause::Unreported);
         }
-        self.waiting.push_back(frame);
+        self.waiting.push_back((now, frame));
+        self.newest_sent = self.newest_sent.max(frame.frame);
         if let Some(i) = self.early.iter().position(|r| r.frame == frame.frame)
             && let Some(report) = self.early.remove(i)
         {
@@ -82,10 +86,12 @@ impl Ledger {
     /// changes nothing.
     pub(crate) fn reported(&mut self, now: Instant, report: &Report, clock: &ClockMap) {
         self.newest_report = self.newest_report.max(report.frame);
-        let Some(i) = self.waiting.iter().position(|f| f.frame == report.frame) else {
+        let place = |(_, f): &(Instant, SentFrame)| f.frame == report.frame;
+        let Some(i) = self.waiting.iter().position(place) else {
             // At most one frame is between the link and `sent`; keep a few to be sure.
-            let newest = self.waiting.back().map_or(FrameId::NONE, |f| f.frame);
-            if report.frame > newest && !self.early.iter().any(|r| r.frame == report.frame) {
+            if report.frame > self.newest_sent
+                && !self.early.iter().any(|r| r.frame == report.frame)
+            {
                 if self.early.len() == 8 {
                     self.early.pop_front();
                 }
@@ -93,7 +99,7 @@ impl Ledger {
             }
             return;
         };
-        let Some(sent) = self.waiting.remove(i) else {
+        let Some((_, sent)) = self.waiting.remove(i) else {
             return;
         };
         self.closed.push_back(FrameRecord {
@@ -116,8 +122,17 @@ impl Ledger {
         });
     }
 
+    /// All reports of a datagram were noted. It carried the client's oldest ones that were not
+    /// acknowledged, without a gap, so of older frames the client has never heard.
+    pub(crate) fn reports_noted(&mut self) {
+        let newest = self.newest_report;
+        while self.waiting.front().is_some_and(|(_, f)| f.frame < newest) {
+            self.close_front(DropCause::Lost);
+        }
+    }
+
     fn close_front(&mut self, why: DropCause) {
-        if let Some(sent) = self.waiting.pop_front() {
+        if let Some((_, sent)) = self.waiting.pop_front() {
             let stage = Stage::FirstReceived;
             self.dropped(sent.frame, sent.stamps, stage, why);
             if let Some(record) = self.closed.back_mut() {
@@ -127,12 +142,8 @@ impl Ledger {
     }
 
     fn front_due(&self) -> Option<Instant> {
-        let front = self.waiting.front()?;
-        let at = front
-            .stamps
-            .at(Stage::LastSent)
-            .or(front.stamps.at(Stage::Captured))?;
-        Some(at + REPORT_PATIENCE)
+        let (sent_at, _) = self.waiting.front()?;
+        Some(*sent_at + REPORT_PATIENCE)
     }
 
     /// Closes what was not reported on in time.
@@ -156,6 +167,11 @@ impl Ledger {
 
     pub(crate) fn poll(&mut self) -> Option<FrameRecord> {
         self.closed.pop_front()
+    }
+
+    pub(crate) fn check_invariants(&self) {
+        assert!(self.waiting.len() <= MAX_WAITING);
+        assert!(self.early.len() <= 8);
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {

@@ -219,6 +219,9 @@ impl HostRuntime {
             scheduler,
             ..
         } = setup;
+        // The media thread opens it anew for each size and whenever it fails; that it can be
+        // opened at all is better known before somebody connects.
+        media::open(&setup.rendition, setup.capture.size()).map_err(|e| e.to_string())?;
         let mut handshake = HostHandshake::new(&identity).map_err(|e| e.to_string())?;
         if let Some((pin, span)) = pairing {
             handshake.open_pairing(clock::now(), pin, span);

@@ -23,6 +23,8 @@ struct Sample {
     at: Instant,
     offset: i64,
     half_trip: i64,
+    /// How far the clocks may have drifted apart between asking and hearing.
+    drift: i64,
 }
 
 /// An instant of the other clock, and how wrong it may be.
@@ -51,22 +53,20 @@ impl ClockMap {
         heard: Instant,
     ) {
         let there = answered.0.checked_sub(received.0).filter(|d| *d >= 0);
-        let trip = heard
-            .0
-            .checked_sub(asked.0)
-            .zip(there)
-            .map(|(all, there)| all - there);
-        let Some(trip) = trip.filter(|t| *t >= 0) else {
+        let all = heard.0.checked_sub(asked.0).filter(|d| *d >= 0);
+        let Some((all, there)) = all.zip(there).filter(|(all, there)| all >= there) else {
             return;
         };
+        let trip = all - there;
         let ahead = received.0.saturating_sub(asked.0);
         let behind = answered.0.saturating_sub(heard.0);
         let offset = ahead / 2 + behind / 2 + (ahead % 2 + behind % 2) / 2;
-        // Rounding to whole nanoseconds may be off by one.
+        // Rounding to whole nanoseconds may be off by one; the clocks drift during the exchange.
         let sample = Sample {
             at: heard,
             offset,
             half_trip: trip / 2 + 1,
+            drift: drift(all),
         };
         if self.samples.len() == WINDOW {
             self.samples.pop_front();
@@ -83,37 +83,45 @@ impl ClockMap {
         ))
     }
 
-    fn best(&self, now: Instant) -> Option<(i64, i64)> {
-        self.samples
-            .iter()
-            .map(|s| (s.offset, bound(s, now)))
-            .min_by_key(|(_, bound)| *bound)
+    fn best(&self, now: Instant) -> Option<&Sample> {
+        self.samples.iter().min_by_key(|s| s.bound(now))
     }
 
     /// When `theirs` was on our clock; `None` before the first exchange.
     #[must_use]
     pub fn to_mine(&self, theirs: PeerInstant, now: Instant) -> Option<Mapped<Instant>> {
-        let (offset, bound) = self.best(now)?;
+        let best = self.best(now)?;
+        let at = Instant(theirs.0.saturating_sub(best.offset));
         Some(Mapped {
-            at: Instant(theirs.0.saturating_sub(offset)),
-            bound: nanos(bound),
+            at,
+            bound: nanos(best.bound(at)),
         })
     }
 
     /// When `mine` was on the peer's clock; `None` before the first exchange.
     #[must_use]
     pub fn to_theirs(&self, mine: Instant, now: Instant) -> Option<Mapped<PeerInstant>> {
-        let (offset, bound) = self.best(now)?;
+        let best = self.best(now)?;
         Some(Mapped {
-            at: PeerInstant(mine.0.saturating_add(offset)),
-            bound: nanos(bound),
+            at: PeerInstant(mine.0.saturating_add(best.offset)),
+            bound: nanos(best.bound(mine)),
         })
     }
 }
 
-fn bound(sample: &Sample, now: Instant) -> i64 {
-    let age = now.0.saturating_sub(sample.at.0).max(0);
-    sample.half_trip.saturating_add(age / 1_000_000 * DRIFT_PPM)
+impl Sample {
+    /// How wrong the offset may be at `at`, be that after the exchange or before it.
+    fn bound(&self, at: Instant) -> i64 {
+        let apart = at.0.saturating_sub(self.at.0).saturating_abs();
+        self.half_trip
+            .saturating_add(self.drift)
+            .saturating_add(drift(apart))
+    }
+}
+
+/// How far two clocks may drift apart in `span` nanoseconds, rounded up.
+fn drift(span: i64) -> i64 {
+    span / (1_000_000 / DRIFT_PPM) + 1
 }
 
 fn nanos(v: i64) -> Duration {
@@ -139,6 +147,13 @@ mod tests {
         let mut map = ClockMap::default();
         map.note(Instant(10), PeerInstant(5), PeerInstant(4), Instant(20));
         map.note(Instant(20), PeerInstant(5), PeerInstant(6), Instant(10));
+        // The peer gives our stamp back, and may have invented it.
+        map.note(
+            Instant(i64::MAX),
+            PeerInstant(0),
+            PeerInstant(i64::MAX),
+            Instant(1),
+        );
         map.note(
             Instant(0),
             PeerInstant(i64::MIN),
@@ -167,9 +182,13 @@ mod tests {
                 t = heard + 500_000_000;
             }
             let now = t + later;
-            let mapped = map.to_mine(PeerInstant(theirs(now)), Instant(now)).unwrap();
-            let error = (mapped.at.0 - now).unsigned_abs();
-            prop_assert!(u128::from(error) <= mapped.bound.as_nanos() + 200, "{error} > {:?}", mapped.bound);
+            // Of this moment, and of the past: a report tells of what was before the exchange.
+            for then in [now, now / 2, 0] {
+                let mapped = map.to_mine(PeerInstant(theirs(then)), Instant(now)).unwrap();
+                let error = (mapped.at.0 - then).unsigned_abs();
+                // The truth of this test moves in whole milliseconds.
+                prop_assert!(u128::from(error) <= mapped.bound.as_nanos() + 100, "{error} > {:?}", mapped.bound);
+            }
         }
     }
 }

@@ -85,6 +85,7 @@ pub(crate) struct ControlPlane {
     next_ping: Instant,
     pings: u32,
     last_heard: Instant,
+    in_order: bool,
 }
 
 impl ControlPlane {
@@ -105,14 +106,16 @@ impl ControlPlane {
             next_ping: now,
             pings: 0,
             last_heard: now,
+            in_order: true,
         }
     }
 
     /// Opens a datagram and deals with what belongs here.
     pub(crate) fn handle(&mut self, now: Instant, datagram: &[u8]) -> Result<Vec<Heard>, Reject> {
         let mut body = std::mem::take(&mut self.body);
-        let outcome = self.opener.open(datagram, &mut body).and_then(|_| {
+        let outcome = self.opener.open(datagram, &mut body).and_then(|opened| {
             self.last_heard = now;
+            self.in_order = opened.newest;
             self.hear(now, &body)
         });
         self.body = body;
@@ -164,6 +167,10 @@ impl ControlPlane {
     pub(crate) fn say(&mut self, message: &Message<'_>) {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
+        self.append(bytes);
+    }
+
+    fn append(&mut self, bytes: Vec<u8>) {
         if let Some(last) = self.waiting.back_mut()
             && last.len() + bytes.len() <= MAX_CONTROL_BODY
         {
@@ -171,6 +178,14 @@ impl ControlPlane {
             return;
         }
         self.wait(bytes);
+    }
+
+    /// Puts messages into the next datagram, all into the same one: together at most
+    /// [`MAX_CONTROL_BODY`] bytes.
+    pub(crate) fn say_together<'a>(&mut self, messages: impl Iterator<Item = Message<'a>>) {
+        let mut bytes = Vec::new();
+        messages.for_each(|message| message.write(&mut bytes));
+        self.append(bytes);
     }
 
     /// Puts a message into three datagrams of its own: it will not be acknowledged.
@@ -192,6 +207,16 @@ impl ControlPlane {
     /// Says something that must arrive. Returns whether there was room.
     pub(crate) fn negotiate(&mut self, message: &Negotiation) -> bool {
         self.outgoing.push(&message.to_bytes())
+    }
+
+    /// Whether everything that must arrive has arrived.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.outgoing.is_empty()
+    }
+
+    /// Whether the datagram that was handled last had overtaken none that was sent after it.
+    pub(crate) fn heard_in_order(&self) -> bool {
+        self.in_order
     }
 
     /// Replaces what is in `out` by the next sealed datagram; whether there was one.
@@ -232,6 +257,13 @@ impl ControlPlane {
 
     pub(crate) fn last_heard(&self) -> Instant {
         self.last_heard
+    }
+
+    pub(crate) fn check_invariants(&self) {
+        assert!(self.waiting.len() <= MAX_WAITING);
+        let longest = self.waiting.iter().map(Vec::len).max();
+        assert!(longest.unwrap_or(0) <= MAX_CONTROL_BODY);
+        self.incoming.check_invariants();
     }
 
     pub(crate) fn next_timeout(&self) -> Option<(Instant, Wakeup)> {

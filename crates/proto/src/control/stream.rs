@@ -21,6 +21,9 @@ const WINDOW: u64 = 16 * 1024;
 /// Messages are at most this long.
 pub const MAX_MESSAGE: usize = 300 * 1024;
 
+/// Segments that are kept although one before them is missing: more than [`WINDOW`] has.
+const MAX_EARLY: usize = 64;
+
 /// The first resend comes after two round trips, but not before this: an acknowledgement may wait
 /// for the peer's next turn (guess).
 const RESEND_FLOOR: Duration = Duration::from_millis(20);
@@ -59,8 +62,7 @@ impl Outgoing {
             self.backoff = (self.backoff + 1).min(5);
             self.resend_at = None;
         }
-        let end = self.start + self.unseen.len() as u64;
-        if self.next >= end.min(self.start + WINDOW) {
+        if self.next >= self.limit() {
             return None;
         }
         let from = usize::try_from(self.next - self.start).ok()?;
@@ -68,7 +70,7 @@ impl Outgoing {
             .unseen
             .iter()
             .skip(from)
-            .take(SEGMENT)
+            .take(SEGMENT.min(usize::try_from(self.limit() - self.next).ok()?))
             .copied()
             .collect();
         let offset = self.next;
@@ -96,9 +98,24 @@ impl Outgoing {
         (round_trip * 2).max(RESEND_FLOOR) * 2_u32.pow(self.backoff)
     }
 
-    /// When [`Outgoing::poll`] should be called again.
+    /// Whether everything was acknowledged.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.unseen.is_empty()
+    }
+
+    /// Stream offset behind the last byte that may be sent now.
+    fn limit(&self) -> u64 {
+        let end = self.start + self.unseen.len() as u64;
+        end.min(self.start + WINDOW)
+    }
+
+    /// When [`Outgoing::poll`] should be called again; long ago if it has something now.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
+        if self.next < self.limit() {
+            return Some(Instant(i64::MIN));
+        }
         self.resend_at
     }
 }
@@ -110,7 +127,6 @@ pub struct Incoming {
     /// Stream offset behind the last byte of `ready`.
     through: u64,
     early: BTreeMap<u64, Vec<u8>>,
-    early_bytes: usize,
 }
 
 impl Incoming {
@@ -128,16 +144,15 @@ impl Incoming {
         if end > self.through + MAX_UNSEEN as u64 {
             return Err(Reject::Range("stream offset"));
         }
+        // Messages are taken out after each segment: more than one can't wait here, unless the
+        // stream ended with one that is too long.
+        if self.ready.len() > MAX_MESSAGE + 4 {
+            return Err(Reject::TooLong);
+        }
         if offset > self.through {
-            let known = self
-                .early
-                .get(&offset)
-                .is_some_and(|b| b.len() >= bytes.len());
-            if !known && self.early_bytes + bytes.len() <= MAX_UNSEEN {
-                self.early_bytes += bytes.len();
-                if let Some(old) = self.early.insert(offset, bytes.to_vec()) {
-                    self.early_bytes -= old.len();
-                }
+            let known = self.early.get(&offset).map_or(0, Vec::len);
+            if bytes.len() > known && (known > 0 || self.early.len() < MAX_EARLY) {
+                self.early.insert(offset, bytes.to_vec());
             }
             return Ok(());
         }
@@ -147,7 +162,6 @@ impl Incoming {
                 break;
             }
             if let Some((offset, bytes)) = self.early.pop_first() {
-                self.early_bytes -= bytes.len();
                 self.append(offset, &bytes);
             }
         }
@@ -166,6 +180,11 @@ impl Incoming {
     #[must_use]
     pub fn through(&self) -> u64 {
         self.through
+    }
+
+    pub(crate) fn check_invariants(&self) {
+        assert!(self.early.len() <= MAX_EARLY);
+        assert!(self.ready.len() <= 2 * MAX_MESSAGE);
     }
 
     /// The next whole message.
@@ -250,5 +269,36 @@ mod tests {
         assert!(inc.segment(1 << 40, b"x").is_err());
         inc.segment(0, &u32::MAX.to_le_bytes()).unwrap();
         assert_eq!(inc.message(), Err(Reject::TooLong));
+    }
+
+    #[test]
+    fn a_peer_that_never_ends_a_message_fills_no_memory() {
+        let mut inc = Incoming::default();
+        let (mut offset, mut refused) = (0, 0);
+        for _ in 0..10_000 {
+            match inc.segment(offset, &[0xff; SEGMENT]) {
+                Ok(()) => offset = inc.through(),
+                Err(_) => refused += 1,
+            }
+            assert_eq!(inc.message(), Err(Reject::TooLong));
+        }
+        assert!(refused > 9_000);
+        assert!(inc.ready.len() <= MAX_MESSAGE + 4 + SEGMENT);
+        let mut inc = Incoming::default();
+        for offset in 1..10_000 {
+            inc.segment(offset, b"").unwrap();
+            inc.segment(offset, b"x").unwrap();
+        }
+        assert!(inc.early.len() <= MAX_EARLY);
+    }
+
+    #[test]
+    fn what_may_be_sent_is_due_at_once() {
+        let mut out = Outgoing::default();
+        assert_eq!(out.next_timeout(), None);
+        assert!(out.push(b"news"));
+        assert_eq!(out.next_timeout(), Some(Instant(i64::MIN)));
+        out.poll(Instant(0), Duration::from_millis(1)).unwrap();
+        assert!(out.next_timeout().is_some_and(|at| at > Instant(0)));
     }
 }

@@ -8,8 +8,8 @@ use crate::wire::video::{Configuration, Fragment, FrameHeader};
 /// host never sends more; a dishonest one can't make the client's memory grow beyond it.
 pub const MAX_FRAME_BYTES: usize = 48 << 20;
 
-/// Storage of a slice that is larger than this is given back after its frame.
-const KEPT_BYTES: usize = 1 << 20;
+/// Storage of a frame that is larger than this is given back after its frame.
+const KEPT_BYTES: usize = 4 << 20;
 
 /// A slice on its way in.
 #[derive(Debug, Default)]
@@ -17,6 +17,14 @@ pub(super) struct SliceAssembly {
     bytes: Vec<u8>,
     arrived: Vec<bool>,
     missing: usize,
+    /// Fragments that are here without a gap from the first on, and one more than the last that
+    /// is here.
+    prefix: usize,
+    end: usize,
+    /// When its first fragment came.
+    began: Option<Instant>,
+    /// Since when a fragment behind the first missing one is here.
+    gap_since: Option<Instant>,
     /// First macroblock and number of macroblocks, once a fragment said so.
     pub(super) macroblocks: Option<(u16, u16)>,
 }
@@ -30,19 +38,40 @@ impl SliceAssembly {
         &self.bytes
     }
 
-    /// Whether all fragments before `index` are here.
-    fn has_all_before(&self, index: u16) -> bool {
-        self.arrived.iter().take(usize::from(index)).all(|a| *a)
+    fn note(&mut self, now: Instant, index: usize) {
+        self.arrived[index] = true;
+        self.missing -= 1;
+        self.began.get_or_insert(now);
+        self.end = self.end.max(index + 1);
+        let before = self.prefix;
+        while self.arrived.get(self.prefix).is_some_and(|a| *a) {
+            self.prefix += 1;
+        }
+        // A gap that comes to light when the one before it closes is waited for anew: on a link
+        // that reorders all the time there is always one.
+        if self.prefix == self.end {
+            self.gap_since = None;
+        } else if self.prefix != before || self.gap_since.is_none() {
+            self.gap_since = Some(now);
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        self.bytes.capacity() + self.arrived.capacity()
     }
 
     fn clear(&mut self) {
-        self.bytes.clear();
-        if self.bytes.capacity() > KEPT_BYTES {
-            self.bytes = Vec::new();
-        }
-        self.arrived.clear();
-        self.missing = 0;
-        self.macroblocks = None;
+        let (mut bytes, mut arrived) = (
+            std::mem::take(&mut self.bytes),
+            std::mem::take(&mut self.arrived),
+        );
+        bytes.clear();
+        arrived.clear();
+        *self = SliceAssembly {
+            bytes,
+            arrived,
+            ..SliceAssembly::default()
+        };
     }
 }
 
@@ -59,11 +88,11 @@ pub(super) struct Assembly {
     pub(super) patched: bool,
     pub(super) first_received: Instant,
     pub(super) recoverable: Option<Instant>,
-    /// Since when something behind the next missing fragment is here.
+    /// Since when something of a later frame is here, or the host has said that there is no more
+    /// of this one.
     pub(super) overtaken: Option<Instant>,
-    /// The furthest fragment that is here: slice and index.
-    furthest: (u8, u16),
-    bytes: usize,
+    /// Bytes that its slices take.
+    pub(super) bytes: usize,
 }
 
 impl Assembly {
@@ -84,59 +113,69 @@ impl Assembly {
             first_received: now,
             recoverable: None,
             overtaken: None,
-            furthest: (0, 0),
             bytes: 0,
         }
     }
 
     /// Gives the storage back for the next frame.
     pub(super) fn into_storage(mut self) -> Vec<SliceAssembly> {
+        let kept: usize = self.slices.iter().map(SliceAssembly::capacity).sum();
+        if kept > KEPT_BYTES {
+            return Vec::new();
+        }
         for slice in &mut self.slices {
             slice.clear();
         }
         self.slices
     }
 
-    /// Takes a fragment in.
+    /// Takes a fragment in; `room` is how many bytes the frame may grow by.
     ///
     /// # Errors
     /// [`Reject::Range`] if it contradicts the frame's other fragments, or the frame grows beyond
-    /// [`MAX_FRAME_BYTES`].
-    pub(super) fn insert(&mut self, now: Instant, f: &Fragment<'_>) -> Result<(), Reject> {
+    /// [`MAX_FRAME_BYTES`] or `room`; nothing changes then.
+    pub(super) fn insert(
+        &mut self,
+        now: Instant,
+        f: &Fragment<'_>,
+        room: usize,
+    ) -> Result<(), Reject> {
         if f.header != self.header || usize::from(f.slice.count) != self.count {
             return Err(Reject::Range("frame header"));
         }
         let slice = &mut self.slices[usize::from(f.slice.index)];
         let place = (f.slice.first_mb, f.slice.mbs);
+        let fragments = usize::from(f.place.count);
+        let index = usize::from(f.place.index);
         match slice.macroblocks {
-            None => {
-                slice.macroblocks = Some(place);
-                slice.missing = usize::from(f.place.count);
-                slice.arrived.resize(slice.missing, false);
-            }
-            Some(known) if known != place || slice.arrived.len() != f.place.count.into() => {
+            Some(known) if known != place || slice.arrived.len() != fragments => {
                 return Err(Reject::Range("slice header"));
             }
-            Some(_) => {}
-        }
-        let arrived = &mut slice.arrived[usize::from(f.place.index)];
-        if *arrived {
-            return Ok(());
+            Some(_) if slice.arrived[index] => return Ok(()),
+            _ => {}
         }
         let start = f.place.offset as usize;
         let end = start + f.payload.len();
-        let growth = end.saturating_sub(slice.bytes.len());
-        if self.bytes + growth > MAX_FRAME_BYTES {
+        let news = if slice.macroblocks.is_none() {
+            fragments
+        } else {
+            0
+        };
+        let growth = end.saturating_sub(slice.bytes.len()) + news;
+        if growth > room.min(MAX_FRAME_BYTES - self.bytes) {
             return Err(Reject::Range("frame size"));
         }
         self.bytes += growth;
-        if growth > 0 {
+        if slice.macroblocks.is_none() {
+            slice.macroblocks = Some(place);
+            slice.missing = fragments;
+            slice.arrived.resize(fragments, false);
+        }
+        if end > slice.bytes.len() {
             slice.bytes.resize(end, 0);
         }
         slice.bytes[start..end].copy_from_slice(f.payload);
-        *arrived = true;
-        slice.missing -= 1;
-        self.furthest = self.furthest.max((f.slice.index, f.place.index));
+        slice.note(now, index);
         self.configuration = self.configuration.or(f.configuration);
         if slice.missing == 0
             && self.slices[..self.count]
@@ -145,24 +184,18 @@ impl Assembly {
         {
             self.recoverable = Some(now);
         }
-        self.look_for_a_hole(now);
         Ok(())
     }
 
-    /// Notes since when the next slice lacks something although later things are here.
-    pub(super) fn look_for_a_hole(&mut self, now: Instant) {
-        let (slice, fragment) = self.furthest;
-        let next = self.slices.get(self.cursor);
-        let hole = match usize::from(slice).cmp(&self.cursor) {
-            std::cmp::Ordering::Less => false,
-            std::cmp::Ordering::Greater => self.cursor < self.count,
-            std::cmp::Ordering::Equal => next.is_some_and(|s| !s.has_all_before(fragment)),
-        };
-        if hole {
-            self.overtaken.get_or_insert(now);
-        } else {
-            self.overtaken = None;
+    /// Since when the next slice lacks something although something behind it is here.
+    pub(super) fn hole_since(&self) -> Option<Instant> {
+        let slices = &self.slices[..self.count];
+        let next = slices.get(self.cursor)?;
+        if next.is_complete() {
+            return None;
         }
+        let behind = slices[self.cursor + 1..].iter().filter_map(|s| s.began);
+        behind.chain(next.gap_since).chain(self.overtaken).min()
     }
 
     /// How many macroblocks are missing from [`Self::next_mb`] up to slice `until`; `total` is

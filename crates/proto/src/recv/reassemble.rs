@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::assembly::{Assembly, SliceAssembly};
+use super::assembly::{Assembly, MAX_FRAME_BYTES, SliceAssembly};
 use crate::control::handshake::Established;
 use crate::id::{ConfigEpoch, FrameId};
 use crate::time::Instant;
@@ -26,6 +26,17 @@ pub const REORDER_WAIT: Duration = Duration::from_millis(3);
 
 /// Frames under way at most. Beyond it the oldest is finished as it is.
 const MAX_FRAMES: usize = 16;
+
+/// Frames that one call may leave behind before the next [`MediaReceiver::poll`]: beyond it
+/// datagrams of new frames are refused.
+const MAX_UNPOLLED: usize = 2 * MAX_FRAMES;
+
+/// Bytes that all frames under way may take: two of the largest, since one is often shown while
+/// the next arrives.
+pub const MAX_BYTES: usize = 2 * MAX_FRAME_BYTES;
+
+/// Storages of finished frames that are kept for the next ones.
+const KEPT_FRAMES: usize = 4;
 
 /// Side of a macroblock in pixels (ITU-T H.264, section 3).
 const MACROBLOCK: u32 = 16;
@@ -95,7 +106,9 @@ pub struct PictureState {
     pub broken: bool,
     /// The newest frame that came out whole.
     pub last_good: FrameId,
-    /// The newest frame that was heard of.
+    /// The newest frame that came to an end here, whatever became of it. Not one that is under
+    /// way: it may be the key frame that heals the picture, and a request that named it would
+    /// bring another.
     pub newest: FrameId,
 }
 
@@ -168,25 +181,32 @@ impl MediaReceiver {
 
     fn insert(&mut self, now: Instant, fragment: &Fragment<'_>) -> Result<(), Reject> {
         let frame = fragment.header.frame;
-        self.state.newest = self.state.newest.max(frame);
-        if frame <= self.done {
+        // A key frame comes out without waiting for what is before it; what then comes after all
+        // must not go between its slices.
+        let begun = self.frames.front().filter(|front| front.cursor > 0);
+        if frame <= self.done || begun.is_some_and(|front| frame < front.header.frame) {
             self.late += 1;
             return Ok(());
         }
+        let used: usize = self.frames.iter().map(|a| a.bytes).sum();
+        let room = MAX_BYTES.saturating_sub(used);
         let place = self.frames.partition_point(|a| a.header.frame < frame);
-        if self
-            .frames
-            .get(place)
-            .is_none_or(|a| a.header.frame != frame)
-        {
-            let storage = self.storage.pop().unwrap_or_default();
-            self.frames
-                .insert(place, Assembly::new(now, fragment, storage));
+        let full = self.frames.len() == MAX_UNPOLLED;
+        match self.frames.get_mut(place) {
+            Some(known) if known.header.frame == frame => known.insert(now, fragment, room)?,
+            _ if full => return Err(Reject::Range("frames under way")),
+            _ => {
+                let storage = self.storage.pop().unwrap_or_default();
+                let mut new = Assembly::new(now, fragment, storage);
+                new.insert(now, fragment, room)?;
+                self.frames.insert(place, new);
+            }
         }
-        for earlier in self.frames.range_mut(..place) {
+        let later = self.frames.len() > place + 1;
+        for earlier in self.frames.range_mut(..place + usize::from(later)) {
             earlier.overtaken.get_or_insert(now);
         }
-        self.frames[place].insert(now, fragment)
+        Ok(())
     }
 
     /// The host says that `newest` is the newest frame that it sent here.
@@ -194,7 +214,6 @@ impl MediaReceiver {
         if newest <= self.done {
             return;
         }
-        self.state.newest = self.state.newest.max(newest);
         for frame in &mut self.frames {
             if frame.header.frame <= newest && frame.recoverable.is_none() {
                 frame.overtaken.get_or_insert(now);
@@ -207,7 +226,9 @@ impl MediaReceiver {
 
     /// What comes out next; call until `None`.
     pub fn poll(&mut self, now: Instant) -> Option<Step<'_>> {
-        if let Some(finished) = self.finished.take() {
+        if let Some(finished) = self.finished.take()
+            && self.storage.len() < KEPT_FRAMES
+        {
             self.storage.push(finished.into_storage());
         }
         let Some(front) = self.frames.front() else {
@@ -228,7 +249,8 @@ impl MediaReceiver {
         }
         if header.is_key() && !known && front.configuration.is_none() {
             // Its first datagram, which carries the configuration, is missing.
-            if !self.front_is_due(now) {
+            let never_comes = front.slices[0].is_complete();
+            if !never_comes && !self.front_is_due(now) {
                 return None;
             }
             return Some(self.drop_front(DropCause::Lost));
@@ -253,7 +275,9 @@ impl MediaReceiver {
         let Some(front) = self.frames.front() else {
             return false;
         };
-        let overtaken = front.overtaken.is_some_and(|at| now >= at + REORDER_WAIT);
+        let overtaken = front
+            .hole_since()
+            .is_some_and(|at| now >= at + REORDER_WAIT);
         // A later key frame makes the rest of this one worthless.
         let superseded = self
             .frames
@@ -282,7 +306,6 @@ impl MediaReceiver {
         let first = index == 0;
         if front.slices[index].is_complete() {
             front.cursor += 1;
-            front.look_for_a_hole(now);
             let slice = &front.slices[index];
             let (first_mb, mbs) = slice.macroblocks?;
             front.next_mb = first_mb.saturating_add(mbs);
@@ -308,7 +331,6 @@ impl MediaReceiver {
         front.next_mb = front.next_mb.saturating_add(macroblocks.1);
         front.cursor = until;
         front.patched = true;
-        front.look_for_a_hole(now);
         let last = until == front.count;
         Some(Step::Missing {
             header,
@@ -384,10 +406,20 @@ impl MediaReceiver {
         self.state.broken = true;
     }
 
+    /// Whether a later frame is already here as a whole: showing the one before it would only
+    /// delay it.
+    #[must_use]
+    pub fn has_later(&self) -> bool {
+        self.frames.iter().skip(1).any(|a| a.recoverable.is_some())
+    }
+
     /// Whether the picture is sound.
     #[must_use]
     pub fn picture(&self) -> PictureState {
-        self.state
+        PictureState {
+            newest: self.done,
+            ..self.state
+        }
     }
 
     /// The epoch of what came out last, that pointer places refer to.
@@ -422,7 +454,19 @@ impl MediaReceiver {
         if orphan {
             return Some(front.first_received + REORDER_WAIT);
         }
-        front.overtaken.map(|at| at + REORDER_WAIT)
+        front.hole_since().map(|at| at + REORDER_WAIT)
+    }
+
+    /// Panics if something that always holds does not: for tests and fuzzing.
+    pub fn check_invariants(&self) {
+        assert!(self.frames.len() <= MAX_UNPOLLED);
+        assert!(self.storage.len() <= KEPT_FRAMES);
+        assert!(self.frames.iter().map(|a| a.bytes).sum::<usize>() <= MAX_BYTES);
+        let ids = self.frames.iter().map(|a| a.header.frame);
+        assert!(ids.clone().zip(ids.clone().skip(1)).all(|(a, b)| a < b));
+        assert!(ids.clone().all(|id| id > self.done));
+        assert!(self.state.last_good <= self.done);
+        assert!(self.received <= self.next_number);
     }
 }
 

@@ -57,7 +57,7 @@ impl MediaSender {
     }
 
     /// Replaces what is in `out` by the datagrams of one slice. A slice of more than
-    /// [`MAX_FRAGMENTS`] fragments is cut off: the receiver counts the frame as lost.
+    /// [`MAX_FRAGMENTS`] fragments is not sent at all: the receiver patches it.
     pub fn slice(
         &mut self,
         now: Instant,
@@ -71,9 +71,9 @@ impl MediaSender {
         let configuration = configuration.filter(|_| slice.index == 0);
         let first = FULL_PAYLOAD - configuration.map_or(0, |_| CONFIGURATION_BYTES);
         let count = 1 + bytes.len().saturating_sub(first).div_ceil(FULL_PAYLOAD);
-        let count = u16::try_from(count)
-            .unwrap_or(MAX_FRAGMENTS)
-            .min(MAX_FRAGMENTS);
+        let Some(count) = u16::try_from(count).ok().filter(|c| *c <= MAX_FRAGMENTS) else {
+            return;
+        };
         let mut offset = 0;
         for index in 0..count {
             let room = if index == 0 { first } else { FULL_PAYLOAD };

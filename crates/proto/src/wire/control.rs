@@ -32,7 +32,9 @@ pub enum Message<'a> {
         /// When the answer left, on the answerer's clock.
         answered: PeerInstant,
     },
-    /// What became of one frame at the client.
+    /// What became of one frame at the client. A datagram with reports carries the oldest ones
+    /// that are not acknowledged, in order and without a gap: of an older frame that is not among
+    /// them the client has never heard.
     Report(Report),
     /// All reports up to and with this frame arrived.
     ReportsSeen {
@@ -44,7 +46,7 @@ pub enum Message<'a> {
     KeyFrameWanted {
         /// The newest frame that was displayed whole.
         last_good: FrameId,
-        /// The newest frame of which the client has heard.
+        /// The newest frame that came to an end at the client, whatever became of it.
         newest: FrameId,
     },
     /// The newest frame that was sent, said again after a burst of activity.
@@ -143,7 +145,7 @@ pub struct InputBatch {
     pub pressed: Option<Vec<u16>>,
 }
 
-/// Events in one datagram at most: 64 events of at most 20 bytes fit beside everything else.
+/// Events in one datagram at most: 48 of at most 11 bytes leave room for everything else.
 pub const MAX_EVENTS: usize = 48;
 /// Pressed keys and buttons that a snapshot names at most: more than there are fingers, twice.
 pub const MAX_PRESSED: usize = 32;

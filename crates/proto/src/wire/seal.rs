@@ -147,6 +147,8 @@ impl Sealer {
 pub struct Opened {
     /// Its packet number.
     pub number: u64,
+    /// Whether none with a higher number was opened before.
+    pub newest: bool,
     /// When it left, on the sender's clock.
     pub sent: PeerInstant,
 }
@@ -217,7 +219,8 @@ impl Opener {
             .key
             .open_separate_gather(nonce(number), Aad::from(aad), sealed, tag, body)
             .map_err(|_| Reject::Forged)?;
-        if !same_phase && self.replay.newest().is_none_or(|newest| number > newest) {
+        let newest = self.replay.newest().is_none_or(|newest| number > newest);
+        if !same_phase && newest {
             let after = self.next.next();
             let current = std::mem::replace(&mut self.next, after);
             self.previous = Some(std::mem::replace(&mut self.current, current));
@@ -226,6 +229,7 @@ impl Opener {
         self.replay.note(number);
         Ok(Opened {
             number,
+            newest,
             sent: header.sent(),
         })
     }

@@ -279,7 +279,7 @@ impl<'a> Fragment<'a> {
         )?;
         range(l.fragment.get() < l.fragments.get(), "fragment")?;
         range(l.frame.get() != 0, "frame id")?;
-        range(l.reference.get() != l.frame.get(), "reference frame id")?;
+        range(l.reference.get() < l.frame.get(), "reference frame id")?;
         range(
             l.first_mb.get().checked_add(l.mbs.get()).is_some(),
             "macroblocks",

@@ -268,16 +268,20 @@ impl Media {
         // Taken out while it lends slices, so that the rest of `self` stays usable.
         let mut receiver = self.receiver.take()?;
         let mut ended = None;
-        while let Some(step) = receiver.poll(clock::now()) {
+        loop {
+            let outdated = receiver.has_later();
+            let Some(step) = receiver.poll(clock::now()) else {
+                break;
+            };
             match &step {
                 Step::Slice { first, .. } | Step::Missing { first, .. } => {
                     if *first {
                         self.screen.begin();
                     }
-                    let mut shown = self.screen.show(&step);
+                    let mut shown = self.screen.show(&step, outdated);
                     if let Shown::NeedsSurface(size) = shown {
                         shown = match self.open_surface(size) {
-                            Ok(()) => self.screen.show(&step),
+                            Ok(()) => self.screen.show(&step, outdated),
                             Err(e) => Shown::Gone(e),
                         };
                     }

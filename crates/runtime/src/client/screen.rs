@@ -67,8 +67,9 @@ impl Screen {
         self.failure = None;
     }
 
-    /// Feeds what came out of the reassembly; behind a frame's last slice its picture is shown.
-    pub(super) fn show(&mut self, step: &Step<'_>) -> Shown {
+    /// Feeds what came out of the reassembly; behind a frame's last slice its picture is shown,
+    /// unless a later one is here already (`outdated`).
+    pub(super) fn show(&mut self, step: &Step<'_>, outdated: bool) -> Shown {
         let (header, configuration, (first_mb, mbs), first, last, bytes) = match step {
             Step::Slice {
                 header,
@@ -109,7 +110,7 @@ impl Screen {
             mbs,
             bytes,
         };
-        self.decode_and_present(header, configuration, &chunk)
+        self.decode_and_present(header, configuration, &chunk, outdated)
     }
 
     fn decode_and_present(
@@ -117,6 +118,7 @@ impl Screen {
         header: &FrameHeader,
         configuration: &Configuration,
         chunk: &Chunk<'_>,
+        outdated: bool,
     ) -> Shown {
         if self
             .decoder
@@ -143,6 +145,10 @@ impl Screen {
             }
         };
         self.decoded = Some(clock::now());
+        if outdated {
+            self.failure = Some((Stage::Submitted, DropCause::Superseded));
+            return Shown::Fine;
+        }
         let picture = cropped(picture, configuration.size);
         let Some(presenter) = self.presenter.as_mut() else {
             return Shown::Fine;

@@ -429,7 +429,10 @@ fn send_slices(
     })
 }
 
-fn open(rendition: &Rendition, size: Size) -> Result<Box<dyn Encoder>, encode::EncodeError> {
+pub(super) fn open(
+    rendition: &Rendition,
+    size: Size,
+) -> Result<Box<dyn Encoder>, encode::EncodeError> {
     encode::open(
         &rendition.encoder,
         &Settings {

@@ -33,12 +33,7 @@ impl Display {
             ));
         };
         let name = format!("X display {named}");
-        let (conn, screen) = x11rb::connect(Some(&named)).map_err(|e| {
-            CaptureError(format!(
-                "{name}: can't connect: {e}; is its server running, and may this user use it \
-                 (XAUTHORITY)?"
-            ))
-        })?;
+        let (conn, screen) = crate::display::connect(&named).map_err(CaptureError)?;
         for extension in extensions {
             let there = conn
                 .extension_information(extension)

@@ -1,0 +1,240 @@
+//! Processes of a test: they end with it, and what they said is shown if it fails.
+
+use std::io::{BufRead as _, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{PATIENCE, eventually, skip};
+
+/// A running process.
+pub(crate) struct Program {
+    name: String,
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+    readers: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Program {
+    /// Starts `command`, of which `name` is told in messages.
+    pub(crate) fn start(name: &str, mut command: Command) -> Program {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|e| panic!("{name} does not start: {e}"));
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let mut readers = Vec::new();
+        if let Some(out) = child.stdout.take() {
+            readers.push(collect(out, lines.clone()));
+        }
+        if let Some(out) = child.stderr.take() {
+            readers.push(collect(out, lines.clone()));
+        }
+        Program {
+            name: name.to_owned(),
+            child,
+            lines,
+            readers,
+        }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Vec<String>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that it has said so far.
+    pub(crate) fn text(&self) -> String {
+        self.lines().join("\n")
+    }
+
+    /// How many lines with `part` it has said so far.
+    pub(crate) fn count(&self, part: &str) -> usize {
+        self.lines()
+            .iter()
+            .filter(|line| line.contains(part))
+            .count()
+    }
+
+    /// Waits for its first line with `part`.
+    pub(crate) fn line(&self, part: &str) -> String {
+        self.nth_line(1, part)
+    }
+
+    /// Waits for its `n`-th line with `part`, counted from 1.
+    pub(crate) fn nth_line(&self, n: usize, part: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            // Before the look: what was said just before the end has been collected then.
+            let over = self
+                .readers
+                .iter()
+                .all(std::thread::JoinHandle::is_finished);
+            let found = (self.lines().iter())
+                .filter(|line| line.contains(part))
+                .nth(n - 1)
+                .cloned();
+            if let Some(line) = found {
+                return line;
+            }
+            assert!(
+                !over,
+                "{} ended and did not say {part:?} {n} times",
+                self.name
+            );
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{} does not say {part:?} {n} times",
+                self.name
+            );
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Fails if it has ended.
+    pub(crate) fn assert_running(&mut self) {
+        let status = self.child.try_wait().expect("ours");
+        assert!(status.is_none(), "{} has ended: {status:?}", self.name);
+    }
+
+    /// Waits for its end; how it ended, and all that it said.
+    pub(crate) fn ended(&mut self) -> (ExitStatus, String) {
+        let status = eventually(&format!("the end of {}", self.name), || {
+            self.child.try_wait().expect("ours")
+        });
+        for reader in self.readers.drain(..) {
+            reader.join().expect("reading does not fail");
+        }
+        (status, self.text())
+    }
+
+    /// Waits for its end, which has to be a failure told in one line of the program's own.
+    pub(crate) fn fails_in_one_line(&mut self) -> String {
+        let (status, text) = self.ended();
+        assert_eq!(status.code(), Some(1), "{}: {text}", self.name);
+        assert_eq!(text.lines().count(), 1, "{}: {text}", self.name);
+        text
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).expect("a process id");
+        let id = Pid::from_raw(id).expect("not 0");
+        kill_process(id, signal).expect("it is ours");
+    }
+
+    /// Asks it to stop as Ctrl-C does, and waits until it has; all that it said.
+    pub(crate) fn stop(&mut self) -> String {
+        self.signal(Signal::INT);
+        let (status, text) = self.ended();
+        assert!(status.success(), "{} after Ctrl-C: {status}", self.name);
+        text
+    }
+
+    /// Ends it as a power cut would.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("ours");
+        self.child.wait().expect("ours");
+    }
+
+    /// How much memory it has now, in kB (proc(5), `VmRSS`).
+    pub(crate) fn memory_kb(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(path).expect("it runs");
+        let line = text.lines().find(|line| line.starts_with("VmRSS"));
+        line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
+            .expect("the kernel says")
+    }
+}
+
+fn collect(
+    from: impl Read + Send + 'static,
+    lines: Arc<Mutex<Vec<String>>>,
+) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).split(b'\n') {
+            let Ok(line) = line else { return };
+            let line = String::from_utf8_lossy(&line).into_owned();
+            lines
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(line);
+        }
+    })
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let status = self.child.wait();
+        if std::thread::panicking() {
+            let status = status.map_or_else(|e| e.to_string(), |s| s.to_string());
+            eprintln!("---- {} ({status}) said:\n{}\n----", self.name, self.text());
+        }
+    }
+}
+
+/// An X server of a test's own.
+pub(crate) struct Display {
+    server: Child,
+    /// What to put behind `--display`.
+    pub(crate) name: String,
+}
+
+impl Display {
+    /// Starts one with a screen of `size` (`640x360`), 24 bits deep; `None`, said aloud, if Xvfb
+    /// is not installed.
+    pub(crate) fn start(size: &str) -> Option<Display> {
+        Display::with(size, &[])
+    }
+
+    /// The same with more words for its command line.
+    pub(crate) fn with(size: &str, words: &[&str]) -> Option<Display> {
+        let mut command = Command::new("Xvfb");
+        command
+            .args(["-displayfd", "1", "-screen", "0", &format!("{size}x24")])
+            .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX"])
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let Ok(mut server) = command.spawn() else {
+            skip("Xvfb is not installed");
+            return None;
+        };
+        let mut line = String::new();
+        let output = server.stdout.take().expect("piped");
+        BufReader::new(output)
+            .read_line(&mut line)
+            .expect("Xvfb names its display");
+        let number = line.trim();
+        assert!(!number.is_empty(), "Xvfb ended without naming a display");
+        Some(Display {
+            name: format!(":{number}"),
+            server,
+        })
+    }
+
+    /// Kills the server as a crash would.
+    pub(crate) fn kill(&mut self) {
+        self.server.kill().expect("ours");
+        self.server.wait().expect("ours");
+    }
+}
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        // SIGTERM lets it take its socket and its lock file with it.
+        if let Some(id) = i32::try_from(self.server.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(id, Signal::TERM);
+        }
+        let _ = self.server.wait();
+    }
+}

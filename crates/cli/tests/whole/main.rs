@@ -1,0 +1,11 @@
+//! The whole program with its real parts: hosts and clients as a person starts them, real
+//! displays, encoders, decoders, sockets and links. Counts, order and content are checked, never
+//! how long anything took.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod loss;
+mod namespaces;
+mod refusals;
+mod stream;

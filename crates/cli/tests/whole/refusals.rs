@@ -1,0 +1,250 @@
+//! What is refused is told in one line that says what to do, and ends the program with a failure.
+
+use std::net::UdpSocket;
+use std::process::Command;
+
+use crate::support::{Display, Folder, Host, PIN, Program, client, openuvr};
+
+/// A host that nobody needs to see, small and slow.
+const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
+
+fn fails(command: Command) -> String {
+    Program::start("it", command).fails_in_one_line()
+}
+
+/// `openuvr host` with these words, which can't start.
+fn host_fails(words: &[&str]) -> String {
+    let folder = Folder::new();
+    let dir = folder.join("host");
+    let own = ["host", "--config-dir", &dir, "--realtime", "off"];
+    fails(openuvr(&[&own, words].concat()))
+}
+
+fn assert_says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+}
+
+#[test]
+fn a_wrong_pin_is_told_and_tries_are_limited() {
+    let mut host = Host::start(&[&PIN[..], &PATTERN].concat());
+    let text = host
+        .blind("stranger", &["--pin", "000000"])
+        .fails_in_one_line();
+    assert_says(&text, &["the PIN is not the one that the host shows"]);
+    // Each wrong try makes the next wait longer; a hurried one is told to wait.
+    let mut told_to_wait = 0;
+    for n in 1..8 {
+        let text = host
+            .blind("stranger", &["--pin", "000001"])
+            .fails_in_one_line();
+        let wait = text.contains("takes no try now: wait");
+        let wrong = text.contains("the PIN is not the one");
+        assert!(wait || wrong, "try {n}: {text}");
+        told_to_wait += u32::from(wait);
+    }
+    assert!(
+        told_to_wait >= 4,
+        "only {told_to_wait} of 7 hurried tries had to wait"
+    );
+    host.program.assert_running();
+    assert_eq!(
+        host.devices(&["list"]),
+        "No device has paired with this host yet.\n"
+    );
+}
+
+#[test]
+fn without_a_pairing_window_no_new_device_comes_in() {
+    let mut host = Host::knowing(&["old"], &PATTERN);
+    let text = host.blind("new", &PIN).fails_in_one_line();
+    assert_says(
+        &text,
+        &["the host is not pairing now", "open a pairing window"],
+    );
+    let old = host.blind("old", &[]);
+    old.line("player at");
+    host.program.assert_running();
+}
+
+#[test]
+fn a_new_host_needs_a_pin() {
+    let host = Host::start(&[&PIN[..], &PATTERN].concat());
+    let text = host.blind("new", &[]).fails_in_one_line();
+    assert_says(&text, &["is not known yet", "--pin"]);
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let text = host_fails(&[&PATTERN[..], &["--bind", &address]].concat());
+    assert_says(&text, &[&address, "in use"]);
+}
+
+#[test]
+fn a_display_that_is_not_there_is_named() {
+    // 65533 is more than there can be.
+    for name in [":65533", ":6553"] {
+        let text = host_fails(&["--display", name, "--bind", "127.0.0.1:0"]);
+        assert_says(&text, &[name]);
+    }
+    let text = host_fails(&[]);
+    assert_says(&text, &["no X display is known", "--display", "DISPLAY"]);
+    let folder = Folder::new();
+    let text = client(
+        &folder,
+        "client",
+        "127.0.0.1:9",
+        &["--display", ":65533", "--pin", "1234"],
+    )
+    .fails_in_one_line();
+    assert_says(&text, &[":65533"]);
+    let text = client(&folder, "client", "127.0.0.1:9", &PIN).fails_in_one_line();
+    assert_says(&text, &["display", "--display"]);
+}
+
+#[test]
+fn a_display_without_shared_memory_is_told() {
+    let Some(display) = Display::with("640x360", &["-extension", "MIT-SHM"]) else {
+        return;
+    };
+    let text = host_fails(&["--display", &display.name, "--bind", "127.0.0.1:0"]);
+    assert_says(&text, &["MIT-SHM"]);
+    // A client needs it less: its window shows the stream all the same, or says what it lacks.
+    let host = Host::start(&[&PIN[..], &PATTERN].concat());
+    let mut client = host.client("client", &display, &PIN);
+    client.line("player at");
+    let showing = crate::support::eventually("a picture or a reason", || {
+        let said = client.text();
+        (said.contains("showing") || said.contains("MIT-SHM")).then(|| said.contains("showing"))
+    });
+    if showing {
+        crate::support::Eye::open(&display);
+        client.assert_running();
+    } else {
+        assert_eq!(client.ended().0.code(), Some(1));
+    }
+}
+
+#[test]
+fn an_encoder_library_that_is_not_there_is_named() {
+    let folder = Folder::new();
+    let dir = folder.join("host");
+    let words = [
+        "host",
+        "--config-dir",
+        &dir,
+        "--bind",
+        "127.0.0.1:0",
+        "--realtime",
+        "off",
+    ];
+    let mut command = openuvr(&[&words[..], &PATTERN].concat());
+    command.env("OPENUVR_X264", "/nonexistent/libx264.so");
+    let text = fails(command);
+    assert_says(&text, &["/nonexistent/libx264.so"]);
+}
+
+#[test]
+fn a_configuration_file_is_read_or_refused_by_name() {
+    let folder = Folder::new();
+    let dir = folder.path().join("openuvr");
+    std::fs::create_dir_all(&dir).unwrap();
+    let file = dir.join("host.toml");
+    let run = || {
+        let mut command = openuvr(&["host", "--bind", "127.0.0.1:0", "--source", "pattern"]);
+        command.env("XDG_CONFIG_HOME", folder.path());
+        command
+    };
+    let path = file.to_str().unwrap();
+    for (content, parts) in [
+        ("fsp = 30\n", ["fsp", "openuvr host --help"]),
+        ("fps = 1000\n", ["fps", "240"]),
+        ("bitrate = \"much\"\n", ["bitrate", "much"]),
+        ("fps = [\n", [":1:", "unclosed"]),
+    ] {
+        std::fs::write(&file, content).unwrap();
+        let text = fails(run());
+        assert_says(&text, &[path]);
+        assert_says(&text, &parts);
+    }
+    // A directory can't be read as a file by anybody, root included.
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    assert_says(&fails(run()), &[path]);
+}
+
+#[test]
+fn a_bad_value_on_the_command_line_is_told_with_what_is_allowed() {
+    for (words, parts) in [
+        (["--fps", "0"], ["fps", "240"]),
+        (["--slices", "65"], ["slices", "64"]),
+        (["--bitrate", "1"], ["bitrate", "1G"]),
+        (["--encoder", "vp9"], ["encoder", "x264"]),
+    ] {
+        let folder = Folder::new();
+        let dir = folder.join("host");
+        let mut command = openuvr(&["host", "--config-dir", &dir]);
+        command.args(["--source", "pattern"]).args(words);
+        let (status, text) = Program::start("host", command).ended();
+        assert!(!status.success(), "{words:?}: {text}");
+        assert_says(&text, &parts);
+    }
+}
+
+#[test]
+fn a_second_player_is_refused_if_the_host_says_so() {
+    let words = [&PATTERN[..], &["--second-player", "refuse"]].concat();
+    let host = Host::knowing(&["first", "second"], &words);
+    let mut first = host.blind("first", &[]);
+    first.line("player at");
+    let text = host.blind("second", &[]).ended();
+    assert_ne!(text.0.code(), Some(0));
+    assert_says(&text.1, &["--observe"]);
+    let watcher = host.blind("second", &["--observe"]);
+    watcher.line("observer at");
+    first.assert_running();
+    assert_eq!(
+        first.count("at "),
+        1,
+        "the player heard nothing of it: {}",
+        first.text()
+    );
+}
+
+#[test]
+fn a_second_player_takes_over_if_the_host_lets_it() {
+    let words = [&PATTERN[..], &["--second-player", "take-over"]].concat();
+    let host = Host::knowing(&["first", "second"], &words);
+    let mut first = host.blind("first", &[]);
+    first.line("player at");
+    let second = host.blind("second", &["--take-over"]);
+    second.line("player at");
+    first.line("observer at");
+    host.program.line("first is now observer");
+    first.assert_running();
+}
+
+#[test]
+fn forbidding_a_device_ends_its_live_session() {
+    let mut host = Host::knowing(&["guest", "friend"], &PATTERN);
+    let mut friend = host.blind("friend", &[]);
+    friend.line("player at");
+    let mut guest = host.blind("guest", &[]);
+    guest.line("showing");
+    assert_says(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
+    let (_, text) = guest.ended();
+    assert_says(&text, &["this device is forbidden"]);
+    host.program.line("guest is gone");
+    // And it does not come back in, with or without a PIN.
+    for words in [&[][..], &PIN] {
+        let (status, text) = host.blind("guest", words).ended();
+        assert!(!status.success(), "{text}");
+    }
+    assert_says(&host.devices(&["allow", "guest"]), &["allowed: guest"]);
+    host.blind("guest", &[]).line("showing");
+    friend.assert_running();
+    host.program.assert_running();
+}

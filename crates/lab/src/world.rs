@@ -1,0 +1,533 @@
+//! A world on a virtual clock: one host, its clients, and the links between them.
+//!
+//! The sessions, senders and receivers are those of the protocol; around them is a small model of
+//! what a runtime does with them. Each client has a clock of its own, off and drifting, so that
+//! mixing clocks up shows. The same seed gives the same run, on every machine. What must hold of
+//! any run (bytes are the ones that were sent, steps come in order, clock bounds hold, timers move
+//! on) panics where it does not.
+//!
+//! What it is not: it has no codec; a frame's slices are random bytes that can be computed again.
+
+mod machine;
+mod source;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use openuvr_proto::client::ClientEvent;
+use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
+use openuvr_proto::control::negotiate::{Negotiation, Offer, Role};
+use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
+use openuvr_proto::id::{FrameId, InputSeq, PathId, SessionId};
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::send::key_frame::{KeyFramePolicy, hold_off};
+use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{DropCause, FrameCost, FrameRecord, Stage, Stamps};
+use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::video::{EchoKind, InputEcho};
+use openuvr_proto::wire::{MAX_DATAGRAM, Reject};
+
+use crate::link::{Impairment, LinkModel};
+pub use machine::{Clock, Machine, Shown};
+use source::Coding;
+
+/// Frames follow each other at 60 Hz while something moves.
+pub const FRAME_INTERVAL: Duration = Duration::from_nanos(16_666_667);
+
+/// A device that connects, and the link to it.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// Which device: its key and address. One that connects again replaces its own session.
+    pub number: u8,
+    /// What it asks for.
+    pub role: Role,
+    /// Whether it wants to take the player's role over.
+    pub take_over: bool,
+    /// What the link does to datagrams from the host.
+    pub down: Impairment,
+    /// What it does to datagrams to the host.
+    pub up: Impairment,
+    /// Its clock.
+    pub clock: Clock,
+}
+
+impl Device {
+    /// A device on a perfect link whose clock is off and drifts.
+    #[must_use]
+    pub fn new(number: u8, role: Role) -> Device {
+        Device {
+            number,
+            role,
+            take_over: false,
+            down: Impairment::default(),
+            up: Impairment::default(),
+            clock: Clock {
+                offset: 7_000_000_000_000 * i64::from(number),
+                ppm: 40 - 30 * i64::from(number),
+            },
+        }
+    }
+
+    /// The same impairment both ways.
+    #[must_use]
+    pub fn behind(mut self, link: &Impairment) -> Device {
+        self.down = link.clone();
+        self.up = link.clone();
+        self
+    }
+}
+
+/// A subscriber as the host's media thread knows it.
+struct Subscription {
+    session: SessionId,
+    machine: usize,
+    role: Role,
+    media: Box<MediaSender>,
+    /// Whether a key frame went to it.
+    started: bool,
+}
+
+/// The host, its clients and the links.
+pub struct World {
+    now: Instant,
+    seed: u64,
+    host: Host,
+    key_frames: KeyFramePolicy,
+    subscriptions: Vec<Subscription>,
+    machines: Vec<Machine>,
+    source: source::Source,
+    coding: Option<Coding>,
+    echo: InputEcho,
+    out: SendBuf,
+    control: Vec<u8>,
+    /// Key frames, and when each was begun.
+    pub key_frames_sent: Vec<(FrameId, Instant)>,
+    /// The host's view: how each frame ended, by session.
+    pub records: BTreeMap<u32, Vec<FrameRecord>>,
+    /// Which frames were captured while a session subscribed.
+    pub captured: BTreeMap<u32, Vec<FrameId>>,
+    /// Input that the host injected, in order.
+    pub injected: Vec<(InputSeq, InputEvent)>,
+    /// How often the host released all input, and when.
+    pub released: Vec<Instant>,
+    /// Sessions that ended.
+    pub ended: Vec<(SessionId, Ending, Instant)>,
+    /// Roles that changed.
+    pub role_changes: Vec<(SessionId, Role)>,
+}
+
+impl World {
+    /// A host without clients, on which nothing moves.
+    #[must_use]
+    pub fn new(seed: u64, second_player: SecondPlayer) -> World {
+        World {
+            now: Instant(1_000_000_000),
+            seed,
+            host: Host::new(HostPolicy {
+                name: "world".into(),
+                codec: 1,
+                second_player,
+                max_observers: 2,
+            }),
+            key_frames: KeyFramePolicy::default(),
+            subscriptions: Vec::new(),
+            machines: Vec::new(),
+            source: source::Source::new(seed),
+            coding: None,
+            echo: InputEcho::default(),
+            out: SendBuf::default(),
+            control: Vec::new(),
+            key_frames_sent: Vec::new(),
+            records: BTreeMap::new(),
+            captured: BTreeMap::new(),
+            injected: Vec::new(),
+            released: Vec::new(),
+            ended: Vec::new(),
+            role_changes: Vec::new(),
+        }
+    }
+
+    /// The world's time, which is the host's clock.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// A client's side.
+    #[must_use]
+    pub fn machine(&self, client: usize) -> &Machine {
+        &self.machines[client]
+    }
+
+    /// Says what comes next; shown when the run fails.
+    pub fn step(&self, what: &str) {
+        eprintln!("{:9.3} s  {what}", (self.now.0 as f64) / 1e9);
+    }
+
+    /// A device connects; the number by which it is called from now on.
+    pub fn connect(&mut self, device: &Device) -> usize {
+        let client = self.machines.len();
+        let established = established(device.number, client);
+        let path = path(client);
+        self.host.established(self.now, path, &established);
+        let seed = self.seed.wrapping_add(1 + client as u64);
+        let links = (
+            LinkModel::new(device.down.clone(), seed.wrapping_mul(2)),
+            LinkModel::new(device.up.clone(), seed.wrapping_mul(2) + 1),
+        );
+        let offer = Offer {
+            role: device.role,
+            take_over: device.take_over,
+            codecs: 1 << 1,
+            name: format!("device {}", device.number),
+            software: "openuvr world".into(),
+        };
+        self.machines
+            .push(Machine::new(self.now, device, &established, offer, links));
+        self.turn();
+        client
+    }
+
+    /// Something moves for this long: a frame each [`FRAME_INTERVAL`].
+    pub fn play(&mut self, span: Duration) {
+        self.source.next = Some(self.now);
+        self.run(span);
+        self.source.next = None;
+    }
+
+    /// Frames are captured this often, until `span` is over.
+    pub fn frames(&mut self, count: u32) {
+        self.play(FRAME_INTERVAL * count - FRAME_INTERVAL / 2);
+    }
+
+    /// Nothing new moves for this long.
+    pub fn rest(&mut self, span: Duration) {
+        self.run(span);
+    }
+
+    /// A person does something at a client.
+    pub fn input(&mut self, client: usize, event: InputEvent) -> InputSeq {
+        let seq = self.machines[client].input(self.now, event);
+        self.turn();
+        seq
+    }
+
+    /// The application changes the pointer's shape.
+    pub fn cursor_shape(&mut self, shape: Negotiation) {
+        self.host.cursor_shape(shape);
+        self.turn();
+    }
+
+    /// The pointer moves at the host.
+    pub fn cursor_moved(&mut self, at: (u16, u16)) {
+        self.host.cursor_moved(Some(at));
+        self.turn();
+    }
+
+    /// A client loses its link, or has it back.
+    pub fn set_dead(&mut self, client: usize, dead: bool) {
+        self.machines[client].dead = dead;
+    }
+
+    /// Everything that the host sends to a client from now on is lost, or no longer.
+    pub fn set_deaf(&mut self, client: usize, deaf: bool) {
+        self.machines[client].deaf = deaf;
+    }
+
+    /// A client ends its session.
+    pub fn goodbye(&mut self, client: usize) {
+        self.machines[client].goodbye(self.now);
+        self.turn();
+    }
+
+    /// The host ends all sessions.
+    pub fn end(&mut self, reason: GoodbyeReason) {
+        self.host.end(reason, |_| true);
+        self.turn();
+    }
+
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        let mut stuck = 0;
+        loop {
+            self.turn();
+            let next = self.next_event().unwrap_or(end).min(end);
+            if next > self.now {
+                stuck = 0;
+                self.now = next;
+            } else if self.now >= end {
+                break;
+            } else {
+                stuck += 1;
+                assert!(stuck < 1000, "a timer does not move on: {}", self.why());
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let own = [
+            self.host.next_timeout().map(|t| t.0),
+            self.source.next.filter(|_| self.coding.is_none()),
+            self.coding.as_ref().map(|c| c.next),
+        ];
+        let machines = self.machines.iter().filter_map(Machine::next_timeout);
+        own.into_iter().flatten().chain(machines).min()
+    }
+
+    fn why(&self) -> String {
+        let clients: Vec<_> = self.machines.iter().map(Machine::wakeup).collect();
+        format!("host {:?}, clients {clients:?}", self.host.next_timeout())
+    }
+
+    /// Everything that is due now, until nothing is.
+    fn turn(&mut self) {
+        self.host.handle_timeout(self.now);
+        self.capture();
+        for turns in 0.. {
+            assert!(turns < 10_000, "the peers never stop talking");
+            self.send_control();
+            self.host_events();
+            let mut busy = false;
+            for client in 0..self.machines.len() {
+                let machine = &mut self.machines[client];
+                busy |= machine.turn(self.now, &self.source);
+                while let Some(datagram) = machine.up.poll(self.now) {
+                    busy = true;
+                    match self.host.handle_datagram(self.now, path(client), &datagram) {
+                        Ok(()) | Err(Reject::Replayed | Reject::Session) => {}
+                        Err(reject) => panic!("an honest client was refused: {reject}"),
+                    }
+                }
+            }
+            self.host.check_invariants();
+            if !busy {
+                break;
+            }
+        }
+    }
+
+    fn send_control(&mut self) {
+        while let Some(to) = self.host.poll_transmit(self.now, &mut self.control) {
+            let machine = &mut self.machines[usize::from(to.0[0])];
+            machine.send_down(self.now, &self.control);
+        }
+    }
+
+    fn host_events(&mut self) {
+        while let Some(event) = self.host.poll_event() {
+            match event {
+                HostEvent::Subscribed {
+                    session,
+                    path,
+                    role,
+                    media,
+                    ..
+                } => {
+                    self.key_frames.join(role);
+                    self.subscriptions.push(Subscription {
+                        session,
+                        machine: usize::from(path.0[0]),
+                        role,
+                        media,
+                        started: false,
+                    });
+                }
+                HostEvent::RoleChanged(session, role) => {
+                    self.role_changes.push((session, role));
+                    for s in self
+                        .subscriptions
+                        .iter_mut()
+                        .filter(|s| s.session == session)
+                    {
+                        s.role = role;
+                    }
+                }
+                HostEvent::PathChanged(..) => panic!("nobody moves in this world"),
+                HostEvent::Ended(session, ending) => {
+                    self.subscriptions.retain(|s| s.session != session);
+                    // A frame that is being coded was meant for it, but does not go there.
+                    let coded = self.coding.as_ref().map(|c| c.header.frame);
+                    if let Some(captured) = self.captured.get_mut(&session.0) {
+                        captured.pop_if(|last| Some(*last) == coded);
+                    }
+                    self.ended.push((session, ending, self.now));
+                }
+                HostEvent::Input(arrived) => {
+                    self.injected.push((arrived.seq, arrived.event));
+                    self.echo = InputEcho {
+                        seq: arrived.seq,
+                        kind: EchoKind::Injected,
+                    };
+                }
+                HostEvent::ReleaseInput => {
+                    self.released.push(self.now);
+                    self.echo = InputEcho::default();
+                }
+                HostEvent::KeyFrameWanted(role, newest) => self.key_frames.request(role, newest),
+                HostEvent::Record(record) => {
+                    self.check_clock(&record);
+                    let all = self.records.entry(record.session.0).or_default();
+                    all.push(*record);
+                }
+            }
+        }
+    }
+
+    /// What the host believes of the client's stamps is true within its bound.
+    fn check_clock(&self, record: &FrameRecord) {
+        let Some(mapped) = record.client.first_received_here else {
+            return;
+        };
+        let machine = self.machines.iter().find(|m| m.session == record.session);
+        let shown = machine.and_then(|m| m.shown.iter().rfind(|s| s.frame == record.frame));
+        if let Some(shown) = shown {
+            let error = (mapped.at.0 - shown.first_received.0).unsigned_abs();
+            assert!(
+                u128::from(error) <= mapped.bound.as_nanos(),
+                "{error} ns off, {mapped:?}"
+            );
+        }
+    }
+
+    fn capture(&mut self) {
+        let due = self.coding.is_none() && self.source.next.is_some_and(|at| at <= self.now);
+        if due && self.subscriptions.is_empty() {
+            // Nobody watches: nothing is captured.
+            self.source.next = Some(self.now + FRAME_INTERVAL);
+        } else if due {
+            let round_trip = self.host.round_trip().unwrap_or_default();
+            let hold_off = hold_off(round_trip, FRAME_INTERVAL);
+            let due = self
+                .key_frames
+                .due(hold_off)
+                .is_some_and(|at| at <= self.now);
+            let coding = self.source.code(self.now, due);
+            let frame = coding.header.frame;
+            if coding.header.is_key() {
+                self.key_frames.sent(self.now, frame);
+                self.key_frames_sent.push((frame, self.now));
+            }
+            for s in &mut self.subscriptions {
+                self.captured.entry(s.session.0).or_default().push(frame);
+                s.started |= coding.header.is_key();
+            }
+            // Who subscribes from here on starts with the next key frame.
+            self.coding = Some(coding);
+        }
+        while self.coding.as_ref().is_some_and(|c| c.next <= self.now) {
+            if let Some(coding) = self.coding.take() {
+                self.coding = self.send_slice(coding);
+            }
+        }
+    }
+
+    /// Sends the next slice to everybody; the frame, while it has more.
+    fn send_slice(&mut self, mut coding: Coding) -> Option<Coding> {
+        let frame = coding.header.frame;
+        let (place, bytes) = coding.slice();
+        let last = place.index + 1 == place.count;
+        for s in &mut self.subscriptions {
+            let captured = self.captured.get(&s.session.0).and_then(|all| all.last());
+            if captured != Some(&frame) {
+                continue;
+            }
+            if s.started {
+                let mut header = coding.header;
+                if s.role == Role::Player {
+                    header.echo = coding.echo(self.echo);
+                }
+                let configuration = header.is_key().then_some(coding.configuration);
+                let out = &mut self.out;
+                s.media
+                    .slice(self.now, &header, configuration, place, &bytes, out);
+                let machine = &mut self.machines[s.machine];
+                for datagram in out.bytes().chunks(MAX_DATAGRAM) {
+                    machine.send_down(self.now, datagram);
+                }
+            }
+            if last {
+                let mut stamps = Stamps::default();
+                stamps.stamp(Stage::Captured, Instant(coding.header.captured));
+                if s.started {
+                    stamps.stamp(Stage::LastSent, self.now);
+                    let cost = FrameCost {
+                        key_frame: coding.header.is_key(),
+                        ..FrameCost::default()
+                    };
+                    let sent = SentFrame {
+                        frame,
+                        stamps,
+                        cost,
+                    };
+                    self.host.frame_sent(self.now, s.session, sent);
+                } else {
+                    let (stage, why) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
+                    self.host
+                        .frame_dropped(s.session, frame, stamps, stage, why);
+                }
+            }
+        }
+        coding.advance().then_some(coding)
+    }
+
+    /// The session of a client.
+    #[must_use]
+    pub fn session(&self, client: usize) -> SessionId {
+        self.machines[client].session
+    }
+
+    /// How the frames of a client's session ended, by the host's books.
+    #[must_use]
+    pub fn records_of(&self, client: usize) -> &[FrameRecord] {
+        self.records
+            .get(&self.session(client).0)
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// Panics unless each frame that was captured while a client subscribed has exactly one end.
+    pub fn check_conservation(&self, client: usize) {
+        let session = self.session(client).0;
+        let mut captured = self.captured.get(&session).cloned().unwrap_or_default();
+        let mut ended: Vec<_> = self.records_of(client).iter().map(|r| r.frame).collect();
+        captured.sort();
+        ended.sort();
+        if ended != captured {
+            let odd = |a: &[FrameId], b: &[FrameId]| -> Vec<_> {
+                let missing = a.iter().filter(|f| !b.contains(f)).copied();
+                missing.collect()
+            };
+            let (endless, unknown) = (odd(&captured, &ended), odd(&ended, &captured));
+            panic!(
+                "client {client}: no end {endless:?}, never captured {unknown:?}, {} ends of {}",
+                ended.len(),
+                captured.len()
+            );
+        }
+    }
+
+    /// What a client's session said so far.
+    #[must_use]
+    pub fn events_of(&self, client: usize) -> &[ClientEvent] {
+        &self.machines[client].events
+    }
+}
+
+/// What a handshake would leave in both hands.
+fn established(device: u8, connection: usize) -> Established {
+    let session = 0x0100 + u32::try_from(connection).unwrap_or(0);
+    let mut secret = [device; 32];
+    secret[..4].copy_from_slice(&session.to_le_bytes());
+    Established {
+        session: SessionId(session),
+        secret: SessionSecret(secret),
+        peer: PublicKey([device; 32]),
+        version: 1,
+    }
+}
+
+fn path(client: usize) -> PathId {
+    let mut path = PathId::default();
+    path.0[0] = u8::try_from(client).unwrap_or(u8::MAX);
+    path
+}

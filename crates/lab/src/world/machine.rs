@@ -1,0 +1,323 @@
+//! A client machine: its clock, its session, its receiver, and the link to the host.
+
+use std::time::Duration;
+
+use openuvr_proto::client::{ClientEvent, ClientSession};
+use openuvr_proto::control::handshake::Established;
+use openuvr_proto::control::negotiate::Offer;
+use openuvr_proto::host::Wakeup;
+use openuvr_proto::id::{FrameId, InputSeq, SessionId};
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::recv::reassemble::{Counters, MediaReceiver, Step};
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
+use openuvr_proto::wire::Reject;
+use openuvr_proto::wire::control::{GoodbyeReason, Report};
+use openuvr_proto::wire::header::{Plane, plane_of};
+use openuvr_proto::wire::video::EchoKind;
+
+use super::{Device, source::Source};
+use crate::link::LinkModel;
+
+/// A clock that is off and runs too fast or too slow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock {
+    /// What it shows when the world's clock shows zero, in nanoseconds.
+    pub offset: i64,
+    /// How much faster it runs, in millionths.
+    pub ppm: i64,
+}
+
+impl Clock {
+    /// What it shows at `world`.
+    #[must_use]
+    pub fn show(self, world: Instant) -> Instant {
+        let drift = i128::from(world.0) * i128::from(self.ppm) / 1_000_000;
+        Instant(world.0 + i64::try_from(drift).unwrap_or(0) + self.offset)
+    }
+
+    /// The first moment at which it shows `mine`.
+    fn world(self, mine: Instant) -> Instant {
+        if mine.0 == i64::MIN {
+            return mine;
+        }
+        let since = i128::from(mine.0 - self.offset);
+        let guess = since * 1_000_000 / (1_000_000 + i128::from(self.ppm));
+        let mut world = Instant(i64::try_from(guess).unwrap_or(0) - 2);
+        while self.show(world) < mine {
+            world.0 += 1;
+        }
+        world
+    }
+}
+
+/// A frame that came to an end at a client; moments of the world's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// The frame.
+    pub frame: FrameId,
+    /// What it was worth.
+    pub fidelity: Fidelity,
+    /// When it was captured.
+    pub captured: Instant,
+    /// When its first datagram arrived.
+    pub first_received: Instant,
+    /// When it was shown.
+    pub at: Instant,
+    /// Whether it was a key frame.
+    pub key_frame: bool,
+    /// Motion-to-photon as the client computed it, and as it was.
+    pub motion: Option<(Duration, Duration)>,
+}
+
+/// A client.
+pub struct Machine {
+    /// Its session's name.
+    pub session: SessionId,
+    clock: Clock,
+    control: ClientSession,
+    media: MediaReceiver,
+    pub(super) down: LinkModel,
+    pub(super) up: LinkModel,
+    pub(super) dead: bool,
+    pub(super) deaf: bool,
+    out: Vec<u8>,
+    counted: Counters,
+    echoed: InputSeq,
+    sampled: Vec<Instant>,
+    /// Frames that were shown, in order.
+    pub shown: Vec<Shown>,
+    /// Frames that the receiver gave up, in order.
+    pub lost: Vec<(FrameId, DropCause)>,
+    /// What its session said.
+    pub events: Vec<ClientEvent>,
+    newest: FrameId,
+}
+
+impl Machine {
+    pub(super) fn new(
+        now: Instant,
+        device: &Device,
+        established: &Established,
+        offer: Offer,
+        (down, up): (LinkModel, LinkModel),
+    ) -> Machine {
+        Machine {
+            session: established.session,
+            clock: device.clock,
+            control: ClientSession::new(device.clock.show(now), established, offer),
+            media: MediaReceiver::new(established),
+            down,
+            up,
+            dead: false,
+            deaf: false,
+            out: Vec::new(),
+            counted: Counters::default(),
+            echoed: InputSeq(0),
+            sampled: Vec::new(),
+            shown: Vec::new(),
+            lost: Vec::new(),
+            events: Vec::new(),
+            newest: FrameId::NONE,
+        }
+    }
+
+    /// The state of its picture.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.media.picture().broken
+    }
+
+    pub(super) fn send_down(&mut self, now: Instant, datagram: &[u8]) {
+        if !self.dead && !self.deaf {
+            self.down.send(now, datagram.to_vec());
+        }
+    }
+
+    pub(super) fn input(&mut self, now: Instant, event: InputEvent) -> InputSeq {
+        let mine = self.clock.show(now);
+        self.sampled.push(now);
+        self.control.input(mine, event, mine)
+    }
+
+    pub(super) fn goodbye(&mut self, now: Instant) {
+        self.control.goodbye(GoodbyeReason::Quit);
+        self.send_up(now);
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let control = self.control.next_timeout().map(|t| t.0);
+        let own = control.into_iter().chain(self.media.next_timeout());
+        let links = self
+            .down
+            .next_timeout()
+            .into_iter()
+            .chain(self.up.next_timeout());
+        own.map(|at| self.clock.world(at)).chain(links).min()
+    }
+
+    pub(super) fn wakeup(&self) -> Option<(Instant, Wakeup)> {
+        self.control.next_timeout()
+    }
+
+    /// Does what is due at `now`; whether there was anything.
+    pub(super) fn turn(&mut self, now: Instant, source: &Source) -> bool {
+        let mine = self.clock.show(now);
+        let mut busy = false;
+        while let Some(datagram) = self.down.poll(now) {
+            busy = true;
+            self.take(now, mine, &datagram, source);
+        }
+        self.control.handle_timeout(mine);
+        self.hand_out(now, mine, source);
+        self.media.check_invariants();
+        self.control.check_invariants();
+        self.check_clock(now, mine);
+        busy | self.send_up(now)
+    }
+
+    fn take(&mut self, now: Instant, mine: Instant, datagram: &[u8], source: &Source) {
+        let taken = match plane_of(datagram) {
+            Ok(Plane::Media) => self.media.handle_datagram(mine, datagram),
+            _ => self.control.handle_datagram(mine, datagram),
+        };
+        match taken {
+            Ok(()) | Err(Reject::Replayed) => {}
+            Err(reject) => panic!("an honest host was refused: {reject}"),
+        }
+        self.hand_out(now, mine, source);
+    }
+
+    fn send_up(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while self
+            .control
+            .poll_transmit(self.clock.show(now), &mut self.out)
+        {
+            any = true;
+            if !self.dead {
+                self.up.send(now, self.out.clone());
+            }
+        }
+        any
+    }
+
+    /// What the decoder and the display would do.
+    fn hand_out(&mut self, now: Instant, mine: Instant, source: &Source) {
+        while let Some(event) = self.control.poll_event() {
+            if let ClientEvent::Announced(newest) = event {
+                self.media.announce(mine, newest);
+            } else {
+                self.events.push(event);
+            }
+        }
+        while let Some(step) = self.media.poll(mine) {
+            let end = match step {
+                Step::Slice {
+                    header,
+                    macroblocks,
+                    bytes,
+                    ..
+                } => {
+                    assert!(header.frame > self.newest, "slices in order");
+                    let sent = source.slice(&header, macroblocks.0);
+                    assert!(bytes == sent, "the bytes of {:?} are others", header.frame);
+                    continue;
+                }
+                Step::Missing { header, .. } => {
+                    assert!(header.frame > self.newest, "slices in order");
+                    continue;
+                }
+                Step::End(end) => end,
+                Step::Dropped {
+                    frame,
+                    why,
+                    first_received,
+                } => {
+                    assert!(frame > self.newest, "frames in order, once each");
+                    self.newest = frame;
+                    self.lost.push((frame, why));
+                    let stage = match first_received {
+                        Some(_) => Stage::Recoverable,
+                        None => Stage::FirstReceived,
+                    };
+                    let outcome = Outcome::Dropped { stage, why };
+                    let report = self.report(frame, outcome, first_received);
+                    self.control.report(mine, report);
+                    continue;
+                }
+            };
+            let header = end.header;
+            assert!(header.frame > self.newest, "frames in order, once each");
+            self.newest = header.frame;
+            let motion = self.motion(now, mine, header.echo.seq, header.echo.kind);
+            self.shown.push(Shown {
+                frame: header.frame,
+                fidelity: end.fidelity,
+                captured: Instant(header.captured),
+                first_received: self.clock.world(end.first_received),
+                at: now,
+                key_frame: header.is_key(),
+                motion,
+            });
+            let outcome = Outcome::Displayed(end.fidelity);
+            let mut report = self.report(header.frame, outcome, Some(end.first_received));
+            report.recoverable = end.recoverable.map(|at| at.since(end.first_received));
+            report.submitted = Some(mine.since(end.first_received));
+            if let Some((computed, _)) = motion {
+                report.motion_to_photon = Some(computed);
+                report.echo = header.echo.kind;
+            }
+            self.control.report(mine, report);
+        }
+        let (picture, epoch) = (self.media.picture(), self.media.epoch());
+        self.control.picture(mine, picture, epoch);
+    }
+
+    fn motion(
+        &mut self,
+        now: Instant,
+        mine: Instant,
+        seq: InputSeq,
+        kind: EchoKind,
+    ) -> Option<(Duration, Duration)> {
+        if kind == EchoKind::None || seq <= self.echoed {
+            return None;
+        }
+        self.echoed = seq;
+        let computed = mine.since(self.control.sampled(seq)?);
+        let truth = now.since(*self.sampled.get(seq.0 as usize - 1)?);
+        Some((computed, truth))
+    }
+
+    fn report(&mut self, frame: FrameId, outcome: Outcome, first: Option<Instant>) -> Report {
+        let counted = self.media.counters();
+        let before = std::mem::replace(&mut self.counted, counted);
+        let news = |now: u64, then: u64| u16::try_from(now.saturating_sub(then)).unwrap_or(0);
+        Report {
+            frame,
+            outcome,
+            first_received: first.map(|at| PeerInstant(at.0)),
+            recoverable: None,
+            decoded: None,
+            submitted: None,
+            presented: None,
+            motion_to_photon: None,
+            echo: EchoKind::None,
+            datagrams: news(counted.received, before.received),
+            missing: news(counted.missing, before.missing),
+        }
+    }
+
+    /// What the client believes of the host's clock is true within its bound.
+    fn check_clock(&self, now: Instant, mine: Instant) {
+        let believed = self.control.clock().to_mine(PeerInstant(now.0), mine);
+        if let Some(mapped) = believed {
+            let error = (mapped.at.0 - mine.0).unsigned_abs();
+            assert!(
+                u128::from(error) <= mapped.bound.as_nanos(),
+                "{error} ns off, {mapped:?}"
+            );
+        }
+    }
+}

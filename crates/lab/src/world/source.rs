@@ -1,0 +1,130 @@
+//! What moves at the host: frames whose bytes can be computed again at the other end.
+
+use std::time::Duration;
+
+use openuvr_proto::id::{ConfigEpoch, FrameId};
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::video::{Configuration, FrameHeader, InputEcho, SlicePlace};
+
+use super::FRAME_INTERVAL;
+use crate::random::Random;
+
+/// From capture to the first slice, and from slice to slice.
+const FIRST_SLICE: Duration = Duration::from_millis(1);
+const SLICE_EVERY: Duration = Duration::from_micros(250);
+
+const SLICES: u8 = 8;
+const SIZE: Size = Size::new(1280, 720);
+const MACROBLOCKS: u16 = 80 * 45;
+
+/// Draws frames.
+pub(super) struct Source {
+    seed: u64,
+    newest: FrameId,
+    /// When the next frame is captured, while something moves.
+    pub(super) next: Option<Instant>,
+}
+
+impl Source {
+    pub(super) fn new(seed: u64) -> Source {
+        Source {
+            seed,
+            newest: FrameId::NONE,
+            next: None,
+        }
+    }
+
+    /// Captures a frame at `now` and begins to code it.
+    pub(super) fn code(&mut self, now: Instant, key_frame: bool) -> Coding {
+        self.next = Some(now + FRAME_INTERVAL);
+        let reference = if key_frame {
+            FrameId::NONE
+        } else {
+            self.newest
+        };
+        self.newest = self.newest.next();
+        Coding {
+            header: FrameHeader {
+                frame: self.newest,
+                reference,
+                epoch: ConfigEpoch(1),
+                stream: 0,
+                view: 0,
+                captured: now.0,
+                clock_epoch: 0,
+                echo: InputEcho::default(),
+            },
+            configuration: Configuration {
+                size: SIZE,
+                codec: 1,
+                colour: 1,
+                fps: 60,
+            },
+            next: now + FIRST_SLICE,
+            echo: None,
+            seed: self.seed,
+            index: 0,
+        }
+    }
+
+    /// The bytes of a slice.
+    pub(super) fn slice(&self, header: &FrameHeader, first_mb: u16) -> Vec<u8> {
+        let index = u8::try_from(first_mb / (MACROBLOCKS / u16::from(SLICES))).unwrap_or(0);
+        bytes(self.seed, header, index)
+    }
+}
+
+/// A frame between capture and its last slice.
+pub(super) struct Coding {
+    pub(super) header: FrameHeader,
+    pub(super) configuration: Configuration,
+    /// When the next slice is there.
+    pub(super) next: Instant,
+    echo: Option<InputEcho>,
+    seed: u64,
+    index: u8,
+}
+
+impl Coding {
+    /// The slice that is there now.
+    pub(super) fn slice(&self) -> (SlicePlace, Vec<u8>) {
+        let mbs = MACROBLOCKS / u16::from(SLICES);
+        let place = SlicePlace {
+            index: self.index,
+            count: SLICES,
+            first_mb: u16::from(self.index) * mbs,
+            mbs,
+        };
+        (place, bytes(self.seed, &self.header, self.index))
+    }
+
+    /// What the frame echoes: what was injected when its first slice left.
+    pub(super) fn echo(&mut self, injected: InputEcho) -> InputEcho {
+        *self.echo.get_or_insert(injected)
+    }
+
+    /// Goes on to the next slice, if there is one.
+    pub(super) fn advance(&mut self) -> bool {
+        self.index += 1;
+        self.next = self.next + SLICE_EVERY;
+        self.index < SLICES
+    }
+}
+
+/// Frame and slice number, length, and as many random bytes as that says: 1–4 kB, and four times
+/// as many in a key frame.
+fn bytes(seed: u64, header: &FrameHeader, index: u8) -> Vec<u8> {
+    let mut random = Random::new(seed, u64::from(header.frame.0) << 8 | u64::from(index));
+    let length = 1000 + random.next() % 3000;
+    let length = if header.is_key() { length * 4 } else { length };
+    let mut bytes = Vec::new();
+    bytes.extend_from_slice(&header.frame.0.to_le_bytes());
+    bytes.push(index);
+    bytes.extend_from_slice(&length.to_le_bytes());
+    while (bytes.len() as u64) < length {
+        bytes.extend_from_slice(&random.next().to_le_bytes());
+    }
+    bytes.truncate(usize::try_from(length).unwrap_or(0));
+    bytes
+}

@@ -1,0 +1,353 @@
+//! Sessions of a host and its clients in the deterministic world: who may do what, what ends how,
+//! and what arrives although the link loses it.
+
+use std::time::Duration;
+
+use openuvr_lab::link::Impairment;
+use openuvr_lab::world::{Device, Machine, World};
+use openuvr_proto::client::ClientEvent;
+use openuvr_proto::control::negotiate::{Negotiation, Refusal, Role};
+use openuvr_proto::host::{Ending, SecondPlayer};
+use openuvr_proto::id::InputSeq;
+use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::trace::{DropCause, Fidelity, Outcome};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::control::GoodbyeReason;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn key(code: u16, pressed: bool) -> InputEvent {
+    InputEvent::Key {
+        code: KeyCode(code),
+        text: None,
+        pressed,
+    }
+}
+
+fn loss(loss: f64) -> Impairment {
+    Impairment {
+        loss,
+        delay: ms(3),
+        ..Impairment::default()
+    }
+}
+
+fn all_whole(machine: &Machine) -> bool {
+    machine.lost.is_empty() && machine.shown.iter().all(|s| s.fidelity == Fidelity::Whole)
+}
+
+/// The roles that a client was granted, in order.
+fn roles(world: &World, client: usize) -> Vec<Role> {
+    let granted = |event: &ClientEvent| match event {
+        ClientEvent::Granted { role, host } => {
+            assert_eq!(host, "world");
+            Some(*role)
+        }
+        _ => None,
+    };
+    world.events_of(client).iter().filter_map(granted).collect()
+}
+
+#[test]
+fn on_a_perfect_link_every_frame_is_whole_and_one_is_a_key_frame() {
+    let mut world = World::new(1, SecondPlayer::Refuse);
+    let player = world.connect(&Device::new(1, Role::Player));
+    world.step("a minute's worth of a second");
+    world.frames(120);
+    world.rest(ms(500));
+    let machine = world.machine(player);
+    assert!(all_whole(machine));
+    assert_eq!(machine.shown.len(), 120);
+    assert_eq!(world.key_frames_sent.len(), 1);
+    world.check_conservation(player);
+    let whole = |r: &openuvr_proto::trace::FrameRecord| r.outcome.is_whole();
+    assert!(world.records_of(player).iter().all(whole));
+}
+
+#[test]
+fn a_lost_last_frame_is_repaired_although_nothing_moves() {
+    for frames_lost in 1..4 {
+        let mut world = World::new(2, SecondPlayer::Refuse);
+        let player = world.connect(&Device::new(1, Role::Player).behind(&loss(0.0)));
+        world.frames(10);
+        world.step("the last frames vanish, and then nothing moves");
+        world.set_deaf(player, true);
+        world.frames(frames_lost);
+        world.set_deaf(player, false);
+        world.rest(ms(300));
+        assert!(world.machine(player).is_broken(), "a beacon told of them");
+        world.step("the runtime would send the repair now: a frame of the still picture");
+        world.frames(1);
+        world.rest(ms(200));
+        assert!(!world.machine(player).is_broken());
+        assert_eq!(world.key_frames_sent.len(), 2);
+        world.check_conservation(player);
+        let lost = world.records_of(player).iter().filter(|r| {
+            let lost = matches!(
+                r.outcome,
+                Outcome::Dropped {
+                    why: DropCause::Lost,
+                    ..
+                }
+            );
+            lost
+        });
+        assert_eq!(lost.count(), frames_lost as usize);
+    }
+}
+
+#[test]
+fn observers_cause_one_key_frame_in_two_seconds_and_cost_the_player_nothing() {
+    let mut world = World::new(3, SecondPlayer::Refuse);
+    let player = world.connect(&Device::new(1, Role::Player));
+    world.frames(60);
+    world.step("two observers join, on links that lose a fifth");
+    let first = world.connect(&Device::new(2, Role::Observer).behind(&loss(0.2)));
+    let second = world.connect(&Device::new(3, Role::Observer).behind(&loss(0.2)));
+    world.frames(600);
+    world.step("one of them dies");
+    world.set_dead(first, true);
+    world.frames(600);
+    world.rest(Duration::from_secs(3));
+
+    let key_frames = &world.key_frames_sent;
+    assert!(
+        key_frames.len() > 5,
+        "the observers did ask: {key_frames:?}"
+    );
+    for pair in key_frames[1..].windows(2) {
+        assert!(
+            pair[1].1.since(pair[0].1) >= Duration::from_secs(2),
+            "{pair:?}"
+        );
+    }
+    assert!(all_whole(world.machine(player)));
+    assert_eq!(world.machine(player).shown.len(), 1260);
+    let late = |s: &&openuvr_lab::world::Shown| s.at.since(s.captured) > ms(3);
+    assert_eq!(world.machine(player).shown.iter().filter(late).count(), 0);
+    assert_eq!(world.ended.len(), 1);
+    assert_eq!(world.ended[0].0, world.session(first));
+    assert_eq!(world.ended[0].1, Ending::Silent);
+    for client in [player, first, second] {
+        world.check_conservation(client);
+    }
+    let unreported = |client: usize| {
+        let ends = world.records_of(client).iter();
+        let cause = DropCause::Unreported;
+        ends.filter(|r| matches!(r.outcome, Outcome::Dropped { why, .. } if why == cause))
+            .count()
+    };
+    assert_eq!(unreported(player), 0);
+    assert_eq!(unreported(second), 0);
+    assert!(unreported(first) > 0, "until the host knew that it is dead");
+}
+
+#[test]
+fn a_second_player_is_refused_and_hears_it_even_over_a_bad_link() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, SecondPlayer::Refuse);
+        let first = world.connect(&Device::new(1, Role::Player));
+        world.rest(ms(100));
+        let second = world.connect(&Device::new(2, Role::Player).behind(&loss(0.4)));
+        world.rest(Duration::from_secs(6));
+        let refused = ClientEvent::Refused(Refusal::PlayerPresent);
+        assert_eq!(world.events_of(second), [refused], "seed {seed}");
+        assert_eq!(roles(&world, first), [Role::Player]);
+        assert_eq!(world.ended.len(), 1);
+        assert_eq!(world.ended[0].1, Ending::Refused(Refusal::PlayerPresent));
+    }
+}
+
+#[test]
+fn a_second_player_may_watch() {
+    let mut world = World::new(4, SecondPlayer::Observe);
+    let first = world.connect(&Device::new(1, Role::Player));
+    let second = world.connect(&Device::new(2, Role::Player));
+    world.frames(30);
+    world.step("only the player's input counts");
+    world.input(second, key(30, true));
+    world.input(first, key(31, true));
+    world.rest(ms(100));
+    assert_eq!(roles(&world, first), [Role::Player]);
+    assert_eq!(roles(&world, second), [Role::Observer]);
+    assert_eq!(world.injected, [(InputSeq(1), key(31, true))]);
+    assert!(all_whole(world.machine(second)));
+}
+
+#[test]
+fn a_second_player_may_take_over() {
+    let mut world = World::new(5, SecondPlayer::TakeOver);
+    let first = world.connect(&Device::new(1, Role::Player));
+    world.input(first, key(30, true));
+    world.rest(ms(100));
+    world.step("the second asks for the role");
+    let mut device = Device::new(2, Role::Player);
+    device.take_over = true;
+    let second = world.connect(&device);
+    world.rest(ms(100));
+    assert_eq!(roles(&world, first), [Role::Player, Role::Observer]);
+    assert_eq!(roles(&world, second), [Role::Player]);
+    assert_eq!(world.role_changes, [(world.session(first), Role::Observer)]);
+    assert_eq!(world.released.len(), 1, "what the first held is released");
+    world.step("a third watches; a fourth takes over, and the second can't even watch");
+    let third = world.connect(&Device::new(3, Role::Observer));
+    device.number = 4;
+    let fourth = world.connect(&device);
+    world.rest(ms(100));
+    assert_eq!(roles(&world, third), [Role::Observer]);
+    assert_eq!(roles(&world, fourth), [Role::Player]);
+    let ended = ClientEvent::Ended(Some(GoodbyeReason::TakenOver));
+    assert_eq!(world.events_of(second).last(), Some(&ended));
+}
+
+#[test]
+fn a_device_that_connects_again_replaces_its_session() {
+    let mut world = World::new(6, SecondPlayer::Refuse);
+    let first = world.connect(&Device::new(1, Role::Player));
+    world.frames(10);
+    world.step("the client was restarted; its old session never said goodbye");
+    world.set_dead(first, true);
+    world.frames(10);
+    let again = world.connect(&Device::new(1, Role::Player));
+    world.frames(60);
+    world.rest(ms(500));
+    assert_eq!(roles(&world, again), [Role::Player]);
+    assert_eq!(world.ended[0].0, world.session(first));
+    assert_eq!(world.ended[0].1, Ending::Replaced);
+    let machine = world.machine(again);
+    assert!(machine.shown[0].key_frame && all_whole(machine));
+    world.check_conservation(first);
+    world.check_conservation(again);
+    let ended = |r: &&openuvr_proto::trace::FrameRecord| {
+        let cause = DropCause::SessionEnded;
+        matches!(r.outcome, Outcome::Dropped { why, .. } if why == cause)
+    };
+    assert_eq!(world.records_of(first).iter().filter(ended).count(), 10);
+}
+
+#[test]
+fn a_silent_player_holds_no_key() {
+    let mut world = World::new(7, SecondPlayer::Refuse);
+    let player = world.connect(&Device::new(1, Role::Player));
+    world.input(player, key(30, true));
+    world.rest(ms(700));
+    let silent_since = world.now();
+    world.step("the cable is pulled while a key is down");
+    world.set_dead(player, true);
+    world.rest(Duration::from_secs(7));
+    let released = world.released[0].since(silent_since);
+    assert!(released <= ms(1500), "{released:?}");
+    let (session, ending, at) = world.ended[0];
+    assert_eq!((session, ending), (world.session(player), Ending::Silent));
+    assert!(at.since(silent_since) <= ms(5000));
+    let over = ClientEvent::Ended(None);
+    assert_eq!(world.events_of(player).last(), Some(&over));
+}
+
+#[test]
+fn goodbyes_end_sessions_at_once() {
+    let mut world = World::new(8, SecondPlayer::Refuse);
+    let quits = world.connect(&Device::new(1, Role::Player));
+    world.input(quits, key(30, true));
+    world.goodbye(quits);
+    world.rest(ms(1));
+    let quit = Ending::Goodbye(GoodbyeReason::Quit);
+    assert_eq!(world.ended[0].1, quit);
+    assert_eq!(world.released.len(), 1);
+    world.step("a client that leaves before it was answered");
+    let hasty = world.connect(&Device::new(2, Role::Player).behind(&loss(0.0)));
+    world.goodbye(hasty);
+    world.rest(ms(10));
+    assert_eq!(world.ended[1].1, quit);
+    world.step("the host leaves");
+    let stays = world.connect(&Device::new(3, Role::Player));
+    world.end(GoodbyeReason::SourceEnded);
+    world.rest(ms(1));
+    let ended = ClientEvent::Ended(Some(GoodbyeReason::SourceEnded));
+    assert_eq!(world.events_of(stays).last(), Some(&ended));
+}
+
+#[test]
+fn each_input_event_arrives_once_in_order_whatever_is_lost() {
+    for (seed, lost) in [(9, 0.05), (10, 0.2), (11, 0.4)] {
+        let mut world = World::new(seed, SecondPlayer::Refuse);
+        let link = Impairment {
+            jitter: ms(4),
+            reorder: 0.1,
+            duplicate: 0.1,
+            ..loss(lost)
+        };
+        let player = world.connect(&Device::new(1, Role::Player).behind(&link));
+        world.rest(ms(500));
+        let mut sent = Vec::new();
+        for i in 0..400_i16 {
+            let event = match i % 4 {
+                0 => key(30 + i as u16 % 7, true),
+                2 => key(30 + (i - 2) as u16 % 7, false),
+                _ => InputEvent::PointerRelative { dx: i, dy: -i },
+            };
+            sent.push((world.input(player, event), event));
+            world.rest(ms(4));
+        }
+        world.rest(Duration::from_secs(1));
+        assert_eq!(world.injected, sent, "{lost}");
+    }
+}
+
+#[test]
+fn the_pointers_shape_and_place_arrive_whatever_is_lost() {
+    let mut world = World::new(12, SecondPlayer::Refuse);
+    let player = world.connect(&Device::new(1, Role::Player).behind(&loss(0.2)));
+    world.frames(30);
+    world.step("an animated pointer: more shapes than the link carries");
+    let shape = |n: u32| (0..64 * 64).map(|i| i * n).collect::<Vec<u32>>();
+    for n in 1..=50 {
+        world.cursor_shape(Negotiation::CursorShape {
+            size: Size::new(64, 64),
+            hot: (1, 2),
+            argb: shape(n),
+        });
+        world.cursor_moved((n as u16, 7));
+        world.rest(ms(20));
+    }
+    world.rest(Duration::from_secs(3));
+    let shapes = world
+        .events_of(player)
+        .iter()
+        .filter_map(|event| match event {
+            ClientEvent::CursorShape { argb, .. } => Some(argb),
+            _ => None,
+        });
+    let shapes: Vec<_> = shapes.collect();
+    assert_eq!(shapes.last(), Some(&&shape(50)), "the latest arrived");
+    assert!(shapes.len() > 5, "{}", shapes.len());
+    let place = |event: &&ClientEvent| matches!(event, ClientEvent::CursorMoved(_));
+    let last = world.events_of(player).iter().rfind(place);
+    assert_eq!(last, Some(&ClientEvent::CursorMoved(Some((50, 7)))));
+}
+
+#[test]
+fn motion_to_photon_is_the_truth_although_clocks_drift() {
+    for ppm in [-50, 0, 50] {
+        let mut world = World::new(13, SecondPlayer::Refuse);
+        let mut device = Device::new(1, Role::Player).behind(&loss(0.01));
+        device.clock.ppm = ppm;
+        let player = world.connect(&device);
+        world.frames(5);
+        for i in 0..100 {
+            world.input(player, InputEvent::PointerRelative { dx: i, dy: 0 });
+            world.frames(2);
+        }
+        let motion = world.machine(player).shown.iter().filter_map(|s| s.motion);
+        let motion: Vec<_> = motion.collect();
+        assert!(motion.len() > 80, "{}", motion.len());
+        for (computed, truth) in motion {
+            // A clock that runs too fast measures too much, and nothing can be done about it.
+            let drift = truth * 50 / 1_000_000;
+            assert!(computed.abs_diff(truth) <= Duration::from_micros(1) + drift);
+            assert!(truth >= ms(3), "a link of 3 ms each way was between");
+        }
+    }
+}
