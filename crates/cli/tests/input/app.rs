@@ -7,7 +7,7 @@ use x11rb::protocol::xproto::{self, AtomEnum, ConnectionExt as _, EventMask, Pro
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
-use crate::rig::{Xvfb, until};
+use crate::support::{Display, eventually};
 
 /// What the application saw. Keys are X key codes, as they are on the host's keyboard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,11 +32,11 @@ pub(crate) struct App {
 impl App {
     /// Opens a window with this title at a place of the display.
     pub(crate) fn open(
-        side: &Xvfb,
+        side: &Display,
         title: &str,
         (x, y, width, height): (i16, i16, u16, u16),
     ) -> App {
-        let (conn, screen) = x11rb::connect(Some(&side.display)).expect("Xvfb runs");
+        let (conn, screen) = x11rb::connect(Some(&side.name)).expect("Xvfb runs");
         let screen = conn.setup().roots[screen].clone();
         let window = conn.generate_id().expect("an id");
         let events = EventMask::KEY_PRESS
@@ -121,7 +121,7 @@ impl App {
 
     /// Waits until it saw `last`; everything that it saw up to then.
     pub(crate) fn saw(&mut self, last: Saw) -> Vec<Saw> {
-        let end = until(&format!("the application sees {last:?}"), || {
+        let end = eventually(&format!("the application sees {last:?}"), || {
             self.look();
             self.seen.iter().position(|saw| *saw == last)
         });

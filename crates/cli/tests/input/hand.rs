@@ -5,7 +5,7 @@ use x11rb::protocol::xproto::{self, ConnectionExt as _, Window};
 use x11rb::protocol::xtest::ConnectionExt as _;
 use x11rb::rust_connection::RustConnection;
 
-use crate::rig::Xvfb;
+use crate::support::Display;
 
 /// XTEST at a display.
 pub(crate) struct Hand {
@@ -20,8 +20,8 @@ pub(crate) const ALT: u8 = 56 + 8;
 const ALT_GR: u8 = 100 + 8;
 
 impl Hand {
-    pub(crate) fn at(side: &Xvfb) -> Hand {
-        let (conn, screen) = x11rb::connect(Some(&side.display)).expect("Xvfb runs");
+    pub(crate) fn at(side: &Display) -> Hand {
+        let (conn, screen) = x11rb::connect(Some(&side.name)).expect("Xvfb runs");
         let root = conn.setup().roots[screen].root;
         Hand { conn, root }
     }

@@ -9,7 +9,8 @@ use x11rb::protocol::xproto::{ConnectionExt as _, EventMask};
 
 use crate::app::{App, Saw};
 use crate::hand::{Hand, SHIFT};
-use crate::rig::{Rig, Running, Xvfb, in_time, skip, until};
+use crate::rig::{Rig, in_time, layout};
+use crate::support::{Display, Hop, Program, eventually, skip};
 
 const SMALL: &str = "640x480";
 /// X key codes that are the same on every PC keyboard: the letter row from A to L.
@@ -18,9 +19,12 @@ const K: u8 = 37 + 8;
 const L: u8 = 38 + 8;
 
 /// A terminal on the host's display whose program writes what is typed to a file, as it comes.
-fn terminal(rig: &Rig) -> Option<Running> {
+fn terminal(rig: &Rig) -> Option<Program> {
     let mut command = Command::new("xterm");
-    let (typed, ready) = (rig.path("typed"), rig.path("ready"));
+    let (typed, ready) = (
+        rig.folder.path().join("typed"),
+        rig.folder.path().join("ready"),
+    );
     let line = format!(
         "stty raw -echo; : > '{}'; exec cat > '{}'",
         ready.display(),
@@ -29,7 +33,7 @@ fn terminal(rig: &Rig) -> Option<Running> {
     command
         .args([
             "-display",
-            &rig.host_side.display,
+            &rig.host_side.name,
             "-u8",
             "-geometry",
             "80x24+0+0",
@@ -40,21 +44,22 @@ fn terminal(rig: &Rig) -> Option<Running> {
         skip("xterm is not installed");
         return None;
     }
-    let xterm = Running::start(command, &rig.path("xterm.log"));
-    until("the terminal is ready", || ready.exists().then_some(()));
+    let xterm = Program::start("xterm", command);
+    eventually("the terminal is ready", || ready.exists().then_some(()));
     let host = Hand::at(&rig.host_side);
-    let window = until("the terminal's window", || host.windows("XTerm").pop());
+    let window = eventually("the terminal's window", || host.windows("XTerm").pop());
     host.focus(window);
     Some(xterm)
 }
 
 fn typed(rig: &Rig) -> String {
-    String::from_utf8_lossy(&std::fs::read(rig.path("typed")).unwrap_or_default()).into_owned()
+    String::from_utf8_lossy(&std::fs::read(rig.folder.path().join("typed")).unwrap_or_default())
+        .into_owned()
 }
 
 /// Waits for as many bytes, and compares them.
 fn wait_for(rig: &Rig, text: &str) {
-    in_time(|| (typed(rig).len() >= text.len()).then_some(()));
+    in_time(|| typed(rig).len() >= text.len());
     assert_eq!(typed(rig), text);
 }
 
@@ -63,14 +68,14 @@ fn letters_arrive_as_typed_whatever_the_layouts() {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
     };
-    if !(rig.client_side.layout("de") && rig.host_side.layout("us")) {
+    if !(layout(&rig.client_side, "de") && layout(&rig.host_side, "us")) {
         return;
     }
     let Some(_xterm) = terminal(&rig) else {
         return;
     };
-    let _host = rig.host(&[]);
-    let _client = rig.client("client", &[]);
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
     let hand = Hand::at(&rig.client_side);
 
     let german = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich: \
@@ -79,17 +84,17 @@ fn letters_arrive_as_typed_whatever_the_layouts() {
     wait_for(&rig, german);
 
     // The person changes the layouts while the program runs.
-    assert!(rig.client_side.layout("us") && rig.host_side.layout("de"));
+    assert!(layout(&rig.client_side, "us") && layout(&rig.host_side, "de"));
     let american = "The quick brown fox: ~!@#$%^&*()_+`-={}|[]\\:\";'<>?,./ yz YZ";
     hand.types(american);
     wait_for(&rig, &format!("{german}{american}"));
 
-    assert!(rig.client_side.layout("fr") && rig.host_side.layout("us"));
+    assert!(layout(&rig.client_side, "fr") && layout(&rig.host_side, "us"));
     let french = "azerty AZERTY 0123456789 éèçà ù €";
     hand.types(french);
     wait_for(&rig, &format!("{german}{american}{french}"));
     let host = Hand::at(&rig.host_side);
-    until("all keys are up", || {
+    eventually("all keys are up", || {
         host.pressed().0.is_empty().then_some(())
     });
 }
@@ -102,15 +107,16 @@ fn keys_arrive_once_and_in_order_over_a_link_that_loses_a_fifth() {
     let Some(_xterm) = terminal(&rig) else {
         return;
     };
-    let _host = rig.host(&["--fps", "10"]);
-    let (address, _hop) = rig.hop(&["--loss", "20%", "--delay", "3ms", "--jitter", "3ms"]);
-    let _client = rig.client_at(&address, "client", &[]);
+    let host = rig.host(&["--fps", "10"]);
+    let link = ["--loss", "20%", "--delay", "3ms", "--jitter", "3ms"];
+    let hop = Hop::start(&host, 0, &link);
+    let _client = rig.client_behind(&hop, &host);
     let hand = Hand::at(&rig.client_side);
     let text: String = (0..20).map(|i| format!("{i:02} aabbcc Loss; ")).collect();
     hand.types(&text);
     wait_for(&rig, &text);
     let host = Hand::at(&rig.host_side);
-    until("all keys are up", || {
+    eventually("all keys are up", || {
         host.pressed().0.is_empty().then_some(())
     });
 }
@@ -121,8 +127,8 @@ fn the_program_that_repeats_a_held_key_is_the_host() {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
-    let _host = rig.host(&[]);
-    let _client = rig.client("client", &[]);
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
     let hand = Hand::at(&rig.client_side);
     repeat(&rig.client_side, true);
     repeat(&rig.host_side, false);
@@ -135,7 +141,7 @@ fn the_program_that_repeats_a_held_key_is_the_host() {
         .expect("sent");
     hand.key(A, true);
     let mut presses = 0;
-    until("the client's display repeats", || {
+    eventually("the client's display repeats", || {
         while let Some(event) = hand.conn.poll_for_event().expect("the server lives") {
             presses += usize::from(matches!(event, Event::KeyPress(_)));
         }
@@ -157,7 +163,7 @@ fn the_program_that_repeats_a_held_key_is_the_host() {
 }
 
 /// Turns auto-repeat of a display on (fast) or off.
-fn repeat(side: &Xvfb, on: bool) {
+fn repeat(side: &Display, on: bool) {
     use x11rb::protocol::xproto::{AutoRepeatMode, ChangeKeyboardControlAux};
     let hand = Hand::at(side);
     let mode = if on {
@@ -171,20 +177,17 @@ fn repeat(side: &Xvfb, on: bool) {
 }
 
 /// A client holds two keys and a button; `end` takes it away; everything is released.
-fn everything_is_released_after(end: impl FnOnce(&Rig, &mut Running, Option<Running>), hop: bool) {
+fn everything_is_released_after(end: impl FnOnce(&Rig, &mut Program, Option<Hop>), hop: bool) {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
-    let _host = rig.host(&[]);
-    let (address, hop) = match hop {
-        true => {
-            let (address, hop) = rig.hop(&[]);
-            (address, Some(hop))
-        }
-        false => (rig.address(), None),
+    let host = rig.host(&[]);
+    let hop = hop.then(|| Hop::start(&host, 0, &[]));
+    let mut client = match &hop {
+        Some(hop) => rig.client_behind(hop, &host),
+        None => rig.client(&host, "client", &[]),
     };
-    let mut client = rig.client_at(&address, "client", &[]);
     let hand = Hand::at(&rig.client_side);
     hand.points(100, 100);
     hand.key(SHIFT, true);
@@ -194,7 +197,7 @@ fn everything_is_released_after(end: impl FnOnce(&Rig, &mut Running, Option<Runn
     let host = Hand::at(&rig.host_side);
     assert_eq!(host.pressed(), (vec![A, SHIFT], 0x100));
     end(&rig, &mut client, hop);
-    until("everything is released", || {
+    eventually("everything is released", || {
         (host.pressed() == (vec![], 0)).then_some(())
     });
 }
@@ -211,7 +214,7 @@ fn nothing_stays_pressed_when_the_client_is_closed() {
             let hand = Hand::at(&rig.client_side);
             let window = hand.windows("openuvr").pop().expect("its window");
             crate::window::close(&hand, window);
-            assert!(client.end().success());
+            assert!(client.ended().0.success());
         },
         false,
     );
@@ -221,7 +224,7 @@ fn nothing_stays_pressed_when_the_client_is_closed() {
 fn nothing_stays_pressed_when_the_link_is_cut() {
     everything_is_released_after(
         // The client lives on, and nobody hears it.
-        |_, _, hop| hop.expect("there is one").kill(),
+        |_, _, hop| hop.expect("there is one").program.kill(),
         true,
     );
 }
@@ -232,8 +235,8 @@ fn nothing_stays_pressed_when_the_window_loses_the_focus() {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
-    let _host = rig.host(&[]);
-    let _client = rig.client("client", &[]);
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
     let hand = Hand::at(&rig.client_side);
     let window = hand.windows("openuvr").pop().expect("its window");
     let host = Hand::at(&rig.host_side);
@@ -241,7 +244,7 @@ fn nothing_stays_pressed_when_the_window_loses_the_focus() {
     hand.key(A, true);
     app.saw(Saw::Down(A));
     let other = App::open(&rig.client_side, "other", (500, 0, 100, 100));
-    until("everything is released", || {
+    eventually("everything is released", || {
         (host.pressed() == (vec![], 0)).then_some(())
     });
     // What goes on elsewhere is no business of the host's; what comes after is.

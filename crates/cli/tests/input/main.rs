@@ -7,4 +7,6 @@ mod keys;
 mod mouse;
 mod rig;
 mod roles;
+#[path = "../support/mod.rs"]
+mod support;
 mod window;

@@ -4,7 +4,8 @@ use x11rb::protocol::xproto::ConnectionExt as _;
 
 use crate::app::{App, Saw};
 use crate::hand::Hand;
-use crate::rig::{Rig, until};
+use crate::rig::{Rig, in_time};
+use crate::support::eventually;
 
 /// Points at places of the client's display, and waits for the pointer of the host's display to
 /// be at the places that follow from them. `at` of a client's place: where it shall be.
@@ -17,10 +18,12 @@ fn lands(
     for &(x, y) in places {
         hand.points(x, y);
         let (across, down) = at(x, y);
-        until(&format!("{x},{y} lands in {across:?} {down:?}"), || {
+        let there = in_time(|| {
             let (x, y) = host.pointer();
-            (across.contains(&x) && down.contains(&y)).then_some(())
+            across.contains(&x) && down.contains(&y)
         });
+        let is = host.pointer();
+        assert!(there, "{x},{y} lands at {is:?}, not in {across:?} {down:?}");
     }
 }
 
@@ -30,8 +33,8 @@ fn the_pointer_lands_on_the_same_pixel() {
         return;
     };
     let _app = App::open(&rig.host_side, "app", (0, 0, 1280, 720));
-    let _host = rig.host(&[]);
-    let _client = rig.client("client", &[]);
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
     let places = [
         (5, 5),
         (0, 0),
@@ -51,10 +54,10 @@ fn the_pointer_lands_on_the_right_pixel_of_a_scaled_picture() {
         return;
     };
     let _app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
-    let _host = rig.host(&[]);
+    let host = rig.host(&[]);
     let places = [(0, 0), (319, 239), (160, 77), (1, 238)];
     {
-        let mut client = rig.client("client", &["--size", "320x240"]);
+        let mut client = rig.client(&host, "client", &["--size", "320x240"]);
         // A pixel of the window shows four of the picture.
         lands(&rig, &places, |x, y| (2 * x..=2 * x + 1, 2 * y..=2 * y + 1));
         // Wider than the picture: there are bars at the sides.
@@ -70,7 +73,7 @@ fn the_pointer_lands_on_the_right_pixel_of_a_scaled_picture() {
         });
         client.kill();
     }
-    let _client = rig.client("client", &["--size", "1280x960"]);
+    let _client = rig.client(&host, "client", &["--size", "1280x960"]);
     // Four pixels of the window show one of the picture.
     let places = [(0, 0), (1279, 959), (1, 1), (2, 2), (641, 479)];
     lands(&rig, &places, |x, y| (x / 2..=x / 2, y / 2..=y / 2));
@@ -82,8 +85,8 @@ fn the_pointer_lands_inside_a_captured_region() {
         return;
     };
     let _app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
-    let _host = rig.host(&["--region", "320x240+100+50"]);
-    let _client = rig.client("client", &[]);
+    let host = rig.host(&["--region", "320x240+100+50"]);
+    let _client = rig.client(&host, "client", &[]);
     let places = [(0, 0), (319, 239), (17, 200)];
     lands(&rig, &places, |x, y| (x + 100..=x + 100, y + 50..=y + 50));
 }
@@ -94,15 +97,15 @@ fn the_pointer_lands_inside_a_captured_window_wherever_it_goes() {
         return;
     };
     let app = App::open(&rig.host_side, "the captured one", (40, 30, 320, 240));
-    let _host = rig.host(&["--window", "the captured one"]);
-    let _client = rig.client("client", &[]);
+    let host = rig.host(&["--window", "the captured one"]);
+    let _client = rig.client(&host, "client", &[]);
     let places = [(0, 0), (319, 239), (17, 200)];
     lands(&rig, &places, |x, y| (x + 40..=x + 40, y + 30..=y + 30));
     Hand::at(&rig.host_side).place(app.window, (200, 100, 320, 240));
     // The host hears of the move by an event of its own: the places before are forgiven.
     let hand = Hand::at(&rig.client_side);
     let host = Hand::at(&rig.host_side);
-    until("the host follows the window", || {
+    eventually("the host follows the window", || {
         hand.points(50, 50);
         hand.points(51, 51);
         (host.pointer() == (251, 151)).then_some(())
@@ -116,8 +119,8 @@ fn buttons_and_the_wheel_arrive_in_order() {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
-    let _host = rig.host(&[]);
-    let _client = rig.client("client", &[]);
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
     let hand = Hand::at(&rig.client_side);
     hand.points(320, 240);
     // Left, middle, right, wheel up and down and to both sides, back, forward.
@@ -149,11 +152,11 @@ fn a_grabbed_mouse_sends_how_far_it_moves() {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
-    let _host = rig.host(&[]);
-    let _client = rig.client("client", &["--grab"]);
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &["--grab"]);
     let hand = Hand::at(&rig.client_side);
     // The window grabs when it is seen; what moves before that is a place.
-    until("the grab works", || {
+    eventually("the grab works", || {
         hand.moves(1, 0);
         app.look();
         (app.moved.0 > 0).then_some(())
@@ -178,7 +181,7 @@ fn a_grabbed_mouse_sends_how_far_it_moves() {
     x11rb::wrapper::ConnectionExt::sync(&app.conn).expect("the server lives");
     hand.moves(10, 5);
     let host = Hand::at(&rig.host_side);
-    until("it moved from there", || {
+    eventually("it moved from there", || {
         (host.pointer() == (330, 245)).then_some(())
     });
 }
@@ -189,8 +192,8 @@ fn a_game_that_reads_raw_motion_sees_the_distance_between_two_places() {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
-    let _host = rig.host(&[]);
-    let _client = rig.client("client", &[]);
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
     lands(&rig, &[(200, 100)], |x, y| (x..=x, y..=y));
     app.look();
     let before = app.moved;

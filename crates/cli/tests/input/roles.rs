@@ -5,7 +5,8 @@ use x11rb::protocol::xproto::{self, ConnectionExt as _, ImageFormat};
 
 use crate::app::{App, Saw};
 use crate::hand::Hand;
-use crate::rig::{Rig, until};
+use crate::rig::Rig;
+use crate::support::eventually;
 
 const A: u8 = 38;
 const K: u8 = 45;
@@ -17,13 +18,12 @@ fn an_observer_only_watches() {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
-    rig.introduce("observer");
-    let _host = rig.host(&[]);
-    let _observer = rig.client("observer", &["--observe"]);
+    let host = rig.host(&[]);
+    let _observer = rig.client(&host, "observer", &["--observe"]);
     let hand = Hand::at(&rig.client_side);
     let window = hand.windows("openuvr").pop().expect("its window");
     let title = hand.text(window, xproto::AtomEnum::WM_NAME.into());
-    assert!(title.contains("host"), "{title}");
+    assert!(title.contains("desk"), "{title}");
     let before = Hand::at(&rig.host_side).pointer();
     hand.points(10, 10);
     hand.chord(&[A, K]);
@@ -32,7 +32,7 @@ fn an_observer_only_watches() {
 
     // A player beside it, with a window of its own; the pointer is in neither.
     hand.points(600, 450);
-    let _player = rig.client("player", &[]);
+    let _player = rig.client(&host, "client", &[]);
     let mine = hand.windows("openuvr");
     let player = *mine.iter().find(|w| **w != window).expect("two windows");
     hand.place(player, (320, 0, 320, 240));
@@ -54,18 +54,17 @@ fn a_takeover_releases_the_old_players_keys_and_lets_the_new_one_play() {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
-    rig.introduce("old");
-    let mut host = rig.host(&["--second-player", "take-over"]);
-    let _old = rig.client("old", &[]);
+    let host = rig.host(&["--second-player", "take-over"]);
+    let _old = rig.client(&host, "old", &[]);
     let hand = Hand::at(&rig.client_side);
     let old = hand.windows("openuvr").pop().expect("its window");
     hand.key(A, true);
     app.saw(Saw::Down(A));
 
-    let _new = rig.client("new", &["--take-over"]);
-    host.says("old is now observer");
+    let _new = rig.client(&host, "new", &["--take-over"]);
+    host.program.line("old is now observer");
     let side = Hand::at(&rig.host_side);
-    until("the old player's key is up", || {
+    eventually("the old player's key is up", || {
         side.pressed().0.is_empty().then_some(())
     });
     app.saw(Saw::Up(A));
@@ -87,7 +86,7 @@ fn a_script_plays() {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
-    let _host = rig.host(&[]);
+    let host = rig.host(&[]);
     let script = "\
         # walks, aims and shoots\n\
         key KEY_LEFTSHIFT down\n\
@@ -101,9 +100,9 @@ fn a_script_plays() {
         key KEY_K down\n\
         release\n\
         key KEY_L\n";
-    std::fs::write(rig.path("script"), script).expect("a temporary file");
-    let file = rig.path("script").display().to_string();
-    let mut client = rig.client("client", &["--input-script", &file]);
+    std::fs::write(rig.folder.join("script"), script).expect("a temporary file");
+    let file = rig.folder.join("script");
+    let mut client = rig.client(&host, "client", &["--input-script", &file]);
     let (down, up) = (Saw::Down, Saw::Up);
     let (press, release) = (Saw::ButtonDown, Saw::ButtonUp);
     let shift = crate::hand::SHIFT;
@@ -126,7 +125,7 @@ fn a_script_plays() {
     assert_eq!(app.saw(up(L)), expected);
     assert_eq!(Hand::at(&rig.host_side).pointer(), (170, 116));
     // The script's end is the end of its input, and of the client.
-    assert!(client.end().success(), "{}", client.said());
+    assert!(client.ended().0.success(), "{}", client.text());
 }
 
 #[test]
@@ -136,14 +135,14 @@ fn an_observer_sees_the_players_pointer_where_it_is() {
     };
     let app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
     red_square_for_a_pointer(&app);
-    let host = Hand::at(&rig.host_side);
-    host.points(50, 60);
-    let _host = rig.host(&[]);
-    let _observer = rig.client("observer", &["--observe"]);
+    let pointer = Hand::at(&rig.host_side);
+    pointer.points(50, 60);
+    let host = rig.host(&[]);
+    let _observer = rig.client(&host, "observer", &["--observe"]);
     let eye = Hand::at(&rig.client_side);
     eye.points(319, 239);
     sees_red_at(&eye, (50, 60));
-    host.points(200, 120);
+    pointer.points(200, 120);
     sees_red_at(&eye, (200, 120));
 }
 
@@ -186,7 +185,7 @@ fn sees_red_at(eye: &Hand, (x, y): (i16, i16)) {
             .data;
         image[2] > 200 && image[0] < 60 && image[1] < 60
     };
-    until(&format!("the pointer at {x},{y}"), || {
+    eventually(&format!("the pointer at {x},{y}"), || {
         (red(x, y) && red(x + 15, y + 15) && !red(x - 1, y) && !red(x + 16, y + 15)).then_some(())
     });
 }

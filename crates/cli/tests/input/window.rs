@@ -5,7 +5,8 @@ use x11rb::protocol::xproto::{self, AtomEnum, ConnectionExt as _, EventMask, Win
 
 use crate::app::{App, Saw};
 use crate::hand::{ALT, CONTROL, Hand, SHIFT};
-use crate::rig::{Rig, until};
+use crate::rig::Rig;
+use crate::support::eventually;
 
 /// Presses the close button that a window manager would have drawn.
 pub(crate) fn close(hand: &Hand, window: Window) {
@@ -27,31 +28,31 @@ fn the_window_has_a_name_a_size_a_full_screen_and_an_end() {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
-    let _host = rig.host(&[]);
-    let mut client = rig.client("client", &["--size", "400x300"]);
+    let host = rig.host(&[]);
+    let mut client = rig.client(&host, "client", &["--size", "400x300"]);
     let hand = Hand::at(&rig.client_side);
     let window = hand.windows("openuvr").pop().expect("its window");
     let title = hand.text(window, AtomEnum::WM_NAME.into());
     assert!(
-        title.starts_with("OpenUVR") && title.contains("host"),
+        title.starts_with("OpenUVR") && title.contains("desk"),
         "{title}"
     );
     assert_eq!(hand.geometry(window), (0, 0, 400, 300));
 
     let (q, f) = (16 + 8, 33 + 8);
     hand.chord(&[CONTROL, ALT, SHIFT, f]);
-    until("it covers the screen", || {
+    eventually("it covers the screen", || {
         (hand.geometry(window) == (0, 0, 640, 480)).then_some(())
     });
     hand.chord(&[CONTROL, ALT, SHIFT, f]);
-    until("it is as before", || {
+    eventually("it is as before", || {
         (hand.geometry(window) == (0, 0, 400, 300)).then_some(())
     });
     hand.chord(&[CONTROL, ALT, SHIFT, q]);
-    assert!(client.end().success(), "{}", client.said());
+    assert!(client.ended().0.success(), "{}", client.text());
     // The host never saw the combinations' letters, and keeps nothing pressed.
     let host = Hand::at(&rig.host_side);
-    until("nothing is pressed", || {
+    eventually("nothing is pressed", || {
         host.pressed().0.is_empty().then_some(())
     });
     app.look();
@@ -68,13 +69,13 @@ fn the_close_button_ends_the_client_and_not_the_host() {
         return;
     };
     let _app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
-    let mut host = rig.host(&[]);
+    let host = rig.host(&[]);
     for _ in 0..2 {
-        let mut client = rig.client("client", &[]);
+        let mut client = rig.client(&host, "client", &[]);
         let hand = Hand::at(&rig.client_side);
         let window = hand.windows("openuvr").pop().expect("its window");
         close(&hand, window);
-        assert!(client.end().success(), "{}", client.said());
+        assert!(client.ended().0.success(), "{}", client.text());
     }
-    host.says("it said goodbye");
+    host.program.line("it said goodbye");
 }
