@@ -7,8 +7,14 @@
 //! What it is not: a test of what the parsers return; that is the unit and property tests' work.
 #![no_main]
 
+mod media;
+mod sessions;
+mod wire;
+
 use std::sync::OnceLock;
 
+use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
+use openuvr_proto::id::SessionId;
 use openuvr_proto::seq;
 
 type Target = fn(&[u8]);
@@ -17,6 +23,14 @@ type Target = fn(&[u8]);
 #[rustfmt::skip] // one line each: `fuzz/run` reads the names from here
 const TARGETS: &[(&str, Target)] = &[
     ("seq", seq_is_antisymmetric),
+    ("header", wire::header),
+    ("fragment", wire::fragment),
+    ("control_messages", wire::control_messages),
+    ("negotiation", wire::negotiation),
+    ("stream_segments", wire::stream_segments),
+    ("media_receiver", media::receiver),
+    ("host_session", sessions::host),
+    ("client_session", sessions::client),
 ];
 
 /// Which target runs: libFuzzer owns the command line, so the name comes in the environment.
@@ -37,6 +51,49 @@ fn chosen() -> Target {
             }
         }
     })
+}
+
+/// Values drawn from the fuzzer's bytes; zeros when they run out.
+struct Draw<'a>(&'a [u8]);
+
+impl<'a> Draw<'a> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn take(&mut self, n: usize) -> &'a [u8] {
+        let (head, tail) = self.0.split_at(n.min(self.0.len()));
+        self.0 = tail;
+        head
+    }
+
+    fn u64(&mut self, n: usize) -> u64 {
+        let mut bytes = [0; 8];
+        let taken = self.take(n);
+        bytes[..taken.len()].copy_from_slice(taken);
+        u64::from_le_bytes(bytes)
+    }
+
+    fn u8(&mut self) -> u8 {
+        self.u64(1) as u8
+    }
+
+    fn u16(&mut self) -> u16 {
+        self.u64(2) as u16
+    }
+
+    fn u32(&mut self) -> u32 {
+        self.u64(4) as u32
+    }
+}
+
+/// What a handshake would leave in both hands.
+fn established(device: u8, session: u32) -> Established {
+    Established {
+        session: SessionId(session),
+        secret: SessionSecret([device; 32]),
+        peer: PublicKey([device; 32]),
+    }
 }
 
 /// Of two serial numbers at most one is newer, and exactly one unless they are the same or half the

@@ -16,6 +16,7 @@ use openuvr_net::address::path_of;
 use openuvr_proto::control::identity::DeviceName;
 use openuvr_proto::control::negotiate::{Offer, Role};
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::id::SessionId;
 use openuvr_proto::units::Size;
 use openuvr_runtime::client::{ClientRuntime, ClientSetup, Notice, OpenSurface, Over};
 use openuvr_runtime::clock;
@@ -25,7 +26,8 @@ use openuvr_runtime::trust_store::HostStore;
 
 use crate::config::kind::Realtime;
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
-use crate::host::{goodbye, link_kind};
+use crate::host::{TICK, finish, goodbye, link_kind};
+use crate::record::{self, Options, Recorder};
 
 /// How often the main thread looks for signals and the end of its time.
 const TURN: Duration = Duration::from_millis(50);
@@ -40,11 +42,19 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let config = effective.config;
     crate::log_to_stderr(config.log);
     let stop = crate::stop_on_signals()?;
+    let recorder = Recorder::new(&Options::from(&config))?;
     let (client, scheduler) = start(&config)?;
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr client: {warning}");
     }
     let began = clock::now();
+    let mut session = Session {
+        recorder,
+        role: Role::Observer,
+        host: config.host.host.clone(),
+        count: 0,
+    };
+    let mut tick_at = began;
     let outcome = loop {
         let over = config
             .lasting
@@ -52,16 +62,23 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         if over || stop.load(Ordering::Relaxed) {
             break Ok(ExitCode::SUCCESS);
         }
+        let now = clock::now();
+        if now >= tick_at {
+            session.recorder.tick(now);
+            tick_at = now + TICK;
+        }
         let Some(notice) = client.notice(TURN) else {
             continue;
         };
-        if let Some(end) = tell(notice) {
+        if let Some(end) = session.tell(notice) {
             break end;
         }
     };
     for notice in client.stop() {
-        let _ = tell(notice);
+        // It ends anyway.
+        let _ = session.tell(notice);
     }
+    finish(session.recorder);
     outcome
 }
 
@@ -173,33 +190,51 @@ fn open_surface(surface: Surface) -> Result<OpenSurface> {
     })
 }
 
-/// Says what happened; the program's end, if this is it.
-fn tell(notice: Notice) -> Option<Result<ExitCode>> {
-    match notice {
-        Notice::Connected {
-            paired,
-            fingerprint,
-        } => {
-            let how = if paired {
-                "paired with"
-            } else {
-                "connected to"
-            };
-            eprintln!("openuvr client: {how} the host {fingerprint}");
+/// What this client knows of its session, and what is kept of its frames.
+struct Session {
+    recorder: Recorder,
+    role: Role,
+    host: String,
+    /// Sessions so far: each has its own rows in the records.
+    count: u32,
+}
+
+impl Session {
+    /// Says what happened; the program's end, if this is it.
+    fn tell(&mut self, notice: Notice) -> Option<Result<ExitCode>> {
+        match notice {
+            Notice::Connected {
+                paired,
+                fingerprint,
+            } => {
+                self.count += 1;
+                let how = if paired {
+                    "paired with"
+                } else {
+                    "connected to"
+                };
+                eprintln!("openuvr client: {how} the host {fingerprint}");
+            }
+            Notice::Granted { role, host } => {
+                eprintln!("openuvr client: {} at {host}", role.name());
+                self.role = role;
+                self.host = host;
+            }
+            Notice::Showing(size) => eprintln!("openuvr client: showing {size}"),
+            Notice::Report(report) => {
+                let record = record::of_report(SessionId(self.count), &report);
+                self.recorder
+                    .record(clock::now(), &record, self.role, &self.host);
+            }
+            Notice::Lost(reason) => {
+                let why = reason.map_or("the host fell silent", goodbye);
+                eprintln!("openuvr client: {why}; looking for it again");
+            }
+            Notice::Trouble(why) => eprintln!("openuvr client: {why}"),
+            Notice::Over(over) => return Some(end(over)),
         }
-        Notice::Granted { role, host } => {
-            eprintln!("openuvr client: {} at {host}", role.name());
-        }
-        Notice::Showing(size) => eprintln!("openuvr client: showing {size}"),
-        Notice::Report(..) => {}
-        Notice::Lost(reason) => {
-            let why = reason.map_or("the host fell silent", goodbye);
-            eprintln!("openuvr client: {why}; looking for it again");
-        }
-        Notice::Trouble(why) => eprintln!("openuvr client: {why}"),
-        Notice::Over(over) => return Some(end(over)),
+        None
     }
-    None
 }
 
 fn end(over: Over) -> Result<ExitCode> {

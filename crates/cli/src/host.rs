@@ -27,9 +27,13 @@ use openuvr_runtime::trust_store::DeviceStore;
 
 use crate::config::kind::{Realtime, WindowName};
 use crate::config::{HostConfig, Settings as _, Subject};
+use crate::record::{Options, Recorder};
 
 /// How long a window that is not there yet is waited for: an application that starts.
 const WINDOW_WAIT: Duration = Duration::from_secs(15);
+
+/// How often the table is drawn and files are brought up to date.
+pub(crate) const TICK: Duration = Duration::from_millis(250);
 
 /// How often the main thread looks for signals and the end of its time.
 const TURN: Duration = Duration::from_millis(50);
@@ -44,12 +48,17 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let config = effective.config;
     crate::log_to_stderr(config.log);
     let stop = crate::stop_on_signals()?;
+    let recorder = Recorder::new(&Options::from(&config))?;
     let (host, scheduler) = start(&config)?;
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr host: {warning}");
     }
     let began = clock::now();
-    let mut clients = Clients::default();
+    let mut clients = Clients {
+        known: HashMap::new(),
+        recorder,
+    };
+    let mut tick_at = began;
     let mut outcome = Ok(ExitCode::SUCCESS);
     loop {
         let over = config
@@ -57,6 +66,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             .is_some_and(|span| clock::now().since(began) >= span);
         if over || stop.load(Ordering::Relaxed) {
             break;
+        }
+        let now = clock::now();
+        if now >= tick_at {
+            clients.recorder.tick(now);
+            tick_at = now + TICK;
         }
         let Some(notice) = host.notice(TURN) else {
             continue;
@@ -66,10 +80,25 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             break;
         }
     }
+    let lost = host.lost_notices();
     for notice in host.stop() {
+        // It ends anyway.
         let _ = clients.tell(notice);
     }
+    if lost > 0 {
+        eprintln!("openuvr host: {lost} records were lost: this machine could not keep up");
+    }
+    finish(clients.recorder);
     outcome
+}
+
+/// Completes the files; where no table was shown, the totals are.
+pub(crate) fn finish(recorder: Recorder) {
+    let shown = recorder.shows_table();
+    let summary = recorder.finish();
+    if !shown && !summary.subscribers.is_empty() {
+        eprint!("{summary}");
+    }
 }
 
 fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
@@ -204,9 +233,11 @@ fn open_source(config: &HostConfig) -> Result<Source> {
     })
 }
 
-/// Who watches, as the person is told.
-#[derive(Default)]
-struct Clients(HashMap<SessionId, (Role, String)>);
+/// Who watches or watched, as the person is told, and what is kept of their frames.
+struct Clients {
+    known: HashMap<SessionId, (Role, String)>,
+    recorder: Recorder,
+}
 
 impl Clients {
     /// Says what happened; the program's end, if this is it.
@@ -222,20 +253,24 @@ impl Clients {
                 software,
             } => {
                 eprintln!("openuvr host: {name} joins as {} ({software})", role.name());
-                self.0.insert(session, (role, name));
+                self.known.insert(session, (role, name));
             }
             Notice::RoleChanged(session, role) => {
-                if let Some(client) = self.0.get_mut(&session) {
+                if let Some(client) = self.known.get_mut(&session) {
                     client.0 = role;
                     eprintln!("openuvr host: {} is now {}", client.1, role.name());
                 }
             }
             Notice::Ended(session, ending) => {
-                if let Some((_, name)) = self.0.remove(&session) {
+                if let Some((_, name)) = self.known.get(&session) {
                     eprintln!("openuvr host: {name} is gone: {}", words(ending));
                 }
             }
-            Notice::Record(_) => {}
+            Notice::Record(record) => {
+                if let Some((role, name)) = self.known.get(&record.session) {
+                    self.recorder.record(clock::now(), &record, *role, name);
+                }
+            }
             Notice::Resized(size) => eprintln!("openuvr host: the picture is {size}"),
             Notice::Hidden => eprintln!("openuvr host: the window is hidden; waiting for it"),
             Notice::Trouble(why) => eprintln!("openuvr host: {why}"),

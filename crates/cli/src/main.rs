@@ -18,8 +18,10 @@ mod host;
 mod lab;
 mod pair;
 mod picture_match;
+mod record;
 mod scene;
 mod screen;
+mod wrap;
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -22,13 +22,11 @@ use openuvr_media::input_source::{InputSource, SourceEvent};
 use openuvr_media::present::{PresentError, Surface};
 use openuvr_net::Link;
 use openuvr_proto::client::ClientSession;
-use openuvr_proto::control::clock::Mapped;
 use openuvr_proto::control::handshake::HandshakeError;
 use openuvr_proto::control::identity::{DeviceName, Identity};
 use openuvr_proto::control::negotiate::{Offer, Refusal, Role};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::PathId;
-use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{GoodbyeReason, Report};
 
@@ -91,9 +89,8 @@ pub enum Notice {
     },
     /// The first picture of this size is shown.
     Showing(Size),
-    /// What became of a frame, and how long its datagrams travelled (last sent is not known
-    /// here: from capture to first arrival, on the host's clock, with the bound).
-    Report(Report, Option<Mapped<Duration>>),
+    /// What became of a frame.
+    Report(Report),
     /// The host is silent or gone; it is looked for again.
     Lost(Option<GoodbyeReason>),
     /// It is over.
@@ -257,19 +254,4 @@ fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
             }
         }
     }
-}
-
-/// How long a picture's datagrams were under way, if both clocks are known.
-fn age(
-    session: &ClientSession,
-    captured: i64,
-    here: Instant,
-    now: Instant,
-) -> Option<Mapped<Duration>> {
-    let there = openuvr_proto::time::PeerInstant(captured);
-    let mapped = session.clock().to_mine(there, now)?;
-    Some(Mapped {
-        at: here.since(mapped.at),
-        bound: mapped.bound,
-    })
 }

@@ -81,7 +81,7 @@ Examples:
         }
         "Network and clients" {
             /// Where clients reach this host.
-            /// [::] is every address of the machine, IPv4 included; port 0 lets the system choose.
+            /// `[::]` is every address of the machine, IPv4 included; with port 0 the system chooses.
             bind: SocketAddr = "bind", address(), Default::Is("[::]:4710");
             /// How datagrams are sent.
             /// `udp-gso` lets the kernel split batches, `udp` sends each by itself.

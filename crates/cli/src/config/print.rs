@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::kind::Form;
 use super::{Given, Setting, Settings};
+use crate::wrap::wrapped;
 
 /// What `--print-config` prints; reading it as a file gives the same configuration.
 pub(super) fn toml<C: Settings>(table: &[Setting], given: &Given) -> String {
@@ -61,19 +62,4 @@ fn literal(text: &str, form: Form) -> String {
         (Form::Number | Form::NumberOrText, Some(number)) => number.to_string(),
         _ => toml::Value::String(text.to_owned()).to_string(),
     }
-}
-
-/// Lines of at most `width` characters.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

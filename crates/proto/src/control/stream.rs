@@ -182,7 +182,8 @@ impl Incoming {
         self.through
     }
 
-    pub(crate) fn check_invariants(&self) {
+    /// Panics if something that always holds does not: for tests and fuzzing.
+    pub fn check_invariants(&self) {
         assert!(self.early.len() <= MAX_EARLY);
         assert!(self.ready.len() <= 2 * MAX_MESSAGE);
     }

@@ -19,7 +19,7 @@ use openuvr_proto::wire::video::EchoKind;
 
 use super::connect::{Acquaintance, Met, pause, shake_hands};
 use super::screen::{Screen, Shown};
-use super::{ClientSetup, Notice, Over, Shared, age, run_input};
+use super::{ClientSetup, Notice, Over, Shared, run_input};
 use crate::clock;
 use crate::sched;
 
@@ -412,16 +412,8 @@ impl Media {
         if let Some(receiver_epoch) = end.map(|end| end.header.epoch) {
             session.picture(now, state, receiver_epoch);
         }
-        let travelled = end.and_then(|end| {
-            age(
-                session,
-                end.header.captured,
-                self.screen.submitted.unwrap_or(now),
-                now,
-            )
-        });
         shared.flush(session);
-        shared.notice(Notice::Report(report, travelled));
+        shared.notice(Notice::Report(report));
     }
 
     /// The latency from the newest input that this frame is the first to show.

@@ -1,0 +1,119 @@
+//! The CSV: one row for each captured frame and subscriber (RFC 4180, the header in row 1).
+//!
+//! Times are nanoseconds on the clock of the stage's own side: the columns `Captured` and
+//! `Submitted` can't be subtracted. What was not measured is empty.
+
+use std::io::{BufWriter, Write};
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome, Stage};
+use openuvr_proto::wire::video::EchoKind;
+
+/// How long a row may wait for the disk.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
+
+/// The columns in front of those of the stages, and behind.
+const BEFORE: [&str; 5] = ["session", "frame", "outcome", "stage", "cause"];
+const BEHIND: [&str; 8] = [
+    "clock_bound",
+    "key_frame",
+    "qp",
+    "datagrams",
+    "bytes",
+    "motion_to_photon",
+    "echo",
+    "missing",
+];
+
+/// Writes the rows.
+pub(super) struct Csv {
+    out: BufWriter<Box<dyn Write + Send>>,
+    flushed: Option<Instant>,
+}
+
+impl Csv {
+    /// Writes the header.
+    pub(super) fn new(out: Box<dyn Write + Send>) -> std::io::Result<Csv> {
+        let mut out = BufWriter::with_capacity(64 << 10, out);
+        let stages = Stage::ALL.iter().map(|stage| stage.name());
+        let names: Vec<&str> = BEFORE.into_iter().chain(stages).chain(BEHIND).collect();
+        writeln!(out, "{}", names.join(","))?;
+        out.flush()?;
+        Ok(Csv { out, flushed: None })
+    }
+
+    pub(super) fn row(&mut self, record: &FrameRecord) -> std::io::Result<()> {
+        let out = &mut self.out;
+        write!(out, "{},{}", record.session.0, record.frame.0)?;
+        match record.outcome {
+            Outcome::Displayed(fidelity) => write!(out, ",{},,", fidelity_word(fidelity))?,
+            Outcome::Dropped { stage, why } => write!(out, ",dropped,{},{why:?}", stage.name())?,
+        }
+        for stage in Stage::ALL {
+            optional(out, at(record, *stage))?;
+        }
+        let bound = record.client.first_received_here.map(|here| here.bound);
+        optional(out, bound.map(|bound| bound.as_nanos()))?;
+        let cost = record.cost;
+        // A frame that was not encoded has no quantiser.
+        if cost.datagrams > 0 {
+            let key = u8::from(cost.key_frame);
+            write!(out, ",{key},{},{},{}", cost.qp, cost.datagrams, cost.bytes)?;
+        } else {
+            out.write_all(b",,,,")?;
+        }
+        optional(out, record.motion_to_photon.map(|span| span.as_nanos()))?;
+        writeln!(out, ",{},{}", echo_word(record.echo), record.missing)
+    }
+
+    /// Brings the rows to the disk, if it is time.
+    pub(super) fn tick(&mut self, now: Instant) -> std::io::Result<()> {
+        match self.flushed {
+            Some(before) if now.since(before) < FLUSH_EVERY => Ok(()),
+            _ => {
+                self.flushed = Some(now);
+                self.out.flush()
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// When `stage` happened, in nanoseconds on the clock of its side.
+fn at(record: &FrameRecord, stage: Stage) -> Option<i64> {
+    let client = || {
+        let span = record.client.since_first_received(stage)?;
+        let span = i64::try_from(span.as_nanos()).ok()?;
+        record.client.first_received?.0.checked_add(span)
+    };
+    record.host.at(stage).map(|at| at.0).or_else(client)
+}
+
+/// An empty field if there is none.
+fn optional(out: &mut impl Write, value: Option<impl std::fmt::Display>) -> std::io::Result<()> {
+    match value {
+        Some(value) => write!(out, ",{value}"),
+        None => out.write_all(b","),
+    }
+}
+
+/// The outcome's word, as in the CSV and the table.
+pub(super) fn fidelity_word(fidelity: Fidelity) -> &'static str {
+    match fidelity {
+        Fidelity::Whole => "whole",
+        Fidelity::Concealed => "concealed",
+        Fidelity::Tainted => "tainted",
+    }
+}
+
+fn echo_word(echo: EchoKind) -> &'static str {
+    match echo {
+        EchoKind::None => "none",
+        EchoKind::Injected => "injected",
+        EchoKind::Consumed => "consumed",
+    }
+}

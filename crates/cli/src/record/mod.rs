@@ -1,0 +1,186 @@
+//! Records: what is kept and shown of each frame's journey.
+//!
+//! Takes the finished [`FrameRecord`]s of all subscribers and passes them on to the CSV, the trace
+//! and the live table. It measures nothing itself, and what was not measured stays empty. It
+//! writes to files and the terminal, which may block: it belongs to a thread that no frame waits
+//! for.
+
+mod csv;
+mod spread;
+mod table;
+#[cfg(test)]
+mod tests;
+mod totals;
+mod trace;
+
+use std::io::{IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::id::SessionId;
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{ClientStamps, FrameCost, FrameRecord, Stamps};
+use openuvr_proto::wire::control::Report;
+
+use self::csv::Csv;
+use self::table::Table;
+pub(crate) use self::totals::{Summary, Totals};
+use self::trace::Trace;
+use crate::config::kind::TableMode;
+use crate::config::{ClientConfig, HostConfig};
+
+/// Where records go.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// The CSV.
+    pub(crate) csv: Option<PathBuf>,
+    /// The trace.
+    pub(crate) trace: Option<PathBuf>,
+    /// The live table.
+    pub(crate) table: TableMode,
+}
+
+impl From<&HostConfig> for Options {
+    fn from(config: &HostConfig) -> Options {
+        Options {
+            csv: config.csv.clone(),
+            trace: config.trace.clone(),
+            table: config.table,
+        }
+    }
+}
+
+impl From<&ClientConfig> for Options {
+    fn from(config: &ClientConfig) -> Options {
+        Options {
+            csv: config.csv.clone(),
+            trace: None,
+            table: config.table,
+        }
+    }
+}
+
+/// Keeps and shows records.
+pub(crate) struct Recorder {
+    csv: Option<File<Csv>>,
+    trace: Option<File<Trace>>,
+    table: Option<Table>,
+    totals: Totals,
+}
+
+impl Recorder {
+    /// Creates the files; the table goes to the standard output.
+    ///
+    /// # Errors
+    /// A file that can't be created.
+    pub(crate) fn new(options: &Options) -> anyhow::Result<Recorder> {
+        let terminal = std::io::stdout().is_terminal();
+        let shown = match options.table {
+            TableMode::Auto => terminal,
+            TableMode::On => true,
+            TableMode::Off => false,
+        };
+        Ok(Recorder {
+            csv: File::create(options.csv.as_deref(), Csv::new)?,
+            trace: File::create(options.trace.as_deref(), Trace::new)?,
+            table: shown.then(|| Table::new(Box::new(std::io::stdout()), terminal)),
+            totals: Totals::default(),
+        })
+    }
+
+    /// Notes one frame of one subscriber, who is called `name` and has `role` now.
+    pub(crate) fn record(&mut self, now: Instant, record: &FrameRecord, role: Role, name: &str) {
+        self.totals.count(now, record, role, name);
+        File::write(&mut self.csv, |csv| csv.row(record));
+        File::write(&mut self.trace, |trace| trace.frame(record, name));
+        if let Some(table) = &mut self.table {
+            table.note(now, record);
+        }
+    }
+
+    /// Brings the table up to date and the files to the disk; call it about four times a second.
+    pub(crate) fn tick(&mut self, now: Instant) {
+        File::write(&mut self.csv, |csv| csv.tick(now));
+        File::write(&mut self.trace, |trace| trace.tick(now));
+        if let Some(table) = &mut self.table
+            && table.draw(now, &self.totals).is_err()
+        {
+            // Nobody reads it any more.
+            self.table = None;
+        }
+    }
+
+    /// Whether the live table is shown.
+    pub(crate) fn shows_table(&self) -> bool {
+        self.table.is_some()
+    }
+
+    /// Completes the files and shows the whole run.
+    pub(crate) fn finish(mut self) -> Summary {
+        File::write(&mut self.csv, Csv::finish);
+        File::write(&mut self.trace, Trace::finish);
+        if let Some(table) = &mut self.table {
+            // Nobody may be there to read it.
+            let _ = table.finish(&self.totals);
+        }
+        self.totals.into_summary()
+    }
+}
+
+/// A file that the stream can do without.
+struct File<T> {
+    content: T,
+    path: PathBuf,
+}
+
+impl<T> File<T> {
+    fn create(
+        path: Option<&Path>,
+        new: impl FnOnce(Box<dyn Write + Send>) -> std::io::Result<T>,
+    ) -> anyhow::Result<Option<File<T>>> {
+        let Some(path) = path else { return Ok(None) };
+        let content = std::fs::File::create(path).and_then(|file| new(Box::new(file)));
+        let content = content.with_context(|| format!("can't write to {}", path.display()))?;
+        Ok(Some(File {
+            content,
+            path: path.to_owned(),
+        }))
+    }
+
+    /// A full disk ends the file, with one warning, and not the stream.
+    fn write(file: &mut Option<File<T>>, what: impl FnOnce(&mut T) -> std::io::Result<()>) {
+        if let Some(open) = file
+            && let Err(error) = what(&mut open.content)
+        {
+            tracing::warn!(
+                "can't write to {}: {error}; it ends here, the stream goes on",
+                open.path.display()
+            );
+            *file = None;
+        }
+    }
+}
+
+/// The client's own record of a frame: what it reports to the host. The host's stamps and what
+/// the frame cost aren't known here.
+pub(crate) fn of_report(session: SessionId, report: &Report) -> FrameRecord {
+    FrameRecord {
+        session,
+        frame: report.frame,
+        host: Stamps::default(),
+        client: ClientStamps {
+            first_received: report.first_received,
+            first_received_here: None,
+            recoverable: report.recoverable,
+            decoded: report.decoded,
+            submitted: report.submitted,
+            presented: report.presented,
+        },
+        outcome: report.outcome,
+        cost: FrameCost::default(),
+        motion_to_photon: report.motion_to_photon,
+        echo: report.echo,
+        missing: report.missing,
+    }
+}

@@ -1,0 +1,100 @@
+//! A spread: the percentiles of a time span, over the last seconds and over the whole run.
+//!
+//! A percentile is the nearest rank: the smallest measured value that at least so many percent of
+//! the values don't exceed. No value in between two is made up.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use openuvr_proto::time::Instant;
+
+/// How long a value counts as recent.
+pub(super) const WINDOW: Duration = Duration::from_secs(5);
+
+/// The most recent values that are kept: [`WINDOW`] at 240 frames/s, twice.
+const MOST: usize = 2400;
+
+/// The longest span that is told apart from longer ones.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// The percentiles of a set of values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Percentiles {
+    /// Half of the values are at most this.
+    pub(super) p50: Duration,
+    /// 95 % are at most this.
+    pub(super) p95: Duration,
+    /// 99 % are at most this.
+    pub(super) p99: Duration,
+    /// All are at most this.
+    pub(super) max: Duration,
+}
+
+/// Values of one kind. Its memory is bounded: the recent values as they are, and a histogram of
+/// microseconds with three significant digits (HDR: at most 0.1 % off), some 20 KiB for
+/// milliseconds and less than 100 KiB at [`LONGEST`].
+#[derive(Debug)]
+pub(super) struct Spread {
+    recent: VecDeque<(Instant, Duration)>,
+    run: Option<Histogram<u32>>,
+}
+
+impl Spread {
+    pub(super) fn new() -> Spread {
+        Spread {
+            recent: VecDeque::new(),
+            // Fails only for a wrong number of digits.
+            run: Histogram::new(3).ok(),
+        }
+    }
+
+    pub(super) fn note(&mut self, now: Instant, value: Duration) {
+        self.expire(now);
+        if self.recent.len() == MOST {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((now, value));
+        if let Some(run) = &mut self.run {
+            let micros = value.min(LONGEST).as_nanos().div_ceil(1000);
+            // It grows up to `LONGEST`, and no further.
+            let _ = run.record(u64::try_from(micros).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Over the last [`WINDOW`].
+    pub(super) fn recent(&mut self, now: Instant) -> Option<Percentiles> {
+        self.expire(now);
+        let mut sorted: Vec<Duration> = self.recent.iter().map(|(_, value)| *value).collect();
+        sorted.sort_unstable();
+        let last = sorted.len().checked_sub(1)?;
+        let rank =
+            |percent: usize| sorted[(sorted.len() * percent).div_ceil(100).clamp(1, last + 1) - 1];
+        Some(Percentiles {
+            p50: rank(50),
+            p95: rank(95),
+            p99: rank(99),
+            max: sorted[last],
+        })
+    }
+
+    /// Over the whole run.
+    pub(super) fn run(&self) -> Option<Percentiles> {
+        let run = self.run.as_ref().filter(|run| !run.is_empty())?;
+        let rank = |quantile| Duration::from_micros(run.value_at_quantile(quantile).min(run.max()));
+        Some(Percentiles {
+            p50: rank(0.50),
+            p95: rank(0.95),
+            p99: rank(0.99),
+            max: Duration::from_micros(run.max()),
+        })
+    }
+
+    fn expire(&mut self, now: Instant) {
+        while let Some((at, _)) = self.recent.front()
+            && now.since(*at) > WINDOW
+        {
+            self.recent.pop_front();
+        }
+    }
+}

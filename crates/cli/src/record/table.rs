@@ -1,0 +1,429 @@
+//! The live table: what each stage takes now and took in the whole run, in 80 columns.
+//!
+//! On a terminal it is drawn in place once a second; elsewhere it is a line for each subscriber
+//! each [`LINES_EVERY`]. Times are of frames that were displayed whole; a time that crosses from
+//! one clock to another stands with its bound.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Write as _;
+use std::io::Write;
+use std::time::Duration;
+
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::id::SessionId;
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{FrameRecord, Stage};
+use openuvr_proto::wire::video::EchoKind;
+
+use super::spread::{Percentiles, Spread, WINDOW};
+use super::totals::{MOST, Subscriber, Totals};
+use crate::wrap::wrapped;
+
+/// How often it is drawn on a terminal.
+const DRAW_EVERY: Duration = Duration::from_secs(1);
+
+/// How often lines are printed elsewhere.
+const LINES_EVERY: Duration = Duration::from_secs(5);
+
+/// Who was silent for this long is not shown any more, until the end.
+const GONE: Duration = Duration::from_secs(10);
+
+/// The spans of the journey. On the link the first datagram counts: slices leave while later
+/// ones are being encoded, so that the client may have the first before the last is sent.
+const SPANS: [(Stage, Stage); 11] = [
+    (Stage::Captured, Stage::Converted),
+    (Stage::Converted, Stage::FirstSlice),
+    (Stage::FirstSlice, Stage::Encoded),
+    (Stage::Encoded, Stage::LastSent),
+    (Stage::FirstSent, Stage::FirstReceived),
+    (Stage::FirstReceived, Stage::Recoverable),
+    (Stage::Recoverable, Stage::Decoded),
+    (Stage::Decoded, Stage::Submitted),
+    (Stage::Submitted, Stage::Presented),
+    TOTAL,
+    (Stage::Captured, Stage::Presented),
+];
+
+/// The whole journey.
+const TOTAL: (Stage, Stage) = (Stage::Captured, Stage::Submitted);
+
+/// The table.
+pub(super) struct Table {
+    out: Box<dyn Write + Send>,
+    terminal: bool,
+    drawn: Option<Instant>,
+    /// Lines on the terminal that the next drawing replaces.
+    lines: usize,
+    begun: Option<Instant>,
+    journeys: HashMap<SessionId, Journey>,
+}
+
+/// What one subscriber's frames took.
+struct Journey {
+    spans: Vec<Spread>,
+    /// Motion to photon where the application took the input …
+    exact: Spread,
+    /// … and where it was only handed to the window system: lower bounds.
+    at_least: Spread,
+    recent: VecDeque<Recent>,
+    bound: Option<Duration>,
+    begun: Instant,
+    heard: Instant,
+}
+
+/// What is counted of a recent frame.
+struct Recent {
+    at: Instant,
+    whole: bool,
+    bytes: u32,
+    datagrams: u32,
+    missing: u16,
+}
+
+impl Journey {
+    fn new(now: Instant) -> Journey {
+        Journey {
+            spans: SPANS.iter().map(|_| Spread::new()).collect(),
+            exact: Spread::new(),
+            at_least: Spread::new(),
+            recent: VecDeque::new(),
+            bound: None,
+            begun: now,
+            heard: now,
+        }
+    }
+
+    fn note(&mut self, now: Instant, record: &FrameRecord) {
+        self.heard = now;
+        self.expire(now);
+        // 240 frames/s for the window, twice.
+        if self.recent.len() == 2400 {
+            self.recent.pop_front();
+        }
+        let whole = record.outcome.is_whole();
+        self.recent.push_back(Recent {
+            at: now,
+            whole,
+            bytes: record.cost.bytes,
+            datagrams: record.cost.datagrams,
+            missing: record.missing,
+        });
+        if !whole {
+            return;
+        }
+        if let Some(here) = record.client.first_received_here {
+            self.bound = Some(here.bound);
+        }
+        for (spread, (from, to)) in self.spans.iter_mut().zip(SPANS) {
+            if let Some(span) = span(record, from, to) {
+                spread.note(now, span);
+            }
+        }
+        match (record.motion_to_photon, record.echo) {
+            (Some(span), EchoKind::Consumed) => self.exact.note(now, span),
+            (Some(span), EchoKind::Injected) => self.at_least.note(now, span),
+            _ => {}
+        }
+    }
+
+    fn expire(&mut self, now: Instant) {
+        while let Some(oldest) = self.recent.front()
+            && now.since(oldest.at) >= WINDOW
+        {
+            self.recent.pop_front();
+        }
+    }
+}
+
+/// From one stage to another, if both were measured. Both ends on one clock where they are; where
+/// not, it may come out below zero within the bound, and is zero then.
+fn span(record: &FrameRecord, from: Stage, to: Stage) -> Option<Duration> {
+    let here = |stage| {
+        let mapped = || record.client.here(stage).map(|mapped| mapped.at);
+        record.host.at(stage).or_else(mapped)
+    };
+    let client = |stage| record.client.since_first_received(stage);
+    match (client(from), client(to)) {
+        (Some(from), Some(to)) => to.checked_sub(from),
+        _ => Some(here(to)?.since(here(from)?)),
+    }
+}
+
+impl Table {
+    pub(super) fn new(out: Box<dyn Write + Send>, terminal: bool) -> Table {
+        Table {
+            out,
+            terminal,
+            drawn: None,
+            lines: 0,
+            begun: None,
+            journeys: HashMap::new(),
+        }
+    }
+
+    pub(super) fn note(&mut self, now: Instant, record: &FrameRecord) {
+        self.begun.get_or_insert(now);
+        if !self.journeys.contains_key(&record.session) && self.journeys.len() == MOST {
+            let silent = self.journeys.iter().min_by_key(|(_, j)| j.heard);
+            if let Some(session) = silent.map(|(session, _)| *session) {
+                self.journeys.remove(&session);
+            }
+        }
+        let journey = self.journeys.entry(record.session);
+        journey
+            .or_insert_with(|| Journey::new(now))
+            .note(now, record);
+    }
+
+    /// Draws it, if it is time.
+    pub(super) fn draw(&mut self, now: Instant, totals: &Totals) -> std::io::Result<()> {
+        let every = if self.terminal {
+            DRAW_EVERY
+        } else {
+            LINES_EVERY
+        };
+        let begun = *self.begun.get_or_insert(now);
+        if now.since(self.drawn.unwrap_or(begun)) < every {
+            return Ok(());
+        }
+        self.drawn = Some(now);
+        if self.terminal {
+            let room = rustix::termios::tcgetwinsize(std::io::stdout());
+            // 24 rows, if the terminal doesn't say: that of a VT100.
+            let room = room.map_or(0, |size| usize::from(size.ws_row));
+            let room = if room == 0 { 24 } else { room };
+            let text = self.text(now, totals, room.max(2) - 1);
+            self.replace(&text)
+        } else {
+            let text = self.plain(now, totals);
+            self.out.write_all(text.as_bytes())?;
+            self.out.flush()
+        }
+    }
+
+    /// Draws it for the last time: all subscribers, all rows.
+    pub(super) fn finish(&mut self, totals: &Totals) -> std::io::Result<()> {
+        let Some(last) = self.journeys.values().map(|j| j.heard).max() else {
+            return Ok(());
+        };
+        let mut text = String::new();
+        for (session, subscriber) in totals.in_order() {
+            self.whole(&mut text, last, session, subscriber);
+        }
+        self.replace(&text)
+    }
+
+    /// Overwrites what was drawn before (ECMA-48: CUU, ED, EL).
+    fn replace(&mut self, text: &str) -> std::io::Result<()> {
+        let mut screen = String::new();
+        if self.lines > 0 {
+            push(&mut screen, format_args!("\x1b[{}A\r", self.lines));
+        }
+        for line in text.lines() {
+            let clear = if self.terminal { "\x1b[K" } else { "" };
+            push(&mut screen, format_args!("{line}{clear}\n"));
+        }
+        if self.lines > 0 {
+            screen.push_str("\x1b[J");
+        }
+        self.lines = if self.terminal {
+            text.lines().count()
+        } else {
+            0
+        };
+        self.out.write_all(screen.as_bytes())?;
+        self.out.flush()
+    }
+
+    /// All rows of as many subscribers as fit into `room` lines, one line for each other.
+    fn text(&mut self, now: Instant, totals: &Totals, room: usize) -> String {
+        let mut text = String::new();
+        let all: Vec<_> = totals
+            .in_order()
+            .into_iter()
+            .filter(|(session, _)| self.is_there(*session, now))
+            .collect();
+        for (i, (session, subscriber)) in all.iter().enumerate() {
+            let mut rows = String::new();
+            self.whole(&mut rows, now, *session, subscriber);
+            let others = all.len() - i - 1;
+            if text.lines().count() + rows.lines().count() + others > room {
+                rows = self.headline(now, *session, subscriber);
+            }
+            if text.lines().count() < room {
+                text.push_str(&rows);
+            }
+        }
+        if all.is_empty() {
+            text.push_str("no client yet\n");
+        }
+        // A terminal of few rows: the top is what matters.
+        let kept: Vec<&str> = text.lines().take(room).collect();
+        kept.join("\n") + "\n"
+    }
+
+    fn is_there(&self, session: SessionId, now: Instant) -> bool {
+        let journey = self.journeys.get(&session);
+        journey.is_some_and(|journey| now.since(journey.heard) < GONE)
+    }
+
+    /// All rows of one subscriber.
+    fn whole(
+        &mut self,
+        text: &mut String,
+        now: Instant,
+        session: SessionId,
+        subscriber: &Subscriber,
+    ) {
+        text.push_str(&self.headline(now, session, subscriber));
+        let Some(journey) = self.journeys.get_mut(&session) else {
+            return;
+        };
+        push(
+            text,
+            format_args!("{:25}{:^24} {:>16}\n", "ms", "last 5 s", "whole run"),
+        );
+        let names = "   p50   p95   p99   max";
+        push(text, format_args!("{:25}{names} {names}\n", ""));
+        let bound = journey.bound;
+        for (spread, (from, to)) in journey.spans.iter_mut().zip(SPANS) {
+            let label = format!("{}→{}", from.name(), to.name());
+            let crosses = from.side() != to.side();
+            row(text, now, &label, spread, bound.filter(|_| crosses));
+        }
+        row(text, now, "motion-to-photon", &mut journey.exact, None);
+        row(text, now, "motion-to-photon ≥", &mut journey.at_least, None);
+        let ended = format!("{}", subscriber.count);
+        for line in wrapped(&ended, 78) {
+            push(text, format_args!("  {line}\n"));
+        }
+    }
+
+    /// The line on top: name, role, and what flows.
+    fn headline(&mut self, now: Instant, session: SessionId, subscriber: &Subscriber) -> String {
+        let name: String = subscriber.name.chars().take(16).collect();
+        let mut line = format!("{name} ({})", subscriber.role.name());
+        if let Some(journey) = self.journeys.get_mut(&session) {
+            push(&mut line, format_args!("  {}", flow(now, journey)));
+        }
+        line.push('\n');
+        line
+    }
+
+    fn total(&mut self, now: Instant, session: SessionId) -> Option<Percentiles> {
+        let journey = self.journeys.get_mut(&session)?;
+        let place = SPANS.iter().position(|span| *span == TOTAL)?;
+        journey.spans.get_mut(place)?.recent(now)
+    }
+
+    /// A line for each subscriber.
+    fn plain(&mut self, now: Instant, totals: &Totals) -> String {
+        let mut text = String::new();
+        for (session, subscriber) in totals.in_order() {
+            if !self.is_there(session, now) {
+                continue;
+            }
+            let total = self.total(now, session);
+            let Some(journey) = self.journeys.get_mut(&session) else {
+                continue;
+            };
+            push(&mut text, format_args!("{}", subscriber.name));
+            if subscriber.role == Role::Observer {
+                text.push_str(" (observer)");
+            }
+            push(&mut text, format_args!(": {}", flow(now, journey)));
+            if let Some(total) = total {
+                let (from, to) = TOTAL;
+                push(
+                    &mut text,
+                    format_args!("; {}→{} {}", from.name(), to.name(), in_words(&total)),
+                );
+                if let Some(bound) = journey.bound {
+                    push(&mut text, format_args!(" ±{}", number(bound)));
+                }
+            }
+            if let Some(exact) = journey.exact.recent(now) {
+                push(
+                    &mut text,
+                    format_args!("; motion-to-photon {}", in_words(&exact)),
+                );
+            }
+            if let Some(least) = journey.at_least.recent(now) {
+                push(
+                    &mut text,
+                    format_args!("; motion-to-photon ≥ {}", in_words(&least)),
+                );
+            }
+            push(&mut text, format_args!("; {}\n", subscriber.count));
+        }
+        text
+    }
+}
+
+/// Frames, bits and losses a second, over the window.
+fn flow(now: Instant, journey: &mut Journey) -> String {
+    journey.expire(now);
+    let begun = journey.begun;
+    let seconds = now.since(begun).clamp(Duration::from_millis(100), WINDOW);
+    let seconds = seconds.as_secs_f64();
+    let of = |count: fn(&Recent) -> u32| {
+        // The first frame opens the first interval and belongs to none.
+        let recent = journey.recent.iter().filter(|frame| frame.at > begun);
+        recent.map(count).map(f64::from).sum::<f64>()
+    };
+    let frames = of(|frame| u32::from(frame.whole)) / seconds;
+    let mut text = format!("{frames:.1} whole frames/s");
+    let (bytes, datagrams) = (of(|frame| frame.bytes), of(|frame| frame.datagrams));
+    // A client doesn't know what its host sent.
+    if datagrams > 0.0 {
+        let missing = of(|frame| u32::from(frame.missing));
+        let rate = bytes * 8.0 / seconds / 1e6;
+        let loss = missing / datagrams * 100.0;
+        push(
+            &mut text,
+            format_args!("  {rate:.1} Mb/s  loss {loss:.2} %"),
+        );
+    }
+    text
+}
+
+/// A row, if anything was measured.
+fn row(text: &mut String, now: Instant, label: &str, spread: &mut Spread, bound: Option<Duration>) {
+    let Some(run) = spread.run() else { return };
+    push(text, format_args!("{label:25}"));
+    let numbers = |of: Option<Percentiles>| match of {
+        Some(p) => [p.p50, p.p95, p.p99, p.max]
+            .map(|span| format!("{:>6}", number(span)))
+            .concat(),
+        None => format!("{:>24}", ""),
+    };
+    push(
+        text,
+        format_args!("{} {}", numbers(spread.recent(now)), numbers(Some(run))),
+    );
+    if let Some(bound) = bound {
+        push(text, format_args!(" ±{}", number(bound)));
+    }
+    text.push('\n');
+}
+
+fn in_words(p: &Percentiles) -> String {
+    let [p50, p95, p99, max] = [p.p50, p.p95, p.p99, p.max].map(number);
+    format!("p50 {p50} p95 {p95} p99 {p99} max {max} ms")
+}
+
+/// Milliseconds in at most four characters, from 10 s on in seconds.
+fn number(span: Duration) -> String {
+    let ms = span.as_secs_f64() * 1e3;
+    match ms {
+        ..9.995 => format!("{ms:.2}"),
+        ..99.95 => format!("{ms:.1}"),
+        ..9999.5 => format!("{ms:.0}"),
+        _ => format!("{:.0}s", (ms / 1e3).min(999.0)),
+    }
+}
+
+fn push(text: &mut String, what: std::fmt::Arguments<'_>) {
+    // Writing into a string does not fail.
+    let _ = text.write_fmt(what);
+}

@@ -1,0 +1,194 @@
+use super::*;
+
+fn naive(values: &[u64], percent: usize) -> u64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    // The smallest value that at least `percent` of the values don't exceed.
+    *sorted
+        .iter()
+        .find(|v| {
+            let covered = sorted.iter().filter(|w| w <= v).count();
+            covered * 100 >= percent * sorted.len()
+        })
+        .unwrap()
+}
+
+#[test]
+fn percentiles_are_the_nearest_rank() {
+    let mut seed = 1_u64;
+    for count in [1, 2, 3, 19, 20, 99, 100, 101, 1000] {
+        let values: Vec<u64> = (0..count)
+            .map(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                1 + (seed >> 33) % 40_000
+            })
+            .collect();
+        let mut spread = Spread::new();
+        for value in &values {
+            spread.note(ms(0), Duration::from_micros(*value));
+        }
+        let recent = spread.recent(ms(0)).unwrap();
+        let run = spread.run().unwrap();
+        let pairs = [
+            (50, recent.p50, run.p50),
+            (95, recent.p95, run.p95),
+            (99, recent.p99, run.p99),
+            (100, recent.max, run.max),
+        ];
+        for (percent, recent, run) in pairs {
+            let want = naive(&values, percent);
+            assert_eq!(recent, Duration::from_micros(want), "p{percent} of {count}");
+            let off = run.as_micros().abs_diff(u128::from(want));
+            assert!(
+                off * 1000 <= u128::from(want),
+                "p{percent} of {count}: {run:?} {want}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_window_forgets_and_the_run_does_not() {
+    let mut spread = Spread::new();
+    assert_eq!((spread.recent(ms(0)), spread.run()), (None, None));
+    spread.note(ms(0), Duration::from_millis(9));
+    spread.note(ms(4000), Duration::from_millis(1));
+    assert_eq!(
+        spread.recent(ms(5000)).unwrap().max,
+        Duration::from_millis(9)
+    );
+    assert_eq!(
+        spread.recent(ms(5001)).unwrap().max,
+        Duration::from_millis(1)
+    );
+    assert_eq!(spread.recent(ms(4001) + WINDOW), None);
+    assert_eq!(spread.run().unwrap().p50, Duration::from_millis(1));
+    assert!(spread.run().unwrap().max >= Duration::from_millis(9));
+    spread.note(ms(0), Duration::MAX);
+}
+
+fn fill(totals: &mut Totals, table: &mut Table, seconds: i64) {
+    for n in 1..=u32::try_from(seconds * 60).unwrap() {
+        let now = Instant(1_030 * MS + i64::from(n) * 16_666_667);
+        for (session, role, name) in [
+            (1, Role::Player, "desk"),
+            (2, Role::Observer, "a very long name of a client"),
+        ] {
+            let record = match n % 20 {
+                7 => dropped(session, n, Stage::Converted, DropCause::Superseded),
+                13 => dropped(session, n, Stage::FirstReceived, DropCause::Lost),
+                _ => whole(session, n),
+            };
+            totals.count(now, &record, role, name);
+            table.note(now, &record);
+        }
+        table.draw(now, totals).unwrap();
+    }
+}
+
+#[test]
+fn the_table_fits_eighty_columns_and_stays_in_place() {
+    let paper = Paper::default();
+    let mut table = Table::new(Box::new(paper.clone()), true);
+    let mut totals = Totals::default();
+    fill(&mut totals, &mut table, 3);
+    let shown = paper.take();
+    assert_eq!(
+        shown.matches("A\r").count(),
+        1,
+        "the second covers the first"
+    );
+    assert_eq!(shown.matches("\x1b[J").count(), 1);
+    assert_eq!(
+        shown.matches("desk (player)").count(),
+        2,
+        "once a second: {shown}"
+    );
+    table.finish(&totals).unwrap();
+    let last = paper.take();
+    let up = last.split("A\r").next().unwrap();
+    let drawn_before = up.trim_start_matches("\x1b[").parse::<usize>().unwrap();
+    assert_eq!(
+        drawn_before,
+        shown.rsplit("A\r").next().unwrap().matches('\n').count()
+    );
+    let plain = last.replace("\x1b[K", "").replace("\x1b[J", "");
+    let plain = plain.split_once('\r').unwrap().1;
+    for line in plain.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let row = |label: &str| {
+        let line = plain.lines().find(|line| line.starts_with(label));
+        line.unwrap_or_else(|| panic!("{label} in {plain}"))
+            .to_owned()
+    };
+    let figures = |label: &str| {
+        let line = row(label);
+        let fields = line[label.len()..].split_whitespace();
+        fields.map(str::to_owned).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        figures("Captured→Converted"),
+        "1.00 1.00 1.00 1.00 1.00 1.00 1.00 1.00"
+    );
+    assert_eq!(
+        figures("FirstSent→FirstReceived"),
+        "7.00 7.00 7.00 7.00 7.00 7.00 7.00 7.00 ±0.03",
+        "one way, with its bound"
+    );
+    assert_eq!(
+        figures("Captured→Submitted"),
+        "13.0 13.0 13.0 13.0 13.0 13.0 13.0 13.0 ±0.03"
+    );
+    assert!(
+        row("motion-to-photon ≥").contains("21.5"),
+        "a lower bound says so"
+    );
+    assert!(
+        !plain.contains("\nmotion-to-photon  "),
+        "nothing exact was measured"
+    );
+    assert!(!plain.contains("Presented"), "nor was this");
+    assert!(plain.contains("54.0 whole frames/s"), "{plain}");
+    assert!(
+        plain.contains("180 captured = 162 whole + 0 concealed + 0 tainted + 18 dropped (Lost 9,"),
+        "{plain}"
+    );
+    assert!(plain.contains("a very long name (observer)"));
+}
+
+#[test]
+fn without_a_terminal_there_are_plain_lines() {
+    let paper = Paper::default();
+    let mut table = Table::new(Box::new(paper.clone()), false);
+    let mut totals = Totals::default();
+    fill(&mut totals, &mut table, 11);
+    let text = paper.take();
+    assert!(!text.contains('\x1b'), "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "two clients, each 5 s: {text}");
+    assert!(lines[0].starts_with("desk: 54.0 whole frames/s"), "{text}");
+    assert!(lines[0].contains("Captured→Submitted p50 13.0 p95 13.0 p99 13.0 max 13.0 ms ±0.03"));
+    assert!(lines[0].contains("motion-to-photon ≥ p50 21.5"));
+    assert!(lines[1].starts_with("a very long name of a client (observer): "));
+}
+
+#[test]
+fn a_client_shows_what_it_knows() {
+    let paper = Paper::default();
+    let mut table = Table::new(Box::new(paper.clone()), false);
+    let mut totals = Totals::default();
+    let mut record = whole(1, 1);
+    record.host = Stamps::default();
+    record.client.first_received_here = None;
+    record.cost = FrameCost::default();
+    totals.count(ms(0), &record, Role::Player, "host");
+    table.note(ms(0), &record);
+    table.finish(&totals).unwrap();
+    let text = paper.take();
+    assert!(text.contains("FirstReceived→Recoverable"), "{text}");
+    assert!(
+        !text.contains("Captured→") && !text.contains("Mb/s") && !text.contains('±'),
+        "{text}"
+    );
+}

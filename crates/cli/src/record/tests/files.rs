@@ -1,0 +1,112 @@
+use super::*;
+
+#[test]
+fn a_run_leaves_both_files_and_a_summary() {
+    let folder = Folder::new("recorder");
+    let options = Options {
+        csv: Some(folder.0.join("run.csv")),
+        trace: Some(folder.0.join("run.json")),
+        table: TableMode::Off,
+    };
+    let mut recorder = Recorder::new(&options).unwrap();
+    for n in 1..=120 {
+        let now = Instant(i64::from(n) * 16_666_667);
+        recorder.record(now, &whole(1, n), Role::Player, "desk");
+        recorder.tick(now);
+    }
+    let summary = recorder.finish();
+    assert_eq!(summary.subscribers[0].count.whole, 120);
+    let csv = std::fs::read_to_string(options.csv.unwrap()).unwrap();
+    assert_eq!(csv.lines().count(), 121);
+    let json = std::fs::read_to_string(options.trace.unwrap()).unwrap();
+    let events: Vec<Value> = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        events
+            .iter()
+            .filter(|e| e["cat"] == "Decoded→Submitted")
+            .count(),
+        120
+    );
+}
+
+#[test]
+fn a_file_that_can_not_be_made_is_said_at_once() {
+    let options = Options {
+        csv: Some("/nonexistent/run.csv".into()),
+        trace: None,
+        table: TableMode::Off,
+    };
+    let Err(error) = Recorder::new(&options) else {
+        panic!("it was made")
+    };
+    assert!(format!("{error:#}").starts_with("can't write to /nonexistent/run.csv: "));
+}
+
+/// Takes a little, and is full then.
+struct FillsUp {
+    room: usize,
+    full: std::fs::File,
+}
+
+impl Write for FillsUp {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.room == 0 {
+            return self.full.write(bytes);
+        }
+        let taken = self.room.min(bytes.len());
+        self.room -= taken;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// /dev/full is a disk without room (full(4)).
+#[test]
+fn a_full_disk_ends_the_file_and_nothing_else() {
+    let folder = Folder::new("full");
+    let warnings = Paper::default();
+    let for_log = warnings.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || for_log.clone())
+        .finish();
+    tracing::subscriber::with_default(subscriber, || {
+        let options = Options {
+            csv: None,
+            trace: Some(folder.0.join("run.json")),
+            table: TableMode::Off,
+        };
+        let mut recorder = Recorder::new(&options).unwrap();
+        // Room for the header, as on a disk that fills up later.
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let content = Csv::new(Box::new(FillsUp { room: 1000, full })).unwrap();
+        recorder.csv = Some(crate::record::File {
+            content,
+            path: "/dev/full".into(),
+        });
+        for n in 1..=1200 {
+            let now = Instant(i64::from(n) * 16_666_667);
+            recorder.record(now, &whole(1, n), Role::Player, "desk");
+            recorder.tick(now);
+        }
+        assert!(recorder.csv.is_none());
+        let summary = recorder.finish();
+        assert_eq!(summary.subscribers[0].count.captured, 1200);
+        let json = std::fs::read_to_string(folder.0.join("run.json")).unwrap();
+        assert!(json.ends_with("]\n"));
+    });
+    let said = warnings.text();
+    assert_eq!(
+        said.matches("can't write to /dev/full: No space left")
+            .count(),
+        1,
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+}

@@ -1,0 +1,142 @@
+//! Records of made-up frames, and what is made of them.
+
+mod figures;
+mod files;
+mod rows;
+mod sums;
+mod time_line;
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use openuvr_proto::control::clock::Mapped;
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::id::{FrameId, SessionId};
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::trace::{
+    ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,
+};
+use openuvr_proto::wire::video::EchoKind;
+use serde_json::Value;
+
+use super::csv::Csv;
+use super::spread::{Spread, WINDOW};
+use super::table::Table;
+use super::totals::{MOST, Totals};
+use super::trace::Trace;
+use super::{Options, Recorder};
+use crate::config::kind::TableMode;
+
+/// What was written, readable while it is.
+#[derive(Clone, Default)]
+struct Paper(Arc<Mutex<Vec<u8>>>);
+
+impl Paper {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    fn take(&self) -> String {
+        String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
+    }
+}
+
+impl Write for Paper {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+const MS: i64 = 1_000_000;
+
+fn ms(n: i64) -> Instant {
+    Instant(n * MS)
+}
+
+/// Frame `n` of 60 a second, each stage a millisecond behind the one before, all measured. The
+/// client's clock is an hour ahead.
+fn whole(session: u32, n: u32) -> FrameRecord {
+    let begun = 1_000 * MS + i64::from(n) * 16_666_667;
+    let mut host = Stamps::default();
+    let stages = [
+        Stage::Captured,
+        Stage::Converted,
+        Stage::FirstSlice,
+        Stage::FirstSent,
+        Stage::Encoded,
+        Stage::LastSent,
+    ];
+    for (i, stage) in (0..).zip(stages) {
+        host.stamp(stage, Instant(begun + i * MS));
+    }
+    let received = begun + 10 * MS;
+    let span = |n| Some(Duration::from_millis(n));
+    FrameRecord {
+        session: SessionId(session),
+        frame: FrameId(n),
+        host,
+        client: ClientStamps {
+            first_received: Some(PeerInstant(received + 3_600_000 * MS)),
+            first_received_here: Some(Mapped {
+                at: Instant(received),
+                bound: Duration::from_micros(30),
+            }),
+            recoverable: span(1),
+            decoded: span(2),
+            submitted: span(3),
+            presented: None,
+        },
+        outcome: Outcome::Displayed(Fidelity::Whole),
+        cost: FrameCost {
+            key_frame: n == 1,
+            qp: 23,
+            datagrams: 16,
+            bytes: 20_000,
+        },
+        motion_to_photon: Some(Duration::from_micros(21_500)),
+        echo: EchoKind::Injected,
+        missing: 0,
+    }
+}
+
+fn dropped(session: u32, n: u32, stage: Stage, why: DropCause) -> FrameRecord {
+    let mut host = Stamps::default();
+    host.stamp(
+        Stage::Captured,
+        Instant(1_000 * MS + i64::from(n) * 16_666_667),
+    );
+    FrameRecord {
+        host,
+        client: ClientStamps::default(),
+        outcome: Outcome::Dropped { stage, why },
+        cost: FrameCost::default(),
+        motion_to_photon: None,
+        echo: EchoKind::None,
+        ..whole(session, n)
+    }
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("openuvr-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,101 @@
+use super::*;
+
+fn rows(records: &[FrameRecord]) -> Vec<HashMap<String, String>> {
+    let paper = Paper::default();
+    let mut csv = Csv::new(Box::new(paper.clone())).unwrap();
+    for record in records {
+        csv.row(record).unwrap();
+    }
+    csv.finish().unwrap();
+    let text = paper.text();
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+    lines
+        .map(|line| {
+            let fields: Vec<&str> = line.split(',').collect();
+            assert_eq!(fields.len(), names.len(), "{line}");
+            let pairs = names.iter().zip(fields);
+            pairs
+                .map(|(n, f)| ((*n).to_owned(), f.to_owned()))
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+fn a_row_has_each_stage_on_the_clock_of_its_side() {
+    let rows = rows(&[whole(7, 1)]);
+    let row = |name: &str| rows[0][name].as_str();
+    assert_eq!(
+        (row("session"), row("frame"), row("outcome")),
+        ("7", "1", "whole")
+    );
+    assert_eq!((row("stage"), row("cause")), ("", ""));
+    assert_eq!(row("Captured"), "1016666667");
+    assert_eq!(row("LastSent"), "1021666667");
+    assert_eq!(row("FirstReceived"), "3601026666667");
+    assert_eq!(row("Submitted"), "3601029666667");
+    for unmeasured in ["Presented", "InputSampled", "InputReceived", "RenderBegun"] {
+        assert_eq!(row(unmeasured), "", "{unmeasured}");
+    }
+    let cost = ["key_frame", "qp", "datagrams", "bytes"].map(row);
+    assert_eq!(cost, ["1", "23", "16", "20000"]);
+    assert_eq!(row("clock_bound"), "30000");
+    assert_eq!(
+        (row("motion_to_photon"), row("echo")),
+        ("21500000", "injected")
+    );
+    assert_eq!(row("missing"), "0");
+}
+
+#[test]
+fn a_dropped_frame_says_before_which_stage_and_why() {
+    let rows = rows(&[dropped(7, 2, Stage::Converted, DropCause::Superseded)]);
+    let row = |name: &str| rows[0][name].as_str();
+    assert_eq!(
+        (row("outcome"), row("stage"), row("cause")),
+        ("dropped", "Converted", "Superseded")
+    );
+    assert_ne!(row("Captured"), "");
+    for unmeasured in [
+        "Converted",
+        "FirstReceived",
+        "clock_bound",
+        "qp",
+        "bytes",
+        "motion_to_photon",
+    ] {
+        assert_eq!(
+            row(unmeasured),
+            "",
+            "{unmeasured}: what was not measured is never zero"
+        );
+    }
+    assert_eq!(row("echo"), "none");
+}
+
+#[test]
+fn the_header_names_all_stages_in_order() {
+    let paper = Paper::default();
+    drop(Csv::new(Box::new(paper.clone())).unwrap());
+    let stages: Vec<&str> = Stage::ALL.iter().map(|s| s.name()).collect();
+    assert!(
+        paper
+            .text()
+            .starts_with("session,frame,outcome,stage,cause,InputSampled,")
+    );
+    assert!(paper.text().contains(&stages.join(",")));
+    assert_eq!(paper.text().lines().count(), 1);
+}
+
+#[test]
+fn rows_reach_the_disk_within_a_second() {
+    let paper = Paper::default();
+    let mut csv = Csv::new(Box::new(paper.clone())).unwrap();
+    csv.tick(ms(0)).unwrap();
+    csv.row(&whole(1, 1)).unwrap();
+    csv.tick(ms(999)).unwrap();
+    assert_eq!(paper.text().lines().count(), 1);
+    csv.tick(ms(1000)).unwrap();
+    assert_eq!(paper.text().lines().count(), 2);
+}

@@ -1,0 +1,59 @@
+use super::*;
+
+#[test]
+fn each_captured_frame_is_counted_once_for_each_subscriber() {
+    let mut totals = Totals::default();
+    let concealed = FrameRecord {
+        outcome: Outcome::Displayed(Fidelity::Concealed),
+        ..whole(1, 3)
+    };
+    let tainted = FrameRecord {
+        outcome: Outcome::Displayed(Fidelity::Tainted),
+        ..whole(1, 4)
+    };
+    let lost = dropped(1, 2, Stage::FirstReceived, DropCause::Lost);
+    let late = dropped(1, 5, Stage::Converted, DropCause::Superseded);
+    for record in [whole(1, 1), concealed, lost, tainted, late, whole(1, 7)] {
+        totals.count(ms(0), &record, Role::Player, "de\x1bsk");
+    }
+    totals.count(ms(0), &whole(2, 5), Role::Observer, "attic");
+    let summary = totals.into_summary();
+    assert!(summary.adds_up());
+    let [desk, attic] = &summary.subscribers[..] else {
+        panic!("{summary}")
+    };
+    assert_eq!((desk.name.as_str(), attic.name.as_str()), ("desk", "attic"));
+    let count = &desk.count;
+    assert_eq!(
+        (count.captured, count.whole, count.concealed, count.tainted),
+        (6, 2, 1, 1)
+    );
+    assert_eq!(count.all_dropped(), 2);
+    assert_eq!(desk.unaccounted(), 1, "frame 6 never ended");
+    assert_eq!((attic.count.captured, attic.unaccounted()), (1, 0));
+    assert_eq!(
+        summary.to_string(),
+        "desk (player): 6 captured = 2 whole + 1 concealed + 1 tainted + 2 dropped \
+         (Lost 1, Superseded 1)\nattic (observer): 1 captured = 1 whole + 0 concealed + \
+         0 tainted + 0 dropped\n"
+    );
+}
+
+#[test]
+fn of_very_many_subscribers_the_silent_are_added_up() {
+    let mut totals = Totals::default();
+    let many = u32::try_from(MOST).unwrap() + 20;
+    for session in 1..=many {
+        totals.count(
+            ms(i64::from(session)),
+            &whole(session, 1),
+            Role::Observer,
+            "x",
+        );
+    }
+    assert!(totals.of(SessionId(20)).is_none() && totals.of(SessionId(21)).is_some());
+    let summary = totals.into_summary();
+    assert_eq!(summary.subscribers.len(), MOST);
+    assert_eq!((summary.earlier.captured, summary.earlier.whole), (20, 20));
+    assert!(summary.adds_up());
+}

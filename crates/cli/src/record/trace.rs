@@ -1,0 +1,476 @@
+//! The trace: frames as slices on a time line, for ui.perfetto.dev and chrome://tracing.
+//!
+//! The file is the JSON array form of the *Trace Event Format* (Google, "Trace Event Format",
+//! the document that the Catapult project points to), in which the closing bracket may be missing:
+//! a file of a program that was killed can be opened, too. All times are on the host's clock; what
+//! a client stamped was converted, and its slices carry the bound of the conversion.
+//!
+//! Slices of one track must not overlap (Perfetto, FAQ, "overlapping events in JSON traces"), but
+//! frames do: one is on the link while the next is sent. Each kind of slice therefore has lanes,
+//! and takes the first that is free.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::Write;
+use std::time::Duration;
+
+use openuvr_proto::id::{FrameId, SessionId};
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{FrameRecord, Outcome, Stage};
+use serde::Serialize;
+use serde_json::json;
+
+use super::totals::MOST;
+
+/// How long an event may wait for the disk.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
+
+/// Bytes that may wait for the disk.
+const BUFFER: usize = 64 << 10;
+
+/// Lanes of one kind: frames that may overlap. 8 at 60 frames/s are 130 ms of link.
+const LANES: usize = 8;
+
+/// Frames whose capture and encoding are drawn already: as long as a report may take (2 s) at
+/// 240 frames/s.
+const REMEMBERED: usize = 512;
+
+/// How often the bit rate is counted.
+const RATE_EVERY: Duration = Duration::from_millis(500);
+
+/// The host's process number. Clients follow; zero would be the idle process.
+const HOST: u32 = 1;
+
+/// Track numbers of one process, since Perfetto wants them to differ across processes: ten for
+/// each kind of slice. Those that the host has for each client are in the client's block.
+const TRACKS: u32 = 100;
+
+/// In a client's block: what the host sends to it, …
+const SENT: u32 = 50;
+
+/// … what is on the link, …
+const LINK: u32 = 70;
+
+/// … and what was dropped.
+const DROPS: u32 = 90;
+
+/// Stages that follow each other on one machine; slices lie between two that were measured.
+const AT_HOST: &[Stage] = &[Stage::Captured, Stage::Converted, Stage::Encoded];
+const SENDING: &[Stage] = &[Stage::FirstSent, Stage::LastSent];
+const AT_CLIENT: &[Stage] = &[
+    Stage::FirstReceived,
+    Stage::Recoverable,
+    Stage::Decoded,
+    Stage::Submitted,
+    Stage::Presented,
+];
+
+/// Writes the events.
+pub(super) struct Trace {
+    out: Box<dyn Write + Send>,
+    /// Whole events only, so that whatever is on the disk is whole.
+    waiting: Vec<u8>,
+    flushed: Option<Instant>,
+    /// When each lane is free again, by its track.
+    lanes: HashMap<u32, Instant>,
+    drawn: VecDeque<FrameId>,
+    sessions: HashMap<SessionId, Session>,
+}
+
+/// What is known of a subscriber.
+struct Session {
+    /// Its process.
+    process: u32,
+    qp: Option<u8>,
+    /// Since when which bytes were counted.
+    rate: Option<(Instant, u64)>,
+    /// Counters don't go back in time.
+    counted: Option<Instant>,
+}
+
+/// One event: the fields of the format.
+#[derive(Serialize)]
+struct Event<'a> {
+    name: &'a str,
+    ph: &'a str,
+    /// Microseconds.
+    ts: f64,
+    pid: u32,
+    tid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cat: Option<&'a str>,
+    /// Microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dur: Option<f64>,
+    /// A string: a number in JSON has 53 bits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bp: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    s: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<serde_json::Value>,
+}
+
+/// An event without the fields that only some have.
+fn event<'a>(name: &'a str, ph: &'a str, at: Instant, pid: u32, tid: u32) -> Event<'a> {
+    Event {
+        name,
+        ph,
+        ts: micros(at.0),
+        pid,
+        tid,
+        cat: None,
+        dur: None,
+        id: None,
+        bp: None,
+        s: None,
+        args: None,
+    }
+}
+
+/// Nanoseconds in microseconds; exact to the nanosecond for 100 days.
+#[allow(clippy::cast_precision_loss)]
+fn micros(nanos: i64) -> f64 {
+    nanos as f64 / 1e3
+}
+
+/// A slice that is to be drawn.
+struct Slice {
+    from: (Stage, Instant),
+    to: (Stage, Instant),
+    process: u32,
+    /// The number of its first lane in the process.
+    kind: u32,
+    /// What the track is called.
+    track: String,
+}
+
+impl Trace {
+    /// Opens the array and names the host.
+    pub(super) fn new(out: Box<dyn Write + Send>) -> std::io::Result<Trace> {
+        let mut trace = Trace {
+            out,
+            waiting: b"[\n".to_vec(),
+            flushed: None,
+            lanes: HashMap::new(),
+            drawn: VecDeque::new(),
+            sessions: HashMap::new(),
+        };
+        trace.name("process_name", HOST, HOST * TRACKS, "host", false)?;
+        trace.flush()?;
+        Ok(trace)
+    }
+
+    /// Draws one frame of one subscriber.
+    pub(super) fn frame(&mut self, record: &FrameRecord, name: &str) -> std::io::Result<()> {
+        let Some(client) = self.process_of(record.session, name)? else {
+            return Ok(());
+        };
+        let mut slices = Vec::new();
+        if !self.drawn.contains(&record.frame) {
+            if self.drawn.len() == REMEMBERED {
+                self.drawn.pop_front();
+            }
+            self.drawn.push_back(record.frame);
+            chain(&mut slices, AT_HOST, record, HOST, HOST * TRACKS, "");
+        }
+        let to = format!(" to {name}");
+        let block = client * TRACKS;
+        chain(&mut slices, SENDING, record, HOST, block + SENT, &to);
+        if let (Some(sent), Some(here)) = (
+            record.host.at(Stage::FirstSent),
+            record.client.here(Stage::FirstReceived),
+        ) {
+            slices.push(Slice {
+                from: (Stage::FirstSent, sent),
+                // What is negative here lies within the bound.
+                to: (Stage::FirstReceived, here.at.max(sent)),
+                process: HOST,
+                kind: block + LINK,
+                track: format!("link: FirstSent→FirstReceived{to}"),
+            });
+        }
+        chain(&mut slices, AT_CLIENT, record, client, block, "");
+        self.draw(slices, record)?;
+        if let Outcome::Dropped { stage, why } = record.outcome {
+            self.dropped(record, client, stage, &format!("dropped: {why:?}"), name)?;
+        }
+        self.counters(record, name)?;
+        if self.waiting.len() >= BUFFER {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Brings the events to the disk, if it is time.
+    pub(super) fn tick(&mut self, now: Instant) -> std::io::Result<()> {
+        match self.flushed {
+            Some(before) if now.since(before) < FLUSH_EVERY => Ok(()),
+            _ => {
+                self.flushed = Some(now);
+                self.flush()
+            }
+        }
+    }
+
+    /// Closes the array.
+    pub(super) fn finish(&mut self) -> std::io::Result<()> {
+        self.waiting.extend_from_slice(b"\n]\n");
+        self.flush()
+    }
+
+    /// The process of a subscriber; `None` if there have been too many.
+    fn process_of(&mut self, session: SessionId, name: &str) -> std::io::Result<Option<u32>> {
+        if let Some(known) = self.sessions.get(&session) {
+            return Ok(Some(known.process));
+        }
+        if self.sessions.len() == MOST {
+            return Ok(None);
+        }
+        let process = HOST + 1 + u32::try_from(self.sessions.len()).unwrap_or(0);
+        self.sessions.insert(
+            session,
+            Session {
+                process,
+                qp: None,
+                rate: None,
+                counted: None,
+            },
+        );
+        let title = format!("client {name} (session {})", session.0);
+        self.name("process_name", process, process * TRACKS, &title, true)?;
+        Ok(Some(process))
+    }
+
+    /// Draws the slices of a frame and links them.
+    fn draw(&mut self, slices: Vec<Slice>, record: &FrameRecord) -> std::io::Result<()> {
+        let name = format!("frame {}", record.frame.0);
+        let mut linked = Vec::new();
+        for slice in slices {
+            let Some(track) = self.lane(&slice)? else {
+                continue;
+            };
+            let span = slice.to.1.since(slice.from.1);
+            let kind = format!("{}→{}", slice.from.0.name(), slice.to.0.name());
+            let mut drawn = event(&name, "X", slice.from.1, slice.process, track);
+            drawn.cat = Some(&kind);
+            drawn.dur = Some(micros(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)));
+            drawn.args = Some(self.about(&slice, record));
+            self.push(&drawn)?;
+            // An arrow binds to the slice around its time, and nothing is in an empty one.
+            if !span.is_zero() {
+                linked.push((slice.from.1, slice.process, track));
+            }
+        }
+        let id = format!(
+            "0x{:x}",
+            u64::from(record.session.0) << 32 | u64::from(record.frame.0)
+        );
+        let last = linked.len().saturating_sub(1);
+        if last == 0 {
+            return Ok(());
+        }
+        for (i, (at, process, track)) in linked.into_iter().enumerate() {
+            let ph = match i {
+                0 => "s",
+                _ if i == last => "f",
+                _ => "t",
+            };
+            let mut arrow = event("frame", ph, at, process, track);
+            arrow.cat = Some("frame");
+            arrow.id = Some(&id);
+            arrow.bp = (ph == "f").then_some("e");
+            self.push(&arrow)?;
+        }
+        Ok(())
+    }
+
+    /// What a slice tells when it is clicked.
+    fn about(&self, slice: &Slice, record: &FrameRecord) -> serde_json::Value {
+        let mut args = json!({ "frame": record.frame.0, "session": record.session.0 });
+        let bound = record.client.first_received_here.map(|here| here.bound);
+        if AT_CLIENT.contains(&slice.to.0)
+            && let Some(bound) = bound
+        {
+            args["clock_bound_us"] = json!(bound.as_secs_f64() * 1e6);
+        }
+        if slice.to.0 == Stage::Encoded {
+            args["key_frame"] = json!(record.cost.key_frame);
+            args["qp"] = json!(record.cost.qp);
+            args["bytes"] = json!(record.cost.bytes);
+        }
+        if slice.to.0 == Stage::LastSent {
+            args["datagrams"] = json!(record.cost.datagrams);
+        }
+        if let Outcome::Displayed(fidelity) = record.outcome {
+            args["outcome"] = json!(super::csv::fidelity_word(fidelity));
+        }
+        args
+    }
+
+    /// The first free lane, named when it is used first; `None` if all are taken.
+    fn lane(&mut self, slice: &Slice) -> std::io::Result<Option<u32>> {
+        for (number, track) in (slice.kind..).take(LANES).enumerate() {
+            match self.lanes.get_mut(&track) {
+                Some(free) if *free > slice.from.1 => continue,
+                Some(free) => *free = slice.to.1,
+                None => {
+                    self.lanes.insert(track, slice.to.1);
+                    let name = match number {
+                        0 => slice.track.clone(),
+                        _ => format!("{} ({})", slice.track, number + 1),
+                    };
+                    self.name("thread_name", slice.process, track, &name, true)?;
+                }
+            }
+            return Ok(Some(track));
+        }
+        Ok(None)
+    }
+
+    fn dropped(
+        &mut self,
+        record: &FrameRecord,
+        client: u32,
+        stage: Stage,
+        what: &str,
+        name: &str,
+    ) -> std::io::Result<()> {
+        let stamps = Stage::ALL.iter().filter_map(|stage| record.host.at(*stage));
+        let Some(at) = stamps.max() else {
+            return Ok(());
+        };
+        let track = client * TRACKS + DROPS;
+        if self.lanes.insert(track, at).is_none() {
+            self.name(
+                "thread_name",
+                HOST,
+                track,
+                &format!("dropped to {name}"),
+                true,
+            )?;
+        }
+        let mut instant = event(what, "i", at, HOST, track);
+        instant.cat = Some("dropped");
+        instant.s = Some("t");
+        instant.args = Some(json!({
+            "frame": record.frame.0,
+            "session": record.session.0,
+            "before": stage.name(),
+        }));
+        self.push(&instant)
+    }
+
+    /// The quantiser when it changes, and the bit rate twice a second.
+    fn counters(&mut self, record: &FrameRecord, name: &str) -> std::io::Result<()> {
+        let (Some(at), Some(session)) = (
+            record.host.at(Stage::LastSent),
+            self.sessions.get_mut(&record.session),
+        ) else {
+            return Ok(());
+        };
+        if record.cost.datagrams == 0 || session.counted.is_some_and(|before| before > at) {
+            return Ok(());
+        }
+        session.counted = Some(at);
+        let qp =
+            (session.qp.replace(record.cost.qp) != Some(record.cost.qp)).then_some(record.cost.qp);
+        let bytes = u64::from(record.cost.bytes);
+        let mut rate = None;
+        session.rate = Some(match session.rate {
+            Some((since, before)) if at.since(since) >= RATE_EVERY => {
+                #[allow(clippy::cast_precision_loss)] // Bytes of half a second.
+                let bits = (before + bytes) as f64 * 8.0;
+                rate = Some(bits / at.since(since).as_secs_f64() / 1e6);
+                (at, 0)
+            }
+            Some((since, before)) => (since, before + bytes),
+            None => (at, 0),
+        });
+        if let Some(qp) = qp {
+            self.counter(&format!("qp to {name}"), at, "qp", json!(qp))?;
+        }
+        if let Some(rate) = rate {
+            self.counter(&format!("bitrate to {name}"), at, "Mb/s", json!(rate))?;
+        }
+        Ok(())
+    }
+
+    fn counter(
+        &mut self,
+        name: &str,
+        at: Instant,
+        unit: &str,
+        value: serde_json::Value,
+    ) -> std::io::Result<()> {
+        let mut counter = event(name, "C", at, HOST, HOST * TRACKS);
+        counter.args = Some(json!({ unit: value }));
+        self.push(&counter)
+    }
+
+    /// Names a process or a track (`thread`).
+    fn name(
+        &mut self,
+        what: &str,
+        process: u32,
+        track: u32,
+        name: &str,
+        behind: bool,
+    ) -> std::io::Result<()> {
+        let mut named = event(what, "M", Instant(0), process, track);
+        named.args = Some(json!({ "name": name }));
+        self.push_after(&named, behind)
+    }
+
+    fn push(&mut self, event: &Event<'_>) -> std::io::Result<()> {
+        self.push_after(event, true)
+    }
+
+    /// `behind`: behind another event.
+    fn push_after(&mut self, event: &Event<'_>, behind: bool) -> std::io::Result<()> {
+        if behind {
+            self.waiting.extend_from_slice(b",\n");
+        }
+        serde_json::to_writer(&mut self.waiting, event)?;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.write_all(&self.waiting)?;
+        self.waiting.clear();
+        self.out.flush()
+    }
+}
+
+/// Slices between the stages that were measured; the tracks of the n-th begin at `base` + 10·n.
+fn chain(
+    slices: &mut Vec<Slice>,
+    stages: &[Stage],
+    record: &FrameRecord,
+    process: u32,
+    base: u32,
+    suffix: &str,
+) {
+    let at = |stage: Stage| {
+        let here = || record.client.here(stage).map(|mapped| mapped.at);
+        record.host.at(stage).or_else(here)
+    };
+    let mut before: Option<(Stage, Instant)> = None;
+    for (number, stage) in (0..).zip(stages) {
+        let Some(now) = at(*stage) else { continue };
+        if let Some(from) = before
+            && now >= from.1
+        {
+            let usual = stages[usize::try_from(number).unwrap_or(1) - 1];
+            slices.push(Slice {
+                from,
+                to: (*stage, now),
+                process,
+                kind: base + number * 10,
+                track: format!("{}→{}{suffix}", usual.name(), stage.name()),
+            });
+        }
+        before = Some((*stage, now));
+    }
+}

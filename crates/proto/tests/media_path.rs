@@ -1,0 +1,346 @@
+//! From the sender to the receiver, whatever the link does: [`MediaSender`] fragments and seals,
+//! the datagrams are shuffled, repeated, lost or damaged, [`MediaReceiver`] makes the best of it.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use openuvr_proto::id::{ConfigEpoch, FrameId};
+use openuvr_proto::recv::reassemble::{MediaReceiver, REORDER_WAIT, Step};
+use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::Fidelity;
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::MAX_DATAGRAM;
+use openuvr_proto::wire::video::{Configuration, FrameHeader, InputEcho, SlicePlace};
+use proptest::prelude::*;
+use support::established;
+
+/// A frame: whether it is a key frame, how many numbers it skips, and its slices' lengths.
+#[derive(Clone, Debug)]
+struct Frame {
+    key: bool,
+    skips: u32,
+    slices: Vec<usize>,
+}
+
+fn frames(key: impl Strategy<Value = bool>) -> impl Strategy<Value = Vec<Frame>> {
+    let slices = prop::collection::vec(0_usize..6000, 1..6);
+    let frame =
+        (key, 0_u32..3, slices).prop_map(|(key, skips, slices)| Frame { key, skips, slices });
+    prop::collection::vec(frame, 1..10)
+}
+
+/// The bytes of a slice, different for each.
+fn bytes(frame: FrameId, index: usize, length: usize) -> Vec<u8> {
+    let seed = u64::from(frame.0) << 8 | index as u64;
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x as u8
+    };
+    std::iter::repeat_with(next).take(length).collect()
+}
+
+/// What was sent: datagrams, and each frame's slices.
+fn send(frames: &[Frame]) -> (Vec<Vec<u8>>, BTreeMap<FrameId, Vec<Vec<u8>>>) {
+    let mut sender = MediaSender::new(&established());
+    let (mut datagrams, mut sent) = (Vec::new(), BTreeMap::new());
+    let mut newest = FrameId::NONE;
+    for (i, frame) in frames.iter().enumerate() {
+        let key = frame.key || i == 0;
+        let header = FrameHeader {
+            frame: FrameId(newest.0 + 1 + frame.skips),
+            reference: if key { FrameId::NONE } else { newest },
+            epoch: ConfigEpoch(3),
+            stream: 0,
+            view: 0,
+            captured: 5,
+            clock_epoch: 0,
+            echo: InputEcho::default(),
+        };
+        newest = header.frame;
+        let configuration = key.then_some(Configuration {
+            size: Size::new(640, 16 * frame.slices.len() as u32),
+            codec: 1,
+            colour: 1,
+            fps: 60,
+        });
+        let mut slices = Vec::new();
+        for (index, length) in frame.slices.iter().enumerate() {
+            let place = SlicePlace {
+                index: index as u8,
+                count: frame.slices.len() as u8,
+                first_mb: index as u16 * 40,
+                mbs: 40,
+            };
+            let bytes = bytes(newest, index, *length);
+            let mut out = SendBuf::default();
+            sender.slice(Instant(1), &header, configuration, place, &bytes, &mut out);
+            assert_eq!(out.bytes().chunks(MAX_DATAGRAM).count(), out.datagrams());
+            datagrams.extend(out.bytes().chunks(MAX_DATAGRAM).map(<[u8]>::to_vec));
+            slices.push(bytes);
+        }
+        sent.insert(newest, slices);
+    }
+    (datagrams, sent)
+}
+
+/// What came out of a receiver.
+#[derive(Default, Debug, PartialEq, Eq)]
+struct CameOut {
+    /// Slices by frame and first macroblock.
+    slices: BTreeMap<(FrameId, u16), Vec<u8>>,
+    ends: Vec<(FrameId, Option<Fidelity>)>,
+    /// Where the next step of the frame that is coming out must begin.
+    next_mb: u16,
+}
+
+impl CameOut {
+    /// Takes out what there is, checking that it is in order.
+    fn drain(&mut self, receiver: &mut MediaReceiver, now: Instant) {
+        let mut steps = 0;
+        while let Some(step) = receiver.poll(now) {
+            steps += 1;
+            assert!(steps < 10_000, "poll does not end");
+            let newest = self.ends.last().map_or(FrameId::NONE, |e| e.0);
+            match step {
+                Step::Slice {
+                    header,
+                    macroblocks,
+                    bytes,
+                    first,
+                    ..
+                } => {
+                    assert!(header.frame > newest);
+                    assert_eq!(first, macroblocks.0 == 0);
+                    assert_eq!(macroblocks.0, self.next_mb);
+                    self.next_mb = macroblocks.0 + macroblocks.1;
+                    let place = (header.frame, macroblocks.0);
+                    assert!(self.slices.insert(place, bytes.to_vec()).is_none());
+                }
+                Step::Missing {
+                    header,
+                    macroblocks,
+                    ..
+                } => {
+                    assert!(header.frame > newest);
+                    assert_eq!(macroblocks.0, self.next_mb);
+                    self.next_mb += macroblocks.1;
+                }
+                Step::End(end) => {
+                    assert!(end.header.frame > newest);
+                    self.ends.push((end.header.frame, Some(end.fidelity)));
+                    self.next_mb = 0;
+                }
+                Step::Dropped { frame, .. } => {
+                    assert!(frame > newest);
+                    self.ends.push((frame, None));
+                    self.next_mb = 0;
+                }
+            }
+        }
+        assert!(
+            receiver.next_timeout().is_none_or(|at| at > now),
+            "a timer that is due"
+        );
+        receiver.check_invariants();
+    }
+}
+
+/// The datagrams in some order, each at least once, and a few again.
+fn shuffled(count: usize, order: &[usize]) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..count).collect();
+    for (i, swap) in order.iter().enumerate() {
+        let (a, b) = (i % count, swap % count);
+        all.swap(a, b);
+    }
+    all.extend(order.iter().map(|i| i % count).take(count / 4));
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Any order and duplication within the wait for what is overtaken gives every frame, whole.
+    #[test]
+    fn any_order_gives_the_same_frames(
+        frames in frames(Just(false)),
+        order in prop::collection::vec(any::<usize>(), 0..200),
+        polls in any::<u64>(),
+    ) {
+        let (datagrams, sent) = send(&frames);
+        let mut receiver = MediaReceiver::new(&established());
+        let mut out = CameOut::default();
+        let order = shuffled(datagrams.len(), &order);
+        let span = REORDER_WAIT.as_nanos() as i64 - 1;
+        for (i, datagram) in order.iter().enumerate() {
+            let now = Instant(span * i as i64 / order.len() as i64);
+            let _ = receiver.handle_datagram(now, &datagrams[*datagram]);
+            if polls >> (i % 64) & 1 == 1 {
+                out.drain(&mut receiver, now);
+            }
+        }
+        out.drain(&mut receiver, Instant(span));
+        let whole: Vec<_> = sent.keys().map(|f| (*f, Some(Fidelity::Whole))).collect();
+        prop_assert_eq!(&out.ends, &whole);
+        let slices: Vec<_> = sent.values().flatten().cloned().collect();
+        prop_assert_eq!(out.slices.into_values().collect::<Vec<_>>(), slices);
+        prop_assert_eq!(receiver.next_timeout(), None);
+        prop_assert!(!receiver.picture().broken);
+    }
+
+    /// Whatever is lost, shuffled, repeated and late: no wrong byte, steps in order, each frame
+    /// ends at most once, whole is whole, and in the end nothing is waited for.
+    #[test]
+    fn any_subset_gives_no_wrong_byte(
+        frames in frames(prop::bool::weighted(0.2)),
+        order in prop::collection::vec(any::<usize>(), 0..200),
+        fate in prop::collection::vec((0_u8..4, 0_u64..4), 1..200),
+    ) {
+        let (datagrams, sent) = send(&frames);
+        let mut receiver = MediaReceiver::new(&established());
+        let mut out = CameOut::default();
+        let mut now = Instant(0);
+        for (i, datagram) in shuffled(datagrams.len(), &order).into_iter().enumerate() {
+            let (what, later) = fate[i % fate.len()];
+            match what {
+                0 => {} // lost
+                1 => {
+                    now = now + Duration::from_millis(later);
+                    let _ = receiver.handle_datagram(now, &datagrams[datagram]);
+                }
+                _ => {
+                    let _ = receiver.handle_datagram(now, &datagrams[datagram]);
+                    out.drain(&mut receiver, now);
+                }
+            }
+        }
+        let newest = *sent.last_key_value().unwrap().0;
+        receiver.announce(now, newest);
+        for _ in 0..2 * sent.len() + 2 {
+            now = now + REORDER_WAIT;
+            out.drain(&mut receiver, now);
+        }
+        prop_assert_eq!(receiver.next_timeout(), None);
+        prop_assert_eq!(out.ends.last().map(|e| e.0), Some(newest));
+        for ((frame, first_mb), bytes) in &out.slices {
+            let slices = sent.get(frame);
+            prop_assert_eq!(slices.map(|s| &s[usize::from(first_mb / 40)]), Some(bytes));
+        }
+        for (frame, fidelity) in &out.ends {
+            let came = out.slices.keys().filter(|(f, _)| f == frame).count();
+            let slices = sent.get(frame).map_or(0, Vec::len);
+            match fidelity {
+                Some(Fidelity::Whole | Fidelity::Tainted) => prop_assert_eq!(came, slices),
+                Some(Fidelity::Concealed) => prop_assert!(came < slices),
+                None => prop_assert!(came == 0),
+            }
+        }
+    }
+
+    /// A datagram with any byte changed is refused, and the receiver goes on as if it had never
+    /// come.
+    #[test]
+    fn a_changed_byte_is_refused(
+        frames in frames(Just(false)),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), 1_u8..), 1..40),
+    ) {
+        let (datagrams, sent) = send(&frames);
+        let mut receiver = MediaReceiver::new(&established());
+        let mut out = CameOut::default();
+        for (i, datagram) in datagrams.iter().enumerate() {
+            let (place, flip) = damage[i % damage.len()];
+            let mut damaged = datagram.clone();
+            damaged[place.index(datagram.len())] ^= flip;
+            prop_assert!(receiver.handle_datagram(Instant(0), &damaged).is_err());
+            receiver.handle_datagram(Instant(0), datagram).unwrap();
+            out.drain(&mut receiver, Instant(0));
+        }
+        prop_assert_eq!(out.ends.len(), sent.len());
+    }
+}
+
+#[test]
+fn a_slice_that_is_too_long_is_not_sent_cut() {
+    let mut sender = MediaSender::new(&established());
+    let header = FrameHeader {
+        frame: FrameId(1),
+        reference: FrameId::NONE,
+        epoch: ConfigEpoch(1),
+        stream: 0,
+        view: 0,
+        captured: 0,
+        clock_epoch: 0,
+        echo: InputEcho::default(),
+    };
+    let place = SlicePlace {
+        index: 0,
+        count: 1,
+        first_mb: 0,
+        mbs: 1,
+    };
+    let mut out = SendBuf::default();
+    let long = vec![0; 21 << 20];
+    sender.slice(Instant(0), &header, None, place, &long, &mut out);
+    assert_eq!(out.datagrams(), 0);
+}
+
+/// Steady reordering: there is always a gap, but each closes in time.
+#[test]
+fn steady_reordering_costs_nothing() {
+    let frame = Frame {
+        key: true,
+        skips: 0,
+        slices: vec![200_000],
+    };
+    let (datagrams, _) = send(&[frame]);
+    let mut receiver = MediaReceiver::new(&established());
+    let mut out = CameOut::default();
+    // A datagram each 0.25 ms; every fifth is held back by 2 ms.
+    let mut arrivals: Vec<_> = (0_i64..)
+        .zip(&datagrams)
+        .map(|(i, d)| (i * 250_000 + if i % 5 == 2 { 2_000_000 } else { 0 }, d))
+        .collect();
+    arrivals.sort_by_key(|a| a.0);
+    for (at, datagram) in arrivals {
+        receiver.handle_datagram(Instant(at), datagram).unwrap();
+        out.drain(&mut receiver, Instant(at));
+    }
+    assert_eq!(out.ends, [(FrameId(1), Some(Fidelity::Whole))]);
+}
+
+/// Two holes in one frame are both given up in time, without waiting for the next frame.
+#[test]
+fn a_second_hole_does_not_wait_for_the_next_frame() {
+    let frame = Frame {
+        key: true,
+        skips: 0,
+        slices: vec![100; 6],
+    };
+    let (datagrams, _) = send(&[
+        frame.clone(),
+        Frame {
+            key: false,
+            ..frame
+        },
+    ]);
+    let mut receiver = MediaReceiver::new(&established());
+    let mut out = CameOut::default();
+    // Of the second frame slices 1 and 4 are lost.
+    for (i, datagram) in datagrams.iter().enumerate() {
+        if i != 7 && i != 10 {
+            receiver.handle_datagram(Instant(0), datagram).unwrap();
+        }
+    }
+    out.drain(&mut receiver, Instant(0));
+    out.drain(&mut receiver, Instant(0) + REORDER_WAIT);
+    let ends = [
+        (FrameId(1), Some(Fidelity::Whole)),
+        (FrameId(2), Some(Fidelity::Concealed)),
+    ];
+    assert_eq!(out.ends, ends);
+}

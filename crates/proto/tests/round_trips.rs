@@ -1,0 +1,292 @@
+//! Whatever is written is read back as it was.
+
+use std::time::Duration;
+
+use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role};
+use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
+use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::time::PeerInstant;
+use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::control::{
+    GoodbyeReason, InputBatch, MAX_EVENTS, MAX_PRESSED, Message, Messages, Report,
+};
+use openuvr_proto::wire::video::{
+    Configuration, EchoKind, FecPlace, Fragment, FragmentPlace, FrameHeader, InputEcho,
+    MAX_FRAGMENTS, MAX_SLICES, SlicePlace,
+};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+fn frame() -> impl Strategy<Value = FrameId> {
+    any::<u32>().prop_map(FrameId)
+}
+
+fn peer_instant() -> impl Strategy<Value = PeerInstant> {
+    any::<i64>().prop_map(PeerInstant)
+}
+
+/// A span that fits the wire: 32 bits of nanoseconds, less the value for "not measured".
+fn span() -> impl Strategy<Value = Option<Duration>> {
+    prop::option::of((0..u32::MAX).prop_map(|ns| Duration::from_nanos(ns.into())))
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let fidelity = select(&[Fidelity::Whole, Fidelity::Concealed, Fidelity::Tainted]);
+    let cause = select(&[
+        DropCause::Superseded,
+        DropCause::RateCap,
+        DropCause::EncodeFailed,
+        DropCause::SendBufferFull,
+        DropCause::Lost,
+        DropCause::DecodeFailed,
+        DropCause::AwaitingKeyFrame,
+        DropCause::SessionEnded,
+        DropCause::Unreported,
+    ]);
+    prop_oneof![
+        fidelity.prop_map(Outcome::Displayed),
+        (select(Stage::ALL), cause).prop_map(|(stage, why)| Outcome::Dropped { stage, why }),
+    ]
+}
+
+fn echo_kind() -> impl Strategy<Value = EchoKind> {
+    select(&[EchoKind::None, EchoKind::Injected, EchoKind::Consumed])
+}
+
+fn report() -> impl Strategy<Value = Report> {
+    let first_received = (i64::MIN + 1..=i64::MAX).prop_map(PeerInstant);
+    (
+        (frame(), outcome(), prop::option::of(first_received)),
+        [span(), span(), span(), span(), span()],
+        (echo_kind(), any::<u16>(), any::<u16>()),
+    )
+        .prop_map(|((frame, outcome, first_received), spans, last)| Report {
+            frame,
+            outcome,
+            first_received,
+            recoverable: spans[0],
+            decoded: spans[1],
+            submitted: spans[2],
+            presented: spans[3],
+            motion_to_photon: spans[4],
+            echo: last.0,
+            datagrams: last.1,
+            missing: last.2,
+        })
+}
+
+fn event() -> impl Strategy<Value = InputEvent> {
+    let key = |(code, text, pressed): (u16, Option<char>, bool)| InputEvent::Key {
+        code: KeyCode(code),
+        // On the wire zero is "no text".
+        text: text.filter(|c| *c != '\0'),
+        pressed,
+    };
+    prop_oneof![
+        any::<(u16, Option<char>, bool)>().prop_map(key),
+        any::<(u16, u16)>().prop_map(|(x, y)| InputEvent::PointerAbsolute { x, y }),
+        any::<(i16, i16)>().prop_map(|(dx, dy)| InputEvent::PointerRelative { dx, dy }),
+        any::<(u16, bool)>().prop_map(|(button, pressed)| InputEvent::Button {
+            button: Button(button),
+            pressed
+        }),
+        any::<(i16, i16)>().prop_map(|(dx, dy)| InputEvent::Wheel { dx, dy }),
+        Just(InputEvent::ReleaseAll),
+    ]
+}
+
+/// Events in the order of their sampling, within the 4.29 s that the wire carries.
+fn batch() -> impl Strategy<Value = InputBatch> {
+    let events = prop::collection::vec((event(), 0_i64..50_000_000), 0..=MAX_EVENTS);
+    let pressed = prop::collection::vec(any::<u16>(), 0..=MAX_PRESSED);
+    let start = -1_i64 << 60..1 << 60;
+    let ids = (any::<u16>(), any::<u32>());
+    (ids, start, events, prop::option::of(pressed)).prop_map(|(ids, mut at, events, pressed)| {
+        let sampled = |(event, later)| {
+            at += later;
+            (event, PeerInstant(at))
+        };
+        InputBatch {
+            epoch: ConfigEpoch(ids.0),
+            first: InputSeq(ids.1),
+            events: events.into_iter().map(sampled).collect(),
+            pressed,
+        }
+    })
+}
+
+fn reason() -> impl Strategy<Value = GoodbyeReason> {
+    select(&[
+        GoodbyeReason::Quit,
+        GoodbyeReason::SourceEnded,
+        GoodbyeReason::TakenOver,
+        GoodbyeReason::Forbidden,
+        GoodbyeReason::Failed,
+    ])
+}
+
+fn message() -> impl Strategy<Value = Message<'static>> {
+    prop_oneof![
+        any::<i64>().prop_map(|asked| Message::Ping { asked }),
+        (any::<i64>(), peer_instant(), peer_instant()).prop_map(|(asked, received, answered)| {
+            Message::Pong {
+                asked,
+                received,
+                answered,
+            }
+        }),
+        report().prop_map(Message::Report),
+        frame().prop_map(|through| Message::ReportsSeen { through }),
+        (frame(), frame())
+            .prop_map(|(last_good, newest)| Message::KeyFrameWanted { last_good, newest }),
+        frame().prop_map(|newest| Message::Beacon { newest }),
+        any::<(u32, Option<(u16, u16)>)>()
+            .prop_map(|(serial, at)| Message::CursorMoved { serial, at }),
+        batch().prop_map(Message::Input),
+        any::<u32>().prop_map(|seq| Message::InputSeen {
+            through: InputSeq(seq)
+        }),
+        (any::<u64>(), select(vec![&b""[..], b"x", &[7; 1200]]))
+            .prop_map(|(offset, bytes)| Message::Segment { offset, bytes }),
+        any::<u64>().prop_map(|through| Message::SegmentsSeen { through }),
+        reason().prop_map(|reason| Message::Goodbye { reason }),
+    ]
+}
+
+fn negotiation() -> impl Strategy<Value = Negotiation> {
+    let role = || select(&[Role::Player, Role::Observer]);
+    let refusal = select(&[
+        Refusal::PlayerPresent,
+        Refusal::NoCommonCodec,
+        Refusal::Full,
+    ]);
+    // At most 255 bytes: 63 characters of any kind.
+    let text = || ".{0,63}";
+    prop_oneof![
+        (role(), any::<bool>(), any::<u32>(), text(), text()).prop_map(
+            |(role, take_over, codecs, name, software)| Negotiation::Offer(Offer {
+                role,
+                take_over,
+                codecs,
+                name,
+                software,
+            })
+        ),
+        (role(), text()).prop_map(|(role, host)| Negotiation::Granted { role, host }),
+        refusal.prop_map(Negotiation::Refused),
+        (0_u32..20, 0_u32..20, any::<(u16, u16)>(), any::<u32>()).prop_map(
+            |(width, height, hot, pixel)| Negotiation::CursorShape {
+                size: Size::new(width, height),
+                hot,
+                argb: (0..width * height).map(|i| pixel.wrapping_mul(i)).collect(),
+            }
+        ),
+    ]
+}
+
+fn header() -> impl Strategy<Value = FrameHeader> {
+    (
+        (1..=u32::MAX, any::<u32>(), any::<u16>()),
+        any::<(u8, u8, i64, u8, u32)>(),
+        echo_kind(),
+    )
+        .prop_map(|((frame, before, epoch), rest, kind)| FrameHeader {
+            frame: FrameId(frame),
+            reference: FrameId(before % frame),
+            epoch: ConfigEpoch(epoch),
+            stream: rest.0,
+            view: rest.1,
+            captured: rest.2,
+            clock_epoch: rest.3,
+            echo: InputEcho {
+                seq: InputSeq(rest.4),
+                kind,
+            },
+        })
+}
+
+fn places() -> impl Strategy<Value = (SlicePlace, FragmentPlace)> {
+    let slice = (1..=MAX_SLICES, any::<u8>(), 0_u16..=0x7fff, 0_u16..=0x8000);
+    let fragment = (1..=MAX_FRAGMENTS, any::<u16>(), 1_u32..20_000_000);
+    (slice, fragment).prop_map(|((count, index, first_mb, mbs), f)| {
+        let slice = SlicePlace {
+            index: index % count,
+            count,
+            first_mb,
+            mbs,
+        };
+        let index = f.1 % f.0;
+        let place = FragmentPlace {
+            index,
+            count: f.0,
+            offset: if index == 0 { 0 } else { f.2 },
+        };
+        (slice, place)
+    })
+}
+
+fn configuration() -> impl Strategy<Value = Configuration> {
+    let side = || 1..=Size::MAX_SIDE;
+    (side(), side(), any::<(u8, u8, u16)>()).prop_map(|(width, height, rest)| Configuration {
+        size: Size::new(width, height),
+        codec: rest.0,
+        colour: rest.1,
+        fps: rest.2,
+    })
+}
+
+proptest! {
+    #[test]
+    fn control_messages(messages in prop::collection::vec(message(), 0..6)) {
+        let mut body = Vec::new();
+        for message in &messages {
+            message.write(&mut body);
+        }
+        let read: Result<Vec<_>, _> = Messages::new(&body).collect();
+        prop_assert_eq!(read, Ok(messages));
+    }
+
+    /// A newer peer's messages are skipped, wherever they are.
+    #[test]
+    fn unknown_messages_are_skipped(
+        before in message(), after in message(),
+        kind in 13_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
+        let mut body = Vec::new();
+        before.write(&mut body);
+        body.push(kind);
+        body.extend_from_slice(&(unknown.len() as u16).to_le_bytes());
+        body.extend_from_slice(&unknown);
+        after.write(&mut body);
+        let read: Result<Vec<_>, _> = Messages::new(&body).collect();
+        prop_assert_eq!(read, Ok(vec![before, after]));
+    }
+
+    #[test]
+    fn negotiation_messages(message in negotiation(), newer in prop::collection::vec(any::<u8>(), 0..9)) {
+        let mut bytes = message.to_bytes();
+        prop_assert_eq!(Negotiation::parse(&bytes), Ok(Some(message.clone())));
+        bytes.extend(newer);
+        prop_assert_eq!(Negotiation::parse(&bytes), Ok(Some(message)));
+    }
+
+    #[test]
+    fn fragments(
+        header in header(), (slice, place) in places(), fec in any::<[u8; 4]>(),
+        configuration in prop::option::of(configuration()),
+        payload in prop::collection::vec(any::<u8>(), 0..1200),
+    ) {
+        let fragment = Fragment {
+            header,
+            slice,
+            place,
+            fec: FecPlace { block: fec[0], index: fec[1], data: fec[2], parity: fec[3] },
+            configuration,
+            payload: &payload,
+        };
+        let mut body = Vec::new();
+        fragment.write(&mut body);
+        prop_assert_eq!(Fragment::parse(&body), Ok(fragment));
+    }
+}

@@ -1,0 +1,410 @@
+//! The bytes of this version of the protocol, as `vectors/` has them for everybody who writes an
+//! implementation. A change of a byte fails here until [`PROTOCOL_VERSION`] is raised; then
+//! `UPDATE_VECTORS=1 cargo test -p openuvr-proto --test vectors` writes the new version's file. It
+//! never rewrites a file that is there.
+//!
+//! Keys and tags are computed a second time here, from `docs/protocol.md` and not by the crate.
+
+mod support;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::hkdf;
+use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role};
+use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
+use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::control::{GoodbyeReason, InputBatch, Message, Report};
+use openuvr_proto::wire::header::{HEADER, PROTOCOL_VERSION, Plane, TAG};
+use openuvr_proto::wire::seal::{Direction, Opener, PACKETS_PER_KEY, Sealer};
+use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
+use support::established;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The file's text, and the same bytes as seeds for the fuzz targets: path and content.
+#[derive(Default)]
+struct Vectors {
+    text: String,
+    seeds: Vec<(PathBuf, Vec<u8>)>,
+}
+
+impl Vectors {
+    fn title(&mut self, title: &str) {
+        let _ = write!(self.text, "\n# {title}\n");
+    }
+
+    fn field(&mut self, name: &str, value: &str) {
+        let _ = writeln!(self.text, "{name:<27} {value}");
+    }
+
+    fn bytes(&mut self, name: &str, bytes: &[u8]) {
+        self.field(name, &hex(bytes));
+    }
+
+    fn seed(&mut self, target: &str, name: &str, bytes: &[u8]) {
+        let path = Path::new(target).join(name);
+        self.seeds.push((path, bytes.to_vec()));
+    }
+}
+
+struct Bytes(usize);
+
+impl hkdf::KeyType for Bytes {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+fn expand<const N: usize>(secret: &[u8], label: &str) -> [u8; N] {
+    let mut out = [0; N];
+    let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, b"openuvr 1").extract(secret);
+    let info = [label.as_bytes()];
+    prk.expand(&info, Bytes(N)).unwrap().fill(&mut out).unwrap();
+    out
+}
+
+/// Opens a datagram by the book.
+fn open(key: [u8; 16], datagram: &[u8]) -> Vec<u8> {
+    let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).unwrap());
+    let mut nonce = [0; 12];
+    nonce[4..].copy_from_slice(&datagram[8..16]);
+    let mut body = datagram[HEADER..].to_vec();
+    let aad = Aad::from(&datagram[..HEADER]);
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    key.open_in_place(nonce, aad, &mut body).unwrap().to_vec()
+}
+
+fn media_key(phase: usize) -> [u8; 16] {
+    let mut chain: [u8; 32] = expand(&established().secret.0, "HostToClient Media");
+    for _ in 0..phase {
+        chain = expand(&chain, "next phase");
+    }
+    expand(&chain, "key")
+}
+
+fn keys(v: &mut Vectors) {
+    v.title("Keys: HKDF-SHA256 with the salt \"openuvr 1\"");
+    let secret = established().secret.0;
+    v.bytes("session secret", &secret);
+    for direction in ["HostToClient", "ClientToHost"] {
+        for plane in ["Media", "Control"] {
+            let label = format!("{direction} {plane}");
+            let chain: [u8; 32] = expand(&secret, &label);
+            v.bytes(&format!("chain {label}"), &chain);
+            v.bytes(&format!("key {label}"), &expand::<16>(&chain, "key"));
+        }
+    }
+    v.bytes("phase 1 of the first", &media_key(1));
+}
+
+fn header(frame: u32, reference: u32) -> FrameHeader {
+    FrameHeader {
+        frame: FrameId(frame),
+        reference: FrameId(reference),
+        epoch: ConfigEpoch(2),
+        stream: 0,
+        view: 0,
+        captured: 1_234_567_890_123,
+        clock_epoch: 1,
+        echo: InputEcho {
+            seq: InputSeq(77),
+            kind: EchoKind::Injected,
+        },
+    }
+}
+
+fn media(v: &mut Vectors) {
+    let mut sender = MediaSender::new(&established());
+    let mut out = SendBuf::default();
+    let place = |index| SlicePlace {
+        index,
+        count: 2,
+        first_mb: u16::from(index) * 1800,
+        mbs: 1800,
+    };
+    let configuration = Configuration {
+        size: Size::new(1280, 720),
+        codec: 1,
+        colour: 1,
+        fps: 60,
+    };
+    let cases = [
+        ("key_frame", 5, 0, Some(configuration), 0),
+        ("second_slice", 5, 0, None, 1),
+        ("frame", 6, 5, None, 0),
+    ];
+    v.title("Media datagrams of session 0a0b0c0d, sealed at 2 000 000 000 ns");
+    for (name, frame, reference, configuration, slice) in cases {
+        let header = header(frame, reference);
+        let bytes = format!("slice {slice} of frame {frame}");
+        let now = Instant(2_000_000_000);
+        let place = place(slice);
+        sender.slice(
+            now,
+            &header,
+            configuration,
+            place,
+            bytes.as_bytes(),
+            &mut out,
+        );
+        let body = open(media_key(0), out.bytes());
+        v.bytes(&format!("{name} body"), &body);
+        v.bytes(&format!("{name} datagram"), out.bytes());
+        v.seed("fragment", name, &body);
+        v.seed("header", name, out.bytes());
+    }
+}
+
+/// The last datagram of a key and the first of the next.
+fn rotation(v: &mut Vectors) {
+    let e = established();
+    let mut sealer = Sealer::new(&e.secret, e.session, Direction::HostToClient, Plane::Media);
+    let mut opener = Opener::new(&e.secret, e.session, Direction::HostToClient, Plane::Media);
+    let mut datagram = [0; HEADER + 1 + TAG];
+    let mut seal = |number: u64| {
+        datagram[HEADER] = b'x';
+        sealer.seal(Instant(3_000_000_000 + number as i64), &mut datagram);
+        datagram
+    };
+    v.title("Rotation: one byte, \"x\", sealed at 3 000 000 000 ns and one more for each");
+    for number in 0..PACKETS_PER_KEY + 1 {
+        let datagram = seal(number);
+        if number + 1 < PACKETS_PER_KEY {
+            continue;
+        }
+        let phase = usize::from(number == PACKETS_PER_KEY);
+        assert_eq!(open(media_key(phase), &datagram), b"x");
+        opener.open(&datagram, &mut Vec::new()).unwrap();
+        v.bytes(&format!("number {number}"), &datagram);
+    }
+}
+
+fn messages() -> Vec<(&'static str, Message<'static>)> {
+    let ms = Duration::from_millis;
+    let report = Report {
+        frame: FrameId(9),
+        outcome: Outcome::Displayed(Fidelity::Concealed),
+        first_received: Some(PeerInstant(5_000_000_000)),
+        recoverable: Some(ms(1)),
+        decoded: Some(ms(2)),
+        submitted: Some(ms(3)),
+        presented: None,
+        motion_to_photon: Some(ms(30)),
+        echo: EchoKind::Injected,
+        datagrams: 20,
+        missing: 1,
+    };
+    let dropped = Report {
+        frame: FrameId(10),
+        outcome: Outcome::Dropped {
+            stage: Stage::FirstReceived,
+            why: DropCause::Lost,
+        },
+        first_received: None,
+        recoverable: None,
+        decoded: None,
+        submitted: None,
+        motion_to_photon: None,
+        echo: EchoKind::None,
+        ..report
+    };
+    let events = [
+        InputEvent::Key {
+            code: KeyCode(30),
+            text: Some('ä'),
+            pressed: true,
+        },
+        InputEvent::Key {
+            code: KeyCode(30),
+            text: None,
+            pressed: false,
+        },
+        InputEvent::PointerAbsolute { x: 1, y: 65_535 },
+        InputEvent::PointerRelative { dx: -1, dy: 300 },
+        InputEvent::Button {
+            button: Button::LEFT,
+            pressed: true,
+        },
+        InputEvent::Button {
+            button: Button::LEFT,
+            pressed: false,
+        },
+        InputEvent::Wheel { dx: 0, dy: -120 },
+        InputEvent::ReleaseAll,
+    ];
+    let events = (0_i64..).zip(events);
+    let input = InputBatch {
+        epoch: ConfigEpoch(2),
+        first: InputSeq(70),
+        events: events.map(|(i, e)| (e, PeerInstant(i * 1000))).collect(),
+        pressed: Some(vec![42, 0x110]),
+    };
+    let unsettled = InputBatch {
+        events: Vec::new(),
+        pressed: None,
+        ..input.clone()
+    };
+    vec![
+        ("ping", Message::Ping { asked: -2 }),
+        (
+            "pong",
+            Message::Pong {
+                asked: 1,
+                received: PeerInstant(2),
+                answered: PeerInstant(3),
+            },
+        ),
+        ("report_displayed", Message::Report(report)),
+        ("report_dropped", Message::Report(dropped)),
+        (
+            "reports_seen",
+            Message::ReportsSeen {
+                through: FrameId(9),
+            },
+        ),
+        (
+            "key_frame_wanted",
+            Message::KeyFrameWanted {
+                last_good: FrameId(7),
+                newest: FrameId(9),
+            },
+        ),
+        ("beacon", Message::Beacon { newest: FrameId(9) }),
+        (
+            "cursor_inside",
+            Message::CursorMoved {
+                serial: 4,
+                at: Some((100, 200)),
+            },
+        ),
+        (
+            "cursor_outside",
+            Message::CursorMoved {
+                serial: 5,
+                at: None,
+            },
+        ),
+        ("input", Message::Input(input)),
+        ("input_unsettled", Message::Input(unsettled)),
+        (
+            "input_seen",
+            Message::InputSeen {
+                through: InputSeq(77),
+            },
+        ),
+        (
+            "segment",
+            Message::Segment {
+                offset: 1 << 33,
+                bytes: b"stream",
+            },
+        ),
+        ("segments_seen", Message::SegmentsSeen { through: 1 << 33 }),
+        (
+            "goodbye",
+            Message::Goodbye {
+                reason: GoodbyeReason::TakenOver,
+            },
+        ),
+    ]
+}
+
+fn control(v: &mut Vectors) {
+    v.title("Control messages, as they lie in a datagram's body");
+    for (name, message) in messages() {
+        let mut bytes = Vec::new();
+        message.write(&mut bytes);
+        v.bytes(name, &bytes);
+        v.seed("control_messages", name, &bytes);
+    }
+}
+
+fn negotiation(v: &mut Vectors) {
+    let messages = [
+        (
+            "offer",
+            Negotiation::Offer(Offer {
+                role: Role::Player,
+                take_over: true,
+                codecs: 0b110,
+                name: "attic".into(),
+                software: "openuvr 0.1.0".into(),
+            }),
+        ),
+        (
+            "granted",
+            Negotiation::Granted {
+                role: Role::Observer,
+                host: "tower".into(),
+            },
+        ),
+        ("refused", Negotiation::Refused(Refusal::NoCommonCodec)),
+        (
+            "cursor_shape",
+            Negotiation::CursorShape {
+                size: Size::new(2, 1),
+                hot: (1, 0),
+                argb: vec![0xff00_0000, 0x80ff_ffff],
+            },
+        ),
+    ];
+    v.title("Messages of the reliable stream, without their length");
+    for (name, message) in messages {
+        let bytes = message.to_bytes();
+        v.bytes(name, &bytes);
+        v.seed("negotiation", name, &bytes);
+        let mut framed = (bytes.len() as u32).to_le_bytes().to_vec();
+        framed.extend(bytes);
+        v.seed("stream_segments", name, &framed);
+    }
+}
+
+#[test]
+fn the_bytes_of_this_version_are_the_ones_that_were_published() {
+    let mut v = Vectors::default();
+    let _ = writeln!(
+        v.text,
+        "# OpenUVR protocol, version {PROTOCOL_VERSION}. See docs/protocol.md. Bytes in hexadecimal, in the order of\n\
+         # transmission."
+    );
+    keys(&mut v);
+    media(&mut v);
+    rotation(&mut v);
+    control(&mut v);
+    negotiation(&mut v);
+
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors");
+    let file = folder.join(format!("protocol-{PROTOCOL_VERSION}.txt"));
+    if !file.exists() && std::env::var_os("UPDATE_VECTORS").is_some_and(|v| v == "1") {
+        for (path, bytes) in &v.seeds {
+            let path = folder.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+        std::fs::write(&file, &v.text).unwrap();
+    }
+    let known = std::fs::read_to_string(&file).unwrap_or_default();
+    for (now, known) in v.text.lines().zip(known.lines()) {
+        assert_eq!(now, known, "{CHANGED}");
+    }
+    assert_eq!(v.text.lines().count(), known.lines().count(), "{CHANGED}");
+    for (path, bytes) in &v.seeds {
+        let known = std::fs::read(folder.join(path)).unwrap_or_default();
+        assert_eq!(bytes, &known, "{}", path.display());
+    }
+}
+
+const CHANGED: &str = "bytes on the wire changed: raise PROTOCOL_VERSION, and write the vectors of \
+                       the new version";

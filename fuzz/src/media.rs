@@ -1,0 +1,157 @@
+//! An authentic host that says absurd things: fragments that contradict each other, refer to
+//! anything, and are never finished.
+
+use openuvr_proto::id::{ConfigEpoch, FrameId, SessionId};
+use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::header::{HEADER, Plane, TAG};
+use openuvr_proto::wire::seal::{Direction, Sealer};
+use openuvr_proto::wire::video::{
+    Configuration, FecPlace, Fragment, FragmentPlace, FrameHeader, InputEcho, SlicePlace,
+};
+
+use crate::{Draw, established};
+
+/// What came out last.
+#[derive(Default)]
+struct Order {
+    ended: FrameId,
+    coming: Option<FrameId>,
+}
+
+impl Order {
+    fn slice(&mut self, frame: FrameId) {
+        assert!(frame > self.ended, "a slice of a frame that ended");
+        assert!(self.coming.is_none_or(|f| f == frame), "frames are mixed");
+        self.coming = Some(frame);
+    }
+
+    fn end(&mut self, frame: FrameId) {
+        assert!(frame > self.ended, "frames out of order");
+        assert!(self.coming.is_none_or(|f| f == frame), "frames are mixed");
+        self.coming = None;
+        self.ended = frame;
+    }
+}
+
+pub(crate) fn receiver(bytes: &[u8]) {
+    let mut draw = Draw(bytes);
+    let e = established(1, 5);
+    let (direction, plane) = (Direction::HostToClient, Plane::Media);
+    let mut sealer = Sealer::new(&e.secret, SessionId(5), direction, plane);
+    let mut receiver = MediaReceiver::new(&e);
+    let mut order = Order::default();
+    let mut now = Instant(0);
+    let mut base = 0_u32;
+    while !draw.is_empty() {
+        let what = draw.u8();
+        match what % 8 {
+            0 => now.0 += i64::from(draw.u16()) * 1000,
+            1 => receiver.announce(now, FrameId(base.wrapping_add(draw.u8().into()))),
+            2 => base = base.wrapping_add(draw.u16().into()),
+            3 => receiver.decoding_failed(),
+            _ => {
+                let datagram = absurd(&mut draw, &mut sealer, base, now);
+                let _ = receiver.handle_datagram(now, &datagram);
+            }
+        }
+        receiver.check_invariants();
+        if what < 128 {
+            drain(&mut receiver, now, &mut order);
+        }
+    }
+    // In the end nothing is under way.
+    for _ in 0..100 {
+        drain(&mut receiver, now, &mut order);
+        let Some(at) = receiver.next_timeout() else {
+            break;
+        };
+        now = at;
+    }
+}
+
+fn drain(receiver: &mut MediaReceiver, now: Instant, order: &mut Order) {
+    for steps in 0.. {
+        assert!(steps < 10_000, "poll does not end");
+        match receiver.poll(now) {
+            Some(Step::Slice { header, .. } | Step::Missing { header, .. }) => {
+                order.slice(header.frame);
+            }
+            Some(Step::End(end)) => order.end(end.header.frame),
+            Some(Step::Dropped { frame, .. }) => order.end(frame),
+            None => break,
+        }
+    }
+    let due = receiver.next_timeout();
+    assert!(
+        due.is_none_or(|at| at > now),
+        "a timer that is due leads to nothing"
+    );
+    receiver.check_invariants();
+}
+
+/// A sealed fragment of small numbers, so that they meet, and now and then of large ones.
+fn absurd(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> Vec<u8> {
+    let flags = draw.u8();
+    let places = draw.u8();
+    let frame = base.wrapping_add(u32::from(draw.u8() % 32));
+    let back = if flags & 1 == 0 {
+        1
+    } else {
+        u32::from(draw.u8())
+    };
+    let large = flags & 2 != 0;
+    let header = FrameHeader {
+        frame: FrameId(frame),
+        reference: FrameId(if flags & 4 == 0 {
+            frame.wrapping_sub(back)
+        } else {
+            0
+        }),
+        epoch: ConfigEpoch(u16::from(flags >> 6)),
+        stream: 0,
+        view: 0,
+        captured: 0,
+        clock_epoch: 0,
+        echo: InputEcho::default(),
+    };
+    let slice = SlicePlace {
+        index: places % 4,
+        count: if large { draw.u8() } else { 1 + places / 4 % 4 },
+        first_mb: u16::from(places % 4) * 10,
+        mbs: if flags & 8 == 0 { 10 } else { draw.u16() },
+    };
+    let place = FragmentPlace {
+        index: u16::from(places / 16 % 4),
+        count: if large {
+            draw.u16()
+        } else {
+            1 + u16::from(places / 64)
+        },
+        offset: match (places / 16 % 4, large) {
+            (0, _) => 0,
+            (n, false) => u32::from(n) * 8,
+            (_, true) => draw.u64(3) as u32 * 2,
+        },
+    };
+    let configuration = (flags & 16 != 0).then_some(Configuration {
+        size: Size::new(160, 16 + u32::from(places)),
+        codec: 1,
+        colour: 1,
+        fps: 60,
+    });
+    let fragment = Fragment {
+        header,
+        slice,
+        place,
+        fec: FecPlace::default(),
+        configuration,
+        payload: &[flags; 8],
+    };
+    let mut datagram = vec![0; HEADER];
+    fragment.write(&mut datagram);
+    datagram.extend_from_slice(&[0; TAG]);
+    sealer.seal(now, &mut datagram);
+    datagram
+}

@@ -1,0 +1,337 @@
+//! Sessions under any order of calls, with peers that are authentic and say anything.
+
+use std::time::Duration;
+
+use openuvr_proto::client::ClientSession;
+use openuvr_proto::control::negotiate::{Negotiation, Offer, Role};
+use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
+use openuvr_proto::id::{ConfigEpoch, FrameId, PathId, SessionId};
+use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::recv::reassemble::PictureState;
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::trace::{DropCause, FrameCost, Outcome, Stage, Stamps};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::control::{GoodbyeReason, Message, Report};
+use openuvr_proto::wire::header::{HEADER, Plane, TAG};
+use openuvr_proto::wire::seal::{Direction, Sealer};
+use openuvr_proto::wire::video::EchoKind;
+
+use crate::{Draw, established};
+
+/// A peer that has the key and says anything.
+struct Peer {
+    session: SessionId,
+    sealer: Sealer,
+    offset: u64,
+}
+
+impl Peer {
+    fn new(device: u8, session: u32, sends: Direction) -> Peer {
+        let e = established(device, session);
+        Peer {
+            session: e.session,
+            sealer: Sealer::new(&e.secret, e.session, sends, Plane::Control),
+            offset: 0,
+        }
+    }
+
+    fn say(&mut self, body: &[u8]) -> Vec<u8> {
+        let mut datagram = vec![0; HEADER];
+        datagram.extend_from_slice(body);
+        datagram.extend_from_slice(&[0; TAG]);
+        self.sealer.seal(Instant(0), &mut datagram);
+        datagram
+    }
+
+    /// A message of the reliable stream.
+    fn negotiate(&mut self, message: &[u8]) -> Vec<u8> {
+        let mut bytes = (message.len() as u32).to_le_bytes().to_vec();
+        bytes.extend_from_slice(message);
+        let mut body = Vec::new();
+        Message::Segment {
+            offset: self.offset,
+            bytes: &bytes,
+        }
+        .write(&mut body);
+        self.offset += bytes.len() as u64;
+        self.say(&body)
+    }
+
+    /// Whatever comes to mind.
+    fn anything(&mut self, draw: &mut Draw<'_>) -> Vec<u8> {
+        let mut body = Vec::new();
+        match draw.u8() % 8 {
+            0 => body.extend_from_slice(draw.take(64)),
+            1 => Message::Pong {
+                asked: draw.u64(8) as i64,
+                received: PeerInstant(draw.u64(8) as i64),
+                answered: PeerInstant(draw.u64(8) as i64),
+            }
+            .write(&mut body),
+            2 => Message::Report(report(draw)).write(&mut body),
+            3 => Message::KeyFrameWanted {
+                last_good: FrameId(draw.u8().into()),
+                newest: FrameId(draw.u32()),
+            }
+            .write(&mut body),
+            4 => {
+                let length = usize::from(draw.u8());
+                return self.negotiate(draw.take(length));
+            }
+            5 => Message::SegmentsSeen {
+                through: draw.u16().into(),
+            }
+            .write(&mut body),
+            6 => Message::ReportsSeen {
+                through: FrameId(draw.u8().into()),
+            }
+            .write(&mut body),
+            _ => {
+                // A message of a random kind and content.
+                body.push(draw.u8() % 14);
+                let content = draw.take(40);
+                body.extend_from_slice(&(content.len() as u16).to_le_bytes());
+                body.extend_from_slice(content);
+            }
+        }
+        self.say(&body)
+    }
+}
+
+fn report(draw: &mut Draw<'_>) -> Report {
+    Report {
+        frame: FrameId(draw.u8().into()),
+        outcome: Outcome::Dropped {
+            stage: Stage::FirstReceived,
+            why: DropCause::Lost,
+        },
+        first_received: Some(PeerInstant(draw.u64(8) as i64)),
+        recoverable: None,
+        decoded: None,
+        submitted: None,
+        presented: None,
+        motion_to_photon: None,
+        echo: EchoKind::None,
+        datagrams: 1,
+        missing: 0,
+    }
+}
+
+fn offer(draw: &mut Draw<'_>) -> Offer {
+    let choice = draw.u8();
+    Offer {
+        role: if choice & 1 == 0 {
+            Role::Player
+        } else {
+            Role::Observer
+        },
+        take_over: choice & 2 != 0,
+        codecs: if choice & 4 == 0 { 2 } else { 0 },
+        name: String::new(),
+        software: String::new(),
+    }
+}
+
+fn shape(n: u8) -> Negotiation {
+    let side = u32::from(n);
+    Negotiation::CursorShape {
+        size: Size::new(side, side),
+        hot: (0, 0),
+        argb: vec![0; (side * side) as usize],
+    }
+}
+
+fn event(n: u8) -> InputEvent {
+    match n {
+        0..100 => InputEvent::Key {
+            code: KeyCode(n.into()),
+            text: None,
+            pressed: n & 1 == 0,
+        },
+        100..200 => InputEvent::PointerRelative {
+            dx: n.into(),
+            dy: 0,
+        },
+        _ => InputEvent::ReleaseAll,
+    }
+}
+
+pub(crate) fn host(bytes: &[u8]) {
+    let mut draw = Draw(bytes);
+    let mut host = Host::new(HostPolicy {
+        name: "fuzz".into(),
+        codec: 1,
+        second_player: [
+            SecondPlayer::Refuse,
+            SecondPlayer::Observe,
+            SecondPlayer::TakeOver,
+        ][usize::from(draw.u8() % 3)],
+        max_observers: 2,
+    });
+    let mut now = Instant(0);
+    let mut peers: Vec<Peer> = Vec::new();
+    let mut books = Books::default();
+    let mut out = Vec::new();
+    let mut frame = 0;
+    while !draw.is_empty() {
+        let what = draw.u8();
+        let i = usize::from(what / 16) % peers.len().max(1);
+        match what % 16 {
+            0 if peers.len() < 32 => {
+                let device = draw.u8() % 6;
+                let session = peers.len() as u32 + 1;
+                peers.push(Peer::new(device, session, Direction::ClientToHost));
+                host.established(now, PathId([device; 18]), &established(device, session));
+            }
+            1 => now.0 += i64::from(draw.u8()) * 1_000_000,
+            2 => now.0 += i64::from(draw.u16()) * 100_000,
+            3 => host.cursor_shape(shape(draw.u8() % 80)),
+            4 => host.cursor_moved(Some((draw.u16(), 0))),
+            5 if draw.u8() < 16 => host.end(GoodbyeReason::Quit, |peer| peer[0] == what / 16),
+            6..=8 => {
+                frame += 1;
+                for peer in &peers {
+                    books.capture(&mut host, now, peer.session, FrameId(frame), what);
+                }
+            }
+            9 | 10 => {
+                if let Some(peer) = peers.get_mut(i) {
+                    let offer = Negotiation::Offer(offer(&mut draw));
+                    let datagram = peer.negotiate(&offer.to_bytes());
+                    let _ = host.handle_datagram(now, PathId([what; 18]), &datagram);
+                }
+            }
+            _ => {
+                if let Some(peer) = peers.get_mut(i) {
+                    let datagram = peer.anything(&mut draw);
+                    let _ = host.handle_datagram(now, PathId([what; 18]), &datagram);
+                }
+            }
+        }
+        host.handle_timeout(now);
+        host.check_invariants();
+        for sent in 0.. {
+            assert!(sent < 10_000, "the host never stops sending");
+            if host.poll_transmit(now, &mut out).is_none() {
+                break;
+            }
+        }
+        while let Some(event) = host.poll_event() {
+            books.note(event);
+        }
+        host.check_invariants();
+        let due = host.next_timeout();
+        assert!(
+            due.is_none_or(|(at, _)| at > now),
+            "a timer does not move on: {due:?}"
+        );
+    }
+}
+
+/// Which frames of which session ended.
+#[derive(Default)]
+struct Books {
+    captured: std::collections::BTreeSet<(u32, u32)>,
+    ended: std::collections::BTreeSet<(u32, u32)>,
+    /// Sessions that subscribed, and did not end yet.
+    subscribed: std::collections::BTreeSet<u32>,
+}
+
+impl Books {
+    fn capture(&mut self, host: &mut Host, now: Instant, id: SessionId, frame: FrameId, what: u8) {
+        if !self.subscribed.contains(&id.0) {
+            return;
+        }
+        self.captured.insert((id.0, frame.0));
+        let stamps = Stamps::default();
+        if what & 64 == 0 {
+            let cost = FrameCost::default();
+            host.frame_sent(
+                now,
+                id,
+                SentFrame {
+                    frame,
+                    stamps,
+                    cost,
+                },
+            );
+        } else {
+            let (stage, why) = (Stage::Converted, DropCause::Superseded);
+            host.frame_dropped(id, frame, stamps, stage, why);
+        }
+    }
+
+    fn note(&mut self, event: HostEvent) {
+        match event {
+            HostEvent::Subscribed { session, .. } => assert!(self.subscribed.insert(session.0)),
+            HostEvent::Record(record) => {
+                let key = (record.session.0, record.frame.0);
+                assert!(self.captured.contains(&key), "never captured: {key:?}");
+                assert!(self.ended.insert(key), "ended twice: {key:?}");
+            }
+            HostEvent::Ended(session, _) => {
+                self.subscribed.remove(&session.0);
+                let of = |all: &std::collections::BTreeSet<(u32, u32)>| {
+                    all.range((session.0, 0)..(session.0 + 1, 0)).count()
+                };
+                assert_eq!(of(&self.captured), of(&self.ended), "frames without an end");
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(crate) fn client(bytes: &[u8]) {
+    let mut draw = Draw(bytes);
+    let mut now = Instant(0);
+    let mut peer = Peer::new(1, 1, Direction::HostToClient);
+    let mut client = ClientSession::new(now, &established(1, 1), offer(&mut draw));
+    let mut out = Vec::new();
+    let mut over = false;
+    while !draw.is_empty() {
+        match draw.u8() % 12 {
+            0 => now.0 += i64::from(draw.u8()) * 1_000_000,
+            1 => now.0 += i64::from(draw.u16()) * 100_000,
+            2 | 3 => {
+                client.input(now, event(draw.u8()), now);
+            }
+            4 => client.report(now, report(&mut draw)),
+            5 => {
+                let state = PictureState {
+                    broken: draw.u8() & 1 == 0,
+                    last_good: FrameId(draw.u8().into()),
+                    newest: FrameId(draw.u8().into()),
+                };
+                client.picture(now, state, ConfigEpoch(draw.u8().into()));
+            }
+            6 if draw.u8() < 4 => {
+                client.goodbye(GoodbyeReason::Quit);
+                over = true;
+            }
+            7 => {
+                let datagram = peer.negotiate(&shape(draw.u8() % 16).to_bytes());
+                let _ = client.handle_datagram(now, &datagram);
+            }
+            _ => {
+                let datagram = peer.anything(&mut draw);
+                let _ = client.handle_datagram(now, &datagram);
+            }
+        }
+        client.handle_timeout(now);
+        client.check_invariants();
+        for sent in 0.. {
+            assert!(sent < 10_000, "the client never stops sending");
+            if !client.poll_transmit(now, &mut out) {
+                break;
+            }
+        }
+        while client.poll_event().is_some() {}
+        let due = client.next_timeout();
+        assert!(
+            due.is_none_or(|(at, _)| at > now),
+            "a timer does not move on: {due:?}"
+        );
+        assert!(!over || due.is_none());
+        assert!(client.silence(now) < Duration::from_secs(6) || due.is_none());
+    }
+}

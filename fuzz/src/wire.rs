@@ -1,0 +1,98 @@
+//! Parsers of bytes: what they accept is written again and read again as the same.
+
+use openuvr_proto::control::negotiate::Negotiation;
+use openuvr_proto::control::stream::{Incoming, Outgoing, SEGMENT};
+use openuvr_proto::time::Instant;
+use openuvr_proto::wire::control::{Message, Messages};
+use openuvr_proto::wire::header::{Header, Plane, plane_of};
+use openuvr_proto::wire::video::Fragment;
+
+use crate::Draw;
+
+pub(crate) fn header(bytes: &[u8]) {
+    let plane = plane_of(bytes);
+    if let Ok((header, parsed)) = Header::parse(bytes) {
+        assert_eq!(plane, Ok(parsed));
+        assert_ne!(parsed, Plane::Handshake);
+        let (sent, number) = (header.sent().0, header.number());
+        let again = Header::new(parsed, header.phase(), header.session(), number, sent);
+        let again = format!("{again:?}");
+        // All but the reserved bytes.
+        assert_eq!(
+            again.split("reserved").next(),
+            format!("{header:?}").split("reserved").next()
+        );
+    }
+}
+
+pub(crate) fn fragment(bytes: &[u8]) {
+    if let Ok(fragment) = Fragment::parse(bytes) {
+        let mut written = Vec::new();
+        fragment.write(&mut written);
+        assert_eq!(Fragment::parse(&written), Ok(fragment));
+    }
+}
+
+pub(crate) fn control_messages(bytes: &[u8]) {
+    let known: Vec<Message<'_>> = Messages::new(bytes).map_while(Result::ok).collect();
+    let mut written = Vec::new();
+    known.iter().for_each(|message| message.write(&mut written));
+    let again: Result<Vec<_>, _> = Messages::new(&written).collect();
+    let again = again.expect("what was written is read");
+    assert_eq!(known.len(), again.len());
+    // Sampling times that saturate may not come back; written once more, nothing changes.
+    let mut twice = Vec::new();
+    again.iter().for_each(|message| message.write(&mut twice));
+    let third: Result<Vec<_>, _> = Messages::new(&twice).collect();
+    assert_eq!(Ok(again), third);
+}
+
+pub(crate) fn negotiation(bytes: &[u8]) {
+    if let Ok(Some(message)) = Negotiation::parse(bytes) {
+        assert_eq!(Negotiation::parse(&message.to_bytes()), Ok(Some(message)));
+    }
+}
+
+/// Segments anywhere, acknowledgements of anything.
+pub(crate) fn stream_segments(bytes: &[u8]) {
+    let mut draw = Draw(bytes);
+    let mut incoming = Incoming::default();
+    let mut outgoing = Outgoing::default();
+    let mut now = Instant(0);
+    while !draw.is_empty() {
+        let round_trip = std::time::Duration::from_millis(5);
+        match draw.u8() % 6 {
+            0 => {
+                let near = incoming.through().wrapping_add(draw.u16().into());
+                let length = usize::from(draw.u8());
+                let _ = incoming.segment(near.wrapping_sub(64), draw.take(length));
+            }
+            1 => {
+                let _ = incoming.segment(draw.u64(8), draw.take(8));
+            }
+            2 => {
+                let bytes = [draw.u8(); SEGMENT];
+                let _ = incoming.segment(incoming.through(), &bytes);
+            }
+            3 => {
+                let length = usize::from(draw.u16());
+                let _ = outgoing.push(&vec![7; length]);
+            }
+            4 => outgoing.seen(now, draw.u64(3), round_trip),
+            _ => now.0 += i64::from(draw.u32()),
+        }
+        let mut messages = 0;
+        while let Ok(Some(_)) = incoming.message() {
+            messages += 1;
+            assert!(messages < 100_000);
+        }
+        incoming.check_invariants();
+        let mut segments = 0;
+        while let Some((_, bytes)) = outgoing.poll(now, round_trip) {
+            assert!(!bytes.is_empty() && bytes.len() <= SEGMENT);
+            segments += 1;
+            assert!(segments < 100, "the window is bounded");
+        }
+        assert!(outgoing.next_timeout().is_none_or(|at| at > now));
+    }
+}
