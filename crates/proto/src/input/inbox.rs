@@ -182,8 +182,9 @@ mod tests {
     fn a_client_that_gave_up_on_old_events_is_followed() {
         let mut out = Outbox::default();
         let mut inbox = Inbox::default();
-        for i in 0..1000 {
-            out.push(InputEvent::PointerRelative { dx: i, dy: 0 }, Instant(0));
+        // Wheel clicks: motion would be merged.
+        for dy in 0..2000 {
+            out.push(InputEvent::Wheel { dx: 0, dy }, Instant(0));
         }
         let mut got = Vec::new();
         while !out.is_empty() {
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!(got[0].event, InputEvent::ReleaseAll);
         assert_eq!(
             got.last().unwrap().event,
-            InputEvent::PointerRelative { dx: 999, dy: 0 }
+            InputEvent::Wheel { dx: 0, dy: 1999 }
         );
     }
 }

@@ -8,9 +8,10 @@ use crate::id::{ConfigEpoch, InputSeq};
 use crate::time::{Instant, PeerInstant};
 use crate::wire::control::{InputBatch, MAX_EVENTS};
 
-/// Events that may wait for an acknowledgement: four datagrams' worth. Beyond that the host has
-/// been silent for long, and pointer motion is merged, then everything is released.
-const MAX_WAITING: usize = 4 * MAX_EVENTS;
+/// Events that may wait for an acknowledgement: a line of text that a program types in one go,
+/// over a link that loses much. Beyond that the host has been silent for long, and everything is
+/// released.
+const MAX_WAITING: usize = 32 * MAX_EVENTS;
 
 /// Sampling times that are kept to compute motion-to-photon: a second at 1000 Hz.
 const MAX_SAMPLED: usize = 1024;
@@ -29,6 +30,9 @@ impl Outbox {
     /// Takes an event in; its number.
     pub fn push(&mut self, event: InputEvent, sampled: Instant) -> InputSeq {
         self.pressed.note(&event);
+        if self.merged(&event) {
+            return InputSeq(self.newest);
+        }
         if self.waiting.len() >= MAX_WAITING {
             // The host has been silent: better no old motion than a replay of it later.
             self.waiting.clear();
@@ -36,6 +40,29 @@ impl Outbox {
         }
         self.append(event, sampled);
         InputSeq(self.newest)
+    }
+
+    /// Whether the event went into the newest one that waits: motion behind what a datagram
+    /// takes, and so never sent yet. It keeps the time of the first.
+    fn merged(&mut self, event: &InputEvent) -> bool {
+        use InputEvent::{PointerAbsolute, PointerRelative};
+        if self.waiting.len() <= MAX_EVENTS {
+            return false;
+        }
+        let Some((newest, _)) = self.waiting.back_mut() else {
+            return false;
+        };
+        match (&mut *newest, event) {
+            (PointerAbsolute { .. }, PointerAbsolute { .. }) => *newest = *event,
+            (PointerRelative { dx, dy }, PointerRelative { dx: x, dy: y }) => {
+                let (Some(x), Some(y)) = (dx.checked_add(*x), dy.checked_add(*y)) else {
+                    return false;
+                };
+                (*dx, *dy) = (x, y);
+            }
+            _ => return false,
+        }
+        true
     }
 
     fn append(&mut self, event: InputEvent, sampled: Instant) {
@@ -89,5 +116,48 @@ impl Outbox {
             .rev()
             .find(|(s, _)| *s == seq.0)
             .map(|(_, at)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::KeyCode;
+    use super::*;
+
+    fn outbox(events: impl Iterator<Item = InputEvent>) -> Outbox {
+        let mut outbox = Outbox::default();
+        for (at, event) in events.enumerate() {
+            outbox.push(event, Instant(i64::try_from(at).unwrap()));
+        }
+        outbox
+    }
+
+    #[test]
+    fn motion_that_no_datagram_had_room_for_is_one_event() {
+        let step = InputEvent::PointerRelative { dx: 3, dy: -1 };
+        let mut box_ = outbox(std::iter::repeat_n(step, 1000));
+        let left = 1000 - MAX_EVENTS;
+        let first = box_.batch(ConfigEpoch(0));
+        assert_eq!(first.events.len(), MAX_EVENTS);
+        box_.seen(InputSeq(u32::try_from(MAX_EVENTS).unwrap()));
+        let rest = box_.batch(ConfigEpoch(0)).events;
+        let left = i16::try_from(left).unwrap();
+        let (dx, dy) = (3 * left, -left);
+        assert_eq!(rest.len(), 1);
+        assert_eq!(rest[0].0, InputEvent::PointerRelative { dx, dy });
+    }
+
+    #[test]
+    fn keys_are_never_merged_and_a_silent_host_ends_in_a_release() {
+        let key = |n: usize| InputEvent::Key {
+            code: KeyCode(30),
+            text: None,
+            pressed: n.is_multiple_of(2),
+        };
+        let full = outbox((0..MAX_WAITING).map(key));
+        assert_eq!(full.waiting.len(), MAX_WAITING);
+        let over = outbox((0..=MAX_WAITING).map(key));
+        let waiting: Vec<_> = over.waiting.iter().map(|(event, _)| *event).collect();
+        assert_eq!(waiting, [InputEvent::ReleaseAll, key(0)]);
     }
 }

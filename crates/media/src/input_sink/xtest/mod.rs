@@ -20,7 +20,7 @@ use openuvr_proto::units::Size;
 use x11rb::connection::{Connection, RequestConnection};
 use x11rb::protocol::Event;
 use x11rb::protocol::xkb::ConnectionExt as _;
-use x11rb::protocol::xproto;
+use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::protocol::xtest::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
@@ -246,8 +246,24 @@ impl Xtest {
             let at = (i64::from(from) + offset).clamp(i16::MIN.into(), i16::MAX.into());
             i16::try_from(at).unwrap_or(0)
         };
-        let (x, y) = (along(left, x, size.width), along(top, y, size.height));
-        self.fake(xproto::MOTION_NOTIFY_EVENT, ABSOLUTE, x, y)
+        self.go_to(along(left, x, size.width), along(top, y, size.height))
+    }
+
+    /// Moves the pointer to a place by the distance to it. A game that reads raw motion takes
+    /// every value for a distance, and the server hands XTEST's absolute motion on as the place
+    /// itself: its view would be thrown around by hundreds of pixels. XTEST's relative motion is
+    /// not accelerated, so that both end on the same pixel.
+    fn go_to(&self, x: i16, y: i16) -> Result<(), InputError> {
+        let from = self.conn.query_pointer(self.root);
+        let from = from.map_err(|cause| self.gone(&cause))?.reply();
+        let from = from.map_err(|cause| self.gone(&cause))?;
+        match (x.checked_sub(from.root_x), y.checked_sub(from.root_y)) {
+            (Some(0), Some(0)) if from.same_screen => Ok(()),
+            (Some(dx), Some(dy)) if from.same_screen => {
+                self.fake(xproto::MOTION_NOTIFY_EVENT, RELATIVE, dx, dy)
+            }
+            _ => self.fake(xproto::MOTION_NOTIFY_EVENT, ABSOLUTE, x, y),
+        }
     }
 
     fn button(&mut self, button: Button, pressed: bool) -> Result<(), InputError> {

@@ -51,6 +51,9 @@ impl Typing<'_> {
             let typed = self.map.character(way.keycode, mods, self.group);
             (typed == Some(wanted)).then_some(())?;
             let other = physical != Some(way.keycode);
+            // To applications the keypad's + is no +: with Shift, xterm changes its font.
+            let symbol = self.map.symbol(way.keycode, mods, self.group);
+            (!other || !symbol.is_some_and(is_keypad)).then_some(())?;
             // A key that is down already would have to be released first: better another.
             let down = self.held.contains(&way.keycode);
             let cost = (press.len() + lift.len(), down, other);
@@ -85,6 +88,11 @@ impl Typing<'_> {
             .fold(0, |all, key| all | self.map.modifiers_of(*key));
         (cleared & mods == mods).then_some(keys)
     }
+}
+
+/// `XK_KP_Space` to `XK_KP_Equal` of `keysymdef.h`.
+fn is_keypad(symbol: u32) -> bool {
+    (0xff80..=0xffbd).contains(&symbol)
 }
 
 fn bits(mods: u8) -> impl Iterator<Item = u8> {

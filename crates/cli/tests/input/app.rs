@@ -1,0 +1,142 @@
+//! An application at the host's display that writes down what reaches it.
+
+use x11rb::connection::Connection as _;
+use x11rb::protocol::Event;
+use x11rb::protocol::xinput::{self, ConnectionExt as _};
+use x11rb::protocol::xproto::{self, AtomEnum, ConnectionExt as _, EventMask, PropMode, Window};
+use x11rb::rust_connection::RustConnection;
+use x11rb::wrapper::ConnectionExt as _;
+
+use crate::support::{Display, eventually};
+
+/// What the application saw. Keys are X key codes, as they are on the host's keyboard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Saw {
+    Down(u8),
+    Up(u8),
+    ButtonDown(u8),
+    ButtonUp(u8),
+}
+
+/// A window with the keyboard focus, for tests.
+pub(crate) struct App {
+    pub(crate) conn: RustConnection,
+    pub(crate) root: Window,
+    pub(crate) window: Window,
+    /// What was seen and not asked for yet.
+    seen: Vec<Saw>,
+    /// How far the mouse moved in all, by raw events.
+    pub(crate) moved: (i64, i64),
+}
+
+impl App {
+    /// Opens a window with this title at a place of the display.
+    pub(crate) fn open(
+        side: &Display,
+        title: &str,
+        (x, y, width, height): (i16, i16, u16, u16),
+    ) -> App {
+        let (conn, screen) = x11rb::connect(Some(&side.name)).expect("Xvfb runs");
+        let screen = conn.setup().roots[screen].clone();
+        let window = conn.generate_id().expect("an id");
+        let events = EventMask::KEY_PRESS
+            | EventMask::KEY_RELEASE
+            | EventMask::BUTTON_PRESS
+            | EventMask::BUTTON_RELEASE
+            | EventMask::FOCUS_CHANGE;
+        let attributes = xproto::CreateWindowAux::new()
+            .background_pixel(0x20_40_60)
+            .event_mask(events);
+        conn.create_window(
+            screen.root_depth,
+            window,
+            screen.root,
+            x,
+            y,
+            width,
+            height,
+            0,
+            xproto::WindowClass::INPUT_OUTPUT,
+            screen.root_visual,
+            &attributes,
+        )
+        .expect("sent");
+        conn.change_property8(
+            PropMode::REPLACE,
+            window,
+            AtomEnum::WM_NAME,
+            AtomEnum::STRING,
+            title.as_bytes(),
+        )
+        .expect("sent");
+        conn.map_window(window).expect("sent");
+        conn.sync().expect("the server lives");
+        let parent = xproto::InputFocus::PARENT;
+        conn.set_input_focus(parent, window, x11rb::CURRENT_TIME)
+            .expect("sent");
+        conn.xinput_xi_query_version(2, 2)
+            .expect("sent")
+            .reply()
+            .expect("XInput 2");
+        let raw = xinput::EventMask {
+            deviceid: u16::from(xinput::Device::ALL_MASTER),
+            mask: vec![xinput::XIEventMask::RAW_MOTION],
+        };
+        conn.xinput_xi_select_events(screen.root, &[raw])
+            .expect("sent");
+        conn.sync().expect("the server lives");
+        App {
+            conn,
+            root: screen.root,
+            window,
+            seen: Vec::new(),
+            moved: (0, 0),
+        }
+    }
+
+    /// Reads what has arrived.
+    pub(crate) fn look(&mut self) {
+        while let Some(event) = self.conn.poll_for_event().expect("the server lives") {
+            let saw = match event {
+                Event::KeyPress(event) => Saw::Down(event.detail),
+                Event::KeyRelease(event) => Saw::Up(event.detail),
+                Event::ButtonPress(event) => Saw::ButtonDown(event.detail),
+                Event::ButtonRelease(event) => Saw::ButtonUp(event.detail),
+                Event::XinputRawMotion(event) => {
+                    let mask = event.valuator_mask.first().copied().unwrap_or(0);
+                    let mut values = event.axisvalues_raw.iter().map(|v| i64::from(v.integral));
+                    if mask & 1 != 0 {
+                        self.moved.0 += values.next().unwrap_or(0);
+                    }
+                    if mask & 2 != 0 {
+                        self.moved.1 += values.next().unwrap_or(0);
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            self.seen.push(saw);
+        }
+    }
+
+    /// Waits until it saw `last`; everything that it saw up to then.
+    pub(crate) fn saw(&mut self, last: Saw) -> Vec<Saw> {
+        let end = eventually(&format!("the application sees {last:?}"), || {
+            self.look();
+            self.seen.iter().position(|saw| *saw == last)
+        });
+        self.seen.drain(..=end).collect()
+    }
+
+    /// What it saw and nobody asked for yet.
+    pub(crate) fn take(&mut self) -> Vec<Saw> {
+        std::mem::take(&mut self.seen)
+    }
+
+    /// Whether nothing arrived that was not asked for, after a round trip.
+    pub(crate) fn saw_nothing_more(&mut self) -> bool {
+        self.conn.sync().expect("the server lives");
+        self.look();
+        self.seen.is_empty()
+    }
+}

@@ -1,0 +1,182 @@
+//! What a person's hand does, at an X server that believes it to be its keyboard and mouse.
+
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::{self, ConnectionExt as _, Window};
+use x11rb::protocol::xtest::ConnectionExt as _;
+use x11rb::rust_connection::RustConnection;
+
+use crate::support::Display;
+
+/// XTEST at a display.
+pub(crate) struct Hand {
+    pub(crate) conn: RustConnection,
+    pub(crate) root: Window,
+}
+
+/// Key codes of X: that of Linux and eight.
+pub(crate) const SHIFT: u8 = 42 + 8;
+pub(crate) const CONTROL: u8 = 29 + 8;
+pub(crate) const ALT: u8 = 56 + 8;
+const ALT_GR: u8 = 100 + 8;
+
+impl Hand {
+    pub(crate) fn at(side: &Display) -> Hand {
+        let (conn, screen) = x11rb::connect(Some(&side.name)).expect("Xvfb runs");
+        let root = conn.setup().roots[screen].root;
+        Hand { conn, root }
+    }
+
+    fn fake(&self, kind: u8, detail: u8, x: i16, y: i16) {
+        self.conn
+            .xtest_fake_input(kind, detail, x11rb::CURRENT_TIME, x11rb::NONE, x, y, 0)
+            .expect("XTEST is there");
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+    }
+
+    /// A key goes down or up.
+    pub(crate) fn key(&self, keycode: u8, down: bool) {
+        let kind = if down {
+            xproto::KEY_PRESS_EVENT
+        } else {
+            xproto::KEY_RELEASE_EVENT
+        };
+        self.fake(kind, keycode, 0, 0);
+    }
+
+    /// Keys go down one after the other, and up in the reverse order.
+    pub(crate) fn chord(&self, keycodes: &[u8]) {
+        for &keycode in keycodes {
+            self.key(keycode, true);
+        }
+        for &keycode in keycodes.iter().rev() {
+            self.key(keycode, false);
+        }
+    }
+
+    /// Types as a person who knows the display's present layout.
+    pub(crate) fn types(&self, text: &str) {
+        let setup = self.conn.setup();
+        let (first, last) = (setup.min_keycode, setup.max_keycode);
+        let map = self
+            .conn
+            .get_keyboard_mapping(first, last - first + 1)
+            .expect("sent")
+            .reply()
+            .expect("a keyboard map");
+        // The first group's four levels as the core protocol shows them: columns 2 and 3 are the
+        // second group's (XKB protocol, section 17.1.3).
+        let levels: [(usize, &[u8]); 4] = [
+            (0, &[]),
+            (1, &[SHIFT]),
+            (4, &[ALT_GR]),
+            (5, &[SHIFT, ALT_GR]),
+        ];
+        for ch in text.chars() {
+            let wanted = match ch {
+                '\n' => 0xff0d,
+                '€' => 0x20ac,
+                ch if u32::from(ch) < 256 => u32::from(ch),
+                ch => 0x0100_0000 | u32::from(ch),
+            };
+            let rows = map.keysyms.chunks(map.keysyms_per_keycode.into());
+            let found = levels.iter().find_map(|(column, modifiers)| {
+                let is = |row: &[u32]| row.get(*column) == Some(&wanted);
+                let at = rows.clone().position(is)?;
+                Some((first + u8::try_from(at).expect("a key code"), *modifiers))
+            });
+            let (keycode, modifiers) =
+                found.unwrap_or_else(|| panic!("the layout has no key for {ch:?}"));
+            self.chord(&[modifiers, &[keycode]].concat());
+        }
+    }
+
+    /// The pointer jumps to a place of the screen.
+    pub(crate) fn points(&self, x: i16, y: i16) {
+        self.fake(xproto::MOTION_NOTIFY_EVENT, 0, x, y);
+    }
+
+    /// The mouse moves by this much.
+    pub(crate) fn moves(&self, dx: i16, dy: i16) {
+        self.fake(xproto::MOTION_NOTIFY_EVENT, 1, dx, dy);
+    }
+
+    /// A button goes down or up.
+    pub(crate) fn button(&self, number: u8, down: bool) {
+        let kind = if down {
+            xproto::BUTTON_PRESS_EVENT
+        } else {
+            xproto::BUTTON_RELEASE_EVENT
+        };
+        self.fake(kind, number, 0, 0);
+    }
+
+    /// Where the pointer is.
+    pub(crate) fn pointer(&self) -> (i16, i16) {
+        let at = self.conn.query_pointer(self.root).expect("sent");
+        let at = at.reply().expect("the server lives");
+        (at.root_x, at.root_y)
+    }
+
+    /// The keys and buttons that are down: key codes, and X's mask of buttons.
+    pub(crate) fn pressed(&self) -> (Vec<u8>, u16) {
+        let keys = self.conn.query_keymap().expect("sent");
+        let keys = keys.reply().expect("the server lives").keys;
+        let down = |code: &u8| keys[usize::from(*code / 8)] & (1 << (code % 8)) != 0;
+        let at = self.conn.query_pointer(self.root).expect("sent");
+        let mask = u16::from(at.reply().expect("the server lives").mask);
+        ((0..=255).filter(down).collect(), mask & 0x1f00)
+    }
+
+    /// The windows whose class is this.
+    pub(crate) fn windows(&self, class: &str) -> Vec<Window> {
+        let tree = self.conn.query_tree(self.root).expect("sent");
+        let children = tree.reply().expect("the server lives").children;
+        children
+            .into_iter()
+            .filter(|window| {
+                self.text(*window, xproto::AtomEnum::WM_CLASS.into())
+                    .contains(class)
+            })
+            .collect()
+    }
+
+    /// A property of a window as text.
+    pub(crate) fn text(&self, window: Window, property: xproto::Atom) -> String {
+        let any = xproto::AtomEnum::ANY;
+        let value = self
+            .conn
+            .get_property(false, window, property, any, 0, 1024)
+            .expect("sent")
+            .reply()
+            .map(|reply| reply.value)
+            .unwrap_or_default();
+        String::from_utf8_lossy(&value).into_owned()
+    }
+
+    /// Place and size of a window that is a child of the root.
+    pub(crate) fn geometry(&self, window: Window) -> (i16, i16, u16, u16) {
+        let is = self.conn.get_geometry(window).expect("sent");
+        let is = is.reply().expect("the window is there");
+        (is.x, is.y, is.width, is.height)
+    }
+
+    /// Moves and resizes a window, as a window manager would.
+    pub(crate) fn place(&self, window: Window, (x, y, width, height): (i16, i16, u16, u16)) {
+        let aux = xproto::ConfigureWindowAux::new()
+            .x(i32::from(x))
+            .y(i32::from(y))
+            .width(u32::from(width))
+            .height(u32::from(height));
+        self.conn.configure_window(window, &aux).expect("sent");
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+    }
+
+    /// Gives a window the keyboard.
+    pub(crate) fn focus(&self, window: Window) {
+        let parent = xproto::InputFocus::PARENT;
+        self.conn
+            .set_input_focus(parent, window, x11rb::CURRENT_TIME)
+            .expect("sent");
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+    }
+}

@@ -1,0 +1,260 @@
+//! The keyboard: what is typed arrives once, in order, as the same letters, and nothing stays
+//! pressed.
+
+use std::process::Command;
+
+use x11rb::connection::Connection as _;
+use x11rb::protocol::Event;
+use x11rb::protocol::xproto::{ConnectionExt as _, EventMask};
+
+use crate::app::{App, Saw};
+use crate::hand::{Hand, SHIFT};
+use crate::rig::{Rig, in_time, layout};
+use crate::support::{Display, Hop, Program, eventually, skip};
+
+const SMALL: &str = "640x480";
+/// X key codes that are the same on every PC keyboard: the letter row from A to L.
+const A: u8 = 30 + 8;
+const K: u8 = 37 + 8;
+const L: u8 = 38 + 8;
+
+/// A terminal on the host's display whose program writes what is typed to a file, as it comes.
+fn terminal(rig: &Rig) -> Option<Program> {
+    let mut command = Command::new("xterm");
+    let (typed, ready) = (
+        rig.folder.path().join("typed"),
+        rig.folder.path().join("ready"),
+    );
+    let line = format!(
+        "stty raw -echo; : > '{}'; exec cat > '{}'",
+        ready.display(),
+        typed.display()
+    );
+    command
+        .args([
+            "-display",
+            &rig.host_side.name,
+            "-u8",
+            "-geometry",
+            "80x24+0+0",
+        ])
+        .args(["-e", "sh", "-c", &line])
+        .env("LC_ALL", "C.UTF-8");
+    if Command::new("xterm").arg("-version").output().is_err() {
+        skip("xterm is not installed");
+        return None;
+    }
+    let xterm = Program::start("xterm", command);
+    eventually("the terminal is ready", || ready.exists().then_some(()));
+    let host = Hand::at(&rig.host_side);
+    let window = eventually("the terminal's window", || host.windows("XTerm").pop());
+    host.focus(window);
+    Some(xterm)
+}
+
+fn typed(rig: &Rig) -> String {
+    String::from_utf8_lossy(&std::fs::read(rig.folder.path().join("typed")).unwrap_or_default())
+        .into_owned()
+}
+
+/// Waits for as many bytes, and compares them.
+fn wait_for(rig: &Rig, text: &str) {
+    in_time(|| typed(rig).len() >= text.len());
+    assert_eq!(typed(rig), text);
+}
+
+#[test]
+fn letters_arrive_as_typed_whatever_the_layouts() {
+    let Some(rig) = Rig::new(SMALL, SMALL) else {
+        return;
+    };
+    if !(layout(&rig.client_side, "de") && layout(&rig.host_side, "us")) {
+        return;
+    }
+    let Some(_xterm) = terminal(&rig) else {
+        return;
+    };
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
+    let hand = Hand::at(&rig.client_side);
+
+    let german = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich: \
+                  ÄÖÜ ß § 3 € 0123456789 !\"$%&/()=?{[]}\\+*#'-_.,;:<>|@µ yz YZ";
+    hand.types(german);
+    wait_for(&rig, german);
+
+    // The person changes the layouts while the program runs.
+    assert!(layout(&rig.client_side, "us") && layout(&rig.host_side, "de"));
+    let american = "The quick brown fox: ~!@#$%^&*()_+`-={}|[]\\:\";'<>?,./ yz YZ";
+    hand.types(american);
+    wait_for(&rig, &format!("{german}{american}"));
+
+    assert!(layout(&rig.client_side, "fr") && layout(&rig.host_side, "us"));
+    let french = "azerty AZERTY 0123456789 éèçà ù €";
+    hand.types(french);
+    wait_for(&rig, &format!("{german}{american}{french}"));
+    let host = Hand::at(&rig.host_side);
+    eventually("all keys are up", || {
+        host.pressed().0.is_empty().then_some(())
+    });
+}
+
+#[test]
+fn keys_arrive_once_and_in_order_over_a_link_that_loses_a_fifth() {
+    let Some(rig) = Rig::new(SMALL, SMALL) else {
+        return;
+    };
+    let Some(_xterm) = terminal(&rig) else {
+        return;
+    };
+    let host = rig.host(&["--fps", "10"]);
+    let link = ["--loss", "20%", "--delay", "3ms", "--jitter", "3ms"];
+    let hop = Hop::start(&host, 0, &link);
+    let _client = rig.client_behind(&hop, &host);
+    let hand = Hand::at(&rig.client_side);
+    let text: String = (0..20).map(|i| format!("{i:02} aabbcc Loss; ")).collect();
+    hand.types(&text);
+    wait_for(&rig, &text);
+    let host = Hand::at(&rig.host_side);
+    eventually("all keys are up", || {
+        host.pressed().0.is_empty().then_some(())
+    });
+}
+
+#[test]
+fn the_program_that_repeats_a_held_key_is_the_host() {
+    let Some(rig) = Rig::new(SMALL, SMALL) else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
+    let hand = Hand::at(&rig.client_side);
+    repeat(&rig.client_side, true);
+    repeat(&rig.host_side, false);
+    // The client's window repeats; the host's window system was told not to.
+    let window = hand.windows("openuvr").pop().expect("the client's window");
+    let aux = x11rb::protocol::xproto::ChangeWindowAttributesAux::new();
+    let aux = aux.event_mask(EventMask::KEY_PRESS);
+    hand.conn
+        .change_window_attributes(window, &aux)
+        .expect("sent");
+    hand.key(A, true);
+    let mut presses = 0;
+    eventually("the client's display repeats", || {
+        while let Some(event) = hand.conn.poll_for_event().expect("the server lives") {
+            presses += usize::from(matches!(event, Event::KeyPress(_)));
+        }
+        (presses > 8).then_some(())
+    });
+    hand.key(A, false);
+    assert_eq!(app.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
+
+    // Now the host repeats, by itself, until the key is up.
+    repeat(&rig.host_side, true);
+    hand.key(K, true);
+    for _ in 0..4 {
+        app.saw(Saw::Down(K));
+    }
+    hand.key(K, false);
+    hand.chord(&[L]);
+    let tail = app.saw(Saw::Down(L));
+    assert_eq!(tail[tail.len() - 2..], [Saw::Up(K), Saw::Down(L)]);
+}
+
+/// Turns auto-repeat of a display on (fast) or off.
+fn repeat(side: &Display, on: bool) {
+    use x11rb::protocol::xproto::{AutoRepeatMode, ChangeKeyboardControlAux};
+    let hand = Hand::at(side);
+    let mode = if on {
+        AutoRepeatMode::ON
+    } else {
+        AutoRepeatMode::OFF
+    };
+    let aux = ChangeKeyboardControlAux::new().auto_repeat_mode(mode);
+    hand.conn.change_keyboard_control(&aux).expect("sent");
+    x11rb::wrapper::ConnectionExt::sync(&hand.conn).expect("the server lives");
+}
+
+/// A client holds two keys and a button; `end` takes it away; everything is released.
+fn everything_is_released_after(end: impl FnOnce(&Rig, &mut Program, Option<Hop>), hop: bool) {
+    let Some(rig) = Rig::new(SMALL, SMALL) else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
+    let host = rig.host(&[]);
+    let hop = hop.then(|| Hop::start(&host, 0, &[]));
+    let mut client = match &hop {
+        Some(hop) => rig.client_behind(hop, &host),
+        None => rig.client(&host, "client", &[]),
+    };
+    let hand = Hand::at(&rig.client_side);
+    hand.points(100, 100);
+    hand.key(SHIFT, true);
+    hand.key(A, true);
+    hand.button(1, true);
+    app.saw(Saw::ButtonDown(1));
+    let host = Hand::at(&rig.host_side);
+    assert_eq!(host.pressed(), (vec![A, SHIFT], 0x100));
+    end(&rig, &mut client, hop);
+    eventually("everything is released", || {
+        (host.pressed() == (vec![], 0)).then_some(())
+    });
+}
+
+#[test]
+fn nothing_stays_pressed_when_the_client_is_killed() {
+    everything_is_released_after(|_, client, _| client.kill(), false);
+}
+
+#[test]
+fn nothing_stays_pressed_when_the_client_is_closed() {
+    everything_is_released_after(
+        |rig, client, _| {
+            let hand = Hand::at(&rig.client_side);
+            let window = hand.windows("openuvr").pop().expect("its window");
+            crate::window::close(&hand, window);
+            assert!(client.ended().0.success());
+        },
+        false,
+    );
+}
+
+#[test]
+fn nothing_stays_pressed_when_the_link_is_cut() {
+    everything_is_released_after(
+        // The client lives on, and nobody hears it.
+        |_, _, hop| hop.expect("there is one").program.kill(),
+        true,
+    );
+}
+
+#[test]
+fn nothing_stays_pressed_when_the_window_loses_the_focus() {
+    let Some(rig) = Rig::new(SMALL, SMALL) else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
+    let hand = Hand::at(&rig.client_side);
+    let window = hand.windows("openuvr").pop().expect("its window");
+    let host = Hand::at(&rig.host_side);
+    hand.key(SHIFT, true);
+    hand.key(A, true);
+    app.saw(Saw::Down(A));
+    let other = App::open(&rig.client_side, "other", (500, 0, 100, 100));
+    eventually("everything is released", || {
+        (host.pressed() == (vec![], 0)).then_some(())
+    });
+    // What goes on elsewhere is no business of the host's; what comes after is.
+    hand.chord(&[K]);
+    hand.key(A, false);
+    hand.key(SHIFT, false);
+    drop(other);
+    hand.focus(window);
+    hand.chord(&[L]);
+    let saw = app.saw(Saw::Up(L));
+    assert_eq!(saw[saw.len() - 2..], [Saw::Down(L), Saw::Up(L)]);
+    assert!(!saw.contains(&Saw::Down(K)), "{saw:?}");
+}

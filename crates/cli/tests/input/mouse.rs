@@ -1,0 +1,206 @@
+//! The mouse: places, distances, buttons and the wheel.
+
+use x11rb::protocol::xproto::ConnectionExt as _;
+
+use crate::app::{App, Saw};
+use crate::hand::Hand;
+use crate::rig::{Rig, in_time};
+use crate::support::eventually;
+
+/// Points at places of the client's display, and waits for the pointer of the host's display to
+/// be at the places that follow from them. `at` of a client's place: where it shall be.
+fn lands(
+    rig: &Rig,
+    places: &[(i16, i16)],
+    at: impl Fn(i16, i16) -> (std::ops::RangeInclusive<i16>, std::ops::RangeInclusive<i16>),
+) {
+    let (hand, host) = (Hand::at(&rig.client_side), Hand::at(&rig.host_side));
+    for &(x, y) in places {
+        hand.points(x, y);
+        let (across, down) = at(x, y);
+        let there = in_time(|| {
+            let (x, y) = host.pointer();
+            across.contains(&x) && down.contains(&y)
+        });
+        let is = host.pointer();
+        assert!(there, "{x},{y} lands at {is:?}, not in {across:?} {down:?}");
+    }
+}
+
+#[test]
+fn the_pointer_lands_on_the_same_pixel() {
+    let Some(rig) = Rig::new("1280x720", "1280x720") else {
+        return;
+    };
+    let _app = App::open(&rig.host_side, "app", (0, 0, 1280, 720));
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
+    let places = [
+        (5, 5),
+        (0, 0),
+        (1279, 719),
+        (0, 719),
+        (1279, 0),
+        (641, 361),
+        (1277, 3),
+        (123, 456),
+    ];
+    lands(&rig, &places, |x, y| (x..=x, y..=y));
+}
+
+#[test]
+fn the_pointer_lands_on_the_right_pixel_of_a_scaled_picture() {
+    let Some(rig) = Rig::new("640x480", "1280x960") else {
+        return;
+    };
+    let _app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
+    let host = rig.host(&[]);
+    let places = [(0, 0), (319, 239), (160, 77), (1, 238)];
+    {
+        let mut client = rig.client(&host, "client", &["--size", "320x240"]);
+        // A pixel of the window shows four of the picture.
+        lands(&rig, &places, |x, y| (2 * x..=2 * x + 1, 2 * y..=2 * y + 1));
+        // Wider than the picture: there are bars at the sides.
+        let hand = Hand::at(&rig.client_side);
+        let window = hand.windows("openuvr").pop().expect("its window");
+        hand.place(window, (0, 0, 1280, 480));
+        let places = [(320, 0), (959, 479), (640, 240)];
+        lands(&rig, &places, |x, y| (x - 320..=x - 320, y..=y));
+        // On a bar, the pointer is at the picture's edge.
+        lands(&rig, &[(10, 100), (1200, 200)], |x, y| {
+            let edge = if x < 320 { 0 } else { 639 };
+            (edge..=edge, y..=y)
+        });
+        client.kill();
+    }
+    let _client = rig.client(&host, "client", &["--size", "1280x960"]);
+    // Four pixels of the window show one of the picture.
+    let places = [(0, 0), (1279, 959), (1, 1), (2, 2), (641, 479)];
+    lands(&rig, &places, |x, y| (x / 2..=x / 2, y / 2..=y / 2));
+}
+
+#[test]
+fn the_pointer_lands_inside_a_captured_region() {
+    let Some(rig) = Rig::new("640x480", "640x480") else {
+        return;
+    };
+    let _app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
+    let host = rig.host(&["--region", "320x240+100+50"]);
+    let _client = rig.client(&host, "client", &[]);
+    let places = [(0, 0), (319, 239), (17, 200)];
+    lands(&rig, &places, |x, y| (x + 100..=x + 100, y + 50..=y + 50));
+}
+
+#[test]
+fn the_pointer_lands_inside_a_captured_window_wherever_it_goes() {
+    let Some(rig) = Rig::new("640x480", "640x480") else {
+        return;
+    };
+    let app = App::open(&rig.host_side, "the captured one", (40, 30, 320, 240));
+    let host = rig.host(&["--window", "the captured one"]);
+    let _client = rig.client(&host, "client", &[]);
+    let places = [(0, 0), (319, 239), (17, 200)];
+    lands(&rig, &places, |x, y| (x + 40..=x + 40, y + 30..=y + 30));
+    Hand::at(&rig.host_side).place(app.window, (200, 100, 320, 240));
+    // The host hears of the move by an event of its own: the places before are forgiven.
+    let hand = Hand::at(&rig.client_side);
+    let host = Hand::at(&rig.host_side);
+    eventually("the host follows the window", || {
+        hand.points(50, 50);
+        hand.points(51, 51);
+        (host.pointer() == (251, 151)).then_some(())
+    });
+    lands(&rig, &places, |x, y| (x + 200..=x + 200, y + 100..=y + 100));
+}
+
+#[test]
+fn buttons_and_the_wheel_arrive_in_order() {
+    let Some(rig) = Rig::new("640x480", "640x480") else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
+    let hand = Hand::at(&rig.client_side);
+    hand.points(320, 240);
+    // Left, middle, right, wheel up and down and to both sides, back, forward.
+    let numbers = [1, 2, 3, 4, 4, 5, 6, 7, 8, 9, 1];
+    for number in numbers {
+        hand.button(number, true);
+        hand.button(number, false);
+    }
+    // A drag: two buttons at once.
+    hand.button(1, true);
+    hand.button(3, true);
+    hand.button(1, false);
+    hand.button(3, false);
+    // The end of the sequence.
+    hand.chord(&[38]);
+    let mut expected: Vec<Saw> = numbers
+        .iter()
+        .flat_map(|&number| [Saw::ButtonDown(number), Saw::ButtonUp(number)])
+        .collect();
+    let (down, up) = (Saw::ButtonDown, Saw::ButtonUp);
+    expected.extend([down(1), down(3), up(1), up(3), Saw::Down(38), Saw::Up(38)]);
+    assert_eq!(app.saw(Saw::Up(38)), expected);
+    assert!(app.saw_nothing_more());
+}
+
+#[test]
+fn a_grabbed_mouse_sends_how_far_it_moves() {
+    let Some(rig) = Rig::new("640x480", "640x480") else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &["--grab"]);
+    let hand = Hand::at(&rig.client_side);
+    // The window grabs when it is seen; what moves before that is a place.
+    eventually("the grab works", || {
+        hand.moves(1, 0);
+        app.look();
+        (app.moved.0 > 0).then_some(())
+    });
+    hand.button(2, true);
+    hand.button(2, false);
+    app.saw(Saw::ButtonUp(2));
+    let before = app.moved;
+    // Far beyond the edges of both displays: a game turns round and round.
+    for _ in 0..100 {
+        hand.moves(31, -7);
+    }
+    hand.button(1, true);
+    hand.button(1, false);
+    app.saw(Saw::ButtonUp(1));
+    let moved = (app.moved.0 - before.0, app.moved.1 - before.1);
+    assert_eq!(moved, (3100, -700));
+    // A game that holds its pointer in the middle is not disturbed by places.
+    app.conn
+        .warp_pointer(x11rb::NONE, app.root, 0, 0, 0, 0, 320, 240)
+        .expect("sent");
+    x11rb::wrapper::ConnectionExt::sync(&app.conn).expect("the server lives");
+    hand.moves(10, 5);
+    let host = Hand::at(&rig.host_side);
+    eventually("it moved from there", || {
+        (host.pointer() == (330, 245)).then_some(())
+    });
+}
+
+#[test]
+fn a_game_that_reads_raw_motion_sees_the_distance_between_two_places() {
+    let Some(rig) = Rig::new("640x480", "640x480") else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
+    lands(&rig, &[(200, 100)], |x, y| (x..=x, y..=y));
+    app.look();
+    let before = app.moved;
+    lands(&rig, &[(210, 130), (630, 10), (250, 90)], |x, y| {
+        (x..=x, y..=y)
+    });
+    app.look();
+    let moved = (app.moved.0 - before.0, app.moved.1 - before.1);
+    assert_eq!(moved, (50, -10));
+}

@@ -1,0 +1,78 @@
+//! Two displays: an application's, which a host streams, and a person's, with its clients.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::support::{self, Display, Folder, Hop, Host, PATIENCE, Program, skip};
+
+/// The clients that a host of these tests knows.
+const KNOWN: [&str; 4] = ["client", "observer", "old", "new"];
+
+/// Where a host and its clients run.
+pub(crate) struct Rig {
+    pub(crate) host_side: Display,
+    pub(crate) client_side: Display,
+    pub(crate) folder: Folder,
+}
+
+impl Rig {
+    /// Starts both displays with a screen of this size (`640x480`) each.
+    pub(crate) fn new(host: &str, client: &str) -> Option<Rig> {
+        Some(Rig {
+            host_side: Display::start(host)?,
+            client_side: Display::start(client)?,
+            folder: Folder::new(),
+        })
+    }
+
+    /// Starts the host, and waits until it listens.
+    pub(crate) fn host(&self, more: &[&str]) -> Host {
+        let own = ["--display", &self.host_side.name, "--name", "desk"];
+        Host::knowing(&KNOWN, &[&own, more].concat())
+    }
+
+    /// Starts a client, and waits until it shows a picture.
+    pub(crate) fn client(&self, host: &Host, name: &str, more: &[&str]) -> Program {
+        let client = host.client(name, &self.client_side, more);
+        client.line("openuvr client: showing");
+        client
+    }
+
+    /// The same behind a hop.
+    pub(crate) fn client_behind(&self, hop: &Hop, host: &Host) -> Program {
+        host.also_at("client", &hop.address());
+        let words = ["--display", &self.client_side.name];
+        let client = support::client(&host.folder, "client", &hop.address(), &words);
+        client.line("openuvr client: showing");
+        client
+    }
+}
+
+/// Sets a display's keyboard layout; `false`, said aloud, where there is no setxkbmap.
+pub(crate) fn layout(display: &Display, layout: &str) -> bool {
+    let status = Command::new("setxkbmap")
+        .args(["-display", &display.name, layout])
+        .status();
+    match status {
+        Ok(status) => {
+            assert!(status.success(), "setxkbmap {layout}");
+            true
+        }
+        Err(_) => {
+            skip("setxkbmap is not installed");
+            false
+        }
+    }
+}
+
+/// Waits for something as long as patience lasts; whether it came.
+pub(crate) fn in_time(mut is_there: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    while !is_there() {
+        if begun.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}

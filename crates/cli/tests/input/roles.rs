@@ -1,0 +1,191 @@
+//! Who may act: one player, whoever that is; and what an observer sees of the pointer.
+
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::{self, ConnectionExt as _, ImageFormat};
+
+use crate::app::{App, Saw};
+use crate::hand::Hand;
+use crate::rig::Rig;
+use crate::support::eventually;
+
+const A: u8 = 38;
+const K: u8 = 45;
+const L: u8 = 46;
+
+#[test]
+fn an_observer_only_watches() {
+    let Some(rig) = Rig::new("320x240", "640x480") else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
+    let host = rig.host(&[]);
+    let _observer = rig.client(&host, "observer", &["--observe"]);
+    let hand = Hand::at(&rig.client_side);
+    let window = hand.windows("openuvr").pop().expect("its window");
+    let title = hand.text(window, xproto::AtomEnum::WM_NAME.into());
+    assert!(title.contains("desk"), "{title}");
+    let before = Hand::at(&rig.host_side).pointer();
+    hand.points(10, 10);
+    hand.chord(&[A, K]);
+    hand.button(1, true);
+    hand.button(1, false);
+
+    // A player beside it, with a window of its own; the pointer is in neither.
+    hand.points(600, 450);
+    let _player = rig.client(&host, "client", &[]);
+    let mine = hand.windows("openuvr");
+    let player = *mine.iter().find(|w| **w != window).expect("two windows");
+    hand.place(player, (320, 0, 320, 240));
+    hand.focus(player);
+    hand.chord(&[L]);
+    assert_eq!(app.saw(Saw::Up(L)), [Saw::Down(L), Saw::Up(L)]);
+    assert_eq!(Hand::at(&rig.host_side).pointer(), before);
+    hand.focus(window);
+    hand.chord(&[A]);
+    hand.focus(player);
+    hand.chord(&[K]);
+    assert_eq!(app.saw(Saw::Up(K)), [Saw::Down(K), Saw::Up(K)]);
+    assert!(app.saw_nothing_more());
+}
+
+#[test]
+fn a_takeover_releases_the_old_players_keys_and_lets_the_new_one_play() {
+    let Some(rig) = Rig::new("320x240", "640x480") else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
+    let host = rig.host(&["--second-player", "take-over"]);
+    let _old = rig.client(&host, "old", &[]);
+    let hand = Hand::at(&rig.client_side);
+    let old = hand.windows("openuvr").pop().expect("its window");
+    hand.key(A, true);
+    app.saw(Saw::Down(A));
+
+    let _new = rig.client(&host, "new", &["--take-over"]);
+    host.program.line("old is now observer");
+    let side = Hand::at(&rig.host_side);
+    eventually("the old player's key is up", || {
+        side.pressed().0.is_empty().then_some(())
+    });
+    app.saw(Saw::Up(A));
+    let windows = hand.windows("openuvr");
+    let new = *windows.iter().find(|w| **w != old).expect("two windows");
+    hand.place(new, (320, 0, 320, 240));
+    hand.key(A, false);
+    hand.focus(old);
+    hand.chord(&[K]);
+    hand.focus(new);
+    hand.chord(&[L]);
+    assert_eq!(app.saw(Saw::Up(L)), [Saw::Down(L), Saw::Up(L)]);
+    assert!(app.saw_nothing_more());
+}
+
+#[test]
+fn a_script_plays() {
+    let Some(rig) = Rig::new("320x240", "320x240") else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
+    let host = rig.host(&[]);
+    let script = "\
+        # walks, aims and shoots\n\
+        key KEY_LEFTSHIFT down\n\
+        key KEY_A\n\
+        key KEY_LEFTSHIFT up\n\
+        wait 20ms\n\
+        move 0.5 0.5\n\
+        rel 10 -4\n\
+        button right\n\
+        wheel 0 2\n\
+        key KEY_K down\n\
+        release\n\
+        key KEY_L\n";
+    std::fs::write(rig.folder.join("script"), script).expect("a temporary file");
+    let file = rig.folder.join("script");
+    let mut client = rig.client(&host, "client", &["--input-script", &file]);
+    let (down, up) = (Saw::Down, Saw::Up);
+    let (press, release) = (Saw::ButtonDown, Saw::ButtonUp);
+    let shift = crate::hand::SHIFT;
+    let expected = [
+        down(shift),
+        down(A),
+        up(A),
+        up(shift),
+        press(3),
+        release(3),
+        press(4),
+        release(4),
+        press(4),
+        release(4),
+        down(K),
+        up(K),
+        down(L),
+        up(L),
+    ];
+    assert_eq!(app.saw(up(L)), expected);
+    assert_eq!(Hand::at(&rig.host_side).pointer(), (170, 116));
+    // The script's end is the end of its input, and of the client.
+    assert!(client.ended().0.success(), "{}", client.text());
+}
+
+#[test]
+fn an_observer_sees_the_players_pointer_where_it_is() {
+    let Some(rig) = Rig::new("320x240", "320x240") else {
+        return;
+    };
+    let app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
+    red_square_for_a_pointer(&app);
+    let pointer = Hand::at(&rig.host_side);
+    pointer.points(50, 60);
+    let host = rig.host(&[]);
+    let _observer = rig.client(&host, "observer", &["--observe"]);
+    let eye = Hand::at(&rig.client_side);
+    eye.points(319, 239);
+    sees_red_at(&eye, (50, 60));
+    pointer.points(200, 120);
+    sees_red_at(&eye, (200, 120));
+}
+
+/// A pointer of 16 by 16 red pixels whose hot spot is its upper left.
+fn red_square_for_a_pointer(app: &App) {
+    let conn = &app.conn;
+    let (bitmap, gc, cursor) = (
+        conn.generate_id().expect("an id"),
+        conn.generate_id().expect("an id"),
+        conn.generate_id().expect("an id"),
+    );
+    conn.create_pixmap(1, bitmap, app.window, 16, 16)
+        .expect("sent");
+    let white = xproto::CreateGCAux::new().foreground(1);
+    conn.create_gc(gc, bitmap, &white).expect("sent");
+    let all = xproto::Rectangle {
+        x: 0,
+        y: 0,
+        width: 16,
+        height: 16,
+    };
+    conn.poly_fill_rectangle(bitmap, gc, &[all]).expect("sent");
+    conn.create_cursor(cursor, bitmap, bitmap, 0xffff, 0, 0, 0xffff, 0, 0, 0, 0)
+        .expect("sent");
+    let aux = xproto::ChangeWindowAttributesAux::new().cursor(cursor);
+    conn.change_window_attributes(app.window, &aux)
+        .expect("sent");
+    x11rb::wrapper::ConnectionExt::sync(conn).expect("the server lives");
+}
+
+/// Waits until there is a red square with its upper left at this place of the client's display.
+fn sees_red_at(eye: &Hand, (x, y): (i16, i16)) {
+    let red = |x: i16, y: i16| {
+        let image = eye
+            .conn
+            .get_image(ImageFormat::Z_PIXMAP, eye.root, x, y, 1, 1, !0)
+            .expect("sent")
+            .reply()
+            .expect("on the screen")
+            .data;
+        image[2] > 200 && image[0] < 60 && image[1] < 60
+    };
+    eventually(&format!("the pointer at {x},{y}"), || {
+        (red(x, y) && red(x + 15, y + 15) && !red(x - 1, y) && !red(x + 16, y + 15)).then_some(())
+    });
+}

@@ -1,0 +1,81 @@
+//! The client's window, as a person expects it to behave.
+
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::{self, AtomEnum, ConnectionExt as _, EventMask, Window};
+
+use crate::app::{App, Saw};
+use crate::hand::{ALT, CONTROL, Hand, SHIFT};
+use crate::rig::Rig;
+use crate::support::eventually;
+
+/// Presses the close button that a window manager would have drawn.
+pub(crate) fn close(hand: &Hand, window: Window) {
+    let atom = |name: &str| {
+        let atom = hand.conn.intern_atom(false, name.as_bytes()).expect("sent");
+        atom.reply().expect("an atom").atom
+    };
+    let data = [atom("WM_DELETE_WINDOW"), 0, 0, 0, 0];
+    let message = xproto::ClientMessageEvent::new(32, window, atom("WM_PROTOCOLS"), data);
+    hand.conn
+        .send_event(false, window, EventMask::NO_EVENT, message)
+        .expect("sent");
+    hand.conn.flush().expect("the server lives");
+}
+
+#[test]
+fn the_window_has_a_name_a_size_a_full_screen_and_an_end() {
+    let Some(rig) = Rig::new("320x240", "640x480") else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
+    let host = rig.host(&[]);
+    let mut client = rig.client(&host, "client", &["--size", "400x300"]);
+    let hand = Hand::at(&rig.client_side);
+    let window = hand.windows("openuvr").pop().expect("its window");
+    let title = hand.text(window, AtomEnum::WM_NAME.into());
+    assert!(
+        title.starts_with("OpenUVR") && title.contains("desk"),
+        "{title}"
+    );
+    assert_eq!(hand.geometry(window), (0, 0, 400, 300));
+
+    let (q, f) = (16 + 8, 33 + 8);
+    hand.chord(&[CONTROL, ALT, SHIFT, f]);
+    eventually("it covers the screen", || {
+        (hand.geometry(window) == (0, 0, 640, 480)).then_some(())
+    });
+    hand.chord(&[CONTROL, ALT, SHIFT, f]);
+    eventually("it is as before", || {
+        (hand.geometry(window) == (0, 0, 400, 300)).then_some(())
+    });
+    hand.chord(&[CONTROL, ALT, SHIFT, q]);
+    assert!(client.ended().0.success(), "{}", client.text());
+    // The host never saw the combinations' letters, and keeps nothing pressed.
+    let host = Hand::at(&rig.host_side);
+    eventually("nothing is pressed", || {
+        host.pressed().0.is_empty().then_some(())
+    });
+    app.look();
+    let seen = app.take();
+    assert!(
+        !seen.contains(&Saw::Down(q)) && !seen.contains(&Saw::Down(f)),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn the_close_button_ends_the_client_and_not_the_host() {
+    let Some(rig) = Rig::new("320x240", "640x480") else {
+        return;
+    };
+    let _app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
+    let host = rig.host(&[]);
+    for _ in 0..2 {
+        let mut client = rig.client(&host, "client", &[]);
+        let hand = Hand::at(&rig.client_side);
+        let window = hand.windows("openuvr").pop().expect("its window");
+        close(&hand, window);
+        assert!(client.ended().0.success(), "{}", client.text());
+    }
+    host.program.line("it said goodbye");
+}
