@@ -79,7 +79,7 @@ fn a_quick_run_measures_floor_and_stream() {
     let seen = count(&stream["samples"]);
     assert_eq!(stream["not_whole"], seen - whole);
     for step in stream["steps"].as_array().unwrap() {
-        assert!(step["ms"]["count"].as_u64().unwrap() as usize <= whole);
+        assert!(step["ms"]["count"].as_u64().unwrap() <= whole as u64);
     }
     let recorded: u64 = stream["outcomes"]
         .as_object()

@@ -28,12 +28,14 @@ pub(super) enum Stuff {
 }
 
 type Rgb = [f32; 3];
+/// The colour at (u, v), each from 0 to 1.
+type Paint = fn(f32, f32) -> Rgb;
 
 /// All textures, in the order of [`Stuff`].
 pub(super) fn all() -> Vec<Texture> {
     // How often each is smoothed: floor, ceiling and rug are seen at a slant, where a texture
     // without mipmaps would sparkle.
-    let paint: [(fn(f32, f32) -> Rgb, u8); 10] = [
+    let paint: [(Paint, u8); 10] = [
         (planks, 4),
         (bricks, 3),
         (wallpaper, 3),
@@ -51,7 +53,7 @@ pub(super) fn all() -> Vec<Texture> {
         .collect()
 }
 
-fn render(paint: fn(f32, f32) -> Rgb, smoothings: u8) -> Texture {
+fn render(paint: Paint, smoothings: u8) -> Texture {
     let place =
         |texel: usize, part: usize| ((texel * FINER + part) as f32 + 0.5) / (SIDE * FINER) as f32;
     let texel = |index: usize| -> Rgb {
