@@ -40,6 +40,8 @@ pub(super) struct Media {
     shown_input: InputSeq,
     host_name: String,
     role: openuvr_proto::control::negotiate::Role,
+    /// Whether the host has said in this session what it grants.
+    granted: bool,
     complained: bool,
 }
 
@@ -63,6 +65,7 @@ impl Media {
             counted: Counters::default(),
             shown_input: InputSeq::default(),
             host_name: String::new(),
+            granted: false,
             complained: false,
         }
     }
@@ -152,6 +155,7 @@ impl Media {
         self.counted = Counters::default();
         self.shown_input = InputSeq::default();
         self.screen.reset();
+        self.granted = false;
         let ended = loop {
             if self.shared.stopping() {
                 break Ended::Stop;
@@ -181,7 +185,8 @@ impl Media {
             .as_ref()
             .and_then(|s| s.next_timeout())
             .map(|(at, _)| at);
-        let media_next = self.receiver.as_ref().and_then(MediaReceiver::next_timeout);
+        let receiver = self.receiver.as_ref().filter(|_| self.granted);
+        let media_next = receiver.and_then(MediaReceiver::next_timeout);
         let now = clock::now();
         let next = session_next
             .into_iter()
@@ -219,6 +224,14 @@ impl Media {
             }
         }
         self.batch = batch;
+        // A window is opened with the host's name and the role, which may arrive with the first
+        // picture or, if they were lost, after it.
+        if !self.granted {
+            let ended = self.converse();
+            if ended.is_some() || !self.granted {
+                return ended;
+            }
+        }
         if let Some(ended) = self.show() {
             return Some(ended);
         }
@@ -241,6 +254,7 @@ impl Media {
                 ClientEvent::Granted { role, host } => {
                     self.host_name.clone_from(&host);
                     self.role = role;
+                    self.granted = true;
                     shared.notice(Notice::Granted { role, host });
                 }
                 ClientEvent::Refused(why) => ended = Some(Ended::Over(Over::Refused(why))),
