@@ -153,10 +153,12 @@ fn watch(args: &Args, stop: &AtomicBool, app: &mut Child, pair: &mut Pair) -> Re
     {
         pair.check()?;
         if let Some(status) = app.ended() {
-            bail!(
-                "the {} ended ({status}): give a command that keeps its window open",
-                app.name()
-            );
+            // The shell's word for a command that it does not find.
+            let advice = match status.code() {
+                Some(127) => "is it installed? A whole path, such as /usr/games/NAME, may help",
+                _ => "give a command that keeps its window open",
+            };
+            bail!("the {} ended ({status}): {advice}", app.name());
         }
         clock::sleep_until(clock::now() + Duration::from_millis(100));
     }

@@ -102,7 +102,9 @@ fn a_script_plays() {
         key KEY_L\n";
     std::fs::write(rig.folder.join("script"), script).expect("a temporary file");
     let file = rig.folder.join("script");
-    let mut client = rig.client(&host, "client", &["--input-script", &file]);
+    // It may be over before the first picture is shown.
+    let words = ["--input-script", &file];
+    let mut client = host.client("client", &rig.client_side, &words);
     let (down, up) = (Saw::Down, Saw::Up);
     let (press, release) = (Saw::ButtonDown, Saw::ButtonUp);
     let shift = crate::hand::SHIFT;

@@ -43,6 +43,8 @@ pub(super) struct Media {
     /// Whether the host has said in this session what it grants.
     granted: bool,
     complained: bool,
+    /// The size of a surface that is open and shows nothing yet.
+    blank: Option<Size>,
 }
 
 /// How a session ended.
@@ -67,6 +69,7 @@ impl Media {
             host_name: String::new(),
             granted: false,
             complained: false,
+            blank: None,
         }
     }
 
@@ -300,7 +303,13 @@ impl Media {
                         };
                     }
                     match shown {
-                        Shown::Fine | Shown::NeedsSurface(_) => {}
+                        Shown::Fine | Shown::NeedsSurface(_) => {
+                            if self.screen.submitted.is_some()
+                                && let Some(size) = self.blank.take()
+                            {
+                                self.shared.notice(Notice::Showing(size));
+                            }
+                        }
                         Shown::DecodeFailed(why) => {
                             if !std::mem::replace(&mut self.complained, true) {
                                 self.shared.notice(Notice::Trouble(why));
@@ -343,7 +352,7 @@ impl Media {
             (self.setup.surface)(size, &self.host_name, self.role).map_err(|e| e.to_string())?;
         self.screen.presenter = Some(presenter);
         self.screen.draw_cursor();
-        self.shared.notice(Notice::Showing(size));
+        self.blank = Some(size);
         let sources = [self.setup.input.take(), window_input];
         for (source, name) in sources.into_iter().zip(["ouvr-input", "ouvr-window"]) {
             let Some(source) = source else { continue };
