@@ -93,6 +93,7 @@ fn established(device: u8, session: u32) -> Established {
         session: SessionId(session),
         secret: SessionSecret([device; 32]),
         peer: PublicKey([device; 32]),
+        version: 1,
     }
 }
 

@@ -9,5 +9,6 @@ pub(crate) fn established() -> Established {
         session: SessionId(0x0a0b_0c0d),
         secret: SessionSecret(std::array::from_fn(|i| i as u8)),
         peer: PublicKey([9; 32]),
+        version: 1,
     }
 }
