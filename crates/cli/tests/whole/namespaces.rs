@@ -152,14 +152,21 @@ fn assert_one_way_is_true(table: &str, csv: &str) {
     let names = lines.next().expect("a header");
     let column = |name| names.iter().position(|n| *n == name).expect("a column");
     let (sent, received) = (column("FirstSent"), column("FirstReceived"));
+    let first_slice = column("FirstSlice");
     let (outcome, bound) = (column("outcome"), column("clock_bound"));
     let (mut longest, mut widest) = (0, 0);
     let number = |text: &str| text.parse::<i64>().expect("nanoseconds");
     let whole: Vec<_> = lines.filter(|line| line[outcome] == "whole").collect();
     assert!(whole.len() >= 10, "{} frames are whole", whole.len());
     for line in whole {
-        let way = number(line[received]) - AHEAD_S * 1_000_000_000 - number(line[sent]);
-        assert!(way > 0, "a datagram arrived {way} ns after it was sent");
+        let arrived = number(line[received]) - AHEAD_S * 1_000_000_000;
+        assert!(
+            arrived > number(line[first_slice]),
+            "it arrived before it was there"
+        );
+        // The host looks at its clock when the system call is over, and may have to wait for a
+        // processor between: the datagram may be there by then.
+        let way = arrived - number(line[sent]);
         longest = way.max(longest);
         widest = number(line[bound]).max(widest);
     }
