@@ -1,5 +1,6 @@
 //! Sessions of a host and its clients in the deterministic world: who may do what, what ends how,
 //! and what arrives although the link loses it.
+#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;
 

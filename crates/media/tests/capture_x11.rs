@@ -458,7 +458,7 @@ fn a_server_that_ends_is_one_clear_line() {
     assert!(error.0.contains("has its server ended?"), "{error}");
     assert!(!error.0.contains('\n'));
     let error = open(&server, What::Display).err().unwrap();
-    assert!(error.0.contains("is its server running"), "{error}");
+    assert!(error.0.contains("is its X server running"), "{error}");
 }
 
 #[test]

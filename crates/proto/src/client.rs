@@ -146,11 +146,11 @@ impl ClientSession {
             Message::Beacon { newest } => {
                 self.events.push_back(ClientEvent::Announced(newest));
             }
-            Message::CursorMoved { serial, at } => {
-                if self.cursor_serial.is_none_or(|s| seq::newer(serial, s)) {
-                    self.cursor_serial = Some(serial);
-                    self.events.push_back(ClientEvent::CursorMoved(at));
-                }
+            Message::CursorMoved { serial, at }
+                if self.cursor_serial.is_none_or(|s| seq::newer(serial, s)) =>
+            {
+                self.cursor_serial = Some(serial);
+                self.events.push_back(ClientEvent::CursorMoved(at));
             }
             Message::Goodbye { reason } => self.end(Some(reason)),
             _ => {}

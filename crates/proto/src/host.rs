@@ -369,14 +369,8 @@ impl Host {
             }
             // An observer's input goes nowhere, but need not be sent again.
             Message::Input(batch) => {
-                let newest = batch
-                    .first
-                    .0
-                    .wrapping_add(batch.events.len() as u32)
-                    .wrapping_sub(1);
-                s.plane.say(&Message::InputSeen {
-                    through: crate::id::InputSeq(newest),
-                });
+                let through = batch.newest();
+                s.plane.say(&Message::InputSeen { through });
             }
             Message::Report(report) => {
                 s.ledger.reported(now, report, &s.plane.clock);

@@ -8,6 +8,10 @@
 //! What it is not: it opens no socket (crate `net`), touches no device (crate `media`), and
 //! spawns no thread (crate `runtime`).
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")
+)]
 
 pub mod client;
 pub mod control;

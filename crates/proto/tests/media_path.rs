@@ -1,5 +1,6 @@
 //! From the sender to the receiver, whatever the link does: [`MediaSender`] fragments and seals,
 //! the datagrams are shuffled, repeated, lost or damaged, [`MediaReceiver`] makes the best of it.
+#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 mod support;
 
@@ -45,8 +46,10 @@ fn bytes(frame: FrameId, index: usize, length: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(length).collect()
 }
 
-/// What was sent: datagrams, and each frame's slices.
-fn send(frames: &[Frame]) -> (Vec<Vec<u8>>, BTreeMap<FrameId, Vec<Vec<u8>>>) {
+/// What was sent: all datagrams in their order, and each frame's slices.
+type Sent = (Vec<Vec<u8>>, BTreeMap<FrameId, Vec<Vec<u8>>>);
+
+fn send(frames: &[Frame]) -> Sent {
     let mut sender = MediaSender::new(&established());
     let (mut datagrams, mut sent) = (Vec::new(), BTreeMap::new());
     let mut newest = FrameId::NONE;

@@ -1,4 +1,5 @@
 //! Whatever is written is read back as it was.
+#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;
 

@@ -4,6 +4,11 @@
 //! never rewrites a file that is there.
 //!
 //! Keys and tags are computed a second time here, from `docs/protocol.md` and not by the crate.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::unwrap_used,
+    reason = "a test knows its numbers, and ends with a panic"
+)]
 
 mod support;
 

@@ -64,6 +64,15 @@ pub struct Rendition {
     pub top_up: bool,
 }
 
+impl Rendition {
+    /// Frames a second, rounded up: 1–65 535.
+    fn whole_fps(&self) -> u16 {
+        #[expect(clippy::cast_possible_truncation, reason = "it is within 1–65 535")]
+        let fps = self.fps.ceil().clamp(1.0, 65_535.0) as u16;
+        fps
+    }
+}
+
 /// Everything that a host needs. All of it is opened by the caller, so that each failure has its
 /// own clear line before a thread starts.
 pub struct HostSetup {

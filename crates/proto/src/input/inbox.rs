@@ -55,12 +55,8 @@ impl Inbox {
                 sampled: *sampled,
             });
         }
-        let newest = batch
-            .first
-            .0
-            .wrapping_add(batch.events.len() as u32)
-            .wrapping_sub(1);
-        if let Some(wanted) = batch.pressed.as_ref().filter(|_| newest == self.through) {
+        let whole = batch.newest() == self.through();
+        if let Some(wanted) = batch.pressed.as_ref().filter(|_| whole) {
             let sampled = batch.events.last().map_or(PeerInstant(0), |e| e.1);
             for event in self.pressed.releases(wanted) {
                 self.pressed.note(&event);

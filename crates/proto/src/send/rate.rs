@@ -66,8 +66,9 @@ impl RateControl {
             }
             _ => self.qp,
         };
-        // Within 12–51.
-        qp.clamp(QP_MIN, QP_MAX).round() as u8
+        #[expect(clippy::cast_possible_truncation, reason = "it is within 12–51")]
+        let qp = qp.clamp(QP_MIN, QP_MAX).round() as u8;
+        qp
     }
 
     /// A frame was coded with `qp` and took `bits` on the wire, headers included.

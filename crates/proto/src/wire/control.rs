@@ -180,6 +180,15 @@ fn span_from_wire(v: u32) -> Option<Duration> {
     (v != NO_SPAN).then(|| Duration::from_nanos(u64::from(v)))
 }
 
+impl InputBatch {
+    /// The number of its newest event; the one before `first` if it has none.
+    #[must_use]
+    pub fn newest(&self) -> InputSeq {
+        let count = u32::try_from(self.events.len()).unwrap_or(0);
+        InputSeq(self.first.0.wrapping_add(count).wrapping_sub(1))
+    }
+}
+
 impl Message<'_> {
     /// Appends the message to a datagram's body.
     pub fn write(&self, out: &mut Vec<u8>) {
@@ -422,7 +431,7 @@ fn write_input(w: &mut Writer<'_>, batch: &InputBatch) {
     w.u16(batch.epoch.0)
         .u32(batch.first.0)
         .i64(newest.0)
-        .u8(events.len() as u8);
+        .u8(u8::try_from(events.len()).unwrap_or(u8::MAX));
     for (event, sampled) in events {
         w.u32(span_to_wire(Some(newest.since(*sampled))));
         match *event {
@@ -448,7 +457,7 @@ fn write_input(w: &mut Writer<'_>, batch: &InputBatch) {
         return;
     };
     let pressed = &pressed[..pressed.len().min(MAX_PRESSED)];
-    w.u8(pressed.len() as u8);
+    w.u8(u8::try_from(pressed.len()).unwrap_or(NO_SNAPSHOT));
     for code in pressed {
         w.u16(*code);
     }

@@ -205,7 +205,10 @@ const _: () = assert!(VIDEO_HEADER == 48);
 const EXTENSION_CONFIGURATION: u8 = 1;
 
 /// Bytes that a [`Configuration`] takes as an extension.
-pub const CONFIGURATION_BYTES: usize = 3 + 4 + 4 + 1 + 1 + 2;
+pub const CONFIGURATION_BYTES: usize = 3 + CONFIGURATION_BODY as usize;
+
+/// Its fields, without type and length.
+const CONFIGURATION_BODY: u16 = 4 + 4 + 1 + 1 + 2;
 
 impl Fragment<'_> {
     /// Appends the body to `out`.
@@ -234,7 +237,7 @@ impl Fragment<'_> {
             echo_kind: self.header.echo.kind as u8,
             clock_epoch: self.header.clock_epoch,
             extension_bytes: U16::new(match self.configuration {
-                Some(_) => CONFIGURATION_BYTES as u16,
+                Some(_) => 3 + CONFIGURATION_BODY,
                 None => 0,
             }),
         };
@@ -242,7 +245,7 @@ impl Fragment<'_> {
         if let Some(c) = self.configuration {
             Writer(out)
                 .u8(EXTENSION_CONFIGURATION)
-                .u16(CONFIGURATION_BYTES as u16 - 3)
+                .u16(CONFIGURATION_BODY)
                 .u32(c.size.width)
                 .u32(c.size.height)
                 .u8(c.codec)

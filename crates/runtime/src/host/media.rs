@@ -329,7 +329,7 @@ impl Media {
             size: self.size,
             codec: self.codec,
             colour: BT709_LIMITED,
-            fps: self.rendition.fps.ceil().clamp(1.0, 65535.0) as u16,
+            fps: self.rendition.whole_fps(),
         });
         for d in &mut self.destinations {
             d.started |= key_frame;
@@ -459,7 +459,7 @@ pub(super) fn open(
     let of = |size| {
         let settings = Settings {
             size,
-            fps: rendition.fps.ceil().max(1.0) as u32,
+            fps: rendition.whole_fps().into(),
             slices: rendition.slices,
             threads: rendition.threads,
         };
