@@ -157,7 +157,8 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
         rendition: Rendition {
             encoder: encoder.to_owned(),
             slices: config.slices,
-            threads: config.encoder_threads,
+            threads: config.encoder_threads.unwrap_or_else(encoder_threads),
+            subpel: config.subpel.wanted(),
             fps: config.fps,
             bitrate: config.bitrate,
             top_up: config.top_up,
@@ -170,6 +171,17 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
         eprintln!("openuvr host: {line}");
     }
     Ok((host, scheduler))
+}
+
+/// Threads for an encoder that shares the machine with the application: two halve the time of a
+/// picture (measured on two cores, both ends on them: 0.6 ms less at 720p and 1.5 ms at 1080p); four
+/// on a large machine are a guess.
+fn encoder_threads() -> u8 {
+    match std::thread::available_parallelism().map_or(1, usize::from) {
+        1 => 1,
+        2..8 => 2,
+        _ => 4,
+    }
 }
 
 fn open_link(config: &HostConfig) -> Result<std::sync::Arc<dyn openuvr_net::Link>> {

@@ -53,6 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             fps: 60,
             slices,
             threads,
+            subpel: false,
         };
         measure(&settings, qp, frames)?;
     }

@@ -33,6 +33,7 @@ fn settings(size: Size, slices: u8, threads: u8) -> Settings {
         fps: 60,
         slices,
         threads,
+        subpel: false,
     }
 }
 

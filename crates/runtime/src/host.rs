@@ -47,6 +47,11 @@ const NOTICES: usize = 4096;
 /// wish, of which there are few.
 const ORDERS: usize = 256;
 
+/// The largest picture whose motion is searched to quarters of a pixel by itself: 1280 × 720, where
+/// it costs 1.2 ms a frame and gains 3.5 dB of luma (two cores, both ends on them); at 1920 × 1080 it
+/// costs about 3 ms, and the picture would come late.
+pub const SUBPEL_PIXELS: usize = 1280 * 720;
+
 /// What the rendition is to be.
 #[derive(Clone, Debug)]
 pub struct Rendition {
@@ -56,6 +61,9 @@ pub struct Rendition {
     pub slices: u8,
     /// Encoder threads, 1–64.
     pub threads: u8,
+    /// Whether motion is searched to quarters of a pixel; `None`: for pictures of at most
+    /// [`SUBPEL_PIXELS`].
+    pub subpel: Option<bool>,
     /// Highest number of frames a second; the capture enforces it.
     pub fps: f64,
     /// What the video may take on the wire, all headers included.

