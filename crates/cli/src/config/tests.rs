@@ -107,7 +107,7 @@ fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
     assert!(config.cursor);
     assert_eq!(config.bitrate, Bitrate::from_mbps(5));
     assert_eq!(config.second_player, SecondPlayer::Refuse);
-    assert_eq!(config.slices, 16);
+    assert_eq!(config.slices, 8);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn the_usual_file_is_read_if_it_is_there() {
     assert!(client.config.full_screen);
     assert_eq!(client.config.host.to_string(), "desk:4710");
     let without: Effective<HostConfig> = effective(&["--config", "/dev/null"], &around).unwrap();
-    assert_eq!(without.config.slices, 16);
+    assert_eq!(without.config.slices, 8);
 }
 
 #[test]
@@ -490,7 +490,7 @@ fn what_is_printed_reads_back_as_the_same_configuration() {
         "fps = 59.94 # flag",
         "slices = 8 # flag",
         "pin = \"0042\" # flag",
-        "encoder-threads = 1 # default",
+        "max-observers = 8 # default",
         "display = \":7\" # default: $DISPLAY",
         "# region = … # not set",
         "# Most frames a second.",
