@@ -3,7 +3,7 @@
 //! Frames come out in order, and within a frame its slices. A slice that is overtaken by later
 //! data is waited for, but not for long ([`REORDER_WAIT`]): then it comes out as
 //! [`Step::Missing`], and the frame goes on. A frame that refers to one that never came lets
-//! [`Step::Lost`] go ahead of it. Frame numbers may have gaps that mean nothing (the host skips
+//! [`Step::Dropped`] go ahead of it. Frame numbers may have gaps that mean nothing (the host skips
 //! numbers of frames that it does not send); what was lost is known from the references.
 
 use std::collections::VecDeque;
