@@ -2,13 +2,9 @@
 
 use openuvr_proto::time::Instant;
 use rustix::thread::clock_nanosleep_absolute;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, Timespec};
 
-/// `CLOCK_MONOTONIC` now: the same in all processes of a machine (and its time namespace).
-pub(crate) fn now() -> Instant {
-    let now = clock_gettime(ClockId::Monotonic);
-    Instant(now.tv_sec * 1_000_000_000 + now.tv_nsec)
-}
+pub(crate) use openuvr_runtime::clock::now;
 
 /// Waits until `at`; a signal ends the wait early.
 pub(crate) fn sleep_until(at: Instant) {

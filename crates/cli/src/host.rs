@@ -2,8 +2,10 @@
 //! tells the person what happens.
 
 use std::collections::HashMap;
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -53,6 +55,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr host: {warning}");
     }
+    let wishes = listen_for_pairing();
     let began = clock::now();
     let mut clients = Clients {
         known: HashMap::new(),
@@ -71,6 +74,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         if now >= tick_at {
             clients.recorder.tick(now);
             tick_at = now + TICK;
+        }
+        if wishes.try_recv().is_ok() {
+            let pin = Pin::generate()?;
+            invite(&pin, config.pair_for);
+            host.open_pairing(pin, config.pair_for);
         }
         let Some(notice) = host.notice(TURN) else {
             continue;
@@ -95,6 +103,32 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         }
     }
     outcome
+}
+
+/// The person asks for a PIN by a line that begins with `p`, if there is a terminal to type it at.
+fn listen_for_pairing() -> Receiver<()> {
+    let (wish, wishes) = sync_channel(1);
+    if std::io::stdin().is_terminal() {
+        eprintln!("openuvr host: type p and Enter to let in one more device, Ctrl-C to end");
+        std::thread::spawn(move || {
+            for line in std::io::stdin().lines().map_while(Result::ok) {
+                // A wish that is waiting already is the same wish.
+                if line.trim_start().starts_with('p') && wish.try_send(()).is_err_and(is_over) {
+                    return;
+                }
+            }
+        });
+    }
+    wishes
+}
+
+fn is_over(e: TrySendError<()>) -> bool {
+    matches!(e, TrySendError::Disconnected(()))
+}
+
+fn invite(pin: &Pin, span: Duration) {
+    let seconds = span.as_secs();
+    eprintln!("openuvr host: a new device may pair within {seconds} s with the PIN  {pin}");
 }
 
 /// Completes the files; where no table was shown, the totals are.
@@ -129,10 +163,8 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
         .local_addr()
         .map_or_else(String::new, |a| format!(" on UDP {a}"));
     let streaming = format!("streaming {}{place}, {}", source.words, link.name());
-    let invitation = pin.as_ref().filter(|_| config.pin.is_none()).map(|pin| {
-        let seconds = config.pair_for.as_secs();
-        format!("a new device may pair within {seconds} s with the PIN  {pin}")
-    });
+    // One that the person chose need not be told.
+    let invitation = pin.clone().filter(|_| config.pin.is_none());
     let scheduler = match config.realtime {
         Realtime::Auto => Scheduler::new(),
         Realtime::Off => Scheduler::ordinary(),
@@ -167,8 +199,9 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
     };
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
     // Only now is it true.
-    for line in [streaming].into_iter().chain(invitation) {
-        eprintln!("openuvr host: {line}");
+    eprintln!("openuvr host: {streaming}");
+    if let Some(pin) = invitation {
+        invite(&pin, config.pair_for);
     }
     Ok((host, scheduler))
 }

@@ -1,14 +1,18 @@
 //! `openuvr lab`: the studies, from the command line.
 
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 use clap::{Args, Subcommand};
 use openuvr_lab::hop::{Config, Hop};
 use openuvr_lab::link::{BurstLoss, Impairment};
 use openuvr_proto::units::Bitrate;
 use openuvr_runtime::sched::{Role, Scheduler};
+
+/// How often it is looked whether a signal came.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The studies: what a link does to a stream.
 #[derive(Args, Debug)]
@@ -109,7 +113,13 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<()> {
     let stopper = hop.stopper();
     let (ended, end) = std::sync::mpsc::sync_channel(1);
     let on_signal = stopper.clone();
-    ctrlc::set_handler(move || on_signal.stop()).context("cannot wait for Ctrl-C")?;
+    let signalled = crate::stop_on_signals()?;
+    std::thread::spawn(move || {
+        while !signalled.load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        on_signal.stop();
+    });
     let scheduler = Scheduler::new();
     let relay = scheduler.spawn(Role::HandOff, "hop", move || {
         let result = hop.run();

@@ -9,7 +9,6 @@ pub mod client;
 pub mod clock;
 pub mod host;
 pub mod identity_store;
-pub mod mailbox;
 pub mod sched;
 pub mod store;
 mod sys;

@@ -90,16 +90,12 @@ pub struct ThreadSched {
     pub policy: Policy,
 }
 
-/// What was asked for and what was got, over all threads and buffers of one [`Scheduler`].
+/// What was asked for and what was got, over all threads of one [`Scheduler`].
 /// Its `Display` is one line for logs and results: `udp-recv FIFO 45, encode OTHER, …`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct SchedReport {
     /// The threads in the order of their start.
     pub threads: Vec<ThreadSched>,
-    /// Bytes locked into memory.
-    pub locked: usize,
-    /// Bytes that should have been locked and were not.
-    pub unlocked: usize,
     /// Why a thread was not made real-time, the first time that happened.
     refused: Option<String>,
 }
@@ -108,18 +104,10 @@ impl SchedReport {
     /// The one line to print if something was refused: what, why and what to do.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
-        let mut what = Vec::new();
-        if let Some(why) = &self.refused {
-            what.push(format!("no real-time scheduling ({why})"));
-        }
-        if self.unlocked > 0 {
-            what.push(format!("{} KiB of buffers not locked", self.unlocked >> 10));
-        }
-        (!what.is_empty()).then(|| {
+        self.refused.as_ref().map(|why| {
             format!(
-                "{}: expect latency peaks on a busy machine; grant CAP_SYS_NICE and CAP_IPC_LOCK, \
-                 or raise the limits rtprio to 50 and memlock to 64 MiB",
-                what.join(", ")
+                "no real-time scheduling ({why}): expect latency peaks on a busy machine; grant \
+                 CAP_SYS_NICE, or raise the limit rtprio to 50"
             )
         })
     }
@@ -218,18 +206,6 @@ impl Scheduler {
         report.threads.push(ThreadSched { name, role, policy });
         if let Some(error) = refused {
             report.refused.get_or_insert_with(|| error.to_string());
-        }
-    }
-
-    /// Keeps a buffer that the media path uses in memory, from now until its memory goes back to
-    /// the system, and touches its pages. Whether it worked is in the report.
-    pub fn lock_memory(&self, buffer: &mut [u8]) {
-        let locked = sys::lock(buffer).is_ok();
-        let mut report = self.lock();
-        if locked {
-            report.locked += buffer.len();
-        } else {
-            report.unlocked += buffer.len();
         }
     }
 
@@ -355,27 +331,11 @@ mod tests {
                 role: Role::Encode,
                 policy: Policy::Other,
             }],
-            locked: 0,
-            unlocked: 2 << 20,
             refused: Some("Operation not permitted".into()),
         };
         let line = report.warning().unwrap();
         assert!(!line.contains('\n'));
-        assert!(
-            line.contains("Operation not permitted") && line.contains("2048 KiB"),
-            "{line}"
-        );
+        assert!(line.contains("Operation not permitted"), "{line}");
         assert_eq!(report.to_string(), "encode OTHER");
-    }
-
-    #[test]
-    fn a_buffer_is_locked_or_accounted_for() {
-        let scheduler = Scheduler::new();
-        let mut buffer = vec![1u8; 10_000];
-        scheduler.lock_memory(&mut buffer);
-        let report = scheduler.report();
-        assert_eq!(report.locked + report.unlocked, 10_000);
-        assert_eq!(report.warning().is_some(), report.unlocked > 0);
-        assert!(buffer.iter().all(|b| *b == 1));
     }
 }

@@ -1,4 +1,4 @@
-//! The system calls of scheduling, memory locking and clocks, behind safe functions. Linux only.
+//! The system calls of scheduling and clocks, behind safe functions. Linux only.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -76,17 +76,6 @@ pub(crate) fn priority_limit() -> u8 {
 pub(crate) fn set_timer_slack(ns: libc::c_ulong) {
     // SAFETY: no pointers; refused only by very old kernels, which then keep their default.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns, 0, 0, 0) };
-}
-
-/// Keeps the pages of `bytes` in memory, and brings them there now.
-pub(crate) fn lock(bytes: &mut [u8]) -> io::Result<()> {
-    // SAFETY: the range is memory that we hold; locking does not change its content.
-    let rc = unsafe { libc::mlock(bytes.as_ptr().cast(), bytes.len()) };
-    if rc == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }
 
 /// Calls `f` with all signals blocked in this thread but those in `except`; threads that `f`
