@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -20,6 +20,7 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Ending, HostPolicy};
 use openuvr_proto::id::SessionId;
+use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::clock;
 use openuvr_runtime::host::{HostRuntime, HostSetup, Notice, Rendition, codec_of};
@@ -55,7 +56,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr host: {warning}");
     }
-    let wishes = listen_for_pairing();
+    let wishes = listen_for_wishes();
     let began = clock::now();
     let mut clients = Clients {
         known: HashMap::new(),
@@ -75,10 +76,14 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             clients.recorder.tick(now);
             tick_at = now + TICK;
         }
-        if wishes.try_recv().is_ok() {
-            let pin = Pin::generate()?;
-            invite(&pin, config.pair_for);
-            host.open_pairing(pin, config.pair_for);
+        match wishes.try_recv() {
+            Ok(Wish::Pair) => {
+                let pin = Pin::generate()?;
+                invite(&pin, config.pair_for);
+                host.open_pairing(pin, config.pair_for);
+            }
+            Ok(Wish::Bitrate(target)) => host.set_bitrate(target),
+            Err(_) => {}
         }
         let Some(notice) = host.notice(TURN) else {
             continue;
@@ -105,16 +110,29 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     outcome
 }
 
-/// The person asks for a PIN by a line that begins with `p`, if there is a terminal to type it at.
-fn listen_for_pairing() -> Receiver<()> {
+/// What the person asks of a running host.
+enum Wish {
+    /// Let in one more device.
+    Pair,
+    /// Take this much of the network.
+    Bitrate(Bitrate),
+}
+
+/// Reads wishes, a line each, if there is a terminal to type them at.
+fn listen_for_wishes() -> Receiver<Wish> {
     let (wish, wishes) = sync_channel(1);
     if std::io::stdin().is_terminal() {
-        eprintln!("openuvr host: type p and Enter to let in one more device, Ctrl-C to end");
+        eprintln!(
+            "openuvr host: type p and Enter to let in one more device, b 10M for another bitrate, \
+             Ctrl-C to end"
+        );
         std::thread::spawn(move || {
             for line in std::io::stdin().lines().map_while(Result::ok) {
-                // A wish that is waiting already is the same wish.
-                if line.trim_start().starts_with('p') && wish.try_send(()).is_err_and(is_over) {
-                    return;
+                match read_wish(&line) {
+                    // The main thread takes one each turn; it ends with the program.
+                    Ok(Some(asked)) => drop(wish.send(asked)),
+                    Ok(None) => {}
+                    Err(why) => eprintln!("openuvr host: {why}"),
                 }
             }
         });
@@ -122,8 +140,16 @@ fn listen_for_pairing() -> Receiver<()> {
     wishes
 }
 
-fn is_over(e: TrySendError<()>) -> bool {
-    matches!(e, TrySendError::Disconnected(()))
+fn read_wish(line: &str) -> Result<Option<Wish>> {
+    let mut words = line.split_whitespace();
+    match (words.next(), words.next()) {
+        (None, _) => Ok(None),
+        (Some("p"), None) => Ok(Some(Wish::Pair)),
+        (Some("b"), Some(rate)) => Ok(Some(Wish::Bitrate(HostConfig::read_bitrate(rate)?))),
+        _ => Err(anyhow!(
+            "{line:?} is not understood: type p, or b and a bitrate such as 10M"
+        )),
+    }
 }
 
 fn invite(pin: &Pin, span: Duration) {

@@ -159,6 +159,7 @@ enum Order {
     Path(SessionId, PathId),
     Remove(SessionId),
     KeyFrame(Role, openuvr_proto::id::FrameId),
+    Bitrate(Bitrate),
 }
 
 /// The newest input that was injected, and when it arrived and was injected.
@@ -227,6 +228,7 @@ pub struct HostRuntime {
     threads: Vec<JoinHandle<()>>,
     wakers: Vec<Waker>,
     commands: SyncSender<control::Command>,
+    orders: SyncSender<Order>,
 }
 
 impl HostRuntime {
@@ -280,7 +282,7 @@ impl HostRuntime {
             devices,
             input: setup.input,
             viewport: setup.viewport,
-            orders,
+            orders: orders.clone(),
             media: waker,
             commands: command_inbox,
         };
@@ -301,6 +303,7 @@ impl HostRuntime {
             threads,
             wakers,
             commands,
+            orders,
         })
     }
 
@@ -317,6 +320,12 @@ impl HostRuntime {
             .commands
             .try_send(control::Command::OpenPairing(pin, span));
         self.shared.link.wake();
+    }
+
+    /// What the video may take on the wire from the next frame on.
+    pub fn set_bitrate(&self, target: Bitrate) {
+        // Full only if the media thread hangs, and then no rate helps.
+        let _ = self.orders.try_send(Order::Bitrate(target));
     }
 
     /// Notices that found no room because nobody read them.

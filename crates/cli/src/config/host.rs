@@ -1,6 +1,7 @@
 //! What `openuvr host` can be told.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -68,7 +69,7 @@ Examples:
             /// Bits per second that the video aims at.
             /// With K, M or G for thousands, millions and billions.
             bitrate: Bitrate = "bitrate",
-                bitrate(Bitrate(100_000)..=Bitrate(1_000_000_000)), Default::Is("20M");
+                bitrate(BITRATES), Default::Is("20M");
             /// Parts of a picture, each sent as soon as it is encoded.
             /// More let the client decode earlier, and cost some quality.
             slices: u8 = "slices", count(1..=64, "slices"), Default::Is("8");
@@ -136,6 +137,9 @@ Examples:
     }
 }
 
+/// What the video may aim at.
+const BITRATES: RangeInclusive<Bitrate> = Bitrate(100_000)..=Bitrate(1_000_000_000);
+
 /// The test picture's size if none is given: the smallest that is called HD.
 const PATTERN: Size = Size::new(1280, 720);
 
@@ -191,6 +195,16 @@ impl HostConfig {
             (SourceKind::X11, None, Some(region)) => Subject::Region(region),
             (SourceKind::X11, None, None) => Subject::Display,
         }
+    }
+
+    /// A bitrate as the setting takes it.
+    ///
+    /// # Errors
+    /// What is allowed.
+    pub(crate) fn read_bitrate(text: &str) -> Result<Bitrate, Refused> {
+        let kind = bitrate(BITRATES);
+        let refused = || Refused(format!("{text:?} must be {}", kind.allowed));
+        (kind.parse)(text).ok_or_else(refused)
     }
 
     /// Whether input goes to the display (or nowhere).

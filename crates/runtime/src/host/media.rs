@@ -183,6 +183,7 @@ impl Media {
                 }
                 Order::Remove(session) => self.destinations.retain(|d| d.session != session),
                 Order::KeyFrame(role, newest) => self.key_frames.request(role, newest),
+                Order::Bitrate(target) => self.rate.retarget(target, self.rendition.fps),
             }
         }
         // The player's datagrams leave first.
@@ -284,6 +285,7 @@ impl Media {
                 Some(open(&self.rendition, picture.size).map_err(|e| fail(Stage::FirstSlice)(&e))?);
             self.epoch = ConfigEpoch(self.epoch.0.wrapping_add(1));
             self.size = picture.size;
+            self.rate.resized(picture.size);
             self.reference = FrameId::NONE;
             if resized {
                 self.shared.notice(Notice::Resized(picture.size));
