@@ -84,6 +84,8 @@ impl Pair {
             .arg(format!("127.0.0.1:{port}"))
             .args(["--display", options.client_display])
             .args(["--pin", PIN])
+            // Two tables would draw over each other; the host's knows more.
+            .args(["--table", "off"])
             .arg("--config-dir")
             .arg(&client_dir)
             .args(options.more_client);
