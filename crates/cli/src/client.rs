@@ -124,9 +124,7 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
                 Role::Player
             },
             take_over: config.take_over,
-            codecs: decode::BACKENDS
-                .iter()
-                .fold(0, |bits, b| bits | 1 << b.codec as u8),
+            codecs: decodable(),
             name: config.name.clone(),
             software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
         },
@@ -139,6 +137,19 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
     };
     let client = ClientRuntime::start(setup).map_err(|e| anyhow!(e))?;
     Ok((client, scheduler))
+}
+
+/// The codecs whose decoders open here, a bit each.
+fn decodable() -> u32 {
+    decode::BACKENDS
+        .iter()
+        .fold(0, |bits, backend| match (backend.open)() {
+            Ok(_) => bits | 1 << backend.codec as u8,
+            Err(e) => {
+                eprintln!("openuvr client: {}: {e}", backend.name);
+                bits
+            }
+        })
 }
 
 /// Where datagrams of `host`'s kind of address leave from.

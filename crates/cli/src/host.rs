@@ -25,7 +25,7 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::clock;
 use openuvr_runtime::host::{HostRuntime, HostSetup, Notice, Rendition, codec_of};
 use openuvr_runtime::identity_store::{self, load_or_create};
-use openuvr_runtime::sched::Scheduler;
+use openuvr_runtime::sched::{self, Scheduler};
 use openuvr_runtime::trust_store::DeviceStore;
 
 use crate::config::kind::{Realtime, WindowName};
@@ -56,7 +56,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr host: {warning}");
     }
-    let wishes = listen_for_wishes();
+    let wishes = listen_for_wishes(&scheduler);
     let began = clock::now();
     let mut clients = Clients {
         known: HashMap::new(),
@@ -119,14 +119,16 @@ enum Wish {
 }
 
 /// Reads wishes, a line each, if there is a terminal to type them at.
-fn listen_for_wishes() -> Receiver<Wish> {
+fn listen_for_wishes(scheduler: &Scheduler) -> Receiver<Wish> {
     let (wish, wishes) = sync_channel(1);
     if std::io::stdin().is_terminal() {
         eprintln!(
             "openuvr host: type p and Enter to let in one more device, b 10M for another bitrate, \
              Ctrl-C to end"
         );
-        std::thread::spawn(move || {
+        // The scheduler's threads have signals blocked. In the background, reading a terminal then
+        // is an error that ends this thread, instead of a signal that stops the program.
+        let reader = scheduler.spawn(sched::Role::Background, "ouvr-terminal", move || {
             for line in std::io::stdin().lines().map_while(Result::ok) {
                 match read_wish(&line) {
                     // The main thread takes one each turn; it ends with the program.
@@ -136,6 +138,9 @@ fn listen_for_wishes() -> Receiver<Wish> {
                 }
             }
         });
+        if let Err(e) = reader {
+            eprintln!("openuvr host: the terminal is not read: {e}");
+        }
     }
     wishes
 }
@@ -339,7 +344,9 @@ impl Clients {
                 }
             }
             Notice::Ended(session, ending) => {
-                if let Some((_, name)) = self.known.get(&session) {
+                if let Ending::Refused(why) = ending {
+                    eprintln!("openuvr host: a client was refused: {why}");
+                } else if let Some((_, name)) = self.known.get(&session) {
                     eprintln!("openuvr host: {name} is gone: {}", words(ending));
                 }
             }
@@ -366,7 +373,7 @@ fn words(ending: Ending) -> String {
         Ending::Goodbye(reason) => goodbye(reason).to_owned(),
         Ending::Silent => "it fell silent".to_owned(),
         Ending::Replaced => "it began a new session".to_owned(),
-        Ending::Refused(why) => format!("refused: {why}"),
+        Ending::Refused(why) => why.to_string(),
         Ending::Closed => "closed by this host".to_owned(),
     }
 }

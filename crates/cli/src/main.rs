@@ -29,6 +29,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use openuvr_proto::units::Size;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use config::{ClientConfig, HostConfig, Settings as _};
 
@@ -91,11 +92,21 @@ pub(crate) fn log_to_stderr(level: tracing::Level) {
 /// A flag that SIGINT and SIGTERM raise; a second signal ends the program at once.
 pub(crate) fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    // SIGHUP: the terminal is closed, and keys that are held at the host must not stay down.
+    let hang_up = (!ignores_hang_up()).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     Ok(stop)
+}
+
+/// Whether this program was started to outlive its terminal, as by nohup(1): proc(5), `SigIgn`.
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & 1 << (SIGHUP - 1) != 0)
 }
 
 /// Reads "1280x720".

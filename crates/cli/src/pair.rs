@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
+use openuvr_proto::control::pairing::Pin;
+
 use crate::child::Child;
 use crate::clock;
 
@@ -35,8 +37,6 @@ pub(crate) struct Options<'a> {
     pub(crate) more_client: &'a [String],
 }
 
-/// A PIN for two processes of one machine, on the loopback only.
-const PIN: &str = "123456";
 /// How long a host may take to open its port.
 const HOST_START: Duration = Duration::from_secs(5);
 
@@ -56,10 +56,12 @@ impl Pair {
             std::fs::create_dir_all(dir)
                 .with_context(|| format!("can't make the directory {}", dir.display()))?;
         }
+        // Nobody else of this machine should be first.
+        let pin = Pin::generate()?.to_string();
         let mut host = own("host")?;
         host.args(["--display", options.host_display])
             .args(["--bind", &format!("127.0.0.1:{port}")])
-            .args(["--pin", PIN])
+            .args(["--pin", &pin])
             .args(["--fps", &options.fps.to_string()])
             .args(["--bitrate", options.bitrate])
             .arg("--config-dir")
@@ -83,7 +85,7 @@ impl Pair {
         client
             .arg(format!("127.0.0.1:{port}"))
             .args(["--display", options.client_display])
-            .args(["--pin", PIN])
+            .args(["--pin", &pin])
             // Two tables would draw over each other; the host's knows more.
             .args(["--table", "off"])
             .arg("--config-dir")

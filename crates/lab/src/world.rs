@@ -464,7 +464,7 @@ impl World {
                 } else {
                     let (stage, why) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
                     self.host
-                        .frame_dropped(s.session, frame, stamps, stage, why);
+                        .frame_dropped(self.now, s.session, frame, stamps, stage, why);
                 }
             }
         }

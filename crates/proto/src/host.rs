@@ -132,6 +132,12 @@ struct Subscriber {
 }
 
 impl Subscriber {
+    /// Says the number of the newest frame, now and then, until a newer one comes.
+    fn announce(&mut self, now: Instant, frame: FrameId) {
+        self.newest_sent = self.newest_sent.max(frame);
+        self.beacon = Some((now + BEACONS[0], 0));
+    }
+
     fn can_say_shape(&self) -> bool {
         self.shape_due && self.role.is_some() && self.ending.is_none() && self.plane.is_settled()
     }
@@ -176,6 +182,11 @@ impl Host {
         let peer = established.peer.0;
         for old in &mut self.subscribers {
             if old.peer == peer && old.ending.is_none() {
+                // One that lost its link has other keys by now and can't hear this; a second
+                // program of the same device must not come back and replace the first in turn.
+                old.plane.say_thrice(&Message::Goodbye {
+                    reason: GoodbyeReason::TakenOver,
+                });
                 old.ending = Some(Ending::Replaced);
             }
         }
@@ -386,15 +397,22 @@ impl Host {
     /// The media thread handed a frame to the link for this session.
     pub fn frame_sent(&mut self, now: Instant, session: SessionId, frame: SentFrame) {
         if let Some(s) = self.subscribers.iter_mut().find(|s| s.id == session) {
-            s.newest_sent = s.newest_sent.max(frame.frame);
-            s.beacon = Some((now + BEACONS[0], 0));
+            if s.ending.is_some() {
+                // Its ledger is closed: nobody will report on this frame.
+                let (stage, why) = (Stage::FirstReceived, DropCause::SessionEnded);
+                s.ledger.dropped(frame.frame, frame.stamps, stage, why);
+                return;
+            }
+            s.announce(now, frame.frame);
             s.ledger.sent(now, frame, &s.plane.clock);
         }
     }
 
-    /// A captured frame ended at the host for this session.
+    /// A captured frame ended at the host for this session. The client is told that there was
+    /// one: what comes later may refer to it, or nothing may come for long.
     pub fn frame_dropped(
         &mut self,
+        now: Instant,
         session: SessionId,
         frame: FrameId,
         stamps: Stamps,
@@ -402,6 +420,10 @@ impl Host {
         why: DropCause,
     ) {
         if let Some(s) = self.subscribers.iter_mut().find(|s| s.id == session) {
+            // One that waits for its first key frame is sent one without asking.
+            if why != DropCause::AwaitingKeyFrame {
+                s.announce(now, frame);
+            }
             s.ledger.dropped(frame, stamps, stage, why);
         }
     }
@@ -508,6 +530,10 @@ impl Host {
                 return Some(s.path);
             }
             if let Some(ending) = s.ending.filter(|_| !s.lingers(now)) {
+                s.ledger.end();
+                while let Some(record) = s.ledger.poll() {
+                    self.events.push_back(HostEvent::Record(Box::new(record)));
+                }
                 self.events.push_back(HostEvent::Ended(s.id, ending));
                 self.subscribers.remove(i);
             } else {

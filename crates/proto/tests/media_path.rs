@@ -347,3 +347,26 @@ fn a_second_hole_does_not_wait_for_the_next_frame() {
     ];
     assert_eq!(out.ends, ends);
 }
+
+/// A key frame that arrived whole but was not decoded leaves the picture broken: another is asked
+/// for.
+#[test]
+fn a_key_frame_that_was_not_decoded_heals_nothing() {
+    let key = Frame {
+        key: true,
+        skips: 0,
+        slices: vec![100; 2],
+    };
+    let (datagrams, _) = send(&[key]);
+    let mut receiver = MediaReceiver::new(&established());
+    for datagram in &datagrams {
+        receiver.handle_datagram(Instant(0), datagram).unwrap();
+    }
+    let step = receiver.poll(Instant(0));
+    assert!(matches!(step, Some(Step::Slice { .. })), "{step:?}");
+    receiver.decoding_failed();
+    while receiver.poll(Instant(0)).is_some() {}
+    let picture = receiver.picture();
+    assert!(picture.broken, "{picture:?}");
+    assert_eq!(picture.last_good, FrameId::NONE);
+}

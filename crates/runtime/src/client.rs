@@ -122,6 +122,7 @@ struct Shared {
     stop: AtomicBool,
     media_sleeps_until: AtomicI64,
     notices: SyncSender<Notice>,
+    end: Mutex<Option<Over>>,
     lost_notices: AtomicU64,
 }
 
@@ -150,6 +151,12 @@ impl Shared {
         }
     }
 
+    /// The client's end, which must not be lost among reports that nobody reads.
+    fn finish(&self, over: Over) {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        end.get_or_insert(over);
+    }
+
     fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -157,6 +164,18 @@ impl Shared {
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.link.wake();
+    }
+}
+
+/// Says so when the thread that holds it panics: without it the window would only stand still.
+struct Watched(Arc<Shared>);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let why = "the media thread panicked: please report it";
+            self.0.finish(Over::Failed(why.to_owned()));
+        }
     }
 }
 
@@ -181,12 +200,17 @@ impl ClientRuntime {
             stop: AtomicBool::new(false),
             media_sleeps_until: AtomicI64::new(i64::MAX),
             notices,
+            end: Mutex::new(None),
             lost_notices: AtomicU64::new(0),
         });
         let scheduler = setup.scheduler.clone();
         let media = media::Media::new(shared.clone(), setup);
+        let watched = Watched(shared.clone());
         let media = scheduler
-            .spawn(sched::Role::Decode, "ouvr-media", move || media.run())
+            .spawn(sched::Role::Decode, "ouvr-media", move || {
+                let _watched = watched;
+                media.run();
+            })
             .map_err(|e| format!("can't start a thread: {e}"))?;
         Ok(ClientRuntime {
             shared,
@@ -198,7 +222,15 @@ impl ClientRuntime {
     /// The next notice; `None` when `timeout` is over.
     #[must_use]
     pub fn notice(&self, timeout: Duration) -> Option<Notice> {
-        self.notices.recv_timeout(timeout).ok()
+        let notice = self.notices.recv_timeout(timeout).ok();
+        notice.or_else(|| {
+            let mut end = self
+                .shared
+                .end
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            end.take().map(Notice::Over)
+        })
     }
 
     /// Notices that found no room because nobody read them.
@@ -245,11 +277,11 @@ fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
             }
             Ok(SourceEvent::Input(_) | SourceEvent::TimedOut) => {}
             Ok(SourceEvent::Closed) => {
-                shared.notice(Notice::Over(Over::Quit));
+                shared.finish(Over::Quit);
                 shared.stop();
             }
             Err(e) => {
-                shared.notice(Notice::Over(Over::Failed(e.to_string())));
+                shared.finish(Over::Failed(e.to_string()));
                 shared.stop();
             }
         }

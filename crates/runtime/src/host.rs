@@ -181,6 +181,7 @@ struct Shared {
     control_sleeps_until: AtomicI64,
     injected: Mutex<Injected>,
     notices: SyncSender<Notice>,
+    end: Mutex<Option<Notice>>,
     lost_notices: std::sync::atomic::AtomicU64,
 }
 
@@ -204,6 +205,12 @@ impl Shared {
         }
     }
 
+    /// The host's end, which must not be lost among records that nobody reads.
+    fn finish(&self, notice: Notice) {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        end.get_or_insert(notice);
+    }
+
     fn notice(&self, notice: Notice) {
         if let Err(TrySendError::Full(_)) = self.notices.try_send(notice) {
             self.lost_notices.fetch_add(1, Ordering::Relaxed);
@@ -218,6 +225,19 @@ impl Shared {
 
     fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Says so when the thread that holds it panics: without it the host would go on as if nothing
+/// were.
+struct Watched(Arc<Shared>, &'static str);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let why = format!("the {} thread panicked: please report it", self.1);
+            self.0.finish(Notice::Failed(why));
+        }
     }
 }
 
@@ -263,18 +283,30 @@ impl HostRuntime {
             control_sleeps_until: AtomicI64::new(i64::MAX),
             injected: Mutex::new(Injected::default()),
             notices,
+            end: Mutex::new(None),
             lost_notices: 0.into(),
         });
         let (orders, order_inbox) = sync_channel(ORDERS);
         let (commands, command_inbox) = sync_channel(16);
         let waker = setup.capture.waker();
-        let mut wakers = vec![waker.clone()];
-        let mut threads = Vec::new();
+        // From here on a failure stops what was started, by its drop.
+        let mut host = HostRuntime {
+            shared: shared.clone(),
+            notices: inbox,
+            threads: Vec::new(),
+            wakers: vec![waker.clone()],
+            commands,
+            orders: orders.clone(),
+        };
         let start = |e: std::io::Error| format!("can't start a thread: {e}");
 
         let media = media::Media::new(shared.clone(), setup.capture, setup.rendition, order_inbox);
-        let media = scheduler.spawn(sched::Role::Encode, "ouvr-media", move || media.run());
-        threads.push(media.map_err(start)?);
+        let watched = Watched(shared.clone(), "media");
+        let media = scheduler.spawn(sched::Role::Encode, "ouvr-media", move || {
+            let _watched = watched;
+            media.run();
+        });
+        host.threads.push(media.map_err(start)?);
 
         let control = control::Control {
             shared: shared.clone(),
@@ -282,35 +314,41 @@ impl HostRuntime {
             devices,
             input: setup.input,
             viewport: setup.viewport,
-            orders: orders.clone(),
+            orders,
             media: waker,
             commands: command_inbox,
+            unstored: Vec::new(),
+            trouble: None,
         };
-        let control = scheduler.spawn(sched::Role::HandOff, "ouvr-control", move || control.run());
-        threads.push(control.map_err(start)?);
+        let watched = Watched(shared.clone(), "control");
+        let control = scheduler.spawn(sched::Role::HandOff, "ouvr-control", move || {
+            let _watched = watched;
+            control.run();
+        });
+        host.threads.push(control.map_err(start)?);
 
         if let Some(watch) = setup.cursor {
-            wakers.push(watch.waker());
-            let shared = shared.clone();
+            host.wakers.push(watch.waker());
             let cursor = scheduler.spawn(sched::Role::Input, "ouvr-cursor", move || {
                 cursor::run(&shared, watch);
             });
-            threads.push(cursor.map_err(start)?);
+            host.threads.push(cursor.map_err(start)?);
         }
-        Ok(HostRuntime {
-            shared,
-            notices: inbox,
-            threads,
-            wakers,
-            commands,
-            orders,
-        })
+        Ok(host)
     }
 
     /// The next notice; `None` when `timeout` is over.
     #[must_use]
     pub fn notice(&self, timeout: Duration) -> Option<Notice> {
-        self.notices.recv_timeout(timeout).ok()
+        let notice = self.notices.recv_timeout(timeout).ok();
+        notice.or_else(|| {
+            let mut end = self
+                .shared
+                .end
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            end.take()
+        })
     }
 
     /// Opens a pairing window for `span`, in which a device may pair with `pin`.

@@ -1,5 +1,5 @@
-//! The threads of a host and a client: the only crate that spawns media threads and reads the
-//! clock.
+//! The threads of a host and a client: the only crate that spawns media threads and hands
+//! the clock to the protocol.
 //!
 //! What it is not: it decides nothing about packets (crate `proto`), and touches sockets and
 //! devices only through their traits (crates `net` and `media`).

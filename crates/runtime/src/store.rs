@@ -34,7 +34,9 @@ fn config_dir_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf
 #[non_exhaustive]
 pub enum StoreError {
     /// There is no folder to keep things in.
-    #[error("neither XDG_CONFIG_HOME nor HOME is set: say where keys are kept (--config DIR)")]
+    #[error(
+        "neither XDG_CONFIG_HOME nor HOME is set: say where keys are kept (--config-dir FOLDER)"
+    )]
     NoHome,
     /// The operating system's word.
     #[error("can't {what} {}: {source}", path.display())]

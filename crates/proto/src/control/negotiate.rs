@@ -148,12 +148,12 @@ impl Negotiation {
                 role: role(r.u8()?)?,
                 take_over: r.u8()? != 0,
                 codecs: r.u32()?,
-                name: r.text()?.to_owned(),
-                software: r.text()?.to_owned(),
+                name: printable(r.text()?),
+                software: printable(r.text()?),
             }),
             2 => Negotiation::Granted {
                 role: role(r.u8()?)?,
-                host: r.text()?.to_owned(),
+                host: printable(r.text()?),
             },
             3 => Negotiation::Refused(match r.u8()? {
                 0 => Refusal::PlayerPresent,
@@ -174,4 +174,9 @@ impl Negotiation {
             _ => return Ok(None),
         }))
     }
+}
+
+/// A peer's words end up on a terminal: nothing in them may steer it.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).collect()
 }

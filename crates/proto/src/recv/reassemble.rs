@@ -403,6 +403,10 @@ impl MediaReceiver {
 
     /// The decoder could not use what came out: the picture is broken after all.
     pub fn decoding_failed(&mut self) {
+        if let Some(front) = self.frames.front_mut() {
+            // A key frame that was not decoded heals nothing.
+            front.patched = true;
+        }
         self.state.broken = true;
     }
 

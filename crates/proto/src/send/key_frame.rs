@@ -57,6 +57,12 @@ impl KeyFramePolicy {
         }
     }
 
+    /// A frame could not be encoded: whatever was known is void, and a key frame is wanted at once.
+    pub fn failed(&mut self) {
+        self.player_waits = true;
+        self.last = None;
+    }
+
     /// A key frame was sent, whoever wanted it.
     pub fn sent(&mut self, now: Instant, frame: FrameId) {
         if self.observer_waits && !self.player_waits {
@@ -91,6 +97,15 @@ mod tests {
         assert_eq!(policy.due(HOLD), None);
         policy.request(Role::Player, FrameId(13));
         assert_eq!(policy.due(HOLD), Some(Instant(0) + HOLD));
+    }
+
+    #[test]
+    fn a_frame_that_was_not_encoded_is_made_up_for_at_once() {
+        let mut policy = KeyFramePolicy::default();
+        policy.join(Role::Player);
+        policy.sent(Instant(0), FrameId(1));
+        policy.failed();
+        assert!(policy.due(HOLD).is_some_and(|at| at <= Instant(0)));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::sched;
 /// Between two attempts to find a lost host.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// A host that is silent for this long is looked for anew: three of its pings.
+/// A host that is silent for this long is looked for anew: four of its pings.
 const LINK_CUT: Duration = Duration::from_millis(2000);
 
 pub(super) struct Media {
@@ -89,7 +89,7 @@ impl Media {
                     continue;
                 }
                 Err(e) => {
-                    self.shared.notice(Notice::Over(Over::Handshake(e)));
+                    self.shared.finish(Over::Handshake(e));
                     break;
                 }
             };
@@ -97,7 +97,7 @@ impl Media {
             match self.session(&met) {
                 Ended::Stop => break,
                 Ended::Over(over) => {
-                    self.shared.notice(Notice::Over(over));
+                    self.shared.finish(over);
                     break;
                 }
                 Ended::Lost(reason) if self.setup.reconnect => {
@@ -110,8 +110,8 @@ impl Media {
                     );
                 }
                 Ended::Lost(reason) => {
-                    let reason = reason.unwrap_or(GoodbyeReason::Failed);
-                    self.shared.notice(Notice::Over(Over::Host(reason)));
+                    let silent = || Over::Failed("the host fell silent".to_owned());
+                    self.shared.finish(reason.map_or_else(silent, Over::Host));
                     break;
                 }
             }

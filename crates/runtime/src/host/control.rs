@@ -42,6 +42,10 @@ pub(super) struct Control {
     pub(super) orders: SyncSender<Order>,
     pub(super) media: Waker,
     pub(super) commands: Receiver<Command>,
+    /// Devices that paired while the list could not be written.
+    pub(super) unstored: Vec<PublicKey>,
+    /// What is wrong with the list, if something is.
+    pub(super) trouble: Option<String>,
 }
 
 impl Control {
@@ -61,7 +65,7 @@ impl Control {
             self.handshake.handle_timeout(now);
             let timeout = self.turn(|sessions| sessions.handle_timeout(now), trust_at);
             if let Err(e) = shared.link.recv(&mut batch, Some(timeout)) {
-                shared.notice(Notice::Failed(format!("receiving failed: {e}")));
+                shared.finish(Notice::Failed(format!("receiving failed: {e}")));
                 break;
             }
             let now = clock::now();
@@ -117,6 +121,8 @@ impl Control {
     }
 
     fn handshake_datagram(&mut self, now: Instant, from: PathId, datagram: &[u8]) {
+        // A device that was forbidden a moment ago must not come in.
+        self.refresh_devices();
         let devices = &self.devices;
         let reaction = self
             .handshake
@@ -128,6 +134,11 @@ impl Control {
         let Some((path, established, paired)) = reaction.established else {
             return;
         };
+        // The session first: the disk may be slow.
+        self.turn(
+            |sessions| sessions.established(now, path, &established),
+            now,
+        );
         let seconds = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |d| d.as_secs());
@@ -145,26 +156,28 @@ impl Control {
         if let Err(e) = stored {
             // The session goes on; the next one will need the PIN again.
             self.shared.notice(Notice::Trouble(e.to_string()));
+            self.unstored.push(established.peer);
         }
-        self.turn(
-            |sessions| sessions.established(now, path, &established),
-            now,
-        );
+    }
+
+    fn refresh_devices(&mut self) {
+        let trouble = self.devices.refresh().err().map(|e| e.to_string());
+        // Said once, however often it is met.
+        if trouble != self.trouble
+            && let Some(why) = &trouble
+        {
+            self.shared.notice(Notice::Trouble(why.clone()));
+        }
+        self.trouble = trouble;
     }
 
     /// Ends the sessions of devices that are no longer allowed.
     fn look_for_forbidden(&mut self) {
-        match self.devices.refresh() {
-            Ok(true) => {
-                let devices = &self.devices;
-                let mut sessions = self.shared.sessions();
-                sessions.end(GoodbyeReason::Forbidden, |key| {
-                    !devices.is_allowed(&PublicKey(*key))
-                });
-            }
-            Ok(false) => {}
-            Err(e) => self.shared.notice(Notice::Trouble(e.to_string())),
-        }
+        self.refresh_devices();
+        let (devices, unstored) = (&self.devices, &self.unstored);
+        let allowed = |key| devices.is_allowed(&key) || unstored.contains(&key);
+        let mut sessions = self.shared.sessions();
+        sessions.end(GoodbyeReason::Forbidden, |key| !allowed(PublicKey(*key)));
     }
 
     fn event(&mut self, event: HostEvent) {

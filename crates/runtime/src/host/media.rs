@@ -83,6 +83,7 @@ pub(super) struct Media {
     last_frame_at: Instant,
     last_qp: u8,
     last_echo: Injected,
+    player: Option<SessionId>,
     /// When the last frame failed and why, if it did.
     trouble: Option<(Instant, String)>,
 }
@@ -114,6 +115,7 @@ impl Media {
             last_frame_at: clock::now(),
             last_qp: 0,
             last_echo: Injected::default(),
+            player: None,
             trouble: None,
         }
     }
@@ -136,13 +138,13 @@ impl Media {
                 Ok(CaptureEvent::Hidden) => self.shared.notice(Notice::Hidden),
                 Ok(CaptureEvent::Ended(why)) => {
                     self.shared.source_is_over(GoodbyeReason::SourceEnded);
-                    self.shared.notice(Notice::SourceEnded(why));
+                    self.shared.finish(Notice::SourceEnded(why));
                     return;
                 }
                 Err(e) => {
                     self.shared.source_is_over(GoodbyeReason::Failed);
                     self.shared
-                        .notice(Notice::Failed(format!("capture failed: {e}")));
+                        .finish(Notice::Failed(format!("capture failed: {e}")));
                     return;
                 }
             }
@@ -185,6 +187,15 @@ impl Media {
                 Order::KeyFrame(role, newest) => self.key_frames.request(role, newest),
                 Order::Bitrate(target) => self.rate.retarget(target, self.rendition.fps),
             }
+        }
+        let player = self.destinations.iter().find(|d| d.role == Role::Player);
+        let player = player.map(|d| d.session);
+        if player != self.player {
+            // The next player counts its input anew.
+            self.player = player;
+            self.last_echo = Injected::default();
+            let injected = self.shared.injected.lock();
+            *injected.unwrap_or_else(PoisonError::into_inner) = Injected::default();
         }
         // The player's datagrams leave first.
         self.destinations.sort_by_key(|d| d.role == Role::Observer);
@@ -240,11 +251,13 @@ impl Media {
             self.shared.notice(Notice::Trouble(why.clone()));
         }
         self.trouble = Some((captured, why));
+        self.key_frames.failed();
         let mut sessions = self.shared.sessions();
         for d in self.destinations.iter().filter(|d| d.started) {
             let why = DropCause::EncodeFailed;
-            sessions.frame_dropped(d.session, self.frame, stamps, stage, why);
+            sessions.frame_dropped(clock::now(), d.session, self.frame, stamps, stage, why);
         }
+        self.shared.flush(&mut sessions);
     }
 
     /// The newest input that was injected before this frame was captured.
@@ -393,7 +406,7 @@ impl Media {
             };
             if d.sent.overflowed && d.sent.first.is_none() {
                 let (stage, why) = (Stage::FirstSent, DropCause::SendBufferFull);
-                sessions.frame_dropped(d.session, self.frame, stamps, stage, why);
+                sessions.frame_dropped(now, d.session, self.frame, stamps, stage, why);
             } else {
                 sessions.frame_sent(
                     now,
@@ -426,6 +439,10 @@ fn send_slices(
     link: &dyn Link,
     stamps: &mut Stamps,
 ) -> Result<encode::Encoded, encode::EncodeError> {
+    let unechoed = FrameHeader {
+        echo: InputEcho::default(),
+        ..*header
+    };
     encoder.encode(picture, ask, &mut |slice: Slice<'_>| {
         stamps.stamp(Stage::FirstSlice, clock::now());
         let place = SlicePlace {
@@ -436,6 +453,11 @@ fn send_slices(
         };
         for d in destinations.iter_mut().filter(|d| d.started) {
             let now = clock::now();
+            // Input is counted per session: the player's numbers mean nothing to others.
+            let header = match d.role {
+                Role::Player => header,
+                Role::Observer => &unechoed,
+            };
             d.media
                 .slice(now, header, configuration, place, slice.bytes, buffer);
             match link.send(d.path, buffer.bytes(), MAX_DATAGRAM) {

@@ -398,6 +398,7 @@ impl ClientHandshake {
     }
 
     fn restart(&mut self, now: Instant) {
+        self.unproven = false;
         let hello = Hello::new(self.versions, self.nonce).as_bytes().to_vec();
         self.enter(now, Stage::Asked, hello);
     }
