@@ -257,7 +257,7 @@ impl Books {
             );
         } else {
             let (stage, why) = (Stage::Converted, DropCause::Superseded);
-            host.frame_dropped(id, frame, stamps, stage, why);
+            host.frame_dropped(now, id, frame, stamps, stage, why);
         }
     }
 
