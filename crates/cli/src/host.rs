@@ -223,7 +223,7 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
             threads: config.encoder_threads.unwrap_or_else(encoder_threads),
             subpel: config.subpel.wanted(),
             fps: config.fps,
-            bitrate: config.bitrate,
+            bitrate: config.bitrate(),
             top_up: config.top_up,
         },
         scheduler: scheduler.clone(),

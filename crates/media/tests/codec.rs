@@ -375,6 +375,179 @@ fn damaged_bytes_never_panic_and_a_key_frame_mends() {
     assert!(damaged > 60, "{damaged} frames were refused");
 }
 
+/// A BGRX picture of the film, with bytes between its rows that belong to nobody.
+fn bgrx(size: Size, t: u32) -> (Vec<u8>, usize) {
+    let stride = size.width as usize * 4 + 12;
+    let mut pixels = vec![0xee; stride * size.height as usize];
+    let source = Nv12::frame(Size::new(size.width + 2, size.height + 2), t);
+    for (y, row) in pixels.chunks_mut(stride).enumerate() {
+        for (x, pixel) in row.chunks_mut(4).take(size.width as usize).enumerate() {
+            let luma = source.luma[y * (size.width as usize + 2) + x];
+            pixel.copy_from_slice(&[luma, luma / 2 + 60, 255 - luma, 0]);
+        }
+    }
+    (pixels, stride)
+}
+
+/// The three colours of each pixel.
+fn colours(pixels: &[u8], size: Size, stride: usize) -> Vec<u8> {
+    let rows = pixels.chunks(stride).take(size.height as usize);
+    rows.flat_map(|row| row[..size.width as usize * 4].chunks(4))
+        .flat_map(|pixel| &pixel[..3])
+        .copied()
+        .collect()
+}
+
+#[test]
+fn jpeg_bands_come_in_order_and_a_lost_one_keeps_the_old_rows_for_one_frame() {
+    for (size, slices, threads) in [
+        (Size::new(640, 360), 8, 1),
+        (Size::new(333, 217), 5, 3),
+        (Size::new(5, 3), 4, 2),
+    ] {
+        let mut encoder = encode::open("jpeg", &settings(size, slices, threads)).expect("jpeg");
+        let mut decoder = decode::open(Codec::Jpeg).expect("jpeg");
+        let count = usize::from(encoder.slices());
+        assert_eq!(
+            count,
+            usize::from(slices).min(size.height.div_ceil(16) as usize)
+        );
+        let row = size.width as usize * 3;
+        let mut before = Vec::new();
+        for frame in 1..=4 {
+            let (pixels, stride) = bgrx(size, frame);
+            let picture = Picture::bgrx(size, &pixels, stride);
+            let (kept, encoded) = encode_one(&mut *encoder, &picture, frame, false);
+            assert!(encoded.key_frame);
+            assert_eq!(kept.len(), count);
+            let mut next = 0;
+            for (i, slice) in kept.iter().enumerate() {
+                assert_eq!((usize::from(slice.index), slice.first_mb), (i, next));
+                next += slice.mbs;
+            }
+            let lost = |i| frame == 3 && i == count / 2;
+            let mut shown = None;
+            for (i, slice) in kept.iter().enumerate() {
+                let chunk = Chunk {
+                    frame: FrameId(frame),
+                    first: i == 0,
+                    last: slice.last,
+                    first_mb: slice.first_mb,
+                    mbs: slice.mbs,
+                    bytes: (!lost(i)).then_some(&slice.bytes),
+                };
+                let picture = decoder.feed(&chunk).expect("decoded");
+                assert_eq!(picture.is_some(), slice.last);
+                if let Some(picture) = picture {
+                    assert_eq!((picture.size, picture.format), (size, PixelFormat::Bgrx));
+                    let plane = picture.planes[0];
+                    shown = Some(colours(plane.data, size, plane.stride));
+                }
+            }
+            let shown = shown.expect("a picture behind the last band");
+            let source = colours(&pixels, size, stride);
+            if frame == 3 {
+                let columns = u16::try_from(size.width.div_ceil(16)).expect("small");
+                let lost = &kept[count / 2];
+                let first = usize::from(lost.first_mb / columns) * 16 * row;
+                let end = (first + usize::from(lost.mbs / columns) * 16 * row).min(shown.len());
+                assert!(shown[first..end] == before[first..end]);
+                if count > 1 {
+                    assert!(psnr(&shown[..first], &source[..first]) > 30.0);
+                    assert!(psnr(&shown[first..end], &source[first..end]) < 30.0);
+                }
+            } else {
+                let likeness = psnr(&shown, &source);
+                // A few pixels of any colour each are more than a quarter of the chroma can tell.
+                let least = if count > 1 { 30.0 } else { 18.0 };
+                assert!(likeness > least, "{size}, frame {frame}: {likeness} dB");
+            }
+            before = shown;
+        }
+    }
+}
+
+#[test]
+fn six_steps_of_the_quantiser_change_the_bytes_of_jpeg_as_the_rate_control_expects() {
+    let size = SIZES[0];
+    let mut encoder = encode::open("jpeg", &settings(size, 8, 2)).expect("jpeg");
+    let (pixels, stride) = bgrx(size, 1);
+    let mut bytes = Vec::new();
+    for (frame, qp) in (1..).zip([45, 39, 33, 27, 21, 15]) {
+        let ask = Ask {
+            frame: FrameId(frame),
+            key_frame: false,
+            qp,
+        };
+        let picture = Picture::bgrx(size, &pixels, stride);
+        bytes.push(
+            encoder
+                .encode(&picture, &ask, &mut |_| {})
+                .expect("encoded")
+                .bytes,
+        );
+    }
+    // Less than double, since the headers stay and zeros cost little; more, or it would not settle.
+    let grows = |w: &[usize]| w[1] * 10 > w[0] * 11 && w[1] < w[0] * 3;
+    assert!(bytes.windows(2).all(grows), "{bytes:?}");
+}
+
+#[test]
+fn damaged_jpeg_is_refused_and_the_next_frame_mends() {
+    let size = Size::new(320, 180);
+    let mut encoder = encode::open("jpeg", &settings(size, 4, 1)).expect("jpeg");
+    let mut decoder = decode::open(Codec::Jpeg).expect("jpeg");
+    let (pixels, stride) = bgrx(size, 1);
+    let (kept, _) = encode_one(
+        &mut *encoder,
+        &Picture::bgrx(size, &pixels, stride),
+        1,
+        false,
+    );
+    let mut state = 7u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) as usize % below
+    };
+    let mut feed = |slices: &[Kept]| -> Result<Vec<u8>, DecodeError> {
+        let mut shown = Vec::new();
+        for (i, slice) in slices.iter().enumerate() {
+            let chunk = Chunk {
+                frame: FrameId(1),
+                first: i == 0,
+                last: slice.last,
+                first_mb: slice.first_mb,
+                mbs: slice.mbs,
+                bytes: Some(&slice.bytes),
+            };
+            if let Some(picture) = decoder.feed(&chunk)? {
+                shown = colours(picture.planes[0].data, size, picture.planes[0].stride);
+            }
+        }
+        Ok(shown)
+    };
+    let clean = feed(&kept).expect("whole");
+    let mut refused = 0;
+    for _ in 0..200 {
+        let mut slices = kept.clone();
+        let bytes = &mut slices[random(4)].bytes;
+        match random(3) {
+            0 => bytes.truncate(random(bytes.len())),
+            1 => bytes[..8].iter_mut().for_each(|b| *b = random(256) as u8),
+            _ => (0..8).for_each(|_| {
+                let place = random(bytes.len());
+                bytes[place] ^= 1 << random(8);
+            }),
+        }
+        refused += u32::from(feed(&slices).is_err());
+        // A header that says another size begins a new picture.
+        assert!(feed(&kept).expect("whole") == clean);
+    }
+    assert!(refused > 100, "{refused} were refused");
+}
+
 #[test]
 fn raw_rows_come_back_as_they_were_and_a_lost_band_keeps_the_old_ones() {
     let size = Size::new(33, 21);
@@ -454,7 +627,7 @@ fn what_can_t_be_opened_says_why() {
         let error = encode::open(name, settings).err().expect("refused");
         error.to_string()
     };
-    assert!(error("h265", &good).contains("x264, raw, null"));
+    assert!(error("h265", &good).contains("x264, jpeg, raw, null"));
     assert!(error("x264", &settings(Size::new(641, 360), 8, 1)).contains("even"));
     assert!(error("x264", &settings(Size::new(0, 360), 8, 1)).contains("sides"));
     assert!(error("raw", &settings(Size::new(16_384, 16_384), 8, 1)).contains("pixels"));
@@ -462,7 +635,7 @@ fn what_can_t_be_opened_says_why() {
     assert!(error("raw", &settings(SIZES[0], 8, 65)).contains("threads"));
     assert!(error("raw", &Settings { fps: 0, ..good }).contains("frames/s"));
     let error = decode::open_named("x265").err().expect("refused");
-    assert!(error.to_string().contains("avcodec, raw, null"));
+    assert!(error.to_string().contains("avcodec, jpeg, raw, null"));
     // A picture that is too short is refused, and the encoder goes on.
     let mut encoder = encode::open("x264", &good).expect("libx264");
     let source = Nv12::frame(good.size, 1);

@@ -74,7 +74,7 @@ fn without_flags_and_file_the_defaults_hold() {
     assert_eq!(host.display.as_deref(), Some(":7"));
     assert_eq!(host.fps, 60.0);
     assert_eq!(host.encoder, EncoderKind::X264);
-    assert_eq!(host.bitrate, Bitrate::from_mbps(20));
+    assert_eq!(host.bitrate(), Bitrate::from_mbps(20));
     assert_eq!((host.slices, host.encoder_threads), (8, None));
     assert_eq!(host.bind.to_string(), "[::]:4710");
     assert_eq!((host.link, &host.pin, host.pair), (None, &None, false));
@@ -105,7 +105,7 @@ fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
     let config = host_file("order", text, &["--fps", "59.94", "--cursor"]).unwrap();
     assert_eq!(config.fps, 59.94);
     assert!(config.cursor);
-    assert_eq!(config.bitrate, Bitrate::from_mbps(5));
+    assert_eq!(config.bitrate(), Bitrate::from_mbps(5));
     assert_eq!(config.second_player, SecondPlayer::Refuse);
     assert_eq!(config.slices, 8);
 }
@@ -149,8 +149,10 @@ fn every_kind_of_value_is_understood() {
     assert_eq!(pattern.subject(), Subject::Pattern(Size::new(320, 200)));
     assert!(!pattern.injects());
 
-    let rate = |text| host(&["--bitrate", text]).unwrap().bitrate.0;
+    let rate = |text| host(&["--bitrate", text]).unwrap().bitrate().0;
     assert_eq!(rate("100K"), 100_000);
+    let jpeg = host(&["--encoder", "jpeg"]).unwrap();
+    assert_eq!(jpeg.bitrate(), Bitrate::from_mbps(60));
     assert_eq!(rate("2.5M"), 2_500_000);
     assert_eq!(rate("1G"), 1_000_000_000);
     assert_eq!(rate("123456"), 123_456);

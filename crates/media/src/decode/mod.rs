@@ -9,11 +9,12 @@ pub mod avcodec;
 mod h264_bits;
 mod h264_header;
 pub mod h264_pskip;
+pub mod jpeg;
 pub mod null;
 pub mod raw;
 
 /// The decoders, best first.
-pub static BACKENDS: &[Backend] = &[avcodec::BACKEND, raw::BACKEND, null::BACKEND];
+pub static BACKENDS: &[Backend] = &[avcodec::BACKEND, jpeg::BACKEND, raw::BACKEND, null::BACKEND];
 
 /// Opens the first decoder in [`BACKENDS`] for `codec`.
 ///

@@ -10,12 +10,14 @@ use crate::picture::{Picture, PixelFormat};
 
 pub use crate::codec::Codec;
 
+pub mod jpeg;
 pub mod null;
+mod order;
 pub mod raw;
 pub mod x264;
 
 /// The encoders, best first.
-pub static BACKENDS: &[Backend] = &[x264::BACKEND, raw::BACKEND, null::BACKEND];
+pub static BACKENDS: &[Backend] = &[x264::BACKEND, jpeg::BACKEND, raw::BACKEND, null::BACKEND];
 
 /// Opens the encoder that is called `name` in [`BACKENDS`].
 ///
@@ -72,6 +74,8 @@ impl Settings {
             && (size.width % 2 != 0 || size.height % 2 != 0 || macroblocks(size).is_none())
         {
             format!("an H.264 picture of {size}: sides are even, macroblocks at most 65535")
+        } else if codec == Codec::Jpeg && macroblocks(size).is_none() {
+            format!("a JPEG picture of {size}: blocks of 16x16 are at most 65535")
         } else if !(1..=Self::MAX_FPS).contains(&fps) {
             format!("{fps} frames/s: the range is 1 to {}", Self::MAX_FPS)
         } else if !parts.contains(&self.slices) {

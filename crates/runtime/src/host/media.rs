@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use openuvr_media::capture::{Capture, CaptureEvent};
+use openuvr_media::codec::Codec;
 use openuvr_media::convert::Nv12Buffer;
 use openuvr_media::encode::{self, Ask, Encoder, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat};
@@ -72,6 +73,8 @@ pub(super) struct Media {
     destinations: Vec<Destination>,
     encoder: Option<Box<dyn Encoder>>,
     codec: u8,
+    /// Whether no frame of that codec refers to another.
+    intra: bool,
     nv12: Nv12Buffer,
     buffer: SendBuf,
     rate: RateControl,
@@ -96,8 +99,10 @@ impl Media {
         orders: Receiver<Order>,
     ) -> Media {
         let rate = RateControl::new(rendition.bitrate, rendition.fps);
+        let codec = super::codec_of(&rendition.encoder).unwrap_or_default();
         Media {
-            codec: super::codec_of(&rendition.encoder).unwrap_or_default(),
+            codec,
+            intra: Codec::try_from(codec).is_ok_and(Codec::is_intra),
             shared,
             capture,
             orders,
@@ -320,11 +325,13 @@ impl Media {
             .key_frames
             .due(hold_off)
             .is_some_and(|at| at <= clock::now());
-        let key_frame = due || self.reference == FrameId::NONE;
-        let qp = if still && !key_frame {
+        // Where no frame refers to another each starts anew, and none is worth more than others.
+        let intra = self.intra;
+        let key_frame = due || intra || self.reference == FrameId::NONE;
+        let qp = if still && (intra || !key_frame) {
             self.last_qp.saturating_sub(TOP_UP_STEP).max(GOOD_QP)
         } else {
-            self.rate.qp(key_frame)
+            self.rate.qp(key_frame && !intra)
         };
         let header = FrameHeader {
             frame: self.frame,
@@ -385,8 +392,9 @@ impl Media {
         self.last_qp = qp;
         if let Some(d) = self.destinations.iter().find(|d| d.started) {
             let bytes = d.sent.bytes + d.sent.datagrams * UDP_IP_HEADERS;
-            if !still || key_frame {
-                self.rate.coded(key_frame, qp, u64::from(bytes) * 8);
+            let dear = key_frame && !self.intra;
+            if !still || dear {
+                self.rate.coded(dear, qp, u64::from(bytes) * 8);
             }
         }
         let mut sessions = self.shared.sessions();

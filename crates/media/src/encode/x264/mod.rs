@@ -3,16 +3,15 @@
 //! No rate control of the library's: its cost analysis takes 1 ms (720p) to 2 ms (1080p) in
 //! front of the first slice. The quantiser of each picture comes with its [`Ask`].
 
-mod order;
 mod sys;
 
 use openuvr_proto::units::Size;
 
+use super::order::{Order, Pool};
 use super::{
     Ask, Backend, Codec, EncodeError, Encoded, Encoder, Settings, Slice, check_picture, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
-use order::{Order, Pool};
 
 /// The line in the table.
 pub const BACKEND: Backend = Backend {
