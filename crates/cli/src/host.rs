@@ -200,7 +200,7 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
         Realtime::Auto => Scheduler::new(),
         Realtime::Off => Scheduler::ordinary(),
     };
-    let encoder = config.encoder.name();
+    let encoder = config.encoder.0;
     let codec = codec_of(encoder).ok_or_else(|| anyhow!("no encoder is named {encoder}"))?;
     let setup = HostSetup {
         policy: HostPolicy {
@@ -222,6 +222,8 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
             slices: config.slices,
             threads: config.encoder_threads.unwrap_or_else(encoder_threads),
             subpel: config.subpel.wanted(),
+            pixels: config.pixels,
+            rate: config.rate_mode,
             fps: config.fps,
             bitrate: config.bitrate(),
             top_up: config.top_up,

@@ -5,11 +5,12 @@ mod moving;
 
 use moving::Nv12;
 use openuvr_media::codec::Codec;
+use openuvr_media::convert::Converter;
 use openuvr_media::decode::{self, Chunk, DecodeError, Decoder};
-use openuvr_media::encode::{self, Ask, Encoded, Encoder, Settings, Slice};
+use openuvr_media::encode::{self, Ask, Encoded, Encoder, Pixels, RateMode, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat};
 use openuvr_proto::id::FrameId;
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 
 const SIZES: [Size; 2] = [Size::new(640, 360), Size::new(850, 478)];
 const QP: u8 = 24;
@@ -29,11 +30,18 @@ type Planes = [Vec<u8>; 3];
 
 fn settings(size: Size, slices: u8, threads: u8) -> Settings {
     Settings {
-        size,
-        fps: 60,
         slices,
         threads,
-        subpel: false,
+        ..Settings::of(size)
+    }
+}
+
+/// As the encoder `name` usually has them.
+fn usual(name: &str, size: Size, slices: u8, threads: u8) -> Settings {
+    Settings {
+        slices,
+        threads,
+        ..encode::find(name).expect("in the table").settings(size)
     }
 }
 
@@ -82,9 +90,12 @@ fn film(settings: &Settings, count: u32, keys: &[u32]) -> Vec<Vec<Kept>> {
 
 fn keep(picture: &Picture<'_>) -> Planes {
     let (w, h) = (picture.size.width as usize, picture.size.height as usize);
-    assert_eq!(picture.format, PixelFormat::I420);
     std::array::from_fn(|i| {
-        let half = usize::from(i > 0) + 1;
+        let half = match picture.format {
+            PixelFormat::I420 => usize::from(i > 0) + 1,
+            PixelFormat::I444 | PixelFormat::Gbr => 1,
+            other => panic!("{other:?} is not what libavcodec gives"),
+        };
         let plane = picture.planes[i];
         (0..h / half)
             .flat_map(|y| &plane.data[y * plane.stride..][..w / half])
@@ -389,6 +400,86 @@ fn bgrx(size: Size, t: u32) -> (Vec<u8>, usize) {
     (pixels, stride)
 }
 
+#[test]
+fn colours_at_each_pixel_come_back_and_a_lost_slice_is_concealed() {
+    for (pixels, size, threads) in [
+        (Pixels::Rgb444, Size::new(320, 180), 1),
+        (Pixels::Rgb444, Size::new(333, 217), 2),
+        (Pixels::Yuv444, Size::new(333, 217), 1),
+    ] {
+        let settings = Settings {
+            pixels,
+            ..settings(size, 4, threads)
+        };
+        let mut encoder = encode::open("x264", &settings).expect("libx264");
+        let mut converter = Converter::new();
+        let mut film = Vec::new();
+        let mut sources = Vec::new();
+        for frame in 1..=10 {
+            let (drawn, stride) = bgrx(size, frame);
+            let picture = Picture::bgrx(size, &drawn, stride);
+            let picture = converter.convert(&picture, encoder.input()).expect("taken");
+            film.push(encode_one(&mut *encoder, &picture, frame, frame == 8).0);
+            sources.push(match pixels {
+                // Green, blue, red: in the order of a GBR picture.
+                Pixels::Rgb444 => [1, 0, 2].map(|c| {
+                    let colours = colours(&drawn, size, stride);
+                    colours.chunks(3).map(|pixel| pixel[c]).collect()
+                }),
+                _ => picture.planes.map(|plane| plane.data.to_vec()),
+            });
+        }
+        let clean = decode_clean(&film);
+        for (frame, (planes, source)) in (1..).zip(clean.iter().zip(&sources)) {
+            for (i, (have, want)) in planes.iter().zip(source).enumerate() {
+                let likeness = psnr(have, want);
+                assert!(
+                    likeness > 33.0,
+                    "{pixels:?}, {frame}, plane {i}: {likeness} dB"
+                );
+            }
+        }
+        let hole = film[0].len() - 1;
+        for (frame, picture) in (1..).zip(decode_all(&film, &|frame, i| frame == 4 && i == hole)) {
+            let picture = picture.expect("concealed");
+            assert_eq!(
+                picture == clean[frame - 1],
+                !(4..8).contains(&frame),
+                "frame {frame}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_constant_rate_keeps_each_frame_near_its_share_and_follows_another_target() {
+    let size = SIZES[0];
+    let settings = Settings {
+        rate: RateMode::Cbr,
+        bitrate: Bitrate(4_000_000),
+        ..settings(size, 4, 1)
+    };
+    let mut encoder = encode::open("x264", &settings).expect("libx264");
+    let mut bytes = Vec::new();
+    for frame in 1..=120 {
+        if frame == 61 {
+            encoder.retarget(Bitrate(1_000_000)).expect("reconfigured");
+        }
+        let source = Nv12::frame(size, frame);
+        let (_, encoded) = encode_one(&mut *encoder, &source.picture(), frame, frame == 30);
+        assert_eq!(encoded.key_frame, frame == 1 || frame == 30);
+        bytes.push(encoded.bytes);
+    }
+    let share = 4_000_000 / 8 / 60;
+    let mean = |frames: &[usize]| frames.iter().sum::<usize>() / frames.len();
+    assert!(mean(&bytes[10..60]) > share / 2, "{bytes:?}");
+    assert!(
+        bytes[10..60].iter().all(|b| *b < share * 5 / 4),
+        "{bytes:?}"
+    );
+    assert!(mean(&bytes[70..]) < share / 4 * 5 / 4, "{bytes:?}");
+}
+
 /// The three colours of each pixel.
 fn colours(pixels: &[u8], size: Size, stride: usize) -> Vec<u8> {
     let rows = pixels.chunks(stride).take(size.height as usize);
@@ -557,7 +648,7 @@ fn raw_rows_come_back_as_they_were_and_a_lost_band_keeps_the_old_ones() {
         let rows = image.chunks(stride);
         rows.flat_map(|row| &row[..33 * 4]).copied().collect()
     };
-    let mut encoder = encode::open("raw", &settings(size, 5, 1)).expect("raw");
+    let mut encoder = encode::open("raw", &usual("raw", size, 5, 1)).expect("raw");
     let mut decoder = decode::open(Codec::Raw).expect("raw");
     for frame in 1..4 {
         let source = image(frame as usize);
@@ -603,7 +694,7 @@ fn raw_rows_come_back_as_they_were_and_a_lost_band_keeps_the_old_ones() {
 #[test]
 fn a_null_stream_carries_the_frame_id() {
     let size = Size::new(8, 8);
-    let mut encoder = encode::open("null", &settings(size, 5, 1)).expect("null");
+    let mut encoder = encode::open("null", &usual("null", size, 5, 1)).expect("null");
     let mut decoder = decode::open(Codec::Null).expect("null");
     let picture = Picture::bgrx(size, &[0; 256], 32);
     let (kept, _) = encode_one(&mut *encoder, &picture, 77, false);
@@ -621,6 +712,17 @@ fn a_null_stream_carries_the_frame_id() {
 }
 
 #[test]
+fn what_works_here_proves_it() {
+    for name in ["x264", "jpeg", "raw", "null"] {
+        let probe = encode::probe(encode::find(name).expect("in the table")).expect(name);
+        assert!(probe.bytes > 0 && probe.millis >= 0.0, "{name}: {probe:?}");
+    }
+    let mut names: Vec<_> = encode::BACKENDS.iter().map(|b| b.name).collect();
+    names.dedup();
+    assert_eq!(names.len(), encode::BACKENDS.len());
+}
+
+#[test]
 fn what_can_t_be_opened_says_why() {
     let good = settings(SIZES[0], 8, 2);
     let error = |name: &str, settings: &Settings| {
@@ -630,6 +732,16 @@ fn what_can_t_be_opened_says_why() {
     assert!(error("h265", &good).contains("x264, jpeg, raw, null"));
     assert!(error("x264", &settings(Size::new(641, 360), 8, 1)).contains("even"));
     assert!(error("x264", &settings(Size::new(0, 360), 8, 1)).contains("sides"));
+    let rgb = Settings {
+        pixels: Pixels::Rgb444,
+        ..good
+    };
+    assert!(error("jpeg", &rgb).contains("nv12 or yuv444"));
+    let cbr = Settings {
+        rate: RateMode::Cbr,
+        ..good
+    };
+    assert!(error("jpeg", &cbr).contains("own"));
     assert!(error("raw", &settings(Size::new(16_384, 16_384), 8, 1)).contains("pixels"));
     assert!(error("raw", &settings(SIZES[0], 0, 1)).contains("slices"));
     assert!(error("raw", &settings(SIZES[0], 8, 65)).contains("threads"));

@@ -21,7 +21,7 @@ use std::time::Duration;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Capture, Waker};
-use openuvr_media::encode;
+use openuvr_media::encode::{self, Pixels, RateMode};
 use openuvr_media::input_sink::InputSink;
 use openuvr_net::Link;
 use openuvr_proto::control::handshake::HostHandshake;
@@ -64,6 +64,10 @@ pub struct Rendition {
     /// Whether motion is searched to quarters of a pixel; `None`: for pictures of at most
     /// [`SUBPEL_PIXELS`].
     pub subpel: Option<bool>,
+    /// As what colours are coded; `None`: as the encoder usually does.
+    pub pixels: Option<Pixels>,
+    /// Who keeps the rate; `None`: who usually does with this encoder.
+    pub rate: Option<RateMode>,
     /// Highest number of frames a second; the capture enforces it.
     pub fps: f64,
     /// What the video may take on the wire, all headers included.

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use openuvr_media::encode::{Pixels, RateMode};
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::units::{Bitrate, Size};
 use tracing::Level;
@@ -67,11 +68,23 @@ Examples:
             /// but wants five times the network (54 Mbit/s for a game of 1280x720 at 60 frames/s);
             /// `raw` sends the pixels as they are (1.8 Gbit/s); `null` sends frames without
             /// pictures, to try a link.
-            encoder: EncoderKind = "encoder", choice(), Default::Is("x264");
+            encoder: EncoderName = "encoder", choice(), Default::Is("x264");
             /// Bits per second that the video aims at.
             /// With K, M or G for thousands, millions and billions.
             bitrate: Option<Bitrate> = "bitrate", optional(bitrate(BITRATES)),
                 Default::Unset("20M; 60M with the encoder jpeg, 1G with raw");
+            /// Who keeps to the bitrate.
+            /// `own`: this program chooses each picture's quality, and nothing is computed before the
+            /// first part of a picture leaves. `cbr`: the encoder does, and no picture is much larger
+            /// than another, for narrow networks; with x264 it takes 1 to 2 ms more.
+            rate_mode: Option<RateMode> = "rate-mode", optional(choice()),
+                Default::Unset("own where the encoder lets us");
+            /// As what colours are encoded.
+            /// `nv12`: brightness at each pixel, colour at each fourth. `yuv444`: both at each pixel,
+            /// for text and drawings (x264, jpeg). `rgb444`: as they are, nothing is converted (x264,
+            /// raw): on a processor that takes longer than the conversion that it saves.
+            pixels: Option<Pixels> = "pixels", optional(choice()),
+                Default::Unset("nv12; rgb444 with the encoder raw");
             /// Parts of a picture, each sent as soon as it is encoded.
             /// More let the client decode earlier, and cost some quality.
             slices: u8 = "slices", count(1..=64, "slices"), Default::Is("8");
@@ -202,10 +215,10 @@ impl HostConfig {
     /// Bits per second that the video aims at: if none is given, what the encoder needs to be of
     /// use. JPEG of quality 70 took 54 Mbit/s, measured at 1280x720 and 60 frames/s of a game.
     pub(crate) fn bitrate(&self) -> Bitrate {
-        let usual = match self.encoder {
-            EncoderKind::X264 | EncoderKind::Null => 20,
-            EncoderKind::Jpeg => 60,
-            EncoderKind::Raw => 1000,
+        let usual = match self.encoder.0 {
+            "jpeg" => 60,
+            "raw" => 1000,
+            _ => 20,
         };
         self.bitrate.unwrap_or(Bitrate::from_mbps(usual))
     }
@@ -258,38 +271,36 @@ pub(crate) enum SourceKind {
     Pattern,
 }
 
+impl Choice for RateMode {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        (RateMode::Own.name(), RateMode::Own),
+        (RateMode::Cbr.name(), RateMode::Cbr),
+    ];
+}
+
+impl Choice for Pixels {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        (Pixels::Nv12.name(), Pixels::Nv12),
+        (Pixels::Rgb444.name(), Pixels::Rgb444),
+        (Pixels::Yuv444.name(), Pixels::Yuv444),
+    ];
+}
+
 impl Choice for SourceKind {
     const WORDS: &'static [(&'static str, Self)] =
         &[("x11", SourceKind::X11), ("pattern", SourceKind::Pattern)];
 }
 
-/// What encodes.
+/// An encoder: its name in `openuvr_media::encode::BACKENDS`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum EncoderKind {
-    /// H.264 by libx264.
-    X264,
-    /// JPEG in bands by libjpeg-turbo.
-    Jpeg,
-    /// Pixels as they are.
-    Raw,
-    /// No pictures.
-    Null,
-}
+pub(crate) struct EncoderName(pub(crate) &'static str);
 
-impl EncoderKind {
-    /// Its name in the table of encoders.
-    pub(crate) fn name(self) -> &'static str {
-        let found = Self::WORDS.iter().find(|(_, kind)| *kind == self);
-        found.map_or("", |(word, _)| word)
-    }
-}
-
-impl Choice for EncoderKind {
+impl Choice for EncoderName {
     const WORDS: &'static [(&'static str, Self)] = &[
-        ("x264", EncoderKind::X264),
-        ("jpeg", EncoderKind::Jpeg),
-        ("raw", EncoderKind::Raw),
-        ("null", EncoderKind::Null),
+        ("x264", EncoderName("x264")),
+        ("jpeg", EncoderName("jpeg")),
+        ("raw", EncoderName("raw")),
+        ("null", EncoderName("null")),
     ];
 }
 

@@ -6,7 +6,7 @@ use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::units::{Bitrate, Size};
 
 use super::client::{ClientConfig, InputFrom, Surface};
-use super::host::{EncoderKind, HostConfig, LinkName, Subject};
+use super::host::{EncoderName, HostConfig, LinkName, Subject};
 use super::kind::{Choice, Region, TableMode, Target, WindowName};
 use super::{Effective, Settings, Surroundings};
 
@@ -73,7 +73,7 @@ fn without_flags_and_file_the_defaults_hold() {
     assert_eq!(host.subject(), Subject::Display);
     assert_eq!(host.display.as_deref(), Some(":7"));
     assert_eq!(host.fps, 60.0);
-    assert_eq!(host.encoder, EncoderKind::X264);
+    assert_eq!(host.encoder, EncoderName("x264"));
     assert_eq!(host.bitrate(), Bitrate::from_mbps(20));
     assert_eq!((host.slices, host.encoder_threads), (8, None));
     assert_eq!(host.bind.to_string(), "[::]:4710");
@@ -97,6 +97,17 @@ fn without_flags_and_file_the_defaults_hold() {
     assert_eq!(client.surface().unwrap(), window);
     assert_eq!(client.input_from(), InputFrom::Window);
     assert!(client.reconnect && !client.observe && !client.take_over);
+}
+
+#[test]
+fn every_encoder_of_the_table_can_be_asked_for() {
+    for backend in openuvr_media::encode::BACKENDS {
+        let config = host(&["--encoder", backend.name]).expect(backend.name);
+        assert_eq!(config.encoder.0, backend.name);
+    }
+    let given = host(&["--pixels", "rgb444", "--rate-mode", "cbr"]).unwrap();
+    assert_eq!(given.pixels.map(|p| p.name()), Some("rgb444"));
+    assert_eq!(given.rate_mode.map(|r| r.name()), Some("cbr"));
 }
 
 #[test]

@@ -11,7 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::order::{Order, Pool};
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Settings, Slice, check_picture, macroblocks,
+    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, RateMode, Settings, Slice,
+    check_picture, macroblocks,
 };
 use crate::band::Band;
 use crate::picture::{Picture, PixelFormat};
@@ -20,7 +21,10 @@ use crate::sys::turbojpeg::{Compressor, Library, Sampling};
 /// The line in the table.
 pub const BACKEND: Backend = Backend {
     name: "jpeg",
+    about: "JPEG in bands by libjpeg-turbo on the processor: least time, five times the network",
     codec: Codec::Jpeg,
+    pixels: &[Pixels::Nv12, Pixels::Yuv444],
+    rates: &[RateMode::Own],
     open,
 };
 
@@ -96,6 +100,10 @@ impl Encoder for Jpeg {
         let work = Work {
             picture,
             quality: quality(ask.qp),
+            sampling: match self.settings.pixels {
+                Pixels::Yuv444 => Sampling::Full,
+                Pixels::Nv12 | Pixels::Rgb444 => Sampling::Quarter,
+            },
             columns: self.columns,
             bands: &self.bands,
             next: AtomicUsize::new(0),
@@ -127,6 +135,7 @@ impl Encoder for Jpeg {
 struct Work<'a> {
     picture: &'a Picture<'a>,
     quality: u8,
+    sampling: Sampling,
     columns: u32,
     bands: &'a [Rows],
     next: AtomicUsize,
@@ -162,7 +171,7 @@ impl Work<'_> {
         compressor.compress(
             &plane.data[first as usize * plane.stride..],
             (width, rows, plane.stride),
-            Sampling::Quarter,
+            self.sampling,
             self.quality,
             bytes,
         )

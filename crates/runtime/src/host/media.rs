@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use openuvr_media::capture::{Capture, CaptureEvent};
 use openuvr_media::codec::Codec;
-use openuvr_media::convert::Nv12Buffer;
-use openuvr_media::encode::{self, Ask, Encoder, Settings, Slice};
+use openuvr_media::convert::Converter;
+use openuvr_media::encode::{self, Ask, Encoder, Pixels, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat};
 use openuvr_net::{Link, LinkError, MAX_DATAGRAM};
 use openuvr_proto::control::negotiate::Role;
@@ -18,7 +18,7 @@ use openuvr_proto::send::packetize::{MediaSender, SendBuf};
 use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, Stage, Stamps};
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
 
@@ -41,8 +41,9 @@ const TRY_AGAIN: Duration = Duration::from_millis(200);
 /// What IPv4 and UDP put around each datagram, in bytes (RFC 791, RFC 768).
 const UDP_IP_HEADERS: u32 = 28;
 
-/// BT.709, limited range: the value of `Configuration::colour`.
+/// The values of `Configuration::colour`.
 const BT709_LIMITED: u8 = 1;
+const RGB_FULL: u8 = 2;
 
 /// One subscriber as the media thread sees it.
 struct Destination {
@@ -75,7 +76,7 @@ pub(super) struct Media {
     codec: u8,
     /// Whether no frame of that codec refers to another.
     intra: bool,
-    nv12: Nv12Buffer,
+    converter: Converter,
     buffer: SendBuf,
     rate: RateControl,
     key_frames: KeyFramePolicy,
@@ -109,7 +110,7 @@ impl Media {
             rendition,
             destinations: Vec::new(),
             encoder: None,
-            nv12: Nv12Buffer::new(),
+            converter: Converter::new(),
             buffer: SendBuf::default(),
             rate,
             key_frames: KeyFramePolicy::default(),
@@ -190,7 +191,7 @@ impl Media {
                 }
                 Order::Remove(session) => self.destinations.retain(|d| d.session != session),
                 Order::KeyFrame(role, newest) => self.key_frames.request(role, newest),
-                Order::Bitrate(target) => self.rate.retarget(target, self.rendition.fps),
+                Order::Bitrate(target) => self.retarget(target),
             }
         }
         let player = self.destinations.iter().find(|d| d.role == Role::Player);
@@ -204,6 +205,15 @@ impl Media {
         }
         // The player's datagrams leave first.
         self.destinations.sort_by_key(|d| d.role == Role::Observer);
+    }
+
+    fn retarget(&mut self, target: Bitrate) {
+        self.rate.retarget(target, self.rendition.fps);
+        self.rendition.bitrate = target;
+        let retargeted = self.encoder.as_mut().map(|e| e.retarget(target));
+        if let Some(Err(e)) = retargeted {
+            self.shared.notice(Notice::Trouble(e.to_string()));
+        }
     }
 
     fn hold_off(&self) -> Duration {
@@ -312,13 +322,9 @@ impl Media {
         let Some(encoder) = self.encoder.as_mut() else {
             return Ok(());
         };
-        let picture = match encoder.input() {
-            PixelFormat::Nv12 => self
-                .nv12
-                .convert(&picture)
-                .map_err(|e| fail(Stage::Converted)(&e))?,
-            _ => picture,
-        };
+        let picture = (self.converter)
+            .convert(&picture, encoder.input())
+            .map_err(|e| fail(Stage::Converted)(&e))?;
         stamps.stamp(Stage::Converted, clock::now());
 
         let due = self
@@ -350,7 +356,10 @@ impl Media {
         let configuration = key_frame.then_some(Configuration {
             size: self.size,
             codec: self.codec,
-            colour: BT709_LIMITED,
+            colour: match self.rendition.pixels {
+                Some(Pixels::Rgb444) => RGB_FULL,
+                _ => BT709_LIMITED,
+            },
             fps: self.rendition.whole_fps(),
         });
         for d in &mut self.destinations {
@@ -488,24 +497,23 @@ pub(super) fn open(
     rendition: &Rendition,
     size: Size,
 ) -> Result<Box<dyn Encoder>, encode::EncodeError> {
-    let of = |size| {
-        let settings = Settings {
-            size,
-            fps: rendition.whole_fps().into(),
-            slices: rendition.slices,
-            threads: rendition.threads,
-            subpel: rendition
-                .subpel
-                .unwrap_or(size.pixels() <= super::SUBPEL_PIXELS),
-        };
-        encode::open(&rendition.encoder, &settings)
+    let backend = encode::find(&rendition.encoder)?;
+    let usual = backend.settings(size);
+    let mut settings = Settings {
+        fps: rendition.whole_fps().into(),
+        slices: rendition.slices,
+        threads: rendition.threads,
+        subpel: rendition
+            .subpel
+            .unwrap_or(size.pixels() <= super::SUBPEL_PIXELS),
+        pixels: rendition.pixels.unwrap_or(usual.pixels),
+        rate: rendition.rate.unwrap_or(usual.rate),
+        bitrate: rendition.bitrate,
+        ..usual
     };
-    let padded = Nv12Buffer::padded(size);
-    let encoder = of(padded)?;
-    match encoder.input() {
+    if backend.codec == Codec::H264 && settings.pixels == Pixels::Nv12 {
         // The conversion pads.
-        PixelFormat::Nv12 => Ok(encoder),
-        _ if padded == size => Ok(encoder),
-        _ => of(size),
+        settings.size = Converter::padded(size, PixelFormat::Nv12);
     }
+    encode::open(backend.name, &settings)
 }

@@ -26,7 +26,6 @@ const MAX_CHUNK: usize = 32 * 1024 * 1024;
 
 const AV_OPT_SEARCH_CHILDREN: c_int = 1;
 const AV_LOG_QUIET: c_int = -8;
-const AV_PIX_FMT_YUV420P: c_int = 0;
 const EAGAIN: c_int = -libc::EAGAIN;
 
 /// The front of `AVPacket`: run with libavcodec 59; that 58 and 60 to 62 have the same front is
@@ -79,6 +78,7 @@ struct Functions {
     frame_free: unsafe extern "C" fn(*mut *mut AvFrame),
     frame_unref: unsafe extern "C" fn(*mut AvFrame),
     buffer_is_writable: unsafe extern "C" fn(*const c_void) -> c_int,
+    pixel_format: unsafe extern "C" fn(*const c_char) -> c_int,
     opt_set: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, c_int) -> c_int,
     strerror: unsafe extern "C" fn(c_int, *mut c_char, usize) -> c_int,
     /// Behind the functions, which must not outlive them.
@@ -154,6 +154,7 @@ impl Functions {
                 frame_free: *util.get(b"av_frame_free")?,
                 frame_unref: *util.get(b"av_frame_unref")?,
                 buffer_is_writable: *util.get(b"av_buffer_is_writable")?,
+                pixel_format: *util.get(b"av_get_pix_fmt")?,
                 opt_set: *util.get(b"av_opt_set")?,
                 strerror: *util.get(b"av_strerror")?,
                 _libraries: [codec, util],
@@ -264,6 +265,8 @@ pub(super) struct Decoder {
     /// Bytes that the packet's buffer holds besides its padding.
     capacity: usize,
     frame: NonNull<AvFrame>,
+    /// libavutil's numbers of the formats that are understood: they differ between its majors.
+    formats: [(c_int, PixelFormat); 4],
 }
 
 // SAFETY: a context, its packet and its frame may be used from any thread, one call at a time;
@@ -274,6 +277,15 @@ impl Decoder {
     pub(super) fn open() -> Result<Decoder, DecodeError> {
         let functions = Functions::load()?;
         let context = Context::open(&functions)?;
+        let formats = [
+            (c"yuv420p", PixelFormat::I420),
+            (c"yuv444p", PixelFormat::I444),
+            (c"gbrp", PixelFormat::Gbr),
+            (c"nv12", PixelFormat::Nv12),
+        ];
+        // SAFETY: the names end in NUL; one that is not known is −1, which no picture has.
+        let formats = formats
+            .map(|(name, format)| (unsafe { (functions.pixel_format)(name.as_ptr()) }, format));
         // SAFETY: plain allocation; the results are checked, and freed by `Drop`.
         let (packet, frame) = unsafe { ((functions.packet_alloc)(), (functions.frame_alloc)()) };
         match (NonNull::new(packet), NonNull::new(frame)) {
@@ -284,6 +296,7 @@ impl Decoder {
                 packet,
                 capacity: 0,
                 frame,
+                formats,
             }),
             _ => Err(no_memory()),
         }
@@ -356,13 +369,14 @@ impl Decoder {
     pub(super) fn picture(&self) -> Result<Picture<'_>, String> {
         // SAFETY: valid as long as `self`; written only by `&mut self` methods.
         let frame = unsafe { self.frame.as_ref() };
-        if frame.format != AV_PIX_FMT_YUV420P {
+        let Some((_, format)) = (self.formats.iter()).find(|(number, _)| *number == frame.format)
+        else {
             return Err(format!(
-                "its pixels have libavutil's format {}, not yuv420p: the host must encode 4:2:0 \
-                 with 8 bits",
+                "its pixels have libavutil's format {}, not yuv420p, yuv444p, gbrp or nv12: the \
+                 host must encode 8 bits a sample",
                 frame.format
             ));
-        }
+        };
         let side = |n: c_int| u32::try_from(n).unwrap_or(0);
         let size = Size::new(side(frame.width), side(frame.height));
         if !size.is_valid() || size.pixels() > MAX_PIXELS {
@@ -371,21 +385,25 @@ impl Decoder {
         let (width, height) = (size.width as usize, size.height as usize);
         let mut planes = [Plane::EMPTY; 3];
         for (i, plane) in planes.iter_mut().enumerate() {
-            let half = usize::from(i > 0);
-            let (row, rows) = (width.div_ceil(1 + half), height.div_ceil(1 + half));
+            let (row, rows) = match (*format, i) {
+                (PixelFormat::Nv12, 2) => continue,
+                (PixelFormat::Nv12, 1) => (width.next_multiple_of(2), height.div_ceil(2)),
+                (PixelFormat::I420, 1 | 2) => (width.div_ceil(2), height.div_ceil(2)),
+                _ => (width, height),
+            };
             let stride = usize::try_from(frame.linesize[i]).unwrap_or(0);
             if frame.data[i].is_null() || stride < row {
                 return Err("a plane of it is missing".into());
             }
-            // SAFETY: a yuv420p picture has three planes of these sizes, rows `linesize` apart;
-            // the frame holds a reference to them until `&mut self` releases it.
+            // SAFETY: a picture of this format has planes of these sizes, rows `linesize` apart; the
+            // frame holds a reference to them until `&mut self` releases it.
             let data =
                 unsafe { std::slice::from_raw_parts(frame.data[i], stride * (rows - 1) + row) };
             *plane = Plane { data, stride };
         }
         Ok(Picture {
             size,
-            format: PixelFormat::I420,
+            format: *format,
             planes,
         })
     }
