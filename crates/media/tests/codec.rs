@@ -8,7 +8,7 @@ use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
 use openuvr_media::decode::{self, Chunk, DecodeError, Decoder};
 use openuvr_media::encode::{self, Ask, Encoded, Encoder, Pixels, RateMode, Settings, Slice};
-use openuvr_media::picture::{Picture, PixelFormat};
+use openuvr_media::picture::{Picture, PixelFormat, Plane};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::{Bitrate, Size};
 
@@ -451,6 +451,110 @@ fn colours_at_each_pixel_come_back_and_a_lost_slice_is_concealed() {
     }
 }
 
+/// The luma, Cb and Cr of a picture of the film, as an encoder takes them.
+fn i420(size: Size, t: u32) -> [Vec<u8>; 3] {
+    let source = Nv12::frame(size, t);
+    let chroma = |c| source.chroma.iter().skip(c).step_by(2).copied().collect();
+    [source.luma, chroma(0), chroma(1)]
+}
+
+fn planar(size: Size, planes: &[Vec<u8>; 3]) -> Picture<'_> {
+    let width = size.width as usize;
+    let strides = [width, width / 2, width / 2];
+    Picture {
+        size,
+        format: PixelFormat::I420,
+        planes: std::array::from_fn(|i| Plane {
+            data: &planes[i],
+            stride: strides[i],
+        }),
+    }
+}
+
+#[test]
+fn openh264_makes_slices_that_are_decoded_at_once_and_patched_when_lost() {
+    for (size, slices, threads) in [
+        (SIZES[0], 8, 1),
+        (SIZES[1], 4, 2),
+        (Size::new(64, 48), 3, 1),
+    ] {
+        let mut encoder =
+            encode::open("openh264", &settings(size, slices, threads)).expect("libopenh264");
+        assert_eq!(encoder.input(), PixelFormat::I420);
+        let count = usize::from(encoder.slices());
+        assert!((1..=usize::from(slices)).contains(&count));
+        assert!(
+            size.height < 100 || count == usize::from(slices),
+            "{size}: {count}"
+        );
+        let total = size.width.div_ceil(16) * size.height.div_ceil(16);
+        let mut film = Vec::new();
+        for frame in 1..=14 {
+            let planes = i420(size, frame);
+            let key = frame == 1 || frame == 9;
+            let (kept, encoded) =
+                encode_one(&mut *encoder, &planar(size, &planes), frame, frame == 9);
+            assert_eq!(encoded.key_frame, key, "frame {frame}");
+            assert_eq!(kept.len(), count);
+            let mut next = 0;
+            for (i, slice) in kept.iter().enumerate() {
+                assert_eq!(usize::from(slice.index), i);
+                assert_eq!(u32::from(slice.first_mb), next);
+                next += u32::from(slice.mbs);
+                assert_eq!(slice.last, i + 1 == count);
+            }
+            assert_eq!(next, total);
+            let types = nal_types(&kept[0].bytes);
+            assert_eq!(
+                types,
+                if key { vec![7, 8, 5] } else { vec![1] },
+                "frame {frame}"
+            );
+            film.push(kept);
+        }
+        let clean = decode_clean(&film);
+        for (frame, planes) in (1..).zip(&clean) {
+            for (have, want) in planes.iter().zip(&i420(size, frame)) {
+                let likeness = psnr(have, want);
+                assert!(likeness > 33.0, "{size}, frame {frame}: {likeness} dB");
+            }
+        }
+        // Of a picture with one slice nothing is left that would tell its number.
+        let hole = |frame, i| count > 1 && frame == 4 && i == count - 1;
+        for (frame, picture) in (1..).zip(decode_all(&film, &hole)) {
+            let picture = picture.expect("concealed");
+            assert_eq!(
+                picture == clean[frame - 1],
+                count == 1 || !(4..9).contains(&frame),
+                "frame {frame}"
+            );
+        }
+    }
+}
+
+#[test]
+fn openh264_takes_another_quantiser_for_each_picture_without_a_key_frame() {
+    let size = SIZES[0];
+    let mut encoder = encode::open("openh264", &settings(size, 4, 1)).expect("libopenh264");
+    let mut bytes = Vec::new();
+    for (frame, qp) in (1..).zip([30, 45, 39, 33, 27, 21, 15]) {
+        let planes = i420(size, frame);
+        let ask = Ask {
+            frame: FrameId(frame),
+            key_frame: false,
+            qp,
+        };
+        let encoded = encoder.encode(&planar(size, &planes), &ask, &mut |_| {});
+        let encoded = encoded.expect("encoded");
+        assert_eq!(encoded.key_frame, frame == 1);
+        bytes.push(encoded.bytes);
+    }
+    assert!(
+        bytes[1..].windows(2).all(|w| w[1] > w[0] * 5 / 4),
+        "{bytes:?}"
+    );
+}
+
 #[test]
 fn a_constant_rate_keeps_each_frame_near_its_share_and_follows_another_target() {
     let size = SIZES[0];
@@ -713,7 +817,7 @@ fn a_null_stream_carries_the_frame_id() {
 
 #[test]
 fn what_works_here_proves_it() {
-    for name in ["x264", "jpeg", "raw", "null"] {
+    for name in ["x264", "jpeg", "openh264", "raw", "null"] {
         let probe = encode::probe(encode::find(name).expect("in the table")).expect(name);
         assert!(probe.bytes > 0 && probe.millis >= 0.0, "{name}: {probe:?}");
     }
@@ -729,7 +833,7 @@ fn what_can_t_be_opened_says_why() {
         let error = encode::open(name, settings).err().expect("refused");
         error.to_string()
     };
-    assert!(error("h265", &good).contains("x264, jpeg, raw, null"));
+    assert!(error("h265", &good).contains("x264, jpeg, openh264, raw, null"));
     assert!(error("x264", &settings(Size::new(641, 360), 8, 1)).contains("even"));
     assert!(error("x264", &settings(Size::new(0, 360), 8, 1)).contains("sides"));
     let rgb = Settings {

@@ -299,6 +299,7 @@ impl Choice for EncoderName {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("x264", EncoderName("x264")),
         ("jpeg", EncoderName("jpeg")),
+        ("openh264", EncoderName("openh264")),
         ("raw", EncoderName("raw")),
         ("null", EncoderName("null")),
     ];

@@ -11,15 +11,23 @@ use crate::picture::{Picture, PixelFormat};
 pub use crate::codec::Codec;
 pub use probe::{Probe, probe};
 
+mod h264;
 pub mod jpeg;
 pub mod null;
+pub mod openh264;
 mod order;
 mod probe;
 pub mod raw;
 pub mod x264;
 
 /// The encoders, best first.
-pub static BACKENDS: &[Backend] = &[x264::BACKEND, jpeg::BACKEND, raw::BACKEND, null::BACKEND];
+pub static BACKENDS: &[Backend] = &[
+    x264::BACKEND,
+    jpeg::BACKEND,
+    openh264::BACKEND,
+    raw::BACKEND,
+    null::BACKEND,
+];
 
 /// Opens the encoder that is called `name` in [`BACKENDS`].
 ///
