@@ -23,7 +23,6 @@ impl Band {
     pub(crate) const HEADER: usize = 8;
 
     /// Appends the header to `out`.
-    #[cfg(feature = "host")]
     pub(crate) fn write(self, out: &mut Vec<u8>) {
         for number in [self.size.width, self.size.height, self.first, self.rows] {
             // All of them are at most `Size::MAX_SIDE`.

@@ -816,14 +816,76 @@ fn a_null_stream_carries_the_frame_id() {
 }
 
 #[test]
-fn what_works_here_proves_it() {
-    for name in ["x264", "jpeg", "openh264", "raw", "null"] {
-        let probe = encode::probe(encode::find(name).expect("in the table")).expect(name);
-        assert!(probe.bytes > 0 && probe.millis >= 0.0, "{name}: {probe:?}");
+fn an_encoder_of_libavcodec_returns_whole_pictures_and_key_frames_on_request() {
+    let size = SIZES[1];
+    let settings = Settings {
+        bitrate: Bitrate(8_000_000),
+        ..usual("libx264", size, 8, 1)
+    };
+    let mut encoder = encode::open("libx264", &settings).expect("libx264 in libavcodec");
+    assert_eq!((encoder.slices(), encoder.input()), (1, PixelFormat::Nv12));
+    let mut film = Vec::new();
+    for frame in 1..=60 {
+        if frame == 31 {
+            encoder.retarget(Bitrate(2_000_000)).expect("another rate");
+        }
+        let source = Nv12::frame(size, frame);
+        let (kept, encoded) = encode_one(&mut *encoder, &source.picture(), frame, frame == 9);
+        assert_eq!(encoded.key_frame, frame == 1 || frame == 9, "frame {frame}");
+        assert_eq!((kept.len(), kept[0].first_mb, kept[0].last), (1, 0, true));
+        assert_eq!(
+            u32::from(kept[0].mbs),
+            size.width.div_ceil(16) * size.height.div_ceil(16)
+        );
+        let types = nal_types(&kept[0].bytes);
+        let sets: Vec<u8> = types.iter().copied().filter(|t| *t > 5).collect();
+        assert_eq!(
+            sets,
+            if encoded.key_frame {
+                vec![7, 8]
+            } else {
+                vec![]
+            }
+        );
+        film.push(kept);
     }
-    let mut names: Vec<_> = encode::BACKENDS.iter().map(|b| b.name).collect();
-    names.dedup();
-    assert_eq!(names.len(), encode::BACKENDS.len());
+    for (frame, planes) in (1..).zip(decode_clean(&film)) {
+        let likeness = psnr(&planes[0], &Nv12::frame(size, frame).luma);
+        assert!(likeness > 25.0, "frame {frame}: {likeness} dB");
+    }
+    let bytes = |frames: &[Vec<Kept>]| frames.iter().map(|f| f[0].bytes.len()).sum::<usize>();
+    assert!(
+        bytes(&film[11..31]) > 2 * bytes(&film[40..]),
+        "the rate did not change"
+    );
+}
+
+#[test]
+fn what_works_here_proves_it_and_what_does_not_says_why() {
+    for backend in encode::BACKENDS {
+        assert!(!backend.about.is_empty());
+        match encode::probe(backend) {
+            Ok(probe) => assert!(probe.bytes > 0 && probe.millis >= 0.0, "{probe:?}"),
+            Err(error) => {
+                let why = error.to_string();
+                println!("skipped, the encoder {}: {why}", backend.name);
+                assert!(backend.name.starts_with("h264_"), "{}: {why}", backend.name);
+                assert!(why.contains(backend.name) && !why.contains('\n'), "{why}");
+            }
+        }
+    }
+    for backend in decode::BACKENDS {
+        assert!(!backend.about.is_empty());
+        match decode::probe(backend) {
+            Ok(probe) => assert!(probe.bytes > 0 && probe.millis >= 0.0, "{probe:?}"),
+            Err(error) => {
+                let why = error.to_string();
+                println!("skipped, the decoder {}: {why}", backend.name);
+                assert!(backend.name.starts_with("h264_"), "{}: {why}", backend.name);
+                assert!(why.contains(backend.name) && !why.contains('\n'), "{why}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -833,7 +895,7 @@ fn what_can_t_be_opened_says_why() {
         let error = encode::open(name, settings).err().expect("refused");
         error.to_string()
     };
-    assert!(error("h265", &good).contains("x264, jpeg, openh264, raw, null"));
+    assert!(error("h265", &good).contains("x264, jpeg, openh264, h264_nvenc"));
     assert!(error("x264", &settings(Size::new(641, 360), 8, 1)).contains("even"));
     assert!(error("x264", &settings(Size::new(0, 360), 8, 1)).contains("sides"));
     let rgb = Settings {
@@ -851,7 +913,7 @@ fn what_can_t_be_opened_says_why() {
     assert!(error("raw", &settings(SIZES[0], 8, 65)).contains("threads"));
     assert!(error("raw", &Settings { fps: 0, ..good }).contains("frames/s"));
     let error = decode::open_named("x265").err().expect("refused");
-    assert!(error.to_string().contains("avcodec, jpeg, raw, null"));
+    assert!(error.to_string().contains("avcodec, jpeg, h264_cuvid"));
     // A picture that is too short is refused, and the encoder goes on.
     let mut encoder = encode::open("x264", &good).expect("libx264");
     let source = Nv12::frame(good.size, 1);

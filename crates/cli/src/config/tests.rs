@@ -270,7 +270,12 @@ fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
         ("fps", "241", "a number of frames/s from 1 to 240"),
         ("fps", "NaN", "a number of frames/s from 1 to 240"),
         ("fps", "fast", "a number of frames/s from 1 to 240"),
-        ("encoder", "x265", "one of x264, jpeg, openh264, raw, null"),
+        (
+            "encoder",
+            "x265",
+            "one of x264, jpeg, openh264, h264_nvenc, h264_qsv, h264_v4l2m2m, h264_vaapi, \
+             libx264, raw, null",
+        ),
         (
             "bitrate",
             "99K",

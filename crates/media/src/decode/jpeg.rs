@@ -11,6 +11,7 @@ use crate::sys::turbojpeg::{Decompressor, Library};
 /// The line in the table.
 pub const BACKEND: Backend = Backend {
     name: "jpeg",
+    about: "JPEG in bands by libjpeg-turbo on the processor, each as it arrives",
     codec: Codec::Jpeg,
     open,
 };

@@ -9,6 +9,7 @@ use crate::picture::Picture;
 /// The line in the table.
 pub const BACKEND: Backend = Backend {
     name: "raw",
+    about: "pixels as they are",
     codec: Codec::Raw,
     open: || Ok(Box::new(Raw::default())),
 };

@@ -11,6 +11,7 @@ use crate::picture::{Picture, PixelFormat};
 pub use crate::codec::Codec;
 pub use probe::{Probe, probe};
 
+pub mod avcodec;
 mod h264;
 pub mod jpeg;
 pub mod null;
@@ -25,6 +26,11 @@ pub static BACKENDS: &[Backend] = &[
     x264::BACKEND,
     jpeg::BACKEND,
     openh264::BACKEND,
+    avcodec::BACKENDS[0],
+    avcodec::BACKENDS[1],
+    avcodec::BACKENDS[2],
+    avcodec::BACKENDS[3],
+    avcodec::BACKENDS[4],
     raw::BACKEND,
     null::BACKEND,
 ];

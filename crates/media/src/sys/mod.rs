@@ -4,6 +4,7 @@
 
 use std::ffi::OsStr;
 
+pub(crate) mod avcodec;
 pub(crate) mod turbojpeg;
 
 /// Opens the first of `files` that there is.
