@@ -3,5 +3,6 @@
 pub mod congestion;
 pub mod key_frame;
 pub mod packetize;
+pub mod policy;
 pub mod rate;
 pub mod references;
