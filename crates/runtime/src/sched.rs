@@ -31,17 +31,21 @@ pub enum Role {
     Encode,
     /// Decodes: likewise.
     Decode,
+    /// Stands in for a cable or a radio in a measurement (`openuvr lab hop`).
+    EmulatedLink,
     /// Anything that may wait: control, statistics, files.
     Background,
 }
 
 impl Role {
     /// The SCHED_FIFO priority, `None` for an ordinary thread. All are below 50, where a kernel
-    /// with threaded interrupts runs those: the network card must come before us. Heavy work is
-    /// below hand-offs, so that it delays none.
+    /// with threaded interrupts runs those: the network card must come before us. An emulated link
+    /// is above it, as one of these would be. Heavy work is below hand-offs, so that it delays
+    /// none.
     #[must_use]
     pub const fn priority(self) -> Option<u8> {
         match self {
+            Role::EmulatedLink => Some(60),
             Role::HandOff => Some(45),
             Role::Input => Some(44),
             Role::Capture => Some(40),
@@ -234,13 +238,14 @@ mod tests {
     use super::{Policy, Role, SchedReport, Scheduler, ThreadSched};
     use crate::sys;
 
-    const ROLES: [Role; 7] = [
+    const ROLES: [Role; 8] = [
         Role::HandOff,
         Role::Input,
         Role::Capture,
         Role::Present,
         Role::Encode,
         Role::Decode,
+        Role::EmulatedLink,
         Role::Background,
     ];
 
