@@ -19,6 +19,7 @@ mod host;
 mod lab;
 mod pair;
 mod picture_match;
+mod realtime;
 mod record;
 mod scene;
 mod screen;

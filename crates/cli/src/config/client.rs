@@ -1,5 +1,6 @@
 //! What `openuvr client` can be told.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use openuvr_proto::units::Size;
 use tracing::Level;
 
 use super::kind::{
-    Choice, Pin, Realtime, TableMode, Target, choice, count, flag, optional, path, pin, size,
-    target, text, time,
+    Choice, Pin, Realtime, TableMode, Target, choice, cores, count, flag, optional, path, pin,
+    size, target, text, time,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
 
@@ -92,6 +93,9 @@ Examples:
             /// Real-time scheduling.
             /// `auto`: if the system allows it; without, a busy machine adds milliseconds.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
+            /// Keep the threads that must not wait on these cores.
+            /// As many as the decoder has threads, or more; the application should be elsewhere.
+            pin_cores: BTreeSet<usize> = "pin-cores", cores(), Default::Is("off");
             /// How much is logged.
             log: Level = "log", choice(), Default::Is("info");
         }

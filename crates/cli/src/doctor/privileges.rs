@@ -6,10 +6,11 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use super::finding::Finding;
 use super::setcap;
+use crate::realtime;
 
 pub(super) fn findings() -> Vec<Finding> {
     let held = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
-    vec![real_time(held), memory(held), raw_frames(held)]
+    vec![real_time(held), memory(), raw_frames(held)]
 }
 
 /// Starts a thread as host and client start theirs, and looks at what it got.
@@ -55,31 +56,23 @@ fn real_time(held: CapabilitySet) -> Finding {
     }
 }
 
-/// What host and client lock at most: their programs with all buffers are below 100 MB at 1080p
-/// (resident memory, measured).
-const LOCKED: u64 = 128 << 20;
-
-fn memory(held: CapabilitySet) -> Finding {
+fn memory() -> Finding {
     let name = "locked memory";
-    let limit = getrlimit(Resource::Memlock).current;
-    match limit {
-        _ if held.contains(CapabilitySet::IPC_LOCK) => {
-            Finding::ok(name, "without limit, by CAP_IPC_LOCK")
-        }
-        None => Finding::ok(name, "without limit"),
-        Some(bytes) if bytes >= LOCKED => Finding::ok(name, format!("up to {} MiB", bytes >> 20)),
+    match realtime::limit() {
+        None => Finding::ok(
+            name,
+            "host and client may keep all their memory out of swap",
+        ),
         Some(bytes) => Finding::better(
             name,
             format!(
-                "only {} KiB may be kept out of swap; about {} MiB are wanted",
-                bytes >> 10,
-                LOCKED >> 20
+                "only {} KiB may be kept out of swap: host and client lock none",
+                bytes >> 10
             ),
             format!(
-                "{}, or add `@audio - memlock {}` to /etc/security/limits.d/openuvr.conf and log \
-                 in again",
-                setcap(),
-                LOCKED >> 10
+                "{}, or add `@audio - memlock unlimited` to /etc/security/limits.d/openuvr.conf \
+                 and log in again",
+                setcap()
             ),
         ),
     }
