@@ -129,6 +129,7 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
         surface: open_surface(surface)?,
         input,
         send_input: input_from != InputFrom::Nothing,
+        overlay: config.overlay,
         reconnect: config.reconnect,
         scheduler: scheduler.clone(),
     };

@@ -63,6 +63,9 @@ Examples:
             size: Option<Size> = "size", optional(size()), Default::Unset("the picture's");
             /// Cover the whole screen.
             full_screen: bool = "full-screen", flag(), Default::Is("false");
+            /// Show figures of the latency over the picture.
+            /// Ctrl+Alt+Shift+L shows and hides them at any time.
+            overlay: bool = "overlay", flag(), Default::Is("false");
             /// Folder of the PNG files of `headless`.
             output: Option<PathBuf> = "output", optional(path("FOLDER")), Default::Unset("");
             /// Write each so many pictures of `headless`.
@@ -186,8 +189,10 @@ impl ClientConfig {
             () if self.observe && self.take_over => {
                 "observe and take-over exclude each other: give one of them"
             }
-            () if !window && (self.size.is_some() || self.full_screen || self.grab) => {
-                "size, full-screen and grab need a window: present x11"
+            () if !window
+                && (self.size.is_some() || self.full_screen || self.grab || self.overlay) =>
+            {
+                "size, full-screen, grab and overlay need a window: present x11"
             }
             () if !files && (self.output.is_some() || self.every.is_some()) => {
                 "output and every are for pictures as files: they need present headless"
