@@ -28,8 +28,9 @@ use openuvr_runtime::identity_store::{self, load_or_create};
 use openuvr_runtime::sched::{self, Scheduler};
 use openuvr_runtime::trust_store::DeviceStore;
 
-use crate::config::kind::{Realtime, WindowName};
+use crate::config::kind::WindowName;
 use crate::config::{HostConfig, Rate, Recovery, Settings as _, Subject};
+use crate::realtime;
 use crate::record::{Options, Recorder, Summary};
 
 /// How long a window that is not there yet is waited for: an application that starts.
@@ -196,10 +197,7 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
     let streaming = format!("streaming {}{place}, {}", source.words, link.name());
     // One that the person chose need not be told.
     let invitation = pin.clone().filter(|_| config.pin.is_none());
-    let scheduler = match config.realtime {
-        Realtime::Auto => Scheduler::new(),
-        Realtime::Off => Scheduler::ordinary(),
-    };
+    let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let encoder = config.encoder.name();
     let codec = codec_of(encoder).ok_or_else(|| anyhow!("no encoder is named {encoder}"))?;
     let setup = HostSetup {

@@ -1,5 +1,6 @@
 //! What `openuvr host` can be told.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -11,8 +12,8 @@ use openuvr_proto::units::{Bitrate, Size};
 use tracing::Level;
 
 use super::kind::{
-    Choice, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice, count, flag,
-    number, optional, path, pin, region, size, text, time, window,
+    Choice, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice, cores, count,
+    flag, number, optional, path, pin, region, size, text, time, window,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
 
@@ -146,6 +147,9 @@ Examples:
             /// Real-time scheduling.
             /// `auto`: if the system allows it; without, a busy machine adds milliseconds.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
+            /// Keep the threads that must not wait on these cores.
+            /// As many as the encoder has threads, or more; the application should be elsewhere.
+            pin_cores: BTreeSet<usize> = "pin-cores", cores(), Default::Is("off");
             /// How much is logged.
             log: Level = "log", choice(), Default::Is("info");
         }
