@@ -1,11 +1,13 @@
 //! `openuvr bench`: measurements from pixels, with all that is needed to judge them.
 
+mod codec;
 mod floor;
 mod journey;
 mod latency;
 mod machine;
 mod reader;
 mod report;
+mod rig;
 mod sched;
 mod stats;
 mod sys;

@@ -81,6 +81,11 @@ Examples:
             /// Sharper moving pictures at the same bitrate, for about a millisecond at 1280x720.
             /// `auto`: up to that size; above, time is short.
             subpel: Subpel = "subpel", choice(), Default::Is("auto");
+            /// Who decides how many bits a picture gets.
+            /// `own`: the host, before each picture, which costs no time; `cbr`: the encoder
+            /// itself, which looks at the picture first, and keeps each within its share of the
+            /// bitrate: for a narrow link.
+            rate_mode: RateMode = "rate-mode", choice(), Default::Is("own");
             /// Improve the picture while nothing moves.
             top_up: bool = "top-up", flag(), Default::Is("true");
         }
@@ -171,6 +176,20 @@ impl Choice for Subpel {
         ("on", Subpel::On),
         ("off", Subpel::Off),
     ];
+}
+
+/// Who decides how many bits a picture gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RateMode {
+    /// The host.
+    Own,
+    /// The encoder.
+    Cbr,
+}
+
+impl Choice for RateMode {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("own", RateMode::Own), ("cbr", RateMode::Cbr)];
 }
 
 /// What is captured.

@@ -489,6 +489,7 @@ pub(super) fn open(
             subpel: rendition
                 .subpel
                 .unwrap_or(size.pixels() <= super::SUBPEL_PIXELS),
+            rate: rendition.rate,
         };
         encode::open(&rendition.encoder, &settings)
     };
