@@ -92,6 +92,7 @@ impl Media {
     pub(super) fn new(
         shared: Arc<Shared>,
         capture: Box<dyn Capture>,
+        nv12: Nv12Buffer,
         rendition: Rendition,
         orders: Receiver<Order>,
     ) -> Media {
@@ -104,7 +105,7 @@ impl Media {
             rendition,
             destinations: Vec::new(),
             encoder: None,
-            nv12: Nv12Buffer::new(),
+            nv12,
             buffer: SendBuf::default(),
             rate,
             key_frames: KeyFramePolicy::default(),
