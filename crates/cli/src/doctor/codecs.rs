@@ -91,6 +91,7 @@ fn code(backend: &encode::Backend) -> Result<Coded, String> {
         slices: 4,
         threads: 1,
         subpel: false,
+        rate: encode::Rate::Own,
     };
     let mut encoder = (backend.open)(&settings).map_err(|why| why.to_string())?;
     let (width, pixels) = (SIZE.width as usize, SIZE.pixels());
@@ -114,6 +115,7 @@ fn code(backend: &encode::Backend) -> Result<Coded, String> {
     let ask = Ask {
         frame: FrameId(1),
         key_frame: true,
+        reference: FrameId::NONE,
         qp: 26,
     };
     let mut slices = Vec::new();
