@@ -34,7 +34,7 @@ use openuvr_proto::send::packetize::MediaSender;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
 use crate::clock;
 use crate::sched::{self, Scheduler};
@@ -159,6 +159,7 @@ enum Order {
     Path(SessionId, PathId),
     Remove(SessionId),
     KeyFrame(Role, openuvr_proto::id::FrameId),
+    Resend(SessionId, ResendRequest),
     Bitrate(Bitrate),
 }
 

@@ -1,5 +1,8 @@
 //! From encoded slices to sealed datagrams, and how good and how often they may be.
 
+pub mod fec;
 pub mod key_frame;
+pub mod loss;
 pub mod packetize;
 pub mod rate;
+pub mod resend;

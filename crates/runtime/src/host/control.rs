@@ -220,6 +220,9 @@ impl Control {
             HostEvent::KeyFrameWanted(role, newest) => {
                 self.order(Order::KeyFrame(role, newest));
             }
+            HostEvent::ResendWanted(session, request) => {
+                self.order(Order::Resend(session, request));
+            }
             HostEvent::Record(record) => self.shared.notice(Notice::Record(record)),
         }
     }
@@ -250,7 +253,7 @@ impl Control {
     /// going waits for room.
     fn order(&mut self, order: Order) {
         match order {
-            Order::KeyFrame(..) => {
+            Order::KeyFrame(..) | Order::Resend(..) => {
                 let _ = self.orders.try_send(order);
             }
             order => {
