@@ -22,12 +22,6 @@ pub enum Codec {
 impl Codec {
     /// All of them.
     const ALL: [Codec; 4] = [Codec::Null, Codec::Raw, Codec::H264, Codec::Jpeg];
-
-    /// Whether no frame refers to another: each is a key frame, and a loss is over with the next.
-    #[must_use]
-    pub fn is_intra(self) -> bool {
-        self != Codec::H264
-    }
 }
 
 impl TryFrom<u8> for Codec {

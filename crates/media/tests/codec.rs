@@ -7,7 +7,7 @@ use moving::Nv12;
 use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
 use openuvr_media::decode::{self, Chunk, DecodeError, Decoder};
-use openuvr_media::encode::{self, Ask, Encoded, Encoder, Pixels, RateMode, Settings, Slice};
+use openuvr_media::encode::{self, Ask, Encoded, Encoder, Pixels, Rate, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat, Plane};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::{Bitrate, Size};
@@ -41,7 +41,9 @@ fn usual(name: &str, size: Size, slices: u8, threads: u8) -> Settings {
     Settings {
         slices,
         threads,
-        ..encode::find(name).expect("in the table").settings(size)
+        ..encode::find(name)
+            .expect("in the table")
+            .settings(size, Bitrate(8_000_000))
     }
 }
 
@@ -55,6 +57,7 @@ fn encode_one(
     let ask = Ask {
         frame: FrameId(frame),
         key_frame,
+        reference: FrameId::NONE,
         qp: QP,
     };
     let encoded = encoder
@@ -222,6 +225,7 @@ fn the_quantiser_of_each_picture_is_its_own() {
         let ask = Ask {
             frame: FrameId(frame),
             key_frame: true,
+            reference: FrameId::NONE,
             qp,
         };
         let encoded = encoder.encode(&source.picture(), &ask, &mut |_| {});
@@ -542,6 +546,7 @@ fn openh264_takes_another_quantiser_for_each_picture_without_a_key_frame() {
         let ask = Ask {
             frame: FrameId(frame),
             key_frame: false,
+            reference: FrameId::NONE,
             qp,
         };
         let encoded = encoder.encode(&planar(size, &planes), &ask, &mut |_| {});
@@ -559,8 +564,7 @@ fn openh264_takes_another_quantiser_for_each_picture_without_a_key_frame() {
 fn a_constant_rate_keeps_each_frame_near_its_share_and_follows_another_target() {
     let size = SIZES[0];
     let settings = Settings {
-        rate: RateMode::Cbr,
-        bitrate: Bitrate(4_000_000),
+        rate: Rate::Cbr(Bitrate(4_000_000)),
         ..settings(size, 4, 1)
     };
     let mut encoder = encode::open("x264", &settings).expect("libx264");
@@ -672,6 +676,7 @@ fn six_steps_of_the_quantiser_change_the_bytes_of_jpeg_as_the_rate_control_expec
         let ask = Ask {
             frame: FrameId(frame),
             key_frame: false,
+            reference: FrameId::NONE,
             qp,
         };
         let picture = Picture::bgrx(size, &pixels, stride);
@@ -818,10 +823,7 @@ fn a_null_stream_carries_the_frame_id() {
 #[test]
 fn an_encoder_of_libavcodec_returns_whole_pictures_and_key_frames_on_request() {
     let size = SIZES[1];
-    let settings = Settings {
-        bitrate: Bitrate(8_000_000),
-        ..usual("libx264", size, 8, 1)
-    };
+    let settings = usual("libx264", size, 8, 1);
     let mut encoder = encode::open("libx264", &settings).expect("libx264 in libavcodec");
     assert_eq!((encoder.slices(), encoder.input()), (1, PixelFormat::Nv12));
     let mut film = Vec::new();
@@ -904,7 +906,7 @@ fn what_can_t_be_opened_says_why() {
     };
     assert!(error("jpeg", &rgb).contains("nv12 or yuv444"));
     let cbr = Settings {
-        rate: RateMode::Cbr,
+        rate: Rate::Cbr(Bitrate(8_000_000)),
         ..good
     };
     assert!(error("jpeg", &cbr).contains("own"));
@@ -922,6 +924,7 @@ fn what_can_t_be_opened_says_why() {
     let ask = Ask {
         frame: FrameId(1),
         key_frame: false,
+        reference: FrameId::NONE,
         qp: QP,
     };
     assert!(encoder.encode(&short, &ask, &mut |_| {}).is_err());
@@ -930,4 +933,61 @@ fn what_can_t_be_opened_says_why() {
             .1
             .key_frame
     );
+}
+
+/// Like [`film`], but frame 9 refers to `to`.
+fn film_that_skips_back(settings: &Settings, to: u32) -> Vec<Vec<Kept>> {
+    let mut encoder = encode::open("x264", settings).expect("libx264");
+    assert_eq!(encoder.memory(), 7);
+    let code = |frame| {
+        let source = Nv12::frame(settings.size, frame);
+        let mut kept = Vec::new();
+        let ask = Ask {
+            frame: FrameId(frame),
+            key_frame: frame == 1,
+            reference: FrameId(if frame == 9 { to } else { frame - 1 }),
+            qp: QP,
+        };
+        let sink = &mut |s: Slice<'_>| {
+            kept.push(Kept {
+                index: s.index,
+                first_mb: s.first_mb,
+                mbs: s.mbs,
+                last: s.last,
+                bytes: s.bytes.to_vec(),
+            });
+        };
+        let encoded = encoder
+            .encode(&source.picture(), &ask, sink)
+            .expect("encoded");
+        assert_eq!(encoded.key_frame, frame == 1, "frame {frame}");
+        kept
+    };
+    (1..=14).map(code).collect()
+}
+
+#[test]
+fn after_a_loss_a_frame_that_refers_to_a_sound_one_is_clean_again() {
+    for (threads, to) in [(1, 5), (2, 5), (1, 2)] {
+        let film = film_that_skips_back(&settings(SIZES[0], 8, threads), to);
+        let clean = decode_clean(&film);
+        // Frame 9 builds on what is there of frame 5: whole frames are missing …
+        let mut decoder = decode::open(Codec::H264).expect("libavcodec");
+        for (frame, slices) in (1..).zip(&film) {
+            if (6..=8).contains(&frame) {
+                continue;
+            }
+            let picture = feed(&mut *decoder, frame, slices, &|_, _| false).expect("decoded");
+            assert!(
+                picture == clean[frame as usize - 1],
+                "to {to}, frame {frame}"
+            );
+        }
+        // … or patched, and what is between builds on the patch.
+        let pictures = decode_all(&film, &|frame, i| frame == 6 && i >= 3);
+        for (i, picture) in pictures.into_iter().enumerate() {
+            let exact = picture.expect("concealed") == clean[i];
+            assert_eq!(exact, !(5..8).contains(&i), "to {to}, frame {}", i + 1);
+        }
+    }
 }

@@ -21,7 +21,8 @@ use std::time::Duration;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Capture, Waker};
-use openuvr_media::encode::{self, Pixels, RateMode};
+use openuvr_media::convert::Converter;
+use openuvr_media::encode::{self, Pixels};
 use openuvr_media::input_sink::InputSink;
 use openuvr_net::Link;
 use openuvr_proto::control::handshake::HostHandshake;
@@ -29,12 +30,14 @@ use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Ending, Host, HostPolicy};
-use openuvr_proto::id::{PathId, SessionId};
+use openuvr_proto::id::{FrameId, InputSeq, PathId, SessionId};
+use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::packetize::MediaSender;
+use openuvr_proto::send::policy::Decision;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
 use crate::clock;
 use crate::sched::{self, Scheduler};
@@ -66,12 +69,17 @@ pub struct Rendition {
     pub subpel: Option<bool>,
     /// As what colours are coded; `None`: as the encoder usually does.
     pub pixels: Option<Pixels>,
-    /// Who keeps the rate; `None`: who usually does with this encoder.
-    pub rate: Option<RateMode>,
+    /// Who decides how many bits a picture gets; `None`: who usually does with this encoder.
+    pub rate: Option<encode::Rate>,
     /// Highest number of frames a second; the capture enforces it.
     pub fps: f64,
-    /// What the video may take on the wire, all headers included.
-    pub bitrate: Bitrate,
+    /// What the video may take on the wire, all headers and repairs included.
+    pub range: Range,
+    /// Whether the rate follows the link within that range; otherwise it is the highest.
+    pub adaptive: bool,
+    /// Whether a loss is answered by a frame that refers back to a sound one, where the encoder
+    /// can; otherwise by a key frame.
+    pub skip_back: bool,
     /// Whether a picture that does not move is sent again in better quality.
     pub top_up: bool,
 }
@@ -106,6 +114,8 @@ pub struct HostSetup {
     pub cursor: Option<CursorWatch>,
     /// Where input goes.
     pub input: Box<dyn InputSink>,
+    /// Converts pictures for encoders that want NV12.
+    pub converter: Converter,
     /// How pictures are encoded.
     pub rendition: Rendition,
     /// How urgent the threads are.
@@ -139,6 +149,8 @@ pub enum Notice {
     Ended(SessionId, Ending),
     /// A frame's end.
     Record(Box<FrameRecord>),
+    /// The policy decided something for the player.
+    Decision(Decision),
     /// The picture has a new size, and a new configuration epoch began.
     Resized(Size),
     /// The source shows nothing for now.
@@ -162,14 +174,19 @@ enum Order {
     Role(SessionId, Role),
     Path(SessionId, PathId),
     Remove(SessionId),
-    KeyFrame(Role, openuvr_proto::id::FrameId),
+    /// Somebody's picture is broken: the newest frame they displayed whole, and the newest of
+    /// which they know.
+    KeyFrame(Role, FrameId, FrameId),
+    /// How a frame ended at the player.
+    Heard(Box<FrameRecord>),
+    Resend(SessionId, ResendRequest),
     Bitrate(Bitrate),
 }
 
 /// The newest input that was injected, and when it arrived and was injected.
 #[derive(Clone, Copy, Default)]
 struct Injected {
-    seq: openuvr_proto::id::InputSeq,
+    seq: InputSeq,
     received: Instant,
     injected: Instant,
 }
@@ -273,7 +290,12 @@ impl HostRuntime {
         } = setup;
         // The media thread opens it anew for each size and whenever it fails; that it can be
         // opened at all is better known before somebody connects.
-        media::open(&setup.rendition, setup.capture.size()).map_err(|e| e.to_string())?;
+        media::open(
+            &setup.rendition,
+            setup.capture.size(),
+            setup.rendition.range.start,
+        )
+        .map_err(|e| e.to_string())?;
         let mut handshake = HostHandshake::new(&identity).map_err(|e| e.to_string())?;
         if let Some((pin, span)) = pairing {
             handshake.open_pairing(clock::now(), pin, span);
@@ -304,7 +326,13 @@ impl HostRuntime {
         };
         let start = |e: std::io::Error| format!("can't start a thread: {e}");
 
-        let media = media::Media::new(shared.clone(), setup.capture, setup.rendition, order_inbox);
+        let media = media::Media::new(
+            shared.clone(),
+            setup.capture,
+            setup.converter,
+            setup.rendition,
+            order_inbox,
+        );
         let watched = Watched(shared.clone(), "media");
         let media = scheduler.spawn(sched::Role::Encode, "ouvr-media", move || {
             let _watched = watched;
@@ -321,6 +349,7 @@ impl HostRuntime {
             orders,
             media: waker,
             commands: command_inbox,
+            player: None,
             unstored: Vec::new(),
             trouble: None,
         };
@@ -364,7 +393,7 @@ impl HostRuntime {
         self.shared.link.wake();
     }
 
-    /// What the video may take on the wire from the next frame on.
+    /// What the video may take on the wire at most from the next frame on.
     pub fn set_bitrate(&self, target: Bitrate) {
         // Full only if the media thread hangs, and then no rate helps.
         let _ = self.orders.try_send(Order::Bitrate(target));

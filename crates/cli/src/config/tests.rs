@@ -6,7 +6,7 @@ use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::units::{Bitrate, Size};
 
 use super::client::{ClientConfig, InputFrom, Surface};
-use super::host::{EncoderName, HostConfig, LinkName, Subject};
+use super::host::{EncoderName, HostConfig, LinkName, RateMode, Subject};
 use super::kind::{Choice, Region, TableMode, Target, WindowName};
 use super::{Effective, Settings, Surroundings};
 
@@ -107,7 +107,7 @@ fn every_encoder_of_the_table_can_be_asked_for() {
     }
     let given = host(&["--pixels", "rgb444", "--rate-mode", "cbr"]).unwrap();
     assert_eq!(given.pixels.map(|p| p.name()), Some("rgb444"));
-    assert_eq!(given.rate_mode.map(|r| r.name()), Some("cbr"));
+    assert_eq!(given.rate_mode, Some(RateMode::Cbr));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::ops::Range;
 use openuvr_proto::units::Size;
 use yuv::{BufferStoreMut, YuvBiPlanarImageMut, YuvRange, YuvStandardMatrix, bgra_to_yuv_nv12};
 
+use super::swscale::Swscale;
 use super::{ConvertError, MODE, check, whole_rows};
 use crate::picture::{Picture, PixelFormat, Plane};
 
@@ -20,6 +21,8 @@ pub struct Nv12Buffer {
     size: Size,
     /// Rows that could not be converted where they lay.
     copy: Vec<u8>,
+    /// Converts instead, where it was asked for.
+    swscale: Option<Swscale>,
 }
 
 impl Nv12Buffer {
@@ -27,6 +30,17 @@ impl Nv12Buffer {
     #[must_use]
     pub fn new() -> Nv12Buffer {
         Nv12Buffer::default()
+    }
+
+    /// A buffer whose pictures libswscale converts: slower, for comparison.
+    ///
+    /// # Errors
+    /// [`ConvertError`] if the library is not there.
+    pub fn with_swscale() -> Result<Nv12Buffer, ConvertError> {
+        Ok(Nv12Buffer {
+            swscale: Some(Swscale::open()?),
+            ..Nv12Buffer::default()
+        })
     }
 
     /// The size of an NV12 picture that holds `size`: both sides even.
@@ -53,6 +67,10 @@ impl Nv12Buffer {
             self.luma.resize(width * height, 0);
             self.chroma.resize(width * height / 2, 0);
             self.size = even;
+        }
+        if let Some(swscale) = &mut self.swscale {
+            swscale.convert(picture, &mut self.luma, &mut self.chroma)?;
+            return Ok(self.picture());
         }
         let mut copy = std::mem::take(&mut self.copy);
         let converted = whole_rows(size, plane, &mut copy, |rows, data, stride| {

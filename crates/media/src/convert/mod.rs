@@ -3,6 +3,7 @@
 
 pub mod bgrx_to_nv12;
 pub mod bgrx_to_planes;
+mod swscale;
 
 use std::ops::Range;
 
@@ -27,6 +28,17 @@ impl Converter {
     #[must_use]
     pub fn new() -> Converter {
         Converter::default()
+    }
+
+    /// One whose NV12 pictures libswscale converts: slower, for comparison.
+    ///
+    /// # Errors
+    /// [`ConvertError`] if the library is not there.
+    pub fn with_swscale() -> Result<Converter, ConvertError> {
+        Ok(Converter {
+            nv12: Nv12Buffer::with_swscale()?,
+            ..Converter::default()
+        })
     }
 
     /// The size of a picture of format `to` that holds `size`: where colours are of fewer pixels,

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::order::{Order, Pool};
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, RateMode, Settings, Slice,
+    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rates, Settings, Slice,
     check_picture, macroblocks,
 };
 use crate::band::Band;
@@ -24,7 +24,7 @@ pub const BACKEND: Backend = Backend {
     about: "JPEG in bands by libjpeg-turbo on the processor: least time, five times the network",
     codec: Codec::Jpeg,
     pixels: &[Pixels::Nv12, Pixels::Yuv444],
-    rates: &[RateMode::Own],
+    rates: Rates::Own,
     open,
 };
 
@@ -87,6 +87,10 @@ impl Encoder for Jpeg {
 
     fn slices(&self) -> u8 {
         u8::try_from(self.bands.len()).unwrap_or(u8::MAX)
+    }
+
+    fn memory(&self) -> u8 {
+        0
     }
 
     fn encode(

@@ -9,7 +9,7 @@ use crate::codec::MAX_PIXELS;
 use crate::picture::{Picture, PixelFormat};
 
 pub use crate::codec::Codec;
-pub use probe::{Probe, probe};
+pub use probe::{PROBE_SIZE, Probe, probe};
 
 pub mod avcodec;
 mod h264;
@@ -53,9 +53,10 @@ pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeE
         let there = backend.pixels.iter().map(|pixels| pixels.name()).collect();
         return Err(refused("pixels", settings.pixels.name(), there));
     }
-    if !backend.rates.contains(&settings.rate) {
-        let there = backend.rates.iter().map(|rate| rate.name()).collect();
-        return Err(refused("rate mode", settings.rate.name(), there));
+    match (settings.rate, backend.rates) {
+        (Rate::Cbr(_), Rates::Own) => return Err(refused("rate mode", "cbr", vec!["own"])),
+        (Rate::Own, Rates::Cbr) => return Err(refused("rate mode", "own", vec!["cbr"])),
+        _ => {}
     }
     (backend.open)(settings)
 }
@@ -100,25 +101,26 @@ impl Pixels {
     }
 }
 
-/// Who keeps the stream's rate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RateMode {
-    /// The caller: each [`Ask`] names the quantiser.
+/// Who decides how many bits a picture gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Rate {
+    /// The caller, with the quantiser of each [`Ask`].
+    #[default]
     Own,
-    /// The encoder, at [`Settings::bitrate`] with a buffer of one frame: none is much larger than
-    /// the others. [`Ask::qp`] counts for nothing.
-    Cbr,
+    /// The codec library, where it can: this rate, and no picture longer than its share of it.
+    /// [`Ask::qp`] is not looked at.
+    Cbr(Bitrate),
 }
 
-impl RateMode {
-    /// The name on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            RateMode::Own => "own",
-            RateMode::Cbr => "cbr",
-        }
-    }
+/// Who can decide it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rates {
+    /// The caller only.
+    Own,
+    /// The codec library only.
+    Cbr,
+    /// Whoever shall.
+    Either,
 }
 
 /// What an encoder is opened with. A change of any of it is a new configuration epoch.
@@ -137,10 +139,8 @@ pub struct Settings {
     pub subpel: bool,
     /// As what colours are coded.
     pub pixels: Pixels,
-    /// Who keeps the rate.
-    pub rate: RateMode,
-    /// What an encoder aims at that keeps the rate itself.
-    pub bitrate: Bitrate,
+    /// Who decides how many bits a picture gets.
+    pub rate: Rate,
 }
 
 impl Settings {
@@ -154,8 +154,7 @@ impl Settings {
             threads: 1,
             subpel: false,
             pixels: Pixels::Nv12,
-            rate: RateMode::Own,
-            bitrate: Bitrate::from_mbps(20),
+            rate: Rate::Own,
         }
     }
 
@@ -258,6 +257,9 @@ pub struct Ask {
     pub frame: FrameId,
     /// Whether it must be an IDR (key) frame.
     pub key_frame: bool,
+    /// Otherwise the frame that it refers to: the newest, or an older one among the
+    /// [`Encoder::memory`] newest; what is between is forgotten. [`FrameId::NONE`]: the newest.
+    pub reference: FrameId,
     /// Quantiser, in H.264's scale 0 (best) to 51.
     pub qp: u8,
 }
@@ -294,6 +296,12 @@ pub trait Encoder: Send {
     /// How many slices each frame has.
     fn slices(&self) -> u8;
 
+    /// How many of the newest frames the next one may refer to: 1 is the last one only, 0 means
+    /// that each frame is a key frame.
+    fn memory(&self) -> u8 {
+        1
+    }
+
     /// Encodes one picture and hands each slice to `sink` as soon as it is ready, in order, from
     /// this or another thread, never two at a time, all before the call returns.
     ///
@@ -307,8 +315,8 @@ pub trait Encoder: Send {
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError>;
 
-    /// Another [`Settings::bitrate`] from the next frame on. Only an encoder that keeps the rate
-    /// itself ([`RateMode::Cbr`]) has something to do.
+    /// Another bitrate from the next frame on. Only an encoder that keeps the rate itself
+    /// ([`Rate::Cbr`]) has something to do.
     ///
     /// # Errors
     /// [`EncodeError`] if it can't; the old one then stays.
@@ -328,20 +336,24 @@ pub struct Backend {
     pub codec: Codec,
     /// As what it can code colours, the usual first.
     pub pixels: &'static [Pixels],
-    /// Who can keep the rate, the usual first.
-    pub rates: &'static [RateMode],
+    /// Who can decide how many bits a picture gets.
+    pub rates: Rates,
     /// Opens it.
     pub open: fn(&Settings) -> Result<Box<dyn Encoder>, EncodeError>,
 }
 
 impl Backend {
-    /// Settings as it usually has them, for pictures of `size`.
+    /// Settings as it usually has them, for pictures of `size`; `bitrate` counts where the codec
+    /// library keeps the rate.
     #[must_use]
-    pub fn settings(&self, size: Size) -> Settings {
+    pub fn settings(&self, size: Size, bitrate: Bitrate) -> Settings {
         let usual = Settings::of(size);
         Settings {
             pixels: self.pixels.first().copied().unwrap_or(usual.pixels),
-            rate: self.rates.first().copied().unwrap_or(usual.rate),
+            rate: match self.rates {
+                Rates::Own | Rates::Either => Rate::Own,
+                Rates::Cbr => Rate::Cbr(bitrate),
+            },
             ..usual
         }
     }

@@ -1,9 +1,7 @@
 //! An encoder without pictures: each frame is its id, in one slice. For tests and measurements
 //! of everything around the codec.
 
-use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, RateMode, Settings, Slice,
-};
+use super::{Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rates, Settings, Slice};
 use crate::picture::{Picture, PixelFormat};
 
 /// The line in the table.
@@ -12,7 +10,7 @@ pub const BACKEND: Backend = Backend {
     about: "no pictures: to try what is around an encoder",
     codec: Codec::Null,
     pixels: &[Pixels::Rgb444],
-    rates: &[RateMode::Own],
+    rates: Rates::Own,
     open: |_: &Settings| Ok(Box::new(Null)),
 };
 
@@ -25,6 +23,10 @@ impl Encoder for Null {
 
     fn slices(&self) -> u8 {
         1
+    }
+
+    fn memory(&self) -> u8 {
+        0
     }
 
     fn encode(

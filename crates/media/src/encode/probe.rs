@@ -4,19 +4,23 @@
 use std::time::{Duration, Instant};
 
 use openuvr_proto::id::FrameId;
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 
 use super::{Ask, Backend, EncodeError, open};
 use crate::convert::Converter;
 use crate::picture::Picture;
 
-/// Small, but not smaller than what hardware encoders take (some begin at 145 columns).
-const SIZE: Size = Size::new(640, 368);
+/// The picture's size: small, but not smaller than what hardware encoders take (some begin at 145
+/// columns).
+pub const PROBE_SIZE: Size = Size::new(640, 368);
+
+/// Where the codec library keeps the rate: ordinary.
+const BITRATE: Bitrate = Bitrate::from_mbps(10);
 
 /// Pictures that are coded: the first is a key frame and warms up, the last is timed.
 const PICTURES: u32 = 3;
 
-/// What a working encoder did with one picture of 640x368.
+/// What a working encoder did with one picture of [`PROBE_SIZE`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Probe {
     /// From the picture's hand-over to its last slice, in milliseconds.
@@ -30,7 +34,7 @@ pub struct Probe {
 /// # Errors
 /// [`EncodeError`] in one line, if it can't be opened or does not code.
 pub fn probe(backend: &Backend) -> Result<Probe, EncodeError> {
-    let mut encoder = open(backend.name, &backend.settings(SIZE))?;
+    let mut encoder = open(backend.name, &backend.settings(PROBE_SIZE, BITRATE))?;
     let mut converter = Converter::new();
     let mut result = Probe {
         millis: 0.0,
@@ -38,13 +42,14 @@ pub fn probe(backend: &Backend) -> Result<Probe, EncodeError> {
     };
     for number in 1..=PICTURES {
         let pixels = drawing(number);
-        let picture = Picture::bgrx(SIZE, &pixels, SIZE.width as usize * 4);
+        let picture = Picture::bgrx(PROBE_SIZE, &pixels, PROBE_SIZE.width as usize * 4);
         let picture = converter
             .convert(&picture, encoder.input())
             .map_err(|error| EncodeError(error.to_string()))?;
         let ask = Ask {
             frame: FrameId(number),
             key_frame: number == 1,
+            reference: FrameId::NONE,
             qp: 30,
         };
         let start = Instant::now();
@@ -71,12 +76,12 @@ pub fn probe(backend: &Backend) -> Result<Probe, EncodeError> {
 
 /// A gradient with a lattice that moves.
 fn drawing(number: u32) -> Vec<u8> {
-    let mut pixels = Vec::with_capacity(SIZE.pixels() * 4);
-    for y in 0..SIZE.height {
-        for x in 0..SIZE.width {
+    let mut pixels = Vec::with_capacity(PROBE_SIZE.pixels() * 4);
+    for y in 0..PROBE_SIZE.height {
+        for x in 0..PROBE_SIZE.width {
             let lattice = ((x + 4 * number) ^ y) & 32;
-            let [red, ..] = (x * 255 / SIZE.width).to_le_bytes();
-            let [green, ..] = (y * 255 / SIZE.height).to_le_bytes();
+            let [red, ..] = (x * 255 / PROBE_SIZE.width).to_le_bytes();
+            let [green, ..] = (y * 255 / PROBE_SIZE.height).to_le_bytes();
             let [blue, ..] = (lattice * 4).to_le_bytes();
             pixels.extend_from_slice(&[blue, green, red, 0]);
         }

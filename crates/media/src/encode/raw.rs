@@ -3,7 +3,7 @@
 //! A slice is a band's header, then the rows without gaps. Each frame is a key frame.
 
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, RateMode, Settings, Slice,
+    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rates, Settings, Slice,
     check_picture,
 };
 use crate::band::Band;
@@ -15,7 +15,7 @@ pub const BACKEND: Backend = Backend {
     about: "pixels as they are: 1.8 Gb/s at 1280x720 and 60 frames/s",
     codec: Codec::Raw,
     pixels: &[Pixels::Rgb444],
-    rates: &[RateMode::Own],
+    rates: Rates::Own,
     open,
 };
 
@@ -42,6 +42,10 @@ impl Encoder for Raw {
 
     fn slices(&self) -> u8 {
         self.slices
+    }
+
+    fn memory(&self) -> u8 {
+        0
     }
 
     fn encode(

@@ -7,19 +7,19 @@ use std::time::Duration;
 use openuvr_media::capture::{Capture, CaptureEvent};
 use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
-use openuvr_media::encode::{self, Ask, Encoder, Pixels, Settings, Slice};
+use openuvr_media::encode::{self, Ask, Encoder, Pixels, Rate, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat};
-use openuvr_net::{Link, LinkError, MAX_DATAGRAM};
+use openuvr_net::{Link, LinkError};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SentFrame;
 use openuvr_proto::id::{ConfigEpoch, FrameId, PathId, SessionId};
-use openuvr_proto::send::key_frame::{KeyFramePolicy, hold_off};
-use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
+use openuvr_proto::send::policy::{Next, Policy, Settings as PolicySettings, TRANSPORT_HEADERS};
 use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, Stage, Stamps};
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
 
 use super::{Injected, Notice, Order, Rendition, Shared};
@@ -38,8 +38,8 @@ const TOP_UP_STEP: u8 = 5;
 /// After a frame that failed, a picture that does not move is tried again this much later (guess).
 const TRY_AGAIN: Duration = Duration::from_millis(200);
 
-/// What IPv4 and UDP put around each datagram, in bytes (RFC 791, RFC 768).
-const UDP_IP_HEADERS: u32 = 28;
+/// A picture that was held back is tried again this much later, a third of a frame (guess).
+const HELD_LOOK: Duration = Duration::from_millis(5);
 
 /// The values of `Configuration::colour`.
 const BT709_LIMITED: u8 = 1;
@@ -51,8 +51,11 @@ struct Destination {
     path: PathId,
     role: Role,
     media: Box<MediaSender>,
+    protection: Protection,
     /// Whether it has had a key frame: before one, nothing is of use to it.
     started: bool,
+    /// Bytes that were sent again, since the last frame.
+    again: u32,
     /// Of the frame that is being sent.
     sent: Sent,
 }
@@ -62,8 +65,48 @@ struct Sent {
     first: Option<Instant>,
     last: Option<Instant>,
     datagrams: u32,
+    parity: u32,
     bytes: u32,
     overflowed: bool,
+}
+
+impl Destination {
+    /// Hands what is in `buffer` to the link.
+    fn send(&mut self, buffer: &SendBuf, link: &dyn Link) {
+        for (bytes, each) in buffer.runs() {
+            match link.send(self.path, bytes, each) {
+                Ok(()) => {
+                    let now = clock::now();
+                    self.sent.first.get_or_insert(now);
+                    self.sent.last = Some(now);
+                }
+                // An unreachable network may come back: for this frame it is as if the buffer
+                // were full.
+                Err(LinkError::Full | _) => self.sent.overflowed = true,
+            }
+        }
+        self.sent.datagrams += u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
+        self.sent.parity += u32::try_from(buffer.parity()).unwrap_or(u32::MAX);
+        self.sent.bytes += u32::try_from(buffer.len()).unwrap_or(u32::MAX);
+    }
+
+    /// Sends the parity of the frame whose last slice was sent.
+    fn send_parity(&mut self, buffer: &mut SendBuf, link: &dyn Link) {
+        self.media.parity(clock::now(), buffer);
+        self.send(buffer, link);
+    }
+
+    /// Sends again what the client asks for.
+    fn send_again(&mut self, request: &ResendRequest, buffer: &mut SendBuf, link: &dyn Link) {
+        self.media.resend(clock::now(), request, buffer);
+        for (bytes, each) in buffer.runs() {
+            // What does not fit is lost once more.
+            let _ = link.send(self.path, bytes, each);
+        }
+        let datagrams = u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
+        self.again +=
+            u32::try_from(buffer.len()).unwrap_or(u32::MAX) + datagrams * TRANSPORT_HEADERS;
+    }
 }
 
 pub(super) struct Media {
@@ -74,16 +117,17 @@ pub(super) struct Media {
     destinations: Vec<Destination>,
     encoder: Option<Box<dyn Encoder>>,
     codec: u8,
-    /// Whether no frame of that codec refers to another.
-    intra: bool,
     converter: Converter,
     buffer: SendBuf,
+    policy: Policy,
+    /// The quantisers that meet the policy's target, and that target.
     rate: RateControl,
-    key_frames: KeyFramePolicy,
+    target: Bitrate,
     epoch: ConfigEpoch,
     size: Size,
     frame: FrameId,
-    reference: FrameId,
+    /// The newest picture was held back: it is due although nothing moves.
+    held: bool,
     last_frame_at: Instant,
     last_qp: u8,
     last_echo: Injected,
@@ -96,28 +140,35 @@ impl Media {
     pub(super) fn new(
         shared: Arc<Shared>,
         capture: Box<dyn Capture>,
+        converter: Converter,
         rendition: Rendition,
         orders: Receiver<Order>,
     ) -> Media {
-        let rate = RateControl::new(rendition.bitrate, rendition.fps);
-        let codec = super::codec_of(&rendition.encoder).unwrap_or_default();
+        let policy = Policy::new(PolicySettings {
+            fps: rendition.fps,
+            range: rendition.range,
+            adaptive: rendition.adaptive,
+            skip_back: rendition.skip_back,
+        });
+        let target = policy.target();
+        let rate = RateControl::new(target, rendition.fps);
         Media {
-            codec,
-            intra: Codec::try_from(codec).is_ok_and(Codec::is_intra),
+            codec: super::codec_of(&rendition.encoder).unwrap_or_default(),
             shared,
             capture,
             orders,
             rendition,
             destinations: Vec::new(),
             encoder: None,
-            converter: Converter::new(),
+            converter,
             buffer: SendBuf::default(),
+            policy,
             rate,
-            key_frames: KeyFramePolicy::default(),
+            target,
             epoch: ConfigEpoch(0),
             size: Size::default(),
             frame: FrameId::NONE,
-            reference: FrameId::NONE,
+            held: false,
             last_frame_at: clock::now(),
             last_qp: 0,
             last_echo: Injected::default(),
@@ -167,14 +218,16 @@ impl Media {
                     role,
                     media,
                 } => {
-                    self.key_frames.join(role);
+                    self.policy.join(role);
                     let sent = Sent::default();
                     let new = Destination {
                         session,
                         path,
                         role,
                         media,
+                        protection: Protection::default(),
                         started: false,
+                        again: 0,
                         sent,
                     };
                     self.destinations.push(new);
@@ -190,38 +243,58 @@ impl Media {
                     }
                 }
                 Order::Remove(session) => self.destinations.retain(|d| d.session != session),
-                Order::KeyFrame(role, newest) => self.key_frames.request(role, newest),
-                Order::Bitrate(target) => self.retarget(target),
+                Order::KeyFrame(role, last_good, newest) => {
+                    self.policy.wish(role, last_good, newest);
+                }
+                Order::Heard(record) => {
+                    if self.player == Some(record.session) {
+                        self.policy.heard(clock::now(), &record);
+                    }
+                }
+                Order::Resend(session, request) => {
+                    if let Some(i) = place(&self.destinations, session) {
+                        let (buffer, link) = (&mut self.buffer, self.shared.link.as_ref());
+                        self.destinations[i].send_again(&request, buffer, link);
+                    }
+                }
+                Order::Bitrate(max) => self.policy.set_highest(max),
             }
         }
         let player = self.destinations.iter().find(|d| d.role == Role::Player);
         let player = player.map(|d| d.session);
         if player != self.player {
-            // The next player counts its input anew.
+            // The next player counts its input anew, and has another link.
             self.player = player;
+            self.policy.player_changed();
             self.last_echo = Injected::default();
             let injected = self.shared.injected.lock();
             *injected.unwrap_or_else(PoisonError::into_inner) = Injected::default();
         }
         // The player's datagrams leave first.
         self.destinations.sort_by_key(|d| d.role == Role::Observer);
+        self.tell_decisions();
     }
 
-    fn retarget(&mut self, target: Bitrate) {
-        self.rate.retarget(target, self.rendition.fps);
-        self.rendition.bitrate = target;
-        let retargeted = self.encoder.as_mut().map(|e| e.retarget(target));
-        if let Some(Err(e)) = retargeted {
-            self.shared.notice(Notice::Trouble(e.to_string()));
+    fn tell_decisions(&mut self) {
+        while let Some(decision) = self.policy.poll_decision() {
+            self.shared.notice(Notice::Decision(decision));
         }
     }
 
-    fn hold_off(&self) -> Duration {
-        let round_trip = self.shared.sessions().round_trip().unwrap_or_default();
-        hold_off(
-            round_trip,
-            Duration::from_secs_f64(1.0 / self.rendition.fps.max(1.0)),
-        )
+    /// What is done against the losses that the clients report.
+    fn protect(&mut self) {
+        let now = clock::now();
+        let sessions = self.shared.sessions();
+        for d in &mut self.destinations {
+            let Some(link) = sessions.link(now, d.session) else {
+                continue;
+            };
+            d.protection.parity.follow(link.loss);
+            // An answer that comes when the next frame does helps nobody.
+            let interval = Duration::from_secs_f64(1.0 / self.rendition.fps.max(1.0));
+            d.protection.resend = link.round_trip < interval;
+            d.media.protect(&d.protection);
+        }
     }
 
     /// When a frame is due although nothing moves.
@@ -229,10 +302,14 @@ impl Media {
         if self.destinations.is_empty() || self.capture.picture().is_none() {
             return None;
         }
-        let key_frame = self.key_frames.due(self.hold_off());
         let improvable = self.rendition.top_up && self.last_qp > GOOD_QP;
         let top_up = improvable.then(|| self.last_frame_at + STILL);
-        let due = key_frame.into_iter().chain(top_up).min()?;
+        let held = self.held.then_some(self.last_frame_at + HELD_LOOK);
+        let due = (self.policy.due())
+            .into_iter()
+            .chain(top_up)
+            .chain(held)
+            .min()?;
         // Trouble that stays would otherwise be met again at once, without an end.
         let calm = self.trouble.as_ref().map(|(since, _)| *since + TRY_AGAIN);
         Some(calm.map_or(due, |calm| due.max(calm)))
@@ -247,8 +324,17 @@ impl Media {
         if self.destinations.is_empty() {
             return;
         }
-        let echo = self.echo(&mut stamps);
+        let round_trip = self.shared.sessions().round_trip().unwrap_or_default();
+        self.policy.set_round_trip(round_trip);
         self.frame = self.frame.next();
+        self.held = self.policy.held_until(captured).is_some();
+        if self.held {
+            self.last_frame_at = captured;
+            self.drop_frame(&stamps, Stage::Converted, DropCause::HeldBack);
+            self.tell_decisions();
+            return;
+        }
+        let echo = self.echo(&mut stamps);
         let outcome = self.encode(still, echo, &mut stamps);
         self.last_frame_at = captured;
         let Err((stage, why)) = outcome else {
@@ -266,11 +352,15 @@ impl Media {
             self.shared.notice(Notice::Trouble(why.clone()));
         }
         self.trouble = Some((captured, why));
-        self.key_frames.failed();
+        self.policy.failed();
+        self.drop_frame(&stamps, stage, DropCause::EncodeFailed);
+    }
+
+    /// The newest frame ends here for everybody.
+    fn drop_frame(&self, stamps: &Stamps, stage: Stage, why: DropCause) {
         let mut sessions = self.shared.sessions();
         for d in self.destinations.iter().filter(|d| d.started) {
-            let why = DropCause::EncodeFailed;
-            sessions.frame_dropped(clock::now(), d.session, self.frame, stamps, stage, why);
+            sessions.frame_dropped(clock::now(), d.session, self.frame, *stamps, stage, why);
         }
         self.shared.flush(&mut sessions);
     }
@@ -302,19 +392,21 @@ impl Media {
         echo: InputEcho,
         stamps: &mut Stamps,
     ) -> Result<(), (Stage, String)> {
-        let hold_off = self.hold_off();
+        self.protect();
         let Some(picture) = self.capture.picture() else {
             return Ok(());
         };
         let fail = |stage| move |e: &dyn std::fmt::Display| (stage, e.to_string());
-        if self.encoder.is_none() || picture.size != self.size {
+        let opened = self.encoder.is_none() || picture.size != self.size;
+        if opened {
             let resized = picture.size != self.size;
-            self.encoder =
-                Some(open(&self.rendition, picture.size).map_err(|e| fail(Stage::FirstSlice)(&e))?);
+            self.encoder = Some(
+                open(&self.rendition, picture.size, self.target)
+                    .map_err(|e| fail(Stage::FirstSlice)(&e))?,
+            );
             self.epoch = ConfigEpoch(self.epoch.0.wrapping_add(1));
             self.size = picture.size;
             self.rate.resized(picture.size);
-            self.reference = FrameId::NONE;
             if resized {
                 self.shared.notice(Notice::Resized(picture.size));
             }
@@ -322,18 +414,30 @@ impl Media {
         let Some(encoder) = self.encoder.as_mut() else {
             return Ok(());
         };
+        if opened {
+            self.policy.encoder_opened(encoder.memory());
+        }
         let picture = (self.converter)
             .convert(&picture, encoder.input())
             .map_err(|e| fail(Stage::Converted)(&e))?;
         stamps.stamp(Stage::Converted, clock::now());
 
-        let due = self
-            .key_frames
-            .due(hold_off)
-            .is_some_and(|at| at <= clock::now());
-        // Where no frame refers to another each starts anew, and none is worth more than others.
-        let intra = self.intra;
-        let key_frame = due || intra || self.reference == FrameId::NONE;
+        let target = self.policy.target();
+        if target != self.target {
+            self.target = target;
+            self.rate.retarget(target, self.rendition.fps);
+            encoder
+                .retarget(target)
+                .map_err(|e| fail(Stage::FirstSlice)(&e))?;
+        }
+        // From here on a wish is for another frame than this one.
+        let reference = match self.policy.next(clock::now(), self.frame) {
+            Next::Key => FrameId::NONE,
+            Next::After(reference) => reference,
+        };
+        let key_frame = reference == FrameId::NONE;
+        // Where no frame refers to another none is worth more than others.
+        let intra = encoder.memory() == 0;
         let qp = if still && (intra || !key_frame) {
             self.last_qp.saturating_sub(TOP_UP_STEP).max(GOOD_QP)
         } else {
@@ -341,11 +445,7 @@ impl Media {
         };
         let header = FrameHeader {
             frame: self.frame,
-            reference: if key_frame {
-                FrameId::NONE
-            } else {
-                self.reference
-            },
+            reference,
             epoch: self.epoch,
             stream: 0,
             view: 0,
@@ -366,13 +466,10 @@ impl Media {
             d.started |= key_frame;
             d.sent = Sent::default();
         }
-        if key_frame {
-            // Now, not when it is done: a wish that comes meanwhile is for another one.
-            self.key_frames.sent(clock::now(), self.frame);
-        }
         let ask = Ask {
             frame: self.frame,
             key_frame,
+            reference,
             qp,
         };
         let count = encoder.slices();
@@ -389,6 +486,9 @@ impl Media {
         )
         .map_err(|e| fail(Stage::Encoded)(&e))?;
         debug_assert!(encoded.key_frame || !key_frame);
+        for d in self.destinations.iter_mut().filter(|d| d.started) {
+            d.send_parity(&mut self.buffer, self.shared.link.as_ref());
+        }
         stamps.stamp(Stage::Encoded, clock::now());
         self.finish(*stamps, key_frame, qp, still);
         Ok(())
@@ -397,17 +497,25 @@ impl Media {
     /// Tells the ledgers and the rate control what left.
     fn finish(&mut self, stamps: Stamps, key_frame: bool, qp: u8, still: bool) {
         let now = clock::now();
-        self.reference = self.frame;
         self.last_qp = qp;
         if let Some(d) = self.destinations.iter().find(|d| d.started) {
-            let bytes = d.sent.bytes + d.sent.datagrams * UDP_IP_HEADERS;
-            let dear = key_frame && !self.intra;
+            let bytes = d.sent.bytes + d.sent.datagrams * TRANSPORT_HEADERS + d.again;
+            let intra = self.encoder.as_ref().is_some_and(|e| e.memory() == 0);
+            let dear = key_frame && !intra;
             if !still || dear {
                 self.rate.coded(dear, qp, u64::from(bytes) * 8);
             }
         }
+        let player = self.destinations.iter().find(|d| d.role == Role::Player);
+        let to_player = player.filter(|d| d.started && d.sent.first.is_some());
+        let bytes = to_player.map(|d| d.sent.bytes + d.sent.datagrams * TRANSPORT_HEADERS);
+        self.policy.sent(now, self.frame, bytes);
+        if player.is_some() && bytes.is_none() {
+            self.policy.unsent(self.frame);
+        }
         let mut sessions = self.shared.sessions();
-        for d in self.destinations.iter().filter(|d| d.started) {
+        for d in self.destinations.iter_mut().filter(|d| d.started) {
+            d.again = 0;
             let mut stamps = stamps;
             if let Some(at) = d.sent.first {
                 stamps.stamp(Stage::FirstSent, at);
@@ -419,6 +527,7 @@ impl Media {
                 key_frame,
                 qp,
                 datagrams: d.sent.datagrams,
+                parity: d.sent.parity,
                 bytes: d.sent.bytes,
             };
             if d.sent.overflowed && d.sent.first.is_none() {
@@ -477,18 +586,7 @@ fn send_slices(
             };
             d.media
                 .slice(now, header, configuration, place, slice.bytes, buffer);
-            match link.send(d.path, buffer.bytes(), MAX_DATAGRAM) {
-                Ok(()) => {
-                    let now = clock::now();
-                    d.sent.first.get_or_insert(now);
-                    d.sent.last = Some(now);
-                }
-                // An unreachable network may come back: for this frame it is as if the buffer
-                // were full.
-                Err(LinkError::Full | _) => d.sent.overflowed = true,
-            }
-            d.sent.datagrams += u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
-            d.sent.bytes += u32::try_from(buffer.bytes().len()).unwrap_or(u32::MAX);
+            d.send(buffer, link);
         }
     })
 }
@@ -496,9 +594,10 @@ fn send_slices(
 pub(super) fn open(
     rendition: &Rendition,
     size: Size,
+    target: Bitrate,
 ) -> Result<Box<dyn Encoder>, encode::EncodeError> {
     let backend = encode::find(&rendition.encoder)?;
-    let usual = backend.settings(size);
+    let usual = backend.settings(size, target);
     let mut settings = Settings {
         fps: rendition.whole_fps().into(),
         slices: rendition.slices,
@@ -507,8 +606,10 @@ pub(super) fn open(
             .subpel
             .unwrap_or(size.pixels() <= super::SUBPEL_PIXELS),
         pixels: rendition.pixels.unwrap_or(usual.pixels),
-        rate: rendition.rate.unwrap_or(usual.rate),
-        bitrate: rendition.bitrate,
+        rate: match rendition.rate.unwrap_or(usual.rate) {
+            Rate::Own => Rate::Own,
+            Rate::Cbr(_) => Rate::Cbr(target),
+        },
         ..usual
     };
     if backend.codec == Codec::H264 && settings.pixels == Pixels::Nv12 {

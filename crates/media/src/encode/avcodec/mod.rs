@@ -2,7 +2,7 @@
 //! for comparison. They return whole pictures, which leave as one slice: nothing is sent or decoded
 //! while a picture is being encoded.
 //!
-//! The library keeps the rate ([`RateMode::Cbr`]): it has no quantiser for each picture. Run here was
+//! The library keeps the rate ([`Rate::Cbr`]): it has no quantiser for each picture. Run here was
 //! `libx264` only; the options of the hardware are those that its drivers' documents name.
 
 mod sys;
@@ -13,7 +13,7 @@ use openuvr_proto::units::Bitrate;
 
 use super::h264::{Unit, deliver, units};
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, RateMode, Settings, Slice,
+    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rate, Rates, Settings, Slice,
     check_picture, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
@@ -57,7 +57,7 @@ const COMMON: Backend = Backend {
     about: "",
     codec: Codec::H264,
     pixels: &[Pixels::Nv12],
-    rates: &[RateMode::Cbr],
+    rates: Rates::Cbr,
     open: |settings| open(&LIBX264, settings),
 };
 
@@ -197,7 +197,9 @@ fn options(kind: &Kind, settings: &Settings) -> Vec<(&'static str, String)> {
         ]
         .map(word),
     );
-    all.extend(rate(settings.bitrate, settings.fps));
+    if let Rate::Cbr(bitrate) = settings.rate {
+        all.extend(rate(bitrate, settings.fps));
+    }
     all.extend(kind.options.iter().copied().map(word));
     all
 }
@@ -290,7 +292,7 @@ impl Encoder for Avcodec {
             (self.library.set(name, &value))
                 .map_err(|why| EncodeError(format!("{} keeps its rate: {why}", self.name)))?;
         }
-        self.settings.bitrate = bitrate;
+        self.settings.rate = Rate::Cbr(bitrate);
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use openuvr_proto::units::Size;
 
 use super::h264::{Unit, deliver};
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, RateMode, Settings, Slice,
+    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rates, Settings, Slice,
     check_picture, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat, Plane};
@@ -21,7 +21,7 @@ pub const BACKEND: Backend = Backend {
     about: "H.264 by libopenh264 on the processor: permissive licence, twice x264's time",
     codec: Codec::H264,
     pixels: &[Pixels::Nv12],
-    rates: &[RateMode::Own],
+    rates: Rates::Own,
     open,
 };
 

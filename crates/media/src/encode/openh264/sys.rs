@@ -27,6 +27,8 @@ const SM_SINGLE_SLICE: c_int = 0;
 const SM_FIXEDSLCNUM_SLICE: c_int = 1;
 const VIDEO_FORMAT_I420: c_int = 23;
 const VIDEO_FORMAT_UNDEFINED: c_uchar = 5;
+/// It must be told one, and does not look at it in this mode.
+const BITRATE: c_int = 100_000_000;
 /// ITU-T H.264 tables E-3 to E-5.
 const BT709: c_uchar = 1;
 const ENCODER_OPTION_SVC_ENCODE_PARAM_EXT: c_int = 3;
@@ -311,7 +313,7 @@ impl Encoder {
         p.usage = 0; // camera, real time
         p.width = number(settings.size.width);
         p.height = number(settings.size.height);
-        p.bitrate = c_int::try_from(settings.bitrate.0).unwrap_or(c_int::MAX);
+        p.bitrate = BITRATE;
         p.rate_mode = RC_OFF_MODE;
         p.fps = f32::from(u16::try_from(settings.fps).unwrap_or(u16::MAX));
         p.temporal_layers = 1;

@@ -5,11 +5,12 @@
 
 mod sys;
 
+use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Bitrate;
 
 use super::order::{Order, Pool};
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, RateMode, Settings, Slice,
+    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rate, Rates, Settings, Slice,
     check_picture, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
@@ -20,7 +21,7 @@ pub const BACKEND: Backend = Backend {
     about: "H.264 by libx264 on the processor, slice by slice",
     codec: Codec::H264,
     pixels: &[Pixels::Nv12, Pixels::Rgb444, Pixels::Yuv444],
-    rates: &[RateMode::Own, RateMode::Cbr],
+    rates: Rates::Either,
     open,
 };
 
@@ -32,7 +33,7 @@ const SRGB: i32 = 13;
 
 /// Pictures that the decoder keeps, so that after a loss an older one can be predicted from:
 /// covers 7 frames of feedback delay, and costs memory only.
-const DPB: i32 = 8;
+const DPB: u8 = 8;
 
 /// libx264 gives a sliced thread at least this many rows of macroblocks, and drops threads.
 const MIN_ROWS_PER_THREAD: u16 = 4;
@@ -48,6 +49,8 @@ struct X264 {
     cut: Cut,
     total_mbs: u32,
     pool: Pool,
+    /// The newest frame.
+    newest: FrameId,
     /// The last frame failed: references can't be trusted.
     broken: bool,
 }
@@ -81,6 +84,7 @@ impl X264 {
             pool: (0..usize::from(cut.slices) + 2)
                 .map(|_| Vec::with_capacity(SLICE_CAPACITY))
                 .collect(),
+            newest: FrameId::NONE,
             broken: false,
         })
     }
@@ -95,6 +99,10 @@ impl Encoder for X264 {
         self.cut.slices
     }
 
+    fn memory(&self) -> u8 {
+        DPB - 1
+    }
+
     fn encode(
         &mut self,
         picture: &Picture<'_>,
@@ -102,11 +110,16 @@ impl Encoder for X264 {
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         check_picture(picture, self.settings.size, self.input)?;
+        let skips_back = ask.reference != FrameId::NONE && ask.reference < self.newest;
+        if skips_back && !ask.key_frame {
+            self.encoder.forget_from(i64::from(ask.reference.0) + 1)?;
+        }
+        self.newest = ask.frame;
         let order = Order::new(self.total_mbs, std::mem::take(&mut self.pool), sink);
         let input = sys::Input {
             picture,
             key_frame: ask.key_frame || self.broken,
-            qp: (self.settings.rate == RateMode::Own).then_some(ask.qp.min(QP_MAX)),
+            qp: (self.settings.rate == Rate::Own).then_some(ask.qp.min(QP_MAX)),
             pts: i64::from(ask.frame.0),
         };
         self.broken = true;
@@ -139,13 +152,14 @@ impl Encoder for X264 {
     }
 
     fn retarget(&mut self, bitrate: Bitrate) -> Result<(), EncodeError> {
+        if self.settings.rate == Rate::Own {
+            return Ok(());
+        }
         let settings = Settings {
-            bitrate,
+            rate: Rate::Cbr(bitrate),
             ..self.settings
         };
-        if settings.rate == RateMode::Cbr {
-            (self.encoder).reconfigure(&parameters(&self.library, &settings, &self.cut)?)?;
-        }
+        (self.encoder).reconfigure(&parameters(&self.library, &settings, &self.cut)?)?;
         self.settings = settings;
         Ok(())
     }
@@ -223,7 +237,7 @@ fn parameters(
     p.b_intra_refresh = 0;
     p.i_bframe = 0;
     p.i_frame_reference = 1;
-    p.i_dpb_size = DPB;
+    p.i_dpb_size = i32::from(DPB);
     p.b_cabac = 0; // the client conceals with all-P_Skip slices, which only CAVLC has
     p.analyse.i_weighted_pred = 0;
     // Whole pixels only, or quarters: one refinement. Measured at 720p, 60 frames/s, 10 Mb/s, two
@@ -236,7 +250,7 @@ fn parameters(
     match settings.rate {
         // In CQP mode libx264 clamps a picture's own quantiser between those of I and B pictures:
         // the factors put them 36 steps to both sides.
-        RateMode::Own => {
+        Rate::Own => {
             p.rc.i_rc_method = number(sys::X264_RC_CQP);
             p.rc.i_qp_constant = 26;
             p.rc.f_ip_factor = 64.0;
@@ -244,7 +258,7 @@ fn parameters(
             p.rc.i_vbv_max_bitrate = 0;
             p.rc.i_vbv_buffer_size = 0;
         }
-        RateMode::Cbr => constant_rate(&mut p, settings.bitrate),
+        Rate::Cbr(bitrate) => constant_rate(&mut p, bitrate),
     }
 
     p.i_threads = i32::from(cut.threads);
@@ -330,8 +344,9 @@ mod tests {
             planes: [plane(&luma), plane(&chroma), crate::picture::Plane::EMPTY],
         };
         let ask = Ask {
-            frame: openuvr_proto::id::FrameId(1),
+            frame: FrameId(1),
             key_frame: false,
+            reference: FrameId::NONE,
             qp: 30,
         };
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

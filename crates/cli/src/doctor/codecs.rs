@@ -1,0 +1,105 @@
+//! Encoders and decoders: each of the tables really codes a picture.
+
+use openuvr_media::codec::Codec;
+use openuvr_media::{decode, encode};
+
+use super::finding::Finding;
+
+/// The encoder that `openuvr host` uses if it is asked for none.
+const USUAL: &str = "x264";
+
+pub(super) fn encoders() -> Vec<Finding> {
+    let coded = |b| encode::probe(b).map_err(|why| why.to_string());
+    let tried: Vec<_> = encode::BACKENDS.iter().map(|b| (b, coded(b))).collect();
+    let instead = tried
+        .iter()
+        .find(|(backend, coded)| compresses(backend.codec) && coded.is_ok())
+        .map(|(backend, _)| backend.name);
+    let finding = |(backend, coded): &(&encode::Backend, Result<encode::Probe, String>)| match coded
+    {
+        Ok(coded) => Finding::ok(
+            backend.name,
+            format!(
+                "{}; coded a picture of {} in {} bytes and {:.1} ms",
+                backend.about,
+                encode::PROBE_SIZE,
+                coded.bytes,
+                coded.millis
+            ),
+        ),
+        Err(why) => {
+            let (why, remedy) = split(why);
+            match (backend.name == USUAL, instead) {
+                (true, None) => Finding::missing(backend.name, why, remedy),
+                (true, Some(other)) => Finding::better(
+                    backend.name,
+                    why,
+                    format!("{remedy}; or openuvr host --encoder {other}"),
+                ),
+                (false, _) => Finding::better(backend.name, why, remedy),
+            }
+        }
+    };
+    tried.iter().map(finding).collect()
+}
+
+pub(super) fn decoders() -> Vec<Finding> {
+    let decoded = |b| decode::probe(b).map_err(|why| why.to_string());
+    let tried: Vec<_> = decode::BACKENDS.iter().map(|b| (b, decoded(b))).collect();
+    let usable = |codec: Codec| tried.iter().any(|(b, d)| b.codec == codec && d.is_ok());
+    let finding =
+        |(backend, decoded): &(&decode::Backend, Result<decode::Probe, String>)| match decoded {
+            Ok(probe) => Finding::ok(
+                backend.name,
+                format!(
+                    "{}; decoded a picture of {} bytes in {:.1} ms",
+                    backend.about, probe.bytes, probe.millis
+                ),
+            ),
+            Err(why) => {
+                let (why, remedy) = split(why);
+                // What hosts send unless they are told otherwise.
+                match backend.codec == Codec::H264 && !usable(Codec::H264) {
+                    true => Finding::missing(backend.name, why, remedy),
+                    false => Finding::better(backend.name, why, remedy),
+                }
+            }
+        };
+    tried.iter().map(finding).collect()
+}
+
+fn compresses(codec: Codec) -> bool {
+    !matches!(codec, Codec::Null | Codec::Raw)
+}
+
+/// What is wrong, and what to do about it: the messages of backends put both into one line, with
+/// a colon or semicolon before the latter.
+fn split(why: &str) -> (String, String) {
+    match why.rsplit_once(": ").or_else(|| why.rsplit_once("; ")) {
+        Some((what, remedy)) => (what.to_owned(), remedy.to_owned()),
+        None => (why.to_owned(), "use another one".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::*;
+
+    #[test]
+    fn the_backends_without_devices_code_and_decode() {
+        for name in ["raw", "null"] {
+            let all = [encoders(), decoders()].concat();
+            let both: Vec<_> = all.iter().filter(|f| f.name == name).collect();
+            assert_eq!(both.len(), 2, "{all:?}");
+            assert!(both.iter().all(|f| f.level == Level::Ok), "{both:?}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_split_into_what_it_is_and_what_to_do() {
+        let (what, remedy) = split("no libx264 (found none): apt install libx264-164");
+        assert_eq!(what, "no libx264 (found none)");
+        assert_eq!(remedy, "apt install libx264-164");
+    }
+}
