@@ -107,6 +107,10 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
         InputFrom::Script(file) => Some(input_source::open(&format!("script:{}", file.display()))?),
         InputFrom::Window | InputFrom::Nothing => None,
     };
+    let decoder = config
+        .decoder
+        .map(|name| decode::find(name.0))
+        .transpose()?;
     let setup = ClientSetup {
         identity,
         name: DeviceName::new(&config.name),
@@ -121,10 +125,11 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
                 Role::Player
             },
             take_over: config.take_over,
-            codecs: decodable(),
+            codecs: decodable(decoder)?,
             name: config.name.clone(),
             software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
         },
+        decoder: decoder.copied(),
         link,
         surface: open_surface(surface)?,
         input,
@@ -137,17 +142,29 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
     Ok((client, scheduler))
 }
 
-/// The codecs whose decoders open here, a bit each.
-fn decodable() -> u32 {
-    decode::BACKENDS
-        .iter()
-        .fold(0, |bits, backend| match (backend.open)() {
-            Ok(_) => bits | 1 << backend.codec as u8,
-            Err(e) => {
+/// The codecs that can be decoded here, a bit each; of H.264 with what the person chose.
+fn decodable(chosen: Option<&decode::Backend>) -> Result<u32> {
+    if let Some(chosen) = chosen {
+        // Never silently another one.
+        decode::probe(chosen)?;
+    }
+    let mut bits = 0;
+    for backend in decode::BACKENDS {
+        let bit = 1 << backend.codec as u8;
+        if bits & bit != 0 || chosen.is_some_and(|chosen| chosen.codec == backend.codec) {
+            continue;
+        }
+        match (backend.open)() {
+            Ok(_) => bits |= bit,
+            // Only this one is sent unless the host is told otherwise; of hardware, which needs a
+            // device, nobody expects it.
+            Err(e) if backend.name == decode::avcodec::BACKEND.name => {
                 eprintln!("openuvr client: {}: {e}", backend.name);
-                bits
             }
-        })
+            Err(e) => tracing::debug!(decoder = backend.name, %e, "not usable"),
+        }
+    }
+    Ok(bits | chosen.map_or(0, |chosen| 1 << chosen.codec as u8))
 }
 
 /// Where datagrams of `host`'s kind of address leave from.
