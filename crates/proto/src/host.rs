@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::control::handshake::Established;
+use crate::control::ladder::{BURST, Rung};
 use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::{ControlPlane, Heard, SILENCE, earlier};
@@ -20,7 +21,7 @@ use crate::send::packetize::MediaSender;
 use crate::time::Instant;
 use crate::trace::{DropCause, FrameRecord, Stage, Stamps};
 use crate::wire::Reject;
-use crate::wire::control::{GoodbyeReason, Message};
+use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message};
 use crate::wire::header::{Header, Plane};
 use crate::wire::seal::Direction;
 
@@ -65,6 +66,10 @@ const RELEASE_AFTER: Duration = Duration::from_millis(1500);
 /// A client that did not say what it wants by then is dropped.
 const OFFER_PATIENCE: Duration = Duration::from_secs(5);
 
+/// What makes the answer to a probe a full datagram: kind, length and six bytes are beside it.
+#[expect(clippy::cast_possible_truncation, reason = "a datagram has 1400 bytes")]
+const PROBED_PADDING: u16 = (MAX_CONTROL_BODY - 9) as u16;
+
 /// Something for the runtime.
 pub enum HostEvent {
     /// A new subscriber: its video goes to `path`, sealed by `media`, from the next key frame on.
@@ -84,6 +89,8 @@ pub enum HostEvent {
     RoleChanged(SessionId, Role),
     /// Its datagrams come from elsewhere now; so do its video's go.
     PathChanged(SessionId, PathId),
+    /// Whether the kernel may cut what is sent to it.
+    Segmented(SessionId, bool),
     /// It is gone.
     Ended(SessionId, Ending),
     /// The player did something: inject it.
@@ -94,6 +101,18 @@ pub enum HostEvent {
     KeyFrameWanted(Role, FrameId),
     /// A frame's end.
     Record(Box<FrameRecord>),
+}
+
+/// A client asks whether a way carries a stream: answer with [`Host::answer_probe`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// Its session.
+    pub session: SessionId,
+    /// The way.
+    pub path: PathId,
+    /// Whether the kernel may cut the answer.
+    pub segmented: bool,
+    token: u32,
 }
 
 /// Why a session ended.
@@ -127,6 +146,9 @@ struct Subscriber {
     /// animated pointer fills no queue: the latest wins.
     shape_due: bool,
     beacon: Option<(Instant, usize)>,
+    /// What it asked last and nobody answered yet, and whether it lets the kernel cut.
+    asked: Option<Asked>,
+    segmented: bool,
     /// Set when it is over: what still waits is sent, then it is forgotten.
     ending: Option<Ending>,
 }
@@ -205,6 +227,8 @@ impl Host {
             newest_sent: FrameId::NONE,
             shape_due: false,
             beacon: None,
+            asked: None,
+            segmented: true,
             ending: None,
         });
     }
@@ -231,7 +255,23 @@ impl Host {
             .ok_or(Reject::Session)?;
         let heard = self.subscribers[i].plane.handle(now, datagram)?;
         let subscriber = &mut self.subscribers[i];
-        if subscriber.path != from && subscriber.plane.heard_in_order() {
+        let probes = |heard: &Heard| matches!(heard, Heard::Message(Message::Probe { .. }));
+        if heard.iter().any(probes) {
+            for heard in &heard {
+                if let Heard::Message(Message::Probe { token, segmented }) = heard {
+                    subscriber.asked = Some(Asked {
+                        session: id,
+                        path: from,
+                        segmented: *segmented,
+                        token: *token,
+                    });
+                    if subscriber.segmented != *segmented {
+                        subscriber.segmented = *segmented;
+                        self.events.push_back(HostEvent::Segmented(id, *segmented));
+                    }
+                }
+            }
+        } else if subscriber.path != from && subscriber.plane.heard_in_order() {
             // The client's address changed. Only an authentic datagram moves a session, and not
             // one that was on its way since before the last move.
             subscriber.path = from;
@@ -541,6 +581,36 @@ impl Host {
             }
         }
         None
+    }
+
+    /// A way that a client asks about.
+    pub fn poll_probe(&mut self) -> Option<Asked> {
+        self.subscribers.iter_mut().find_map(|s| s.asked.take())
+    }
+
+    /// Replaces what is in `out` by the answer: [`BURST`] datagrams of the length returned, one
+    /// behind the other, to be sent with `rung` in one call. Zero if the session is gone.
+    pub fn answer_probe(
+        &mut self,
+        now: Instant,
+        asked: &Asked,
+        rung: Rung,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        out.clear();
+        let Some(s) = self.subscribers.iter_mut().find(|s| s.id == asked.session) else {
+            return 0;
+        };
+        for piece in 0..BURST {
+            let message = Message::Probed {
+                token: asked.token,
+                piece,
+                rung: Some(rung),
+                padding: PROBED_PADDING,
+            };
+            s.plane.seal_alone(now, &message, out);
+        }
+        out.len() / usize::from(BURST)
     }
 
     /// What happened.
