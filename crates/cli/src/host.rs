@@ -4,18 +4,21 @@
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
 use openuvr_media::input_sink;
-use openuvr_net::LinkKind;
+use openuvr_net::Link as _;
+use openuvr_net::address::path_of;
+use openuvr_net::ladder::{self, Ladder};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Ending, HostPolicy};
@@ -173,7 +176,7 @@ pub(crate) fn finish(recorder: Recorder) -> Summary {
 }
 
 fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
-    let link = open_link(config)?;
+    let link = Ladder::host(config.bind, config.link.map(|link| link.0))?;
     let identity = load_or_create(&config.config_dir, identity_store::Role::Host)?;
     let devices = DeviceStore::open(&config.config_dir)?;
     let source = open_source(config)?;
@@ -190,10 +193,7 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
         None if config.pair || devices.devices().is_empty() => Some(Pin::generate()?),
         None => None,
     };
-    let place = link
-        .local_addr()
-        .map_or_else(String::new, |a| format!(" on UDP {a}"));
-    let streaming = format!("streaming {}{place}, {}", source.words, link.name());
+    let streaming = format!("streaming {} on {}", source.words, place(&link));
     // One that the person chose need not be told.
     let invitation = pin.clone().filter(|_| config.pin.is_none());
     let scheduler = match config.realtime {
@@ -212,7 +212,7 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
         identity,
         devices,
         pairing: pin.map(|pin| (pin, config.pair_for)),
-        link,
+        link: Arc::new(link),
         capture: source.capture,
         viewport: source.viewport,
         cursor: source.cursor,
@@ -248,17 +248,26 @@ fn encoder_threads() -> u8 {
     }
 }
 
-fn open_link(config: &HostConfig) -> Result<std::sync::Arc<dyn openuvr_net::Link>> {
-    Ok((link_kind(config.link.map(|l| l.0))?.open)(config.bind)?)
-}
-
-/// The link of this name, or the first of the ladder.
-pub(crate) fn link_kind(name: Option<&str>) -> Result<&'static LinkKind> {
-    let wanted = |kind: &&LinkKind| name.is_none_or(|name| kind.name == name);
-    openuvr_net::LINKS
-        .iter()
-        .find(wanted)
-        .context("no link has that name")
+/// Where clients reach this host.
+fn place(link: &Ladder) -> String {
+    match link.local_addr() {
+        Some(address) => {
+            let ethernet = if link.has_ethernet() {
+                " and raw Ethernet"
+            } else {
+                ""
+            };
+            let rung = link.rung(path_of(address)).name();
+            format!("UDP {address}, {rung}{ethernet}")
+        }
+        None => {
+            let mut text = format!("raw Ethernet, port {}", link.port());
+            for (name, mac) in ladder::interfaces().unwrap_or_default() {
+                text += &format!(", {mac} ({name})");
+            }
+            text
+        }
+    }
 }
 
 struct Source {
@@ -348,6 +357,12 @@ impl Clients {
                     eprintln!("openuvr host: a client was refused: {why}");
                 } else if let Some((_, name)) = self.known.get(&session) {
                     eprintln!("openuvr host: {name} is gone: {}", words(ending));
+                }
+            }
+            Notice::Link(session, rung) => {
+                self.recorder.link(session, rung);
+                if let Some((_, name)) = self.known.get(&session) {
+                    eprintln!("openuvr host: {name} is served by {}", rung.name());
                 }
             }
             Notice::Record(record) => {

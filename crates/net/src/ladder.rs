@@ -17,6 +17,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::PathId;
 
 use crate::address::station_of;
+use crate::ether::Mac;
 use crate::raw::Raw;
 use crate::sys::event::{self, Event};
 use crate::sys::interfaces;
@@ -114,6 +115,12 @@ impl Ladder {
         self.ethernet.get().is_some()
     }
 
+    /// The port of this program, the same on all transports.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.udp.local_addr().port()
+    }
+
     fn transport(&self, path: PathId) -> Option<&dyn Transport> {
         if station_of(path).is_some() {
             self.ethernet.get().map(|raw| raw as &dyn Transport)
@@ -191,6 +198,14 @@ impl Link for Ladder {
     fn local_addr(&self) -> Option<SocketAddr> {
         self.open.then(|| self.udp.local_addr())
     }
+}
+
+/// The Ethernet interfaces of this machine that are up: name and address.
+///
+/// # Errors
+/// The system's.
+pub fn interfaces() -> std::io::Result<Vec<(String, Mac)>> {
+    interfaces::stations()
 }
 
 #[cfg(test)]

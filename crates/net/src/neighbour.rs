@@ -1,11 +1,12 @@
 //! Whether a peer is on our own Ethernet segment, and its address there: two questions to the
 //! kernel's routing and neighbour tables (rtnetlink(7)), no packets.
 //!
-//! What it is not: it does not make the kernel look for a neighbour. A table has an entry once
-//! something was sent to the address.
+//! What it is not: it does not look for neighbours itself. The kernel does, once something is sent to
+//! the address, and [`find`] sends something.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, netdevice};
 
@@ -73,6 +74,36 @@ pub fn station(address: SocketAddr) -> Result<Station, NotHere> {
         None => Err(NotHere::NoEthernet(ip)),
     }
 }
+
+/// The same, and has the kernel look for the neighbour if it does not know it: blocks for at most a
+/// second.
+///
+/// # Errors
+/// As [`station`].
+pub fn find(address: SocketAddr) -> Result<Station, NotHere> {
+    let from: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    for _ in 0..LOOKS {
+        match station(address) {
+            Err(NotHere::Unknown(_)) => {}
+            found => return found,
+        }
+        // An empty datagram is nothing to the host, but has to be delivered like any.
+        let poke = UdpSocket::bind(from).and_then(|socket| socket.send_to(&[], address));
+        if let Err(error) = poke {
+            return Err(NotHere::Io(address.ip(), error));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    station(address)
+}
+
+/// How often and for how long a neighbour is looked for: the kernel itself asks three times, a
+/// second apart (arp(7), `mcast_solicit`, `retrans_time`), and an answer takes milliseconds.
+const LOOKS: u32 = 50;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The index of an interface.
 ///

@@ -314,6 +314,11 @@ impl ClientSession {
         &self.plane.clock
     }
 
+    /// The session goes another way from now on: the host is to hear of it at once.
+    pub fn moved(&mut self, now: Instant) {
+        self.plane.ping_now(now);
+    }
+
     /// How long none of our pings has been answered.
     #[must_use]
     pub fn unanswered(&self, now: Instant) -> Duration {

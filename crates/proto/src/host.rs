@@ -78,6 +78,8 @@ pub enum HostEvent {
         session: SessionId,
         /// Where to.
         path: PathId,
+        /// Whether the kernel may cut batches into datagrams on this way.
+        segmented: bool,
         /// Its role.
         role: Role,
         /// Its name and software, as it says.
@@ -87,10 +89,16 @@ pub enum HostEvent {
     },
     /// Its role changed.
     RoleChanged(SessionId, Role),
-    /// Its datagrams come from elsewhere now; so do its video's go.
-    PathChanged(SessionId, PathId),
-    /// Whether the kernel may cut what is sent to it.
-    Segmented(SessionId, bool),
+    /// Its datagrams come from elsewhere now, and so do its video's go; or it said otherwise
+    /// whether they may be cut.
+    PathChanged {
+        /// Its session.
+        session: SessionId,
+        /// Where to.
+        path: PathId,
+        /// Whether the kernel may cut batches into datagrams on this way.
+        segmented: bool,
+    },
     /// It is gone.
     Ended(SessionId, Ending),
     /// The player did something: inject it.
@@ -255,6 +263,7 @@ impl Host {
             .ok_or(Reject::Session)?;
         let heard = self.subscribers[i].plane.handle(now, datagram)?;
         let subscriber = &mut self.subscribers[i];
+        let mut changed = false;
         let probes = |heard: &Heard| matches!(heard, Heard::Message(Message::Probe { .. }));
         if heard.iter().any(probes) {
             for heard in &heard {
@@ -265,9 +274,9 @@ impl Host {
                         segmented: *segmented,
                         token: *token,
                     });
-                    if subscriber.segmented != *segmented {
+                    if from == subscriber.path && subscriber.segmented != *segmented {
                         subscriber.segmented = *segmented;
-                        self.events.push_back(HostEvent::Segmented(id, *segmented));
+                        changed = true;
                     }
                 }
             }
@@ -275,7 +284,14 @@ impl Host {
             // The client's address changed. Only an authentic datagram moves a session, and not
             // one that was on its way since before the last move.
             subscriber.path = from;
-            self.events.push_back(HostEvent::PathChanged(id, from));
+            changed = true;
+        }
+        if changed {
+            self.events.push_back(HostEvent::PathChanged {
+                session: id,
+                path: subscriber.path,
+                segmented: subscriber.segmented,
+            });
         }
         let reports = |heard: &Heard| matches!(heard, Heard::Message(Message::Report(_)));
         let reports = heard.iter().any(reports);
@@ -327,10 +343,12 @@ impl Host {
         subscriber.plane.say(&cursor);
         if let Some(media) = subscriber.media.take() {
             let (session, path) = (subscriber.id, subscriber.path);
+            let segmented = subscriber.segmented;
             let offer = Box::new(offer);
             self.events.push_back(HostEvent::Subscribed {
                 session,
                 path,
+                segmented,
                 role,
                 offer,
                 media,

@@ -275,6 +275,12 @@ impl ControlPlane {
         now.since(self.last_heard)
     }
 
+    /// Pings at once, and gives the peer time for the answer.
+    pub(crate) fn ping_now(&mut self, now: Instant) {
+        self.next_ping = now;
+        self.last_answer = now;
+    }
+
     /// How long no ping of ours has been answered: unlike [`ControlPlane::silence`], both
     /// directions count.
     pub(crate) fn unanswered(&self, now: Instant) -> Duration {

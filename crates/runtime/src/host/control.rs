@@ -1,6 +1,7 @@
 //! The control thread: everything that arrives from the link, and input on its way to the
 //! application.
 
+use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -10,11 +11,13 @@ use openuvr_media::capture::Waker;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::input_sink::InputSink;
 use openuvr_net::RecvBatch;
+use openuvr_net::address::segmented;
 use openuvr_proto::control::handshake::{HostHandshake, Paired};
 use openuvr_proto::control::identity::PublicKey;
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Host, HostEvent};
-use openuvr_proto::id::PathId;
+use openuvr_proto::id::{PathId, SessionId};
 use openuvr_proto::input::inbox::Arrived;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::GoodbyeReason;
@@ -42,6 +45,8 @@ pub(super) struct Control {
     pub(super) orders: SyncSender<Order>,
     pub(super) media: Waker,
     pub(super) commands: Receiver<Command>,
+    /// Where each subscriber's video goes, and with what.
+    pub(super) ways: HashMap<SessionId, (PathId, Rung)>,
     /// Devices that paired while the list could not be written.
     pub(super) unstored: Vec<PublicKey>,
     /// What is wrong with the list, if something is.
@@ -185,10 +190,12 @@ impl Control {
             HostEvent::Subscribed {
                 session,
                 path,
+                segmented: may,
                 role,
                 offer,
                 media,
             } => {
+                let path = segmented(path, may);
                 self.order(Order::Add {
                     session,
                     path,
@@ -201,13 +208,25 @@ impl Control {
                     name: offer.name,
                     software: offer.software,
                 });
+                self.goes(session, path);
             }
             HostEvent::RoleChanged(session, role) => {
                 self.order(Order::Role(session, role));
                 self.shared.notice(Notice::RoleChanged(session, role));
             }
-            HostEvent::PathChanged(session, path) => self.order(Order::Path(session, path)),
+            HostEvent::PathChanged {
+                session,
+                path,
+                segmented: may,
+            } => {
+                if self.ways.contains_key(&session) {
+                    let path = segmented(path, may);
+                    self.order(Order::Path(session, path));
+                    self.goes(session, path);
+                }
+            }
             HostEvent::Ended(session, ending) => {
+                self.ways.remove(&session);
                 self.order(Order::Remove(session));
                 self.shared.notice(Notice::Ended(session, ending));
             }
@@ -221,6 +240,15 @@ impl Control {
                 self.order(Order::KeyFrame(role, newest));
             }
             HostEvent::Record(record) => self.shared.notice(Notice::Record(record)),
+        }
+    }
+
+    /// Notes where a subscriber's video goes, and tells if it goes with something else.
+    fn goes(&mut self, session: SessionId, path: PathId) {
+        let rung = self.shared.link.rung(path);
+        let before = self.ways.insert(session, (path, rung));
+        if before.is_none_or(|(_, before)| before != rung) {
+            self.shared.notice(Notice::Link(session, rung));
         }
     }
 
