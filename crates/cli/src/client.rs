@@ -176,7 +176,11 @@ fn reach(target: &Target, only: Option<Rung>) -> Result<(Ladder, Option<Rung>, V
         if let (true, Some(Err(why))) = (stations.is_empty(), reasons.into_iter().next()) {
             bail!("no link raw: {why}");
         }
-        stations.into_iter().flatten().map(path_of_station).collect()
+        stations
+            .into_iter()
+            .flatten()
+            .map(path_of_station)
+            .collect()
     } else {
         addresses.into_iter().map(path_of).collect()
     };

@@ -190,10 +190,7 @@ mod tests {
 
     #[test]
     fn the_bytes_are_the_documented_ones() {
-        let path = path_between(
-            "192.0.2.7:258".parse().unwrap(),
-            "2001:db8::9".parse().ok(),
-        );
+        let path = path_between("192.0.2.7:258".parse().unwrap(), "2001:db8::9".parse().ok());
         let mut want = [0; 35];
         want[10..18].copy_from_slice(&[0xff, 0xff, 192, 0, 2, 7, 1, 2]);
         want[18..22].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);

@@ -164,7 +164,13 @@ mod tests {
         let mac: Mac = "52:54:00:Fe:dc:01".parse().unwrap();
         assert_eq!(mac, Mac([0x52, 0x54, 0, 0xfe, 0xdc, 1]));
         assert_eq!(mac.to_string(), "52:54:00:fe:dc:01");
-        for text in ["", "52:54:00:fe:dc", "52:54:00:fe:dc:01:02", "52:54:0:fe:dc:01", "+1:54:00:fe:dc:01"] {
+        for text in [
+            "",
+            "52:54:00:fe:dc",
+            "52:54:00:fe:dc:01:02",
+            "52:54:0:fe:dc:01",
+            "+1:54:00:fe:dc:01",
+        ] {
             assert_eq!(text.parse::<Mac>(), Err(NoMac), "{text}");
         }
     }

@@ -78,9 +78,9 @@ impl Ladder {
     }
 
     pub(crate) fn of(udp: Udp, only: Option<Rung>) -> Result<Ladder, LinkError> {
-        let woken = Event::new().map_err(|source| LinkError::Io {
+        let woken = Event::new().map_err(|error| LinkError::Io {
             what: "cannot create an eventfd".to_owned(),
-            source,
+            error,
         })?;
         Ok(Ladder {
             udp,
@@ -99,9 +99,9 @@ impl Ladder {
     pub fn open_ethernet(&self) -> Result<(), LinkError> {
         if self.ethernet.get().is_none() {
             let local = self.udp.local_addr();
-            let interface = interfaces::holding(local).map_err(|source| LinkError::Io {
+            let interface = interfaces::holding(local).map_err(|error| LinkError::Io {
                 what: format!("cannot find the interface of {}", local.ip()),
-                source,
+                error,
             })?;
             // Somebody else was faster only if two threads climb at a time; one socket is as good.
             let _ = self.ethernet.set(Raw::open(interface, local.port())?);
@@ -155,7 +155,7 @@ impl Link for Ladder {
         if segment == 0 || segment > MAX_DATAGRAM {
             return Err(LinkError::Io {
                 what: format!("no datagram has {segment} bytes"),
-                source: std::io::ErrorKind::InvalidInput.into(),
+                error: std::io::ErrorKind::InvalidInput.into(),
             });
         }
         transport.send(to, batch, segment)
@@ -180,9 +180,9 @@ impl Link for Ladder {
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let woken = |sockets: &[BorrowedFd<'_>]| {
-                event::wait(sockets, &self.woken, left).map_err(|source| LinkError::Io {
+                event::wait(sockets, &self.woken, left).map_err(|error| LinkError::Io {
                     what: "cannot wait for datagrams".to_owned(),
-                    source,
+                    error,
                 })
             };
             if left == Some(Duration::ZERO) || woken(&sockets[..count])? {

@@ -143,13 +143,16 @@ pub enum LinkError {
     #[error("the link's send buffer is full")]
     Full,
     /// The operating system's word.
-    #[error("{what}: {source}")]
+    #[error("{what}: {error}")]
     Io {
         /// What was tried, on what.
         what: String,
         /// The operating system's error.
-        source: io::Error,
+        error: io::Error,
     },
+    /// A privilege is missing.
+    #[error("{0}")]
+    NotAllowed(String),
     /// There is nothing that could carry a datagram there.
     #[error("this link does not reach that path")]
     NoWay,
@@ -157,12 +160,12 @@ pub enum LinkError {
 
 impl LinkError {
     /// What a failed send means; `what` was tried.
-    fn of(source: io::Error, what: impl FnOnce() -> String) -> LinkError {
-        match source.raw_os_error() {
+    fn of(error: io::Error, what: impl FnOnce() -> String) -> LinkError {
+        match error.raw_os_error() {
             Some(libc::EAGAIN | libc::ENOBUFS) => LinkError::Full,
             _ => LinkError::Io {
                 what: what(),
-                source,
+                error,
             },
         }
     }

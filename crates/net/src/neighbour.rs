@@ -203,7 +203,9 @@ fn ask(question: &[u8]) -> io::Result<Vec<u8>> {
     let kind = u16::from_ne_bytes([head[4], head[5]]);
     let body = answer.split_off(HEAD);
     if kind == NLMSG_ERROR {
-        let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+        let code = body
+            .first_chunk()
+            .map_or(0, |code| i32::from_ne_bytes(*code));
         return Err(io::Error::from_raw_os_error(code.saturating_neg()));
     }
     Ok(body)

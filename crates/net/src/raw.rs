@@ -79,17 +79,24 @@ impl Raw {
             other => other?,
         };
         let bytes = &batch.bytes;
-        let datagrams = frames.iter().take(count).enumerate().filter_map(|(i, frame)| {
-            let payload = &bytes[i * SLOT..][..frame.len];
-            let framed = parse(payload)?;
-            let station = Station {
-                mac: frame.mac,
-                interface: frame.interface,
-                port: framed.from,
-            };
-            let start = i * SLOT + PREFIX;
-            Some((path_of_station(station), start..start + framed.datagram.len()))
-        });
+        let datagrams = frames
+            .iter()
+            .take(count)
+            .enumerate()
+            .filter_map(|(i, frame)| {
+                let payload = &bytes[i * SLOT..][..frame.len];
+                let framed = parse(payload)?;
+                let station = Station {
+                    mac: frame.mac,
+                    interface: frame.interface,
+                    port: framed.from,
+                };
+                let start = i * SLOT + PREFIX;
+                Some((
+                    path_of_station(station),
+                    start..start + framed.datagram.len(),
+                ))
+            });
         batch.datagrams.extend(datagrams);
         Ok(())
     }
@@ -103,18 +110,21 @@ impl Transport for Raw {
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
         let station = station_of(to);
         let outcome = station.map(|station| self.transmit(station, batch, segment));
-        outcome.unwrap_or(Ok(())).map_err(|source| {
-            LinkError::of(source, || {
+        outcome.unwrap_or(Ok(())).map_err(|error| {
+            LinkError::of(error, || {
                 let mac = station.map_or_else(String::new, |s| s.mac.to_string());
-                format!("cannot send {} bytes to {mac} over raw Ethernet", batch.len())
+                format!(
+                    "cannot send {} bytes to {mac} over raw Ethernet",
+                    batch.len()
+                )
             })
         })
     }
 
     fn take(&self, batch: &mut RecvBatch) -> Result<(), LinkError> {
-        self.fill(batch).map_err(|source| LinkError::Io {
+        self.fill(batch).map_err(|error| LinkError::Io {
             what: "cannot receive over raw Ethernet".to_owned(),
-            source,
+            error,
         })
     }
 
@@ -123,20 +133,21 @@ impl Transport for Raw {
     }
 }
 
-fn open_error(source: io::Error) -> LinkError {
-    let what = match source.raw_os_error() {
+fn open_error(error: io::Error) -> LinkError {
+    let what = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
             let program = std::env::current_exe()
                 .map_or_else(|_| "openuvr".to_owned(), |path| path.display().to_string());
-            format!(
+            return LinkError::NotAllowed(format!(
                 "raw Ethernet needs the capability CAP_NET_RAW: grant it with `sudo setcap \
                  cap_net_raw+ep {program}`, or use sudo"
-            )
+            ));
         }
-        Some(libc::EAFNOSUPPORT) => {
-            "raw Ethernet needs packet sockets, which this kernel was built without".to_owned()
-        }
-        _ => "cannot open a packet socket for raw Ethernet".to_owned(),
+        Some(libc::EAFNOSUPPORT) => "this kernel has no packet sockets for raw Ethernet",
+        _ => "cannot open a packet socket for raw Ethernet",
     };
-    LinkError::Io { what, source }
+    LinkError::Io {
+        what: what.to_owned(),
+        error,
+    }
 }

@@ -102,7 +102,7 @@ impl Udp {
     /// [`LinkError::Io`] if the address is not of this machine or the port is taken; the message
     /// says which, and what to do.
     pub fn bind(address: SocketAddr, options: &Options) -> Result<Udp, LinkError> {
-        let io = |what: String| move |source| LinkError::Io { what, source };
+        let io = |what: String| move |error| LinkError::Io { what, error };
         let socket = socket::bind(address).map_err(|error| bind_error(address, error))?;
         let local = socket.local_addr().map_err(io(format!(
             "cannot read the local address of UDP {address}"
@@ -266,18 +266,20 @@ impl Transport for Udp {
         } else {
             self.send_plainly(name, from, batch, segment)
         };
-        outcome.map_err(|source| {
-            LinkError::of(source, || {
+        outcome.map_err(|error| {
+            LinkError::of(error, || {
                 let (bytes, from) = (batch.len(), self.local);
-                format!("cannot send {bytes} bytes in segments of {segment} from UDP {from} to {name}")
+                format!(
+                    "cannot send {bytes} bytes in segments of {segment} from UDP {from} to {name}"
+                )
             })
         })
     }
 
     fn take(&self, batch: &mut RecvBatch) -> Result<(), LinkError> {
-        self.fill(batch).map_err(|source| LinkError::Io {
+        self.fill(batch).map_err(|error| LinkError::Io {
             what: format!("cannot receive on UDP {}", self.local),
-            source,
+            error,
         })
     }
 
@@ -326,9 +328,9 @@ fn mark_traffic(socket: &UdpSocket, local: SocketAddr) {
     let _ = socket::set(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, PRIORITY);
 }
 
-fn bind_error(address: SocketAddr, source: io::Error) -> LinkError {
+fn bind_error(address: SocketAddr, error: io::Error) -> LinkError {
     let port = address.port();
-    let what = match source.kind() {
+    let what = match error.kind() {
         io::ErrorKind::AddrInUse => format!(
             "cannot open UDP {address}: another program uses port {port}; stop it (`ss -ulpn \
              'sport = :{port}'` names it) or choose another port"
@@ -344,7 +346,7 @@ fn bind_error(address: SocketAddr, source: io::Error) -> LinkError {
         ),
         _ => format!("cannot open UDP {address}"),
     };
-    LinkError::Io { what, source }
+    LinkError::Io { what, error }
 }
 
 #[cfg(test)]

@@ -162,7 +162,10 @@ impl ClientSession {
             Message::Probed {
                 token, piece, rung, ..
             } => {
-                let found = self.probe.as_mut().and_then(|p| p.answered(token, piece, rung));
+                let found = self
+                    .probe
+                    .as_mut()
+                    .and_then(|p| p.answered(token, piece, rung));
                 if let Some(found) = found {
                     self.probe = None;
                     self.events.push_back(ClientEvent::Probed(found));

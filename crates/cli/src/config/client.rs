@@ -8,8 +8,8 @@ use openuvr_proto::units::Size;
 use tracing::Level;
 
 use super::kind::{
-    Choice, LinkName, Pin, Realtime, TableMode, Target, choice, count, flag, optional, path, pin, size,
-    target, text, time,
+    Choice, LinkName, Pin, Realtime, TableMode, Target, choice, count, flag, optional, path, pin,
+    size, target, text, time,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
 

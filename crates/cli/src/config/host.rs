@@ -10,8 +10,8 @@ use openuvr_proto::units::{Bitrate, Size};
 use tracing::Level;
 
 use super::kind::{
-    Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice, count, flag,
-    number, optional, path, pin, region, size, text, time, window,
+    Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice,
+    count, flag, number, optional, path, pin, region, size, text, time, window,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
 

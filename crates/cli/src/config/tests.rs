@@ -563,7 +563,11 @@ fn the_transports_are_those_that_there_are() {
     let words: Vec<&str> = LinkName::WORDS.iter().map(|(word, _)| *word).collect();
     let links = openuvr_net::LINKS.iter().map(|link| link.rung.name());
     assert_eq!(words, links.collect::<Vec<_>>());
-    assert!(LinkName::WORDS.iter().all(|(word, name)| *word == name.0.name()));
+    assert!(
+        LinkName::WORDS
+            .iter()
+            .all(|(word, name)| *word == name.0.name())
+    );
 }
 
 #[test]

@@ -167,7 +167,8 @@ impl Table {
 
     pub(super) fn link(&mut self, session: SessionId, rung: Rung) {
         if self.links.len() >= MOST {
-            self.links.retain(|session, _| self.journeys.contains_key(session));
+            self.links
+                .retain(|session, _| self.journeys.contains_key(session));
         }
         self.links.insert(session, rung);
     }

@@ -50,7 +50,13 @@ fn batches_go_both_ways_over_raw_ethernet_whole_and_in_order() {
         let client = Ladder::client(Some(Rung::Raw)).unwrap();
         let to = loopback(4710);
         assert_eq!(client.rung(to), Rung::Raw);
-        for (count, segment, last) in [(1, 1, 1), (1, 1400, 1400), (8, 1400, 3), (65, 1400, 1400), (200, 37, 1)] {
+        for (count, segment, last) in [
+            (1, 1, 1),
+            (1, 1400, 1400),
+            (8, 1400, 3),
+            (65, 1400, 1400),
+            (200, 37, 1),
+        ] {
             let batch = bytes(count, segment, last);
             let want: Vec<_> = batch.chunks(segment).map(<[u8]>::to_vec).collect();
             client.send(to, &batch, segment).unwrap();
@@ -64,7 +70,8 @@ fn batches_go_both_ways_over_raw_ethernet_whole_and_in_order() {
         // Nobody else's frames, and none of one's own.
         for link in [&host, &other, &client] {
             let mut batch = RecvBatch::default();
-            link.recv(&mut batch, Some(Duration::from_millis(1))).unwrap();
+            link.recv(&mut batch, Some(Duration::from_millis(1)))
+                .unwrap();
             assert!(batch.is_empty());
         }
     });
@@ -103,7 +110,10 @@ fn what_is_not_there_is_an_error_and_nothing_else_takes_its_place() {
     let host = Ladder::host("127.0.0.1:0".parse().unwrap(), Some(Rung::Udp)).unwrap();
     let to = host.local_addr().unwrap();
     assert_eq!(host.rung(path_of(to)), Rung::Udp);
-    assert!(matches!(host.send(loopback(1), b"x", 1), Err(LinkError::NoWay)));
+    assert!(matches!(
+        host.send(loopback(1), b"x", 1),
+        Err(LinkError::NoWay)
+    ));
     for segment in [0, MAX_DATAGRAM + 1] {
         let refused = host.send(path_of(to), &[0; 3000], segment);
         assert!(matches!(refused, Err(LinkError::Io { .. })), "{segment}");
@@ -135,8 +145,12 @@ fn frames_that_are_not_for_us_do_not_arrive() {
             })
         };
         client.send(station([0xff; 6]), b"to all", 6).unwrap();
-        client.send(station([2, 0, 0, 0, 0, 9]), b"to another", 10).unwrap();
-        client.send(station([2, 0, 0, 0, 0, 2]), b"to the host", 11).unwrap();
+        client
+            .send(station([2, 0, 0, 0, 0, 9]), b"to another", 10)
+            .unwrap();
+        client
+            .send(station([2, 0, 0, 0, 0, 2]), b"to the host", 11)
+            .unwrap();
         let (from, got) = collect(&host, 1);
         assert_eq!(got, [b"to the host".to_vec()]);
         // The answer leaves by the interface at which the question came.
@@ -148,6 +162,9 @@ fn frames_that_are_not_for_us_do_not_arrive() {
 #[test]
 fn the_table_has_each_transport_once() {
     for kind in LINKS {
-        assert_eq!(LINKS.iter().filter(|other| other.rung == kind.rung).count(), 1);
+        assert_eq!(
+            LINKS.iter().filter(|other| other.rung == kind.rung).count(),
+            1
+        );
     }
 }

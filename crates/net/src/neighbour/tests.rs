@@ -40,7 +40,10 @@ fn stations_of_the_segment_are_found_and_others_are_not() {
         assert!(matches!(no("198.51.100.7:5"), NotHere::Routed(_)));
         assert!(matches!(no("203.0.113.7:5"), NotHere::Routed(_)));
         assert!(matches!(no("8.8.8.8:5"), NotHere::Io(..)));
-        assert!(matches!(super::interface("none"), Err(NotHere::NoInterface(_))));
+        assert!(matches!(
+            super::interface("none"),
+            Err(NotHere::NoInterface(_))
+        ));
     });
 }
 

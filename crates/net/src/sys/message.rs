@@ -41,7 +41,9 @@ impl Control {
         }
         match (wishes.from, to) {
             (Some(from), SocketAddr::V4(_)) => {
-                let ip = from.to_ipv4_mapped().map_or(0, |ip| u32::from_ne_bytes(ip.octets()));
+                let ip = from
+                    .to_ipv4_mapped()
+                    .map_or(0, |ip| u32::from_ne_bytes(ip.octets()));
                 let info = libc::in_pktinfo {
                     ipi_ifindex: 0,
                     ipi_spec_dst: libc::in_addr { s_addr: ip },

@@ -158,7 +158,10 @@ mod tests {
             assert_eq!(probe.answered(first, piece, Some(Rung::Raw)), None);
         }
         let later = Instant(0) + PATIENCE;
-        assert_eq!(probe.poll(later - std::time::Duration::from_nanos(1)), Ok(None));
+        assert_eq!(
+            probe.poll(later - std::time::Duration::from_nanos(1)),
+            Ok(None)
+        );
         let (second, step) = probe.poll(later).unwrap().unwrap();
         assert_eq!(step, STEP);
         // What is left of the first answer does not add up with the second.
@@ -185,7 +188,10 @@ mod tests {
             }
         };
         assert_eq!((asked, found.answer), (TRIES, None));
-        assert_eq!(probe.next_timeout(), Instant(0) + PATIENCE * u32::from(TRIES));
+        assert_eq!(
+            probe.next_timeout(),
+            Instant(0) + PATIENCE * u32::from(TRIES)
+        );
     }
 
     #[test]

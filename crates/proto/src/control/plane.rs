@@ -252,12 +252,7 @@ impl ControlPlane {
         self.append_sealed(now, out, |out| message.write(out));
     }
 
-    fn append_sealed(
-        &mut self,
-        now: Instant,
-        out: &mut Vec<u8>,
-        body: impl FnOnce(&mut Vec<u8>),
-    ) {
+    fn append_sealed(&mut self, now: Instant, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
         out.resize(start + HEADER, 0);
         body(out);

@@ -124,8 +124,7 @@ fn dial(
     let path = shared.paths.now();
     let began = clock::now();
     let mut give_up = patience.map(|patience| began + patience);
-    let mut handshake =
-        ClientHandshake::new(began, who.identity, who.name.clone(), trust.clone())?;
+    let mut handshake = ClientHandshake::new(began, who.identity, who.name.clone(), trust.clone())?;
     while !shared.stopping() {
         let now = clock::now();
         if give_up.is_some_and(|at| at <= now) {
@@ -179,7 +178,11 @@ pub(super) fn no_answer(error: HandshakeError, only: Option<Rung>) -> Over {
 pub(super) fn pause(shared: &Shared, span: Duration, batch: &mut RecvBatch) {
     let until = clock::now() + span;
     while !shared.stopping() && clock::now() < until {
-        if shared.link.recv(batch, Some(until.since(clock::now()))).is_err() {
+        if shared
+            .link
+            .recv(batch, Some(until.since(clock::now())))
+            .is_err()
+        {
             std::thread::sleep(until.since(clock::now()));
         }
     }

@@ -149,7 +149,13 @@ impl Media {
         let now = clock::now();
         let mut session = ClientSession::new(now, &met.established, self.setup.offer.clone());
         let (link, paths) = (self.shared.link.clone(), self.shared.paths.clone());
-        self.climb = Some(Climb::begin(link, paths, self.setup.only, now, &mut session));
+        self.climb = Some(Climb::begin(
+            link,
+            paths,
+            self.setup.only,
+            now,
+            &mut session,
+        ));
         *self.shared.session() = Some(session);
         self.receiver = Some(MediaReceiver::new(&met.established));
         self.counted = Counters::default();
