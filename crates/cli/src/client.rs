@@ -28,9 +28,10 @@ use openuvr_runtime::identity_store::{self, load_or_create};
 use openuvr_runtime::sched::Scheduler;
 use openuvr_runtime::trust_store::HostStore;
 
-use crate::config::kind::{Realtime, Target};
+use crate::config::kind::Target;
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
 use crate::host::{TICK, finish, goodbye};
+use crate::realtime;
 use crate::record::{self, Options, Recorder};
 
 /// How often the main thread looks for signals and the end of its time.
@@ -99,10 +100,7 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
         None if hosts.key(&host).is_none() => Some(ask_for_pin(&host)?),
         None => None,
     };
-    let scheduler = match config.realtime {
-        Realtime::Auto => Scheduler::new(),
-        Realtime::Off => Scheduler::ordinary(),
-    };
+    let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let input_from = config.input_from();
     let input = match &input_from {
         InputFrom::Script(file) => Some(input_source::open(&format!("script:{}", file.display()))?),
@@ -131,6 +129,7 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
         surface: open_surface(surface)?,
         input,
         send_input: input_from != InputFrom::Nothing,
+        overlay: config.overlay,
         reconnect: config.reconnect,
         scheduler: scheduler.clone(),
     };

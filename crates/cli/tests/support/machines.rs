@@ -10,6 +10,8 @@ use super::{Display, skip};
 pub(crate) struct Machines {
     pub(crate) host: String,
     pub(crate) client: String,
+    /// Where there is one between them.
+    pub(crate) between: Option<String>,
 }
 
 /// Where the host is, from the client's side of the cable. Nobody else is in its namespace, so
@@ -20,15 +22,49 @@ const CLIENT: &str = "10.77.0.2";
 impl Machines {
     /// With an IP address each; `None`, said aloud, without the privilege or the tools.
     pub(crate) fn with_ip() -> Option<Machines> {
-        let machines = Machines::without_ip()?;
-        for (machine, address) in [(&machines.host, HOST), (&machines.client, CLIENT)] {
+        Machines::without_ip()?.with_addresses()
+    }
+
+    /// The same with a third machine between them, where the cables end as `to-client` and
+    /// `to-host`.
+    pub(crate) fn with_one_between() -> Option<Machines> {
+        let machines = Machines::alone(true)?;
+        let b = machines.between.as_deref()?;
+        for (end, machine) in [("to-client", &machines.client), ("to-host", &machines.host)] {
+            ip(&format!(
+                "-n {b} link add {end} type veth peer name cable netns {machine}"
+            ))?;
+            ip(&format!("-n {b} link set dev {end} up"))?;
+        }
+        machines.with_cables_up()?.with_addresses()
+    }
+
+    fn with_addresses(self) -> Option<Machines> {
+        for (machine, address) in [(&self.host, HOST), (&self.client, CLIENT)] {
             ip(&format!("-n {machine} address add {address}/24 dev cable"))?;
         }
-        Some(machines)
+        Some(self)
+    }
+
+    fn with_cables_up(self) -> Option<Machines> {
+        for machine in [&self.host, &self.client] {
+            ip(&format!("-n {machine} link set cable up"))?;
+        }
+        Some(self)
     }
 
     /// With a cable and nothing else; IPv6 is off, or the system would make addresses up.
     pub(crate) fn without_ip() -> Option<Machines> {
+        let machines = Machines::alone(false)?;
+        let (h, c) = (&machines.host, &machines.client);
+        ip(&format!(
+            "-n {h} link add cable type veth peer name cable netns {c}"
+        ))?;
+        machines.with_cables_up()
+    }
+
+    /// Namespaces without anything.
+    fn alone(one_between: bool) -> Option<Machines> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
             skip("network namespaces need root");
@@ -39,21 +75,18 @@ impl Machines {
         let machines = Machines {
             host: format!("ouvr-h{id}-{count}"),
             client: format!("ouvr-c{id}-{count}"),
+            between: one_between.then(|| format!("ouvr-b{id}-{count}")),
         };
-        let (h, c) = (machines.host.as_str(), machines.client.as_str());
-        ip(&format!("netns add {h}"))?;
-        ip(&format!("netns add {c}"))?;
-        for machine in [h, c] {
+        for machine in machines.names() {
+            ip(&format!("netns add {machine}"))?;
             let off = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
             run("ip", &["netns", "exec", machine, "sh", "-c", off])?;
         }
-        ip(&format!(
-            "-n {h} link add cable type veth peer name cable netns {c}"
-        ))?;
-        for machine in [h, c] {
-            ip(&format!("-n {machine} link set cable up"))?;
-        }
         Some(machines)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &String> {
+        [&self.host, &self.client].into_iter().chain(&self.between)
     }
 
     /// The host's Ethernet address.
@@ -106,7 +139,7 @@ fn run(program: &str, words: &[&str]) -> Option<()> {
 
 impl Drop for Machines {
     fn drop(&mut self) {
-        for name in [&self.host, &self.client] {
+        for name in self.names() {
             let _ = Command::new("ip").args(["netns", "del", name]).output();
         }
     }

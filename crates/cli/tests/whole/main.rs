@@ -12,3 +12,4 @@ mod namespaces;
 mod refusals;
 mod resilience;
 mod stream;
+mod urgent;

@@ -74,6 +74,73 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
     assert_one_way_is_true(&text, &std::fs::read_to_string(csv).unwrap());
 }
 
+#[test]
+fn a_stream_crosses_a_bridge_that_loses_and_delays() {
+    let (Some(here), Some(there)) = (Display::start("640x360"), Display::start("640x360")) else {
+        return;
+    };
+    let Some(machines) = Machines::with_one_between() else {
+        return;
+    };
+    let between = machines.between.as_deref().unwrap();
+    let _scene = scene(&here, "640x360", "20");
+    let folder = Folder::new();
+    let at_home = |machine: &str, display: &Display, words: &[&str]| {
+        let home = folder.path().join(machine);
+        std::fs::create_dir_all(&home).unwrap();
+        on(machine, &[], &home, Some(display), words)
+    };
+    let words = [
+        "lab",
+        "hop",
+        "--bridge",
+        "to-client,to-host",
+        "--delay",
+        "3ms",
+        // A busy machine makes it late, but what it does stays what it is.
+        "--down",
+        "loss=2%",
+        "--punctual",
+        "100s",
+    ];
+    let mut hop = Program::start("hop", at_home(between, &here, &words));
+    hop.line("bridging to-client and to-host");
+    let csv = folder.join("host.csv");
+    let words = ["host", "--pin", "123456", "--csv", &csv];
+    let mut host = Program::start("host", at_home(&machines.host, &here, &words));
+    host.line("streaming");
+    let words = ["client", HOST, "--pin", "123456"];
+    let mut client = Program::start("client", at_home(&machines.client, &there, &words));
+    client.line("showing 640x360");
+    Eye::open(&there).more_frames(25);
+    client.stop();
+    host.stop();
+    let report = hop.stop();
+    assert!(report.contains("down: 0s delay=3ms loss=0.02"), "{report}");
+    assert!(report.contains("this run is valid"), "{report}");
+    let ways: Vec<[u64; 3]> = report
+        .lines()
+        .filter(|line| line.contains(" sent, "))
+        .map(|line| {
+            let number = |name: &str| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let at = words
+                    .iter()
+                    .position(|word| word.starts_with(name))
+                    .unwrap();
+                words[at - 1].parse().unwrap()
+            };
+            ["sent", "delivered", "lost"].map(number)
+        })
+        .collect();
+    let [[up, all, none], [down, most, lost]] = ways[..] else {
+        panic!("two ways: {report}");
+    };
+    assert!(up > 10 && all <= up && none == 0, "{report}");
+    assert!(down > 100 && lost > 0 && most + lost <= down, "{report}");
+    assert!(report.contains("0 frames unreadable, 0 unsent"), "{report}");
+}
+
 /// The table's longest way over the link is the true one within the bound that is printed: this
 /// test knows by how much the clocks differ, which the program had to find out.
 fn assert_one_way_is_true(table: &str, csv: &str) {

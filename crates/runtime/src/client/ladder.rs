@@ -74,6 +74,7 @@ pub(super) struct Climb {
     paths: Arc<Paths>,
     only: Option<Rung>,
     trying: Option<Rung>,
+    on: Option<Rung>,
     /// The host has said that it sends UDP one by one anyway, and that arrived.
     plain: bool,
     /// Raw Ethernet was tried in this session.
@@ -94,6 +95,7 @@ impl Climb {
             paths,
             only,
             trying: None,
+            on: None,
             plain: false,
             tried_raw: false,
         };
@@ -120,9 +122,30 @@ impl Climb {
         now: Instant,
         session: &mut ClientSession,
     ) -> Vec<Said> {
-        let Some(tried) = self.trying.take() else {
-            return Vec::new();
+        let said = match self.trying.take() {
+            Some(tried) => self.climb(tried, found, now, session),
+            None => Vec::new(),
         };
+        for said in &said {
+            if let Said::On(rung) = said {
+                self.on = Some(*rung);
+            }
+        }
+        said
+    }
+
+    /// What the session's video comes with, as far as is known.
+    pub(super) fn on(&self) -> Option<Rung> {
+        self.on
+    }
+
+    fn climb(
+        &mut self,
+        tried: Rung,
+        found: &Found,
+        now: Instant,
+        session: &mut ClientSession,
+    ) -> Vec<Said> {
         match (tried, found.answer) {
             (Rung::UdpGso, Some(Some(Rung::UdpGso))) => vec![Said::On(Rung::UdpGso)],
             (Rung::Raw | Rung::Xdp, Some(answer)) => {
@@ -170,16 +193,15 @@ impl Climb {
     }
 
     fn after_raw(&mut self, why: String, now: Instant, session: &mut ClientSession) -> Vec<Said> {
-        let mut said = Vec::new();
-        if !why.is_empty() {
-            said.push(Said::Trouble(format!("{why}; staying on UDP")));
-        }
         if self.plain {
-            said.push(Said::On(Rung::Udp));
-        } else {
-            self.try_rung(Rung::Udp, self.paths.base(), now, session);
+            tracing::info!("{why}; staying on UDP");
+            return vec![Said::On(Rung::Udp)];
         }
-        said
+        self.try_rung(Rung::Udp, self.paths.base(), now, session);
+        if why.is_empty() {
+            return Vec::new();
+        }
+        vec![Said::Trouble(format!("{why}; staying on UDP"))]
     }
 
     fn go(&mut self, path: PathId, now: Instant, session: &mut ClientSession) {

@@ -15,6 +15,7 @@ use openuvr_net::address::segmented;
 use openuvr_proto::control::handshake::{HostHandshake, Paired};
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Host, HostEvent};
 use openuvr_proto::id::{PathId, SessionId};
@@ -47,6 +48,8 @@ pub(super) struct Control {
     pub(super) commands: Receiver<Command>,
     /// Where each subscriber's video goes, and with what.
     pub(super) ways: HashMap<SessionId, (PathId, Rung)>,
+    /// Whose reports the media thread learns from.
+    pub(super) player: Option<SessionId>,
     /// Devices that paired while the list could not be written.
     pub(super) unstored: Vec<PublicKey>,
     /// What is wrong with the list, if something is.
@@ -196,6 +199,9 @@ impl Control {
                 media,
             } => {
                 let path = segmented(path, may);
+                if role == Role::Player {
+                    self.player = Some(session);
+                }
                 self.order(Order::Add {
                     session,
                     path,
@@ -211,6 +217,10 @@ impl Control {
                 self.goes(session, path);
             }
             HostEvent::RoleChanged(session, role) => {
+                match role {
+                    Role::Player => self.player = Some(session),
+                    Role::Observer => _ = self.player.take_if(|p| *p == session),
+                }
                 self.order(Order::Role(session, role));
                 self.shared.notice(Notice::RoleChanged(session, role));
             }
@@ -227,6 +237,7 @@ impl Control {
             }
             HostEvent::Ended(session, ending) => {
                 self.ways.remove(&session);
+                self.player.take_if(|p| *p == session);
                 self.order(Order::Remove(session));
                 self.shared.notice(Notice::Ended(session, ending));
             }
@@ -236,10 +247,17 @@ impl Control {
                     self.shared.notice(Notice::Trouble(e.to_string()));
                 }
             }
-            HostEvent::KeyFrameWanted(role, newest) => {
-                self.order(Order::KeyFrame(role, newest));
+            HostEvent::KeyFrameWanted {
+                role,
+                last_good,
+                newest,
+            } => self.order(Order::KeyFrame(role, last_good, newest)),
+            HostEvent::Record(record) => {
+                if self.player == Some(record.session) {
+                    self.order(Order::Heard(record.clone()));
+                }
+                self.shared.notice(Notice::Record(record));
             }
-            HostEvent::Record(record) => self.shared.notice(Notice::Record(record)),
         }
     }
 
@@ -274,11 +292,16 @@ impl Control {
             .unwrap_or_else(PoisonError::into_inner) = injected;
     }
 
-    /// Tells the media thread. Wishes that find no room come again; a subscriber's coming or
-    /// going waits for room.
+    /// Tells the media thread. Wishes that find no room come again, and what it learns from a
+    /// report it also learns from the next; a subscriber's coming or going waits for room.
     fn order(&mut self, order: Order) {
         match order {
-            Order::KeyFrame(..) => {
+            // Good news waits for the next frame.
+            Order::Heard(ref record) if record.outcome.is_whole() => {
+                let _ = self.orders.try_send(order);
+                return;
+            }
+            Order::KeyFrame(..) | Order::Heard(_) => {
                 let _ = self.orders.try_send(order);
             }
             order => {
