@@ -181,7 +181,7 @@ pub(crate) fn host(bytes: &[u8]) {
                 let device = draw.u8() % 6;
                 let session = peers.len() as u32 + 1;
                 peers.push(Peer::new(device, session, Direction::ClientToHost));
-                host.established(now, PathId([device; 18]), &established(device, session));
+                host.established(now, PathId([device; PathId::LEN]), &established(device, session));
             }
             1 => now.0 += i64::from(draw.u8()) * 1_000_000,
             2 => now.0 += i64::from(draw.u16()) * 100_000,
@@ -198,13 +198,13 @@ pub(crate) fn host(bytes: &[u8]) {
                 if let Some(peer) = peers.get_mut(i) {
                     let offer = Negotiation::Offer(offer(&mut draw));
                     let datagram = peer.negotiate(&offer.to_bytes());
-                    let _ = host.handle_datagram(now, PathId([what; 18]), &datagram);
+                    let _ = host.handle_datagram(now, PathId([what; PathId::LEN]), &datagram);
                 }
             }
             _ => {
                 if let Some(peer) = peers.get_mut(i) {
                     let datagram = peer.anything(&mut draw);
-                    let _ = host.handle_datagram(now, PathId([what; 18]), &datagram);
+                    let _ = host.handle_datagram(now, PathId([what; PathId::LEN]), &datagram);
                 }
             }
         }

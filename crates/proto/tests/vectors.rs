@@ -399,6 +399,12 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
         ),
         ("segments_seen", Message::SegmentsSeen { through: 1 << 33 }),
         (
+            "decision",
+            Message::Decision {
+                words: "rate down to 8.0 Mb/s".into(),
+            },
+        ),
+        (
             "goodbye",
             Message::Goodbye {
                 reason: GoodbyeReason::TakenOver,

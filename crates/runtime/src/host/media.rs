@@ -274,8 +274,15 @@ impl Media {
     }
 
     fn tell_decisions(&mut self) {
+        let mut newest = None;
         while let Some(decision) = self.policy.poll_decision() {
             self.shared.notice(Notice::Decision(decision));
+            newest = Some(decision);
+        }
+        if let Some(decision) = newest {
+            let mut sessions = self.shared.sessions();
+            sessions.decided(decision.to_string());
+            self.shared.flush(&mut sessions);
         }
     }
 
