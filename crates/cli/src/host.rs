@@ -29,7 +29,7 @@ use openuvr_runtime::sched::{self, Scheduler};
 use openuvr_runtime::trust_store::DeviceStore;
 
 use crate::config::kind::WindowName;
-use crate::config::{HostConfig, Settings as _, Subject};
+use crate::config::{HostConfig, Rate, Recovery, Settings as _, Subject};
 use crate::realtime;
 use crate::record::{Options, Recorder, Summary};
 
@@ -221,7 +221,9 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
             threads: config.encoder_threads.unwrap_or_else(encoder_threads),
             subpel: config.subpel.wanted(),
             fps: config.fps,
-            bitrate: config.bitrate,
+            range: config.range(),
+            adaptive: config.rate == Rate::Adaptive,
+            skip_back: config.recovery == Recovery::SkipBack,
             top_up: config.top_up,
         },
         scheduler: scheduler.clone(),
@@ -353,6 +355,7 @@ impl Clients {
                     self.recorder.record(clock::now(), &record, *role, name);
                 }
             }
+            Notice::Decision(decision) => tracing::debug!("{decision}"),
             Notice::Resized(size) => eprintln!("openuvr host: the picture is {size}"),
             Notice::Hidden => eprintln!("openuvr host: the window is hidden; waiting for it"),
             Notice::Trouble(why) => eprintln!("openuvr host: {why}"),

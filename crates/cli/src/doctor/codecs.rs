@@ -114,6 +114,7 @@ fn code(backend: &encode::Backend) -> Result<Coded, String> {
     let ask = Ask {
         frame: FrameId(1),
         key_frame: true,
+        reference: FrameId::NONE,
         qp: 26,
     };
     let mut slices = Vec::new();
