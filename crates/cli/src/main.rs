@@ -46,7 +46,9 @@ fn main() -> ExitCode {
             .map_err(anyhow::Error::from)
             .and_then(|args| doctor::run(&args)),
         Some(("bench", m)) => with(m, |args| bench::run(&args)),
-        Some(("lab", m)) => with(m, |args| lab::run(&args)),
+        Some(("lab", m)) => lab::LabArgs::from_arg_matches(m)
+            .map_err(anyhow::Error::from)
+            .and_then(|args| lab::run(&args)),
         Some(("demo", m)) => demo::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(|args| demo::run(&args)),

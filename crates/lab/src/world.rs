@@ -30,6 +30,7 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::video::{EchoKind, InputEcho};
 use openuvr_proto::wire::{MAX_DATAGRAM, Reject};
 
+use crate::course::Course;
 use crate::link::{Impairment, LinkModel};
 pub use machine::{Clock, Machine, Shown};
 use source::Coding;
@@ -46,10 +47,10 @@ pub struct Device {
     pub role: Role,
     /// Whether it wants to take the player's role over.
     pub take_over: bool,
-    /// What the link does to datagrams from the host.
-    pub down: Impairment,
+    /// What the link does to datagrams from the host, from the connection on.
+    pub down: Course,
     /// What it does to datagrams to the host.
-    pub up: Impairment,
+    pub up: Course,
     /// Its clock.
     pub clock: Clock,
 }
@@ -62,8 +63,8 @@ impl Device {
             number,
             role,
             take_over: false,
-            down: Impairment::default(),
-            up: Impairment::default(),
+            down: Course::default(),
+            up: Course::default(),
             clock: Clock {
                 offset: 7_000_000_000_000 * i64::from(number),
                 ppm: 40 - 30 * i64::from(number),
@@ -73,9 +74,15 @@ impl Device {
 
     /// The same impairment both ways.
     #[must_use]
-    pub fn behind(mut self, link: &Impairment) -> Device {
-        self.down = link.clone();
-        self.up = link.clone();
+    pub fn behind(self, link: &Impairment) -> Device {
+        self.over(link.into())
+    }
+
+    /// The same course of impairments both ways; it begins with the connection.
+    #[must_use]
+    pub fn over(mut self, course: Course) -> Device {
+        self.up = course.clone();
+        self.down = course;
         self
     }
 }
@@ -175,8 +182,8 @@ impl World {
         self.host.established(self.now, path, &established);
         let seed = self.seed.wrapping_add(1 + client as u64);
         let links = (
-            LinkModel::new(device.down.clone(), seed.wrapping_mul(2)),
-            LinkModel::new(device.up.clone(), seed.wrapping_mul(2) + 1),
+            LinkModel::on_course(device.down.clone(), self.now, seed.wrapping_mul(2)),
+            LinkModel::on_course(device.up.clone(), self.now, seed.wrapping_mul(2) + 1),
         );
         let offer = Offer {
             role: device.role,

@@ -57,6 +57,8 @@ pub enum ClientEvent {
         /// Premultiplied ARGB.
         argb: Vec<u32>,
     },
+    /// What the host decided about the stream and why, in words; may hold any character.
+    Decided(String),
     /// The session is over: the host said goodbye, or fell silent (`None`).
     Ended(Option<GoodbyeReason>),
 }
@@ -151,6 +153,10 @@ impl ClientSession {
             {
                 self.cursor_serial = Some(serial);
                 self.events.push_back(ClientEvent::CursorMoved(at));
+            }
+            Message::Decided { words } => {
+                self.events
+                    .push_back(ClientEvent::Decided(words.into_owned()));
             }
             Message::Goodbye { reason } => self.end(Some(reason)),
             _ => {}

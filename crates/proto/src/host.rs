@@ -463,6 +463,15 @@ impl Host {
         }
     }
 
+    /// Tells all subscribers what was decided about the stream and why.
+    pub fn decided(&mut self, words: &str) {
+        let listening = |s: &&mut Subscriber| s.role.is_some() && s.ending.is_none();
+        for s in self.subscribers.iter_mut().filter(listening) {
+            let words = words.into();
+            s.plane.say(&Message::Decided { words });
+        }
+    }
+
     /// Ends the sessions that `which` picks by the device's public key, saying why.
     pub fn end(&mut self, reason: GoodbyeReason, which: impl Fn(&[u8; 32]) -> bool) {
         for s in &mut self.subscribers {

@@ -151,6 +151,9 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         (any::<u64>(), select(vec![&b""[..], b"x", &[7; 1200]]))
             .prop_map(|(offset, bytes)| Message::Segment { offset, bytes }),
         any::<u64>().prop_map(|through| Message::SegmentsSeen { through }),
+        ".{0,40}".prop_map(|words| Message::Decided {
+            words: words.into()
+        }),
         reason().prop_map(|reason| Message::Goodbye { reason }),
     ]
 }
@@ -253,7 +256,7 @@ proptest! {
     #[test]
     fn unknown_messages_are_skipped(
         before in message(), after in message(),
-        kind in 13_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
+        kind in 100_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let mut body = Vec::new();
         before.write(&mut body);

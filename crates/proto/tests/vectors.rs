@@ -318,6 +318,12 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
         ),
         ("segments_seen", Message::SegmentsSeen { through: 1 << 33 }),
         (
+            "decided",
+            Message::Decided {
+                words: "8 Mb/s: a queue".into(),
+            },
+        ),
+        (
             "goodbye",
             Message::Goodbye {
                 reason: GoodbyeReason::TakenOver,

@@ -21,6 +21,7 @@ use std::time::Duration;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Capture, Waker};
+use openuvr_media::convert::Nv12Buffer;
 use openuvr_media::encode;
 use openuvr_media::input_sink::InputSink;
 use openuvr_net::Link;
@@ -66,6 +67,8 @@ pub struct Rendition {
     /// Whether motion is searched to quarters of a pixel; `None`: for pictures of at most
     /// [`SUBPEL_PIXELS`].
     pub subpel: Option<bool>,
+    /// Who decides how many bits a picture gets.
+    pub rate: encode::Rate,
     /// Highest number of frames a second; the capture enforces it.
     pub fps: f64,
     /// What the video may take on the wire, all headers and repairs included.
@@ -109,6 +112,8 @@ pub struct HostSetup {
     pub cursor: Option<CursorWatch>,
     /// Where input goes.
     pub input: Box<dyn InputSink>,
+    /// Converts pictures for encoders that want NV12.
+    pub converter: Nv12Buffer,
     /// How pictures are encoded.
     pub rendition: Rendition,
     /// How urgent the threads are.
@@ -313,7 +318,13 @@ impl HostRuntime {
         };
         let start = |e: std::io::Error| format!("can't start a thread: {e}");
 
-        let media = media::Media::new(shared.clone(), setup.capture, setup.rendition, order_inbox);
+        let media = media::Media::new(
+            shared.clone(),
+            setup.capture,
+            setup.converter,
+            setup.rendition,
+            order_inbox,
+        );
         let watched = Watched(shared.clone(), "media");
         let media = scheduler.spawn(sched::Role::Encode, "ouvr-media", move || {
             let _watched = watched;

@@ -34,19 +34,23 @@ pub enum Role {
     Encode,
     /// Decodes: likewise.
     Decode,
+    /// Stands in for a cable or a radio in a measurement (`openuvr lab hop`).
+    EmulatedLink,
     /// Anything that may wait: control, statistics, files.
     Background,
 }
 
 impl Role {
     /// The SCHED_FIFO priority, `None` for an ordinary thread. All are below 50, where a kernel
-    /// with threaded interrupts runs those: the network card must come before us. Heavy work is
-    /// below hand-offs, so that it delays none; of it, decoding is above encoding: where both ends
-    /// share a machine, a slice is decoded while the encoder is at later ones (measured on two
-    /// cores: 0.6 ms less at 1280 × 720, 2 ms less at 1920 × 1080 than with equal priorities).
+    /// with threaded interrupts runs those: the network card must come before us; an emulated link
+    /// is above it, as one of these would be. Heavy work is below hand-offs, so that it delays
+    /// none; of it, decoding is above encoding: where both ends share a machine, a slice is
+    /// decoded while the encoder is at later ones (measured on two cores: 0.6 ms less at
+    /// 1280 × 720, 2 ms less at 1920 × 1080 than with equal priorities).
     #[must_use]
     pub const fn priority(self) -> Option<u8> {
         match self {
+            Role::EmulatedLink => Some(60),
             Role::HandOff => Some(45),
             Role::Input => Some(44),
             Role::Decode => Some(22),
@@ -329,11 +333,12 @@ mod tests {
     use super::{Arc, Mutex, Policy, Refused, Role, SchedReport, Scheduler, ThreadSched};
     use crate::sys;
 
-    const ROLES: [Role; 5] = [
+    const ROLES: [Role; 6] = [
         Role::HandOff,
         Role::Input,
         Role::Encode,
         Role::Decode,
+        Role::EmulatedLink,
         Role::Background,
     ];
 

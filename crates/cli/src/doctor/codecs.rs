@@ -91,6 +91,7 @@ fn code(backend: &encode::Backend) -> Result<Coded, String> {
         slices: 4,
         threads: 1,
         subpel: false,
+        rate: encode::Rate::Own,
     };
     let mut encoder = (backend.open)(&settings).map_err(|why| why.to_string())?;
     let (width, pixels) = (SIZE.width as usize, SIZE.pixels());

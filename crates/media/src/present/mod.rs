@@ -13,6 +13,8 @@ use crate::input_source::InputSource;
 use crate::picture::Picture;
 use x11::WindowConfig;
 
+pub use convert::to_bgrx;
+
 /// A surface that shows pictures, owned by the client's media thread.
 pub trait Presenter: Send {
     /// Hands a picture to the display and returns as soon as the display has taken it; never

@@ -287,6 +287,9 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
         Message::CursorMoved { serial, at } => Message::CursorMoved { serial, at },
         Message::Input(batch) => Message::Input(batch),
         Message::InputSeen { through } => Message::InputSeen { through },
+        Message::Decided { words } => Message::Decided {
+            words: words.into_owned().into(),
+        },
         Message::Goodbye { reason } => Message::Goodbye { reason },
         Message::Ping { .. }
         | Message::Pong { .. }

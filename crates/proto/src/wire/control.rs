@@ -1,6 +1,7 @@
 //! The bodies of control datagrams: messages one behind the other, each kind (u8), length (u16),
 //! bytes. Unknown kinds are skipped, so that a newer peer can say more.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::Reject;
@@ -14,6 +15,9 @@ use crate::trace::{DropCause, Fidelity, Outcome, Stage};
 /// Bytes of a control datagram's body at most: what a full datagram has beside header and tag.
 pub const MAX_CONTROL_BODY: usize =
     super::MAX_DATAGRAM - super::header::HEADER - super::header::TAG;
+
+/// Bytes of [`Message::Decided`] at most: two lines of a terminal.
+pub const MAX_WORDS: usize = 160;
 
 /// One message of the control plane.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,6 +83,12 @@ pub enum Message<'a> {
     SegmentsSeen {
         /// The first byte that is still missing.
         through: u64,
+    },
+    /// What the host decided about the stream and why, in words for the person who watches: said
+    /// once, so that it may get lost.
+    Decided {
+        /// At most [`MAX_WORDS`] bytes; what is longer is cut off.
+        words: Cow<'a, str>,
     },
     /// The peer leaves; nothing follows.
     Goodbye {
@@ -163,6 +173,7 @@ mod kind {
     pub(super) const SEGMENT: u8 = 10;
     pub(super) const SEGMENTS_SEEN: u8 = 11;
     pub(super) const GOODBYE: u8 = 12;
+    pub(super) const DECIDED: u8 = 14;
 }
 
 /// In place of the number of pressed keys: not known.
@@ -227,6 +238,9 @@ impl Message<'_> {
             Message::SegmentsSeen { through } => {
                 w.u64(*through);
             }
+            Message::Decided { words } => {
+                w.bytes(words[..words.floor_char_boundary(MAX_WORDS)].as_bytes());
+            }
             Message::Goodbye { reason } => {
                 w.u8(*reason as u8);
             }
@@ -248,6 +262,7 @@ impl Message<'_> {
             Message::InputSeen { .. } => kind::INPUT_SEEN,
             Message::Segment { .. } => kind::SEGMENT,
             Message::SegmentsSeen { .. } => kind::SEGMENTS_SEEN,
+            Message::Decided { .. } => kind::DECIDED,
             Message::Goodbye { .. } => kind::GOODBYE,
         }
     }
@@ -330,6 +345,12 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             }
         }
         kind::SEGMENTS_SEEN => Message::SegmentsSeen { through: r.u64()? },
+        kind::DECIDED if r.remaining() > MAX_WORDS => return Err(Reject::Range("words")),
+        kind::DECIDED => Message::Decided {
+            words: str::from_utf8(r.bytes(r.remaining())?)
+                .map_err(|_| Reject::Range("words"))?
+                .into(),
+        },
         kind::GOODBYE => Message::Goodbye {
             reason: match r.u8()? {
                 0 => GoodbyeReason::Quit,

@@ -303,6 +303,7 @@ impl Media {
                 ClientEvent::CursorShape { size, hot, argb } => {
                     self.screen.cursor_shape(size, hot, argb);
                 }
+                ClientEvent::Decided(words) => self.overlay.set_decision(&words),
                 ClientEvent::Ended(reason) => ended = Some(after(reason)),
             }
         }

@@ -95,6 +95,7 @@ impl Media {
     pub(super) fn new(
         shared: Arc<Shared>,
         capture: Box<dyn Capture>,
+        nv12: Nv12Buffer,
         rendition: Rendition,
         orders: Receiver<Order>,
     ) -> Media {
@@ -114,7 +115,7 @@ impl Media {
             rendition,
             destinations: Vec::new(),
             encoder: None,
-            nv12: Nv12Buffer::new(),
+            nv12,
             buffer: SendBuf::default(),
             policy,
             rate,
@@ -223,6 +224,7 @@ impl Media {
 
     fn tell_decisions(&mut self) {
         while let Some(decision) = self.policy.poll_decision() {
+            self.shared.sessions().decided(&decision.to_string());
             self.shared.notice(Notice::Decision(decision));
         }
     }
@@ -531,6 +533,7 @@ pub(super) fn open(
             subpel: rendition
                 .subpel
                 .unwrap_or(size.pixels() <= super::SUBPEL_PIXELS),
+            rate: rendition.rate,
         };
         encode::open(&rendition.encoder, &settings)
     };
