@@ -114,6 +114,9 @@ fn report(draw: &mut Draw<'_>) -> Report {
         echo: EchoKind::None,
         datagrams: 1,
         missing: 0,
+        runs: draw.u8().into(),
+        repaired: 0,
+        resent: 0,
     }
 }
 
