@@ -281,7 +281,7 @@ impl Media {
         }
         if let Some(decision) = newest {
             let mut sessions = self.shared.sessions();
-            sessions.decided(decision.to_string());
+            sessions.decided(&decision.to_string());
             self.shared.flush(&mut sessions);
         }
     }
