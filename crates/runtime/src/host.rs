@@ -70,6 +70,8 @@ pub struct Rendition {
     pub bitrate: Bitrate,
     /// Whether a picture that does not move is sent again in better quality.
     pub top_up: bool,
+    /// Every so many-th frame is a key frame, wanted or not; `None`: only those that are wanted.
+    pub key_frame_every: Option<u32>,
 }
 
 impl Rendition {

@@ -35,7 +35,8 @@ Examples:
         "What is shown" {
             /// Where pictures come from.
             /// `x11` is an X display; `pattern` is a moving test picture made by the host itself,
-            /// for trying a link without an application.
+            /// for trying a link without an application; `clip` plays a file, for measurements
+            /// that want the same pictures every time.
             source: SourceKind = "source", choice(), Default::Is("x11");
             /// The X display.
             /// Captured if the source is x11, and where input goes to.
@@ -53,6 +54,10 @@ Examples:
             /// The size of the test picture.
             /// Only with the source pattern; a display and a window have a size of their own.
             size: Option<Size> = "size", optional(size()), Default::Unset("1280x720");
+            /// The file that the source clip plays.
+            /// YUV4MPEG2 with 4:2:0 frames of 8 bits (ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m), to
+            /// and fro without end, each frame with a bar code.
+            clip: Option<PathBuf> = "clip", optional(path("FILE")), Default::Unset("");
             /// Most frames a second.
             /// A cap: a picture is taken when the application has drawn, never by the clock. Of
             /// pictures that come faster, the newest is sent.
@@ -81,6 +86,11 @@ Examples:
             /// Sharper moving pictures at the same bitrate, for about a millisecond at 1280x720.
             /// `auto`: up to that size; above, time is short.
             subpel: Subpel = "subpel", choice(), Default::Is("auto");
+            /// Make every so many-th frame a key frame, wanted or not.
+            /// The size of a group of pictures, for comparison; without it a key frame comes only
+            /// when a client needs one.
+            key_frame_every: Option<u32> = "key-frame-every",
+                optional(count(1..=100_000, "frames")), Default::Unset("only on need");
             /// Improve the picture while nothing moves.
             top_up: bool = "top-up", flag(), Default::Is("true");
         }
@@ -109,7 +119,7 @@ Examples:
             /// Where the players' keys and clicks go.
             /// `xtest` plays them into the X display, `none` ignores them.
             input: Option<InputKind> = "input", optional(choice()),
-                Default::Unset("xtest; none with the source pattern");
+                Default::Unset("xtest; none without a display as source");
             /// This host's name at clients.
             name: String = "name", text("NAME", LONGEST_NAME),
                 Default::From("this machine's name", Surroundings::machine_text);
@@ -184,6 +194,8 @@ pub(crate) enum Subject {
     Region(Region),
     /// The test pattern of this size.
     Pattern(Size),
+    /// This file.
+    Clip(PathBuf),
 }
 
 impl HostConfig {
@@ -191,6 +203,7 @@ impl HostConfig {
     pub(crate) fn subject(&self) -> Subject {
         match (self.source, &self.window, self.region) {
             (SourceKind::Pattern, ..) => Subject::Pattern(self.size.unwrap_or(PATTERN)),
+            (SourceKind::Clip, ..) => Subject::Clip(self.clip.clone().unwrap_or_default()),
             (SourceKind::X11, Some(window), _) => Subject::Window(window.clone()),
             (SourceKind::X11, None, Some(region)) => Subject::Region(region),
             (SourceKind::X11, None, None) => Subject::Display,
@@ -224,8 +237,11 @@ impl HostConfig {
             () if !x11 && (self.window.is_some() || self.region.is_some()) => {
                 "window and region are parts of a display: they need the source x11"
             }
-            () if x11 && self.size.is_some() => {
+            () if self.source != SourceKind::Pattern && self.size.is_some() => {
                 "size is that of the test picture: it needs the source pattern"
+            }
+            () if (self.source == SourceKind::Clip) != self.clip.is_some() => {
+                "the source clip and a file to play belong together: --source clip --clip FILE"
             }
             () if (x11 || self.injects()) && self.display.is_none() => {
                 "no X display is known: give --display, such as :0, or set DISPLAY"
@@ -243,11 +259,16 @@ pub(crate) enum SourceKind {
     X11,
     /// The test pattern.
     Pattern,
+    /// A file.
+    Clip,
 }
 
 impl Choice for SourceKind {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("x11", SourceKind::X11), ("pattern", SourceKind::Pattern)];
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("x11", SourceKind::X11),
+        ("pattern", SourceKind::Pattern),
+        ("clip", SourceKind::Clip),
+    ];
 }
 
 /// What encodes.

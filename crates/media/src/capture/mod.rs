@@ -1,5 +1,6 @@
 //! Capture: when the application has drawn, its pixels are ours. Event-driven, never polled.
 
+pub mod clip;
 pub mod cursor;
 pub mod pace;
 pub mod pattern;

@@ -96,6 +96,7 @@ impl Media {
         orders: Receiver<Order>,
     ) -> Media {
         let rate = RateControl::new(rendition.bitrate, rendition.fps);
+        let key_frames = KeyFramePolicy::with_one_every(rendition.key_frame_every);
         Media {
             codec: super::codec_of(&rendition.encoder).unwrap_or_default(),
             shared,
@@ -107,7 +108,7 @@ impl Media {
             nv12: Nv12Buffer::new(),
             buffer: SendBuf::default(),
             rate,
-            key_frames: KeyFramePolicy::default(),
+            key_frames,
             epoch: ConfigEpoch(0),
             size: Size::default(),
             frame: FrameId::NONE,
@@ -320,7 +321,8 @@ impl Media {
             .key_frames
             .due(hold_off)
             .is_some_and(|at| at <= clock::now());
-        let key_frame = due || self.reference == FrameId::NONE;
+        let periodic = self.key_frames.is_periodic(self.frame);
+        let key_frame = due || periodic || self.reference == FrameId::NONE;
         let qp = if still && !key_frame {
             self.last_qp.saturating_sub(TOP_UP_STEP).max(GOOD_QP)
         } else {
