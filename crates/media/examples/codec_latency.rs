@@ -54,6 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             slices,
             threads,
             subpel: false,
+            rate: encode::Rate::Own,
         };
         measure(&settings, qp, frames)?;
     }

@@ -34,6 +34,7 @@ fn settings(size: Size, slices: u8, threads: u8) -> Settings {
         slices,
         threads,
         subpel: false,
+        rate: openuvr_media::encode::Rate::Own,
     }
 }
 

@@ -3,7 +3,7 @@
 //! A new encoder is one file with one [`Backend`] and one line in the table `BACKENDS`.
 
 use openuvr_proto::id::FrameId;
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 
 use crate::codec::MAX_PIXELS;
 use crate::picture::{Picture, PixelFormat};
@@ -48,6 +48,19 @@ pub struct Settings {
     /// Whether motion is searched to quarters of a pixel, where the codec has motion: better
     /// pictures for more time.
     pub subpel: bool,
+    /// Who decides how many bits a picture gets.
+    pub rate: Rate,
+}
+
+/// Who decides how many bits a picture gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Rate {
+    /// The caller, with the quantiser of each [`Ask`].
+    #[default]
+    Own,
+    /// The codec library, where it can: this rate, and no picture longer than its share of it.
+    /// [`Ask::qp`] is not looked at.
+    Cbr(Bitrate),
 }
 
 impl Settings {

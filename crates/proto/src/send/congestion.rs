@@ -254,8 +254,8 @@ impl Congestion {
         self.last_wait = wait;
         let spread = last.since(first).max(Duration::from_micros(50));
         // The first datagram's own time on the link is not in the spread.
-        let bytes = crossing.bytes.saturating_sub(MAX_DATAGRAM as u32).max(1);
-        let crossed = f64::from(bytes) * 8.0 / spread.as_secs_f64();
+        let bytes = (f64::from(crossing.bytes) - MAX_DATAGRAM as f64).max(1.0);
+        let crossed = bytes * 8.0 / spread.as_secs_f64();
         self.slowest = Some(self.slowest.map_or(crossed, |s| s.min(crossed)));
         self.late = if wait > LATE { self.late + 1 } else { 0 };
         let full = (self.late >= 2 && growing) || wait > VERY_LATE;
@@ -381,6 +381,7 @@ impl Congestion {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small numbers of a model")]
 mod tests {
     use super::*;
 

@@ -1,7 +1,7 @@
 //! H.264 with libx264, opened at run time: each slice leaves the moment it is encoded.
 //!
-//! No rate control of the library's: its cost analysis takes 1 ms (720p) to 2 ms (1080p) in
-//! front of the first slice. The quantiser of each picture comes with its [`Ask`].
+//! By default no rate control of the library's: its cost analysis takes 1 ms (720p) to 2 ms
+//! (1080p) in front of the first slice. The quantiser of each picture comes with its [`Ask`].
 
 mod order;
 mod sys;
@@ -10,7 +10,8 @@ use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Settings, Slice, check_picture, macroblocks,
+    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Rate, Settings, Slice, check_picture,
+    macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
 use order::{Order, Pool};
@@ -40,6 +41,7 @@ struct X264 {
     size: Size,
     total_mbs: u32,
     slices: u8,
+    rate: Rate,
     pool: Pool,
     /// The newest frame.
     newest: FrameId,
@@ -66,6 +68,7 @@ impl X264 {
             size,
             total_mbs: u32::from(columns) * u32::from(rows),
             slices: cut.slices,
+            rate: settings.rate,
             // Two more, for the parameter sets.
             pool: (0..usize::from(cut.slices) + 2)
                 .map(|_| Vec::with_capacity(SLICE_CAPACITY))
@@ -105,7 +108,7 @@ impl Encoder for X264 {
         let input = sys::Input {
             picture,
             key_frame: ask.key_frame || self.broken,
-            qp: ask.qp.min(QP_MAX),
+            qp: (self.rate == Rate::Own).then(|| ask.qp.min(QP_MAX)),
             pts: i64::from(ask.frame.0),
         };
         self.broken = true;
@@ -215,14 +218,16 @@ fn parameters(
     p.b_annexb = 1;
     p.b_repeat_headers = 1;
 
-    // In CQP mode libx264 clamps a picture's own quantiser between those of I and B pictures: the
-    // factors put them 36 steps to both sides.
-    p.rc.i_rc_method = number(sys::X264_RC_CQP);
-    p.rc.i_qp_constant = 26;
-    p.rc.f_ip_factor = 64.0;
-    p.rc.f_pb_factor = 64.0;
-    p.rc.i_vbv_max_bitrate = 0;
-    p.rc.i_vbv_buffer_size = 0;
+    let kbit = |bits: u64| i32::try_from(bits / 1000).unwrap_or(i32::MAX).max(1);
+    if let Rate::Cbr(rate) = settings.rate {
+        p.rc.i_rc_method = number(sys::X264_RC_ABR);
+        p.rc.i_bitrate = kbit(rate.0);
+        p.rc.i_vbv_max_bitrate = kbit(rate.0);
+        // One frame: each may take its share of the rate and no more.
+        p.rc.i_vbv_buffer_size = kbit(rate.0 / u64::from(settings.fps));
+    } else {
+        constant_quantiser(&mut p);
+    }
 
     p.i_threads = i32::from(cut.threads);
     p.b_sliced_threads = i32::from(cut.threads > 1);
@@ -232,6 +237,18 @@ fn parameters(
         p.i_slice_max_mbs = number(cut.max_mbs);
     }
     Ok(p)
+}
+
+/// The quantiser comes with each picture.
+fn constant_quantiser(p: &mut sys::x264_param_t) {
+    // In CQP mode libx264 clamps a picture's own quantiser between those of I and B pictures: the
+    // factors put them 36 steps to both sides.
+    p.rc.i_rc_method = i32::try_from(sys::X264_RC_CQP).unwrap_or_default();
+    p.rc.i_qp_constant = 26;
+    p.rc.f_ip_factor = 64.0;
+    p.rc.f_pb_factor = 64.0;
+    p.rc.i_vbv_max_bitrate = 0;
+    p.rc.i_vbv_buffer_size = 0;
 }
 
 #[cfg(test)]
@@ -285,6 +302,7 @@ mod tests {
             slices: 2,
             threads: 1,
             subpel: false,
+            rate: Rate::Own,
         };
         let mut encoder = open(&settings).expect("libx264");
         let (luma, chroma) = (vec![90; 64 * 64], vec![128; 64 * 32]);

@@ -12,7 +12,8 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) use bindings::{
-    X264_BUILD, X264_CSP_NV12, X264_KEYINT_MAX_INFINITE, X264_LOG_NONE, X264_RC_CQP, x264_param_t,
+    X264_BUILD, X264_CSP_NV12, X264_KEYINT_MAX_INFINITE, X264_LOG_NONE, X264_RC_ABR, X264_RC_CQP,
+    x264_param_t,
 };
 use bindings::{X264_TYPE_AUTO, X264_TYPE_IDR, x264_nal_t, x264_picture_t, x264_t};
 
@@ -182,7 +183,8 @@ pub(super) struct Input<'a> {
     /// NV12, of the size that the encoder was opened with, checked to its end by the caller.
     pub(super) picture: &'a Picture<'a>,
     pub(super) key_frame: bool,
-    pub(super) qp: u8,
+    /// `None`: the library's own rate control chooses.
+    pub(super) qp: Option<u8>,
     pub(super) pts: i64,
 }
 
@@ -233,7 +235,7 @@ impl Encoder {
             X264_TYPE_AUTO
         };
         picture.i_type = kind.cast_signed();
-        picture.i_qpplus1 = c_int::from(input.qp) + 1;
+        picture.i_qpplus1 = input.qp.map_or(0, |qp| c_int::from(qp) + 1);
         picture.i_pts = input.pts;
         picture.opaque = (&raw const call).cast_mut().cast();
         picture.img.i_csp = X264_CSP_NV12.cast_signed();
