@@ -334,7 +334,7 @@ impl HostConfig {
     pub(crate) fn injects(&self) -> bool {
         match self.input {
             Some(input) => input == InputKind::Xtest,
-            None => self.source != SourceKind::Pattern,
+            None => !matches!(self.source, SourceKind::Pattern | SourceKind::Clip),
         }
     }
 
