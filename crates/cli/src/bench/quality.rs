@@ -54,6 +54,10 @@ pub(crate) struct Args {
         default_value = "delay,loss,bandwidth,gop"
     )]
     vary: Vec<Vary>,
+    /// Only these points of what is varied, such as 0,50,100; none is no limit, or no periodic key
+    /// frame. With one of --vary only
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = point_of)]
+    points: Vec<Stop>,
     /// The clip besides the scene: openarena (a match of bots, recorded at the first run), none, or
     /// a .y4m file
     #[arg(long, value_name = "CLIP", default_value = "openarena", value_parser = content)]
@@ -74,7 +78,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 6.0)]
     seconds: f64,
     /// Few points of two seconds, the scene only, 640x360: shows that it works, in less than 45 s
-    #[arg(long, conflicts_with_all = ["seconds", "clip", "size", "vary"])]
+    #[arg(long, conflicts_with_all = ["seconds", "clip", "size", "vary", "points"])]
     quick: bool,
     /// Decides which datagrams are lost
     #[arg(long, default_value_t = 1)]
@@ -138,6 +142,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (0.5..=30.0).contains(&args.seconds),
         "--seconds must be 0.5 to 30: all pictures of a point are kept in memory"
     );
+    ensure!(
+        args.points.is_empty() || args.vary.len() == 1,
+        "--points are those of one axis: give one of --vary"
+    );
+    let valid = |vary: Vary| args.points.iter().all(|point| vary.allows(*point));
+    ensure!(
+        args.vary.iter().copied().all(valid),
+        "--points: a delay is at most 10000 ms, a loss at most 100 %, bandwidth and GOP at least 1"
+    );
     let stop = crate::stop_on_signals()?;
     let mut table = Table::new(Machine::this(), args.bitrate.clone(), args.fps);
     let contents = args.contents();
@@ -195,11 +208,18 @@ impl Args {
         varied
     }
 
-    /// Every condition once, the best first.
+    /// Every condition once, the best first: without it, nothing says what the others cost.
     fn conditions(&self) -> Vec<Condition> {
         let mut all = vec![Condition::default()];
         for vary in self.varied() {
-            for condition in vary.conditions(self.quick) {
+            let points = if self.points.is_empty() {
+                vary.points(self.quick)
+            } else {
+                self.points.clone()
+            };
+            // Chosen points are for one line.
+            let short = self.quick || !self.points.is_empty();
+            for condition in vary.conditions(&points, short) {
                 if !all.contains(&condition) {
                     all.push(condition);
                 }
@@ -231,50 +251,77 @@ impl Args {
     }
 }
 
+/// A value on an axis; `None`: no limit, or no periodic key frame.
+type Stop = Option<u32>;
+
+fn point_of(text: &str) -> Result<Stop, String> {
+    match text {
+        "none" => Ok(None),
+        _ => text
+            .parse()
+            .map(Some)
+            .map_err(|_| "a whole number, or none".to_owned()),
+    }
+}
+
 impl Vary {
-    /// The points of its figure, in order; the first of each series are shared.
-    fn conditions(self, quick: bool) -> Vec<Condition> {
+    /// The values on its axis: all, or those of a quick run.
+    fn points(self, quick: bool) -> Vec<Stop> {
+        let (all, few): (&[u32], &[u32]) = match self {
+            Vary::Delay => (&[0, 100, 200, 300, 400, 500, 600], &[0, 300]),
+            Vary::Loss => (&[0, 1, 2, 4, 6, 8, 10], &[0, 5]),
+            Vary::Bandwidth => (&[1, 2, 3, 4, 5, 6], &[2]),
+            Vary::Gop => (&[5, 15, 30, 60, 120, 240], &[15]),
+        };
+        let points = if quick { few } else { all };
+        let without = matches!(self, Vary::Bandwidth | Vary::Gop).then_some(None);
+        points.iter().copied().map(Some).chain(without).collect()
+    }
+
+    fn allows(self, point: Stop) -> bool {
+        let range = match self {
+            Vary::Delay => 0..=10_000,
+            Vary::Loss => 0..=100,
+            Vary::Bandwidth => 1..=1000,
+            Vary::Gop => 1..=100_000,
+        };
+        point.is_none_or(|point| range.contains(&point))
+    }
+
+    /// What holds at its points. Two of the figures have a second line.
+    fn conditions(self, points: &[Stop], quick: bool) -> Vec<Condition> {
         let best = Condition::default();
-        let pick = |all: &[u32], few: &[u32]| if quick { few.to_vec() } else { all.to_vec() };
-        match self {
-            Vary::Delay => pick(&[0, 100, 200, 300, 400, 500, 600], &[0, 300])
-                .into_iter()
-                .map(|delay_ms| Condition { delay_ms, ..best })
-                .collect(),
-            Vary::Loss => pick(&[0, 1, 2, 4, 6, 8, 10], &[0, 5])
-                .into_iter()
-                .map(|loss_percent| Condition {
-                    loss_percent,
-                    ..best
-                })
-                .collect(),
-            Vary::Bandwidth => {
-                let limits = || {
-                    let limits = pick(&[1, 2, 3, 4, 5, 6], &[2]);
-                    limits.into_iter().map(Some).chain([None])
-                };
-                let adaptive = limits().map(|mbps| Condition { mbps, ..best });
-                let constant = limits().map(|mbps| Condition {
-                    mbps,
-                    constant: true,
-                    ..best
-                });
-                adaptive.chain(constant.filter(|_| !quick)).collect()
-            }
-            Vary::Gop => {
-                let sizes = || {
-                    let sizes = pick(&[5, 15, 30, 60, 120, 240], &[15]);
-                    sizes.into_iter().map(Some).chain([None])
-                };
-                let clean = sizes().map(|gop| Condition { gop, ..best });
-                let lossy = sizes().map(|gop| Condition {
-                    gop,
-                    loss_percent: 1,
-                    ..best
-                });
-                clean.chain(lossy.filter(|_| !quick)).collect()
-            }
-        }
+        let second = match self {
+            Vary::Bandwidth => Some(Condition {
+                constant: true,
+                ..best
+            }),
+            Vary::Gop => Some(Condition {
+                loss_percent: 1,
+                ..best
+            }),
+            Vary::Delay | Vary::Loss => None,
+        };
+        let lines = [Some(best), second.filter(|_| !quick)];
+        let at = |line: Condition, point: Stop| match self {
+            Vary::Delay => Condition {
+                delay_ms: point.unwrap_or(0),
+                ..line
+            },
+            Vary::Loss => Condition {
+                loss_percent: point.unwrap_or(0),
+                ..line
+            },
+            Vary::Bandwidth => Condition {
+                mbps: point,
+                ..line
+            },
+            Vary::Gop => Condition { gop: point, ..line },
+        };
+        let lines = lines.into_iter().flatten();
+        lines
+            .flat_map(|line| points.iter().map(move |point| at(line, *point)))
+            .collect()
     }
 }
 
@@ -316,10 +363,15 @@ mod tests {
         for (at, one) in all.iter().enumerate() {
             assert!(!all[at + 1..].contains(one), "{one:?} twice");
         }
-        // 7 + 7 + 14 + 14, of which the best is in each, and 1 % loss in two.
-        assert_eq!(all.len(), 37);
+        // 7 + 7 + 14 + 14, of which the best is in each figure, and 1 % loss in two.
+        assert_eq!(all.len(), 38);
         assert_eq!(parse("--vary loss").conditions().len(), 7);
         assert_eq!(parse("--quick").conditions().len(), 5);
+        let chosen = parse("--vary gop --points 15,none").conditions();
+        let gops: Vec<Stop> = chosen.iter().map(|condition| condition.gop).collect();
+        assert_eq!(gops, [None, Some(15)]);
+        assert!(run(&parse("--points 15")).is_err(), "of which axis?");
+        assert!(run(&parse("--vary gop --points 0")).is_err());
     }
 
     #[test]

@@ -255,7 +255,7 @@ fn a_named_target_resolves_to_addresses() {
 #[test]
 fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
     let cases = [
-        ("source", "wayland", "one of x11, pattern, clip"),
+        ("source", "wayland", "one of x11, pattern, clip, scene"),
         ("fps", "0.5", "a number of frames/s from 1 to 240"),
         ("fps", "241", "a number of frames/s from 1 to 240"),
         ("fps", "NaN", "a number of frames/s from 1 to 240"),
@@ -387,7 +387,7 @@ fn a_bad_file_is_refused_with_its_line() {
     );
     assert_eq!(
         refused("source = [\n\"x11\"]\n", &[]),
-        "/host.toml:1: source must be one of x11, pattern, clip, not `[`"
+        "/host.toml:1: source must be one of x11, pattern, clip, scene, not `[`"
     );
     let broken = refused("fps = 30\nslices = = 4\n", &[]);
     assert!(broken.starts_with("/host.toml:2: "), "{broken}");
@@ -405,7 +405,7 @@ fn a_bad_file_is_refused_with_its_line() {
 
 #[test]
 fn contradictions_are_refused() {
-    let hosts: [&[&str]; 4] = [
+    let hosts: [&[&str]; 7] = [
         &["--window", "a", "--region", "1x1+0+0"],
         &["--source", "pattern", "--window", "a"],
         &["--source", "clip"],
