@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use crate::control::clock::ClockMap;
 use crate::control::handshake::Established;
+use crate::control::ladder::{Found, Probe, Step};
 use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::{ControlPlane, Heard, SILENCE, earlier};
-use crate::id::{ConfigEpoch, FrameId, InputSeq};
+use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId};
 use crate::input::event::InputEvent;
 use crate::input::outbox::Outbox;
 use crate::recv::reassemble::PictureState;
@@ -20,14 +21,14 @@ use crate::seq;
 use crate::time::Instant;
 use crate::units::Size;
 use crate::wire::Reject;
-use crate::wire::control::{GoodbyeReason, Message, Report};
+use crate::wire::control::{GoodbyeReason, Message, Report, ResendRequest};
 use crate::wire::seal::Direction;
 
 /// Reports that wait for the host's acknowledgement at most: four seconds at 60 frames/s.
 const MAX_REPORTS: usize = 256;
 
-/// Reports in one datagram at most: 30 of 42 bytes each.
-const REPORTS_AT_ONCE: usize = 30;
+/// Reports in one datagram at most: 28 of 48 bytes each.
+const REPORTS_AT_ONCE: usize = 28;
 
 /// Unacknowledged input is sent again after a round trip, but not before this (guess).
 const INPUT_AGAIN: Duration = Duration::from_millis(5);
@@ -57,6 +58,10 @@ pub enum ClientEvent {
         /// Premultiplied ARGB.
         argb: Vec<u32>,
     },
+    /// What the host's policy decided last, in words.
+    Decided(String),
+    /// What came of [`ClientSession::probe`].
+    Probed(Found),
     /// The session is over: the host said goodbye, or fell silent (`None`).
     Ended(Option<GoodbyeReason>),
 }
@@ -72,6 +77,8 @@ pub struct ClientSession {
     picture: PictureState,
     key_frame_again: Option<Instant>,
     cursor_serial: Option<u32>,
+    probe: Option<Probe>,
+    probe_token: u32,
     events: VecDeque<ClientEvent>,
     over: bool,
 }
@@ -93,6 +100,8 @@ impl ClientSession {
             picture: PictureState::default(),
             key_frame_again: None,
             cursor_serial: None,
+            probe: None,
+            probe_token: 0,
             events: VecDeque::new(),
             over: false,
         }
@@ -152,6 +161,19 @@ impl ClientSession {
                 self.cursor_serial = Some(serial);
                 self.events.push_back(ClientEvent::CursorMoved(at));
             }
+            Message::Probed {
+                token, piece, rung, ..
+            } => {
+                let found = self
+                    .probe
+                    .as_mut()
+                    .and_then(|p| p.answered(token, piece, rung));
+                if let Some(found) = found {
+                    self.probe = None;
+                    self.events.push_back(ClientEvent::Probed(found));
+                }
+            }
+            Message::Decision { words } => self.events.push_back(ClientEvent::Decided(words)),
             Message::Goodbye { reason } => self.end(Some(reason)),
             _ => {}
         }
@@ -230,6 +252,44 @@ impl ClientSession {
             Some(now + (self.plane.round_trip() * 2).max(Duration::from_millis(20)));
     }
 
+    /// Parts of a frame are missing: the host is asked to send them again.
+    pub fn resend(&mut self, request: ResendRequest) {
+        self.plane.say(&Message::Resend(request));
+    }
+
+    /// The shortest round trip seen lately; `None` before the first.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.plane.clock.round_trip()
+    }
+
+    /// Tries whether a way carries a stream: [`ClientSession::poll_probe`] says what to send there,
+    /// [`ClientEvent::Probed`] what came of it. A try that is under way is forgotten.
+    pub fn probe(&mut self, now: Instant, step: Step) {
+        // Far from the tokens of the try before.
+        self.probe_token = self.probe_token.wrapping_add(1 << 8);
+        self.probe = Some(Probe::new(now, step, self.probe_token));
+    }
+
+    /// Replaces what is in `out` by the next datagram of a try; the way that it goes.
+    pub fn poll_probe(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
+        match self.probe.as_mut()?.poll(now) {
+            Ok(question) => {
+                let (token, step) = question?;
+                let segmented = step.segmented;
+                out.clear();
+                self.plane
+                    .seal_alone(now, &Message::Probe { token, segmented }, out);
+                Some(step.path)
+            }
+            Err(found) => {
+                self.probe = None;
+                self.events.push_back(ClientEvent::Probed(found));
+                None
+            }
+        }
+    }
+
     /// Says goodbye. Send what is polled afterwards, then forget the session.
     pub fn goodbye(&mut self, reason: GoodbyeReason) {
         self.plane.say_thrice(&Message::Goodbye { reason });
@@ -271,6 +331,17 @@ impl ClientSession {
         &self.plane.clock
     }
 
+    /// The session goes another way from now on: the host is to hear of it at once.
+    pub fn moved(&mut self, now: Instant) {
+        self.plane.ping_now(now);
+    }
+
+    /// How long none of our pings has been answered.
+    #[must_use]
+    pub fn unanswered(&self, now: Instant) -> Duration {
+        self.plane.unanswered(now)
+    }
+
     /// How long the host has been silent.
     #[must_use]
     pub fn silence(&self, now: Instant) -> Duration {
@@ -294,8 +365,10 @@ impl ClientSession {
         let input = self.input_again.map(|at| (at, Wakeup::InputAgain));
         let report = self.report_again.map(|at| (at, Wakeup::ReportAgain));
         let key = self.key_frame_again.map(|at| (at, Wakeup::KeyFrameWanted));
+        let probe = self.probe.as_ref();
+        let probe = probe.map(|p| (p.next_timeout(), Wakeup::Probe));
         earlier(
-            earlier(self.plane.next_timeout(), input),
+            earlier(earlier(self.plane.next_timeout(), probe), input),
             earlier(report, key),
         )
     }

@@ -12,8 +12,8 @@ use openuvr_proto::units::{Bitrate, Size};
 use tracing::Level;
 
 use super::kind::{
-    Choice, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice, cores, count,
-    flag, number, optional, path, pin, region, size, text, time, window,
+    Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice,
+    cores, count, flag, number, optional, path, pin, region, size, text, time, window,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
 use crate::scene::source::Submit;
@@ -92,7 +92,7 @@ Examples:
             /// How a picture that was damaged by a loss is made clean again.
             /// `skip-back`: the next frame builds on the newest one that arrived whole, where the
             /// encoder can; else, and with `key-frame`, a whole new picture is sent, which is large.
-            recovery: Recovery = "recovery", choice(), Default::Is("key-frame");
+            recovery: Recovery = "recovery", choice(), Default::Is("skip-back");
             /// Parts of a picture, each sent as soon as it is encoded.
             /// More let the client decode earlier, and cost some quality.
             slices: u8 = "slices", count(1..=64, "slices"), Default::Is("8");
@@ -121,9 +121,12 @@ Examples:
             /// Where clients reach this host.
             /// `[::]` is every address of the machine, IPv4 included; with port 0 the system chooses.
             bind: SocketAddr = "bind", address(), Default::Is("[::]:4710");
-            /// How datagrams are sent.
-            /// `udp-gso` lets the kernel split batches, `udp` sends each by itself.
-            link: Option<LinkName> = "link", optional(choice()), Default::Unset("the best that works");
+            /// The only transport that will do.
+            /// Without it each client gets the best that works, shown when it joins. `udp-gso` lets
+            /// the kernel split batches, `udp` sends each datagram by itself. `raw` is Ethernet
+            /// without IP, for clients on the same segment; it needs the capability CAP_NET_RAW, and
+            /// nobody reaches this host by IP then.
+            link: Option<LinkName> = "link", optional(choice()), Default::Unset("all that work");
             /// Let in a new device that knows this PIN.
             /// Opens pairing with a PIN of your choice. Other users of this machine may see it in
             /// the list of processes; `--pair` has no such problem.
@@ -490,15 +493,6 @@ impl Choice for EncoderKind {
         ("raw", EncoderKind::Raw),
         ("null", EncoderKind::Null),
     ];
-}
-
-/// A transport: its name in `openuvr_net::LINKS`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LinkName(pub(crate) &'static str);
-
-impl Choice for LinkName {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("udp-gso", LinkName("udp-gso")), ("udp", LinkName("udp"))];
 }
 
 /// Where input goes to.

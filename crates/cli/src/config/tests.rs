@@ -2,12 +2,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::error::ErrorKind;
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::units::{Bitrate, Size};
 
 use super::client::{ClientConfig, InputFrom, Surface};
-use super::host::{EncoderKind, HostConfig, LinkName, Subject};
-use super::kind::{Choice, Region, TableMode, Target, WindowName};
+use super::host::{EncoderKind, HostConfig, Subject};
+use super::kind::{Choice, LinkName, Region, TableMode, Target, WindowName};
 use super::{Effective, Settings, Surroundings};
 
 /// A folder that is gone at the end of the test.
@@ -172,7 +173,7 @@ fn every_kind_of_value_is_understood() {
     );
     assert_eq!(
         (told.link, told.top_up, told.pair),
-        (Some(LinkName("udp")), false, true)
+        (Some(LinkName(Rung::Udp)), false, true)
     );
 
     let headless = client(&[
@@ -566,9 +567,13 @@ fn tables_are_sound() {
 #[test]
 fn the_transports_are_those_that_there_are() {
     let words: Vec<&str> = LinkName::WORDS.iter().map(|(word, _)| *word).collect();
-    let links: Vec<&str> = openuvr_net::LINKS.iter().map(|link| link.name).collect();
-    assert_eq!(words, links);
-    assert!(LinkName::WORDS.iter().all(|(word, name)| *word == name.0));
+    let links = openuvr_net::LINKS.iter().map(|link| link.rung.name());
+    assert_eq!(words, links.collect::<Vec<_>>());
+    assert!(
+        LinkName::WORDS
+            .iter()
+            .all(|(word, name)| *word == name.0.name())
+    );
 }
 
 #[test]

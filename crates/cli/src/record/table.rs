@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Duration;
 
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::SessionId;
 use openuvr_proto::time::Instant;
@@ -56,6 +57,8 @@ pub(super) struct Table {
     lines: usize,
     begun: Option<Instant>,
     journeys: HashMap<SessionId, Journey>,
+    /// What each session's video goes with, also before its first frame.
+    links: HashMap<SessionId, Rung>,
 }
 
 /// What one subscriber's frames took.
@@ -77,7 +80,10 @@ struct Recent {
     whole: bool,
     bytes: u32,
     datagrams: u32,
+    parity: u32,
     missing: u16,
+    repaired: u16,
+    resent: u16,
 }
 
 impl Journey {
@@ -106,7 +112,10 @@ impl Journey {
             whole,
             bytes: record.cost.bytes,
             datagrams: record.cost.datagrams,
+            parity: record.cost.parity,
             missing: record.missing,
+            repaired: record.repaired,
+            resent: record.resent,
         });
         if !whole {
             return;
@@ -158,7 +167,16 @@ impl Table {
             lines: 0,
             begun: None,
             journeys: HashMap::new(),
+            links: HashMap::new(),
         }
+    }
+
+    pub(super) fn link(&mut self, session: SessionId, rung: Rung) {
+        if self.links.len() >= MOST {
+            self.links
+                .retain(|session, _| self.journeys.contains_key(session));
+        }
+        self.links.insert(session, rung);
     }
 
     pub(super) fn note(&mut self, now: Instant, record: &FrameRecord) {
@@ -293,6 +311,9 @@ impl Table {
         }
         row(text, now, "motion-to-photon", &mut journey.exact, None);
         row(text, now, "motion-to-photon ≥", &mut journey.at_least, None);
+        if let Some(mended) = mended(journey) {
+            push(text, format_args!("  last 5 s: {mended}\n"));
+        }
         let ended = format!("{}", subscriber.count);
         for line in wrapped(&ended, 78) {
             push(text, format_args!("  {line}\n"));
@@ -301,10 +322,14 @@ impl Table {
 
     /// The line on top: name, role, and what flows.
     fn headline(&mut self, now: Instant, session: SessionId, subscriber: &Subscriber) -> String {
-        let name: String = subscriber.name.chars().take(16).collect();
+        let name: String = subscriber.name.chars().take(14).collect();
+        let link = self.links.get(&session).map(|rung| rung.name());
         let mut line = format!("{name} ({})", subscriber.role.name());
         if let Some(journey) = self.journeys.get_mut(&session) {
             push(&mut line, format_args!("  {}", flow(now, journey)));
+        }
+        if let Some(link) = link {
+            push(&mut line, format_args!("  {link}"));
         }
         line.push('\n');
         line
@@ -332,6 +357,9 @@ impl Table {
                 text.push_str(" (observer)");
             }
             push(&mut text, format_args!(": {}", flow(now, journey)));
+            if let Some(rung) = self.links.get(&session) {
+                push(&mut text, format_args!("  {}", rung.name()));
+            }
             if let Some(total) = total {
                 let (from, to) = TOTAL;
                 push(
@@ -353,6 +381,9 @@ impl Table {
                     &mut text,
                     format_args!("; motion-to-photon ≥ {}", in_words(&least)),
                 );
+            }
+            if let Some(mended) = mended(journey) {
+                push(&mut text, format_args!("; {mended}"));
             }
             push(&mut text, format_args!("; {}\n", subscriber.count));
         }
@@ -385,6 +416,20 @@ fn flow(now: Instant, journey: &mut Journey) -> String {
         );
     }
     text
+}
+
+/// What was done against losses in the window, if anything was.
+fn mended(journey: &Journey) -> Option<String> {
+    let of = |count: fn(&Recent) -> u32| journey.recent.iter().map(count).map(u64::from).sum();
+    let sums: [fn(&Recent) -> u32; 3] = [
+        |frame| frame.parity,
+        |frame| frame.repaired.into(),
+        |frame| frame.resent.into(),
+    ];
+    let [parity, repaired, resent]: [u64; 3] = sums.map(of);
+    (parity + repaired + resent > 0).then(|| {
+        format!("{parity} parity datagrams, {repaired} fragments repaired, {resent} sent again")
+    })
 }
 
 /// A row, if anything was measured.
