@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use clap::ArgMatches;
 use openuvr_media::capture::Capture;
+use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
@@ -242,6 +243,7 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
             adaptive: config.rate == Rate::Adaptive,
             skip_back: config.recovery == Recovery::SkipBack,
             top_up: config.top_up,
+            key_frame_every: config.key_frame_every,
         },
         scheduler: scheduler.clone(),
     };
@@ -315,6 +317,16 @@ fn open_source(config: &HostConfig) -> Result<Source> {
         Subject::Pattern(size) => {
             let capture = Box::new(Pattern::open(size, config.fps)?);
             let words = format!("a test pattern of {size}");
+            return Ok(Source {
+                capture,
+                viewport: None,
+                cursor: None,
+                words,
+            });
+        }
+        Subject::Clip(file) => {
+            let capture = Box::new(Player::open(&file, config.fps)?);
+            let words = format!("{} of {}", capture.size(), file.display());
             return Ok(Source {
                 capture,
                 viewport: None,

@@ -589,6 +589,7 @@ fn policy(skip_back: bool) -> Policy {
         },
         adaptive: false,
         skip_back,
+        key_frame_every: None,
     })
 }
 

@@ -82,6 +82,8 @@ pub struct Rendition {
     pub skip_back: bool,
     /// Whether a picture that does not move is sent again in better quality.
     pub top_up: bool,
+    /// Every so many-th frame is a key frame, wanted or not; `None`: only those that are wanted.
+    pub key_frame_every: Option<u32>,
 }
 
 impl Rendition {

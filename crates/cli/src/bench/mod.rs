@@ -7,6 +7,7 @@ mod journey;
 mod latency;
 mod machine;
 mod plot;
+mod quality;
 mod reader;
 mod report;
 mod rig;
@@ -30,6 +31,7 @@ pub(crate) struct Args {
 enum What {
     Latency(latency::Args),
     Ablation(ablation::Args),
+    Quality(quality::Args),
 }
 
 /// Runs the bench that was asked for.
@@ -37,5 +39,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.what {
         What::Latency(args) => latency::run(args),
         What::Ablation(args) => ablation::run(args),
+        What::Quality(args) => quality::run(args),
     }
 }

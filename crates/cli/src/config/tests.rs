@@ -149,6 +149,9 @@ fn every_kind_of_value_is_understood() {
     let pattern = host(&["--source", "pattern", "--size", "320x200"]).unwrap();
     assert_eq!(pattern.subject(), Subject::Pattern(Size::new(320, 200)));
     assert!(!pattern.injects());
+    let clip = host(&["--source", "clip", "--clip", "a.y4m"]).unwrap();
+    assert_eq!(clip.subject(), Subject::Clip("a.y4m".into()));
+    assert!(!clip.injects());
 
     let rate = |text| host(&["--bitrate", text]).unwrap().bitrate.0;
     assert_eq!(rate("100K"), 100_000);
@@ -253,7 +256,7 @@ fn a_named_target_resolves_to_addresses() {
 #[test]
 fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
     let cases = [
-        ("source", "wayland", "one of x11, pattern"),
+        ("source", "wayland", "one of x11, pattern, clip, scene"),
         ("fps", "0.5", "a number of frames/s from 1 to 240"),
         ("fps", "241", "a number of frames/s from 1 to 240"),
         ("fps", "NaN", "a number of frames/s from 1 to 240"),
@@ -385,7 +388,7 @@ fn a_bad_file_is_refused_with_its_line() {
     );
     assert_eq!(
         refused("source = [\n\"x11\"]\n", &[]),
-        "/host.toml:1: source must be one of x11, pattern, not `[`"
+        "/host.toml:1: source must be one of x11, pattern, clip, scene, not `[`"
     );
     let broken = refused("fps = 30\nslices = = 4\n", &[]);
     assert!(broken.starts_with("/host.toml:2: "), "{broken}");
@@ -403,9 +406,12 @@ fn a_bad_file_is_refused_with_its_line() {
 
 #[test]
 fn contradictions_are_refused() {
-    let hosts: [&[&str]; 4] = [
+    let hosts: [&[&str]; 7] = [
         &["--window", "a", "--region", "1x1+0+0"],
         &["--source", "pattern", "--window", "a"],
+        &["--source", "clip"],
+        &["--source", "pattern", "--clip", "a.y4m"],
+        &["--source", "clip", "--clip", "a.y4m", "--size", "320x200"],
         &["--source", "pattern", "--region", "1x1+0+0"],
         &["--size", "320x200"],
     ];

@@ -147,6 +147,7 @@ impl Media {
             range: rendition.range,
             adaptive: rendition.adaptive,
             skip_back: rendition.skip_back,
+            key_frame_every: rendition.key_frame_every,
         });
         let target = policy.target();
         let rate = RateControl::new(target, rendition.fps);
