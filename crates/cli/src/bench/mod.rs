@@ -3,6 +3,7 @@
 mod ablation;
 mod codec;
 mod floor;
+mod handoff;
 mod journey;
 mod latency;
 mod machine;
@@ -12,6 +13,7 @@ mod report;
 mod rig;
 mod sched;
 mod stats;
+mod sync;
 mod sys;
 
 use anyhow::Result;
@@ -30,6 +32,8 @@ pub(crate) struct Args {
 enum What {
     Latency(latency::Args),
     Ablation(ablation::Args),
+    Sync(sync::Args),
+    Handoff(handoff::Args),
 }
 
 /// Runs the bench that was asked for.
@@ -37,5 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.what {
         What::Latency(args) => latency::run(args),
         What::Ablation(args) => ablation::run(args),
+        What::Sync(args) => sync::run(args),
+        What::Handoff(args) => handoff::run(args),
     }
 }
