@@ -16,7 +16,7 @@ use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
 use openuvr_media::convert::Nv12Buffer;
-use openuvr_media::encode::Rate;
+use openuvr_media::encode;
 use openuvr_media::input_sink;
 use openuvr_net::{Link, LinkKind};
 use openuvr_proto::control::negotiate::Role;
@@ -31,10 +31,12 @@ use openuvr_runtime::sched::{self, Scheduler};
 use openuvr_runtime::trust_store::DeviceStore;
 use openuvr_runtime::{clock, hindered};
 
-use crate::config::kind::{Realtime, WindowName};
+use crate::config::kind::WindowName;
 use crate::config::{
-    CaptureMode, ConverterKind, HostConfig, Pacing, RateMode, Sending, Settings as _, Subject,
+    CaptureMode, ConverterKind, HostConfig, Pacing, Rate, RateMode, Recovery, Sending,
+    Settings as _, Subject,
 };
+use crate::realtime;
 use crate::record::{Options, Recorder, Summary};
 use crate::scene;
 use crate::scene::source::Submit;
@@ -203,10 +205,7 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
     let streaming = format!("streaming {}{place}, {}", source.words, link.name());
     // One that the person chose need not be told.
     let invitation = pin.clone().filter(|_| config.pin.is_none());
-    let scheduler = match config.realtime {
-        Realtime::Auto => Scheduler::new(),
-        Realtime::Off => Scheduler::ordinary(),
-    };
+    let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let link = hindered(config, link, &scheduler)?;
     let converter = match config.converter {
         ConverterKind::Simd => Nv12Buffer::new(),
@@ -236,11 +235,13 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
             threads: config.encoder_threads.unwrap_or_else(encoder_threads),
             subpel: config.subpel.wanted(),
             rate: match config.rate_mode {
-                RateMode::Own => Rate::Own,
-                RateMode::Cbr => Rate::Cbr(config.bitrate),
+                RateMode::Own => encode::Rate::Own,
+                RateMode::Cbr => encode::Rate::Cbr(config.bitrate),
             },
             fps: config.fps,
-            bitrate: config.bitrate,
+            range: config.range(),
+            adaptive: config.rate == Rate::Adaptive,
+            skip_back: config.recovery == Recovery::SkipBack,
             top_up: config.top_up,
         },
         scheduler: scheduler.clone(),
@@ -406,6 +407,7 @@ impl Clients {
                     self.recorder.record(clock::now(), &record, *role, name);
                 }
             }
+            Notice::Decision(decision) => tracing::debug!("{decision}"),
             Notice::Resized(size) => eprintln!("openuvr host: the picture is {size}"),
             Notice::Hidden => eprintln!("openuvr host: the window is hidden; waiting for it"),
             Notice::Trouble(why) => eprintln!("openuvr host: {why}"),

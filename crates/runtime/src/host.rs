@@ -30,8 +30,10 @@ use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Ending, Host, HostPolicy};
-use openuvr_proto::id::{PathId, SessionId};
+use openuvr_proto::id::{FrameId, InputSeq, PathId, SessionId};
+use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::packetize::MediaSender;
+use openuvr_proto::send::policy::Decision;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::{Bitrate, Size};
@@ -69,8 +71,13 @@ pub struct Rendition {
     pub rate: encode::Rate,
     /// Highest number of frames a second; the capture enforces it.
     pub fps: f64,
-    /// What the video may take on the wire, all headers included.
-    pub bitrate: Bitrate,
+    /// What the video may take on the wire, all headers and repairs included.
+    pub range: Range,
+    /// Whether the rate follows the link within that range; otherwise it is the highest.
+    pub adaptive: bool,
+    /// Whether a loss is answered by a frame that refers back to a sound one, where the encoder
+    /// can; otherwise by a key frame.
+    pub skip_back: bool,
     /// Whether a picture that does not move is sent again in better quality.
     pub top_up: bool,
 }
@@ -140,6 +147,8 @@ pub enum Notice {
     Ended(SessionId, Ending),
     /// A frame's end.
     Record(Box<FrameRecord>),
+    /// The policy decided something for the player.
+    Decision(Decision),
     /// The picture has a new size, and a new configuration epoch began.
     Resized(Size),
     /// The source shows nothing for now.
@@ -163,14 +172,18 @@ enum Order {
     Role(SessionId, Role),
     Path(SessionId, PathId),
     Remove(SessionId),
-    KeyFrame(Role, openuvr_proto::id::FrameId),
+    /// Somebody's picture is broken: the newest frame they displayed whole, and the newest of
+    /// which they know.
+    KeyFrame(Role, FrameId, FrameId),
+    /// How a frame ended at the player.
+    Heard(Box<FrameRecord>),
     Bitrate(Bitrate),
 }
 
 /// The newest input that was injected, and when it arrived and was injected.
 #[derive(Clone, Copy, Default)]
 struct Injected {
-    seq: openuvr_proto::id::InputSeq,
+    seq: InputSeq,
     received: Instant,
     injected: Instant,
 }
@@ -328,6 +341,7 @@ impl HostRuntime {
             orders,
             media: waker,
             commands: command_inbox,
+            player: None,
             unstored: Vec::new(),
             trouble: None,
         };
@@ -371,7 +385,7 @@ impl HostRuntime {
         self.shared.link.wake();
     }
 
-    /// What the video may take on the wire from the next frame on.
+    /// What the video may take on the wire at most from the next frame on.
     pub fn set_bitrate(&self, target: Bitrate) {
         // Full only if the media thread hangs, and then no rate helps.
         let _ = self.orders.try_send(Order::Bitrate(target));

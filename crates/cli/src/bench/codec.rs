@@ -129,6 +129,7 @@ fn serial(film: &[Shot], how: How) -> Result<([Vec<f64>; 4], f64)> {
         let ask = Ask {
             frame,
             key_frame: frame.0 == 1,
+            reference: FrameId::NONE,
             qp: 0,
         };
         stream.clear();
@@ -185,6 +186,7 @@ fn encode_all(film: &[Shot], how: How, pieces: &SyncSender<Piece>) -> Result<f64
         let ask = Ask {
             frame,
             key_frame,
+            reference: FrameId::NONE,
             qp: rate.qp(key_frame),
         };
         let encoded = encoder.encode(&converted, &ask, &mut |slice| {

@@ -1,17 +1,19 @@
 //! What `openuvr host` can be told.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use openuvr_proto::host::SecondPlayer;
+use openuvr_proto::send::congestion::Range;
 use openuvr_proto::units::{Bitrate, Size};
 use tracing::Level;
 
 use super::kind::{
-    Choice, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice, count, flag,
-    number, optional, path, pin, region, size, text, time, window,
+    Choice, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice, cores, count,
+    flag, number, optional, path, pin, region, size, text, time, window,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
 use crate::scene::source::Submit;
@@ -68,10 +70,24 @@ Examples:
             /// `x264` is H.264 on the processor; `raw` sends the pixels as they are (1280x720 at
             /// 60 frames/s is 1.8 Gbit/s); `null` sends frames without pictures, to try a link.
             encoder: EncoderKind = "encoder", choice(), Default::Is("x264");
-            /// Bits per second that the video aims at.
+            /// Bits per second that the video takes at most, repairs and headers included.
             /// With K, M or G for thousands, millions and billions.
             bitrate: Bitrate = "bitrate",
                 bitrate(BITRATES), Default::Is("20M");
+            /// Whether the rate follows what the link carries.
+            /// `adaptive`: down within a few frames when the link's queue grows or a tenth is lost,
+            /// up again when there is room, never above --bitrate; `constant`: always --bitrate.
+            rate: Rate = "rate", choice(), Default::Is("adaptive");
+            /// The adaptive rate never goes below this.
+            min_bitrate: Option<Bitrate> = "min-bitrate", optional(bitrate(BITRATES)),
+                Default::Unset("1M, or --bitrate if that is less");
+            /// Where the adaptive rate starts.
+            start_bitrate: Option<Bitrate> = "start-bitrate", optional(bitrate(BITRATES)),
+                Default::Unset("--bitrate");
+            /// How a picture that was damaged by a loss is made clean again.
+            /// `skip-back`: the next frame builds on the newest one that arrived whole, where the
+            /// encoder can; else, and with `key-frame`, a whole new picture is sent, which is large.
+            recovery: Recovery = "recovery", choice(), Default::Is("key-frame");
             /// Parts of a picture, each sent as soon as it is encoded.
             /// More let the client decode earlier, and cost some quality.
             slices: u8 = "slices", count(1..=64, "slices"), Default::Is("8");
@@ -138,6 +154,9 @@ Examples:
             /// Real-time scheduling.
             /// `auto`: if the system allows it; without, a busy machine adds milliseconds.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
+            /// Keep the threads that must not wait on these cores.
+            /// As many as the encoder has threads, or more; the application should be elsewhere.
+            pin_cores: BTreeSet<usize> = "pin-cores", cores(), Default::Is("off");
             /// How much is logged.
             log: Level = "log", choice(), Default::Is("info");
         }
@@ -173,8 +192,41 @@ Examples:
 /// What the video may aim at.
 const BITRATES: RangeInclusive<Bitrate> = Bitrate(100_000)..=Bitrate(1_000_000_000);
 
+/// The least that an adaptive rate goes down to by itself (guess: a picture to recognise).
+const LEAST: Bitrate = Bitrate(1_000_000);
+
 /// The test picture's size if none is given: the smallest that is called HD.
 const PATTERN: Size = Size::new(1280, 720);
+
+/// Whether the rate follows the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rate {
+    /// It does.
+    Adaptive,
+    /// It does not.
+    Constant,
+}
+
+impl Choice for Rate {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("adaptive", Rate::Adaptive), ("constant", Rate::Constant)];
+}
+
+/// How a damaged picture is made clean again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Recovery {
+    /// By a frame that refers to the newest sound one.
+    SkipBack,
+    /// By a key frame.
+    KeyFrame,
+}
+
+impl Choice for Recovery {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("skip-back", Recovery::SkipBack),
+        ("key-frame", Recovery::KeyFrame),
+    ];
+}
 
 /// Whether motion is searched to quarters of a pixel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -257,6 +309,14 @@ impl HostConfig {
         (kind.parse)(text).ok_or_else(refused)
     }
 
+    /// Between what the rate may vary.
+    pub(crate) fn range(&self) -> Range {
+        let max = self.bitrate;
+        let min = self.min_bitrate.unwrap_or(LEAST).min(max);
+        let start = self.start_bitrate.unwrap_or(max);
+        Range { min, start, max }
+    }
+
     /// Whether input goes to the display (or nowhere).
     pub(crate) fn injects(&self) -> bool {
         match self.input {
@@ -277,6 +337,16 @@ impl HostConfig {
             }
             () if x11 && self.size.is_some() => {
                 "size is that of the test picture or the scene: it needs the source pattern or scene"
+            }
+            () if self.rate == Rate::Constant
+                && (self.min_bitrate.is_some() || self.start_bitrate.is_some()) =>
+            {
+                "min-bitrate and start-bitrate are for a rate that varies: they need rate adaptive"
+            }
+            () if self.min_bitrate.is_some_and(|min| min > self.bitrate)
+                || self.start_bitrate.is_some_and(|start| start > self.bitrate) =>
+            {
+                "min-bitrate and start-bitrate must not be above bitrate"
             }
             () if !scene && (self.submit.is_some() || self.scene_fps.is_some()) => {
                 "submit and scene-fps belong to the scene: they need the source scene"

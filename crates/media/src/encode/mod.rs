@@ -159,6 +159,9 @@ pub struct Ask {
     pub frame: FrameId,
     /// Whether it must be an IDR (key) frame.
     pub key_frame: bool,
+    /// Otherwise the frame that it refers to: the newest, or an older one among the
+    /// [`Encoder::memory`] newest; what is between is forgotten. [`FrameId::NONE`]: the newest.
+    pub reference: FrameId,
     /// Quantiser, in H.264's scale 0 (best) to 51.
     pub qp: u8,
 }
@@ -194,6 +197,11 @@ pub trait Encoder: Send {
 
     /// How many slices each frame has.
     fn slices(&self) -> u8;
+
+    /// How many of the newest frames the next one may refer to: 1 is the last one only.
+    fn memory(&self) -> u8 {
+        1
+    }
 
     /// Encodes one picture and hands each slice to `sink` as soon as it is ready, in order, from
     /// this or another thread, never two at a time, all before the call returns.

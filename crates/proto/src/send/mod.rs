@@ -1,5 +1,8 @@
 //! From encoded slices to sealed datagrams, and how good and how often they may be.
 
+pub mod congestion;
 pub mod key_frame;
 pub mod packetize;
+pub mod policy;
 pub mod rate;
+pub mod references;

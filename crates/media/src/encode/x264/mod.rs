@@ -6,6 +6,7 @@
 mod order;
 mod sys;
 
+use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
 use super::{
@@ -27,7 +28,7 @@ const QP_MAX: u8 = 51;
 
 /// Pictures that the decoder keeps, so that after a loss an older one can be predicted from:
 /// covers 7 frames of feedback delay, and costs memory only.
-const DPB: i32 = 8;
+const DPB: u8 = 8;
 
 /// libx264 gives a sliced thread at least this many rows of macroblocks, and drops threads.
 const MIN_ROWS_PER_THREAD: u16 = 4;
@@ -42,6 +43,8 @@ struct X264 {
     slices: u8,
     rate: Rate,
     pool: Pool,
+    /// The newest frame.
+    newest: FrameId,
     /// The last frame failed: references can't be trusted.
     broken: bool,
 }
@@ -70,6 +73,7 @@ impl X264 {
             pool: (0..usize::from(cut.slices) + 2)
                 .map(|_| Vec::with_capacity(SLICE_CAPACITY))
                 .collect(),
+            newest: FrameId::NONE,
             broken: false,
         })
     }
@@ -84,6 +88,10 @@ impl Encoder for X264 {
         self.slices
     }
 
+    fn memory(&self) -> u8 {
+        DPB - 1
+    }
+
     fn encode(
         &mut self,
         picture: &Picture<'_>,
@@ -91,6 +99,11 @@ impl Encoder for X264 {
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         check_picture(picture, self.size, PixelFormat::Nv12)?;
+        let skips_back = ask.reference != FrameId::NONE && ask.reference < self.newest;
+        if skips_back && !ask.key_frame {
+            self.encoder.forget_from(i64::from(ask.reference.0) + 1)?;
+        }
+        self.newest = ask.frame;
         let order = Order::new(self.total_mbs, std::mem::take(&mut self.pool), sink);
         let input = sys::Input {
             picture,
@@ -195,7 +208,7 @@ fn parameters(
     p.b_intra_refresh = 0;
     p.i_bframe = 0;
     p.i_frame_reference = 1;
-    p.i_dpb_size = DPB;
+    p.i_dpb_size = i32::from(DPB);
     p.b_cabac = 0; // the client conceals with all-P_Skip slices, which only CAVLC has
     p.analyse.i_weighted_pred = 0;
     // Whole pixels only, or quarters: one refinement. Measured at 720p, 60 frames/s, 10 Mb/s, two
@@ -300,8 +313,9 @@ mod tests {
             planes: [plane(&luma), plane(&chroma), crate::picture::Plane::EMPTY],
         };
         let ask = Ask {
-            frame: openuvr_proto::id::FrameId(1),
+            frame: FrameId(1),
             key_frame: false,
+            reference: FrameId::NONE,
             qp: 30,
         };
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -56,6 +56,7 @@ struct Functions {
         *mut x264_picture_t,
     ) -> c_int,
     picture_init: unsafe extern "C" fn(*mut x264_picture_t),
+    invalidate: unsafe extern "C" fn(*mut x264_t, i64) -> c_int,
     nal_encode: unsafe extern "C" fn(*mut x264_t, *mut u8, *mut x264_nal_t),
     /// Behind the functions, which must not outlive it.
     _library: libloading::Library,
@@ -125,6 +126,7 @@ impl Functions {
                 close: *library.get(b"x264_encoder_close")?,
                 encode: *library.get(b"x264_encoder_encode")?,
                 picture_init: *library.get(b"x264_picture_init")?,
+                invalidate: *library.get(b"x264_encoder_invalidate_reference")?,
                 nal_encode: *library.get(b"x264_nal_encode")?,
                 _library: library,
             })
@@ -267,6 +269,20 @@ impl Encoder {
             )));
         }
         Ok(out.b_keyframe != 0)
+    }
+
+    /// Refers to nothing any more whose time stamp is `pts` or later. With nothing left, the next
+    /// picture comes out as a key frame.
+    pub(super) fn forget_from(&mut self, pts: i64) -> Result<(), EncodeError> {
+        // SAFETY: no picture is being encoded: that takes `&mut self` as well.
+        let result = unsafe { (self.library.0.invalidate)(self.handle.as_ptr(), pts) };
+        if result < 0 {
+            return Err(EncodeError(format!(
+                "libx264 can't skip back to the frame before {pts} (it returned {result}): ask for \
+                 a key frame"
+            )));
+        }
+        Ok(())
     }
 }
 
