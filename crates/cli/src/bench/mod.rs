@@ -2,11 +2,13 @@
 
 mod ablation;
 mod codec;
+mod figures;
 mod floor;
 mod handoff;
 mod journey;
 mod latency;
 mod machine;
+mod page;
 mod plot;
 mod reader;
 mod report;
@@ -34,6 +36,7 @@ enum What {
     Ablation(ablation::Args),
     Sync(sync::Args),
     Handoff(handoff::Args),
+    Report(page::Args),
 }
 
 /// Runs the bench that was asked for.
@@ -43,5 +46,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Ablation(args) => ablation::run(args),
         What::Sync(args) => sync::run(args),
         What::Handoff(args) => handoff::run(args),
+        What::Report(args) => page::run(args),
     }
 }
