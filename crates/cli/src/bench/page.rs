@@ -254,7 +254,7 @@ fn papers(data: &Data) -> String {
             Mark::NotTestable | Mark::NotMeasured => "open",
         };
         vec![
-            escaped(figure.name),
+            escaped(figure.name).replace(' ', "&nbsp;"),
             escaped(figure.claim),
             format!("<span class={class}>{}</span>", figure.mark.words()),
             escaped(&figure.why),
@@ -271,11 +271,7 @@ fn latency(data: &Data, page: &mut String) -> Result<()> {
     page.push_str(&section("Drawn to visible"));
     let cell = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.2}"));
     let rows = data.latency.iter().map(|case| {
-        let cores = [
-            number(case, "/stream/cores/host"),
-            number(case, "/stream/cores/client"),
-        ];
-        let cores: f64 = cores.into_iter().flatten().sum();
+        let cores = number(case, "/stream/cores/host").zip(number(case, "/stream/cores/client"));
         vec![
             format!(
                 "{} ({} at {})",
@@ -289,7 +285,9 @@ fn latency(data: &Data, page: &mut String) -> Result<()> {
             cell(number(case, "/codec/serial/p50")),
             cell(number(case, "/codec/pipelined/p50")),
             cell(figures::ratio(case)),
-            format!("{:.0} %", cores * 100.0),
+            cores.map_or("–".to_owned(), |(host, client)| {
+                format!("{:.0} %", (host + client) * 100.0)
+            }),
             against(case, "/stream/wire_mbps", "wire_mbps"),
             cell(median(list(case, "/stream/psnr_db"))),
         ]
@@ -373,10 +371,10 @@ fn ablation(data: &Data, page: &mut String) -> Result<()> {
     let waterfall = Waterfall {
         title: "Drawn to visible, one optimisation after the other".into(),
         subtitle: format!(
-            "{} at {}, medians and range of {} runs of {} s",
+            "{} at {}, median and range; {} of {} s each",
             words(all, "/size"),
             words(all, "/bitrate"),
-            number(all, "/repetitions").unwrap_or_default(),
+            plot::runs(number(all, "/repetitions").unwrap_or_default()),
             number(all, "/seconds").unwrap_or_default()
         ),
         unit: "ms".into(),
@@ -546,8 +544,11 @@ fn median(all: &[Value]) -> Option<f64> {
 fn range(row: &Value, at: &str) -> String {
     let part = |of: &str| number(row, &format!("{at}/{of}"));
     match (part("median"), part("min"), part("max")) {
-        (Some(median), Some(min), Some(max)) => format!("{median:.2} ({min:.2}–{max:.2})"),
-        _ => "–".to_owned(),
+        (Some(median), Some(min), Some(max)) if min < max => {
+            format!("{median:.2} ({min:.2}–{max:.2})")
+        }
+        (Some(median), ..) => format!("{median:.2}"),
+        (None, ..) => "–".to_owned(),
     }
 }
 

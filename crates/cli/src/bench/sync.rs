@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// Seconds of each measurement
     #[arg(long, default_value_t = 6.0)]
     seconds: f64,
-    /// One repetition of 2 seconds: shows that it works
+    /// One repetition of 1.5 seconds: shows that it works
     #[arg(long, conflicts_with_all = ["repetitions", "seconds"])]
     quick: bool,
     /// Write sync.json into this folder
@@ -102,9 +102,9 @@ struct Report {
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (repetitions, seconds) = match args.quick {
-        true => (1, 2.0),
-        false => (args.repetitions, args.seconds),
+    let (repetitions, seconds, warm_up) = match args.quick {
+        true => (1, 1.5, 0.5),
+        false => (args.repetitions, args.seconds, 1.0),
     };
     ensure!(repetitions >= 1, "--repetitions must be at least 1");
     ensure!(
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         size: args.size,
         scene_fps: args.scene_fps,
         sched: Sched::Auto,
-        warm_up: Duration::from_secs(1),
+        warm_up: Duration::from_secs_f64(warm_up),
     };
     let mut rig = Rig::start(setup, &stop)?;
     let dir = TemporaryDir::new()?;
