@@ -16,11 +16,12 @@ use crate::id::{FrameId, PathId, SessionId};
 use crate::input::inbox::{Arrived, Inbox};
 use crate::ledger::Ledger;
 pub use crate::ledger::SentFrame;
+use crate::send::loss::Loss;
 use crate::send::packetize::MediaSender;
 use crate::time::Instant;
 use crate::trace::{DropCause, FrameRecord, Stage, Stamps};
 use crate::wire::Reject;
-use crate::wire::control::{GoodbyeReason, Message};
+use crate::wire::control::{GoodbyeReason, Message, ResendRequest};
 use crate::wire::header::{Header, Plane};
 use crate::wire::seal::Direction;
 
@@ -99,6 +100,8 @@ pub enum HostEvent {
         /// The newest frame that they had heard of.
         newest: FrameId,
     },
+    /// A client lacks parts of a frame: its [`MediaSender`] may send them again.
+    ResendWanted(SessionId, ResendRequest),
     /// A frame's end.
     Record(Box<FrameRecord>),
 }
@@ -157,6 +160,15 @@ impl Subscriber {
     fn lingers(&self, now: Instant) -> bool {
         self.lingers_at_all() && now.since(self.began) < OFFER_PATIENCE
     }
+}
+
+/// What is known of the link to a client.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LinkState {
+    /// The shortest round trip seen lately; 20 ms before the first.
+    pub round_trip: Duration,
+    /// What it loses.
+    pub loss: Loss,
 }
 
 /// All sessions of a host.
@@ -400,6 +412,10 @@ impl Host {
                     newest: *newest,
                 });
             }
+            Message::Resend(request) => {
+                self.events
+                    .push_back(HostEvent::ResendWanted(s.id, request.clone()));
+            }
             _ => {}
         }
     }
@@ -582,6 +598,16 @@ impl Host {
         player
             .or(self.subscribers.first())
             .map(|s| s.plane.round_trip())
+    }
+
+    /// What is known of the link to a client; `None` if it is not here.
+    #[must_use]
+    pub fn link(&self, now: Instant, session: SessionId) -> Option<LinkState> {
+        let s = self.subscribers.iter().find(|s| s.id == session)?;
+        Some(LinkState {
+            round_trip: s.plane.round_trip(),
+            loss: s.ledger.loss.loss(now),
+        })
     }
 
     /// When to call [`Host::handle_timeout`] and poll again, and why.

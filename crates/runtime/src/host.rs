@@ -37,7 +37,7 @@ use openuvr_proto::send::policy::Decision;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
 use crate::clock;
 use crate::sched::{self, Scheduler};
@@ -177,6 +177,7 @@ enum Order {
     KeyFrame(Role, FrameId, FrameId),
     /// How a frame ended at the player.
     Heard(Box<FrameRecord>),
+    Resend(SessionId, ResendRequest),
     Bitrate(Bitrate),
 }
 

@@ -87,7 +87,7 @@ Examples:
             /// How a picture that was damaged by a loss is made clean again.
             /// `skip-back`: the next frame builds on the newest one that arrived whole, where the
             /// encoder can; else, and with `key-frame`, a whole new picture is sent, which is large.
-            recovery: Recovery = "recovery", choice(), Default::Is("key-frame");
+            recovery: Recovery = "recovery", choice(), Default::Is("skip-back");
             /// Parts of a picture, each sent as soon as it is encoded.
             /// More let the client decode earlier, and cost some quality.
             slices: u8 = "slices", count(1..=64, "slices"), Default::Is("8");

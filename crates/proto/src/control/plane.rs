@@ -283,6 +283,7 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
         Message::KeyFrameWanted { last_good, newest } => {
             Message::KeyFrameWanted { last_good, newest }
         }
+        Message::Resend(request) => Message::Resend(request),
         Message::Beacon { newest } => Message::Beacon { newest },
         Message::CursorMoved { serial, at } => Message::CursorMoved { serial, at },
         Message::Input(batch) => Message::Input(batch),

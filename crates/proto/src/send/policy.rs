@@ -403,6 +403,9 @@ mod tests {
             motion_to_photon: None,
             echo: EchoKind::None,
             missing: 0,
+            runs: 0,
+            repaired: 0,
+            resent: 0,
         }
     }
 

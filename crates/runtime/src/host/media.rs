@@ -8,17 +8,17 @@ use openuvr_media::capture::{Capture, CaptureEvent};
 use openuvr_media::convert::Nv12Buffer;
 use openuvr_media::encode::{self, Ask, Encoder, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat};
-use openuvr_net::{Link, LinkError, MAX_DATAGRAM};
+use openuvr_net::{Link, LinkError};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SentFrame;
 use openuvr_proto::id::{ConfigEpoch, FrameId, PathId, SessionId};
-use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::send::policy::{Next, Policy, Settings as PolicySettings, TRANSPORT_HEADERS};
 use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, Stage, Stamps};
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
 
 use super::{Injected, Notice, Order, Rendition, Shared};
@@ -49,8 +49,11 @@ struct Destination {
     path: PathId,
     role: Role,
     media: Box<MediaSender>,
+    protection: Protection,
     /// Whether it has had a key frame: before one, nothing is of use to it.
     started: bool,
+    /// Bytes that were sent again, since the last frame.
+    again: u32,
     /// Of the frame that is being sent.
     sent: Sent,
 }
@@ -60,8 +63,48 @@ struct Sent {
     first: Option<Instant>,
     last: Option<Instant>,
     datagrams: u32,
+    parity: u32,
     bytes: u32,
     overflowed: bool,
+}
+
+impl Destination {
+    /// Hands what is in `buffer` to the link.
+    fn send(&mut self, buffer: &SendBuf, link: &dyn Link) {
+        for (bytes, each) in buffer.runs() {
+            match link.send(self.path, bytes, each) {
+                Ok(()) => {
+                    let now = clock::now();
+                    self.sent.first.get_or_insert(now);
+                    self.sent.last = Some(now);
+                }
+                // An unreachable network may come back: for this frame it is as if the buffer
+                // were full.
+                Err(LinkError::Full | _) => self.sent.overflowed = true,
+            }
+        }
+        self.sent.datagrams += u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
+        self.sent.parity += u32::try_from(buffer.parity()).unwrap_or(u32::MAX);
+        self.sent.bytes += u32::try_from(buffer.len()).unwrap_or(u32::MAX);
+    }
+
+    /// Sends the parity of the frame whose last slice was sent.
+    fn send_parity(&mut self, buffer: &mut SendBuf, link: &dyn Link) {
+        self.media.parity(clock::now(), buffer);
+        self.send(buffer, link);
+    }
+
+    /// Sends again what the client asks for.
+    fn send_again(&mut self, request: &ResendRequest, buffer: &mut SendBuf, link: &dyn Link) {
+        self.media.resend(clock::now(), request, buffer);
+        for (bytes, each) in buffer.runs() {
+            // What does not fit is lost once more.
+            let _ = link.send(self.path, bytes, each);
+        }
+        let datagrams = u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
+        self.again +=
+            u32::try_from(buffer.len()).unwrap_or(u32::MAX) + datagrams * TRANSPORT_HEADERS;
+    }
 }
 
 pub(super) struct Media {
@@ -180,7 +223,9 @@ impl Media {
                         path,
                         role,
                         media,
+                        protection: Protection::default(),
                         started: false,
+                        again: 0,
                         sent,
                     };
                     self.destinations.push(new);
@@ -204,6 +249,12 @@ impl Media {
                         self.policy.heard(clock::now(), &record);
                     }
                 }
+                Order::Resend(session, request) => {
+                    if let Some(i) = place(&self.destinations, session) {
+                        let (buffer, link) = (&mut self.buffer, self.shared.link.as_ref());
+                        self.destinations[i].send_again(&request, buffer, link);
+                    }
+                }
                 Order::Bitrate(max) => self.policy.set_highest(max),
             }
         }
@@ -225,6 +276,22 @@ impl Media {
     fn tell_decisions(&mut self) {
         while let Some(decision) = self.policy.poll_decision() {
             self.shared.notice(Notice::Decision(decision));
+        }
+    }
+
+    /// What is done against the losses that the clients report.
+    fn protect(&mut self) {
+        let now = clock::now();
+        let sessions = self.shared.sessions();
+        for d in &mut self.destinations {
+            let Some(link) = sessions.link(now, d.session) else {
+                continue;
+            };
+            d.protection.parity.follow(link.loss);
+            // An answer that comes when the next frame does helps nobody.
+            let interval = Duration::from_secs_f64(1.0 / self.rendition.fps.max(1.0));
+            d.protection.resend = link.round_trip < interval;
+            d.media.protect(&d.protection);
         }
     }
 
@@ -323,6 +390,7 @@ impl Media {
         echo: InputEcho,
         stamps: &mut Stamps,
     ) -> Result<(), (Stage, String)> {
+        self.protect();
         let Some(picture) = self.capture.picture() else {
             return Ok(());
         };
@@ -410,6 +478,9 @@ impl Media {
         )
         .map_err(|e| fail(Stage::Encoded)(&e))?;
         debug_assert!(encoded.key_frame || !key_frame);
+        for d in self.destinations.iter_mut().filter(|d| d.started) {
+            d.send_parity(&mut self.buffer, self.shared.link.as_ref());
+        }
         stamps.stamp(Stage::Encoded, clock::now());
         self.finish(*stamps, key_frame, qp, still);
         Ok(())
@@ -420,7 +491,7 @@ impl Media {
         let now = clock::now();
         self.last_qp = qp;
         if let Some(d) = self.destinations.iter().find(|d| d.started) {
-            let bytes = d.sent.bytes + d.sent.datagrams * TRANSPORT_HEADERS;
+            let bytes = d.sent.bytes + d.sent.datagrams * TRANSPORT_HEADERS + d.again;
             if !still || key_frame {
                 self.rate.coded(key_frame, qp, u64::from(bytes) * 8);
             }
@@ -433,7 +504,8 @@ impl Media {
             self.policy.unsent(self.frame);
         }
         let mut sessions = self.shared.sessions();
-        for d in self.destinations.iter().filter(|d| d.started) {
+        for d in self.destinations.iter_mut().filter(|d| d.started) {
+            d.again = 0;
             let mut stamps = stamps;
             if let Some(at) = d.sent.first {
                 stamps.stamp(Stage::FirstSent, at);
@@ -445,6 +517,7 @@ impl Media {
                 key_frame,
                 qp,
                 datagrams: d.sent.datagrams,
+                parity: d.sent.parity,
                 bytes: d.sent.bytes,
             };
             if d.sent.overflowed && d.sent.first.is_none() {
@@ -503,18 +576,7 @@ fn send_slices(
             };
             d.media
                 .slice(now, header, configuration, place, slice.bytes, buffer);
-            match link.send(d.path, buffer.bytes(), MAX_DATAGRAM) {
-                Ok(()) => {
-                    let now = clock::now();
-                    d.sent.first.get_or_insert(now);
-                    d.sent.last = Some(now);
-                }
-                // An unreachable network may come back: for this frame it is as if the buffer
-                // were full.
-                Err(LinkError::Full | _) => d.sent.overflowed = true,
-            }
-            d.sent.datagrams += u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
-            d.sent.bytes += u32::try_from(buffer.bytes().len()).unwrap_or(u32::MAX);
+            d.send(buffer, link);
         }
     })
 }
