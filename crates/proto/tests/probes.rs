@@ -79,9 +79,7 @@ impl Pair {
 
     /// The host answers, and the first `arrive` datagrams get there.
     fn answer(&mut self, asked: &Asked, rung: Rung, arrive: usize) {
-        let length = self
-            .host
-            .answer_probe(self.now, asked, rung, &mut self.out);
+        let length = self.host.answer_probe(self.now, asked, rung, &mut self.out);
         assert_eq!(length, MAX_DATAGRAM);
         assert_eq!(self.out.len(), length * usize::from(BURST));
         for datagram in self.out.chunks(length).take(arrive) {
