@@ -12,10 +12,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use clap::ArgMatches;
 use openuvr_media::capture::Capture;
+use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
-use openuvr_media::convert::Nv12Buffer;
+use openuvr_media::convert::Converter;
 use openuvr_media::encode;
 use openuvr_media::input_sink;
 use openuvr_net::Link;
@@ -209,10 +210,10 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let link = hindered(config, Arc::new(link), &scheduler)?;
     let converter = match config.converter {
-        ConverterKind::Simd => Nv12Buffer::new(),
-        ConverterKind::Swscale => Nv12Buffer::with_swscale()?,
+        ConverterKind::Simd => Converter::new(),
+        ConverterKind::Swscale => Converter::with_swscale()?,
     };
-    let encoder = config.encoder.name();
+    let encoder = config.encoder.0;
     let codec = codec_of(encoder).ok_or_else(|| anyhow!("no encoder is named {encoder}"))?;
     let setup = HostSetup {
         policy: HostPolicy {
@@ -235,15 +236,17 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
             slices: config.slices,
             threads: config.encoder_threads.unwrap_or_else(encoder_threads),
             subpel: config.subpel.wanted(),
-            rate: match config.rate_mode {
+            pixels: config.pixels,
+            rate: config.rate_mode.map(|mode| match mode {
                 RateMode::Own => encode::Rate::Own,
-                RateMode::Cbr => encode::Rate::Cbr(config.bitrate),
-            },
+                RateMode::Cbr => encode::Rate::Cbr(config.bitrate()),
+            }),
             fps: config.fps,
             range: config.range(),
             adaptive: config.rate == Rate::Adaptive,
             skip_back: config.recovery == Recovery::SkipBack,
             top_up: config.top_up,
+            key_frame_every: config.key_frame_every,
         },
         scheduler: scheduler.clone(),
     };
@@ -277,7 +280,7 @@ fn hindered(
         link = Arc::new(hindered::Single(link));
     }
     if config.pacing == Pacing::Batches {
-        let batches = hindered::Batches::start(link, config.bitrate, scheduler);
+        let batches = hindered::Batches::start(link, config.bitrate(), scheduler);
         link = Arc::new(batches.context("can't start a thread")?);
     }
     Ok(link)
@@ -322,6 +325,16 @@ fn open_source(config: &HostConfig) -> Result<Source> {
         Subject::Pattern(size) => {
             let capture = Box::new(Pattern::open(size, config.fps)?);
             let words = format!("a test pattern of {size}");
+            return Ok(Source {
+                capture,
+                viewport: None,
+                cursor: None,
+                words,
+            });
+        }
+        Subject::Clip(file) => {
+            let capture = Box::new(Player::open(&file, config.fps)?);
+            let words = format!("{} of {}", capture.size(), file.display());
             return Ok(Source {
                 capture,
                 viewport: None,

@@ -21,14 +21,15 @@ use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, Sen
 use openuvr_proto::id::{FrameId, InputSeq, PathId, SessionId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::send::congestion::Range;
-use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::send::fec::ParityPlan;
+use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::send::policy::{Next, Policy, Settings};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, FrameRecord, Stage, Stamps};
 use openuvr_proto::units::Bitrate;
-use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::Reject;
+use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 use openuvr_proto::wire::video::{EchoKind, InputEcho};
-use openuvr_proto::wire::{MAX_DATAGRAM, Reject};
 
 use crate::course::Course;
 use crate::link::{Impairment, LinkModel};
@@ -93,8 +94,24 @@ struct Subscription {
     machine: usize,
     role: Role,
     media: Box<MediaSender>,
+    protection: Protection,
     /// Whether a key frame went to it.
     started: bool,
+    /// Datagrams of parity in the frame that is being sent.
+    parity: u32,
+}
+
+impl Subscription {
+    /// Follows what the link loses, as far as the world allows it.
+    fn protect(&mut self, host: &Host, now: Instant, (parity, resend): (bool, bool)) {
+        if let Some(link) = host.link(now, self.session).filter(|_| parity) {
+            self.protection.parity.follow(link.loss);
+        } else {
+            self.protection.parity = ParityPlan::NONE;
+        }
+        self.protection.resend = resend;
+        self.media.protect(&self.protection);
+    }
 }
 
 /// The host, its clients and the links.
@@ -110,6 +127,10 @@ pub struct World {
     echo: InputEcho,
     out: SendBuf,
     control: Vec<u8>,
+    /// Whether frames get parity as their link needs it: yes at first.
+    pub parity: bool,
+    /// Whether what is asked for is sent again: yes at first.
+    pub resend: bool,
     /// Key frames, and when each was begun.
     pub key_frames_sent: Vec<(FrameId, Instant)>,
     /// The host's view: how each frame ended, by session.
@@ -147,6 +168,8 @@ impl World {
             echo: InputEcho::default(),
             out: SendBuf::default(),
             control: Vec::new(),
+            parity: true,
+            resend: true,
             key_frames_sent: Vec::new(),
             records: BTreeMap::new(),
             captured: BTreeMap::new(),
@@ -339,7 +362,9 @@ impl World {
                         machine: usize::from(path.0[0]),
                         role,
                         media,
+                        protection: Protection::default(),
                         started: false,
+                        parity: 0,
                     });
                 }
                 HostEvent::RoleChanged(session, role) => {
@@ -378,6 +403,7 @@ impl World {
                     last_good,
                     newest,
                 } => self.policy.wish(role, last_good, newest),
+                HostEvent::ResendWanted(session, request) => self.send_again(session, &request),
                 HostEvent::Record(record) => {
                     self.check_clock(&record);
                     let of = |s: &&Subscription| s.session == record.session;
@@ -388,6 +414,16 @@ impl World {
                     let all = self.records.entry(record.session.0).or_default();
                     all.push(*record);
                 }
+            }
+        }
+    }
+
+    fn send_again(&mut self, session: SessionId, request: &ResendRequest) {
+        let asks = |s: &&mut Subscription| s.session == session;
+        if let Some(s) = self.subscriptions.iter_mut().find(asks) {
+            s.media.resend(self.now, request, &mut self.out);
+            for datagram in self.out.iter() {
+                self.machines[s.machine].send_down(self.now, datagram);
             }
         }
     }
@@ -428,6 +464,8 @@ impl World {
             for s in &mut self.subscriptions {
                 self.captured.entry(s.session.0).or_default().push(frame);
                 s.started |= coding.header.is_key();
+                s.protect(&self.host, self.now, (self.parity, self.resend));
+                s.parity = 0;
             }
             // Who subscribes from here on starts with the next key frame.
             self.coding = Some(coding);
@@ -459,8 +497,16 @@ impl World {
                 s.media
                     .slice(self.now, &header, configuration, place, &bytes, out);
                 let machine = &mut self.machines[s.machine];
-                for datagram in out.bytes().chunks(MAX_DATAGRAM) {
+                for datagram in out.iter() {
                     machine.send_down(self.now, datagram);
+                }
+                s.parity += u32::try_from(out.parity()).unwrap_or(u32::MAX);
+                if last {
+                    s.media.parity(self.now, out);
+                    for datagram in out.iter() {
+                        machine.send_down(self.now, datagram);
+                    }
+                    s.parity += u32::try_from(out.parity()).unwrap_or(u32::MAX);
                 }
             }
             if last {
@@ -470,6 +516,7 @@ impl World {
                     stamps.stamp(Stage::LastSent, self.now);
                     let cost = FrameCost {
                         key_frame: coding.header.is_key(),
+                        parity: s.parity,
                         ..FrameCost::default()
                     };
                     let sent = SentFrame {
@@ -542,6 +589,7 @@ fn policy(skip_back: bool) -> Policy {
         },
         adaptive: false,
         skip_back,
+        key_frame_every: None,
     })
 }
 

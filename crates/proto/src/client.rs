@@ -21,14 +21,14 @@ use crate::seq;
 use crate::time::Instant;
 use crate::units::Size;
 use crate::wire::Reject;
-use crate::wire::control::{GoodbyeReason, Message, Report};
+use crate::wire::control::{GoodbyeReason, Message, Report, ResendRequest};
 use crate::wire::seal::Direction;
 
 /// Reports that wait for the host's acknowledgement at most: four seconds at 60 frames/s.
 const MAX_REPORTS: usize = 256;
 
-/// Reports in one datagram at most: 30 of 42 bytes each.
-const REPORTS_AT_ONCE: usize = 30;
+/// Reports in one datagram at most: 28 of 48 bytes each.
+const REPORTS_AT_ONCE: usize = 28;
 
 /// Unacknowledged input is sent again after a round trip, but not before this (guess).
 const INPUT_AGAIN: Duration = Duration::from_millis(5);
@@ -58,6 +58,8 @@ pub enum ClientEvent {
         /// Premultiplied ARGB.
         argb: Vec<u32>,
     },
+    /// What the host's policy decided last, in words.
+    Decided(String),
     /// What came of [`ClientSession::probe`].
     Probed(Found),
     /// The session is over: the host said goodbye, or fell silent (`None`).
@@ -171,6 +173,7 @@ impl ClientSession {
                     self.events.push_back(ClientEvent::Probed(found));
                 }
             }
+            Message::Decision { words } => self.events.push_back(ClientEvent::Decided(words)),
             Message::Goodbye { reason } => self.end(Some(reason)),
             _ => {}
         }
@@ -247,6 +250,17 @@ impl ClientSession {
             .say(&Message::KeyFrameWanted { last_good, newest });
         self.key_frame_again =
             Some(now + (self.plane.round_trip() * 2).max(Duration::from_millis(20)));
+    }
+
+    /// Parts of a frame are missing: the host is asked to send them again.
+    pub fn resend(&mut self, request: ResendRequest) {
+        self.plane.say(&Message::Resend(request));
+    }
+
+    /// The shortest round trip seen lately; `None` before the first.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.plane.clock.round_trip()
     }
 
     /// Tries whether a way carries a stream: [`ClientSession::poll_probe`] says what to send there,

@@ -17,11 +17,12 @@ use crate::id::{FrameId, PathId, SessionId};
 use crate::input::inbox::{Arrived, Inbox};
 use crate::ledger::Ledger;
 pub use crate::ledger::SentFrame;
+use crate::send::loss::Loss;
 use crate::send::packetize::MediaSender;
 use crate::time::Instant;
 use crate::trace::{DropCause, FrameRecord, Stage, Stamps};
 use crate::wire::Reject;
-use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message};
+use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message, ResendRequest};
 use crate::wire::header::{Header, Plane};
 use crate::wire::seal::Direction;
 
@@ -114,6 +115,8 @@ pub enum HostEvent {
         /// The newest frame that they had heard of.
         newest: FrameId,
     },
+    /// A client lacks parts of a frame: its [`MediaSender`] may send them again.
+    ResendWanted(SessionId, ResendRequest),
     /// A frame's end.
     Record(Box<FrameRecord>),
 }
@@ -187,6 +190,15 @@ impl Subscriber {
     fn lingers(&self, now: Instant) -> bool {
         self.lingers_at_all() && now.since(self.began) < OFFER_PATIENCE
     }
+}
+
+/// What is known of the link to a client.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LinkState {
+    /// The shortest round trip seen lately; 20 ms before the first.
+    pub round_trip: Duration,
+    /// What it loses.
+    pub loss: Loss,
 }
 
 /// All sessions of a host.
@@ -458,6 +470,10 @@ impl Host {
                     newest: *newest,
                 });
             }
+            Message::Resend(request) => {
+                self.events
+                    .push_back(HostEvent::ResendWanted(s.id, request.clone()));
+            }
             _ => {}
         }
     }
@@ -518,6 +534,16 @@ impl Host {
                 serial: self.cursor_serial,
                 at,
             });
+        }
+    }
+
+    /// The policy decided something for the player, which its client may show.
+    pub fn decided(&mut self, words: &str) {
+        let words = words.to_owned();
+        let message = Message::Decision { words };
+        let player = |s: &&mut Subscriber| s.role == Some(Role::Player) && s.ending.is_none();
+        if let Some(s) = self.subscribers.iter_mut().find(player) {
+            s.plane.say(&message);
         }
     }
 
@@ -670,6 +696,16 @@ impl Host {
         player
             .or(self.subscribers.first())
             .map(|s| s.plane.round_trip())
+    }
+
+    /// What is known of the link to a client; `None` if it is not here.
+    #[must_use]
+    pub fn link(&self, now: Instant, session: SessionId) -> Option<LinkState> {
+        let s = self.subscribers.iter().find(|s| s.id == session)?;
+        Some(LinkState {
+            round_trip: s.plane.round_trip(),
+            loss: s.ledger.loss.loss(now),
+        })
     }
 
     /// When to call [`Host::handle_timeout`] and poll again, and why.

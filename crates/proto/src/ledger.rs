@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::control::clock::ClockMap;
 use crate::id::{FrameId, SessionId};
+use crate::send::loss::LossMeter;
 use crate::time::Instant;
 use crate::trace::{ClientStamps, DropCause, FrameCost, FrameRecord, Outcome, Stage, Stamps};
 use crate::wire::control::Report;
@@ -39,6 +40,8 @@ pub(crate) struct Ledger {
     early: VecDeque<Report>,
     newest_report: FrameId,
     closed: VecDeque<FrameRecord>,
+    /// What its reports say of the link.
+    pub(crate) loss: LossMeter,
 }
 
 impl Ledger {
@@ -50,6 +53,7 @@ impl Ledger {
             early: VecDeque::new(),
             newest_report: FrameId::NONE,
             closed: VecDeque::new(),
+            loss: LossMeter::default(),
         }
     }
 
@@ -79,6 +83,9 @@ impl Ledger {
             motion_to_photon: None,
             echo: EchoKind::None,
             missing: 0,
+            runs: 0,
+            repaired: 0,
+            resent: 0,
         });
     }
 
@@ -119,7 +126,11 @@ impl Ledger {
             motion_to_photon: report.motion_to_photon,
             echo: report.echo,
             missing: report.missing,
+            runs: report.runs,
+            repaired: report.repaired,
+            resent: report.resent,
         });
+        self.loss.note(now, report);
     }
 
     /// All reports of a datagram were noted. It carried the client's oldest ones that were not

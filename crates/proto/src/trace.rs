@@ -221,6 +221,12 @@ pub struct FrameRecord {
     pub echo: EchoKind,
     /// Media datagrams that the client found missing since the report before.
     pub missing: u16,
+    /// Runs of them: what was lost in a row.
+    pub runs: u16,
+    /// Fragments of this frame that parity brought back.
+    pub repaired: u16,
+    /// Fragments of this frame that came because the client asked for them.
+    pub resent: u16,
 }
 
 /// What a frame cost.
@@ -230,8 +236,10 @@ pub struct FrameCost {
     pub key_frame: bool,
     /// Its quantiser.
     pub qp: u8,
-    /// Datagrams.
+    /// Datagrams, those of parity included; not what was sent again.
     pub datagrams: u32,
+    /// Datagrams of parity among them.
+    pub parity: u32,
     /// Bytes of all its datagrams, protocol headers and tags included, transport headers not.
     pub bytes: u32,
 }

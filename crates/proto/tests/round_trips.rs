@@ -11,10 +11,12 @@ use openuvr_proto::time::PeerInstant;
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{
-    GoodbyeReason, InputBatch, MAX_EVENTS, MAX_PRESSED, Message, Messages, Report,
+    GoodbyeReason, InputBatch, MAX_EVENTS, MAX_PRESSED, MAX_RANGES, Message, Messages,
+    MissingRange, Report, ResendRequest,
 };
+use openuvr_proto::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, Parity};
 use openuvr_proto::wire::video::{
-    Configuration, EchoKind, FecPlace, Fragment, FragmentPlace, FrameHeader, InputEcho,
+    Configuration, EchoKind, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, InputEcho,
     MAX_FRAGMENTS, MAX_SLICES, SlicePlace,
 };
 use proptest::prelude::*;
@@ -61,7 +63,7 @@ fn report() -> impl Strategy<Value = Report> {
     (
         (frame(), outcome(), prop::option::of(first_received)),
         [span(), span(), span(), span(), span()],
-        (echo_kind(), any::<u16>(), any::<u16>()),
+        (echo_kind(), any::<[u16; 5]>()),
     )
         .prop_map(|((frame, outcome, first_received), spans, last)| Report {
             frame,
@@ -73,8 +75,11 @@ fn report() -> impl Strategy<Value = Report> {
             presented: spans[3],
             motion_to_photon: spans[4],
             echo: last.0,
-            datagrams: last.1,
-            missing: last.2,
+            datagrams: last.1[0],
+            missing: last.1[1],
+            runs: last.1[2],
+            repaired: last.1[3],
+            resent: last.1[4],
         })
 }
 
@@ -118,6 +123,12 @@ fn batch() -> impl Strategy<Value = InputBatch> {
     })
 }
 
+fn resend() -> impl Strategy<Value = ResendRequest> {
+    let range = |(slice, first, last)| MissingRange { slice, first, last };
+    let ranges = prop::collection::vec(any::<(u8, u16, u16)>().prop_map(range), 0..=MAX_RANGES);
+    (frame(), ranges).prop_map(|(frame, ranges)| ResendRequest { frame, ranges })
+}
+
 fn reason() -> impl Strategy<Value = GoodbyeReason> {
     select(&[
         GoodbyeReason::Quit,
@@ -143,6 +154,7 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         (frame(), frame())
             .prop_map(|(last_good, newest)| Message::KeyFrameWanted { last_good, newest }),
         frame().prop_map(|newest| Message::Beacon { newest }),
+        resend().prop_map(Message::Resend),
         any::<(u32, Option<(u16, u16)>)>()
             .prop_map(|(serial, at)| Message::CursorMoved { serial, at }),
         batch().prop_map(Message::Input),
@@ -152,6 +164,7 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         (any::<u64>(), select(vec![&b""[..], b"x", &[7; 1200]]))
             .prop_map(|(offset, bytes)| Message::Segment { offset, bytes }),
         any::<u64>().prop_map(|through| Message::SegmentsSeen { through }),
+        "\\PC{0,80}".prop_map(|words| Message::Decision { words }),
         reason().prop_map(|reason| Message::Goodbye { reason }),
         any::<(u32, bool)>().prop_map(|(token, segmented)| Message::Probe { token, segmented }),
         (any::<(u32, u8)>(), 0_u8..5, 0_u16..1300).prop_map(|((token, piece), rung, padding)| {
@@ -263,7 +276,7 @@ proptest! {
     #[test]
     fn unknown_messages_are_skipped(
         before in message(), after in message(),
-        kind in 22_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
+        kind in 17_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let mut body = Vec::new();
         before.write(&mut body);
@@ -285,7 +298,8 @@ proptest! {
 
     #[test]
     fn fragments(
-        header in header(), (slice, place) in places(), fec in any::<[u8; 4]>(),
+        header in header(), (slice, place) in places(), fec in (any::<u8>(), 0..BLOCK),
+        flags in any::<[bool; 3]>(),
         configuration in prop::option::of(configuration()),
         payload in prop::collection::vec(any::<u8>(), 0..1200),
     ) {
@@ -293,12 +307,39 @@ proptest! {
             header,
             slice,
             place,
-            fec: FecPlace { block: fec[0], index: fec[1], data: fec[2], parity: fec[3] },
+            fec: FecPlace { block: fec.0, index: fec.1 as u8 },
+            flags: Flags { resend: flags[0], parity: flags[1], again: flags[2] },
             configuration,
             payload: &payload,
         };
         let mut body = Vec::new();
         fragment.write(&mut body);
         prop_assert_eq!(Fragment::parse(&body), Ok(fragment));
+        prop_assert!(!Parity::is(&body));
+    }
+
+    #[test]
+    fn parities(
+        ids in (1..=u32::MAX, any::<(u8, u8, bool, u8)>()),
+        (data, parity, index) in (1..=BLOCK, 1..=MAX_PARITY, any::<u8>()),
+        shard in prop::collection::vec(any::<[u8; 2]>(), 25..=MAX_SHARD / 2),
+    ) {
+        let shard = shard.concat();
+        let (frame, (stream, view, last, block)) = ids;
+        let parity = Parity {
+            stream,
+            view,
+            last,
+            frame: FrameId(frame),
+            block,
+            index: index % parity as u8,
+            data: data as u8,
+            parity: parity as u8,
+            shard: &shard,
+        };
+        let mut body = Vec::new();
+        parity.write(&mut body);
+        prop_assert!(Parity::is(&body));
+        prop_assert_eq!(Parity::parse(&body), Ok(parity));
     }
 }

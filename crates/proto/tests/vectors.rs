@@ -22,11 +22,15 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role};
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
-use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::send::fec::ParityPlan;
+use openuvr_proto::send::loss::Loss;
+use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::Size;
-use openuvr_proto::wire::control::{GoodbyeReason, InputBatch, Message, Report};
+use openuvr_proto::wire::control::{
+    GoodbyeReason, InputBatch, Message, MissingRange, Report, ResendRequest,
+};
 use openuvr_proto::wire::header::{HEADER, PROTOCOL_VERSION, Plane, TAG};
 use openuvr_proto::wire::seal::{Direction, Opener, PACKETS_PER_KEY, Sealer};
 use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
@@ -165,12 +169,61 @@ fn media(v: &mut Vectors) {
             bytes.as_bytes(),
             &mut out,
         );
-        let body = open(media_key(0), out.bytes());
+        let datagram = out.iter().next().unwrap();
+        let body = open(media_key(0), datagram);
         v.bytes(&format!("{name} body"), &body);
-        v.bytes(&format!("{name} datagram"), out.bytes());
+        v.bytes(&format!("{name} datagram"), datagram);
         v.seed("fragment", name, &body);
-        v.seed("header", name, out.bytes());
+        v.seed("header", name, datagram);
     }
+    protected(v, &mut sender);
+}
+
+/// A frame of two slices with parity, of which the second slice is sent again.
+fn protected(v: &mut Vectors, sender: &mut MediaSender) {
+    let loss = Loss {
+        rate: 0.01,
+        run: 1.0,
+    };
+    sender.protect(&Protection {
+        parity: ParityPlan::of(loss),
+        resend: true,
+    });
+    let now = Instant(2_000_000_000);
+    let header = header(7, 5);
+    let mut out = SendBuf::default();
+    v.title("Bodies of a protected frame: two slices, their parity, the second slice again");
+    for index in 0..2 {
+        let place = SlicePlace {
+            index,
+            count: 2,
+            first_mb: u16::from(index) * 1800,
+            mbs: 1800,
+        };
+        let bytes = format!("slice {index} of frame 7{}", "!".repeat(usize::from(index)));
+        sender.slice(now, &header, None, place, bytes.as_bytes(), &mut out);
+        let body = open(media_key(0), out.iter().next().unwrap());
+        v.bytes(&format!("protected_{index}"), &body);
+        v.seed("fragment", &format!("protected_{index}"), &body);
+    }
+    sender.parity(now, &mut out);
+    for (index, datagram) in out.iter().enumerate() {
+        let body = open(media_key(0), datagram);
+        v.bytes(&format!("parity_{index}"), &body);
+        v.seed("parity", &format!("parity_{index}"), &body);
+    }
+    let request = ResendRequest {
+        frame: FrameId(7),
+        ranges: vec![MissingRange {
+            slice: 1,
+            first: 0,
+            last: u16::MAX,
+        }],
+    };
+    sender.resend(now, &request, &mut out);
+    let body = open(media_key(0), out.iter().next().unwrap());
+    v.bytes("protected_1 again", &body);
+    v.seed("fragment", "again", &body);
 }
 
 /// The last datagram of a key and the first of the next.
@@ -210,7 +263,10 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
         motion_to_photon: Some(ms(30)),
         echo: EchoKind::Injected,
         datagrams: 20,
-        missing: 1,
+        missing: 4,
+        runs: 2,
+        repaired: 3,
+        resent: 1,
     };
     let dropped = Report {
         frame: FrameId(10),
@@ -289,6 +345,31 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
         ),
         ("beacon", Message::Beacon { newest: FrameId(9) }),
         (
+            "resend",
+            Message::Resend(ResendRequest {
+                frame: FrameId(9),
+                ranges: vec![
+                    MissingRange {
+                        slice: 2,
+                        first: 3,
+                        last: 5,
+                    },
+                    MissingRange {
+                        slice: 7,
+                        first: 0,
+                        last: u16::MAX,
+                    },
+                ],
+            }),
+        ),
+        (
+            "resend_all",
+            Message::Resend(ResendRequest {
+                frame: FrameId(9),
+                ranges: Vec::new(),
+            }),
+        ),
+        (
             "cursor_inside",
             Message::CursorMoved {
                 serial: 4,
@@ -318,6 +399,12 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
             },
         ),
         ("segments_seen", Message::SegmentsSeen { through: 1 << 33 }),
+        (
+            "decision",
+            Message::Decision {
+                words: "rate down to 8.0 Mb/s".into(),
+            },
+        ),
         (
             "goodbye",
             Message::Goodbye {

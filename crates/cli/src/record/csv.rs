@@ -15,15 +15,19 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// The columns in front of those of the stages, and behind.
 const BEFORE: [&str; 5] = ["session", "frame", "outcome", "stage", "cause"];
-const BEHIND: [&str; 8] = [
+const BEHIND: [&str; 12] = [
     "clock_bound",
     "key_frame",
     "qp",
     "datagrams",
+    "parity",
     "bytes",
     "motion_to_photon",
     "echo",
     "missing",
+    "runs",
+    "repaired",
+    "resent",
 ];
 
 /// Writes the rows.
@@ -59,12 +63,19 @@ impl Csv {
         // A frame that was not encoded has no quantiser.
         if cost.datagrams > 0 {
             let key = u8::from(cost.key_frame);
-            write!(out, ",{key},{},{},{}", cost.qp, cost.datagrams, cost.bytes)?;
+            let (datagrams, parity) = (cost.datagrams, cost.parity);
+            write!(
+                out,
+                ",{key},{},{datagrams},{parity},{}",
+                cost.qp, cost.bytes
+            )?;
         } else {
-            out.write_all(b",,,,")?;
+            out.write_all(b",,,,,")?;
         }
         optional(out, record.motion_to_photon.map(|span| span.as_nanos()))?;
-        writeln!(out, ",{},{}", echo_word(record.echo), record.missing)
+        write!(out, ",{},{}", echo_word(record.echo), record.missing)?;
+        let (runs, repaired, resent) = (record.runs, record.repaired, record.resent);
+        writeln!(out, ",{runs},{repaired},{resent}")
     }
 
     /// Brings the rows to the disk, if it is time.

@@ -190,5 +190,8 @@ pub(crate) fn of_report(session: SessionId, report: &Report) -> FrameRecord {
         motion_to_photon: report.motion_to_photon,
         echo: report.echo,
         missing: report.missing,
+        runs: report.runs,
+        repaired: report.repaired,
+        resent: report.resent,
     }
 }

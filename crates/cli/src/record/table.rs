@@ -80,7 +80,10 @@ struct Recent {
     whole: bool,
     bytes: u32,
     datagrams: u32,
+    parity: u32,
     missing: u16,
+    repaired: u16,
+    resent: u16,
 }
 
 impl Journey {
@@ -109,7 +112,10 @@ impl Journey {
             whole,
             bytes: record.cost.bytes,
             datagrams: record.cost.datagrams,
+            parity: record.cost.parity,
             missing: record.missing,
+            repaired: record.repaired,
+            resent: record.resent,
         });
         if !whole {
             return;
@@ -305,6 +311,9 @@ impl Table {
         }
         row(text, now, "motion-to-photon", &mut journey.exact, None);
         row(text, now, "motion-to-photon ≥", &mut journey.at_least, None);
+        if let Some(mended) = mended(journey) {
+            push(text, format_args!("  last 5 s: {mended}\n"));
+        }
         let ended = format!("{}", subscriber.count);
         for line in wrapped(&ended, 78) {
             push(text, format_args!("  {line}\n"));
@@ -373,6 +382,9 @@ impl Table {
                     format_args!("; motion-to-photon ≥ {}", in_words(&least)),
                 );
             }
+            if let Some(mended) = mended(journey) {
+                push(&mut text, format_args!("; {mended}"));
+            }
             push(&mut text, format_args!("; {}\n", subscriber.count));
         }
         text
@@ -404,6 +416,20 @@ fn flow(now: Instant, journey: &mut Journey) -> String {
         );
     }
     text
+}
+
+/// What was done against losses in the window, if anything was.
+fn mended(journey: &Journey) -> Option<String> {
+    let of = |count: fn(&Recent) -> u32| journey.recent.iter().map(count).map(u64::from).sum();
+    let sums: [fn(&Recent) -> u32; 3] = [
+        |frame| frame.parity,
+        |frame| frame.repaired.into(),
+        |frame| frame.resent.into(),
+    ];
+    let [parity, repaired, resent]: [u64; 3] = sums.map(of);
+    (parity + repaired + resent > 0).then(|| {
+        format!("{parity} parity datagrams, {repaired} fragments repaired, {resent} sent again")
+    })
 }
 
 /// A row, if anything was measured.

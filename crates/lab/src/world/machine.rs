@@ -262,6 +262,8 @@ impl Machine {
             });
             let outcome = Outcome::Displayed(end.fidelity);
             let mut report = self.report(header.frame, outcome, Some(end.first_received));
+            report.repaired = end.repaired;
+            report.resent = end.resent;
             report.recoverable = end.recoverable.map(|at| at.since(end.first_received));
             report.submitted = Some(mine.since(end.first_received));
             if let Some((computed, _)) = motion {
@@ -269,6 +271,10 @@ impl Machine {
                 report.echo = header.echo.kind;
             }
             self.control.report(mine, report);
+        }
+        self.media.round_trip(self.control.round_trip());
+        while let Some(request) = self.media.poll_request(mine) {
+            self.control.resend(request);
         }
         let (picture, epoch) = (self.media.picture(), self.media.epoch());
         self.control.picture(mine, picture, epoch);
@@ -306,6 +312,9 @@ impl Machine {
             echo: EchoKind::None,
             datagrams: news(counted.received, before.received),
             missing: news(counted.missing, before.missing),
+            runs: news(counted.runs, before.runs),
+            repaired: 0,
+            resent: 0,
         }
     }
 

@@ -310,10 +310,12 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
         Message::KeyFrameWanted { last_good, newest } => {
             Message::KeyFrameWanted { last_good, newest }
         }
+        Message::Resend(request) => Message::Resend(request),
         Message::Beacon { newest } => Message::Beacon { newest },
         Message::CursorMoved { serial, at } => Message::CursorMoved { serial, at },
         Message::Input(batch) => Message::Input(batch),
         Message::InputSeen { through } => Message::InputSeen { through },
+        Message::Decision { words } => Message::Decision { words },
         Message::Goodbye { reason } => Message::Goodbye { reason },
         Message::Probe { token, segmented } => Message::Probe { token, segmented },
         Message::Probed {

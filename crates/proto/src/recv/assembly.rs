@@ -1,8 +1,12 @@
 //! One frame on its way in: its slices, and the fragments of each.
 
+use std::time::Duration;
+
+use super::reassemble::ASKS;
 use crate::time::Instant;
 use crate::wire::Reject;
-use crate::wire::video::{Configuration, Fragment, FrameHeader};
+use crate::wire::control::{MAX_RANGES, MissingRange, ResendRequest};
+use crate::wire::video::{Configuration, Flags, Fragment, FrameHeader};
 
 /// Bytes that one frame may take: a raw BGRX picture of 4096 × 2160 and a little more. An honest
 /// host never sends more; a dishonest one can't make the client's memory grow beyond it.
@@ -10,6 +14,50 @@ pub const MAX_FRAME_BYTES: usize = 48 << 20;
 
 /// Storage of a frame that is larger than this is given back after its frame.
 const KEPT_BYTES: usize = 4 << 20;
+
+/// What is missing is asked for when it was overtaken this long ago: most links that reorder at all
+/// have it done by then, and what is asked for in vain costs a datagram (guess).
+const ASK_AFTER: Duration = Duration::from_millis(1);
+
+/// How a fragment came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Arrival {
+    /// As it was sent.
+    Sent,
+    /// Because it was asked for.
+    Resent,
+    /// Out of parity.
+    Repaired,
+}
+
+/// When asking for something again helps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// The shortest round trip lately.
+    pub(super) round_trip: Duration,
+    /// How long the host's answer is waited for.
+    pub(super) answer_takes: Duration,
+    /// Between two frames.
+    pub(super) interval: Duration,
+}
+
+impl Terms {
+    /// When something should be asked for that was overtaken at `since`, and was asked for then and
+    /// so often; `None` if the answer would come behind `deadline`.
+    pub(super) fn ask_at(
+        &self,
+        since: Instant,
+        asked: Option<(Instant, u8)>,
+        deadline: Instant,
+    ) -> Option<Instant> {
+        let at = match asked {
+            None => since + ASK_AFTER,
+            Some((at, asks)) if asks < ASKS => at + self.answer_takes,
+            Some(_) => return None,
+        };
+        (at + self.round_trip <= deadline).then_some(at)
+    }
+}
 
 /// A slice on its way in.
 #[derive(Debug, Default)]
@@ -25,6 +73,8 @@ pub(super) struct SliceAssembly {
     began: Option<Instant>,
     /// Since when a fragment behind the first missing one is here.
     gap_since: Option<Instant>,
+    /// When it was asked for last, and how often.
+    asked: Option<(Instant, u8)>,
     /// First macroblock and number of macroblocks, once a fragment said so.
     pub(super) macroblocks: Option<(u16, u16)>,
 }
@@ -56,6 +106,30 @@ impl SliceAssembly {
         }
     }
 
+    /// Appends what is missing of it, `all` of it or what is in front of what is here.
+    fn missing_ranges(&self, slice: u8, all: bool, ranges: &mut Vec<MissingRange>) {
+        if self.macroblocks.is_none() {
+            let (first, last) = (0, u16::MAX);
+            ranges.push(MissingRange { slice, first, last });
+            return;
+        }
+        let until = if all { self.arrived.len() } else { self.end };
+        let mut fragments = (0_u16..).zip(&self.arrived[..until]).peekable();
+        while let Some((first, arrived)) = fragments.next() {
+            if *arrived {
+                continue;
+            }
+            if ranges.len() == MAX_RANGES {
+                return;
+            }
+            let mut last = first;
+            while let Some((next, _)) = fragments.next_if(|(_, arrived)| !**arrived) {
+                last = next;
+            }
+            ranges.push(MissingRange { slice, first, last });
+        }
+    }
+
     fn capacity(&self) -> usize {
         self.bytes.capacity() + self.arrived.capacity()
     }
@@ -79,6 +153,7 @@ impl SliceAssembly {
 #[derive(Debug)]
 pub(super) struct Assembly {
     pub(super) header: FrameHeader,
+    pub(super) flags: Flags,
     pub(super) configuration: Option<Configuration>,
     pub(super) slices: Vec<SliceAssembly>,
     pub(super) count: usize,
@@ -93,6 +168,9 @@ pub(super) struct Assembly {
     pub(super) overtaken: Option<Instant>,
     /// Bytes that its slices take.
     pub(super) bytes: usize,
+    /// Fragments that parity brought back, and that came because they were asked for.
+    pub(super) repaired: u16,
+    pub(super) resent: u16,
 }
 
 impl Assembly {
@@ -104,6 +182,7 @@ impl Assembly {
         }
         Assembly {
             header: first.header,
+            flags: first.flags,
             configuration: None,
             slices,
             count,
@@ -114,6 +193,8 @@ impl Assembly {
             recoverable: None,
             overtaken: None,
             bytes: 0,
+            repaired: 0,
+            resent: 0,
         }
     }
 
@@ -138,6 +219,7 @@ impl Assembly {
         &mut self,
         now: Instant,
         f: &Fragment<'_>,
+        arrival: Arrival,
         room: usize,
     ) -> Result<(), Reject> {
         if f.header != self.header || usize::from(f.slice.count) != self.count {
@@ -176,6 +258,11 @@ impl Assembly {
         }
         slice.bytes[start..end].copy_from_slice(f.payload);
         slice.note(now, index);
+        match arrival {
+            Arrival::Sent => {}
+            Arrival::Resent => self.resent = self.resent.saturating_add(1),
+            Arrival::Repaired => self.repaired = self.repaired.saturating_add(1),
+        }
         self.configuration = self.configuration.or(f.configuration);
         if slice.missing == 0
             && self.slices[..self.count]
@@ -196,6 +283,61 @@ impl Assembly {
         }
         let behind = slices[self.cursor + 1..].iter().filter_map(|s| s.began);
         behind.chain(next.gap_since).chain(self.overtaken).min()
+    }
+
+    /// Since when slice `i` lacks something that was sent before what is here. Of a protected frame
+    /// that counts only when parity did not help: it comes behind everything else.
+    fn lacks_since(&self, i: usize) -> Option<Instant> {
+        let slice = &self.slices[i];
+        if slice.is_complete() {
+            return None;
+        }
+        if self.flags.parity {
+            return self.overtaken;
+        }
+        let behind = self.slices[i + 1..self.count].iter();
+        let behind = behind.filter_map(|s| s.began);
+        behind.chain(slice.gap_since).chain(self.overtaken).min()
+    }
+
+    fn ask_slice_at(&self, i: usize, terms: &Terms) -> Option<Instant> {
+        let since = self.lacks_since(i)?;
+        let deadline = self.first_received + terms.interval;
+        terms.ask_at(since, self.slices[i].asked, deadline)
+    }
+
+    /// When it should be asked for something.
+    pub(super) fn next_ask(&self, terms: &Terms) -> Option<Instant> {
+        (self.cursor..self.count)
+            .filter_map(|i| self.ask_slice_at(i, terms))
+            .min()
+    }
+
+    /// What should be asked for now.
+    pub(super) fn ask(&mut self, now: Instant, terms: &Terms) -> Option<ResendRequest> {
+        let mut ranges = Vec::new();
+        for i in self.cursor..self.count {
+            let due = self.ask_slice_at(i, terms).is_some_and(|at| at <= now);
+            if !due || ranges.len() == MAX_RANGES {
+                continue;
+            }
+            let all = self.overtaken.is_some()
+                || self.slices[i + 1..self.count]
+                    .iter()
+                    .any(|s| s.began.is_some());
+            let slice = &mut self.slices[i];
+            slice.asked = Some((now, slice.asked.map_or(0, |(_, asks)| asks) + 1));
+            slice.missing_ranges(u8::try_from(i).unwrap_or(u8::MAX), all, &mut ranges);
+        }
+        let frame = self.header.frame;
+        (!ranges.is_empty()).then_some(ResendRequest { frame, ranges })
+    }
+
+    /// When something of it was asked for last.
+    pub(super) fn asked(&self) -> Option<Instant> {
+        let slices = self.slices[..self.count].iter();
+        let asked = slices.filter(|s| !s.is_complete());
+        asked.filter_map(|s| s.asked).map(|(at, _)| at).max()
     }
 
     /// How many macroblocks are missing from [`Self::next_mb`] up to slice `until`; `total` is

@@ -1,4 +1,8 @@
 //! From datagrams to slices in order, and what is missing of them.
 
 pub mod assembly;
+mod history;
+mod losses;
 pub mod reassemble;
+mod repair;
+pub mod step;

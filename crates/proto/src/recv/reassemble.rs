@@ -1,23 +1,30 @@
 //! Datagrams become slices, in order, each as soon as it is whole; what is missing is named.
 //!
 //! Frames come out in order, and within a frame its slices. A slice that is overtaken by later
-//! data is waited for, but not for long ([`REORDER_WAIT`]): then it comes out as
-//! [`Step::Missing`], and the frame goes on. A frame that refers to one that never came lets
-//! [`Step::Dropped`] go ahead of it. Frame numbers may have gaps that mean nothing (the host skips
-//! numbers of frames that it does not send); what was lost is known from the references.
+//! data is waited for, but not for long ([`REORDER_WAIT`]), or, where parity or an answer of the
+//! host may still bring it, until the next frame is due; then it comes out as [`Step::Missing`],
+//! and the frame goes on. A frame that refers to one that never came lets [`Step::Dropped`] go
+//! ahead of it. Frame numbers may have gaps that mean nothing (the host skips numbers of frames
+//! that it does not send); what was lost is known from the references.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::assembly::{Assembly, MAX_FRAME_BYTES, SliceAssembly};
+use super::assembly::{Arrival, Assembly, MAX_FRAME_BYTES, SliceAssembly, Terms};
+use super::history::History;
+use super::losses::Losses;
+use super::repair::Repair;
+pub use super::step::{Counters, FrameEnd, PictureState, Step};
 use crate::control::handshake::Established;
 use crate::id::{ConfigEpoch, FrameId};
 use crate::time::Instant;
 use crate::trace::{DropCause, Fidelity};
 use crate::wire::Reject;
+use crate::wire::control::ResendRequest;
 use crate::wire::header::Plane;
+use crate::wire::parity::Parity;
 use crate::wire::seal::{Direction, Opener};
-use crate::wire::video::{Configuration, Fragment, FrameHeader};
+use crate::wire::video::{Configuration, Flags, Fragment};
 
 /// How long something missing is waited for once later data has overtaken it: the OpenUVR
 /// implementation gave up a frame after 3 ms without a packet; links that reorder (Wi-Fi block
@@ -38,90 +45,17 @@ pub const MAX_BYTES: usize = 2 * MAX_FRAME_BYTES;
 /// Storages of finished frames that are kept for the next ones.
 const KEPT_FRAMES: usize = 4;
 
+/// How often the same is asked for at most: the first answer may be lost like what it answers.
+pub(super) const ASKS: u8 = 2;
+
+/// How much later than a round trip an answer of the host may come: it may be encoding (guess).
+const ANSWER_WAIT: Duration = Duration::from_millis(3);
+
+/// Between two frames, before a host has said how fast they follow each other.
+const INTERVAL: Duration = Duration::from_nanos(16_666_667);
+
 /// Side of a macroblock in pixels (ITU-T H.264, section 3).
 const MACROBLOCK: u32 = 16;
-
-/// What comes out next.
-#[derive(Debug)]
-pub enum Step<'a> {
-    /// A whole slice.
-    Slice {
-        /// Its frame.
-        header: FrameHeader,
-        /// Its frame's configuration.
-        configuration: Configuration,
-        /// First macroblock and how many.
-        macroblocks: (u16, u16),
-        /// Whether it is the frame's first and last.
-        first: bool,
-        /// See `first`.
-        last: bool,
-        /// The bytes.
-        bytes: &'a [u8],
-    },
-    /// One or more slices of a frame that did not arrive in time.
-    Missing {
-        /// Their frame.
-        header: FrameHeader,
-        /// Its configuration.
-        configuration: Configuration,
-        /// First macroblock and how many.
-        macroblocks: (u16, u16),
-        /// Whether the gap is at the frame's start and end.
-        first: bool,
-        /// See `first`.
-        last: bool,
-    },
-    /// Everything of a frame came out.
-    End(FrameEnd),
-    /// A frame of which nothing arrived, or that nothing can be done with.
-    Dropped {
-        /// The frame.
-        frame: FrameId,
-        /// [`DropCause::Lost`] or [`DropCause::AwaitingKeyFrame`].
-        why: DropCause,
-        /// When its first datagram arrived, if one did.
-        first_received: Option<Instant>,
-    },
-}
-
-/// The end of a frame that came out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FrameEnd {
-    /// The frame.
-    pub header: FrameHeader,
-    /// What it is worth, if the decoder does its part.
-    pub fidelity: Fidelity,
-    /// When its first datagram arrived.
-    pub first_received: Instant,
-    /// When enough for the whole frame was here; `None` if that never was.
-    pub recoverable: Option<Instant>,
-}
-
-/// Whether the picture is sound, and what the receiver knows: the content of a request for a key
-/// frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PictureState {
-    /// A key frame is needed.
-    pub broken: bool,
-    /// The newest frame that came out whole.
-    pub last_good: FrameId,
-    /// The newest frame that came to an end here, whatever became of it. Not one that is under
-    /// way: it may be the key frame that heals the picture, and a request that named it would
-    /// bring another.
-    pub newest: FrameId,
-}
-
-/// What was counted since the start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
-    /// Datagrams opened.
-    pub received: u64,
-    /// Packet numbers that did not arrive (a reordered one counts until it comes).
-    pub missing: u64,
-    /// Datagrams of frames that were finished already.
-    pub late: u64,
-}
 
 /// Opens and reassembles one session's video; owned by the client's media thread.
 pub struct MediaReceiver {
@@ -134,8 +68,15 @@ pub struct MediaReceiver {
     /// The newest frame that came out, whatever became of it.
     done: FrameId,
     state: PictureState,
+    history: History,
     announced: Option<(FrameId, Instant)>,
-    next_number: u64,
+    repair: Repair,
+    /// Whether the host sends again what it is asked for, and how long its answer takes.
+    resends: bool,
+    round_trip: Option<Duration>,
+    /// A frame of which nothing came, when it was asked for last, and how often.
+    sought: Option<(FrameId, Instant, u8)>,
+    losses: Losses,
     received: u64,
     late: u64,
 }
@@ -158,8 +99,13 @@ impl MediaReceiver {
             configuration: None,
             done: FrameId::NONE,
             state: PictureState::default(),
+            history: History::default(),
             announced: None,
-            next_number: 0,
+            repair: Repair::default(),
+            resends: false,
+            round_trip: None,
+            sought: None,
+            losses: Losses::default(),
             received: 0,
             late: 0,
         }
@@ -172,33 +118,91 @@ impl MediaReceiver {
     pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
         let opened = self.opener.open(datagram, &mut self.body)?;
         self.received += 1;
-        self.next_number = self.next_number.max(opened.number + 1);
-        let body = std::mem::take(&mut self.body);
-        let outcome = Fragment::parse(&body).and_then(|f| self.insert(now, &f));
+        self.losses.note(opened.number);
+        let mut body = std::mem::take(&mut self.body);
+        let outcome = if Parity::is(&body) {
+            Parity::parse(&body).map(|parity| self.parity(now, &parity))
+        } else {
+            self.fragment(now, &mut body)
+        };
+        self.take_restored(now, &mut body);
         self.body = body;
         outcome
     }
 
-    fn insert(&mut self, now: Instant, fragment: &Fragment<'_>) -> Result<(), Reject> {
+    fn fragment(&mut self, now: Instant, body: &mut [u8]) -> Result<(), Reject> {
+        let fragment = Fragment::parse(body)?;
+        let (frame, flags, place) = (fragment.header.frame, fragment.flags, fragment.fec);
+        let arrival = match flags.again {
+            true => Arrival::Resent,
+            false => Arrival::Sent,
+        };
+        let kept = self.insert(now, &fragment, arrival)?;
+        self.resends = flags.resend;
+        if kept && flags.parity {
+            // The shard is what was sent at first.
+            body[Flags::AT] &= !Flags::AGAIN;
+            self.repair.data(frame, place, body);
+        }
+        Ok(())
+    }
+
+    fn parity(&mut self, now: Instant, parity: &Parity<'_>) {
+        if parity.frame <= self.done {
+            return;
+        }
+        let frame = |a: &&Assembly| a.header.frame == parity.frame;
+        let known = self.frames.iter().find(frame);
+        if known.is_none_or(|frame| frame.recoverable.is_none()) {
+            self.repair.parity(parity);
+        }
+        if parity.last {
+            // What it says of the frame is what a beacon says.
+            self.announce(now, parity.frame);
+        }
+    }
+
+    /// Takes in what parity brought back.
+    fn take_restored(&mut self, now: Instant, body: &mut Vec<u8>) {
+        while let Some((frame, place)) = self.repair.take(body) {
+            // What a host says of a body and what is in it may differ, if it is absurd.
+            if let Ok(fragment) = Fragment::parse(body)
+                && fragment.header.frame == frame
+                && fragment.fec == place
+            {
+                let _ = self.insert(now, &fragment, Arrival::Repaired);
+            }
+        }
+    }
+
+    /// Whether it is of use.
+    fn insert(
+        &mut self,
+        now: Instant,
+        fragment: &Fragment<'_>,
+        arrival: Arrival,
+    ) -> Result<bool, Reject> {
         let frame = fragment.header.frame;
         // A key frame comes out without waiting for what is before it; what then comes after all
         // must not go between its slices.
         let begun = self.frames.front().filter(|front| front.cursor > 0);
         if frame <= self.done || begun.is_some_and(|front| frame < front.header.frame) {
-            self.late += 1;
-            return Ok(());
+            self.late += u64::from(arrival == Arrival::Sent);
+            return Ok(false);
         }
         let used: usize = self.frames.iter().map(|a| a.bytes).sum();
         let room = MAX_BYTES.saturating_sub(used);
         let place = self.frames.partition_point(|a| a.header.frame < frame);
         let full = self.frames.len() == MAX_UNPOLLED;
         match self.frames.get_mut(place) {
-            Some(known) if known.header.frame == frame => known.insert(now, fragment, room)?,
+            Some(known) if known.header.frame == frame => {
+                known.insert(now, fragment, arrival, room)?;
+            }
             _ if full => return Err(Reject::Range("frames under way")),
             _ => {
                 let storage = self.storage.pop().unwrap_or_default();
                 let mut new = Assembly::new(now, fragment, storage);
-                new.insert(now, fragment, room)?;
+                new.insert(now, fragment, arrival, room)?;
                 self.frames.insert(place, new);
             }
         }
@@ -206,7 +210,7 @@ impl MediaReceiver {
         for earlier in self.frames.range_mut(..place + usize::from(later)) {
             earlier.overtaken.get_or_insert(now);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The host says that `newest` is the newest frame that it sent here.
@@ -236,9 +240,7 @@ impl MediaReceiver {
         };
         let header = front.header;
         let crowded = self.frames.len() > MAX_FRAMES;
-        let known = self
-            .configuration
-            .is_some_and(|(epoch, _)| epoch == header.epoch);
+        let known = self.is_configured(front);
         if !header.is_key() && !known {
             // Nothing to start from: neither a picture nor its configuration. A key frame that
             // was overtaken may still come.
@@ -256,28 +258,148 @@ impl MediaReceiver {
             return Some(self.drop_front(DropCause::Lost));
         }
         if !header.is_key() && header.reference > self.done {
-            if !crowded && now < front.first_received + REORDER_WAIT {
+            if !crowded && self.sought_until().is_some_and(|until| now < until) {
                 return None;
             }
-            self.done = header.reference;
-            self.state.broken = true;
-            return Some(Step::Dropped {
-                frame: header.reference,
-                why: DropCause::Lost,
-                first_received: None,
-            });
+            return Some(self.give_up(header.reference));
+        }
+        if let Some(until) = self.gap_until() {
+            if !crowded && now < until {
+                return None;
+            }
+            self.done = FrameId(header.frame.0 - 1);
         }
         self.poll_front(now)
     }
 
+    /// A frame never came.
+    fn give_up(&mut self, frame: FrameId) -> Step<'static> {
+        self.done = frame;
+        self.ended(false);
+        Step::Dropped {
+            frame,
+            why: DropCause::Lost,
+            first_received: None,
+        }
+    }
+
+    /// The frame [`MediaReceiver::done`] came to an end.
+    fn ended(&mut self, whole: bool) {
+        self.history.note(self.done, whole);
+        self.state.broken = !whole;
+        self.losses.settle();
+        self.repair.forget(self.done);
+    }
+
+    /// Until when frames before the front one are waited for to which it does not refer: they may
+    /// only be late.
+    fn gap_until(&self) -> Option<Instant> {
+        let front = self.frames.front()?;
+        let header = front.header;
+        let gap =
+            !header.is_key() && header.reference < self.done && header.frame > self.done.next();
+        gap.then(|| front.first_received + REORDER_WAIT)
+    }
+
+    /// A frame of which nothing is here although it is known to have been sent, and is needed:
+    /// since when that is known.
+    fn lacked(&self) -> Option<(FrameId, Instant)> {
+        let Some(front) = self.frames.front() else {
+            return self.announced.filter(|(frame, _)| *frame > self.done);
+        };
+        let reference = front.header.reference;
+        (self.is_configured(front) && reference > self.done)
+            .then_some((reference, front.first_received))
+    }
+
+    /// Until when that frame is waited for.
+    fn sought_until(&self) -> Option<Instant> {
+        let (frame, since) = self.lacked()?;
+        let answer = self.sought.filter(|(sought, ..)| *sought == frame);
+        let until = answer.map_or(since, |(_, asked, _)| asked + self.answer_takes());
+        let deadline = since + self.interval();
+        Some(until.min(deadline).max(since + REORDER_WAIT))
+    }
+
+    fn is_configured(&self, frame: &Assembly) -> bool {
+        self.configuration
+            .is_some_and(|(epoch, _)| epoch == frame.header.epoch)
+    }
+
+    /// Between two frames.
+    fn interval(&self) -> Duration {
+        let fps = self.configuration.map_or(0, |(_, c)| c.fps);
+        if fps == 0 {
+            return INTERVAL;
+        }
+        Duration::from_secs(1) / u32::from(fps)
+    }
+
+    fn answer_takes(&self) -> Duration {
+        self.round_trip.unwrap_or_default() + ANSWER_WAIT
+    }
+
+    /// Until when the front frame's hole is waited for.
+    fn hole_until(&self) -> Option<Instant> {
+        let front = self.frames.front()?;
+        let since = front.hole_since()?;
+        let deadline = front.first_received + self.interval();
+        let parity = front.flags.parity.then(|| match front.overtaken {
+            Some(at) => at + REORDER_WAIT,
+            None => deadline,
+        });
+        let answer = front.asked().map(|asked| asked + self.answer_takes());
+        let hope = parity.into_iter().chain(answer).max();
+        let until = hope.map_or(since, |until| until.min(deadline));
+        Some(until.max(since + REORDER_WAIT))
+    }
+
+    /// The shortest round trip to the host lately: without it nothing is asked for.
+    pub fn round_trip(&mut self, round_trip: Option<Duration>) {
+        self.round_trip = round_trip;
+    }
+
+    /// What the host should be asked for again; call until `None`, after [`MediaReceiver::poll`].
+    pub fn poll_request(&mut self, now: Instant) -> Option<ResendRequest> {
+        let terms = self.terms()?;
+        if let Some((frame, at)) = self.seek_at(&terms)
+            && at <= now
+        {
+            let asks = match self.sought {
+                Some((sought, _, asks)) if sought == frame => asks,
+                _ => 0,
+            };
+            self.sought = Some((frame, now, asks + 1));
+            return Some(ResendRequest {
+                frame,
+                ranges: Vec::new(),
+            });
+        }
+        self.frames
+            .iter_mut()
+            .filter(|frame| frame.recoverable.is_none())
+            .find_map(|frame| frame.ask(now, &terms))
+    }
+
+    /// When a frame of which nothing is here should be asked for.
+    fn seek_at(&self, terms: &Terms) -> Option<(FrameId, Instant)> {
+        let (frame, since) = self.lacked()?;
+        let asked = self.sought.filter(|(sought, ..)| *sought == frame);
+        let asked = asked.map(|(_, at, asks)| (at, asks));
+        Some((frame, terms.ask_at(since, asked, since + terms.interval)?))
+    }
+
+    fn terms(&self) -> Option<Terms> {
+        Some(Terms {
+            round_trip: self.round_trip.filter(|_| self.resends)?,
+            answer_takes: self.answer_takes(),
+            interval: self.interval(),
+        })
+    }
+
     /// Whether what the front frame lacks will not be waited for any longer.
     fn front_is_due(&self, now: Instant) -> bool {
-        let Some(front) = self.frames.front() else {
-            return false;
-        };
-        let overtaken = front
-            .hole_since()
-            .is_some_and(|at| now >= at + REORDER_WAIT);
+        let overtaken = self.hole_until().is_some_and(|until| now >= until);
         // A later key frame makes the rest of this one worthless.
         let superseded = self
             .frames
@@ -348,34 +470,37 @@ impl MediaReceiver {
         if self.announced.is_some_and(|(newest, _)| newest <= frame) {
             self.announced = None;
         }
-        let fidelity = if front.patched {
-            self.state.broken = true;
-            Fidelity::Concealed
-        } else if front.header.is_key() || !self.state.broken {
-            self.state.broken = false;
-            self.state.last_good = frame;
-            Fidelity::Whole
-        } else {
-            Fidelity::Tainted
+        let header = front.header;
+        let sound = header.is_key() || self.history.was_whole(header.reference);
+        let fidelity = match (front.patched, sound) {
+            (true, _) => Fidelity::Concealed,
+            (false, true) => Fidelity::Whole,
+            (false, false) => Fidelity::Tainted,
         };
         let end = FrameEnd {
-            header: front.header,
+            header,
             fidelity,
             first_received: front.first_received,
             recoverable: front.recoverable,
+            repaired: front.repaired,
+            resent: front.resent,
         };
         self.finished = Some(front);
+        self.ended(fidelity == Fidelity::Whole);
+        if fidelity == Fidelity::Whole {
+            self.state.last_good = frame;
+        }
         Some(end)
     }
 
     fn drop_front(&mut self, why: DropCause) -> Step<'static> {
-        self.state.broken = true;
         let front = self.frames.pop_front();
         let (frame, first_received) = front.as_ref().map_or((self.done, None), |f| {
             (f.header.frame, Some(f.first_received))
         });
         self.done = frame;
         self.finished = front;
+        self.ended(false);
         Step::Dropped {
             frame,
             why,
@@ -384,21 +509,12 @@ impl MediaReceiver {
     }
 
     fn poll_announced(&mut self, now: Instant) -> Option<Step<'static>> {
-        let (frame, at) = self.announced?;
-        if frame > self.done && now < at + REORDER_WAIT {
+        let (frame, _) = self.announced?;
+        if self.sought_until().is_some_and(|until| now < until) {
             return None;
         }
         self.announced = None;
-        if frame <= self.done {
-            return None;
-        }
-        self.done = frame;
-        self.state.broken = true;
-        Some(Step::Dropped {
-            frame,
-            why: DropCause::Lost,
-            first_received: None,
-        })
+        (frame > self.done).then(|| self.give_up(frame))
     }
 
     /// The decoder could not use what came out: the picture is broken after all.
@@ -407,6 +523,9 @@ impl MediaReceiver {
             // A key frame that was not decoded heals nothing.
             front.patched = true;
         }
+        // Nor is it known what a decoder that failed still has of the frames before.
+        self.history.clear();
+        self.state.last_good = FrameId::NONE;
         self.state.broken = true;
     }
 
@@ -438,27 +557,39 @@ impl MediaReceiver {
     pub fn counters(&self) -> Counters {
         Counters {
             received: self.received,
-            missing: self.next_number.saturating_sub(self.received),
+            missing: self.losses.lost,
+            runs: self.losses.runs,
             late: self.late,
         }
     }
 
-    /// When [`MediaReceiver::poll`] must be called again although nothing arrives: when something
-    /// that is missing is given up.
+    /// When [`MediaReceiver::poll`] and [`MediaReceiver::poll_request`] must be called again although
+    /// nothing arrives: when something that is missing is asked for or given up.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
+        let asking = self.terms().and_then(|terms| {
+            let seek = self.seek_at(&terms).map(|(_, at)| at);
+            let frames = self.frames.iter().filter(|f| f.recoverable.is_none());
+            seek.into_iter()
+                .chain(frames.filter_map(|f| f.next_ask(&terms)))
+                .min()
+        });
+        self.gives_up_at().into_iter().chain(asking).min()
+    }
+
+    fn gives_up_at(&self) -> Option<Instant> {
         let Some(front) = self.frames.front() else {
-            return self.announced.map(|(_, at)| at + REORDER_WAIT);
+            self.announced?;
+            return Some(self.sought_until().unwrap_or(Instant(i64::MIN)));
         };
-        let known = self
-            .configuration
-            .is_some_and(|(epoch, _)| epoch == front.header.epoch);
         let header = front.header;
-        let orphan = !header.is_key() && (!known || header.reference > self.done);
-        if orphan {
+        if !header.is_key() && !self.is_configured(front) {
             return Some(front.first_received + REORDER_WAIT);
         }
-        front.hole_since().map(|at| at + REORDER_WAIT)
+        if !header.is_key() && header.reference > self.done {
+            return self.sought_until();
+        }
+        self.gap_until().or_else(|| self.hole_until())
     }
 
     /// Panics if something that always holds does not: for tests and fuzzing.
@@ -470,7 +601,7 @@ impl MediaReceiver {
         assert!(ids.clone().zip(ids.clone().skip(1)).all(|(a, b)| a < b));
         assert!(ids.clone().all(|id| id > self.done));
         assert!(self.state.last_good <= self.done);
-        assert!(self.received <= self.next_number);
+        self.repair.check_invariants();
     }
 }
 

@@ -1,46 +1,127 @@
-//! Slices become sealed datagrams, the moment each slice is there.
+//! Slices become sealed datagrams, the moment each slice is there; parity follows them.
 
+use super::fec::{BlockCoder, ParityPlan};
+use super::resend::SentBodies;
 use crate::control::handshake::Established;
 use crate::time::Instant;
 use crate::wire::MAX_DATAGRAM;
+use crate::wire::control::ResendRequest;
 use crate::wire::header::{HEADER, Plane, TAG};
+use crate::wire::parity::{BLOCK, Parity};
 use crate::wire::seal::{Direction, Sealer};
 use crate::wire::video::{
-    CONFIGURATION_BYTES, Configuration, FULL_PAYLOAD, FecPlace, Fragment, FragmentPlace,
+    CONFIGURATION_BYTES, Configuration, FULL_PAYLOAD, FecPlace, Flags, Fragment, FragmentPlace,
     FrameHeader, MAX_FRAGMENTS, SlicePlace,
 };
 
-/// Datagrams that lie one behind the other, ready for one call of a link: each [`MAX_DATAGRAM`]
-/// bytes but the last. The storage is reused.
+/// Sealed datagrams that lie one behind the other. The storage is reused.
 #[derive(Debug, Default)]
 pub struct SendBuf {
     bytes: Vec<u8>,
-    datagrams: usize,
+    /// Where each ends.
+    ends: Vec<usize>,
+    /// How many of them carry parity.
+    parity: usize,
 }
 
 impl SendBuf {
-    /// The datagrams.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// How many there are.
+    /// How many datagrams there are.
     #[must_use]
     pub fn datagrams(&self) -> usize {
-        self.datagrams
+        self.ends.len()
+    }
+
+    /// How many of them carry parity.
+    #[must_use]
+    pub fn parity(&self) -> usize {
+        self.parity
+    }
+
+    /// Bytes of all of them.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The datagrams, one by one.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts
+            .zip(&self.ends)
+            .map(|(start, end)| &self.bytes[start..*end])
+    }
+
+    /// The datagrams in as few pieces as one call of a link takes each: bytes, and the length of
+    /// each datagram in them but the last, which may be shorter.
+    pub fn runs(&self) -> impl Iterator<Item = (&[u8], usize)> {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let start = match next {
+                0 => 0,
+                n => self.ends[n - 1],
+            };
+            let mut end = *self.ends.get(next)?;
+            let each = end - start;
+            next += 1;
+            while let Some(further) = self.ends.get(next) {
+                let length = further - end;
+                if length > each {
+                    break;
+                }
+                end = *further;
+                next += 1;
+                if length < each {
+                    break;
+                }
+            }
+            Some((&self.bytes[start..end], each))
+        })
     }
 
     /// Empties it.
     pub fn clear(&mut self) {
         self.bytes.clear();
-        self.datagrams = 0;
+        self.ends.clear();
+        self.parity = 0;
     }
+
+    /// Appends a datagram with the body that `write` writes.
+    fn push(&mut self, now: Instant, sealer: &mut Sealer, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        self.bytes.resize(start + HEADER, 0);
+        write(&mut self.bytes);
+        self.bytes.resize(self.bytes.len() + TAG, 0);
+        debug_assert!(self.bytes.len() - start <= MAX_DATAGRAM);
+        sealer.seal(now, &mut self.bytes[start..]);
+        self.ends.push(self.bytes.len());
+    }
+}
+
+/// What is done for one subscriber's frames against loss.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Protection {
+    /// How much parity they get.
+    pub parity: ParityPlan,
+    /// Whether what is asked for is sent again.
+    pub resend: bool,
 }
 
 /// Fragments and seals one subscriber's video; the owner of its media key's counter.
 pub struct MediaSender {
     sealer: Sealer,
+    protection: Protection,
+    /// The frame that is being sent.
+    header: Option<FrameHeader>,
+    /// Its block that is being sent; `None`: it has more than can be protected.
+    block: Option<u8>,
+    coder: BlockCoder,
+    bodies: SentBodies,
 }
 
 impl MediaSender {
@@ -53,7 +134,22 @@ impl MediaSender {
             Direction::HostToClient,
             Plane::Media,
         );
-        MediaSender { sealer }
+        MediaSender {
+            sealer,
+            protection: Protection::default(),
+            header: None,
+            block: Some(0),
+            coder: BlockCoder::default(),
+            bodies: SentBodies::default(),
+        }
+    }
+
+    /// What is done against loss from the next frame on. Call it between frames.
+    pub fn protect(&mut self, protection: &Protection) {
+        if !protection.resend {
+            self.bodies.clear();
+        }
+        self.protection.clone_from(protection);
     }
 
     /// Replaces what is in `out` by the datagrams of one slice. A slice of more than
@@ -68,6 +164,7 @@ impl MediaSender {
         out: &mut SendBuf,
     ) {
         out.clear();
+        self.begin(header);
         let configuration = configuration.filter(|_| slice.index == 0);
         let first = FULL_PAYLOAD - configuration.map_or(0, |_| CONFIGURATION_BYTES);
         let count = 1 + bytes.len().saturating_sub(first).div_ceil(FULL_PAYLOAD);
@@ -78,26 +175,116 @@ impl MediaSender {
         for index in 0..count {
             let room = if index == 0 { first } else { FULL_PAYLOAD };
             let payload = &bytes[offset..bytes.len().min(offset + room)];
-            let fragment = Fragment {
-                header: *header,
-                slice,
-                place: FragmentPlace {
-                    index,
-                    count,
-                    offset: u32::try_from(offset).unwrap_or(u32::MAX),
-                },
-                fec: FecPlace::default(),
-                configuration: configuration.filter(|_| index == 0),
-                payload,
+            let place = FragmentPlace {
+                index,
+                count,
+                offset: u32::try_from(offset).unwrap_or(u32::MAX),
             };
-            let start = out.bytes.len();
-            out.bytes.resize(start + HEADER, 0);
-            fragment.write(&mut out.bytes);
-            out.bytes.resize(out.bytes.len() + TAG, 0);
-            debug_assert!(out.bytes.len() - start <= MAX_DATAGRAM);
-            self.sealer.seal(now, &mut out.bytes[start..]);
+            let configuration = configuration.filter(|_| index == 0);
+            self.fragment(now, (slice, place), configuration, payload, out);
             offset += payload.len();
-            out.datagrams += 1;
+        }
+    }
+
+    /// Notices that a new frame begins.
+    fn begin(&mut self, header: &FrameHeader) {
+        if self.header != Some(*header) {
+            self.header = Some(*header);
+            self.block = Some(0);
+            self.coder.clear();
+        }
+    }
+
+    fn fragment(
+        &mut self,
+        now: Instant,
+        (slice, place): (SlicePlace, FragmentPlace),
+        configuration: Option<Configuration>,
+        payload: &[u8],
+        out: &mut SendBuf,
+    ) {
+        let Some(header) = self.header else { return };
+        if self.coder.count() == BLOCK {
+            self.end_block(now, false, out);
+        }
+        let block = self.block.filter(|_| !self.protection.parity.is_none());
+        let fragment = Fragment {
+            header,
+            slice,
+            place,
+            fec: FecPlace {
+                block: block.unwrap_or(0),
+                index: u8::try_from(self.coder.count()).unwrap_or(0),
+            },
+            flags: Flags {
+                resend: self.protection.resend,
+                parity: block.is_some(),
+                again: false,
+            },
+            configuration,
+            payload,
+        };
+        let (coder, bodies) = (&mut self.coder, &mut self.bodies);
+        let resend = self.protection.resend;
+        out.push(now, &mut self.sealer, |bytes| {
+            let start = bytes.len();
+            fragment.write(bytes);
+            let body = &bytes[start..];
+            if block.is_some() {
+                coder.push(body);
+            }
+            if resend {
+                bodies.push(now, header.frame, (slice.index, place.index), body);
+            }
+        });
+    }
+
+    /// Replaces what is in `out` by the parity that is still owed to the frame. Call it once, after
+    /// the frame's last slice.
+    pub fn parity(&mut self, now: Instant, out: &mut SendBuf) {
+        out.clear();
+        self.end_block(now, true, out);
+        self.header = None;
+        self.coder.clear();
+    }
+
+    /// Appends the block's parity.
+    fn end_block(&mut self, now: Instant, last: bool, out: &mut SendBuf) {
+        let data = self.coder.count();
+        let parity = self.protection.parity.parity(data);
+        let (Some(block), Some(header), 1..) = (self.block, self.header, parity) else {
+            return;
+        };
+        let [data, count] = [data, parity].map(|n| u8::try_from(n).unwrap_or(u8::MAX));
+        let sealer = &mut self.sealer;
+        self.coder.finish(parity, |index, shard| {
+            let parity = Parity {
+                stream: header.stream,
+                view: header.view,
+                last,
+                frame: header.frame,
+                block,
+                index: u8::try_from(index).unwrap_or(u8::MAX),
+                data,
+                parity: count,
+                shard,
+            };
+            out.push(now, sealer, |bytes| parity.write(bytes));
+            out.parity += 1;
+        });
+        self.block = block.checked_add(1);
+    }
+
+    /// Replaces what is in `out` by what of the request was sent a moment ago, sealed anew: at most
+    /// twice, and nothing that is older than 100 ms.
+    pub fn resend(&mut self, now: Instant, request: &ResendRequest, out: &mut SendBuf) {
+        out.clear();
+        for body in self.bodies.asked(now, request) {
+            out.push(now, &mut self.sealer, |bytes| {
+                let start = bytes.len();
+                bytes.extend_from_slice(body);
+                bytes[start + Flags::AT] |= Flags::AGAIN;
+            });
         }
     }
 }

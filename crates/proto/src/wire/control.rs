@@ -50,6 +50,8 @@ pub enum Message<'a> {
         /// The newest frame that came to an end at the client, whatever became of it.
         newest: FrameId,
     },
+    /// Parts of a frame that the client lacks are to be sent again.
+    Resend(ResendRequest),
     /// The newest frame that was sent, said again after a burst of activity.
     Beacon {
         /// That frame.
@@ -80,6 +82,11 @@ pub enum Message<'a> {
     SegmentsSeen {
         /// The first byte that is still missing.
         through: u64,
+    },
+    /// What the host's policy decided last and why, in words of at most 255 bytes, for a person.
+    Decision {
+        /// The words.
+        words: String,
     },
     /// The peer leaves; nothing follows.
     Goodbye {
@@ -147,9 +154,48 @@ pub struct Report {
     pub echo: EchoKind,
     /// Media datagrams received since the report before.
     pub datagrams: u16,
-    /// Media datagrams found missing since the report before.
+    /// Media datagrams found missing since the report before. One that may only be late is counted
+    /// with the next report.
     pub missing: u16,
+    /// Runs of missing datagrams that began since the report before: what was lost in a row.
+    pub runs: u16,
+    /// Fragments of this frame that parity brought back.
+    pub repaired: u16,
+    /// Fragments of this frame that came because they were asked for.
+    pub resent: u16,
 }
+
+/// What a client lacks of a frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResendRequest {
+    /// The frame.
+    pub frame: FrameId,
+    /// At most [`MAX_RANGES`]; none: all of the frame.
+    pub ranges: Vec<MissingRange>,
+}
+
+impl ResendRequest {
+    /// Whether it asks for this fragment.
+    #[must_use]
+    pub fn wants(&self, frame: FrameId, slice: u8, fragment: u16) -> bool {
+        let within = |r: &MissingRange| r.slice == slice && (r.first..=r.last).contains(&fragment);
+        frame == self.frame && (self.ranges.is_empty() || self.ranges.iter().any(within))
+    }
+}
+
+/// Fragments of a slice in a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MissingRange {
+    /// The slice.
+    pub slice: u8,
+    /// The first fragment.
+    pub first: u16,
+    /// The last one; [`u16::MAX`]: to the end of the slice.
+    pub last: u16,
+}
+
+/// Ranges in one request at most: what is missing beyond them is asked for next time.
+pub const MAX_RANGES: usize = 64;
 
 /// Events in the order in which they happened.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -183,9 +229,10 @@ mod kind {
     pub(super) const SEGMENT: u8 = 10;
     pub(super) const SEGMENTS_SEEN: u8 = 11;
     pub(super) const GOODBYE: u8 = 12;
-    // 13 to 19 are left to what else may come beside the stream of pictures.
-    pub(super) const PROBE: u8 = 20;
-    pub(super) const PROBED: u8 = 21;
+    pub(super) const RESEND: u8 = 13;
+    pub(super) const DECISION: u8 = 14;
+    pub(super) const PROBE: u8 = 15;
+    pub(super) const PROBED: u8 = 16;
 }
 
 /// In place of a transport's number.
@@ -238,6 +285,7 @@ impl Message<'_> {
             Message::KeyFrameWanted { last_good, newest } => {
                 w.u32(last_good.0).u32(newest.0);
             }
+            Message::Resend(request) => write_resend(&mut w, request),
             Message::CursorMoved { serial, at } => {
                 let (x, y) = at.unwrap_or_default();
                 w.u32(*serial).u8(u8::from(at.is_some())).u16(x).u16(y);
@@ -251,6 +299,9 @@ impl Message<'_> {
             }
             Message::SegmentsSeen { through } => {
                 w.u64(*through);
+            }
+            Message::Decision { words } => {
+                w.text(words);
             }
             Message::Goodbye { reason } => {
                 w.u8(*reason as u8);
@@ -280,12 +331,14 @@ impl Message<'_> {
             Message::Report(_) => kind::REPORT,
             Message::ReportsSeen { .. } => kind::REPORTS_SEEN,
             Message::KeyFrameWanted { .. } => kind::KEY_FRAME_WANTED,
+            Message::Resend(_) => kind::RESEND,
             Message::Beacon { .. } => kind::BEACON,
             Message::CursorMoved { .. } => kind::CURSOR_MOVED,
             Message::Input(_) => kind::INPUT,
             Message::InputSeen { .. } => kind::INPUT_SEEN,
             Message::Segment { .. } => kind::SEGMENT,
             Message::SegmentsSeen { .. } => kind::SEGMENTS_SEEN,
+            Message::Decision { .. } => kind::DECISION,
             Message::Goodbye { .. } => kind::GOODBYE,
             Message::Probe { .. } => kind::PROBE,
             Message::Probed { .. } => kind::PROBED,
@@ -346,6 +399,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             last_good: FrameId(r.u32()?),
             newest: FrameId(r.u32()?),
         },
+        kind::RESEND => Message::Resend(parse_resend(&mut r)?),
         kind::BEACON => Message::Beacon {
             newest: FrameId(r.u32()?),
         },
@@ -370,6 +424,9 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             }
         }
         kind::SEGMENTS_SEEN => Message::SegmentsSeen { through: r.u64()? },
+        kind::DECISION => Message::Decision {
+            words: r.text()?.to_owned(),
+        },
         kind::GOODBYE => Message::Goodbye {
             reason: match r.u8()? {
                 0 => GoodbyeReason::Quit,
@@ -439,7 +496,10 @@ fn write_report(w: &mut Writer<'_>, report: &Report) {
     }
     w.u8(report.echo as u8)
         .u16(report.datagrams)
-        .u16(report.missing);
+        .u16(report.missing)
+        .u16(report.runs)
+        .u16(report.repaired)
+        .u16(report.resent);
 }
 
 fn parse_report(r: &mut Reader<'_>) -> Result<Report, Reject> {
@@ -476,7 +536,36 @@ fn parse_report(r: &mut Reader<'_>) -> Result<Report, Reject> {
         },
         datagrams: r.u16()?,
         missing: r.u16()?,
+        runs: r.u16()?,
+        repaired: r.u16()?,
+        resent: r.u16()?,
     })
+}
+
+fn write_resend(w: &mut Writer<'_>, request: &ResendRequest) {
+    let ranges = &request.ranges[..request.ranges.len().min(MAX_RANGES)];
+    w.u32(request.frame.0)
+        .u8(u8::try_from(ranges.len()).unwrap_or(u8::MAX));
+    for range in ranges {
+        w.u8(range.slice).u16(range.first).u16(range.last);
+    }
+}
+
+fn parse_resend(r: &mut Reader<'_>) -> Result<ResendRequest, Reject> {
+    let frame = FrameId(r.u32()?);
+    let count = usize::from(r.u8()?);
+    if count > MAX_RANGES {
+        return Err(Reject::Range("missing ranges"));
+    }
+    let mut ranges = Vec::with_capacity(count);
+    for _ in 0..count {
+        ranges.push(MissingRange {
+            slice: r.u8()?,
+            first: r.u16()?,
+            last: r.u16()?,
+        });
+    }
+    Ok(ResendRequest { frame, ranges })
 }
 
 fn write_input(w: &mut Writer<'_>, batch: &InputBatch) {

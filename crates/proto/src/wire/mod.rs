@@ -9,6 +9,7 @@
 pub mod control;
 pub mod fields;
 pub mod header;
+pub mod parity;
 pub mod seal;
 pub mod video;
 

@@ -9,34 +9,35 @@
 //! ├─────────────┬─────────────┼─────────────┬─────────────┤ 16
 //! │ first MB    │ MBs         │ fragment    │ fragments   │
 //! ├─────────────┴─────────────┼──────┬──────┼──────┬──────┤ 24
-//! │ offset in the slice       │FEC bl│FEC ix│FEC k │FEC m │
+//! │ offset in the slice       │block │shard │  reserved   │
 //! ├───────────────────────────┴──────┴──────┴──────┴──────┤ 32
 //! │          capture time, ns of the host's clock         │
 //! ├───────────────────────────┬──────┬──────┬─────────────┤ 40
 //! │ last input applied        │ how  │clock │ ext. bytes  │
 //! └───────────────────────────┴──────┴──────┴─────────────┘ 48   extensions, payload
 //! ```
-//! Extensions are type (u8), length (u16), bytes; unknown types are skipped.
+//! Extensions are type (u8), length (u16), bytes; unknown types are skipped. Block and shard name
+//! the body's place in the erasure code of [`parity`](super::parity).
 
 use zerocopy::little_endian::{I64, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::Reject;
 use super::fields::{Reader, Writer};
-use super::header::{HEADER, TAG};
 use crate::id::{ConfigEpoch, FrameId, InputSeq};
 use crate::units::Size;
 
 /// Bytes of the fixed part of a fragment's body.
 pub const VIDEO_HEADER: usize = size_of::<Layout>();
 
-/// Payload bytes of a full fragment without extensions.
-pub const FULL_PAYLOAD: usize = super::MAX_DATAGRAM - HEADER - TAG - VIDEO_HEADER;
+/// Payload bytes of a full fragment without extensions: a parity datagram must have room for the
+/// whole body.
+pub const FULL_PAYLOAD: usize = super::parity::MAX_SHARD_BODY - VIDEO_HEADER;
 
 /// Slices a frame can have.
 pub const MAX_SLICES: u8 = 64;
 
-/// Fragments a slice can have; with [`FULL_PAYLOAD`] this is 20.7 MB, a raw 4K picture in two.
+/// Fragments a slice can have; with [`FULL_PAYLOAD`] this is 21.3 MB, a raw 4K picture in two.
 pub const MAX_FRAGMENTS: u16 = 16_384;
 
 /// What a media datagram carries.
@@ -47,6 +48,8 @@ pub enum StreamKind {
     Video = 1,
     /// Reserved: sound.
     Audio = 2,
+    /// Parity of pictures: [`parity`](super::parity).
+    Parity = 3,
     /// Reserved: haptics.
     Haptics = 4,
     /// Reserved: poses.
@@ -142,17 +145,44 @@ pub struct FragmentPlace {
     pub offset: u32,
 }
 
-/// Its place in an erasure code's block; all zero when the frame is not protected.
+/// Its place in the erasure code; all zero when the frame is not protected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FecPlace {
     /// Block of the frame.
     pub block: u8,
-    /// Shard of the block; from `data` on it is parity.
+    /// Data shard of the block.
     pub index: u8,
-    /// Data shards of the block.
-    pub data: u8,
-    /// Parity shards of the block.
-    pub parity: u8,
+}
+
+/// What the host does for this frame if some of it is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flags {
+    /// It sends again what it is asked for.
+    pub resend: bool,
+    /// Parity follows: at the end of the frame, and of each of its blocks.
+    pub parity: bool,
+    /// This datagram was sent before, and again because it was asked for.
+    pub again: bool,
+}
+
+impl Flags {
+    /// Where they lie in a body.
+    pub(crate) const AT: usize = 3;
+    /// The bit of [`Flags::again`].
+    pub(crate) const AGAIN: u8 = 4;
+
+    fn to_wire(self) -> u8 {
+        let again = if self.again { Self::AGAIN } else { 0 };
+        u8::from(self.resend) | u8::from(self.parity) << 1 | again
+    }
+
+    fn from_wire(bits: u8) -> Flags {
+        Flags {
+            resend: bits & 1 != 0,
+            parity: bits & 2 != 0,
+            again: bits & Self::AGAIN != 0,
+        }
+    }
 }
 
 /// A parsed fragment.
@@ -164,8 +194,10 @@ pub struct Fragment<'a> {
     pub slice: SlicePlace,
     /// Its place there.
     pub place: FragmentPlace,
-    /// Its erasure code's block.
+    /// Its place in the erasure code.
     pub fec: FecPlace,
+    /// What is done for it.
+    pub flags: Flags,
     /// The configuration, on a key frame's first fragment.
     pub configuration: Option<Configuration>,
     /// The bytes.
@@ -191,8 +223,7 @@ struct Layout {
     offset: U32,
     fec_block: u8,
     fec_index: u8,
-    fec_data: u8,
-    fec_parity: u8,
+    reserved: U16,
     captured: I64,
     echo_seq: U32,
     echo_kind: u8,
@@ -217,7 +248,7 @@ impl Fragment<'_> {
             kind: StreamKind::Video as u8,
             stream: self.header.stream,
             view: self.header.view,
-            flags: 0,
+            flags: self.flags.to_wire(),
             epoch: U16::new(self.header.epoch.0),
             slice: self.slice.index,
             slices: self.slice.count,
@@ -230,8 +261,7 @@ impl Fragment<'_> {
             offset: U32::new(self.place.offset),
             fec_block: self.fec.block,
             fec_index: self.fec.index,
-            fec_data: self.fec.data,
-            fec_parity: self.fec.parity,
+            reserved: U16::ZERO,
             captured: I64::new(self.header.captured),
             echo_seq: U32::new(self.header.echo.seq.0),
             echo_kind: self.header.echo.kind as u8,
@@ -297,6 +327,10 @@ impl<'a> Fragment<'a> {
             "offset",
         )?;
         range((l.fragment.get() == 0) == (l.offset.get() == 0), "offset")?;
+        range(
+            usize::from(l.fec_index) < super::parity::BLOCK,
+            "data shard",
+        )?;
         Ok(Fragment {
             header: FrameHeader {
                 frame: FrameId(l.frame.get()),
@@ -330,9 +364,8 @@ impl<'a> Fragment<'a> {
             fec: FecPlace {
                 block: l.fec_block,
                 index: l.fec_index,
-                data: l.fec_data,
-                parity: l.fec_parity,
             },
+            flags: Flags::from_wire(l.flags),
             configuration: parse_extensions(extensions)?,
             payload,
         })

@@ -287,8 +287,12 @@ impl Media {
         let session = session.as_mut()?;
         let now = clock::now();
         session.handle_timeout(now);
-        if let Some(receiver) = &self.receiver {
+        if let Some(receiver) = &mut self.receiver {
             session.picture(now, receiver.picture(), receiver.epoch());
+            receiver.round_trip(session.round_trip());
+            while let Some(request) = receiver.poll_request(now) {
+                session.resend(request);
+            }
         }
         let mut ended = None;
         while let Some(event) = session.poll_event() {
@@ -305,6 +309,7 @@ impl Media {
                         receiver.announce(now, newest);
                     }
                 }
+                ClientEvent::Decided(words) => self.overlay.set_decision(&words),
                 ClientEvent::CursorMoved(at) => self.screen.cursor_moved(at),
                 ClientEvent::CursorShape { size, hot, argb } => {
                     self.screen.cursor_shape(size, hot, argb);
@@ -478,7 +483,10 @@ impl Media {
             motion_to_photon,
             echo,
             datagrams: saturate(counters.received - counted.received),
-            missing: saturate(counters.missing.saturating_sub(counted.missing)),
+            missing: saturate(counters.missing - counted.missing),
+            runs: saturate(counters.runs - counted.runs),
+            repaired: end.map_or(0, |end| end.repaired),
+            resent: end.map_or(0, |end| end.resent),
         };
         session.report(now, report);
         let journey = end

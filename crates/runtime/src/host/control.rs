@@ -258,6 +258,9 @@ impl Control {
                 }
                 self.shared.notice(Notice::Record(record));
             }
+            HostEvent::ResendWanted(session, request) => {
+                self.order(Order::Resend(session, request));
+            }
         }
     }
 
@@ -301,7 +304,7 @@ impl Control {
                 let _ = self.orders.try_send(order);
                 return;
             }
-            Order::KeyFrame(..) | Order::Heard(_) => {
+            Order::KeyFrame(..) | Order::Heard(_) | Order::Resend(..) => {
                 let _ = self.orders.try_send(order);
             }
             order => {

@@ -5,20 +5,21 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use openuvr_media::capture::{Capture, CaptureEvent};
-use openuvr_media::convert::Nv12Buffer;
-use openuvr_media::encode::{self, Ask, Encoder, Settings, Slice};
+use openuvr_media::codec::Codec;
+use openuvr_media::convert::Converter;
+use openuvr_media::encode::{self, Ask, Encoder, Pixels, Rate, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat};
-use openuvr_net::{Link, LinkError, MAX_DATAGRAM};
+use openuvr_net::{Link, LinkError};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SentFrame;
 use openuvr_proto::id::{ConfigEpoch, FrameId, PathId, SessionId};
-use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::send::policy::{Next, Policy, Settings as PolicySettings, TRANSPORT_HEADERS};
 use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, Stage, Stamps};
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
 
 use super::{Injected, Notice, Order, Rendition, Shared};
@@ -40,8 +41,9 @@ const TRY_AGAIN: Duration = Duration::from_millis(200);
 /// A picture that was held back is tried again this much later, a third of a frame (guess).
 const HELD_LOOK: Duration = Duration::from_millis(5);
 
-/// BT.709, limited range: the value of `Configuration::colour`.
+/// The values of `Configuration::colour`.
 const BT709_LIMITED: u8 = 1;
+const RGB_FULL: u8 = 2;
 
 /// One subscriber as the media thread sees it.
 struct Destination {
@@ -49,8 +51,11 @@ struct Destination {
     path: PathId,
     role: Role,
     media: Box<MediaSender>,
+    protection: Protection,
     /// Whether it has had a key frame: before one, nothing is of use to it.
     started: bool,
+    /// Bytes that were sent again, since the last frame.
+    again: u32,
     /// Of the frame that is being sent.
     sent: Sent,
 }
@@ -60,8 +65,48 @@ struct Sent {
     first: Option<Instant>,
     last: Option<Instant>,
     datagrams: u32,
+    parity: u32,
     bytes: u32,
     overflowed: bool,
+}
+
+impl Destination {
+    /// Hands what is in `buffer` to the link.
+    fn send(&mut self, buffer: &SendBuf, link: &dyn Link) {
+        for (bytes, each) in buffer.runs() {
+            match link.send(self.path, bytes, each) {
+                Ok(()) => {
+                    let now = clock::now();
+                    self.sent.first.get_or_insert(now);
+                    self.sent.last = Some(now);
+                }
+                // An unreachable network may come back: for this frame it is as if the buffer
+                // were full.
+                Err(LinkError::Full | _) => self.sent.overflowed = true,
+            }
+        }
+        self.sent.datagrams += u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
+        self.sent.parity += u32::try_from(buffer.parity()).unwrap_or(u32::MAX);
+        self.sent.bytes += u32::try_from(buffer.len()).unwrap_or(u32::MAX);
+    }
+
+    /// Sends the parity of the frame whose last slice was sent.
+    fn send_parity(&mut self, buffer: &mut SendBuf, link: &dyn Link) {
+        self.media.parity(clock::now(), buffer);
+        self.send(buffer, link);
+    }
+
+    /// Sends again what the client asks for.
+    fn send_again(&mut self, request: &ResendRequest, buffer: &mut SendBuf, link: &dyn Link) {
+        self.media.resend(clock::now(), request, buffer);
+        for (bytes, each) in buffer.runs() {
+            // What does not fit is lost once more.
+            let _ = link.send(self.path, bytes, each);
+        }
+        let datagrams = u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
+        self.again +=
+            u32::try_from(buffer.len()).unwrap_or(u32::MAX) + datagrams * TRANSPORT_HEADERS;
+    }
 }
 
 pub(super) struct Media {
@@ -72,7 +117,7 @@ pub(super) struct Media {
     destinations: Vec<Destination>,
     encoder: Option<Box<dyn Encoder>>,
     codec: u8,
-    nv12: Nv12Buffer,
+    converter: Converter,
     buffer: SendBuf,
     policy: Policy,
     /// The quantisers that meet the policy's target, and that target.
@@ -95,7 +140,7 @@ impl Media {
     pub(super) fn new(
         shared: Arc<Shared>,
         capture: Box<dyn Capture>,
-        nv12: Nv12Buffer,
+        converter: Converter,
         rendition: Rendition,
         orders: Receiver<Order>,
     ) -> Media {
@@ -104,6 +149,7 @@ impl Media {
             range: rendition.range,
             adaptive: rendition.adaptive,
             skip_back: rendition.skip_back,
+            key_frame_every: rendition.key_frame_every,
         });
         let target = policy.target();
         let rate = RateControl::new(target, rendition.fps);
@@ -115,7 +161,7 @@ impl Media {
             rendition,
             destinations: Vec::new(),
             encoder: None,
-            nv12,
+            converter,
             buffer: SendBuf::default(),
             policy,
             rate,
@@ -180,7 +226,9 @@ impl Media {
                         path,
                         role,
                         media,
+                        protection: Protection::default(),
                         started: false,
+                        again: 0,
                         sent,
                     };
                     self.destinations.push(new);
@@ -204,6 +252,12 @@ impl Media {
                         self.policy.heard(clock::now(), &record);
                     }
                 }
+                Order::Resend(session, request) => {
+                    if let Some(i) = place(&self.destinations, session) {
+                        let (buffer, link) = (&mut self.buffer, self.shared.link.as_ref());
+                        self.destinations[i].send_again(&request, buffer, link);
+                    }
+                }
                 Order::Bitrate(max) => self.policy.set_highest(max),
             }
         }
@@ -223,8 +277,31 @@ impl Media {
     }
 
     fn tell_decisions(&mut self) {
+        let mut newest = None;
         while let Some(decision) = self.policy.poll_decision() {
             self.shared.notice(Notice::Decision(decision));
+            newest = Some(decision);
+        }
+        if let Some(decision) = newest {
+            let mut sessions = self.shared.sessions();
+            sessions.decided(&decision.to_string());
+            self.shared.flush(&mut sessions);
+        }
+    }
+
+    /// What is done against the losses that the clients report.
+    fn protect(&mut self) {
+        let now = clock::now();
+        let sessions = self.shared.sessions();
+        for d in &mut self.destinations {
+            let Some(link) = sessions.link(now, d.session) else {
+                continue;
+            };
+            d.protection.parity.follow(link.loss);
+            // An answer that comes when the next frame does helps nobody.
+            let interval = Duration::from_secs_f64(1.0 / self.rendition.fps.max(1.0));
+            d.protection.resend = link.round_trip < interval;
+            d.media.protect(&d.protection);
         }
     }
 
@@ -323,6 +400,7 @@ impl Media {
         echo: InputEcho,
         stamps: &mut Stamps,
     ) -> Result<(), (Stage, String)> {
+        self.protect();
         let Some(picture) = self.capture.picture() else {
             return Ok(());
         };
@@ -330,8 +408,10 @@ impl Media {
         let opened = self.encoder.is_none() || picture.size != self.size;
         if opened {
             let resized = picture.size != self.size;
-            self.encoder =
-                Some(open(&self.rendition, picture.size).map_err(|e| fail(Stage::FirstSlice)(&e))?);
+            self.encoder = Some(
+                open(&self.rendition, picture.size, self.target)
+                    .map_err(|e| fail(Stage::FirstSlice)(&e))?,
+            );
             self.epoch = ConfigEpoch(self.epoch.0.wrapping_add(1));
             self.size = picture.size;
             self.rate.resized(picture.size);
@@ -345,19 +425,18 @@ impl Media {
         if opened {
             self.policy.encoder_opened(encoder.memory());
         }
-        let picture = match encoder.input() {
-            PixelFormat::Nv12 => self
-                .nv12
-                .convert(&picture)
-                .map_err(|e| fail(Stage::Converted)(&e))?,
-            _ => picture,
-        };
+        let picture = (self.converter)
+            .convert(&picture, encoder.input())
+            .map_err(|e| fail(Stage::Converted)(&e))?;
         stamps.stamp(Stage::Converted, clock::now());
 
         let target = self.policy.target();
         if target != self.target {
             self.target = target;
             self.rate.retarget(target, self.rendition.fps);
+            encoder
+                .retarget(target)
+                .map_err(|e| fail(Stage::FirstSlice)(&e))?;
         }
         // From here on a wish is for another frame than this one.
         let reference = match self.policy.next(clock::now(), self.frame) {
@@ -365,10 +444,12 @@ impl Media {
             Next::After(reference) => reference,
         };
         let key_frame = reference == FrameId::NONE;
-        let qp = if still && !key_frame {
+        // Where no frame refers to another none is worth more than others.
+        let intra = encoder.memory() == 0;
+        let qp = if still && (intra || !key_frame) {
             self.last_qp.saturating_sub(TOP_UP_STEP).max(GOOD_QP)
         } else {
-            self.rate.qp(key_frame)
+            self.rate.qp(key_frame && !intra)
         };
         let header = FrameHeader {
             frame: self.frame,
@@ -383,7 +464,10 @@ impl Media {
         let configuration = key_frame.then_some(Configuration {
             size: self.size,
             codec: self.codec,
-            colour: BT709_LIMITED,
+            colour: match self.rendition.pixels {
+                Some(Pixels::Rgb444) => RGB_FULL,
+                _ => BT709_LIMITED,
+            },
             fps: self.rendition.whole_fps(),
         });
         for d in &mut self.destinations {
@@ -410,6 +494,9 @@ impl Media {
         )
         .map_err(|e| fail(Stage::Encoded)(&e))?;
         debug_assert!(encoded.key_frame || !key_frame);
+        for d in self.destinations.iter_mut().filter(|d| d.started) {
+            d.send_parity(&mut self.buffer, self.shared.link.as_ref());
+        }
         stamps.stamp(Stage::Encoded, clock::now());
         self.finish(*stamps, key_frame, qp, still);
         Ok(())
@@ -420,9 +507,11 @@ impl Media {
         let now = clock::now();
         self.last_qp = qp;
         if let Some(d) = self.destinations.iter().find(|d| d.started) {
-            let bytes = d.sent.bytes + d.sent.datagrams * TRANSPORT_HEADERS;
-            if !still || key_frame {
-                self.rate.coded(key_frame, qp, u64::from(bytes) * 8);
+            let bytes = d.sent.bytes + d.sent.datagrams * TRANSPORT_HEADERS + d.again;
+            let intra = self.encoder.as_ref().is_some_and(|e| e.memory() == 0);
+            let dear = key_frame && !intra;
+            if !still || dear {
+                self.rate.coded(dear, qp, u64::from(bytes) * 8);
             }
         }
         let player = self.destinations.iter().find(|d| d.role == Role::Player);
@@ -433,7 +522,8 @@ impl Media {
             self.policy.unsent(self.frame);
         }
         let mut sessions = self.shared.sessions();
-        for d in self.destinations.iter().filter(|d| d.started) {
+        for d in self.destinations.iter_mut().filter(|d| d.started) {
+            d.again = 0;
             let mut stamps = stamps;
             if let Some(at) = d.sent.first {
                 stamps.stamp(Stage::FirstSent, at);
@@ -445,6 +535,7 @@ impl Media {
                 key_frame,
                 qp,
                 datagrams: d.sent.datagrams,
+                parity: d.sent.parity,
                 bytes: d.sent.bytes,
             };
             if d.sent.overflowed && d.sent.first.is_none() {
@@ -503,18 +594,7 @@ fn send_slices(
             };
             d.media
                 .slice(now, header, configuration, place, slice.bytes, buffer);
-            match link.send(d.path, buffer.bytes(), MAX_DATAGRAM) {
-                Ok(()) => {
-                    let now = clock::now();
-                    d.sent.first.get_or_insert(now);
-                    d.sent.last = Some(now);
-                }
-                // An unreachable network may come back: for this frame it is as if the buffer
-                // were full.
-                Err(LinkError::Full | _) => d.sent.overflowed = true,
-            }
-            d.sent.datagrams += u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
-            d.sent.bytes += u32::try_from(buffer.bytes().len()).unwrap_or(u32::MAX);
+            d.send(buffer, link);
         }
     })
 }
@@ -522,26 +602,27 @@ fn send_slices(
 pub(super) fn open(
     rendition: &Rendition,
     size: Size,
+    target: Bitrate,
 ) -> Result<Box<dyn Encoder>, encode::EncodeError> {
-    let of = |size| {
-        let settings = Settings {
-            size,
-            fps: rendition.whole_fps().into(),
-            slices: rendition.slices,
-            threads: rendition.threads,
-            subpel: rendition
-                .subpel
-                .unwrap_or(size.pixels() <= super::SUBPEL_PIXELS),
-            rate: rendition.rate,
-        };
-        encode::open(&rendition.encoder, &settings)
+    let backend = encode::find(&rendition.encoder)?;
+    let usual = backend.settings(size, target);
+    let mut settings = Settings {
+        fps: rendition.whole_fps().into(),
+        slices: rendition.slices,
+        threads: rendition.threads,
+        subpel: rendition
+            .subpel
+            .unwrap_or(size.pixels() <= super::SUBPEL_PIXELS),
+        pixels: rendition.pixels.unwrap_or(usual.pixels),
+        rate: match rendition.rate.unwrap_or(usual.rate) {
+            Rate::Own => Rate::Own,
+            Rate::Cbr(_) => Rate::Cbr(target),
+        },
+        ..usual
     };
-    let padded = Nv12Buffer::padded(size);
-    let encoder = of(padded)?;
-    match encoder.input() {
+    if backend.codec == Codec::H264 && settings.pixels == Pixels::Nv12 {
         // The conversion pads.
-        PixelFormat::Nv12 => Ok(encoder),
-        _ if padded == size => Ok(encoder),
-        _ => of(size),
+        settings.size = Converter::padded(size, PixelFormat::Nv12);
     }
+    encode::open(backend.name, &settings)
 }

@@ -99,11 +99,15 @@ fn whole(session: u32, n: u32) -> FrameRecord {
             key_frame: n == 1,
             qp: 23,
             datagrams: 16,
+            parity: 2,
             bytes: 20_000,
         },
         motion_to_photon: Some(Duration::from_micros(21_500)),
         echo: EchoKind::Injected,
         missing: 0,
+        runs: 0,
+        repaired: 0,
+        resent: 0,
     }
 }
 

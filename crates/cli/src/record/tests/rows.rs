@@ -38,14 +38,15 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
     for unmeasured in ["Presented", "InputSampled", "InputReceived", "RenderBegun"] {
         assert_eq!(row(unmeasured), "", "{unmeasured}");
     }
-    let cost = ["key_frame", "qp", "datagrams", "bytes"].map(row);
-    assert_eq!(cost, ["1", "23", "16", "20000"]);
+    let cost = ["key_frame", "qp", "datagrams", "parity", "bytes"].map(row);
+    assert_eq!(cost, ["1", "23", "16", "2", "20000"]);
     assert_eq!(row("clock_bound"), "30000");
     assert_eq!(
         (row("motion_to_photon"), row("echo")),
         ("21500000", "injected")
     );
-    assert_eq!(row("missing"), "0");
+    let losses = ["missing", "runs", "repaired", "resent"].map(row);
+    assert_eq!(losses, ["3", "2", "1", "4"]);
 }
 
 #[test]

@@ -1,0 +1,113 @@
+//! Which packet numbers were lost, and how many in a row.
+//!
+//! A number that has not arrived may only be late. It counts as lost when the frame after the one
+//! that it was overtaken in has come to an end too.
+
+/// Numbers that can be told apart: 1.4 MB of datagrams, more than lies between two frames' ends on
+/// any link that loses. What is older counts as lost.
+const WINDOW: u64 = 1024;
+
+/// Counts what was lost.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    arrived: [u64; (WINDOW / 64) as usize],
+    /// Numbers below it are settled.
+    settled: u64,
+    /// One more than the newest number, now and at the last settling.
+    newest: u64,
+    newest_before: u64,
+    in_run: bool,
+    /// Numbers that were lost.
+    pub(super) lost: u64,
+    /// Runs of them.
+    pub(super) runs: u64,
+}
+
+impl Losses {
+    fn place(number: u64) -> (usize, u64) {
+        let place = number % WINDOW;
+        (usize::try_from(place / 64).unwrap_or(0), 1 << (place % 64))
+    }
+
+    /// A number arrived (each comes once).
+    pub(super) fn note(&mut self, number: u64) {
+        if number < self.settled {
+            return;
+        }
+        self.newest = self.newest.max(number + 1);
+        if self.newest - self.settled > WINDOW {
+            self.settle_through(self.newest - WINDOW);
+        }
+        let (word, bit) = Self::place(number);
+        self.arrived[word] |= bit;
+    }
+
+    /// A frame came to an end: what was overtaken before the last one did is not waited for.
+    pub(super) fn settle(&mut self) {
+        self.settle_through(self.newest_before);
+        self.newest_before = self.newest;
+    }
+
+    fn settle_through(&mut self, through: u64) {
+        // Beyond the window nothing has arrived.
+        let within = through.min(self.settled.saturating_add(WINDOW));
+        for number in self.settled..within {
+            let (word, bit) = Self::place(number);
+            if self.arrived[word] & bit == 0 {
+                self.lost += 1;
+                self.runs += u64::from(!self.in_run);
+                self.in_run = true;
+            } else {
+                self.in_run = false;
+            }
+            self.arrived[word] &= !bit;
+        }
+        if through > within {
+            self.lost += through - within;
+            self.runs += u64::from(!self.in_run);
+            self.in_run = true;
+        }
+        self.settled = self.settled.max(through);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_ones_are_not_lost_and_runs_are_counted_once() {
+        let mut losses = Losses::default();
+        // 3 is late, 5–7 and 12 are lost.
+        for number in [0, 1, 2, 4, 3, 8, 9, 10, 11, 13] {
+            losses.note(number);
+        }
+        losses.settle();
+        assert_eq!((losses.lost, losses.runs), (0, 0));
+        losses.settle();
+        assert_eq!((losses.lost, losses.runs), (4, 2));
+    }
+
+    #[test]
+    fn a_run_across_settlings_is_one() {
+        let mut losses = Losses::default();
+        losses.note(0);
+        losses.note(5);
+        losses.settle();
+        losses.note(9);
+        losses.settle();
+        losses.settle();
+        assert_eq!((losses.lost, losses.runs), (7, 2));
+    }
+
+    #[test]
+    fn a_jump_of_any_length_costs_nothing() {
+        let mut losses = Losses::default();
+        losses.note(3);
+        losses.note(u64::MAX - 1);
+        losses.note(7);
+        losses.settle();
+        losses.settle();
+        assert_eq!((losses.lost, losses.runs), (u64::MAX - 2, 2));
+    }
+}

@@ -1,0 +1,118 @@
+//! What a link loses, from the reports of the client at its end.
+//!
+//! Two figures describe it (Gilbert 1960): the share of datagrams that is lost, and how many are
+//! lost in a row. Both are means over the last seconds. What follows from them is decided elsewhere.
+
+use std::time::Duration;
+
+use crate::time::Instant;
+use crate::wire::control::Report;
+
+/// A report counts e times less after this: long enough to see several losses at 1 % and a megabit,
+/// short enough to follow a person who walks away from the access point (guess).
+const MEMORY: Duration = Duration::from_secs(2);
+
+/// Before anything is known, a link is taken for one that delivered this many datagrams, so that
+/// one early loss does not look like a bad link: three frames' worth.
+const TRUST: f64 = 50.0;
+
+/// What a link loses.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Loss {
+    /// The share of datagrams that is lost, 0–1.
+    pub rate: f64,
+    /// How many are lost in a row, in the mean; 1 or more.
+    pub run: f64,
+}
+
+impl Loss {
+    /// Nothing is lost.
+    pub const NONE: Loss = Loss {
+        rate: 0.0,
+        run: 1.0,
+    };
+}
+
+/// Learns the loss from reports.
+#[derive(Clone, Debug, Default)]
+pub struct LossMeter {
+    received: f64,
+    lost: f64,
+    runs: f64,
+    at: Instant,
+}
+
+impl LossMeter {
+    /// Notes a report, once.
+    pub fn note(&mut self, now: Instant, report: &Report) {
+        let keep = self.fading(now);
+        self.received = self.received * keep + f64::from(report.datagrams);
+        self.lost = self.lost * keep + f64::from(report.missing);
+        self.runs = self.runs * keep + f64::from(report.runs);
+        self.at = now;
+    }
+
+    fn fading(&self, now: Instant) -> f64 {
+        (-now.since(self.at).as_secs_f64() / MEMORY.as_secs_f64()).exp()
+    }
+
+    /// The loss as it is known now.
+    #[must_use]
+    pub fn loss(&self, now: Instant) -> Loss {
+        let keep = self.fading(now);
+        let [received, lost, runs] = [self.received, self.lost, self.runs].map(|n| n * keep);
+        Loss {
+            rate: lost / (received + lost + TRUST),
+            run: ((lost + 1.0) / (runs + 1.0)).max(1.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::FrameId;
+    use crate::trace::{Fidelity, Outcome};
+    use crate::wire::video::EchoKind;
+
+    fn report(datagrams: u16, missing: u16, runs: u16) -> Report {
+        Report {
+            frame: FrameId(1),
+            outcome: Outcome::Displayed(Fidelity::Whole),
+            first_received: None,
+            recoverable: None,
+            decoded: None,
+            submitted: None,
+            presented: None,
+            motion_to_photon: None,
+            echo: EchoKind::None,
+            datagrams,
+            missing,
+            runs,
+            repaired: 0,
+            resent: 0,
+        }
+    }
+
+    #[test]
+    fn it_finds_rate_and_run_and_forgets() {
+        let mut meter = LossMeter::default();
+        assert_eq!(meter.loss(Instant(0)), Loss::NONE);
+        let frame = Duration::from_micros(16_667);
+        let mut now = Instant(0);
+        for i in 0..600 {
+            now = now + frame;
+            let burst = if i % 10 == 0 { (4, 1) } else { (0, 0) };
+            meter.note(now, &report(20 - burst.0, burst.0, burst.1));
+        }
+        let loss = meter.loss(now);
+        assert!((loss.rate - 0.02).abs() < 0.002, "{loss:?}");
+        assert!((loss.run - 4.0).abs() < 0.5, "{loss:?}");
+        for _ in 0..600 {
+            now = now + frame;
+            meter.note(now, &report(20, 0, 0));
+        }
+        let loss = meter.loss(now);
+        assert!(loss.rate < 0.001, "{loss:?}");
+    }
+}

@@ -1,0 +1,143 @@
+//! The body of a parity datagram: what brings lost bodies of a frame back, without asking.
+//!
+//! ```text
+//!  0      1      2      3      4             8      9      10     11     12
+//! ┌──────┬──────┬──────┬──────┬─────────────┬──────┬──────┬──────┬──────┐
+//! │ kind │stream│ view │flags │  frame id   │block │parity│ data │parity│  shard
+//! └──────┴──────┴──────┴──────┴─────────────┴──────┴──────┴──────┴──────┘
+//! ```
+//! A frame's video bodies are cut into blocks of at most [`BLOCK`], in the order of sending. A data
+//! shard is the length of a body (u16), the body, and zeros up to the block's longest shard, which
+//! is even; so a body that was lost comes back as a whole, its own header with it. The parity
+//! shards are Reed-Solomon's over GF(2^16) as the crate `reed-solomon-simd` computes them (Lin,
+//! Al-Naffouri, Han, Chung: Novel polynomial basis with fast Fourier transform, 2016; as in
+//! Leopard-RS): `data` and `parity` say how many of each the block has.
+
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::header::{HEADER, TAG};
+use super::video::{StreamKind, VIDEO_HEADER};
+use super::{MAX_DATAGRAM, Reject};
+use crate::id::FrameId;
+
+/// Data shards of a block at most: with half as many parity shards they can be counted in a byte.
+pub const BLOCK: usize = 160;
+
+/// Parity shards of a block at most.
+pub const MAX_PARITY: usize = BLOCK / 2;
+
+/// Bytes of the fixed part of a parity datagram's body.
+pub const PARITY_HEADER: usize = size_of::<Layout>();
+
+/// Bytes in front of a body in its shard.
+pub const SHARD_LENGTH: usize = 2;
+
+/// Bytes of the longest shard.
+pub const MAX_SHARD: usize = MAX_DATAGRAM - HEADER - TAG - PARITY_HEADER;
+
+/// Bytes of the longest video body: it must fit into a shard.
+pub const MAX_SHARD_BODY: usize = MAX_SHARD - SHARD_LENGTH;
+
+const _: () = assert!(MAX_SHARD.is_multiple_of(2) && BLOCK + MAX_PARITY <= 255);
+
+/// A parity shard and its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parity<'a> {
+    /// Which video stream of the session.
+    pub stream: u8,
+    /// Which eye or view of the stream.
+    pub view: u8,
+    /// Whether all of the frame but parity was sent before it.
+    pub last: bool,
+    /// The frame.
+    pub frame: FrameId,
+    /// Block of the frame.
+    pub block: u8,
+    /// Parity shard of the block.
+    pub index: u8,
+    /// Data shards of the block, 1–[`BLOCK`].
+    pub data: u8,
+    /// Parity shards of the block, 1–[`MAX_PARITY`].
+    pub parity: u8,
+    /// The shard, of even length.
+    pub shard: &'a [u8],
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Layout {
+    kind: u8,
+    stream: u8,
+    view: u8,
+    flags: u8,
+    frame: U32,
+    block: u8,
+    index: u8,
+    data: u8,
+    parity: u8,
+}
+
+const _: () = assert!(PARITY_HEADER == 12);
+const LAST: u8 = 1;
+
+impl<'a> Parity<'a> {
+    /// Whether an opened body is of this kind.
+    #[must_use]
+    pub fn is(body: &[u8]) -> bool {
+        body.first() == Some(&(StreamKind::Parity as u8))
+    }
+
+    /// Appends the body to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let layout = Layout {
+            kind: StreamKind::Parity as u8,
+            stream: self.stream,
+            view: self.view,
+            flags: if self.last { LAST } else { 0 },
+            frame: U32::new(self.frame.0),
+            block: self.block,
+            index: self.index,
+            data: self.data,
+            parity: self.parity,
+        };
+        out.extend_from_slice(layout.as_bytes());
+        out.extend_from_slice(self.shard);
+    }
+
+    /// Reads an opened body.
+    ///
+    /// # Errors
+    /// [`Reject`] if it is no parity or a field is out of its range.
+    pub fn parse(body: &'a [u8]) -> Result<Parity<'a>, Reject> {
+        let (l, shard) = Layout::ref_from_prefix(body).map_err(|_| Reject::Truncated)?;
+        if l.kind != StreamKind::Parity as u8 {
+            return Err(Reject::Kind(l.kind));
+        }
+        let range = |ok: bool, field| {
+            if ok {
+                Ok(())
+            } else {
+                Err(Reject::Range(field))
+            }
+        };
+        range(l.frame.get() != 0, "frame id")?;
+        range((1..=BLOCK).contains(&l.data.into()), "data shards")?;
+        range((1..=MAX_PARITY).contains(&l.parity.into()), "parity shards")?;
+        range(l.index < l.parity, "parity shard")?;
+        let length = SHARD_LENGTH + VIDEO_HEADER..=MAX_SHARD;
+        let even = shard.len().is_multiple_of(2);
+        range(even && length.contains(&shard.len()), "shard length")?;
+        Ok(Parity {
+            stream: l.stream,
+            view: l.view,
+            last: l.flags & LAST != 0,
+            frame: FrameId(l.frame.get()),
+            block: l.block,
+            index: l.index,
+            data: l.data,
+            parity: l.parity,
+            shard,
+        })
+    }
+}
