@@ -7,6 +7,7 @@
 //! What it is not: a test of what the parsers return; that is the unit and property tests' work.
 #![no_main]
 
+mod conversation;
 mod media;
 mod sessions;
 mod wire;
@@ -32,6 +33,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("media_receiver", media::receiver),
     ("host_session", sessions::host),
     ("client_session", sessions::client),
+    ("conversation", conversation::conversation),
     ("link_script", link_script),
 ];
 

@@ -116,6 +116,9 @@ fn report(draw: &mut Draw<'_>) -> Report {
         echo: EchoKind::None,
         datagrams: 1,
         missing: 0,
+        runs: draw.u8().into(),
+        repaired: 0,
+        resent: 0,
     }
 }
 
@@ -188,7 +191,8 @@ pub(crate) fn host(bytes: &[u8]) {
             1 => now.0 += i64::from(draw.u8()) * 1_000_000,
             2 => now.0 += i64::from(draw.u16()) * 100_000,
             3 => host.cursor_shape(shape(draw.u8() % 80)),
-            4 => host.cursor_moved(Some((draw.u16(), 0))),
+            4 if what < 128 => host.cursor_moved(Some((draw.u16(), 0))),
+            4 => host.decided(&"\u{20ac}".repeat(draw.u8().into())),
             5 if draw.u8() < 16 => host.end(GoodbyeReason::Quit, |peer| peer[0] == what / 16),
             6..=8 => {
                 frame += 1;

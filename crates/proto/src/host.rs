@@ -538,7 +538,8 @@ impl Host {
     }
 
     /// The policy decided something for the player, which its client may show.
-    pub fn decided(&mut self, words: String) {
+    pub fn decided(&mut self, words: &str) {
+        let words = words.to_owned();
         let message = Message::Decision { words };
         let player = |s: &&mut Subscriber| s.role == Some(Role::Player) && s.ending.is_none();
         if let Some(s) = self.subscribers.iter_mut().find(player) {
