@@ -20,14 +20,14 @@ use openuvr_proto::control::negotiate::{Negotiation, Offer, Role};
 use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
 use openuvr_proto::id::{FrameId, InputSeq, PathId, SessionId};
 use openuvr_proto::input::event::InputEvent;
-use openuvr_proto::send::key_frame::{KeyFramePolicy, hold_off};
 use openuvr_proto::send::fec::ParityPlan;
+use openuvr_proto::send::key_frame::{KeyFramePolicy, hold_off};
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, FrameRecord, Stage, Stamps};
+use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 use openuvr_proto::wire::video::{EchoKind, InputEcho};
-use openuvr_proto::wire::Reject;
 
 use crate::link::{Impairment, LinkModel};
 pub use machine::{Clock, Machine, Shown};
@@ -95,12 +95,13 @@ struct Subscription {
 impl Subscription {
     /// Follows what the link loses, as far as the world allows it.
     fn protect(&mut self, host: &Host, now: Instant, (parity, resend): (bool, bool)) {
-        if let Some(link) = host.link(now, self.session).filter(|_| parity) {
-            self.protection.parity.follow(link.loss);
-        } else {
+        if let Some(link) = host.link(now, self.session) {
+            self.protection.follow(&link, FRAME_INTERVAL);
+        }
+        self.protection.resend &= resend;
+        if !parity {
             self.protection.parity = ParityPlan::NONE;
         }
-        self.protection.resend = resend;
         self.media.protect(&self.protection);
     }
 }

@@ -71,6 +71,7 @@ fn on_a_perfect_link_every_frame_is_whole_and_one_is_a_key_frame() {
 fn a_lost_last_frame_is_repaired_although_nothing_moves() {
     for frames_lost in 1..4 {
         let mut world = World::new(2, SecondPlayer::Refuse);
+        world.resend = false;
         let player = world.connect(&Device::new(1, Role::Player).behind(&loss(0.0)));
         world.frames(10);
         world.step("the last frames vanish, and then nothing moves");
@@ -102,6 +103,7 @@ fn a_lost_last_frame_is_repaired_although_nothing_moves() {
 #[test]
 fn observers_cause_one_key_frame_in_two_seconds_and_cost_the_player_nothing() {
     let mut world = World::new(3, SecondPlayer::Refuse);
+    (world.parity, world.resend) = (false, false);
     let player = world.connect(&Device::new(1, Role::Player));
     world.frames(60);
     world.step("two observers join, on links that lose a fifth");

@@ -64,7 +64,11 @@ impl Csv {
         if cost.datagrams > 0 {
             let key = u8::from(cost.key_frame);
             let (datagrams, parity) = (cost.datagrams, cost.parity);
-            write!(out, ",{key},{},{datagrams},{parity},{}", cost.qp, cost.bytes)?;
+            write!(
+                out,
+                ",{key},{},{datagrams},{parity},{}",
+                cost.qp, cost.bytes
+            )?;
         } else {
             out.write_all(b",,,,,")?;
         }

@@ -57,6 +57,12 @@ impl Terms {
         };
         (at + self.round_trip <= deadline).then_some(at)
     }
+
+    /// Until when an answer may come to what was asked for then and so often, or to the next ask.
+    pub(super) fn answer_by(&self, (at, asks): (Instant, u8), deadline: Instant) -> Instant {
+        let next = self.ask_at(at, Some((at, asks)), deadline);
+        next.unwrap_or(at) + self.answer_takes
+    }
 }
 
 /// A slice on its way in.
@@ -322,7 +328,9 @@ impl Assembly {
                 continue;
             }
             let all = self.overtaken.is_some()
-                || self.slices[i + 1..self.count].iter().any(|s| s.began.is_some());
+                || self.slices[i + 1..self.count]
+                    .iter()
+                    .any(|s| s.began.is_some());
             let slice = &mut self.slices[i];
             slice.asked = Some((now, slice.asked.map_or(0, |(_, asks)| asks) + 1));
             slice.missing_ranges(u8::try_from(i).unwrap_or(u8::MAX), all, &mut ranges);
@@ -331,11 +339,12 @@ impl Assembly {
         (!ranges.is_empty()).then_some(ResendRequest { frame, ranges })
     }
 
-    /// When something of it was asked for last.
-    pub(super) fn asked(&self) -> Option<Instant> {
+    /// Until when answers may come to what it was asked for.
+    pub(super) fn answer_by(&self, terms: &Terms) -> Option<Instant> {
+        let deadline = self.first_received + terms.interval;
         let slices = self.slices[..self.count].iter();
-        let asked = slices.filter(|s| !s.is_complete());
-        asked.filter_map(|s| s.asked).map(|(at, _)| at).max()
+        let asked = slices.filter(|s| !s.is_complete()).filter_map(|s| s.asked);
+        asked.map(|asked| terms.answer_by(asked, deadline)).max()
     }
 
     /// How many macroblocks are missing from [`Self::next_mb`] up to slice `until`; `total` is

@@ -296,7 +296,8 @@ impl MediaReceiver {
     fn gap_until(&self) -> Option<Instant> {
         let front = self.frames.front()?;
         let header = front.header;
-        let gap = !header.is_key() && header.reference < self.done && header.frame > self.done.next();
+        let gap =
+            !header.is_key() && header.reference < self.done && header.frame > self.done.next();
         gap.then(|| front.first_received + REORDER_WAIT)
     }
 
@@ -314,10 +315,15 @@ impl MediaReceiver {
     /// Until when that frame is waited for.
     fn sought_until(&self) -> Option<Instant> {
         let (frame, since) = self.lacked()?;
-        let answer = self.sought.filter(|(sought, ..)| *sought == frame);
-        let until = answer.map_or(since, |(_, asked, _)| asked + self.answer_takes());
         let deadline = since + self.interval();
-        Some(until.min(deadline).max(since + REORDER_WAIT))
+        let sought = self.sought.filter(|(sought, ..)| *sought == frame);
+        let answer = sought.zip(self.terms());
+        let until = answer.map(|((_, at, asks), terms)| terms.answer_by((at, asks), deadline));
+        Some(
+            until
+                .map_or(since, |until| until.min(deadline))
+                .max(since + REORDER_WAIT),
+        )
     }
 
     fn is_configured(&self, frame: &Assembly) -> bool {
@@ -334,10 +340,6 @@ impl MediaReceiver {
         Duration::from_secs(1) / u32::from(fps)
     }
 
-    fn answer_takes(&self) -> Duration {
-        self.round_trip.unwrap_or_default() + ANSWER_WAIT
-    }
-
     /// Until when the front frame's hole is waited for.
     fn hole_until(&self) -> Option<Instant> {
         let front = self.frames.front()?;
@@ -347,7 +349,8 @@ impl MediaReceiver {
             Some(at) => at + REORDER_WAIT,
             None => deadline,
         });
-        let answer = front.asked().map(|asked| asked + self.answer_takes());
+        let terms = self.terms();
+        let answer = terms.and_then(|terms| front.answer_by(&terms));
         let hope = parity.into_iter().chain(answer).max();
         let until = hope.map_or(since, |until| until.min(deadline));
         Some(until.max(since + REORDER_WAIT))
@@ -389,9 +392,10 @@ impl MediaReceiver {
     }
 
     fn terms(&self) -> Option<Terms> {
+        let round_trip = self.round_trip.filter(|_| self.resends)?;
         Some(Terms {
-            round_trip: self.round_trip.filter(|_| self.resends)?,
-            answer_takes: self.answer_takes(),
+            round_trip,
+            answer_takes: round_trip + ANSWER_WAIT,
             interval: self.interval(),
         })
     }

@@ -44,8 +44,7 @@ impl Shards {
     /// Puts a shard in, made of these parts one behind the other.
     fn put(&mut self, index: usize, parts: [&[u8]; 2]) {
         let start = index * MAX_SHARD;
-        self.bytes
-            .resize(self.bytes.len() + self.growth(index), 0);
+        self.bytes.resize(self.bytes.len() + self.growth(index), 0);
         let mut place = &mut self.bytes[start..start + MAX_SHARD];
         for part in parts {
             let (head, rest) = place.split_at_mut(part.len());
@@ -272,7 +271,10 @@ impl Repair {
 }
 
 /// The decoder, made ready for a block; its storage is reused.
-fn decoder(decoder: &mut Option<ReedSolomonDecoder>, shape: Shape) -> Option<&mut ReedSolomonDecoder> {
+fn decoder(
+    decoder: &mut Option<ReedSolomonDecoder>,
+    shape: Shape,
+) -> Option<&mut ReedSolomonDecoder> {
     let (data, parity, length) = (shape.data, shape.parity, shape.length);
     let ready = match decoder {
         Some(decoder) => decoder.reset(data, parity, length),

@@ -78,9 +78,7 @@ impl SentBodies {
         request: &ResendRequest,
     ) -> impl Iterator<Item = &[u8]> {
         self.expire(now);
-        let wanted = |b: &&mut Body| {
-            b.again < AGAIN && request.wants(b.frame, b.slice, b.fragment)
-        };
+        let wanted = |b: &&mut Body| b.again < AGAIN && request.wants(b.frame, b.slice, b.fragment);
         self.kept.iter_mut().filter(wanted).map(|body| {
             body.again += 1;
             body.bytes.as_slice()

@@ -262,15 +262,13 @@ impl Media {
     /// What is done against the losses that the clients report.
     fn protect(&mut self) {
         let now = clock::now();
+        let interval = Duration::from_secs_f64(1.0 / self.rendition.fps.max(1.0));
         let sessions = self.shared.sessions();
         for d in &mut self.destinations {
             let Some(link) = sessions.link(now, d.session) else {
                 continue;
             };
-            d.protection.parity.follow(link.loss);
-            // An answer that comes when the next frame does helps nobody.
-            let interval = Duration::from_secs_f64(1.0 / self.rendition.fps.max(1.0));
-            d.protection.resend = link.round_trip < interval;
+            d.protection.follow(&link, interval);
             d.media.protect(&d.protection);
         }
     }
