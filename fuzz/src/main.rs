@@ -25,6 +25,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("seq", seq_is_antisymmetric),
     ("header", wire::header),
     ("fragment", wire::fragment),
+    ("parity", wire::parity),
     ("control_messages", wire::control_messages),
     ("negotiation", wire::negotiation),
     ("stream_segments", wire::stream_segments),

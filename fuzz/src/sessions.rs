@@ -88,7 +88,7 @@ impl Peer {
             .write(&mut body),
             _ => {
                 // A message of a random kind and content.
-                body.push(draw.u8() % 14);
+                body.push(draw.u8() % 15);
                 let content = draw.take(40);
                 body.extend_from_slice(&(content.len() as u16).to_le_bytes());
                 body.extend_from_slice(content);
@@ -113,7 +113,10 @@ fn report(draw: &mut Draw<'_>) -> Report {
         motion_to_photon: None,
         echo: EchoKind::None,
         datagrams: 1,
-        missing: 0,
+        missing: draw.u8().into(),
+        runs: draw.u8().into(),
+        repaired: 0,
+        resent: 0,
     }
 }
 

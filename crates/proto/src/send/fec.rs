@@ -129,7 +129,7 @@ impl Cell {
 
 /// Parity shards that a block of `data` may have at most.
 fn cap(data: usize) -> usize {
-    data.div_ceil(2).max(SMALL).min(MAX_PARITY)
+    data.div_ceil(2).clamp(SMALL, MAX_PARITY)
 }
 
 /// The least parity for each number of data shards, by one walk over the distribution of the number
