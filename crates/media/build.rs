@@ -18,7 +18,9 @@ fn main() {
     let bindings = bindgen::builder()
         .header_contents("openuvr_x264.h", HEADER)
         .allowlist_type("x264_(t|param_t|nal_t|picture_t)")
-        .allowlist_var("X264_(BUILD|CSP_NV12|LOG_NONE|RC_CQP|TYPE_(AUTO|IDR)|KEYINT_MAX_INFINITE)")
+        .allowlist_var(
+            "X264_(BUILD|CSP_NV12|LOG_NONE|RC_(ABR|CQP)|TYPE_(AUTO|IDR)|KEYINT_MAX_INFINITE)",
+        )
         .derive_default(false)
         .generate_comments(false)
         .parse_callbacks(Box::new(bindgen::CargoCallbacks::new()))

@@ -32,6 +32,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("media_receiver", media::receiver),
     ("host_session", sessions::host),
     ("client_session", sessions::client),
+    ("link_script", link_script),
 ];
 
 /// Which target runs: libFuzzer owns the command line, so the name comes in the environment.
@@ -52,6 +53,18 @@ fn chosen() -> Target {
             }
         }
     })
+}
+
+/// A script of a link: what is read is written as one that says the same.
+fn link_script(bytes: &[u8]) {
+    use openuvr_lab::{link::Impairment, script};
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(course) = script::parse(&Impairment::default(), text) {
+        let again = script::parse(&Impairment::default(), &course.to_string());
+        assert_eq!(again.as_ref(), Ok(&course));
+    }
 }
 
 /// Values drawn from the fuzzer's bytes; zeros when they run out.

@@ -180,7 +180,8 @@ fn absurd(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> 
 /// Parity of small blocks, right or wrong.
 fn absurd_parity(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> Vec<u8> {
     let (shape, place) = (draw.u8(), draw.u8());
-    let mut shard = draw.take(usize::from(draw.u8() / 4 * 2)).to_vec();
+    let length = usize::from(draw.u8() / 4 * 2);
+    let mut shard = draw.take(length).to_vec();
     // As long as the shards of most of the fragments, or longer.
     let least = SHARD_LENGTH + VIDEO_HEADER + 8;
     shard.resize(shard.len().max(least), place);

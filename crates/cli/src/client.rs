@@ -24,9 +24,9 @@ use openuvr_runtime::identity_store::{self, load_or_create};
 use openuvr_runtime::sched::Scheduler;
 use openuvr_runtime::trust_store::HostStore;
 
-use crate::config::kind::Realtime;
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
 use crate::host::{TICK, finish, goodbye, link_kind};
+use crate::realtime;
 use crate::record::{self, Options, Recorder};
 
 /// How often the main thread looks for signals and the end of its time.
@@ -101,10 +101,7 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
         None => None,
     };
     let link = (link_kind(None)?.open)(any_address(address))?;
-    let scheduler = match config.realtime {
-        Realtime::Auto => Scheduler::new(),
-        Realtime::Off => Scheduler::ordinary(),
-    };
+    let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let input_from = config.input_from();
     let input = match &input_from {
         InputFrom::Script(file) => Some(input_source::open(&format!("script:{}", file.display()))?),
@@ -132,6 +129,7 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
         surface: open_surface(surface)?,
         input,
         send_input: input_from != InputFrom::Nothing,
+        overlay: config.overlay,
         reconnect: config.reconnect,
         scheduler: scheduler.clone(),
     };

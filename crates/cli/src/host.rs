@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
@@ -14,23 +15,31 @@ use openuvr_media::capture::Capture;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
+use openuvr_media::convert::Nv12Buffer;
+use openuvr_media::encode;
 use openuvr_media::input_sink;
-use openuvr_net::LinkKind;
+use openuvr_net::{Link, LinkKind};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Ending, HostPolicy};
 use openuvr_proto::id::SessionId;
-use openuvr_proto::units::Bitrate;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::GoodbyeReason;
-use openuvr_runtime::clock;
 use openuvr_runtime::host::{HostRuntime, HostSetup, Notice, Rendition, codec_of};
 use openuvr_runtime::identity_store::{self, load_or_create};
 use openuvr_runtime::sched::{self, Scheduler};
 use openuvr_runtime::trust_store::DeviceStore;
+use openuvr_runtime::{clock, hindered};
 
-use crate::config::kind::{Realtime, WindowName};
-use crate::config::{HostConfig, Settings as _, Subject};
+use crate::config::kind::WindowName;
+use crate::config::{
+    CaptureMode, ConverterKind, HostConfig, Pacing, Rate, RateMode, Recovery, Sending,
+    Settings as _, Subject,
+};
+use crate::realtime;
 use crate::record::{Options, Recorder, Summary};
+use crate::scene;
+use crate::scene::source::Submit;
 
 /// How long a window that is not there yet is waited for: an application that starts.
 const WINDOW_WAIT: Duration = Duration::from_secs(15);
@@ -196,9 +205,11 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
     let streaming = format!("streaming {}{place}, {}", source.words, link.name());
     // One that the person chose need not be told.
     let invitation = pin.clone().filter(|_| config.pin.is_none());
-    let scheduler = match config.realtime {
-        Realtime::Auto => Scheduler::new(),
-        Realtime::Off => Scheduler::ordinary(),
+    let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
+    let link = hindered(config, link, &scheduler)?;
+    let converter = match config.converter {
+        ConverterKind::Simd => Nv12Buffer::new(),
+        ConverterKind::Swscale => Nv12Buffer::with_swscale()?,
     };
     let encoder = config.encoder.name();
     let codec = codec_of(encoder).ok_or_else(|| anyhow!("no encoder is named {encoder}"))?;
@@ -217,13 +228,20 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
         viewport: source.viewport,
         cursor: source.cursor,
         input,
+        converter,
         rendition: Rendition {
             encoder: encoder.to_owned(),
             slices: config.slices,
             threads: config.encoder_threads.unwrap_or_else(encoder_threads),
             subpel: config.subpel.wanted(),
+            rate: match config.rate_mode {
+                RateMode::Own => encode::Rate::Own,
+                RateMode::Cbr => encode::Rate::Cbr(config.bitrate),
+            },
             fps: config.fps,
-            bitrate: config.bitrate,
+            range: config.range(),
+            adaptive: config.rate == Rate::Adaptive,
+            skip_back: config.recovery == Recovery::SkipBack,
             top_up: config.top_up,
         },
         scheduler: scheduler.clone(),
@@ -240,7 +258,7 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
 /// Threads for an encoder that shares the machine with the application: two halve the time of a
 /// picture (measured on two cores, both ends on them: 0.6 ms less at 720p and 1.5 ms at 1080p); four
 /// on a large machine are a guess.
-fn encoder_threads() -> u8 {
+pub(crate) fn encoder_threads() -> u8 {
     match std::thread::available_parallelism().map_or(1, usize::from) {
         1 => 1,
         2..8 => 2,
@@ -248,8 +266,24 @@ fn encoder_threads() -> u8 {
     }
 }
 
-fn open_link(config: &HostConfig) -> Result<std::sync::Arc<dyn openuvr_net::Link>> {
+fn open_link(config: &HostConfig) -> Result<Arc<dyn Link>> {
     Ok((link_kind(config.link.map(|l| l.0))?.open)(config.bind)?)
+}
+
+/// The link as the experiments want it.
+fn hindered(
+    config: &HostConfig,
+    mut link: Arc<dyn Link>,
+    scheduler: &Scheduler,
+) -> Result<Arc<dyn Link>> {
+    if config.sending == Sending::Single {
+        link = Arc::new(hindered::Single(link));
+    }
+    if config.pacing == Pacing::Batches {
+        let batches = hindered::Batches::start(link, config.bitrate, scheduler);
+        link = Arc::new(batches.context("can't start a thread")?);
+    }
+    Ok(link)
 }
 
 /// The link of this name, or the first of the ladder.
@@ -280,6 +314,7 @@ fn open_source(config: &HostConfig) -> Result<Source> {
                 words,
             });
         }
+        Subject::Scene(size) => return open_scene(config, size),
         Subject::Display => What::Display,
         Subject::Region(r) => What::Region {
             x: r.x,
@@ -300,6 +335,9 @@ fn open_source(config: &HostConfig) -> Result<Source> {
         what,
     })?;
     capture.limit_fps(config.fps);
+    if config.capture_mode == CaptureMode::Poll {
+        capture.poll(config.fps);
+    }
     let viewport = capture.shared_viewport();
     let cursor = config
         .cursor
@@ -312,6 +350,20 @@ fn open_source(config: &HostConfig) -> Result<Source> {
         viewport: Some(viewport),
         cursor,
         words,
+    })
+}
+
+/// The scene of this process, in the upper left corner of the display.
+fn open_scene(config: &HostConfig, size: Size) -> Result<Source> {
+    let display = config.display.clone().unwrap_or_default();
+    let submit = config.submit.unwrap_or(Submit::Free);
+    let fps = config.scene_fps.unwrap_or(60.0);
+    let capture = Box::new(scene::source::start(&display, size, fps, submit)?);
+    Ok(Source {
+        capture,
+        viewport: Some(x11::Viewport::new(0, 0, size)),
+        cursor: None,
+        words: format!("the scene of {size}, drawn by this host on display {display}"),
     })
 }
 
@@ -355,6 +407,7 @@ impl Clients {
                     self.recorder.record(clock::now(), &record, *role, name);
                 }
             }
+            Notice::Decision(decision) => tracing::debug!("{decision}"),
             Notice::Resized(size) => eprintln!("openuvr host: the picture is {size}"),
             Notice::Hidden => eprintln!("openuvr host: the window is hidden; waiting for it"),
             Notice::Trouble(why) => eprintln!("openuvr host: {why}"),

@@ -1,13 +1,18 @@
 //! `openuvr lab`: the studies, from the command line.
 
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use openuvr_lab::hop::{Config, Hop};
-use openuvr_lab::link::{BurstLoss, Impairment};
+use openuvr_lab::bridge::{self, Bridge};
+use openuvr_lab::course::Course;
+use openuvr_lab::hop::{self, Hop, HopError, Stopper};
+use openuvr_lab::lateness::Lateness;
+use openuvr_lab::link::{BurstLoss, Impairment, Queue};
+use openuvr_lab::script;
 use openuvr_proto::units::Bitrate;
 use openuvr_runtime::sched::{Role, Scheduler};
 
@@ -23,18 +28,39 @@ pub(crate) struct LabArgs {
 
 #[derive(Subcommand, Debug)]
 enum Study {
-    /// Relay datagrams over a link of chosen quality.
+    /// Carry traffic over a link of chosen quality, as a UDP relay or as an Ethernet bridge.
     ///
-    /// Clients connect to the address given with --listen as if it were the host. Each client has
-    /// a link of its own. The relay reports how late it was itself: a run on a machine too busy
-    /// to keep the times (see --punctual) ends with an error, so that nobody trusts its figures.
-    #[command(
-        after_help = "Example: a bad Wi-Fi link to a host on this machine:\n  \
-        openuvr lab hop --listen 127.0.0.1:47001 --to 127.0.0.1:47000 --delay 2ms --jitter 3ms \
-        --loss 0.5% --burst-loss 0.1%,20% --rate 50M"
-    )]
+    /// With --to it is a relay: clients connect to the address given with --listen as if it were
+    /// the host, and each has a link of its own. With --bridge it carries every Ethernet frame
+    /// between two network interfaces; run it as root in a network namespace with one end of two
+    /// cables, without addresses.
+    ///
+    /// It reports how late it was itself: a run on a machine too busy to keep the times (see
+    /// --punctual and --max-late) says so and ends with exit code 3, so that nobody trusts its
+    /// figures. Its thread runs as SCHED_FIFO 60 where that is allowed.
+    #[command(after_help = HOP_HELP)]
     Hop(HopArgs),
 }
+
+/// Exit code of a run that must be thrown away.
+const INVALID: u8 = 3;
+
+const HOP_HELP: &str = "\
+Scripts: what happens at which time of the run, in the words of the options. Steps are separated by
+semicolons or new lines; each begins with its time (the first may leave it out); what a step does
+not name stays; burst-loss and rate may be none; # begins a comment. @FILE reads a file.
+  --down 'rate=50M queue=20ms; 10s rate=8M; 20s rate=50M'
+  --down 'burst-loss=1%,25%' --up 'delay=5ms'
+
+Examples: a bad Wi-Fi link to a host on this machine:
+  openuvr lab hop --listen 127.0.0.1:47001 --to 127.0.0.1:47000 --delay 2ms --jitter 3ms \
+    --loss 0.5% --burst-loss 0.1%,20% --rate 50M
+Between two namespaces, client and host, for anything that is Ethernet:
+  ip netns add client; ip netns add host; ip netns add hop
+  ip -n hop link add a type veth peer name eth0 netns client
+  ip -n hop link add b type veth peer name eth0 netns host
+  for n in 'client eth0' 'hop a' 'hop b' 'host eth0'; do set -- $n; ip -n $1 link set dev $2 up; done
+  ip netns exec hop openuvr lab hop --bridge a,b --delay 5ms --loss 1%";
 
 #[derive(Args, Debug)]
 struct HopArgs {
@@ -42,118 +68,168 @@ struct HopArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:47001")]
     listen: SocketAddr,
     /// The host
-    #[arg(long, value_name = "ADDRESS")]
-    to: SocketAddr,
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "bridge")]
+    to: Option<SocketAddr>,
+    /// Bridge two interfaces instead: that of the cable to the client, and that to the host
+    #[arg(long, value_name = "CLIENT-SIDE,HOST-SIDE", value_parser = parse_sides,
+        conflicts_with_all = ["to", "listen"])]
+    bridge: Option<(String, String)>,
     /// How long every datagram takes: 5ms, 200us, 1s
-    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = script::time)]
     delay: Duration,
     /// Up to this much longer, at random; the order is kept
-    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = script::time)]
     jitter: Duration,
     /// Datagrams lost, each on its own: 1% or 0.01
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = script::share)]
     loss: f64,
     /// Losses that come together: the probability that a burst begins, that it ends, and of loss
     /// in it (100% if left out), for each datagram. 1%,25% gives bursts of 4 in the mean
-    #[arg(long, value_name = "BEGIN,END[,LOSS]", value_parser = parse_burst)]
+    #[arg(long, value_name = "BEGIN,END[,LOSS]", value_parser = script::burst)]
     burst_loss: Option<BurstLoss>,
     /// Datagrams held back so that later ones overtake them
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = script::share)]
     reorder: f64,
     /// How long those are held back
-    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = script::time)]
     reorder_by: Duration,
     /// Datagrams that arrive twice
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = script::share)]
     duplicate: f64,
     /// Bits per second of the bottleneck: 50M, 800k; without it, there is none
-    #[arg(long, value_name = "BITS", value_parser = parse_rate)]
+    #[arg(long, value_name = "BITS", value_parser = script::rate)]
     rate: Option<Bitrate>,
-    /// Bytes that wait before the bottleneck at most (k: 1024); more are lost
-    #[arg(long, value_name = "BYTES", default_value = "64k", value_parser = parse_bytes)]
-    queue: usize,
-    /// Only from the host to clients; without --down and --up, both ways
-    #[arg(long, conflicts_with = "up")]
-    down: bool,
-    /// Only from clients to the host
-    #[arg(long)]
-    up: bool,
+    /// What waits before the bottleneck at most, in bytes (k: 1024) or time (50ms); more is lost
+    #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = script::queue)]
+    queue: Queue,
+    /// A script for what comes from the host; without a value: the options above hold only there
+    #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
+    down: Option<String>,
+    /// The same for what goes to the host
+    #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
+    up: Option<String>,
     /// Decides what happens to which datagram
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// How late 99 % of the datagrams may be released at most, or the run is invalid
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = parse_time)]
+    /// How late 99 % of the datagrams or frames may be released, or the run is invalid
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = script::time)]
     punctual: Duration,
+    /// How late the latest of all may be released, or the run is invalid; without it, the latest
+    /// is only reported
+    #[arg(long, value_name = "TIME", value_parser = script::time)]
+    max_late: Option<Duration>,
     /// End after this time; without it, on Ctrl-C
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
 }
 
-/// Runs a study until it is over or a signal ends it.
+/// Runs a study until it is over or a signal ends it; exit code 3 if its figures are worth nothing.
 ///
 /// # Errors
-/// What went wrong, in one line; also if the relay was too late to be trusted.
-pub(crate) fn run(args: &LabArgs) -> anyhow::Result<()> {
+/// What went wrong, in one line.
+pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
     match &args.study {
         Study::Hop(hop) => run_hop(hop),
     }
 }
 
-fn run_hop(args: &HopArgs) -> anyhow::Result<()> {
-    let (up, down) = args.directions();
-    let hop = Hop::open(Config {
-        listen: args.listen,
-        to: args.to,
-        up,
-        down,
-        seed: args.seed,
-    })?;
-    println!("relaying from {} to {}", hop.local_addr()?, args.to);
-
-    let stopper = hop.stopper();
-    let (ended, end) = std::sync::mpsc::sync_channel(1);
-    let on_signal = stopper.clone();
-    let signalled = crate::stop_on_signals()?;
-    std::thread::spawn(move || {
-        while !signalled.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK_EVERY);
-        }
-        on_signal.stop();
-    });
-    let scheduler = Scheduler::new();
-    let relay = scheduler.spawn(Role::HandOff, "hop", move || {
-        let result = hop.run();
-        // Fails only if nobody waits any more.
-        let _ = ended.send(());
-        result
-    })?;
-    if let Some(warning) = scheduler.report().warning() {
-        eprintln!("warning: {warning}");
-    }
-    match args.lasting {
-        // Over or ended before: both stop it.
-        Some(lasting) => drop(end.recv_timeout(lasting)),
-        None => drop(end.recv()),
-    }
-    stopper.stop();
-    let Ok(result) = relay.join() else {
-        bail!("the relay panicked");
+fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
+    let (up, down) = args.directions()?;
+    println!("up:   {up}\ndown: {down}");
+    let seed = args.seed;
+    let (report, lateness) = if let Some((client_side, host_side)) = args.bridge.clone() {
+        let names = format!("bridging {client_side} and {host_side}");
+        let bridge = Bridge::open(bridge::Config {
+            client_side,
+            host_side,
+            up,
+            down,
+            seed,
+        })?;
+        println!("{names}");
+        let report = args.carry(bridge.stopper(), move || bridge.run())?;
+        (report.to_string(), report.lateness)
+    } else {
+        let to = args.to.context("neither --to nor --bridge is given")?;
+        let hop = Hop::open(hop::Config {
+            listen: args.listen,
+            to,
+            up,
+            down,
+            seed,
+        })?;
+        println!("relaying from {} to {to}", hop.local_addr()?);
+        let report = args.carry(hop.stopper(), move || hop.run())?;
+        (report.to_string(), report.lateness)
     };
-    let report = result?;
     println!("{report}");
-    ensure!(
-        report.is_punctual(args.punctual),
-        "this run is invalid: the relay was late itself ({}), more than {:?} in 99 % of cases; use \
-         an idle machine or allow real-time scheduling",
-        report.lateness,
-        args.punctual
-    );
-    Ok(())
+    Ok(match args.reproach(&lateness) {
+        None => {
+            println!("this run is valid: the link kept its times");
+            ExitCode::SUCCESS
+        }
+        Some(reproach) => {
+            println!("this run is INVALID: {reproach}");
+            ExitCode::from(INVALID)
+        }
+    })
 }
 
 impl HopArgs {
+    /// Runs the link in a thread of its own until the time is over, a signal comes, or it fails.
+    fn carry<R: Send + 'static>(
+        &self,
+        stopper: Stopper,
+        run: impl FnOnce() -> Result<R, HopError> + Send + 'static,
+    ) -> anyhow::Result<R> {
+        let (ended, end) = std::sync::mpsc::sync_channel(1);
+        let on_signal = stopper.clone();
+        let signalled = crate::stop_on_signals()?;
+        std::thread::spawn(move || {
+            while !signalled.load(Ordering::Relaxed) {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            on_signal.stop();
+        });
+        let scheduler = Scheduler::new();
+        let link = scheduler.spawn(Role::EmulatedLink, "hop", move || {
+            let result = run();
+            // Fails only if nobody waits any more.
+            let _ = ended.send(());
+            result
+        })?;
+        if let Some(warning) = scheduler.report().warning() {
+            eprintln!("warning: {warning}");
+        }
+        match self.lasting {
+            // Over or ended before: both stop it.
+            Some(lasting) => drop(end.recv_timeout(lasting)),
+            None => drop(end.recv()),
+        }
+        stopper.stop();
+        let Ok(result) = link.join() else {
+            bail!("the link's thread panicked");
+        };
+        Ok(result?)
+    }
+
+    /// Why the figures of this run are worth nothing, if they are.
+    fn reproach(&self, lateness: &Lateness) -> Option<String> {
+        let late = |late: Option<Duration>, limit: Option<Duration>, who: &str| {
+            let (late, limit) = (late?, limit?);
+            (late > limit).then(|| {
+                format!(
+                    "{who} left {late:.1?} late, more than {limit:?}; use an idle machine or allow \
+                     real-time scheduling"
+                )
+            })
+        };
+        late(lateness.quantile(990), Some(self.punctual), "1 % of all")
+            .or_else(|| late(lateness.max(), self.max_late, "the latest of all"))
+    }
+
     /// Up and down.
-    fn directions(&self) -> (Impairment, Impairment) {
+    fn directions(&self) -> anyhow::Result<(Course, Course)> {
         let chosen = Impairment {
             delay: self.delay,
             jitter: self.jitter,
@@ -165,82 +241,31 @@ impl HopArgs {
             rate: self.rate,
             queue: self.queue,
         };
-        match (self.up, self.down) {
-            (true, _) => (chosen, Impairment::default()),
-            (_, true) => (Impairment::default(), chosen),
-            _ => (chosen.clone(), chosen),
-        }
+        let is_bare = |script: &Option<String>| script.as_deref() == Some("");
+        let course = |script: &Option<String>, other: &Option<String>| {
+            // The other direction alone was meant.
+            if script.is_none() && is_bare(other) {
+                return Ok(Course::default());
+            }
+            let script = script.as_deref().unwrap_or_default();
+            let text = match script.strip_prefix('@') {
+                None => script.to_owned(),
+                Some(path) => std::fs::read_to_string(path)
+                    .with_context(|| format!("can't read the script {path}"))?,
+            };
+            Ok::<_, anyhow::Error>(script::parse(&chosen, &text)?)
+        };
+        Ok((course(&self.up, &self.down)?, course(&self.down, &self.up)?))
     }
 }
 
-/// Splits `12.5ms` into the number and its unit.
-fn split(text: &str) -> anyhow::Result<(f64, &str)> {
-    let at = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(at);
-    let number = number
-        .parse()
-        .with_context(|| format!("`{text}` does not begin with a number"))?;
-    Ok((number, unit))
-}
-
-fn parse_time(text: &str) -> anyhow::Result<Duration> {
-    let (number, unit) = split(text)?;
-    let seconds = match unit {
-        "s" => number,
-        "ms" => number / 1e3,
-        "us" | "µs" => number / 1e6,
-        _ => bail!("a time has a unit: 5ms, 200us, 1.5s"),
-    };
-    ensure!(seconds <= 86_400.0, "at most a day");
-    Ok(Duration::from_secs_f64(seconds))
-}
-
-fn parse_share(text: &str) -> anyhow::Result<f64> {
-    let share = match split(text)? {
-        (number, "%") => number / 100.0,
-        (number, "") => number,
-        _ => bail!("a share is 1% or 0.01"),
-    };
-    ensure!(share <= 1.0, "a share is at most 100%");
-    Ok(share)
-}
-
-fn parse_burst(text: &str) -> anyhow::Result<BurstLoss> {
-    let shares: Vec<f64> = text.split(',').map(parse_share).collect::<Result<_, _>>()?;
-    let (enter, leave, loss) = match shares[..] {
-        [enter, leave] => (enter, leave, 1.0),
-        [enter, leave, loss] => (enter, leave, loss),
-        _ => bail!("two or three shares: 1%,25% or 1%,25%,80%"),
-    };
-    ensure!(leave > 0.0, "a burst that never ends is a dead link");
-    Ok(BurstLoss { enter, leave, loss })
-}
-
-fn parse_rate(text: &str) -> anyhow::Result<Bitrate> {
-    let bits = match split(text)? {
-        (number, "") => number,
-        (number, "k") => number * 1e3,
-        (number, "M") => number * 1e6,
-        (number, "G") => number * 1e9,
-        _ => bail!("a rate is in bits per second: 50M, 800k, 1G"),
-    };
-    ensure!((1.0..=1e12).contains(&bits), "between 1 and 1000G");
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Checked above.
-    Ok(Bitrate(bits as u64))
-}
-
-fn parse_bytes(text: &str) -> anyhow::Result<usize> {
-    let bytes = match split(text)? {
-        (number, "") => number,
-        (number, "k") => number * 1024.0,
-        (number, "M") => number * 1024.0 * 1024.0,
-        _ => bail!("a size is in bytes: 64k, 1M"),
-    };
-    ensure!(bytes <= 1e9, "at most 1000000000");
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Checked above.
-    Ok(bytes as usize)
+fn parse_sides(text: &str) -> Result<(String, String), String> {
+    match text.split_once(',') {
+        Some((one, other)) if !one.is_empty() && !other.is_empty() && one != other => {
+            Ok((one.to_owned(), other.to_owned()))
+        }
+        _ => Err("two interfaces, such as veth-a,veth-b".into()),
+    }
 }
 
 #[cfg(test)]
@@ -262,14 +287,13 @@ mod tests {
 
     #[test]
     fn without_options_the_link_is_perfect() {
-        let (up, down) = parse("").unwrap().directions();
-        assert_eq!((&up, &down), (&Impairment::default(), &up));
+        let (up, down) = parse("").unwrap().directions().unwrap();
+        assert_eq!((&up, &down), (&Course::default(), &up));
     }
 
-    #[test]
-    fn options_become_impairments_of_the_chosen_direction() {
-        let all = "--delay 5ms --jitter 1.5ms --loss 1% --burst-loss 0.5%,25% --reorder 0.02 \
-                   --reorder-by 300us --duplicate 3% --rate 50M --queue 128k";
+    fn all() -> (&'static str, Impairment) {
+        let words = "--delay 5ms --jitter 1.5ms --loss 1% --burst-loss 0.5%,25% --reorder 0.02 \
+                     --reorder-by 300us --duplicate 3% --rate 50M --queue 128k";
         let want = Impairment {
             delay: Duration::from_millis(5),
             jitter: Duration::from_micros(1500),
@@ -283,13 +307,73 @@ mod tests {
             reorder_by: Duration::from_micros(300),
             duplicate: 0.03,
             rate: Some(Bitrate::from_mbps(50)),
-            queue: 128 << 10,
+            queue: Queue::Bytes(128 << 10),
         };
-        let perfect = Impairment::default;
-        let of = |more: &str| parse(&format!("{all} {more}")).unwrap().directions();
+        (words, want)
+    }
+
+    #[test]
+    fn options_become_impairments_of_the_chosen_direction() {
+        let (words, want) = all();
+        let (want, perfect) = (Course::from(want), Course::default);
+        let of = |more: &str| {
+            let args = parse(&format!("{words} {more}")).unwrap();
+            args.directions().unwrap()
+        };
         assert_eq!(of(""), (want.clone(), want.clone()));
         assert_eq!(of("--up"), (want.clone(), perfect()));
-        assert_eq!(of("--down"), (perfect(), want));
+        assert_eq!(of("--down"), (perfect(), want.clone()));
+        assert_eq!(of("--up --down"), (want.clone(), want));
+    }
+
+    #[test]
+    fn a_script_builds_on_the_options_and_may_come_from_a_file() {
+        let (words, all) = all();
+        let path = std::env::temp_dir().join(format!("openuvr-script-{}", std::process::id()));
+        std::fs::write(&path, "loss=3% # all the time\n2s loss=0\n").unwrap();
+        let line = format!("{words} --down @{}", path.display());
+        let (up, down) = parse(&line).unwrap().directions().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let losing = |loss| Impairment {
+            loss,
+            ..all.clone()
+        };
+        assert_eq!(up, Course::from(&all));
+        let want = Course::from(losing(0.03)).then(Duration::from_secs(2), losing(0.0));
+        assert_eq!(down, want);
+        let gone = parse("--up @/nowhere/at/all").unwrap().directions();
+        assert!(format!("{:#}", gone.unwrap_err()).contains("/nowhere/at/all"));
+        let wrong = parse("--up rate=fast").unwrap().directions();
+        assert!(wrong.unwrap_err().to_string().contains("rate=fast"));
+    }
+
+    #[test]
+    fn a_run_that_was_late_is_rejected() {
+        let mut lateness = Lateness::default();
+        for _ in 0..999 {
+            lateness.record(Duration::from_micros(20));
+        }
+        lateness.record(Duration::from_millis(30));
+        let reproach = |options: &str| parse(options).unwrap().reproach(&lateness);
+        assert_eq!(reproach(""), None);
+        assert_eq!(reproach("--max-late 31ms"), None);
+        assert!(reproach("--max-late 2ms").unwrap().contains("30.0ms late"));
+        assert!(reproach("--punctual 10us").unwrap().contains("1 % of all"));
+    }
+
+    #[test]
+    fn a_bridge_takes_the_place_of_a_relay() {
+        let args = |line: &str| Program::try_parse_from(line.split_whitespace());
+        let Study::Hop(hop) = args("lab hop --bridge a,b --loss 1%").unwrap().lab.study;
+        assert_eq!(hop.bridge, Some(("a".into(), "b".into())));
+        for wrong in [
+            "",
+            "--bridge a",
+            "--bridge a,a",
+            "--bridge a,b --to 127.0.0.1:1",
+        ] {
+            assert!(args(&format!("lab hop {wrong}")).is_err(), "{wrong}");
+        }
     }
 
     #[test]
@@ -305,7 +389,6 @@ mod tests {
             "--rate 0",
             "--rate 5Q",
             "--queue 1.2.3k",
-            "--up --down",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

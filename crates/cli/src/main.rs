@@ -14,10 +14,12 @@ mod config;
 mod demo;
 mod devices;
 mod display;
+mod doctor;
 mod host;
 mod lab;
 mod pair;
 mod picture_match;
+mod realtime;
 mod record;
 mod scene;
 mod screen;
@@ -40,8 +42,13 @@ fn main() -> ExitCode {
         Some(("client", m)) => client::run(m),
         Some(("scene", m)) => with(m, |args| scene::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
+        Some(("doctor", m)) => doctor::Args::from_arg_matches(m)
+            .map_err(anyhow::Error::from)
+            .and_then(|args| doctor::run(&args)),
         Some(("bench", m)) => with(m, |args| bench::run(&args)),
-        Some(("lab", m)) => with(m, |args| lab::run(&args)),
+        Some(("lab", m)) => lab::LabArgs::from_arg_matches(m)
+            .map_err(anyhow::Error::from)
+            .and_then(|args| lab::run(&args)),
         Some(("demo", m)) => demo::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(|args| demo::run(&args)),
@@ -67,6 +74,7 @@ fn command() -> Command {
         .subcommand(HostConfig::command())
         .subcommand(ClientConfig::command())
         .subcommand(devices::Args::augment_args(Command::new("devices")))
+        .subcommand(doctor::Args::augment_args(Command::new("doctor")))
         .subcommand(demo::Args::augment_args(Command::new("demo")))
         .subcommand(scene::Args::augment_args(Command::new("scene")))
         .subcommand(bench::Args::augment_args(Command::new("bench")))

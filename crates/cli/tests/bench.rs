@@ -89,6 +89,13 @@ fn a_quick_run_measures_floor_and_stream() {
         .sum();
     assert!(recorded > 0, "the host's record covers the samples");
     assert!(stream["wire_mbps"].as_f64().unwrap() > 0.0);
+    let codec = &run["codec"];
+    assert!(codec["serial"]["count"].as_u64().unwrap() >= 60);
+    assert_eq!(
+        codec["serial"]["count"], codec["pipelined"]["count"],
+        "the same pictures on both paths"
+    );
+    assert_eq!(count(&codec["steps"]), 4);
     for name in ["host", "client", "scene", "display A", "display B"] {
         assert!(stream["cores"][name].is_f64(), "{name}");
     }

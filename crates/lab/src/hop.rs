@@ -7,7 +7,7 @@
 //! machine give that thread real-time scheduling.
 //!
 //! What it is not: a queue that clients share, or a router; and it sees datagrams, not Ethernet
-//! frames.
+//! frames (that is [`bridge`](crate::bridge)).
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -20,8 +20,9 @@ use openuvr_proto::time::Instant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::sockopt;
 
+use crate::course::Course;
 use crate::lateness::Lateness;
-use crate::link::{Counters, Impairment, LinkModel};
+use crate::link::{Counters, LinkModel};
 
 /// What to relay, and how.
 #[derive(Debug, Clone)]
@@ -31,9 +32,9 @@ pub struct Config {
     /// The target: a host.
     pub to: SocketAddr,
     /// From clients to the target.
-    pub up: Impairment,
+    pub up: Course,
     /// From the target to clients.
-    pub down: Impairment,
+    pub down: Course,
     /// Decides what happens to which datagram, see [`seeds`].
     pub seed: u64,
 }
@@ -50,7 +51,7 @@ pub struct Hop {
     buffer: Vec<u8>,
 }
 
-/// Ends [`Hop::run`] from another thread.
+/// Ends [`Hop::run`] or [`Bridge::run`](crate::bridge::Bridge::run) from another thread.
 #[derive(Debug, Clone)]
 pub struct Stopper(Arc<OwnedFd>);
 
@@ -71,7 +72,7 @@ pub struct Report {
     pub lateness: Lateness,
 }
 
-/// Why a relay did not start or ended.
+/// Why a relay or a bridge did not start or ended.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 pub struct HopError {
@@ -120,15 +121,10 @@ impl Hop {
             what: what(),
             source,
         })?;
-        let stop = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
-            .map_err(|error| HopError {
-                what: "cannot create an eventfd".into(),
-                source: error.into(),
-            })?;
         Ok(Hop {
             config,
             socket,
-            stop: Stopper(Arc::new(stop)),
+            stop: Stopper::new()?,
             origin: std::time::Instant::now(),
             flows: Vec::new(),
             report: Report::default(),
@@ -150,7 +146,8 @@ impl Hop {
         self.stop.clone()
     }
 
-    /// Relays until it is stopped; what is under way then is forgotten.
+    /// Relays until it is stopped; what is under way then is forgotten. The courses begin now, for
+    /// clients that come later too.
     ///
     /// # Errors
     /// If the socket that clients send to fails. A target that is not there is not an error.
@@ -162,6 +159,7 @@ impl Hop {
             }
         };
         let listen = self.config.listen;
+        self.origin = std::time::Instant::now();
         loop {
             self.release_what_is_due();
             let ready = self.wait().map_err(failed(listen))?;
@@ -206,7 +204,7 @@ impl Hop {
     /// Waits for the next release, a datagram or the end.
     fn wait(&self) -> io::Result<Ready> {
         let mut fds = vec![
-            PollFd::new(&*self.stop.0, PollFlags::IN),
+            PollFd::new(self.stop.fd(), PollFlags::IN),
             PollFd::new(&self.socket, PollFlags::IN),
         ];
         fds.extend(
@@ -298,8 +296,8 @@ impl Hop {
         self.flows.push(Flow {
             client,
             socket,
-            up: LinkModel::new(self.config.up.clone(), up),
-            down: LinkModel::new(self.config.down.clone(), down),
+            up: LinkModel::on_course(self.config.up.clone(), Instant(0), up),
+            down: LinkModel::on_course(self.config.down.clone(), Instant(0), down),
             last_heard: now,
         });
         Some(self.flows.len() - 1)
@@ -328,7 +326,23 @@ struct Ready {
     flows: Vec<usize>,
 }
 
+impl HopError {
+    pub(crate) fn new(what: String, source: io::Error) -> HopError {
+        HopError { what, source }
+    }
+}
+
 impl Stopper {
+    pub(crate) fn new() -> Result<Stopper, HopError> {
+        rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+            .map(|fd| Stopper(Arc::new(fd)))
+            .map_err(|error| HopError::new("cannot create an eventfd".into(), error.into()))
+    }
+
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.0
+    }
+
     /// Ends the run, now or as soon as it begins.
     pub fn stop(&self) {
         // Fails only if the counter overflows, and then it is set.
@@ -337,12 +351,6 @@ impl Stopper {
 }
 
 impl Report {
-    /// Whether the relay itself kept its times: 99 % of the releases at most `limit` late.
-    #[must_use]
-    pub fn is_punctual(&self, limit: Duration) -> bool {
-        self.lateness.quantile(990).is_none_or(|late| late <= limit)
-    }
-
     fn count(&mut self, flow: &Flow) {
         self.up += flow.up.counters();
         self.down += flow.down.counters();

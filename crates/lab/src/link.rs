@@ -16,6 +16,7 @@ use std::time::Duration;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 
+use crate::course::Course;
 use crate::random::Random;
 
 /// What a link does to datagrams. The default is a perfect link: everything arrives at once.
@@ -39,8 +40,17 @@ pub struct Impairment {
     pub duplicate: f64,
     /// The bottleneck; `None`: unlimited.
     pub rate: Option<Bitrate>,
-    /// The bytes that wait before the bottleneck at most; what finds it full is lost.
-    pub queue: usize,
+    /// What waits before the bottleneck at most; what finds it full is lost.
+    pub queue: Queue,
+}
+
+/// How much may wait before a bottleneck.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queue {
+    /// So many bytes.
+    Bytes(usize),
+    /// What the bottleneck sends in so much time: at most so long does anything wait.
+    Time(Duration),
 }
 
 impl Default for Impairment {
@@ -54,7 +64,7 @@ impl Default for Impairment {
             reorder_by: Duration::from_millis(2),
             duplicate: 0.0,
             rate: None,
-            queue: 64 << 10,
+            queue: Queue::Bytes(64 << 10),
         }
     }
 }
@@ -110,10 +120,12 @@ impl fmt::Display for Counters {
     }
 }
 
-/// One direction of a link.
+/// One direction of a link, whose impairment may change over time.
 #[derive(Debug)]
 pub struct LinkModel {
-    impairment: Impairment,
+    course: Course,
+    /// When the course begins.
+    begin: Instant,
     draws: Draws,
     in_burst: bool,
     /// When the bottleneck has sent what it has.
@@ -132,11 +144,18 @@ pub struct LinkModel {
 pub const MAX_UNDER_WAY: usize = 16 << 20;
 
 impl LinkModel {
-    /// A link with nothing under way.
+    /// A link with nothing under way, on which nothing changes.
     #[must_use]
     pub fn new(impairment: Impairment, seed: u64) -> LinkModel {
+        LinkModel::on_course(impairment.into(), Instant(0), seed)
+    }
+
+    /// A link with nothing under way, whose course begins at `begin`.
+    #[must_use]
+    pub fn on_course(course: Course, begin: Instant, seed: u64) -> LinkModel {
         LinkModel {
-            impairment,
+            course,
+            begin,
             draws: Draws::new(seed),
             in_burst: false,
             busy_until: Instant(i64::MIN),
@@ -151,7 +170,9 @@ impl LinkModel {
     /// Puts a datagram onto the link at `now`, which must not go back between calls.
     pub fn send(&mut self, now: Instant, bytes: Vec<u8>) {
         self.counters.sent += 1;
-        let fate = self.draw_fate();
+        let course = self.course.stretch(now.since(self.begin)).impairment;
+        let (delay, reorder_by) = (course.delay, course.reorder_by);
+        let fate = self.draw_fate(now);
         let Some(sent_out) = self.pass_bottleneck(now, bytes.len()) else {
             self.counters.overflowed += 1;
             return;
@@ -160,11 +181,11 @@ impl LinkModel {
             self.counters.lost += 1;
             return;
         }
-        let mut arrival = sent_out + self.impairment.delay + fate.jitter;
+        let mut arrival = sent_out + delay + fate.jitter;
         arrival = arrival.max(self.last_arrival);
         if fate.held {
             self.counters.reordered += 1;
-            arrival = arrival + self.impairment.reorder_by;
+            arrival = arrival + reorder_by;
         } else {
             self.last_arrival = arrival;
         }
@@ -199,8 +220,8 @@ impl LinkModel {
         self.counters
     }
 
-    fn draw_fate(&mut self) -> Fate {
-        let want = &self.impairment;
+    fn draw_fate(&mut self, now: Instant) -> Fate {
+        let want = self.course.stretch(now.since(self.begin)).impairment;
         let draws = &mut self.draws;
         let alone = draws.loss.chance(want.loss);
         let (turn, hit) = (draws.burst.unit(), draws.burst.unit());
@@ -223,19 +244,53 @@ impl LinkModel {
 
     /// When the last bit of a datagram has left the bottleneck; `None` if its queue is full.
     fn pass_bottleneck(&mut self, now: Instant, len: usize) -> Option<Instant> {
-        let Some(Bitrate(rate @ 1..)) = self.impairment.rate else {
-            return Some(now);
-        };
         let bits = |bytes: usize| u128::try_from(bytes).unwrap_or(u128::MAX).saturating_mul(8);
         let wait = self.busy_until.since(now);
-        let waiting_bits = wait.as_nanos() * u128::from(rate) / 1_000_000_000;
-        if !wait.is_zero() && waiting_bits + bits(len) > bits(self.impairment.queue) {
+        let is_full = match self.course.stretch(now.since(self.begin)).impairment.queue {
+            Queue::Bytes(most) => self.bits_until_idle(now) + bits(len) > bits(most),
+            Queue::Time(longest) => wait > longest,
+        };
+        if !wait.is_zero() && is_full {
             return None;
         }
-        let nanos = bits(len) * 1_000_000_000 / u128::from(rate);
-        let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        self.busy_until = now.max(self.busy_until) + takes;
+        self.busy_until = self.sent_out(now.max(self.busy_until), bits(len));
         Some(self.busy_until)
+    }
+
+    /// When so many bits are through that begin at `from`, at the rates of the course.
+    fn sent_out(&self, from: Instant, bits: u128) -> Instant {
+        let (mut at, mut left) = (from, bits);
+        loop {
+            let here = self.course.stretch(at.since(self.begin));
+            let Some(Bitrate(rate @ 1..)) = here.impairment.rate else {
+                return at;
+            };
+            let nanos = left.saturating_mul(SECOND_NS) / u128::from(rate);
+            let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+            match here.until.map(|until| self.begin + until) {
+                Some(change) if at + takes > change => {
+                    left = left.saturating_sub(sent(change.since(at), rate));
+                    at = change;
+                }
+                _ => return at + takes,
+            }
+        }
+    }
+
+    /// What waits before the bottleneck at `now`.
+    fn bits_until_idle(&self, now: Instant) -> u128 {
+        let (mut at, mut bits) = (now, 0);
+        while at < self.busy_until {
+            let here = self.course.stretch(at.since(self.begin));
+            let change = here.until.map(|until| self.begin + until);
+            let to = change.map_or(self.busy_until, |change| change.min(self.busy_until));
+            bits += here
+                .impairment
+                .rate
+                .map_or(0, |Bitrate(rate)| sent(to.since(at), rate));
+            at = to;
+        }
+        bits
     }
 
     fn enter(&mut self, arrival: Instant, bytes: Vec<u8>) {
@@ -247,6 +302,13 @@ impl LinkModel {
         self.under_way.insert((arrival, self.next_order), bytes);
         self.next_order += 1;
     }
+}
+
+const SECOND_NS: u128 = 1_000_000_000;
+
+/// The bits that a rate sends in a time.
+fn sent(time: Duration, rate: u64) -> u128 {
+    time.as_nanos() * u128::from(rate) / SECOND_NS
 }
 
 /// What chance decided for one datagram.

@@ -20,15 +20,18 @@ use openuvr_proto::control::negotiate::{Negotiation, Offer, Role};
 use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
 use openuvr_proto::id::{FrameId, InputSeq, PathId, SessionId};
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::fec::ParityPlan;
-use openuvr_proto::send::key_frame::{KeyFramePolicy, hold_off};
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
+use openuvr_proto::send::policy::{Next, Policy, Settings};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, FrameRecord, Stage, Stamps};
+use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 use openuvr_proto::wire::video::{EchoKind, InputEcho};
 
+use crate::course::Course;
 use crate::link::{Impairment, LinkModel};
 pub use machine::{Clock, Machine, Shown};
 use source::Coding;
@@ -45,10 +48,10 @@ pub struct Device {
     pub role: Role,
     /// Whether it wants to take the player's role over.
     pub take_over: bool,
-    /// What the link does to datagrams from the host.
-    pub down: Impairment,
+    /// What the link does to datagrams from the host, from the connection on.
+    pub down: Course,
     /// What it does to datagrams to the host.
-    pub up: Impairment,
+    pub up: Course,
     /// Its clock.
     pub clock: Clock,
 }
@@ -61,8 +64,8 @@ impl Device {
             number,
             role,
             take_over: false,
-            down: Impairment::default(),
-            up: Impairment::default(),
+            down: Course::default(),
+            up: Course::default(),
             clock: Clock {
                 offset: 7_000_000_000_000 * i64::from(number),
                 ppm: 40 - 30 * i64::from(number),
@@ -72,9 +75,15 @@ impl Device {
 
     /// The same impairment both ways.
     #[must_use]
-    pub fn behind(mut self, link: &Impairment) -> Device {
-        self.down = link.clone();
-        self.up = link.clone();
+    pub fn behind(self, link: &Impairment) -> Device {
+        self.over(link.into())
+    }
+
+    /// The same course of impairments both ways; it begins with the connection.
+    #[must_use]
+    pub fn over(mut self, course: Course) -> Device {
+        self.up = course.clone();
+        self.down = course;
         self
     }
 }
@@ -111,7 +120,7 @@ pub struct World {
     now: Instant,
     seed: u64,
     host: Host,
-    key_frames: KeyFramePolicy,
+    policy: Policy,
     subscriptions: Vec<Subscription>,
     machines: Vec<Machine>,
     source: source::Source,
@@ -152,7 +161,7 @@ impl World {
                 second_player,
                 max_observers: 2,
             }),
-            key_frames: KeyFramePolicy::default(),
+            policy: policy(false),
             subscriptions: Vec::new(),
             machines: Vec::new(),
             source: source::Source::new(seed),
@@ -197,8 +206,8 @@ impl World {
         self.host.established(self.now, path, &established);
         let seed = self.seed.wrapping_add(1 + client as u64);
         let links = (
-            LinkModel::new(device.down.clone(), seed.wrapping_mul(2)),
-            LinkModel::new(device.up.clone(), seed.wrapping_mul(2) + 1),
+            LinkModel::on_course(device.down.clone(), self.now, seed.wrapping_mul(2)),
+            LinkModel::on_course(device.up.clone(), self.now, seed.wrapping_mul(2) + 1),
         );
         let offer = Offer {
             role: device.role,
@@ -348,7 +357,7 @@ impl World {
                     media,
                     ..
                 } => {
-                    self.key_frames.join(role);
+                    self.policy.join(role);
                     self.subscriptions.push(Subscription {
                         session,
                         machine: usize::from(path.0[0]),
@@ -390,10 +399,19 @@ impl World {
                     self.released.push(self.now);
                     self.echo = InputEcho::default();
                 }
-                HostEvent::KeyFrameWanted(role, newest) => self.key_frames.request(role, newest),
+                HostEvent::KeyFrameWanted {
+                    role,
+                    last_good,
+                    newest,
+                } => self.policy.wish(role, last_good, newest),
                 HostEvent::ResendWanted(session, request) => self.send_again(session, &request),
                 HostEvent::Record(record) => {
                     self.check_clock(&record);
+                    let of = |s: &&Subscription| s.session == record.session;
+                    let from = self.subscriptions.iter().find(of);
+                    if from.is_some_and(|s| s.role == Role::Player) {
+                        self.policy.heard(self.now, &record);
+                    }
                     let all = self.records.entry(record.session.0).or_default();
                     all.push(*record);
                 }
@@ -434,15 +452,14 @@ impl World {
             self.source.next = Some(self.now + FRAME_INTERVAL);
         } else if due {
             let round_trip = self.host.round_trip().unwrap_or_default();
-            let hold_off = hold_off(round_trip, FRAME_INTERVAL);
-            let due = self
-                .key_frames
-                .due(hold_off)
-                .is_some_and(|at| at <= self.now);
-            let coding = self.source.code(self.now, due);
+            self.policy.set_round_trip(round_trip);
+            let reference = match self.policy.next(self.now, self.source.next_frame()) {
+                Next::Key => FrameId::NONE,
+                Next::After(reference) => reference,
+            };
+            let coding = self.source.code(self.now, reference);
             let frame = coding.header.frame;
             if coding.header.is_key() {
-                self.key_frames.sent(self.now, frame);
                 self.key_frames_sent.push((frame, self.now));
             }
             for s in &mut self.subscriptions {
@@ -559,6 +576,21 @@ impl World {
     pub fn events_of(&self, client: usize) -> &[ClientEvent] {
         &self.machines[client].events
     }
+}
+
+/// The policy of a host whose frames have the size that they have.
+fn policy(skip_back: bool) -> Policy {
+    let rate = Bitrate::from_mbps(1000);
+    Policy::new(Settings {
+        fps: 60.0,
+        range: Range {
+            min: rate,
+            start: rate,
+            max: rate,
+        },
+        adaptive: false,
+        skip_back,
+    })
 }
 
 /// What a handshake would leave in both hands.

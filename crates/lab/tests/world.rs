@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use openuvr_lab::course::Course;
 use openuvr_lab::link::Impairment;
 use openuvr_lab::world::{Device, Machine, World};
 use openuvr_proto::client::ClientEvent;
@@ -65,6 +66,40 @@ fn on_a_perfect_link_every_frame_is_whole_and_one_is_a_key_frame() {
     world.check_conservation(player);
     let whole = |r: &openuvr_proto::trace::FrameRecord| r.outcome.is_whole();
     assert!(world.records_of(player).iter().all(whole));
+}
+
+#[test]
+fn a_link_that_is_dead_for_half_a_second_comes_back_clean() {
+    let mut world = World::new(3, SecondPlayer::Refuse);
+    let course = Course::from(loss(0.0))
+        .then(ms(1000), loss(1.0))
+        .then(ms(1500), loss(0.0));
+    // What was lost last would be asked for when the link is back.
+    world.resend = false;
+    let player = world.connect(&Device::new(1, Role::Player).over(course));
+    let begin = world.now();
+    world.play(ms(3000));
+    world.rest(ms(500));
+    let shown = &world.machine(player).shown;
+    let between = |from, to| {
+        let captured = begin + ms(from)..begin + ms(to);
+        shown.iter().filter(move |s| captured.contains(&s.captured))
+    };
+    assert_eq!(
+        between(1020, 1480).count(),
+        0,
+        "nothing crosses a dead link"
+    );
+    let whole = |s: &&openuvr_lab::world::Shown| s.fidelity == Fidelity::Whole;
+    // 60 a second; the picture is clean again within 200 ms.
+    assert!(between(0, 980).filter(whole).count() >= 55);
+    let after: Vec<_> = between(1700, 3000).collect();
+    assert!(
+        after.len() >= 75 && after.iter().all(whole),
+        "{}",
+        after.len()
+    );
+    world.check_conservation(player);
 }
 
 #[test]

@@ -54,6 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             slices,
             threads,
             subpel: false,
+            rate: encode::Rate::Own,
         };
         measure(&settings, qp, frames)?;
     }
@@ -96,6 +97,7 @@ fn measure(settings: &Settings, qp: u8, frames: u32) -> Result<(), Box<dyn Error
         let ask = Ask {
             frame: FrameId(frame),
             key_frame: frame == 1,
+            reference: FrameId::NONE,
             qp,
         };
         let start = Instant::now();

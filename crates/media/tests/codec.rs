@@ -34,6 +34,7 @@ fn settings(size: Size, slices: u8, threads: u8) -> Settings {
         slices,
         threads,
         subpel: false,
+        rate: openuvr_media::encode::Rate::Own,
     }
 }
 
@@ -47,6 +48,7 @@ fn encode_one(
     let ask = Ask {
         frame: FrameId(frame),
         key_frame,
+        reference: FrameId::NONE,
         qp: QP,
     };
     let encoded = encoder
@@ -211,6 +213,7 @@ fn the_quantiser_of_each_picture_is_its_own() {
         let ask = Ask {
             frame: FrameId(frame),
             key_frame: true,
+            reference: FrameId::NONE,
             qp,
         };
         let encoded = encoder.encode(&source.picture(), &ask, &mut |_| {});
@@ -471,6 +474,7 @@ fn what_can_t_be_opened_says_why() {
     let ask = Ask {
         frame: FrameId(1),
         key_frame: false,
+        reference: FrameId::NONE,
         qp: QP,
     };
     assert!(encoder.encode(&short, &ask, &mut |_| {}).is_err());
@@ -479,4 +483,61 @@ fn what_can_t_be_opened_says_why() {
             .1
             .key_frame
     );
+}
+
+/// Like [`film`], but frame 9 refers to `to`.
+fn film_that_skips_back(settings: &Settings, to: u32) -> Vec<Vec<Kept>> {
+    let mut encoder = encode::open("x264", settings).expect("libx264");
+    assert_eq!(encoder.memory(), 7);
+    let code = |frame| {
+        let source = Nv12::frame(settings.size, frame);
+        let mut kept = Vec::new();
+        let ask = Ask {
+            frame: FrameId(frame),
+            key_frame: frame == 1,
+            reference: FrameId(if frame == 9 { to } else { frame - 1 }),
+            qp: QP,
+        };
+        let sink = &mut |s: Slice<'_>| {
+            kept.push(Kept {
+                index: s.index,
+                first_mb: s.first_mb,
+                mbs: s.mbs,
+                last: s.last,
+                bytes: s.bytes.to_vec(),
+            });
+        };
+        let encoded = encoder
+            .encode(&source.picture(), &ask, sink)
+            .expect("encoded");
+        assert_eq!(encoded.key_frame, frame == 1, "frame {frame}");
+        kept
+    };
+    (1..=14).map(code).collect()
+}
+
+#[test]
+fn after_a_loss_a_frame_that_refers_to_a_sound_one_is_clean_again() {
+    for (threads, to) in [(1, 5), (2, 5), (1, 2)] {
+        let film = film_that_skips_back(&settings(SIZES[0], 8, threads), to);
+        let clean = decode_clean(&film);
+        // Frame 9 builds on what is there of frame 5: whole frames are missing …
+        let mut decoder = decode::open(Codec::H264).expect("libavcodec");
+        for (frame, slices) in (1..).zip(&film) {
+            if (6..=8).contains(&frame) {
+                continue;
+            }
+            let picture = feed(&mut *decoder, frame, slices, &|_, _| false).expect("decoded");
+            assert!(
+                picture == clean[frame as usize - 1],
+                "to {to}, frame {frame}"
+            );
+        }
+        // … or patched, and what is between builds on the patch.
+        let pictures = decode_all(&film, &|frame, i| frame == 6 && i >= 3);
+        for (i, picture) in pictures.into_iter().enumerate() {
+            let exact = picture.expect("concealed") == clean[i];
+            assert_eq!(exact, !(5..8).contains(&i), "to {to}, frame {}", i + 1);
+        }
+    }
 }

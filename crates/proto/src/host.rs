@@ -91,8 +91,15 @@ pub enum HostEvent {
     Input(Arrived),
     /// The player is gone or silent: release what it held.
     ReleaseInput,
-    /// Somebody's picture is broken, and this is the newest frame that they had heard of.
-    KeyFrameWanted(Role, FrameId),
+    /// Somebody's picture is broken.
+    KeyFrameWanted {
+        /// Their role.
+        role: Role,
+        /// The newest frame that they displayed whole.
+        last_good: FrameId,
+        /// The newest frame that they had heard of.
+        newest: FrameId,
+    },
     /// A client lacks parts of a frame: its [`MediaSender`] may send them again.
     ResendWanted(SessionId, ResendRequest),
     /// A frame's end.
@@ -398,9 +405,12 @@ impl Host {
             Message::Report(report) => {
                 s.ledger.reported(now, report, &s.plane.clock);
             }
-            Message::KeyFrameWanted { newest, .. } => {
-                self.events
-                    .push_back(HostEvent::KeyFrameWanted(role, *newest));
+            Message::KeyFrameWanted { last_good, newest } => {
+                self.events.push_back(HostEvent::KeyFrameWanted {
+                    role,
+                    last_good: *last_good,
+                    newest: *newest,
+                });
             }
             Message::Resend(request) => {
                 self.events
@@ -436,8 +446,9 @@ impl Host {
         why: DropCause,
     ) {
         if let Some(s) = self.subscribers.iter_mut().find(|s| s.id == session) {
-            // One that waits for its first key frame is sent one without asking.
-            if why != DropCause::AwaitingKeyFrame {
+            // One that waits for its first key frame is sent one without asking; to one that was
+            // held back nothing refers.
+            if !matches!(why, DropCause::AwaitingKeyFrame | DropCause::HeldBack) {
                 s.announce(now, frame);
             }
             s.ledger.dropped(frame, stamps, stage, why);

@@ -116,8 +116,8 @@ pub enum Fidelity {
 pub enum DropCause {
     /// A newer frame took its place before this stage ran.
     Superseded,
-    /// The frame-rate cap held it back and a newer one came.
-    RateCap,
+    /// It was held back while the link's queue drained.
+    HeldBack,
     /// The encoder failed on it.
     EncodeFailed,
     /// The link's send buffer was full.

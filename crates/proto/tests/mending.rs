@@ -126,7 +126,8 @@ fn receiver() -> MediaReceiver {
 
 fn take(receiver: &mut MediaReceiver, now: Instant, datagrams: &[Vec<u8>]) {
     for datagram in datagrams {
-        receiver.handle_datagram(now, datagram).unwrap();
+        let taken = receiver.handle_datagram(now, datagram);
+        assert_eq!(taken, Ok(()));
     }
 }
 

@@ -38,7 +38,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     let fidelity = select(&[Fidelity::Whole, Fidelity::Concealed, Fidelity::Tainted]);
     let cause = select(&[
         DropCause::Superseded,
-        DropCause::RateCap,
+        DropCause::HeldBack,
         DropCause::EncodeFailed,
         DropCause::SendBufferFull,
         DropCause::Lost,

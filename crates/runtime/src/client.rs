@@ -10,6 +10,7 @@
 
 mod connect;
 mod media;
+mod overlay;
 mod screen;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -64,6 +65,8 @@ pub struct ClientSetup {
     pub input: Option<Box<dyn InputSource>>,
     /// Whether input is sent at all.
     pub send_input: bool,
+    /// Whether figures of the latency lie over the picture at first.
+    pub overlay: bool,
     /// Whether a lost host is looked for again.
     pub reconnect: bool,
     /// How urgent the threads are.
@@ -120,6 +123,8 @@ struct Shared {
     path: PathId,
     link: Arc<dyn Link>,
     stop: AtomicBool,
+    /// Whether the person wants to see figures over the picture.
+    overlay: AtomicBool,
     media_sleeps_until: AtomicI64,
     notices: SyncSender<Notice>,
     end: Mutex<Option<Over>>,
@@ -198,6 +203,7 @@ impl ClientRuntime {
             path: setup.path,
             link: setup.link.clone(),
             stop: AtomicBool::new(false),
+            overlay: AtomicBool::new(setup.overlay),
             media_sleeps_until: AtomicI64::new(i64::MAX),
             notices,
             end: Mutex::new(None),
@@ -276,6 +282,10 @@ fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
                 }
             }
             Ok(SourceEvent::Input(_) | SourceEvent::TimedOut) => {}
+            Ok(SourceEvent::ToggleOverlay) => {
+                shared.overlay.fetch_xor(true, Ordering::Relaxed);
+                shared.link.wake();
+            }
             Ok(SourceEvent::Closed) => {
                 shared.finish(Over::Quit);
                 shared.stop();

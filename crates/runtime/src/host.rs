@@ -21,6 +21,7 @@ use std::time::Duration;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Capture, Waker};
+use openuvr_media::convert::Nv12Buffer;
 use openuvr_media::encode;
 use openuvr_media::input_sink::InputSink;
 use openuvr_net::Link;
@@ -29,8 +30,10 @@ use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Ending, Host, HostPolicy};
-use openuvr_proto::id::{PathId, SessionId};
+use openuvr_proto::id::{FrameId, InputSeq, PathId, SessionId};
+use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::packetize::MediaSender;
+use openuvr_proto::send::policy::Decision;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::{Bitrate, Size};
@@ -64,10 +67,17 @@ pub struct Rendition {
     /// Whether motion is searched to quarters of a pixel; `None`: for pictures of at most
     /// [`SUBPEL_PIXELS`].
     pub subpel: Option<bool>,
+    /// Who decides how many bits a picture gets.
+    pub rate: encode::Rate,
     /// Highest number of frames a second; the capture enforces it.
     pub fps: f64,
-    /// What the video may take on the wire, all headers included.
-    pub bitrate: Bitrate,
+    /// What the video may take on the wire, all headers and repairs included.
+    pub range: Range,
+    /// Whether the rate follows the link within that range; otherwise it is the highest.
+    pub adaptive: bool,
+    /// Whether a loss is answered by a frame that refers back to a sound one, where the encoder
+    /// can; otherwise by a key frame.
+    pub skip_back: bool,
     /// Whether a picture that does not move is sent again in better quality.
     pub top_up: bool,
 }
@@ -102,6 +112,8 @@ pub struct HostSetup {
     pub cursor: Option<CursorWatch>,
     /// Where input goes.
     pub input: Box<dyn InputSink>,
+    /// Converts pictures for encoders that want NV12.
+    pub converter: Nv12Buffer,
     /// How pictures are encoded.
     pub rendition: Rendition,
     /// How urgent the threads are.
@@ -135,6 +147,8 @@ pub enum Notice {
     Ended(SessionId, Ending),
     /// A frame's end.
     Record(Box<FrameRecord>),
+    /// The policy decided something for the player.
+    Decision(Decision),
     /// The picture has a new size, and a new configuration epoch began.
     Resized(Size),
     /// The source shows nothing for now.
@@ -158,7 +172,11 @@ enum Order {
     Role(SessionId, Role),
     Path(SessionId, PathId),
     Remove(SessionId),
-    KeyFrame(Role, openuvr_proto::id::FrameId),
+    /// Somebody's picture is broken: the newest frame they displayed whole, and the newest of
+    /// which they know.
+    KeyFrame(Role, FrameId, FrameId),
+    /// How a frame ended at the player.
+    Heard(Box<FrameRecord>),
     Resend(SessionId, ResendRequest),
     Bitrate(Bitrate),
 }
@@ -166,7 +184,7 @@ enum Order {
 /// The newest input that was injected, and when it arrived and was injected.
 #[derive(Clone, Copy, Default)]
 struct Injected {
-    seq: openuvr_proto::id::InputSeq,
+    seq: InputSeq,
     received: Instant,
     injected: Instant,
 }
@@ -301,7 +319,13 @@ impl HostRuntime {
         };
         let start = |e: std::io::Error| format!("can't start a thread: {e}");
 
-        let media = media::Media::new(shared.clone(), setup.capture, setup.rendition, order_inbox);
+        let media = media::Media::new(
+            shared.clone(),
+            setup.capture,
+            setup.converter,
+            setup.rendition,
+            order_inbox,
+        );
         let watched = Watched(shared.clone(), "media");
         let media = scheduler.spawn(sched::Role::Encode, "ouvr-media", move || {
             let _watched = watched;
@@ -318,6 +342,7 @@ impl HostRuntime {
             orders,
             media: waker,
             commands: command_inbox,
+            player: None,
             unstored: Vec::new(),
             trouble: None,
         };
@@ -361,7 +386,7 @@ impl HostRuntime {
         self.shared.link.wake();
     }
 
-    /// What the video may take on the wire from the next frame on.
+    /// What the video may take on the wire at most from the next frame on.
     pub fn set_bitrate(&self, target: Bitrate) {
         // Full only if the media thread hangs, and then no rate helps.
         let _ = self.orders.try_send(Order::Bitrate(target));

@@ -7,6 +7,7 @@
 
 pub mod client;
 pub mod clock;
+pub mod hindered;
 pub mod host;
 pub mod identity_store;
 pub mod sched;

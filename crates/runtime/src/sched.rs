@@ -1,18 +1,25 @@
-//! Which thread goes first: starts our threads, each with the scheduling that its role needs, and
-//! says what it got.
+//! Which thread goes first: starts our threads, each with the scheduling, the cores and the memory
+//! that its role needs, and says what it got.
 //!
 //! On a busy machine this is worth a factor of 10 to 100 in the tail of the latency, far more than
 //! any choice of socket or queue: p99 of a 1 kHz timer is 42 µs with SCHED_FIFO and 4 500 µs
 //! without (measured). It needs a privilege: CAP_SYS_NICE, or a limit in
 //! `/etc/security/limits.d`. Without it everything runs, and one line says so.
 //!
-//! What it is not: it pins no thread to a core, uses no SCHED_DEADLINE (no gain over FIFO, and
-//! refused for pinned threads), and never calls mlockall: we are guests in someone's process.
+//! The kernel stops real-time threads that never block for 50 ms in each second (sched(7)). Ours
+//! block in a socket, a device or the encoder between two frames, and none spins.
+//!
+//! What it is not: it uses no SCHED_DEADLINE (no gain over FIFO, and refused for pinned threads),
+//! and never calls mlockall: we are guests in someone's process. Only the stacks of our own threads
+//! are locked here; a program of ours may do more (`docs/adr/0004-locked-memory.md`).
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::sys;
 
@@ -23,31 +30,29 @@ pub enum Role {
     HandOff,
     /// Reads or injects input.
     Input,
-    /// Takes pictures from the source.
-    Capture,
-    /// Gives pictures to the display.
-    Present,
     /// Converts and encodes: about a fifth of a core.
     Encode,
     /// Decodes: likewise.
     Decode,
+    /// Stands in for a cable or a radio in a measurement (`openuvr lab hop`).
+    EmulatedLink,
     /// Anything that may wait: control, statistics, files.
     Background,
 }
 
 impl Role {
     /// The SCHED_FIFO priority, `None` for an ordinary thread. All are below 50, where a kernel
-    /// with threaded interrupts runs those: the network card must come before us. Heavy work is
-    /// below hand-offs, so that it delays none; of it, decoding is above encoding: where both ends
-    /// share a machine, a slice is decoded while the encoder is at later ones (measured on two
-    /// cores: 0.6 ms less at 1280 × 720, 2 ms less at 1920 × 1080 than with equal priorities).
+    /// with threaded interrupts runs those: the network card must come before us; an emulated link
+    /// is above it, as one of these would be. Heavy work is below hand-offs, so that it delays
+    /// none; of it, decoding is above encoding: where both ends share a machine, a slice is
+    /// decoded while the encoder is at later ones (measured on two cores: 0.6 ms less at
+    /// 1280 × 720, 2 ms less at 1920 × 1080 than with equal priorities).
     #[must_use]
     pub const fn priority(self) -> Option<u8> {
         match self {
+            Role::EmulatedLink => Some(60),
             Role::HandOff => Some(45),
             Role::Input => Some(44),
-            Role::Capture => Some(40),
-            Role::Present => Some(40),
             Role::Decode => Some(22),
             Role::Encode => Some(20),
             Role::Background => None,
@@ -99,20 +104,49 @@ pub struct ThreadSched {
 pub struct SchedReport {
     /// The threads in the order of their start.
     pub threads: Vec<ThreadSched>,
-    /// Why a thread was not made real-time, the first time that happened.
-    refused: Option<String>,
+    /// What was refused and why, each kind the first time that happened.
+    refused: Vec<(Refused, String)>,
+}
+
+/// What a system may refuse.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// SCHED_FIFO.
+    RealTime,
+    /// Memory that is never swapped out.
+    Memory,
+    /// The cores asked for.
+    Cores,
+}
+
+impl Refused {
+    const fn words(self) -> &'static str {
+        match self {
+            Refused::RealTime => "no real-time scheduling",
+            Refused::Memory => "memory is not locked",
+            Refused::Cores => "threads are not pinned",
+        }
+    }
 }
 
 impl SchedReport {
     /// The one line to print if something was refused: what, why and what to do.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
-        self.refused.as_ref().map(|why| {
+        let parts = (self.refused.iter()).map(|(what, why)| format!("{} ({why})", what.words()));
+        let parts: Vec<String> = parts.collect();
+        (!parts.is_empty()).then(|| {
             format!(
-                "no real-time scheduling ({why}): expect latency peaks on a busy machine; grant \
-                 CAP_SYS_NICE, or raise the limit rtprio to 50"
+                "{}: expect latency peaks on a busy machine; `openuvr doctor` says what to do",
+                parts.join(", ")
             )
         })
+    }
+
+    fn refuse(&mut self, what: Refused, why: &dyn fmt::Display) {
+        if self.refused.iter().all(|(known, _)| *known != what) {
+            self.refused.push((what, why.to_string()));
+        }
     }
 }
 
@@ -130,6 +164,8 @@ impl fmt::Display for SchedReport {
 #[derive(Clone, Debug, Default)]
 pub struct Scheduler {
     ordinary: bool,
+    /// Cores of the threads that may not wait; empty: any.
+    cores: Arc<BTreeSet<usize>>,
     report: Arc<Mutex<SchedReport>>,
 }
 
@@ -161,10 +197,26 @@ impl Scheduler {
         }
     }
 
+    /// Keeps all threads that are not [`Role::Background`] on these cores (numbers as in
+    /// `/proc/cpuinfo`), and the workers that codec libraries start on them: one core less than
+    /// these have threads at work makes them wait for each other. Real-time or not.
+    #[must_use]
+    pub fn pinned_to(self, cores: BTreeSet<usize>) -> Scheduler {
+        Scheduler {
+            cores: Arc::new(cores),
+            ..self
+        }
+    }
+
+    /// Adds to the warning what the program itself asked the system for in vain.
+    pub fn refused(&self, what: Refused, why: &dyn fmt::Display) {
+        self.lock().refuse(what, why);
+    }
+
     /// Starts a thread: its scheduling is set and in the report when this returns. All signals but
     /// those of its own faults are blocked in it, its timers are exact to the nanosecond
-    /// (`PR_SET_TIMERSLACK`, 50 µs less in the median for ordinary threads). Of the name the kernel
-    /// shows 15 bytes.
+    /// (`PR_SET_TIMERSLACK`, 50 µs less in the median for ordinary threads), and where its role is
+    /// real-time its stack stays in memory once touched. Of the name the kernel shows 15 bytes.
     ///
     /// # Errors
     /// The system's, if it starts no more threads. A refused priority is not an error.
@@ -180,6 +232,7 @@ impl Scheduler {
         let handle = sys::with_signals_blocked(&OWN_FAULTS, || {
             builder.spawn(move || {
                 scheduler.enter(role);
+                let _locked = scheduler.lock_stack(role);
                 // Fails only if the one who waits is gone.
                 let _ = ready.send(());
                 drop(ready);
@@ -199,6 +252,10 @@ impl Scheduler {
             Some(priority) if !self.ordinary => set_fifo_within_limits(priority, role).err(),
             _ => None,
         };
+        let unpinned = match role {
+            Role::Background => None,
+            _ => pin(&self.cores).err(),
+        };
         let policy = match sys::policy() {
             (libc::SCHED_FIFO, priority) => Policy::Fifo(priority),
             (libc::SCHED_RR, priority) => Policy::RoundRobin(priority),
@@ -208,8 +265,22 @@ impl Scheduler {
         let mut report = self.lock();
         report.threads.push(ThreadSched { name, role, policy });
         if let Some(error) = refused {
-            report.refused.get_or_insert_with(|| error.to_string());
+            report.refuse(Refused::RealTime, &error);
         }
+        if let Some(why) = unpinned {
+            report.refuse(Refused::Cores, &why);
+        }
+    }
+
+    /// Keeps the calling thread's stack in memory, if its role is real-time.
+    fn lock_stack(&self, role: Role) -> Option<sys::LockedStack> {
+        if self.ordinary || role.priority().is_none() {
+            return None;
+        }
+        let locked = sys::lock_stack();
+        locked
+            .map_err(|error| self.lock().refuse(Refused::Memory, &error))
+            .ok()
     }
 
     /// What was got until now.
@@ -232,18 +303,42 @@ fn set_fifo_within_limits(priority: u8, role: Role) -> io::Result<()> {
     })
 }
 
+/// Keeps the calling thread on `cores`, all of which must be there and allowed to us.
+fn pin(cores: &BTreeSet<usize>) -> Result<(), String> {
+    if cores.is_empty() {
+        return Ok(());
+    }
+    let allowed = sched_getaffinity(None).map_err(|error| error.to_string())?;
+    let mut wanted = CpuSet::new();
+    for &core in cores {
+        if core >= CpuSet::MAX_CPU || !allowed.is_set(core) {
+            let there = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
+            let there: Vec<String> = there.map(|core| core.to_string()).collect();
+            return Err(format!(
+                "core {core} is not among those of this process: {}",
+                there.join(", ")
+            ));
+        }
+        wanted.set(core);
+    }
+    sched_setaffinity(None, &wanted).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Policy, Role, SchedReport, Scheduler, ThreadSched};
+    use std::collections::BTreeSet;
+
+    use rustix::thread::{CpuSet, sched_getaffinity};
+
+    use super::{Arc, Mutex, Policy, Refused, Role, SchedReport, Scheduler, ThreadSched};
     use crate::sys;
 
-    const ROLES: [Role; 7] = [
+    const ROLES: [Role; 6] = [
         Role::HandOff,
         Role::Input,
-        Role::Capture,
-        Role::Present,
         Role::Encode,
         Role::Decode,
+        Role::EmulatedLink,
         Role::Background,
     ];
 
@@ -326,6 +421,85 @@ mod tests {
         assert!(scheduler.report().to_string().starts_with("decode "));
     }
 
+    /// The cores that the calling thread may run on.
+    fn cores() -> BTreeSet<usize> {
+        let set = sched_getaffinity(None).unwrap();
+        (0..CpuSet::MAX_CPU)
+            .filter(|&core| set.is_set(core))
+            .collect()
+    }
+
+    #[test]
+    fn pinned_threads_and_their_workers_stay_on_their_cores() {
+        let all = cores();
+        let last: BTreeSet<usize> = all.last().copied().into_iter().collect();
+        let scheduler = Scheduler::ordinary().pinned_to(last.clone());
+        let child = || std::thread::spawn(cores).join().unwrap();
+        for (role, want) in [(Role::Encode, &last), (Role::Background, &all)] {
+            let seen = scheduler.spawn(role, "pinned", child).unwrap();
+            assert_eq!(seen.join().unwrap(), *want, "{role:?}");
+        }
+        assert_eq!(scheduler.report().warning(), None);
+    }
+
+    #[test]
+    fn a_core_that_is_not_there_is_refused_and_the_thread_runs_all_the_same() {
+        let (all, absent) = (cores(), CpuSet::MAX_CPU + 7);
+        let scheduler = Scheduler::ordinary().pinned_to(BTreeSet::from([absent]));
+        let seen = scheduler.spawn(Role::HandOff, "unpinned", cores).unwrap();
+        assert_eq!(seen.join().unwrap(), all);
+        let warning = scheduler.report().warning().unwrap();
+        assert!(
+            warning.contains(&format!("core {absent} is not")),
+            "{warning}"
+        );
+    }
+
+    #[test]
+    fn the_stack_of_a_real_time_thread_is_locked_and_that_of_others_is_not() {
+        let locked = || {
+            let status = std::fs::read_to_string("/proc/thread-self/smaps").unwrap();
+            let here = std::ptr::from_ref(&status).addr();
+            let mut inside = false;
+            for line in status.lines() {
+                let range = line.split(' ').next().and_then(|word| word.split_once('-'));
+                if let Some((from, to)) = range
+                    && let (Ok(from), Ok(to)) = (
+                        usize::from_str_radix(from, 16),
+                        usize::from_str_radix(to, 16),
+                    )
+                {
+                    inside = (from..to).contains(&here);
+                }
+                if inside && line.starts_with("VmFlags:") {
+                    return line.split(' ').any(|flag| flag == "lo");
+                }
+            }
+            panic!("this thread's stack is nowhere");
+        };
+        let scheduler = Scheduler::new();
+        for (role, want) in [(Role::HandOff, true), (Role::Background, false)] {
+            let seen = scheduler
+                .spawn(role, "stack", locked)
+                .unwrap()
+                .join()
+                .unwrap();
+            let refused = scheduler
+                .report()
+                .warning()
+                .is_some_and(|line| line.contains("locked"));
+            if want && refused {
+                println!("skipped: no memory may be locked (RLIMIT_MEMLOCK)");
+                assert!(
+                    std::env::var("CI").as_deref() != Ok("true"),
+                    "skipped in CI"
+                );
+                return;
+            }
+            assert_eq!(seen, want, "{role:?}");
+        }
+    }
+
     #[test]
     fn what_is_refused_becomes_one_line() {
         let report = SchedReport {
@@ -334,11 +508,21 @@ mod tests {
                 role: Role::Encode,
                 policy: Policy::Other,
             }],
-            refused: Some("Operation not permitted".into()),
+            refused: Vec::new(),
         };
-        let line = report.warning().unwrap();
-        assert!(!line.contains('\n'));
-        assert!(line.contains("Operation not permitted"), "{line}");
         assert_eq!(report.to_string(), "encode OTHER");
+        let scheduler = Scheduler {
+            report: Arc::new(Mutex::new(report)),
+            ..Scheduler::ordinary()
+        };
+        for why in ["Operation not permitted", "the second time"] {
+            scheduler.refused(Refused::RealTime, &why);
+        }
+        scheduler.refused(Refused::Memory, &"too little");
+        assert_eq!(
+            scheduler.report().warning().unwrap(),
+            "no real-time scheduling (Operation not permitted), memory is not locked (too \
+             little): expect latency peaks on a busy machine; `openuvr doctor` says what to do"
+        );
     }
 }

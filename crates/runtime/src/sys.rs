@@ -72,6 +72,42 @@ pub(crate) fn priority_limit() -> u8 {
     u8::try_from(limit.rlim_cur.min(99)).unwrap_or(0)
 }
 
+/// The stack of the thread that made it, locked; unlocked when dropped, which that thread does
+/// before it ends: the C library gives the stack to a thread of somebody else's afterwards.
+pub(crate) struct LockedStack {
+    start: *mut libc::c_void,
+    len: usize,
+}
+
+/// Keeps the pages of the calling thread's stack in memory from when they are touched first
+/// (mlock2(2), `MLOCK_ONFAULT`): untouched ones cost nothing but count for RLIMIT_MEMLOCK.
+pub(crate) fn lock_stack() -> io::Result<LockedStack> {
+    let mut attributes = MaybeUninit::uninit();
+    let (mut start, mut len) = (std::ptr::null_mut(), 0);
+    // SAFETY: pthread_getattr_np initialises `attributes` for the calling thread, which is then
+    // read and destroyed once; the range it names is this thread's mapping, and mlock2 only marks
+    // its pages.
+    unsafe {
+        match libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) {
+            0 => {}
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+        libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut start, &raw mut len);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        match libc::syscall(libc::SYS_mlock2, start, len, libc::MLOCK_ONFAULT) {
+            0 => Ok(LockedStack { start, len }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for LockedStack {
+    fn drop(&mut self) {
+        // SAFETY: the thread that drops it runs on this range; munlock only clears a mark.
+        unsafe { libc::munlock(self.start, self.len) };
+    }
+}
+
 /// Sets how late timers of the calling thread may fire so that they can be joined, in ns.
 pub(crate) fn set_timer_slack(ns: libc::c_ulong) {
     // SAFETY: no pointers; refused only by very old kernels, which then keep their default.

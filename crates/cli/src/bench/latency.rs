@@ -3,35 +3,34 @@
 //! Two virtual displays; the scene on the first; on the second either the copier (the floor) or
 //! our client, fed by our host. A reader takes the bar codes off the second display. Sender and
 //! receiver are on one machine and one clock, so this is the software's share: no panel, no radio.
+//! In the same run, on pictures of the same scene, the codec is measured alone ([`super::codec`]).
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use openuvr_proto::units::Size;
 
-use super::floor::Copier;
-use super::journey;
-use super::machine::{self, Load, Machine};
-use super::reader::{Reader, Sighting};
-use super::report::{Case, Report, Sample, Setting, Stream, Targets};
-use super::sched::{Part, Sched};
-use super::stats::{Frames, Summary};
-use crate::child::Child;
-use crate::clock;
-use crate::display::VirtualDisplay;
-use crate::pair::{self, Pair, TemporaryDir};
-use crate::picture_match::{History, Shot, psnr};
-use crate::screen::Screen;
+use super::codec::{self, How};
+use super::machine::Machine;
+use super::report::{Report, Setting, Target, Targets};
+use super::rig::{Rig, Setup, Source, Streamed};
+use super::sched::Sched;
+use crate::config::HostConfig;
+use crate::pair::TemporaryDir;
 
 /// Measure drawn-to-visible and input-to-visible latency from pixels.
 ///
 /// Starts two virtual displays, the scene on one, and compares on the other what a codec-less
-/// copier reaches (the floor) with what host and client reach, once at 1280x720 with 10 Mb/s and
-/// once at 1920x1080 with 20 Mb/s. The scene runs at 60.25 frames a second, so that within four
-/// seconds each phase against a 60 Hz clock occurs.
+/// copier reaches (the floor) with what host and client reach: at 1280x720 with 10 Mb/s, at
+/// 1920x1080 with 20 Mb/s, and at 1280x720 as strips of JPEG. The scene runs at 60.25 frames a
+/// second, so that within four seconds each phase against a 60 Hz clock occurs.
+///
+/// Codec time is measured in the same run, on pictures of the same scene. Serial is one-slice x264
+/// with its own constant bitrate and a buffer of one frame, decoding of the whole picture, and both
+/// colour conversions, one after the other. (end to end - floor) / serial says what the pipeline is
+/// worth: 1 would be no overlap, and nothing lost on the way.
 ///
 /// Only frames that the host's record calls whole count. Percentiles are nearest ranks. A run
 /// during which other processes used more than 0.1 core gives multiples of the floor instead of
@@ -39,7 +38,7 @@ use crate::screen::Screen;
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// What to measure
-    #[arg(long, value_delimiter = ',', default_value = "720p,1080p")]
+    #[arg(long, value_delimiter = ',', default_value = "720p,1080p,jpeg")]
     cases: Vec<Preset>,
     /// Measure this size instead; there are no targets for it
     #[arg(long, value_parser = crate::size, conflicts_with = "cases")]
@@ -91,14 +90,15 @@ enum Preset {
     /// 1920x1080, 20 Mb/s
     #[value(name = "1080p")]
     P1080,
+    /// 1280x720 as strips of JPEG, 100 Mb/s
+    Jpeg,
 }
 
-/// How long the first frame of a case may take.
-const FIRST_FRAME: Duration = Duration::from_secs(15);
 /// What is left out at the start of a case: caches, rate control and schedulers settle.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// Frames compared for the PSNR; the targets ask for ten at least.
-const COMPARED: usize = 20;
+
+/// The host's own choice, of which the serial time is defined.
+const DEFAULT_ENCODER: &str = "x264";
 
 /// Measures, prints, and writes the samples.
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -112,8 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut reports = Vec::new();
     for setting in settings {
         let mut report = Report::new(Machine::this(), setting);
-        let bench = Bench::start(args, &report.setting, &stop)?;
-        let outcome = bench.measure_all(&mut report);
+        let outcome = measure(args, &mut report, &stop);
         // The floor stands by itself.
         report.print();
         outcome?;
@@ -127,12 +126,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn settings(args: &Args) -> Vec<Setting> {
-    let setting = |name: &str, size: Size, bitrate: &str, targets: Targets| Setting {
+    let setting = |name: &str, size: Size, encoder: &str, bitrate: &str, targets| Setting {
         name: name.to_owned(),
         size: size.to_string(),
         pixels: size,
         fps: args.fps,
         scene_fps: args.scene_fps,
+        encoder: encoder.to_owned(),
         bitrate: args.bitrate.clone().unwrap_or_else(|| bitrate.to_owned()),
         seconds: if args.quick { 2 } else { args.seconds },
         presses: if args.quick { 4 } else { args.presses },
@@ -140,298 +140,104 @@ fn settings(args: &Args) -> Vec<Setting> {
         targets,
     };
     if let Some(size) = args.size {
-        return vec![setting(&size.to_string(), size, "10M", Targets::default())];
+        let name = size.to_string();
+        return vec![setting(
+            &name,
+            size,
+            DEFAULT_ENCODER,
+            "10M",
+            Targets::default(),
+        )];
     }
+    let hd = Size::new(1280, 720);
     let preset = |preset: &Preset| match preset {
         Preset::P720 => {
             let targets = Targets {
-                p50_ms: Some(8.0),
-                p99_ms: Some(14.0),
-                reaction_ms: Some(10.0),
-                cores: Some(0.6),
-                wire_mbps: Some(10.0),
-                psnr_db: Some(37.0),
+                p50_ms: Target::aiming(6.2, 5.5),
+                p99_ms: Target::aiming(10.0, 9.0),
+                reaction_ms: Target::at(10.0),
+                ratio: Target::aiming(0.85, 0.75),
+                cores: Target::at(0.42),
+                wire_mbps: Target::at(10.0),
+                psnr_db: Target::at(37.0),
             };
-            setting("720p", Size::new(1280, 720), "10M", targets)
+            setting("720p", hd, DEFAULT_ENCODER, "10M", targets)
         }
         Preset::P1080 => {
             let targets = Targets {
-                p50_ms: Some(12.0),
-                wire_mbps: Some(20.0),
+                p50_ms: Target::at(10.0),
+                p99_ms: Target::at(15.0),
+                ratio: Target::aiming(0.85, 0.75),
+                wire_mbps: Target::at(20.0),
                 ..Targets::default()
             };
-            setting("1080p", Size::new(1920, 1080), "20M", targets)
+            setting(
+                "1080p",
+                Size::new(1920, 1080),
+                DEFAULT_ENCODER,
+                "20M",
+                targets,
+            )
+        }
+        Preset::Jpeg => {
+            let targets = Targets {
+                p50_ms: Target::at(3.5),
+                p99_ms: Target::at(6.0),
+                ..Targets::default()
+            };
+            setting("jpeg", hd, "jpeg", "100M", targets)
         }
     };
     args.cases.iter().map(preset).collect()
 }
 
-/// The displays and the scene, which floor and stream share.
-struct Bench<'a> {
-    args: &'a Args,
-    setting: Setting,
-    stop: &'a AtomicBool,
-    scene: Child,
-    near: VirtualDisplay,
-    far: VirtualDisplay,
-}
-
-impl<'a> Bench<'a> {
-    fn start(args: &'a Args, setting: &Setting, stop: &'a AtomicBool) -> Result<Bench<'a>> {
-        let near = VirtualDisplay::start(setting.pixels)?;
-        let far = VirtualDisplay::start(setting.pixels)?;
-        for display in [&near, &far] {
-            args.sched.raise(display.id(), Part::Display);
-        }
-        let scene = pair::scene(near.name(), setting.pixels, args.scene_fps)?;
-        Ok(Bench {
-            args,
-            setting: setting.clone(),
-            stop,
-            scene,
-            near,
-            far,
-        })
+/// One case: floor, stream, and the codec by itself.
+fn measure(args: &Args, report: &mut Report, stop: &AtomicBool) -> Result<()> {
+    let setting = report.setting.clone();
+    let setup = Setup {
+        size: setting.pixels,
+        scene_fps: setting.scene_fps,
+        sched: args.sched,
+        warm_up: WARM_UP,
+    };
+    let mut rig = Rig::start(setup, stop)?;
+    report.application_reaction_ms = rig.application_reaction(setting.presses)?;
+    let seconds = f64::from(setting.seconds);
+    report.floor = Some(rig.floor(seconds)?);
+    if args.floor_only {
+        return Ok(());
     }
-
-    fn measure_all(&self, report: &mut Report) -> Result<()> {
-        report.application_reaction_ms = self.application_reaction()?;
-        report.floor = Some(self.floor()?);
-        if !self.args.floor_only {
-            report.stream = Some(self.stream()?);
-        }
-        Ok(())
+    let dir = TemporaryDir::new()?;
+    let own_csv = dir.path().join("frames.csv");
+    let mut more_host = Vec::new();
+    if setting.encoder != DEFAULT_ENCODER {
+        more_host.extend(["--encoder".to_owned(), setting.encoder.clone()]);
     }
-
-    /// How long the scene itself takes to show a press: its wait for the next frame and that
-    /// frame's drawing. Nothing streams meanwhile.
-    fn application_reaction(&self) -> Result<Vec<f64>> {
-        let reader = Reader::start_as(self.near.name(), self.args.sched)?;
-        self.first_frame(&reader, &mut || Ok(()))?;
-        self.reactions(self.near.name(), &reader)
-    }
-
-    fn floor(&self) -> Result<Case> {
-        let copier = Copier::start_as(self.near.name(), self.far.name(), self.args.sched)?;
-        let reader = Reader::start_as(self.far.name(), self.args.sched)?;
-        let case = self.measure(&reader, &[], &mut || Ok(()))?;
-        copier.stop()?;
-        Ok(case)
-    }
-
-    fn stream(&self) -> Result<Stream> {
-        let dir = TemporaryDir::new()?;
-        let own_csv = dir.path().join("frames.csv");
-        let csv = self.args.host_csv.as_ref().unwrap_or(&own_csv);
-        let (mut more_host, mut more_client) =
-            (self.args.host_arg.clone(), self.args.client_arg.clone());
-        if self.args.sched == Sched::Off {
-            for more in [&mut more_host, &mut more_client] {
-                more.extend(["--realtime".to_owned(), "off".to_owned()]);
-            }
-        }
-        let mut pair = Pair::start(&pair::Options {
-            host_display: self.near.name(),
-            client_display: self.far.name(),
-            fps: self.args.fps,
-            bitrate: &self.setting.bitrate,
-            dir: dir.path(),
-            csv: Some(csv),
-            show_host: false,
-            more_host: &more_host,
-            more_client: &more_client,
-        })?;
-        let reader = Reader::start_as(self.far.name(), self.args.sched)?;
-        let children = [("host", pair.host.id()), ("client", pair.client.id())];
-        let case = self.measure(&reader, &children, &mut || pair.check())?;
-        let reaction_ms = self.reactions(self.far.name(), &reader)?;
-        // Last and by itself: taking whole pictures off both displays is load of its own. The
-        // flashes that the presses set off are to have passed.
-        self.pass(WARM_UP, &mut || pair.check())?;
-        let psnr_db = self.fidelity(&reader)?;
-        drop(reader);
-        pair.client.stop();
-        pair.host.stop();
-        let text = std::fs::read_to_string(csv)
-            .with_context(|| format!("can't read the host's record {}", csv.display()))?;
-        let record = journey::parse(&text)?;
-        Ok(with_record(case, &record, reaction_ms, psnr_db))
-    }
-
-    fn measure(
-        &self,
-        reader: &Reader,
-        children: &[(&'static str, u32)],
-        check: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<Case> {
-        self.first_frame(reader, check)?;
-        self.pass(WARM_UP, check)?;
-        let (mark, unreadable, before) = (reader.mark(), reader.unreadable(), Load::now());
-        self.pass(Duration::from_secs(self.setting.seconds.into()), check)?;
-        let (after, samples) = (Load::now(), reader.since(mark));
-        let used = after.since(&before);
-        let shared = [
-            ("scene", self.scene.id()),
-            ("display A", self.near.id()),
-            ("display B", self.far.id()),
-            ("bench", std::process::id()),
-        ];
-        let latencies: Vec<f64> = samples.iter().map(Sighting::latency_ms).collect();
-        Ok(Case {
-            frames: Frames::of(samples.iter().map(|sighting| sighting.frame)),
-            latency_ms: Summary::of(&latencies),
-            unreadable: reader.unreadable() - unreadable,
-            other_cores: used.other_cores,
-            cores: children
-                .iter()
-                .chain(&shared)
-                .filter_map(|(name, id)| Some((*name, *used.cores.get(id)?)))
-                .collect(),
-            loopback_mbps: used.loopback_mbps,
-            threads: machine::threads().into_iter().collect(),
-            samples: samples
-                .into_iter()
-                .map(|sighting| Sample {
-                    sighting,
-                    outcome: None,
-                })
-                .collect(),
-        })
-    }
-
-    fn first_frame(&self, reader: &Reader, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        let until = clock::now() + FIRST_FRAME;
-        while reader
-            .wait(0, Duration::from_millis(100), |_| true)?
-            .is_none()
-        {
-            self.pass(Duration::ZERO, check)?;
-            if clock::now() > until {
-                bail!(
-                    "no bar code became visible within {} s",
-                    FIRST_FRAME.as_secs()
-                );
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets time pass as long as everybody is well.
-    fn pass(&self, span: Duration, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        let until = clock::now() + span;
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                bail!("interrupted");
-            }
-            check()?;
-            let now = clock::now();
-            if now >= until {
-                return Ok(());
-            }
-            clock::sleep_until(until.min(now + Duration::from_millis(200)));
-        }
-    }
-
-    /// Presses a key on `display` again and again, and waits for each to show there.
-    fn reactions(&self, display: &str, reader: &Reader) -> Result<Vec<f64>> {
-        let keyboard = Screen::open(display)?;
-        let mut reactions = Vec::new();
-        self.args.sched.raise_me(Part::Injector);
-        let _ordinary_again = Lowered(self.args.sched);
-        for press in 0..self.setting.presses {
-            let before = reader.latest().map(|sighting| sighting.inputs);
-            let mark = reader.mark();
-            let pressed = clock::now();
-            keyboard.press_key()?;
-            let changed = |sighting: &Sighting| Some(sighting.inputs) != before;
-            if let Some(seen) = reader.wait(mark, Duration::from_secs(2), changed)? {
-                let ms = (seen.seen_us as f64 - pressed.0 as f64 / 1000.0) / 1000.0;
-                reactions.push(ms);
-            }
-            // 150 ms let the last press come to rest; the rest meets frames at another phase.
-            let apart = Duration::from_micros(150_000 + u64::from(press) * 6_180 % 16_667);
-            clock::sleep_until(pressed + apart);
-            self.pass(Duration::ZERO, &mut || Ok(()))?;
-        }
-        Ok(reactions)
-    }
-
-    /// Compares pictures of the same frame number on both displays.
-    fn fidelity(&self, reader: &Reader) -> Result<Vec<f64>> {
-        let Some(area) = reader.area() else {
-            return Ok(Vec::new());
+    more_host.extend(args.host_arg.iter().cloned());
+    report.stream = Some(rig.stream(&Streamed {
+        source: Source::Screen,
+        fps: setting.fps,
+        bitrate: &setting.bitrate,
+        seconds,
+        presses: setting.presses,
+        compare: true,
+        dir: dir.path(),
+        csv: args.host_csv.as_ref().unwrap_or(&own_csv),
+        more_host: &more_host,
+        more_client: &args.client_arg,
+    })?);
+    // Other encoders have no serial time to compare with: it is defined for x264.
+    if setting.encoder == DEFAULT_ENCODER {
+        let bitrate = HostConfig::read_bitrate(&setting.bitrate).map_err(|e| anyhow!("{e}"))?;
+        let film = rig.film()?;
+        drop(rig);
+        let how = How {
+            fps: setting.fps,
+            bitrate,
+            frames: (seconds / 4.0 * setting.fps).clamp(60.0, 600.0) as u32,
+            sched: args.sched,
         };
-        let history = History::start(self.near.name(), None)?;
-        let screen = Screen::open(self.far.name())?;
-        let mut ratios = Vec::new();
-        for _ in 0..3 * COMPARED {
-            if ratios.len() == COMPARED {
-                break;
-            }
-            self.pass(Duration::from_millis(90), &mut || Ok(()))?;
-            let shown = Shot::take(&screen, area)?;
-            let Some(stamp) = shown.stamp else { continue };
-            let same = |shot: &Shot| shot.stamp.is_some_and(|other| other.frame == stamp.frame);
-            ratios.extend(
-                history
-                    .shots()
-                    .iter()
-                    .find(|s| same(s))
-                    .and_then(|s| psnr(s, &shown)),
-            );
-        }
-        Ok(ratios)
+        report.codec = Some(codec::measure(&film, how)?);
     }
-}
-
-/// Makes the calling thread ordinary when dropped.
-struct Lowered(Sched);
-
-impl Drop for Lowered {
-    fn drop(&mut self) {
-        self.0.lower_me();
-    }
-}
-
-/// Takes only what was whole, and what the record says of the time of these samples.
-fn with_record(
-    mut case: Case,
-    record: &[journey::Row],
-    reaction_ms: Vec<f64>,
-    psnr_db: Vec<f64>,
-) -> Stream {
-    let sightings: Vec<Sighting> = case.samples.iter().map(|s| s.sighting).collect();
-    let joined = journey::join(&sightings, record);
-    for (sample, row) in case.samples.iter_mut().zip(&joined) {
-        sample.outcome = row.map(|row| row.outcome.clone());
-    }
-    let whole: Vec<f64> = sightings
-        .iter()
-        .zip(&joined)
-        .filter(|(_, row)| row.is_some_and(journey::Row::is_whole))
-        .map(|(sighting, _)| sighting.latency_ms())
-        .collect();
-    case.latency_ms = Summary::of(&whole);
-    let steps = journey::steps(&sightings, &joined);
-    let ns = |us: u64| i64::try_from(us).unwrap_or(i64::MAX / 1000) * 1000;
-    let from = sightings.first().map_or(0, |s| ns(s.seen_us));
-    let to = sightings.last().map_or(0, |s| ns(s.seen_us));
-    let mut outcomes = BTreeMap::new();
-    let mut wire_bytes = 0;
-    for row in record {
-        if row.at("Captured").is_some_and(|at| at >= from && at < to) {
-            *outcomes.entry(row.outcome.clone()).or_insert(0) += 1;
-            wire_bytes += row.wire_bytes;
-        }
-    }
-    let seconds = (to - from) as f64 / 1e9;
-    Stream {
-        not_whole: sightings.len() - whole.len(),
-        steps,
-        outcomes,
-        wire_mbps: (seconds > 0.0).then(|| wire_bytes as f64 * 8.0 / 1e6 / seconds),
-        reaction_ms,
-        psnr_db,
-        case,
-    }
+    Ok(())
 }

@@ -4,10 +4,10 @@
 //! samples are not greater than. It is always a value that was measured, never one in between,
 //! and the 99th of fewer than 100 samples is their greatest.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Order statistics of samples in milliseconds.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Summary {
     /// How many samples.
     pub(crate) count: usize,
@@ -38,6 +38,26 @@ impl Summary {
 pub(crate) fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
     let rank = (percent / 100.0 * sorted.len() as f64).ceil().max(1.0) as usize;
     sorted.get(rank.min(sorted.len()).checked_sub(1)?).copied()
+}
+
+/// The middle of repeated measurements, and how far they lie apart.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Range {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Range {
+    /// `None` without samples. Of an even number, the median is the lower of the middle two.
+    pub(crate) fn of(samples: &[f64]) -> Option<Range> {
+        let Summary { min, p50, max, .. } = Summary::of(samples)?;
+        Some(Range {
+            median: p50,
+            min,
+            max,
+        })
+    }
 }
 
 /// Frames of a run, counted by their numbers.

@@ -1,5 +1,6 @@
 //! What `openuvr client` can be told.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use openuvr_proto::units::Size;
 use tracing::Level;
 
 use super::kind::{
-    Choice, Pin, Realtime, TableMode, Target, choice, count, flag, optional, path, pin, size,
-    target, text, time,
+    Choice, Pin, Realtime, TableMode, Target, choice, cores, count, flag, optional, path, pin,
+    size, target, text, time,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
 
@@ -62,6 +63,9 @@ Examples:
             size: Option<Size> = "size", optional(size()), Default::Unset("the picture's");
             /// Cover the whole screen.
             full_screen: bool = "full-screen", flag(), Default::Is("false");
+            /// Show figures of the latency over the picture.
+            /// Ctrl+Alt+Shift+L shows and hides them at any time.
+            overlay: bool = "overlay", flag(), Default::Is("false");
             /// Folder of the PNG files of `headless`.
             output: Option<PathBuf> = "output", optional(path("FOLDER")), Default::Unset("");
             /// Write each so many pictures of `headless`.
@@ -92,6 +96,9 @@ Examples:
             /// Real-time scheduling.
             /// `auto`: if the system allows it; without, a busy machine adds milliseconds.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
+            /// Keep the threads that must not wait on these cores.
+            /// As many as the decoder has threads, or more; the application should be elsewhere.
+            pin_cores: BTreeSet<usize> = "pin-cores", cores(), Default::Is("off");
             /// How much is logged.
             log: Level = "log", choice(), Default::Is("info");
         }
@@ -182,8 +189,10 @@ impl ClientConfig {
             () if self.observe && self.take_over => {
                 "observe and take-over exclude each other: give one of them"
             }
-            () if !window && (self.size.is_some() || self.full_screen || self.grab) => {
-                "size, full-screen and grab need a window: present x11"
+            () if !window
+                && (self.size.is_some() || self.full_screen || self.grab || self.overlay) =>
+            {
+                "size, full-screen, grab and overlay need a window: present x11"
             }
             () if !files && (self.output.is_some() || self.every.is_some()) => {
                 "output and every are for pictures as files: they need present headless"

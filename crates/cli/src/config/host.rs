@@ -1,19 +1,22 @@
 //! What `openuvr host` can be told.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use openuvr_proto::host::SecondPlayer;
+use openuvr_proto::send::congestion::Range;
 use openuvr_proto::units::{Bitrate, Size};
 use tracing::Level;
 
 use super::kind::{
-    Choice, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice, count, flag,
-    number, optional, path, pin, region, size, text, time, window,
+    Choice, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice, cores, count,
+    flag, number, optional, path, pin, region, size, text, time, window,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
+use crate::scene::source::Submit;
 
 settings! {
     /// The configuration of a host.
@@ -35,7 +38,8 @@ Examples:
         "What is shown" {
             /// Where pictures come from.
             /// `x11` is an X display; `pattern` is a moving test picture made by the host itself,
-            /// for trying a link without an application.
+            /// for trying a link without an application; `scene` is the room of `openuvr scene`,
+            /// drawn by the host itself on its display and submitted without a capture.
             source: SourceKind = "source", choice(), Default::Is("x11");
             /// The X display.
             /// Captured if the source is x11, and where input goes to.
@@ -50,8 +54,8 @@ Examples:
             /// Width, height, and the left and upper edge, in pixels.
             region: Option<Region> = "region", optional(region()),
                 Default::Unset("the whole display");
-            /// The size of the test picture.
-            /// Only with the source pattern; a display and a window have a size of their own.
+            /// The size of the test picture or the scene.
+            /// Only with these sources; a display and a window have a size of their own.
             size: Option<Size> = "size", optional(size()), Default::Unset("1280x720");
             /// Most frames a second.
             /// A cap: a picture is taken when the application has drawn, never by the clock. Of
@@ -66,10 +70,24 @@ Examples:
             /// `x264` is H.264 on the processor; `raw` sends the pixels as they are (1280x720 at
             /// 60 frames/s is 1.8 Gbit/s); `null` sends frames without pictures, to try a link.
             encoder: EncoderKind = "encoder", choice(), Default::Is("x264");
-            /// Bits per second that the video aims at.
+            /// Bits per second that the video takes at most, repairs and headers included.
             /// With K, M or G for thousands, millions and billions.
             bitrate: Bitrate = "bitrate",
                 bitrate(BITRATES), Default::Is("20M");
+            /// Whether the rate follows what the link carries.
+            /// `adaptive`: down within a few frames when the link's queue grows or a tenth is lost,
+            /// up again when there is room, never above --bitrate; `constant`: always --bitrate.
+            rate: Rate = "rate", choice(), Default::Is("adaptive");
+            /// The adaptive rate never goes below this.
+            min_bitrate: Option<Bitrate> = "min-bitrate", optional(bitrate(BITRATES)),
+                Default::Unset("1M, or --bitrate if that is less");
+            /// Where the adaptive rate starts.
+            start_bitrate: Option<Bitrate> = "start-bitrate", optional(bitrate(BITRATES)),
+                Default::Unset("--bitrate");
+            /// How a picture that was damaged by a loss is made clean again.
+            /// `skip-back`: the next frame builds on the newest one that arrived whole, where the
+            /// encoder can; else, and with `key-frame`, a whole new picture is sent, which is large.
+            recovery: Recovery = "recovery", choice(), Default::Is("skip-back");
             /// Parts of a picture, each sent as soon as it is encoded.
             /// More let the client decode earlier, and cost some quality.
             slices: u8 = "slices", count(1..=64, "slices"), Default::Is("8");
@@ -81,6 +99,11 @@ Examples:
             /// Sharper moving pictures at the same bitrate, for about a millisecond at 1280x720.
             /// `auto`: up to that size; above, time is short.
             subpel: Subpel = "subpel", choice(), Default::Is("auto");
+            /// Who decides how many bits a picture gets.
+            /// `own`: the host, before each picture, which costs no time; `cbr`: the encoder
+            /// itself, which looks at the picture first, and keeps each within its share of the
+            /// bitrate: for a narrow link.
+            rate_mode: RateMode = "rate-mode", choice(), Default::Is("own");
             /// Improve the picture while nothing moves.
             top_up: bool = "top-up", flag(), Default::Is("true");
         }
@@ -131,8 +154,37 @@ Examples:
             /// Real-time scheduling.
             /// `auto`: if the system allows it; without, a busy machine adds milliseconds.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
+            /// Keep the threads that must not wait on these cores.
+            /// As many as the encoder has threads, or more; the application should be elsewhere.
+            pin_cores: BTreeSet<usize> = "pin-cores", cores(), Default::Is("off");
             /// How much is logged.
             log: Level = "log", choice(), Default::Is("info");
+        }
+        "For experiments" {
+            /// When a picture of a display is taken.
+            /// `damage`: when the application has drawn; `poll`: by the clock, --fps times a
+            /// second, as screen grabbers do, which adds up to a frame's time.
+            capture_mode: CaptureMode = "capture-mode", choice(), Default::Is("damage");
+            /// Who converts colours for the encoder.
+            /// `simd`: this program; `swscale`: FFmpeg's libswscale, several times slower, if it
+            /// is installed.
+            converter: ConverterKind = "converter", choice(), Default::Is("simd");
+            /// When datagrams leave.
+            /// `burst`: at once; `batches`: every 5.56 ms, at half again the bitrate, as measured
+            /// of a cloud renderer on WebRTC. The record's LastSent is then when the last one
+            /// began to wait.
+            pacing: Pacing = "pacing", choice(), Default::Is("burst");
+            /// How datagrams are handed to the system.
+            /// `together`: those of a slice in one call, if the link can; `single`: one by one.
+            sending: Sending = "sending", choice(), Default::Is("together");
+            /// Whether the scene waits for the host.
+            /// `free`: it draws on, and the newest picture is sent; `lock-step`: it draws the next
+            /// when the last one is encoded and sent. Only with the source scene.
+            submit: Option<Submit> = "submit", optional(choice()), Default::Unset("free");
+            /// Frames a second of the scene.
+            /// Only with the source scene, whose pictures --fps does not hold back.
+            scene_fps: Option<f64> = "scene-fps", optional(number(0.1..=1000.0, "frames/s")),
+                Default::Unset("60");
         }
     }
 }
@@ -140,8 +192,41 @@ Examples:
 /// What the video may aim at.
 const BITRATES: RangeInclusive<Bitrate> = Bitrate(100_000)..=Bitrate(1_000_000_000);
 
+/// The least that an adaptive rate goes down to by itself (guess: a picture to recognise).
+const LEAST: Bitrate = Bitrate(1_000_000);
+
 /// The test picture's size if none is given: the smallest that is called HD.
 const PATTERN: Size = Size::new(1280, 720);
+
+/// Whether the rate follows the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rate {
+    /// It does.
+    Adaptive,
+    /// It does not.
+    Constant,
+}
+
+impl Choice for Rate {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("adaptive", Rate::Adaptive), ("constant", Rate::Constant)];
+}
+
+/// How a damaged picture is made clean again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Recovery {
+    /// By a frame that refers to the newest sound one.
+    SkipBack,
+    /// By a key frame.
+    KeyFrame,
+}
+
+impl Choice for Recovery {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("skip-back", Recovery::SkipBack),
+        ("key-frame", Recovery::KeyFrame),
+    ];
+}
 
 /// Whether motion is searched to quarters of a pixel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,6 +258,20 @@ impl Choice for Subpel {
     ];
 }
 
+/// Who decides how many bits a picture gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RateMode {
+    /// The host.
+    Own,
+    /// The encoder.
+    Cbr,
+}
+
+impl Choice for RateMode {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("own", RateMode::Own), ("cbr", RateMode::Cbr)];
+}
+
 /// What is captured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Subject {
@@ -184,6 +283,8 @@ pub(crate) enum Subject {
     Region(Region),
     /// The test pattern of this size.
     Pattern(Size),
+    /// The scene, of this size.
+    Scene(Size),
 }
 
 impl HostConfig {
@@ -191,6 +292,7 @@ impl HostConfig {
     pub(crate) fn subject(&self) -> Subject {
         match (self.source, &self.window, self.region) {
             (SourceKind::Pattern, ..) => Subject::Pattern(self.size.unwrap_or(PATTERN)),
+            (SourceKind::Scene, ..) => Subject::Scene(self.size.unwrap_or(PATTERN)),
             (SourceKind::X11, Some(window), _) => Subject::Window(window.clone()),
             (SourceKind::X11, None, Some(region)) => Subject::Region(region),
             (SourceKind::X11, None, None) => Subject::Display,
@@ -207,16 +309,25 @@ impl HostConfig {
         (kind.parse)(text).ok_or_else(refused)
     }
 
+    /// Between what the rate may vary.
+    pub(crate) fn range(&self) -> Range {
+        let max = self.bitrate;
+        let min = self.min_bitrate.unwrap_or(LEAST).min(max);
+        let start = self.start_bitrate.unwrap_or(max);
+        Range { min, start, max }
+    }
+
     /// Whether input goes to the display (or nowhere).
     pub(crate) fn injects(&self) -> bool {
         match self.input {
             Some(input) => input == InputKind::Xtest,
-            None => self.source == SourceKind::X11,
+            None => self.source != SourceKind::Pattern,
         }
     }
 
     fn contradiction(&self) -> Result<(), Refused> {
         let x11 = self.source == SourceKind::X11;
+        let scene = self.source == SourceKind::Scene;
         let words = match () {
             () if self.window.is_some() && self.region.is_some() => {
                 "window and region exclude each other: give one of them"
@@ -225,9 +336,25 @@ impl HostConfig {
                 "window and region are parts of a display: they need the source x11"
             }
             () if x11 && self.size.is_some() => {
-                "size is that of the test picture: it needs the source pattern"
+                "size is that of the test picture or the scene: it needs the source pattern or scene"
             }
-            () if (x11 || self.injects()) && self.display.is_none() => {
+            () if self.rate == Rate::Constant
+                && (self.min_bitrate.is_some() || self.start_bitrate.is_some()) =>
+            {
+                "min-bitrate and start-bitrate are for a rate that varies: they need rate adaptive"
+            }
+            () if self.min_bitrate.is_some_and(|min| min > self.bitrate)
+                || self.start_bitrate.is_some_and(|start| start > self.bitrate) =>
+            {
+                "min-bitrate and start-bitrate must not be above bitrate"
+            }
+            () if !scene && (self.submit.is_some() || self.scene_fps.is_some()) => {
+                "submit and scene-fps belong to the scene: they need the source scene"
+            }
+            () if !x11 && self.capture_mode == CaptureMode::Poll => {
+                "capture-mode poll is for a display: it needs the source x11"
+            }
+            () if (x11 || scene || self.injects()) && self.display.is_none() => {
                 "no X display is known: give --display, such as :0, or set DISPLAY"
             }
             () => return Ok(()),
@@ -243,11 +370,79 @@ pub(crate) enum SourceKind {
     X11,
     /// The test pattern.
     Pattern,
+    /// The scene, drawn by the host itself.
+    Scene,
 }
 
 impl Choice for SourceKind {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("x11", SourceKind::X11),
+        ("pattern", SourceKind::Pattern),
+        ("scene", SourceKind::Scene),
+    ];
+}
+
+/// When a picture of a display is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CaptureMode {
+    /// When something was drawn.
+    Damage,
+    /// By the clock.
+    Poll,
+}
+
+impl Choice for CaptureMode {
     const WORDS: &'static [(&'static str, Self)] =
-        &[("x11", SourceKind::X11), ("pattern", SourceKind::Pattern)];
+        &[("damage", CaptureMode::Damage), ("poll", CaptureMode::Poll)];
+}
+
+/// Who converts colours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ConverterKind {
+    /// This program.
+    Simd,
+    /// libswscale.
+    Swscale,
+}
+
+impl Choice for ConverterKind {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("simd", ConverterKind::Simd),
+        ("swscale", ConverterKind::Swscale),
+    ];
+}
+
+/// When datagrams leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pacing {
+    /// At once.
+    Burst,
+    /// Every few milliseconds.
+    Batches,
+}
+
+impl Choice for Pacing {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("burst", Pacing::Burst), ("batches", Pacing::Batches)];
+}
+
+/// How datagrams are handed to the system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sending {
+    /// Those of a slice in one call.
+    Together,
+    /// One by one.
+    Single,
+}
+
+impl Choice for Sending {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("together", Sending::Together), ("single", Sending::Single)];
+}
+
+impl Choice for Submit {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("free", Submit::Free), ("lock-step", Submit::LockStep)];
 }
 
 /// What encodes.

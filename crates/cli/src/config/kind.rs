@@ -2,6 +2,7 @@
 //!
 //! A kind knows its range once; messages, help and the printed configuration say it in its words.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
@@ -175,6 +176,32 @@ impl Choice for TableMode {
         ("on", TableMode::On),
         ("off", TableMode::Off),
     ];
+}
+
+/// The most processors that Linux is built for: a bound on what is asked, not on what is there.
+const MAX_CORES: usize = 8192;
+
+/// Processor cores: `2,3`, or `off` for any.
+pub(super) fn cores() -> Kind<BTreeSet<usize>> {
+    Kind {
+        placeholder: "CORES",
+        range: "2,3 or off".to_owned(),
+        allowed: "numbers of cores as in /proc/cpuinfo with commas between, such as 2,3, or off"
+            .to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| {
+            if text == "off" {
+                return Some(BTreeSet::new());
+            }
+            let core = |word| {
+                usize::try_from(whole(word)?)
+                    .ok()
+                    .filter(|&n| n < MAX_CORES)
+            };
+            text.split(',').map(core).collect()
+        }),
+        absent: None,
+    }
 }
 
 /// Bits per second: `800K`, `20M`, `1.5G`, or without a unit.

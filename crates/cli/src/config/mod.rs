@@ -21,7 +21,9 @@ use anyhow::{Context, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 pub(crate) use self::client::{ClientConfig, InputFrom, Surface};
-pub(crate) use self::host::{HostConfig, Subject};
+pub(crate) use self::host::{
+    CaptureMode, ConverterKind, HostConfig, Pacing, Rate, RateMode, Recovery, Sending, Subject,
+};
 use self::kind::{Form, Kind};
 
 /// A role that can be configured.

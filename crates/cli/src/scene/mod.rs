@@ -10,6 +10,7 @@
 
 mod camera;
 mod room;
+pub(crate) mod source;
 mod sys;
 mod texture;
 
@@ -69,27 +70,36 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         args.speed
     );
     let stop = crate::stop_on_signals()?;
-    let mut window = Window::open(args.display.as_deref(), args.size, args.full_screen)?;
-    let renderer = Renderer::new(&window, &texture::all(), &room::meshes(), !args.coarse)?;
+    let (mut window, renderer) = open(args)?;
     eprintln!(
         "scene: {} at {} fps, drawn by {}",
         window.size(),
         args.fps,
         renderer.name()
     );
-    let drawn = play(&mut window, &renderer, args, &stop);
+    let drawn = play(&mut window, &renderer, args, &stop, &mut |window| {
+        window.swap();
+        true
+    });
     if let Some(line) = drawn {
         eprintln!("scene: {line}");
     }
     Ok(())
 }
 
-/// The frames, one by one; returns a line about them.
+fn open(args: &Args) -> Result<(Window, Renderer)> {
+    let window = Window::open(args.display.as_deref(), args.size, args.full_screen)?;
+    let renderer = Renderer::new(&window, &texture::all(), &room::meshes(), !args.coarse)?;
+    Ok((window, renderer))
+}
+
+/// The frames, one by one, each handed to `show`, until that says no; returns a line about them.
 fn play(
     window: &mut Window,
     renderer: &Renderer,
     args: &Args,
     stop: &Arc<AtomicBool>,
+    show: &mut dyn FnMut(&mut Window) -> bool,
 ) -> Option<String> {
     let period = Duration::from_secs_f64(1.0 / args.fps);
     let start = clock::now();
@@ -124,7 +134,9 @@ fn play(
         let drawn = clock::now();
         stamp.drawn_us = clock::micros(drawn);
         renderer.draw_code(size, &barcode::cells(&stamp));
-        window.swap();
+        if !show(window) {
+            break;
+        }
         if spent.len() < 1_000_000 {
             spent.push((drawn.since(begun), clock::now().since(drawn)));
         }

@@ -311,6 +311,8 @@ pub(super) struct Renderer {
     code_vertices: (glow::VertexArray, glow::Buffer),
     textures: Vec<glow::Texture>,
     meshes: Vec<(glow::VertexArray, i32, usize)>,
+    /// Whether the GL can put the upper row first by itself when it is read.
+    inverts: bool,
 }
 
 impl Renderer {
@@ -350,6 +352,7 @@ impl Renderer {
             let code_vertices = vertices(&gl, &[0.0; 6 * 4], &[2, 2])?;
             gl.enable(glow::CULL_FACE);
             Ok(Renderer {
+                inverts: gl.supported_extensions().contains("GL_MESA_pack_invert"),
                 gl,
                 room,
                 code,
@@ -441,6 +444,42 @@ impl Renderer {
             gl.bind_buffer(glow::ARRAY_BUFFER, Some(self.code_vertices.1));
             gl.buffer_data_u8_slice(glow::ARRAY_BUFFER, &bytes(&quad), glow::STREAM_DRAW);
             gl.draw_arrays(glow::TRIANGLES, 0, 6);
+        }
+    }
+
+    /// Reads what is drawn, before it is swapped: BGRX, the upper row first. `into` must have
+    /// room for exactly `size`.
+    pub(super) fn read(&self, size: Size, into: &mut [u8]) {
+        const PACK_INVERT_MESA: u32 = 0x8758; // GL_MESA_pack_invert
+        let row = size.width as usize * 4;
+        assert_eq!(into.len(), size.pixels() * 4, "room for one picture");
+        let gl = &self.gl;
+        // SAFETY: see `new`; the room was checked, and rows of whole pixels of 4 bytes have no
+        // bytes between them.
+        unsafe {
+            if self.inverts {
+                gl.pixel_store_i32(PACK_INVERT_MESA, 1);
+            }
+            gl.read_pixels(
+                0,
+                0,
+                pixels(size.width),
+                pixels(size.height),
+                glow::BGRA,
+                glow::UNSIGNED_BYTE,
+                glow::PixelPackData::Slice(Some(&mut *into)),
+            );
+        }
+        if !self.inverts {
+            // The GL's first row is the lowest.
+            let (upper, lower) = into.split_at_mut(row * (size.height as usize / 2));
+            let middle = (size.height as usize % 2) * row;
+            let pairs = upper
+                .chunks_exact_mut(row)
+                .zip(lower[middle..].chunks_exact_mut(row).rev());
+            for (above, below) in pairs {
+                above.swap_with_slice(below);
+            }
         }
     }
 

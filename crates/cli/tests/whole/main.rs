@@ -11,3 +11,4 @@ mod namespaces;
 mod refusals;
 mod resilience;
 mod stream;
+mod urgent;

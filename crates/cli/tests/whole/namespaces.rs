@@ -10,6 +10,8 @@ use crate::support::{Display, Eye, Folder, Program, scene, skip};
 struct Machines {
     host: String,
     client: String,
+    /// Where there is one between them.
+    between: Option<String>,
 }
 
 /// Where the host is, from the client's side of the cable. Nobody else is in its namespace, so
@@ -20,26 +22,55 @@ const CLIENT: &str = "10.77.0.2";
 impl Machines {
     /// `None`, said aloud, without the privilege or the tools.
     fn new() -> Option<Machines> {
-        if !rustix::process::geteuid().is_root() {
-            skip("network namespaces need root");
-            return None;
-        }
         let id = std::process::id();
         let machines = Machines {
             host: format!("ouvr-h{id}"),
             client: format!("ouvr-c{id}"),
+            between: None,
         };
-        let (h, c) = (machines.host.as_str(), machines.client.as_str());
-        let lines = [
-            format!("netns add {h}"),
-            format!("netns add {c}"),
-            format!("-n {h} link add cable type veth peer name cable netns {c}"),
+        let (h, c) = (&machines.host, &machines.client);
+        let cable = format!("-n {h} link add cable type veth peer name cable netns {c}");
+        machines.connect(vec![cable])
+    }
+
+    /// The same with a third machine between them, where the cables end as `to-client` and
+    /// `to-host`.
+    fn with_one_between() -> Option<Machines> {
+        let id = std::process::id();
+        let b = format!("ouvr-b{id}");
+        let machines = Machines {
+            host: format!("ouvr-hb{id}"),
+            client: format!("ouvr-cb{id}"),
+            between: Some(b.clone()),
+        };
+        let (h, c) = (&machines.host, &machines.client);
+        let cables = vec![
+            format!("-n {b} link add to-client type veth peer name cable netns {c}"),
+            format!("-n {b} link add to-host type veth peer name cable netns {h}"),
+            format!("-n {b} link set dev to-client up"),
+            format!("-n {b} link set dev to-host up"),
+        ];
+        machines.connect(cables)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &String> {
+        [&self.host, &self.client].into_iter().chain(&self.between)
+    }
+
+    fn connect(self, cables: Vec<String>) -> Option<Machines> {
+        if !rustix::process::geteuid().is_root() {
+            skip("network namespaces need root");
+            return None;
+        }
+        let (h, c) = (&self.host, &self.client);
+        let add = self.names().map(|name| format!("netns add {name}"));
+        let up = [
             format!("-n {h} address add {HOST}/24 dev cable"),
             format!("-n {c} address add {CLIENT}/24 dev cable"),
             format!("-n {h} link set cable up"),
             format!("-n {c} link set cable up"),
         ];
-        for line in lines {
+        for line in add.chain(cables).chain(up) {
             let out = Command::new("ip").args(line.split_whitespace()).output();
             match out {
                 Ok(out) if out.status.success() => {}
@@ -54,13 +85,13 @@ impl Machines {
                 }
             }
         }
-        Some(machines)
+        Some(self)
     }
 }
 
 impl Drop for Machines {
     fn drop(&mut self) {
-        for name in [&self.host, &self.client] {
+        for name in self.names() {
             let _ = Command::new("ip").args(["netns", "del", name]).output();
         }
     }
@@ -143,6 +174,73 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
         "a host that knows a device opens no pairing: {text}"
     );
     assert_one_way_is_true(&text, &std::fs::read_to_string(csv).unwrap());
+}
+
+#[test]
+fn a_stream_crosses_a_bridge_that_loses_and_delays() {
+    let (Some(here), Some(there)) = (Display::start("640x360"), Display::start("640x360")) else {
+        return;
+    };
+    let Some(machines) = Machines::with_one_between() else {
+        return;
+    };
+    let between = machines.between.as_deref().unwrap();
+    let _scene = scene(&here, "640x360", "20");
+    let folder = Folder::new();
+    let at_home = |machine: &str, display: &Display, words: &[&str]| {
+        let home = folder.path().join(machine);
+        std::fs::create_dir_all(&home).unwrap();
+        on(machine, &[], &home, display, words)
+    };
+    let words = [
+        "lab",
+        "hop",
+        "--bridge",
+        "to-client,to-host",
+        "--delay",
+        "3ms",
+        // A busy machine makes it late, but what it does stays what it is.
+        "--down",
+        "loss=2%",
+        "--punctual",
+        "100s",
+    ];
+    let mut hop = Program::start("hop", at_home(between, &here, &words));
+    hop.line("bridging to-client and to-host");
+    let csv = folder.join("host.csv");
+    let words = ["host", "--pin", "123456", "--csv", &csv];
+    let mut host = Program::start("host", at_home(&machines.host, &here, &words));
+    host.line("streaming");
+    let words = ["client", HOST, "--pin", "123456"];
+    let mut client = Program::start("client", at_home(&machines.client, &there, &words));
+    client.line("showing 640x360");
+    Eye::open(&there).more_frames(25);
+    client.stop();
+    host.stop();
+    let report = hop.stop();
+    assert!(report.contains("down: 0s delay=3ms loss=0.02"), "{report}");
+    assert!(report.contains("this run is valid"), "{report}");
+    let ways: Vec<[u64; 3]> = report
+        .lines()
+        .filter(|line| line.contains(" sent, "))
+        .map(|line| {
+            let number = |name: &str| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let at = words
+                    .iter()
+                    .position(|word| word.starts_with(name))
+                    .unwrap();
+                words[at - 1].parse().unwrap()
+            };
+            ["sent", "delivered", "lost"].map(number)
+        })
+        .collect();
+    let [[up, all, none], [down, most, lost]] = ways[..] else {
+        panic!("two ways: {report}");
+    };
+    assert!(up > 10 && all <= up && none == 0, "{report}");
+    assert!(down > 100 && lost > 0 && most + lost <= down, "{report}");
+    assert!(report.contains("0 frames unreadable, 0 unsent"), "{report}");
 }
 
 /// The table's longest way over the link is the true one within the bound that is printed: this

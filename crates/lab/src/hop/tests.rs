@@ -5,6 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use super::{Config, Hop, MAX_FLOWS, Report, seeds};
+use crate::course::Course;
 use crate::link::{Impairment, LinkModel};
 
 fn socket() -> UdpSocket {
@@ -24,8 +25,8 @@ fn relay(
     let hop = Hop::open(Config {
         listen: "127.0.0.1:0".parse().unwrap(),
         to: target,
-        up,
-        down,
+        up: up.into(),
+        down: down.into(),
         seed: 42,
     })
     .unwrap();
@@ -195,8 +196,8 @@ fn a_taken_port_is_named() {
     let error = Hop::open(Config {
         listen: address,
         to: address,
-        up: Impairment::default(),
-        down: Impairment::default(),
+        up: Course::default(),
+        down: Course::default(),
         seed: 0,
     })
     .unwrap_err();

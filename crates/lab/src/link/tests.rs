@@ -5,7 +5,8 @@ use std::time::Duration;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 
-use super::{BurstLoss, Counters, Impairment, LinkModel, MAX_UNDER_WAY};
+use super::{BurstLoss, Counters, Impairment, LinkModel, MAX_UNDER_WAY, Queue};
+use crate::course::Course;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -162,7 +163,7 @@ fn the_bottleneck_spaces_datagrams_and_its_queue_is_bounded() {
     let narrow = Impairment {
         delay: MS,
         rate: Some(Bitrate::from_mbps(8)),
-        queue: 10_000,
+        queue: Queue::Bytes(10_000),
         ..Impairment::default()
     };
     let mut link = LinkModel::new(narrow, 1);
@@ -176,6 +177,71 @@ fn the_bottleneck_spaces_datagrams_and_its_queue_is_bounded() {
     // A datagram larger than the queue passes an idle bottleneck, or a small queue is a dead link.
     link.send(Instant(1_000_000_000), vec![0; 20_000]);
     assert_eq!(link.next_timeout(), Some(Instant(1_021_000_000)));
+}
+
+#[test]
+fn a_queue_in_time_bounds_the_wait() {
+    let narrow = Impairment {
+        rate: Some(Bitrate::from_mbps(8)),
+        queue: Queue::Time(5 * MS),
+        ..Impairment::default()
+    };
+    let mut link = LinkModel::new(narrow, 1);
+    // 1 ms each: those that would wait 0 to 5 ms are sent.
+    let arrived = run(&mut link, 20, 1000, Duration::ZERO);
+    assert_eq!(ids(&arrived), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(arrived[5].0, Instant(6_000_000));
+}
+
+#[test]
+fn a_course_changes_the_link_at_its_times() {
+    let rate = |mbps| Impairment {
+        rate: Some(Bitrate::from_mbps(mbps)),
+        queue: Queue::Bytes(20_000),
+        ..Impairment::default()
+    };
+    let lossy = Impairment {
+        loss: 1.0,
+        ..Impairment::default()
+    };
+    let begin = Instant(7_000_000_000);
+    let course = Course::from(rate(8))
+        .then(5 * MS, rate(80))
+        .then(100 * MS, lossy);
+    let mut link = LinkModel::on_course(course, begin, 1);
+    for i in 0..10u32 {
+        let mut bytes = vec![0; 1000];
+        bytes[..4].copy_from_slice(&i.to_le_bytes());
+        link.send(begin + MS / 2, bytes);
+    }
+    let mut arrived = Vec::new();
+    drain(&mut link, begin + 99 * MS, &mut arrived);
+    // From 0.5 ms on 1 ms each; the fifth is half through when the link becomes ten times faster.
+    let microseconds: Vec<u128> = arrived
+        .iter()
+        .map(|(at, _)| at.since(begin).as_micros())
+        .collect();
+    assert_eq!(
+        microseconds,
+        [1500, 2500, 3500, 4500, 5050, 5150, 5250, 5350, 5450, 5550]
+    );
+    link.send(begin + 99 * MS, vec![0; 4]);
+    link.send(begin + 100 * MS, vec![0; 4]);
+    assert_eq!((link.counters().sent, link.counters().lost), (12, 1));
+}
+
+#[test]
+fn a_queue_is_counted_over_a_change_of_rate() {
+    let rate = |mbps| Impairment {
+        rate: Some(Bitrate::from_mbps(mbps)),
+        queue: Queue::Bytes(10_000),
+        ..Impairment::default()
+    };
+    let course = Course::from(rate(8)).then(2 * MS, rate(800));
+    let mut link = LinkModel::on_course(course, Instant(0), 1);
+    // Ten wait, whatever the rate will be when they leave.
+    assert_eq!(run(&mut link, 20, 1000, Duration::ZERO).len(), 10);
+    assert_eq!(link.counters().overflowed, 10);
 }
 
 #[test]

@@ -35,14 +35,15 @@ impl Source {
         }
     }
 
-    /// Captures a frame at `now` and begins to code it.
-    pub(super) fn code(&mut self, now: Instant, key_frame: bool) -> Coding {
+    /// The frame that is captured next.
+    pub(super) fn next_frame(&self) -> FrameId {
+        self.newest.next()
+    }
+
+    /// Captures a frame at `now` and begins to code it; a key frame refers to
+    /// [`FrameId::NONE`].
+    pub(super) fn code(&mut self, now: Instant, reference: FrameId) -> Coding {
         self.next = Some(now + FRAME_INTERVAL);
-        let reference = if key_frame {
-            FrameId::NONE
-        } else {
-            self.newest
-        };
         self.newest = self.newest.next();
         Coding {
             header: FrameHeader {

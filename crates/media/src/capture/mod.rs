@@ -1,8 +1,10 @@
-//! Capture: when the application has drawn, its pixels are ours. Event-driven, never polled.
+//! Capture: when the application has drawn, its pixels are ours. Event-driven; never polled, but
+//! for comparison.
 
 pub mod cursor;
 pub mod pace;
 pub mod pattern;
+pub mod submit;
 pub mod x11;
 
 use std::os::fd::{AsFd, BorrowedFd};

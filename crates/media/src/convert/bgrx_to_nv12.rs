@@ -13,6 +13,7 @@ use yuv::{
 };
 
 use super::ConvertError;
+use super::swscale::Swscale;
 use crate::picture::{Picture, PixelFormat, Plane};
 
 /// `yuv`'s 13-bit fixed-point mode, within 2 of exact arithmetic (tested below), with AVX2 or
@@ -28,6 +29,8 @@ pub struct Nv12Buffer {
     size: Size,
     /// Rows that could not be converted where they lay.
     copy: Vec<u8>,
+    /// Converts instead, where it was asked for.
+    swscale: Option<Swscale>,
 }
 
 impl Nv12Buffer {
@@ -35,6 +38,17 @@ impl Nv12Buffer {
     #[must_use]
     pub fn new() -> Nv12Buffer {
         Nv12Buffer::default()
+    }
+
+    /// A buffer whose pictures libswscale converts: slower, for comparison.
+    ///
+    /// # Errors
+    /// [`ConvertError`] if the library is not there.
+    pub fn with_swscale() -> Result<Nv12Buffer, ConvertError> {
+        Ok(Nv12Buffer {
+            swscale: Some(Swscale::open()?),
+            ..Nv12Buffer::default()
+        })
     }
 
     /// The size of an NV12 picture that holds `size`: both sides even.
@@ -61,6 +75,10 @@ impl Nv12Buffer {
             self.luma.resize(width * height, 0);
             self.chroma.resize(width * height / 2, 0);
             self.size = even;
+        }
+        if let Some(swscale) = &mut self.swscale {
+            swscale.convert(picture, &mut self.luma, &mut self.chroma)?;
+            return Ok(self.picture());
         }
         let rows = size.height as usize;
         // `yuv` skips a last pair of rows that lacks the bytes between row and stride, which a

@@ -2,6 +2,7 @@
 //! direction.
 
 pub mod bgrx_to_nv12;
+mod swscale;
 
 pub use bgrx_to_nv12::Nv12Buffer;
 

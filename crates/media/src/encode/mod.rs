@@ -3,7 +3,7 @@
 //! A new encoder is one file with one [`Backend`] and one line in the table `BACKENDS`.
 
 use openuvr_proto::id::FrameId;
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 
 use crate::codec::MAX_PIXELS;
 use crate::picture::{Picture, PixelFormat};
@@ -48,6 +48,19 @@ pub struct Settings {
     /// Whether motion is searched to quarters of a pixel, where the codec has motion: better
     /// pictures for more time.
     pub subpel: bool,
+    /// Who decides how many bits a picture gets.
+    pub rate: Rate,
+}
+
+/// Who decides how many bits a picture gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Rate {
+    /// The caller, with the quantiser of each [`Ask`].
+    #[default]
+    Own,
+    /// The codec library, where it can: this rate, and no picture longer than its share of it.
+    /// [`Ask::qp`] is not looked at.
+    Cbr(Bitrate),
 }
 
 impl Settings {
@@ -146,6 +159,9 @@ pub struct Ask {
     pub frame: FrameId,
     /// Whether it must be an IDR (key) frame.
     pub key_frame: bool,
+    /// Otherwise the frame that it refers to: the newest, or an older one among the
+    /// [`Encoder::memory`] newest; what is between is forgotten. [`FrameId::NONE`]: the newest.
+    pub reference: FrameId,
     /// Quantiser, in H.264's scale 0 (best) to 51.
     pub qp: u8,
 }
@@ -181,6 +197,11 @@ pub trait Encoder: Send {
 
     /// How many slices each frame has.
     fn slices(&self) -> u8;
+
+    /// How many of the newest frames the next one may refer to: 1 is the last one only.
+    fn memory(&self) -> u8 {
+        1
+    }
 
     /// Encodes one picture and hands each slice to `sink` as soon as it is ready, in order, from
     /// this or another thread, never two at a time, all before the call returns.

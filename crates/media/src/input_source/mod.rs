@@ -22,6 +22,8 @@ pub trait InputSource: Send {
 pub enum SourceEvent {
     /// The person did this.
     Input(InputEvent),
+    /// The person wants the figures over the picture shown, or hidden again.
+    ToggleOverlay,
     /// The person closed the window.
     Closed,
     /// The time is over.

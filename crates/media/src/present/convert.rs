@@ -12,7 +12,7 @@ use crate::picture::{Picture, PixelFormat, Plane};
 ///
 /// # Errors
 /// [`PresentError`] if a plane is shorter than the size and stride say.
-pub(super) fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentError> {
+pub fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentError> {
     let size = picture.size;
     let row = size.width as usize * 4;
     let bgrx = bgrx

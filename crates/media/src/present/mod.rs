@@ -3,6 +3,7 @@
 mod convert;
 pub mod headless;
 pub mod null;
+mod panel;
 pub mod x11;
 
 use openuvr_proto::id::FrameId;
@@ -11,6 +12,8 @@ use crate::cursor::Cursor;
 use crate::input_source::InputSource;
 use crate::picture::Picture;
 use x11::WindowConfig;
+
+pub use convert::to_bgrx;
 
 /// A surface that shows pictures, owned by the client's media thread.
 pub trait Presenter: Send {
@@ -26,6 +29,17 @@ pub trait Presenter: Send {
     /// # Errors
     /// [`PresentError`] if the surface is gone.
     fn cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError>;
+
+    /// Lines of text in a box over the picture's first corner, at once and over every picture to
+    /// come, until others take their place; none takes the box away. Of characters outside
+    /// ISO 8859-1 a `?` is seen. A surface that nobody looks at while it is drawn shows none.
+    ///
+    /// # Errors
+    /// [`PresentError`] if the surface is gone.
+    fn panel(&mut self, lines: &[String]) -> Result<(), PresentError> {
+        let _ = lines;
+        Ok(())
+    }
 }
 
 /// A surface with the input that belongs to it, if any does.

@@ -203,6 +203,8 @@ impl MediaReceiver {
                 let storage = self.storage.pop().unwrap_or_default();
                 let mut new = Assembly::new(now, fragment, storage);
                 new.insert(now, fragment, arrival, room)?;
+                let later = self.frames.range(place..).map(|a| a.waited_since);
+                new.waited_since = later.min().unwrap_or(now);
                 self.frames.insert(place, new);
             }
         }
@@ -301,21 +303,22 @@ impl MediaReceiver {
         gap.then(|| front.first_received + REORDER_WAIT)
     }
 
-    /// A frame of which nothing is here although it is known to have been sent, and is needed:
-    /// since when that is known.
-    fn lacked(&self) -> Option<(FrameId, Instant)> {
+    /// A frame of which nothing is here although it is known to have been sent, and is needed;
+    /// since when that is known, and by when it must be here.
+    fn lacked(&self) -> Option<(FrameId, Instant, Instant)> {
         let Some(front) = self.frames.front() else {
-            return self.announced.filter(|(frame, _)| *frame > self.done);
+            let (frame, at) = self.announced.filter(|(frame, _)| *frame > self.done)?;
+            return Some((frame, at, at + self.interval()));
         };
         let reference = front.header.reference;
-        (self.is_configured(front) && reference > self.done)
-            .then_some((reference, front.first_received))
+        let lacks = self.is_configured(front) && reference > self.done;
+        let deadline = front.waited_since + self.interval();
+        lacks.then_some((reference, front.first_received, deadline))
     }
 
     /// Until when that frame is waited for.
     fn sought_until(&self) -> Option<Instant> {
-        let (frame, since) = self.lacked()?;
-        let deadline = since + self.interval();
+        let (frame, since, deadline) = self.lacked()?;
         let sought = self.sought.filter(|(sought, ..)| *sought == frame);
         let answer = sought.zip(self.terms());
         let until = answer.map(|((_, at, asks), terms)| terms.answer_by((at, asks), deadline));
@@ -344,7 +347,7 @@ impl MediaReceiver {
     fn hole_until(&self) -> Option<Instant> {
         let front = self.frames.front()?;
         let since = front.hole_since()?;
-        let deadline = front.first_received + self.interval();
+        let deadline = front.waited_since + self.interval();
         let parity = front.flags.parity.then(|| match front.overtaken {
             Some(at) => at + REORDER_WAIT,
             None => deadline,
@@ -385,10 +388,10 @@ impl MediaReceiver {
 
     /// When a frame of which nothing is here should be asked for.
     fn seek_at(&self, terms: &Terms) -> Option<(FrameId, Instant)> {
-        let (frame, since) = self.lacked()?;
+        let (frame, since, deadline) = self.lacked()?;
         let asked = self.sought.filter(|(sought, ..)| *sought == frame);
         let asked = asked.map(|(_, at, asks)| (at, asks));
-        Some((frame, terms.ask_at(since, asked, since + terms.interval)?))
+        Some((frame, terms.ask_at(since, asked, deadline)?))
     }
 
     fn terms(&self) -> Option<Terms> {

@@ -1,8 +1,11 @@
 //! From encoded slices to sealed datagrams, and how good and how often they may be.
 
+pub mod congestion;
 pub mod fec;
 pub mod key_frame;
 pub mod loss;
 pub mod packetize;
+pub mod policy;
 pub mod rate;
+pub mod references;
 pub mod resend;

@@ -392,7 +392,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
 
 const CAUSES: [DropCause; 9] = [
     DropCause::Superseded,
-    DropCause::RateCap,
+    DropCause::HeldBack,
     DropCause::EncodeFailed,
     DropCause::SendBufferFull,
     DropCause::Lost,

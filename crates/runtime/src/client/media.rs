@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_media::codec::Codec;
 use openuvr_net::RecvBatch;
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::handshake::HandshakeError;
@@ -18,6 +19,7 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
 use super::connect::{Acquaintance, Met, pause, shake_hands};
+use super::overlay::{About, Overlay};
 use super::screen::{Screen, Shown};
 use super::{ClientSetup, Notice, Over, Shared, run_input};
 use crate::clock;
@@ -33,6 +35,7 @@ pub(super) struct Media {
     shared: Arc<Shared>,
     setup: ClientSetup,
     screen: Screen,
+    overlay: Overlay,
     batch: RecvBatch,
     inputs: Vec<JoinHandle<()>>,
     receiver: Option<MediaReceiver>,
@@ -61,6 +64,7 @@ impl Media {
             role: setup.offer.role,
             setup,
             screen: Screen::new(),
+            overlay: Overlay::default(),
             batch: RecvBatch::default(),
             inputs: Vec::new(),
             receiver: None,
@@ -194,6 +198,7 @@ impl Media {
         let next = session_next
             .into_iter()
             .chain(media_next)
+            .chain(self.overlay.next())
             .chain([now + LINK_CUT])
             .min()
             .unwrap_or(now);
@@ -213,6 +218,7 @@ impl Media {
             }
             match plane_of(datagram) {
                 Ok(Plane::Media) => {
+                    self.overlay.received(datagram.len());
                     if let Some(receiver) = self.receiver.as_mut() {
                         // What is refused is forged, repeated or absurd: it never was.
                         let _ = receiver.handle_datagram(now, datagram);
@@ -238,7 +244,34 @@ impl Media {
         if let Some(ended) = self.show() {
             return Some(ended);
         }
+        self.write_overlay();
         self.converse()
+    }
+
+    /// Brings the figures over the picture up to date, if they are wanted and it is time.
+    fn write_overlay(&mut self) {
+        let now = clock::now();
+        let wanted = self.shared.overlay.load(Ordering::Relaxed) && self.screen.presenter.is_some();
+        if self.overlay.show(now, wanted) && !wanted {
+            self.screen.write(&[]);
+        }
+        if self.overlay.next().is_none_or(|at| at > now) {
+            return;
+        }
+        let codec = self.screen.configuration.map(|c| Codec::try_from(c.codec));
+        let about = About {
+            size: self.screen.configuration.map(|c| c.size),
+            codec: &codec.map_or_else(String::new, |codec| match codec {
+                Ok(codec) => format!("{codec:?}"),
+                Err(unknown) => unknown.to_string(),
+            }),
+            link: self.setup.link.name(),
+            round_trip: (self.shared.session().as_ref())
+                .and_then(|session| session.clock().round_trip()),
+        };
+        if let Some(lines) = self.overlay.lines(now, &about) {
+            self.screen.write(&lines);
+        }
     }
 
     /// Lets the session do what is due, and acts on what it says.
@@ -439,6 +472,14 @@ impl Media {
             resent: end.map_or(0, |end| end.resent),
         };
         session.report(now, report);
+        let journey = end
+            .filter(|_| self.overlay.next().is_some())
+            .and_then(|end| {
+                let captured = PeerInstant(end.header.captured);
+                let captured = session.clock().to_mine(captured, now)?;
+                Some((end.first_received.since(captured.at), captured.bound))
+            });
+        self.overlay.frame(now, &report, journey);
         if let Some(receiver_epoch) = end.map(|end| end.header.epoch) {
             session.picture(now, state, receiver_epoch);
         }

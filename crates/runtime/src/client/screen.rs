@@ -21,6 +21,8 @@ pub(super) struct Screen {
     decoder: Option<(ConfigEpoch, Box<dyn Decoder>)>,
     pub(super) presenter: Option<Box<dyn Presenter>>,
     cursor: Cursor,
+    /// What is shown.
+    pub(super) configuration: Option<Configuration>,
     /// Of the frame that is under way.
     pub(super) decoded: Option<Instant>,
     pub(super) submitted: Option<Instant>,
@@ -48,6 +50,7 @@ impl Screen {
                 at: None,
                 shape: Arc::new(CursorShape::default()),
             },
+            configuration: None,
             decoded: None,
             submitted: None,
             failure: None,
@@ -129,7 +132,10 @@ impl Screen {
                 .map_err(|e| e.to_string())
                 .and_then(|codec| decode::open(codec).map_err(|e| e.to_string()));
             match opened {
-                Ok(decoder) => self.decoder = Some((header.epoch, decoder)),
+                Ok(decoder) => {
+                    self.decoder = Some((header.epoch, decoder));
+                    self.configuration = Some(*configuration);
+                }
                 Err(e) => return self.failed(e),
             }
         }
@@ -194,6 +200,13 @@ impl Screen {
         if let Some(presenter) = self.presenter.as_mut() {
             // If the surface is gone, the next picture says so.
             let _ = presenter.cursor(&self.cursor);
+        }
+    }
+
+    /// Lays text over the picture; no lines take it away.
+    pub(super) fn write(&mut self, lines: &[String]) {
+        if let Some(presenter) = self.presenter.as_mut() {
+            let _ = presenter.panel(lines);
         }
     }
 }

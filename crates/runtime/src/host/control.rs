@@ -12,9 +12,10 @@ use openuvr_media::input_sink::InputSink;
 use openuvr_net::RecvBatch;
 use openuvr_proto::control::handshake::{HostHandshake, Paired};
 use openuvr_proto::control::identity::PublicKey;
+use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Host, HostEvent};
-use openuvr_proto::id::PathId;
+use openuvr_proto::id::{PathId, SessionId};
 use openuvr_proto::input::inbox::Arrived;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::GoodbyeReason;
@@ -42,6 +43,8 @@ pub(super) struct Control {
     pub(super) orders: SyncSender<Order>,
     pub(super) media: Waker,
     pub(super) commands: Receiver<Command>,
+    /// Whose reports the media thread learns from.
+    pub(super) player: Option<SessionId>,
     /// Devices that paired while the list could not be written.
     pub(super) unstored: Vec<PublicKey>,
     /// What is wrong with the list, if something is.
@@ -189,6 +192,9 @@ impl Control {
                 offer,
                 media,
             } => {
+                if role == Role::Player {
+                    self.player = Some(session);
+                }
                 self.order(Order::Add {
                     session,
                     path,
@@ -203,11 +209,16 @@ impl Control {
                 });
             }
             HostEvent::RoleChanged(session, role) => {
+                match role {
+                    Role::Player => self.player = Some(session),
+                    Role::Observer => _ = self.player.take_if(|p| *p == session),
+                }
                 self.order(Order::Role(session, role));
                 self.shared.notice(Notice::RoleChanged(session, role));
             }
             HostEvent::PathChanged(session, path) => self.order(Order::Path(session, path)),
             HostEvent::Ended(session, ending) => {
+                self.player.take_if(|p| *p == session);
                 self.order(Order::Remove(session));
                 self.shared.notice(Notice::Ended(session, ending));
             }
@@ -217,13 +228,20 @@ impl Control {
                     self.shared.notice(Notice::Trouble(e.to_string()));
                 }
             }
-            HostEvent::KeyFrameWanted(role, newest) => {
-                self.order(Order::KeyFrame(role, newest));
+            HostEvent::KeyFrameWanted {
+                role,
+                last_good,
+                newest,
+            } => self.order(Order::KeyFrame(role, last_good, newest)),
+            HostEvent::Record(record) => {
+                if self.player == Some(record.session) {
+                    self.order(Order::Heard(record.clone()));
+                }
+                self.shared.notice(Notice::Record(record));
             }
             HostEvent::ResendWanted(session, request) => {
                 self.order(Order::Resend(session, request));
             }
-            HostEvent::Record(record) => self.shared.notice(Notice::Record(record)),
         }
     }
 
@@ -249,11 +267,16 @@ impl Control {
             .unwrap_or_else(PoisonError::into_inner) = injected;
     }
 
-    /// Tells the media thread. Wishes that find no room come again; a subscriber's coming or
-    /// going waits for room.
+    /// Tells the media thread. Wishes that find no room come again, and what it learns from a
+    /// report it also learns from the next; a subscriber's coming or going waits for room.
     fn order(&mut self, order: Order) {
         match order {
-            Order::KeyFrame(..) | Order::Resend(..) => {
+            // Good news waits for the next frame.
+            Order::Heard(ref record) if record.outcome.is_whole() => {
+                let _ = self.orders.try_send(order);
+                return;
+            }
+            Order::KeyFrame(..) | Order::Heard(_) | Order::Resend(..) => {
                 let _ = self.orders.try_send(order);
             }
             order => {

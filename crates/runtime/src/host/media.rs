@@ -12,12 +12,12 @@ use openuvr_net::{Link, LinkError};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SentFrame;
 use openuvr_proto::id::{ConfigEpoch, FrameId, PathId, SessionId};
-use openuvr_proto::send::key_frame::{KeyFramePolicy, hold_off};
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
+use openuvr_proto::send::policy::{Next, Policy, Settings as PolicySettings, TRANSPORT_HEADERS};
 use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, Stage, Stamps};
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
 
@@ -37,8 +37,8 @@ const TOP_UP_STEP: u8 = 5;
 /// After a frame that failed, a picture that does not move is tried again this much later (guess).
 const TRY_AGAIN: Duration = Duration::from_millis(200);
 
-/// What IPv4 and UDP put around each datagram, in bytes (RFC 791, RFC 768).
-const UDP_IP_HEADERS: u32 = 28;
+/// A picture that was held back is tried again this much later, a third of a frame (guess).
+const HELD_LOOK: Duration = Duration::from_millis(5);
 
 /// BT.709, limited range: the value of `Configuration::colour`.
 const BT709_LIMITED: u8 = 1;
@@ -102,7 +102,8 @@ impl Destination {
             let _ = link.send(self.path, bytes, each);
         }
         let datagrams = u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
-        self.again += u32::try_from(buffer.len()).unwrap_or(u32::MAX) + datagrams * UDP_IP_HEADERS;
+        self.again +=
+            u32::try_from(buffer.len()).unwrap_or(u32::MAX) + datagrams * TRANSPORT_HEADERS;
     }
 }
 
@@ -116,12 +117,15 @@ pub(super) struct Media {
     codec: u8,
     nv12: Nv12Buffer,
     buffer: SendBuf,
+    policy: Policy,
+    /// The quantisers that meet the policy's target, and that target.
     rate: RateControl,
-    key_frames: KeyFramePolicy,
+    target: Bitrate,
     epoch: ConfigEpoch,
     size: Size,
     frame: FrameId,
-    reference: FrameId,
+    /// The newest picture was held back: it is due although nothing moves.
+    held: bool,
     last_frame_at: Instant,
     last_qp: u8,
     last_echo: Injected,
@@ -134,10 +138,18 @@ impl Media {
     pub(super) fn new(
         shared: Arc<Shared>,
         capture: Box<dyn Capture>,
+        nv12: Nv12Buffer,
         rendition: Rendition,
         orders: Receiver<Order>,
     ) -> Media {
-        let rate = RateControl::new(rendition.bitrate, rendition.fps);
+        let policy = Policy::new(PolicySettings {
+            fps: rendition.fps,
+            range: rendition.range,
+            adaptive: rendition.adaptive,
+            skip_back: rendition.skip_back,
+        });
+        let target = policy.target();
+        let rate = RateControl::new(target, rendition.fps);
         Media {
             codec: super::codec_of(&rendition.encoder).unwrap_or_default(),
             shared,
@@ -146,14 +158,15 @@ impl Media {
             rendition,
             destinations: Vec::new(),
             encoder: None,
-            nv12: Nv12Buffer::new(),
+            nv12,
             buffer: SendBuf::default(),
+            policy,
             rate,
-            key_frames: KeyFramePolicy::default(),
+            target,
             epoch: ConfigEpoch(0),
             size: Size::default(),
             frame: FrameId::NONE,
-            reference: FrameId::NONE,
+            held: false,
             last_frame_at: clock::now(),
             last_qp: 0,
             last_echo: Injected::default(),
@@ -203,7 +216,7 @@ impl Media {
                     role,
                     media,
                 } => {
-                    self.key_frames.join(role);
+                    self.policy.join(role);
                     let sent = Sent::default();
                     let new = Destination {
                         session,
@@ -228,35 +241,42 @@ impl Media {
                     }
                 }
                 Order::Remove(session) => self.destinations.retain(|d| d.session != session),
-                Order::KeyFrame(role, newest) => self.key_frames.request(role, newest),
+                Order::KeyFrame(role, last_good, newest) => {
+                    self.policy.wish(role, last_good, newest);
+                }
+                Order::Heard(record) => {
+                    if self.player == Some(record.session) {
+                        self.policy.heard(clock::now(), &record);
+                    }
+                }
                 Order::Resend(session, request) => {
                     if let Some(i) = place(&self.destinations, session) {
                         let (buffer, link) = (&mut self.buffer, self.shared.link.as_ref());
                         self.destinations[i].send_again(&request, buffer, link);
                     }
                 }
-                Order::Bitrate(target) => self.rate.retarget(target, self.rendition.fps),
+                Order::Bitrate(max) => self.policy.set_highest(max),
             }
         }
         let player = self.destinations.iter().find(|d| d.role == Role::Player);
         let player = player.map(|d| d.session);
         if player != self.player {
-            // The next player counts its input anew.
+            // The next player counts its input anew, and has another link.
             self.player = player;
+            self.policy.player_changed();
             self.last_echo = Injected::default();
             let injected = self.shared.injected.lock();
             *injected.unwrap_or_else(PoisonError::into_inner) = Injected::default();
         }
         // The player's datagrams leave first.
         self.destinations.sort_by_key(|d| d.role == Role::Observer);
+        self.tell_decisions();
     }
 
-    fn hold_off(&self) -> Duration {
-        let round_trip = self.shared.sessions().round_trip().unwrap_or_default();
-        hold_off(
-            round_trip,
-            Duration::from_secs_f64(1.0 / self.rendition.fps.max(1.0)),
-        )
+    fn tell_decisions(&mut self) {
+        while let Some(decision) = self.policy.poll_decision() {
+            self.shared.notice(Notice::Decision(decision));
+        }
     }
 
     /// What is done against the losses that the clients report.
@@ -278,10 +298,14 @@ impl Media {
         if self.destinations.is_empty() || self.capture.picture().is_none() {
             return None;
         }
-        let key_frame = self.key_frames.due(self.hold_off());
         let improvable = self.rendition.top_up && self.last_qp > GOOD_QP;
         let top_up = improvable.then(|| self.last_frame_at + STILL);
-        let due = key_frame.into_iter().chain(top_up).min()?;
+        let held = self.held.then_some(self.last_frame_at + HELD_LOOK);
+        let due = (self.policy.due())
+            .into_iter()
+            .chain(top_up)
+            .chain(held)
+            .min()?;
         // Trouble that stays would otherwise be met again at once, without an end.
         let calm = self.trouble.as_ref().map(|(since, _)| *since + TRY_AGAIN);
         Some(calm.map_or(due, |calm| due.max(calm)))
@@ -296,8 +320,17 @@ impl Media {
         if self.destinations.is_empty() {
             return;
         }
-        let echo = self.echo(&mut stamps);
+        let round_trip = self.shared.sessions().round_trip().unwrap_or_default();
+        self.policy.set_round_trip(round_trip);
         self.frame = self.frame.next();
+        self.held = self.policy.held_until(captured).is_some();
+        if self.held {
+            self.last_frame_at = captured;
+            self.drop_frame(&stamps, Stage::Converted, DropCause::HeldBack);
+            self.tell_decisions();
+            return;
+        }
+        let echo = self.echo(&mut stamps);
         let outcome = self.encode(still, echo, &mut stamps);
         self.last_frame_at = captured;
         let Err((stage, why)) = outcome else {
@@ -315,11 +348,15 @@ impl Media {
             self.shared.notice(Notice::Trouble(why.clone()));
         }
         self.trouble = Some((captured, why));
-        self.key_frames.failed();
+        self.policy.failed();
+        self.drop_frame(&stamps, stage, DropCause::EncodeFailed);
+    }
+
+    /// The newest frame ends here for everybody.
+    fn drop_frame(&self, stamps: &Stamps, stage: Stage, why: DropCause) {
         let mut sessions = self.shared.sessions();
         for d in self.destinations.iter().filter(|d| d.started) {
-            let why = DropCause::EncodeFailed;
-            sessions.frame_dropped(clock::now(), d.session, self.frame, stamps, stage, why);
+            sessions.frame_dropped(clock::now(), d.session, self.frame, *stamps, stage, why);
         }
         self.shared.flush(&mut sessions);
     }
@@ -351,20 +388,19 @@ impl Media {
         echo: InputEcho,
         stamps: &mut Stamps,
     ) -> Result<(), (Stage, String)> {
-        let hold_off = self.hold_off();
         self.protect();
         let Some(picture) = self.capture.picture() else {
             return Ok(());
         };
         let fail = |stage| move |e: &dyn std::fmt::Display| (stage, e.to_string());
-        if self.encoder.is_none() || picture.size != self.size {
+        let opened = self.encoder.is_none() || picture.size != self.size;
+        if opened {
             let resized = picture.size != self.size;
             self.encoder =
                 Some(open(&self.rendition, picture.size).map_err(|e| fail(Stage::FirstSlice)(&e))?);
             self.epoch = ConfigEpoch(self.epoch.0.wrapping_add(1));
             self.size = picture.size;
             self.rate.resized(picture.size);
-            self.reference = FrameId::NONE;
             if resized {
                 self.shared.notice(Notice::Resized(picture.size));
             }
@@ -372,6 +408,9 @@ impl Media {
         let Some(encoder) = self.encoder.as_mut() else {
             return Ok(());
         };
+        if opened {
+            self.policy.encoder_opened(encoder.memory());
+        }
         let picture = match encoder.input() {
             PixelFormat::Nv12 => self
                 .nv12
@@ -381,11 +420,17 @@ impl Media {
         };
         stamps.stamp(Stage::Converted, clock::now());
 
-        let due = self
-            .key_frames
-            .due(hold_off)
-            .is_some_and(|at| at <= clock::now());
-        let key_frame = due || self.reference == FrameId::NONE;
+        let target = self.policy.target();
+        if target != self.target {
+            self.target = target;
+            self.rate.retarget(target, self.rendition.fps);
+        }
+        // From here on a wish is for another frame than this one.
+        let reference = match self.policy.next(clock::now(), self.frame) {
+            Next::Key => FrameId::NONE,
+            Next::After(reference) => reference,
+        };
+        let key_frame = reference == FrameId::NONE;
         let qp = if still && !key_frame {
             self.last_qp.saturating_sub(TOP_UP_STEP).max(GOOD_QP)
         } else {
@@ -393,11 +438,7 @@ impl Media {
         };
         let header = FrameHeader {
             frame: self.frame,
-            reference: if key_frame {
-                FrameId::NONE
-            } else {
-                self.reference
-            },
+            reference,
             epoch: self.epoch,
             stream: 0,
             view: 0,
@@ -415,13 +456,10 @@ impl Media {
             d.started |= key_frame;
             d.sent = Sent::default();
         }
-        if key_frame {
-            // Now, not when it is done: a wish that comes meanwhile is for another one.
-            self.key_frames.sent(clock::now(), self.frame);
-        }
         let ask = Ask {
             frame: self.frame,
             key_frame,
+            reference,
             qp,
         };
         let count = encoder.slices();
@@ -449,13 +487,19 @@ impl Media {
     /// Tells the ledgers and the rate control what left.
     fn finish(&mut self, stamps: Stamps, key_frame: bool, qp: u8, still: bool) {
         let now = clock::now();
-        self.reference = self.frame;
         self.last_qp = qp;
         if let Some(d) = self.destinations.iter().find(|d| d.started) {
-            let bytes = d.sent.bytes + d.sent.datagrams * UDP_IP_HEADERS + d.again;
+            let bytes = d.sent.bytes + d.sent.datagrams * TRANSPORT_HEADERS + d.again;
             if !still || key_frame {
                 self.rate.coded(key_frame, qp, u64::from(bytes) * 8);
             }
+        }
+        let player = self.destinations.iter().find(|d| d.role == Role::Player);
+        let to_player = player.filter(|d| d.started && d.sent.first.is_some());
+        let bytes = to_player.map(|d| d.sent.bytes + d.sent.datagrams * TRANSPORT_HEADERS);
+        self.policy.sent(now, self.frame, bytes);
+        if player.is_some() && bytes.is_none() {
+            self.policy.unsent(self.frame);
         }
         let mut sessions = self.shared.sessions();
         for d in self.destinations.iter_mut().filter(|d| d.started) {
@@ -548,6 +592,7 @@ pub(super) fn open(
             subpel: rendition
                 .subpel
                 .unwrap_or(size.pixels() <= super::SUBPEL_PIXELS),
+            rate: rendition.rate,
         };
         encode::open(&rendition.encoder, &settings)
     };

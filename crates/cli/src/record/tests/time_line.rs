@@ -261,7 +261,7 @@ fn hostile_stamps_do_not_break_it() {
     let mut far = whole(1, 2);
     far.client.submitted = Some(Duration::MAX);
     far.client.first_received_here.as_mut().unwrap().at = Instant(i64::MAX);
-    let mut none = dropped(1, 3, Stage::Captured, DropCause::RateCap);
+    let mut none = dropped(1, 3, Stage::Captured, DropCause::HeldBack);
     none.host = Stamps::default();
     trace(&[backwards, far, none, whole(1, 4)], "desk");
 }

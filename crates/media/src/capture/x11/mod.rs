@@ -125,6 +125,8 @@ pub struct X11Capture {
     settle: Settle,
     rule: SettleRule,
     pace: Pace,
+    /// Set if pictures are taken by the clock: the time between them, and when the next is due.
+    poll: Option<(Duration, Instant)>,
     waker: Waker,
     viewport: Viewport,
     /// Damage not yet in the picture.
@@ -182,6 +184,7 @@ impl X11Capture {
             settle: Settle::new(rule, size),
             rule,
             pace: Pace::unlimited(),
+            poll: None,
             waker: Waker::new()?,
             viewport: Viewport::new(x, y, size),
             dirty: Area::whole(size),
@@ -220,6 +223,13 @@ impl X11Capture {
         if waits {
             self.pace.offer(self.display.now());
         }
+    }
+
+    /// Takes the whole picture `fps` times a second, drawn or not, as screen grabbers do: for
+    /// measuring what waiting for the application is worth. Below 0.1 and above 1000: as these.
+    pub fn poll(&mut self, fps: f64) {
+        let period = Duration::from_secs_f64(1.0 / fps.max(0.1).min(1000.0));
+        self.poll = Some((period, self.display.now()));
     }
 
     /// Frames that the application drew and that were never captured, because a newer one came
@@ -389,6 +399,25 @@ impl Capture for X11Capture {
             }
             let now = self.display.now();
             let has_come = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+            if let Some((period, due)) = &mut self.poll {
+                if *due <= now {
+                    // One that was missed is left out.
+                    let next = *due + *period;
+                    *due = if next > now { next } else { now + *period };
+                    self.dirty = Area::whole(self.image.size());
+                    if self.fetch()? {
+                        return Ok(CaptureEvent::Frame);
+                    }
+                    continue;
+                }
+                let next = until.map_or(*due, |until| until.min(*due));
+                if has_come(until) {
+                    self.display.flush()?;
+                    return Ok(CaptureEvent::TimedOut);
+                }
+                self.display.wait(Some(self.waker.fd()), Some(next))?;
+                continue;
+            }
             if has_come(self.settle.due()) {
                 self.settle.release(now);
                 self.pace.offer(now);

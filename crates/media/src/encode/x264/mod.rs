@@ -1,15 +1,17 @@
 //! H.264 with libx264, opened at run time: each slice leaves the moment it is encoded.
 //!
-//! No rate control of the library's: its cost analysis takes 1 ms (720p) to 2 ms (1080p) in
-//! front of the first slice. The quantiser of each picture comes with its [`Ask`].
+//! By default no rate control of the library's: its cost analysis takes 1 ms (720p) to 2 ms
+//! (1080p) in front of the first slice. The quantiser of each picture comes with its [`Ask`].
 
 mod order;
 mod sys;
 
+use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Settings, Slice, check_picture, macroblocks,
+    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Rate, Settings, Slice, check_picture,
+    macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
 use order::{Order, Pool};
@@ -26,7 +28,7 @@ const QP_MAX: u8 = 51;
 
 /// Pictures that the decoder keeps, so that after a loss an older one can be predicted from:
 /// covers 7 frames of feedback delay, and costs memory only.
-const DPB: i32 = 8;
+const DPB: u8 = 8;
 
 /// libx264 gives a sliced thread at least this many rows of macroblocks, and drops threads.
 const MIN_ROWS_PER_THREAD: u16 = 4;
@@ -39,7 +41,10 @@ struct X264 {
     size: Size,
     total_mbs: u32,
     slices: u8,
+    rate: Rate,
     pool: Pool,
+    /// The newest frame.
+    newest: FrameId,
     /// The last frame failed: references can't be trusted.
     broken: bool,
 }
@@ -63,10 +68,12 @@ impl X264 {
             size,
             total_mbs: u32::from(columns) * u32::from(rows),
             slices: cut.slices,
+            rate: settings.rate,
             // Two more, for the parameter sets.
             pool: (0..usize::from(cut.slices) + 2)
                 .map(|_| Vec::with_capacity(SLICE_CAPACITY))
                 .collect(),
+            newest: FrameId::NONE,
             broken: false,
         })
     }
@@ -81,6 +88,10 @@ impl Encoder for X264 {
         self.slices
     }
 
+    fn memory(&self) -> u8 {
+        DPB - 1
+    }
+
     fn encode(
         &mut self,
         picture: &Picture<'_>,
@@ -88,11 +99,16 @@ impl Encoder for X264 {
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         check_picture(picture, self.size, PixelFormat::Nv12)?;
+        let skips_back = ask.reference != FrameId::NONE && ask.reference < self.newest;
+        if skips_back && !ask.key_frame {
+            self.encoder.forget_from(i64::from(ask.reference.0) + 1)?;
+        }
+        self.newest = ask.frame;
         let order = Order::new(self.total_mbs, std::mem::take(&mut self.pool), sink);
         let input = sys::Input {
             picture,
             key_frame: ask.key_frame || self.broken,
-            qp: ask.qp.min(QP_MAX),
+            qp: (self.rate == Rate::Own).then(|| ask.qp.min(QP_MAX)),
             pts: i64::from(ask.frame.0),
         };
         self.broken = true;
@@ -192,7 +208,7 @@ fn parameters(
     p.b_intra_refresh = 0;
     p.i_bframe = 0;
     p.i_frame_reference = 1;
-    p.i_dpb_size = DPB;
+    p.i_dpb_size = i32::from(DPB);
     p.b_cabac = 0; // the client conceals with all-P_Skip slices, which only CAVLC has
     p.analyse.i_weighted_pred = 0;
     // Whole pixels only, or quarters: one refinement. Measured at 720p, 60 frames/s, 10 Mb/s, two
@@ -202,14 +218,16 @@ fn parameters(
     p.b_annexb = 1;
     p.b_repeat_headers = 1;
 
-    // In CQP mode libx264 clamps a picture's own quantiser between those of I and B pictures: the
-    // factors put them 36 steps to both sides.
-    p.rc.i_rc_method = number(sys::X264_RC_CQP);
-    p.rc.i_qp_constant = 26;
-    p.rc.f_ip_factor = 64.0;
-    p.rc.f_pb_factor = 64.0;
-    p.rc.i_vbv_max_bitrate = 0;
-    p.rc.i_vbv_buffer_size = 0;
+    let kbit = |bits: u64| i32::try_from(bits / 1000).unwrap_or(i32::MAX).max(1);
+    if let Rate::Cbr(rate) = settings.rate {
+        p.rc.i_rc_method = number(sys::X264_RC_ABR);
+        p.rc.i_bitrate = kbit(rate.0);
+        p.rc.i_vbv_max_bitrate = kbit(rate.0);
+        // One frame: each may take its share of the rate and no more.
+        p.rc.i_vbv_buffer_size = kbit(rate.0 / u64::from(settings.fps));
+    } else {
+        constant_quantiser(&mut p);
+    }
 
     p.i_threads = i32::from(cut.threads);
     p.b_sliced_threads = i32::from(cut.threads > 1);
@@ -219,6 +237,18 @@ fn parameters(
         p.i_slice_max_mbs = number(cut.max_mbs);
     }
     Ok(p)
+}
+
+/// The quantiser comes with each picture.
+fn constant_quantiser(p: &mut sys::x264_param_t) {
+    // In CQP mode libx264 clamps a picture's own quantiser between those of I and B pictures: the
+    // factors put them 36 steps to both sides.
+    p.rc.i_rc_method = i32::try_from(sys::X264_RC_CQP).unwrap_or_default();
+    p.rc.i_qp_constant = 26;
+    p.rc.f_ip_factor = 64.0;
+    p.rc.f_pb_factor = 64.0;
+    p.rc.i_vbv_max_bitrate = 0;
+    p.rc.i_vbv_buffer_size = 0;
 }
 
 #[cfg(test)]
@@ -272,6 +302,7 @@ mod tests {
             slices: 2,
             threads: 1,
             subpel: false,
+            rate: Rate::Own,
         };
         let mut encoder = open(&settings).expect("libx264");
         let (luma, chroma) = (vec![90; 64 * 64], vec![128; 64 * 32]);
@@ -282,8 +313,9 @@ mod tests {
             planes: [plane(&luma), plane(&chroma), crate::picture::Plane::EMPTY],
         };
         let ask = Ask {
-            frame: openuvr_proto::id::FrameId(1),
+            frame: FrameId(1),
             key_frame: false,
+            reference: FrameId::NONE,
             qp: 30,
         };
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -12,7 +12,8 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) use bindings::{
-    X264_BUILD, X264_CSP_NV12, X264_KEYINT_MAX_INFINITE, X264_LOG_NONE, X264_RC_CQP, x264_param_t,
+    X264_BUILD, X264_CSP_NV12, X264_KEYINT_MAX_INFINITE, X264_LOG_NONE, X264_RC_ABR, X264_RC_CQP,
+    x264_param_t,
 };
 use bindings::{X264_TYPE_AUTO, X264_TYPE_IDR, x264_nal_t, x264_picture_t, x264_t};
 
@@ -55,6 +56,7 @@ struct Functions {
         *mut x264_picture_t,
     ) -> c_int,
     picture_init: unsafe extern "C" fn(*mut x264_picture_t),
+    invalidate: unsafe extern "C" fn(*mut x264_t, i64) -> c_int,
     nal_encode: unsafe extern "C" fn(*mut x264_t, *mut u8, *mut x264_nal_t),
     /// Behind the functions, which must not outlive it.
     _library: libloading::Library,
@@ -124,6 +126,7 @@ impl Functions {
                 close: *library.get(b"x264_encoder_close")?,
                 encode: *library.get(b"x264_encoder_encode")?,
                 picture_init: *library.get(b"x264_picture_init")?,
+                invalidate: *library.get(b"x264_encoder_invalidate_reference")?,
                 nal_encode: *library.get(b"x264_nal_encode")?,
                 _library: library,
             })
@@ -180,7 +183,8 @@ pub(super) struct Input<'a> {
     /// NV12, of the size that the encoder was opened with, checked to its end by the caller.
     pub(super) picture: &'a Picture<'a>,
     pub(super) key_frame: bool,
-    pub(super) qp: u8,
+    /// `None`: the library's own rate control chooses.
+    pub(super) qp: Option<u8>,
     pub(super) pts: i64,
 }
 
@@ -231,7 +235,7 @@ impl Encoder {
             X264_TYPE_AUTO
         };
         picture.i_type = kind.cast_signed();
-        picture.i_qpplus1 = c_int::from(input.qp) + 1;
+        picture.i_qpplus1 = input.qp.map_or(0, |qp| c_int::from(qp) + 1);
         picture.i_pts = input.pts;
         picture.opaque = (&raw const call).cast_mut().cast();
         picture.img.i_csp = X264_CSP_NV12.cast_signed();
@@ -265,6 +269,20 @@ impl Encoder {
             )));
         }
         Ok(out.b_keyframe != 0)
+    }
+
+    /// Refers to nothing any more whose time stamp is `pts` or later. With nothing left, the next
+    /// picture comes out as a key frame.
+    pub(super) fn forget_from(&mut self, pts: i64) -> Result<(), EncodeError> {
+        // SAFETY: no picture is being encoded: that takes `&mut self` as well.
+        let result = unsafe { (self.library.0.invalidate)(self.handle.as_ptr(), pts) };
+        if result < 0 {
+            return Err(EncodeError(format!(
+                "libx264 can't skip back to the frame before {pts} (it returned {result}): ask for \
+                 a key frame"
+            )));
+        }
+        Ok(())
     }
 }
 

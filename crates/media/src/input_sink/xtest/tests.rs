@@ -412,7 +412,7 @@ fn from_a_german_client_to_a_us_host() {
         {
             SourceEvent::Input(event) => sink.apply(&event).expect("injected"),
             SourceEvent::TimedOut => break,
-            SourceEvent::Closed => panic!("closed"),
+            other => panic!("{other:?}"),
         }
     }
     assert_eq!(listener.text(&listener.all(&sink)), text);

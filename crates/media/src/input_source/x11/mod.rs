@@ -1,7 +1,7 @@
 //! The input thread's half of the client's window: keyboard, pointer, and the window's upkeep.
 //!
 //! It turns what the X server reports into events of the wire, and it is the one that notices
-//! resizes, exposures and the close button, repairs the picture, and handles three combinations
+//! resizes, exposures and the close button, repairs the picture, and handles four combinations
 //! itself, which the host never sees:
 //!
 //! | keys | what |
@@ -9,6 +9,7 @@
 //! | Ctrl+Alt+Shift+Q | close |
 //! | Ctrl+Alt+Shift+F | full screen and back |
 //! | Ctrl+Alt+Shift+G | grab the pointer for relative motion, and let it go |
+//! | Ctrl+Alt+Shift+L | show figures of the latency over the picture, and hide them |
 //!
 //! It is no input method: dead keys and compose sequences give no text.
 
@@ -208,6 +209,7 @@ impl X11InputSource {
     fn own(&mut self, own: Own) -> Result<(), SourceError> {
         match own {
             Own::Quit => self.ready.push_back(SourceEvent::Closed),
+            Own::Overlay => self.ready.push_back(SourceEvent::ToggleOverlay),
             Own::FullScreen => {
                 let toggled = self.window.toggle_full_screen(&self.conn);
                 toggled.map_err(|cause| self.gone(&cause))?;
@@ -312,7 +314,7 @@ impl X11InputSource {
     /// Draws the scene anew. The server may take this after a newer picture of the presenter's
     /// that was sent later, so it is repeated if a picture came in between; not for ever, since
     /// where pictures keep coming the next one repairs it as well.
-    fn repaint(&mut self) -> Result<(), PresentError> {
+    pub(crate) fn repaint(&mut self) -> Result<(), PresentError> {
         for _ in 0..REPAIRS {
             let drawn = {
                 let scene = self.stage.scene();
@@ -377,6 +379,7 @@ enum Own {
     Quit,
     FullScreen,
     Grab,
+    Overlay,
 }
 
 impl Own {
@@ -385,6 +388,7 @@ impl Own {
             16 => Some(Own::Quit),
             33 => Some(Own::FullScreen),
             34 => Some(Own::Grab),
+            38 => Some(Own::Overlay),
             _ => None,
         }
     }

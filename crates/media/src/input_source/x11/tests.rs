@@ -326,3 +326,20 @@ fn the_quit_combination_closes() {
     it.keys(PRESS, &[24]);
     assert_eq!(it.seen().last(), Some(&SourceEvent::Closed));
 }
+
+#[test]
+fn the_overlay_combination_is_told_and_its_key_is_not() {
+    let Some(mut it) = fixture(&[]) else { return };
+    it.keys(PRESS, &CHORD);
+    it.keys(PRESS, &[46]);
+    it.keys(RELEASE, &[46]);
+    let seen = it.seen();
+    assert_eq!(seen.len(), 4, "{seen:?}");
+    assert_eq!(seen.last(), Some(&SourceEvent::ToggleOverlay));
+    it.keys(RELEASE, &CHORD);
+    let released = it.inputs();
+    assert_eq!(released.len(), 3, "{released:?}");
+    // Without the others it is a letter like any.
+    it.keys(PRESS, &[46]);
+    assert_eq!(it.inputs(), [key(38, Some('l'), true)]);
+}

@@ -1,5 +1,5 @@
-//! Draws the scene on the window through one connection: the picture, or a part of it, and the
-//! host's pointer over it.
+//! Draws the scene on the window through one connection: the picture, or a part of it, and over it
+//! the text and the host's pointer.
 //!
 //! Presenter and input source own one painter each; the resources of the picture itself belong to
 //! the server and are shared by their ids. A picture of the window's size is one `ShmPutImage`;
@@ -20,6 +20,7 @@ use super::placement::{Placement, Rect};
 use super::scene::{Overlay, Scene, Shown, Stage};
 use crate::cursor::CursorShape;
 use crate::present::PresentError;
+use crate::present::panel::Panel;
 
 /// One connection's means of drawing on the window.
 pub(crate) struct Painter {
@@ -30,6 +31,7 @@ pub(crate) struct Painter {
     argb: render::Pictformat,
     scaled: Option<Scaled>,
     pointer: Option<(Arc<CursorShape>, render::Picture)>,
+    panel: Option<(Arc<Panel>, render::Picture)>,
 }
 
 /// The server's own copy of the newest picture, to scale from.
@@ -80,6 +82,7 @@ impl Painter {
             argb,
             scaled: None,
             pointer: None,
+            panel: None,
         })
     }
 
@@ -97,7 +100,7 @@ impl Painter {
         self.picture(conn, scene, placement.area, announce)
     }
 
-    /// Draws the part of the picture inside `area` and what of the pointer is over it.
+    /// Draws the part of the picture inside `area` and what of the text and the pointer is over it.
     pub(crate) fn picture(
         &mut self,
         conn: &RustConnection,
@@ -117,6 +120,8 @@ impl Painter {
             false => self.scale(conn, shown, placement, area, announce),
         };
         let reads = reads.map_err(|cause| stage.gone(&cause))?;
+        self.text(conn, scene, area)
+            .map_err(|cause| stage.gone(&cause))?;
         if let Some(overlay) = stage.overlay(scene)
             && let Some(cursor) = &scene.cursor
         {
@@ -158,7 +163,8 @@ impl Painter {
         {
             return Ok(*picture);
         }
-        let picture = upload(conn, self.stage.root, self.argb, shape)?;
+        let (w, h) = (shape.width.min(CURSOR_SIDE), shape.height.min(CURSOR_SIDE));
+        let picture = upload(conn, self.stage.root, self.argb, (w, h), &shape.argb)?;
         if let Some((_, old)) = self.pointer.replace((Arc::clone(shape), picture)) {
             conn.render_free_picture(old)?;
         }
@@ -289,6 +295,52 @@ impl Painter {
         })
     }
 
+    /// Lays the text over what was drawn of `area`.
+    fn text(
+        &mut self,
+        conn: &RustConnection,
+        scene: &Scene,
+        area: Rect,
+    ) -> Result<(), ReplyOrIdError> {
+        let known = self.panel.as_ref().map(|(panel, _)| panel);
+        let current = match (known, &scene.panel) {
+            (None, None) => return Ok(()),
+            (Some(known), Some(wanted)) => Arc::ptr_eq(known, wanted),
+            _ => false,
+        };
+        if !current {
+            if let Some((_, old)) = self.panel.take() {
+                conn.render_free_picture(old)?;
+            }
+            if let Some(panel) = &scene.panel {
+                let size = (panel.width, panel.height);
+                let picture = upload(conn, self.stage.root, self.argb, size, &panel.argb)?;
+                self.panel = Some((Arc::clone(panel), picture));
+            }
+        }
+        let (Some((_, picture)), Some(whole)) = (&self.panel, scene.panel_area()) else {
+            return Ok(());
+        };
+        let Some(visible) = whole.and(area) else {
+            return Ok(());
+        };
+        conn.render_composite(
+            render::PictOp::OVER,
+            *picture,
+            x11rb::NONE,
+            self.target,
+            short(visible.x - whole.x),
+            short(visible.y - whole.y),
+            0,
+            0,
+            short(visible.x),
+            short(visible.y),
+            length(visible.width),
+            length(visible.height),
+        )?;
+        Ok(())
+    }
+
     fn overlay(
         &mut self,
         conn: &RustConnection,
@@ -355,22 +407,17 @@ fn is_argb(format: &render::Pictforminfo) -> bool {
         && (direct.blue_shift, direct.blue_mask) == (0, 0xff)
 }
 
+/// Makes a picture of the server's of premultiplied ARGB pixels.
 fn upload(
     conn: &RustConnection,
     root: xproto::Window,
     format: render::Pictformat,
-    shape: &CursorShape,
+    (width, height): (u16, u16),
+    argb: &[u32],
 ) -> Result<render::Picture, ReplyOrIdError> {
-    let (w, h) = (
-        shape.width.clamp(1, CURSOR_SIDE),
-        shape.height.clamp(1, CURSOR_SIDE),
-    );
-    let mut bytes: Vec<u8> = shape
-        .argb
-        .iter()
-        .flat_map(|pixel| pixel.to_le_bytes())
-        .collect();
     // A shape without pixels (a hidden pointer) becomes one transparent pixel.
+    let (w, h) = (width.max(1), height.max(1));
+    let mut bytes: Vec<u8> = argb.iter().flat_map(|pixel| pixel.to_le_bytes()).collect();
     bytes.resize(usize::from(w) * usize::from(h) * 4, 0);
     let (pixmap, gc, picture) = (
         conn.generate_id()?,

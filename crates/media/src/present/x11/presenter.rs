@@ -20,6 +20,7 @@ use super::scene::{Shown, Stage};
 use crate::cursor::Cursor;
 use crate::picture::Picture;
 use crate::present::convert::to_bgrx;
+use crate::present::panel::Panel;
 use crate::present::{PresentError, Presenter};
 
 /// How long a picture waits for a server that has not yet read the two before it. A server that
@@ -211,6 +212,33 @@ impl Presenter for X11Presenter {
         if changed && !stage.observer {
             self.define_cursor(cursor)?;
         }
+        self.conn.flush().map_err(|cause| stage.gone(&cause))?;
+        if let Some(segment) = segment {
+            self.buffers.reading(segment, reads);
+        }
+        Ok(())
+    }
+
+    fn panel(&mut self, lines: &[String]) -> Result<(), PresentError> {
+        let stage = Arc::clone(&self.stage);
+        let window = stage.scene().window;
+        let panel = match lines {
+            [] => None,
+            lines => Some(Arc::new(Panel::new(lines, window))),
+        };
+        self.drain()?;
+        let mut scene = stage.scene();
+        let before = scene.panel_area();
+        scene.panel = panel;
+        let after = scene.panel_area();
+        // Drawn once even if it has not moved: what is below it shines through.
+        let areas = [before, after.filter(|area| before != Some(*area))];
+        let mut reads = 0;
+        for area in areas.into_iter().flatten() {
+            reads += self.painter.picture(&self.conn, &scene, area, true)?;
+        }
+        let segment = scene.shown.map(|shown| shown.segment);
+        drop(scene);
         self.conn.flush().map_err(|cause| stage.gone(&cause))?;
         if let Some(segment) = segment {
             self.buffers.reading(segment, reads);

@@ -3,13 +3,14 @@
 //! The lock around it is held for a few requests at a time, never for a round trip, so the media
 //! thread doesn't wait for the input thread.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openuvr_proto::units::Size;
 use x11rb::protocol::{shm, xproto};
 
 use super::placement::{Placement, Rect};
 use crate::cursor::Cursor;
+use crate::present::panel::Panel;
 
 /// The window as both threads know it.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct Scene {
     pub(crate) shown: Option<Shown>,
     /// The host's pointer.
     pub(crate) cursor: Option<Cursor>,
+    /// The text over the picture.
+    pub(crate) panel: Option<Arc<Panel>>,
     /// Whether the local pointer is over the window.
     pub(crate) pointer_inside: bool,
     /// Whether the pointer is grabbed for relative motion.
@@ -68,6 +71,7 @@ impl Stage {
                 window: size,
                 shown: None,
                 cursor: None,
+                panel: None,
                 pointer_inside: false,
                 grabbed: false,
             }),
@@ -102,6 +106,9 @@ impl Stage {
     }
 }
 
+/// Pixels from the picture's corner to the text's.
+const FROM_CORNER: i32 = 8;
+
 /// A part of the pointer's shape on the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Overlay {
@@ -114,5 +121,17 @@ impl Scene {
     /// Where the picture is; `None` before the first.
     pub(crate) fn placement(&self) -> Option<Placement> {
         Some(Placement::fit(self.window, self.shown?.size))
+    }
+
+    /// Where the text is: at the picture's first corner, and no further than the picture goes.
+    pub(crate) fn panel_area(&self) -> Option<Rect> {
+        let (panel, picture) = (self.panel.as_ref()?, self.placement()?.area);
+        let area = Rect {
+            x: picture.x + FROM_CORNER,
+            y: picture.y + FROM_CORNER,
+            width: panel.width.into(),
+            height: panel.height.into(),
+        };
+        area.and(picture)
     }
 }

@@ -268,6 +268,59 @@ fn an_uncovered_part_is_repaired_without_a_frame() {
     assert_eq!(rgb(&it.read((0, 0), (64, 48))), rgb(&data));
 }
 
+/// The picture as it shows below the ground of a panel: two fifths of it.
+fn shines_through(pixel: [u8; 3], shown: [u8; 3]) -> bool {
+    near(shown, pixel.map(|v| byte(usize::from(v) * 2 / 5)), 2)
+}
+
+#[test]
+fn text_lies_over_the_picture_until_it_is_taken_away() {
+    let size = Size::new(128, 96);
+    let Some(mut it) = fixture(window_of(size)) else {
+        return;
+    };
+    let data = bgrx(size);
+    it.present(size, &data);
+    let lines = ["MMMM".to_owned(), "i".to_owned()];
+    it.presenter.panel(&lines).expect("drawn");
+    // 4 x 2 letters of 6 x 13, a margin of 6, and 8 from the corner.
+    let (left, top, right, bottom) = (8, 8, 8 + 24 + 12, 8 + 26 + 12);
+    let check = |image: &[[u8; 3]]| {
+        let mut ink = 0;
+        for (i, (shown, picture)) in image.iter().zip(rgb(&data)).enumerate() {
+            let (x, y) = (i % 128, i / 128);
+            let inside = (left..right).contains(&x) && (top..bottom).contains(&y);
+            match (inside, *shown == [255; 3]) {
+                (true, true) => ink += 1,
+                (true, false) => assert!(shines_through(picture, *shown), "{x},{y}: {shown:?}"),
+                (false, _) => assert_eq!(*shown, picture, "{x},{y}"),
+            }
+        }
+        assert!((40..300).contains(&ink), "{ink} pixels of letters");
+    };
+    check(&rgb(&it.read((0, 0), (128, 96))));
+    // A picture does not cover it, and neither does a repair by the other half of the window.
+    it.present(size, &data);
+    check(&rgb(&it.read((0, 0), (128, 96))));
+    it.source.repaint().expect("alive");
+    it.conn.get_input_focus().unwrap().reply().unwrap();
+    check(&rgb(&it.read((0, 0), (128, 96))));
+
+    // Less text leaves nothing of the box before, and none leaves the picture.
+    it.presenter.panel(&lines[1..]).expect("drawn");
+    let image = rgb(&it.read((0, 0), (128, 96)));
+    assert_eq!(image[40 * 128 + 30], rgb(&data)[40 * 128 + 30]);
+    assert!(shines_through(
+        rgb(&data)[10 * 128 + 10],
+        image[10 * 128 + 10]
+    ));
+    it.presenter.panel(&[]).expect("gone");
+    assert_eq!(rgb(&it.read((0, 0), (128, 96))), rgb(&data));
+    it.source.repaint().expect("alive");
+    assert_eq!(rgb(&it.read((0, 0), (128, 96))), rgb(&data));
+    assert_eq!(it.presenter.skipped(), 0);
+}
+
 fn blue_dot() -> Arc<CursorShape> {
     let argb = vec![0xff00_00ff; 16];
     Arc::new(CursorShape {

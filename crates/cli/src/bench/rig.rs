@@ -1,0 +1,384 @@
+//! What every measurement from pixels stands on: two virtual displays, an application on the
+//! first, and somebody who reads the second.
+//!
+//! It decides nothing about what is compared, and prints nothing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use openuvr_proto::units::Size;
+
+use super::floor::Copier;
+use super::journey;
+use super::machine::{self, Load};
+use super::reader::{Reader, Sighting};
+use super::report::{Case, Sample, Stream};
+use super::sched::{Part, Sched};
+use super::stats::{Frames, Summary};
+use crate::child::Child;
+use crate::clock;
+use crate::display::VirtualDisplay;
+use crate::pair::{self, Pair};
+use crate::picture_match::{History, Shot, psnr};
+use crate::screen::Screen;
+
+/// How long the first frame of a case may take.
+const FIRST_FRAME: Duration = Duration::from_secs(15);
+/// Frames compared for the PSNR; the targets ask for ten at least.
+const COMPARED: usize = 20;
+
+/// How the application's pictures come to the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// The scene is a process of its own, and the host captures its display.
+    Screen,
+    /// The host draws the scene itself and submits its pictures: the word is the host's option
+    /// `--submit`.
+    Submit(&'static str),
+}
+
+impl Source {
+    /// What the host is told.
+    fn words(self) -> Vec<String> {
+        match self {
+            Source::Screen => Vec::new(),
+            Source::Submit(how) => ["--source", "scene", "--submit", how]
+                .map(String::from)
+                .to_vec(),
+        }
+    }
+}
+
+/// What a rig is set up with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub(super) size: Size,
+    /// Frames a second of the scene.
+    pub(super) scene_fps: f64,
+    pub(super) sched: Sched,
+    /// What is left out at the start of a case: caches, rate control and schedulers settle.
+    pub(super) warm_up: Duration,
+}
+
+/// A host and a client that are to be measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Streamed<'a> {
+    pub(super) source: Source,
+    pub(super) fps: f64,
+    pub(super) bitrate: &'a str,
+    pub(super) seconds: f64,
+    /// Key presses; 0: none.
+    pub(super) presses: u32,
+    /// Whether pictures are compared.
+    pub(super) compare: bool,
+    /// Where keys, logs and the record lie.
+    pub(super) dir: &'a Path,
+    pub(super) csv: &'a Path,
+    pub(super) more_host: &'a [String],
+    pub(super) more_client: &'a [String],
+}
+
+/// The displays and the scene, which floor and stream share.
+pub(super) struct Rig<'a> {
+    setup: Setup,
+    stop: &'a AtomicBool,
+    scene: Option<Child>,
+    near: VirtualDisplay,
+    far: VirtualDisplay,
+}
+
+impl<'a> Rig<'a> {
+    pub(super) fn start(setup: Setup, stop: &'a AtomicBool) -> Result<Rig<'a>> {
+        let near = VirtualDisplay::start(setup.size)?;
+        let far = VirtualDisplay::start(setup.size)?;
+        for display in [&near, &far] {
+            setup.sched.raise(display.id(), Part::Display);
+        }
+        Ok(Rig {
+            setup,
+            stop,
+            scene: None,
+            near,
+            far,
+        })
+    }
+
+    /// Starts the scene's process, if it does not run.
+    fn with_scene(&mut self) -> Result<()> {
+        if self.scene.is_none() {
+            let Setup {
+                size, scene_fps, ..
+            } = self.setup;
+            self.scene = Some(pair::scene(self.near.name(), size, scene_fps)?);
+        }
+        Ok(())
+    }
+
+    /// How long the scene itself takes to show a press: its wait for the next frame and that
+    /// frame's drawing. Nothing streams meanwhile.
+    pub(super) fn application_reaction(&mut self, presses: u32) -> Result<Vec<f64>> {
+        self.with_scene()?;
+        let reader = Reader::start_as(self.near.name(), self.setup.sched)?;
+        self.first_frame(&reader, &mut || Ok(()))?;
+        self.reactions(self.near.name(), &reader, presses)
+    }
+
+    /// Measures what the displays and the reader take by themselves.
+    pub(super) fn floor(&mut self, seconds: f64) -> Result<Case> {
+        self.with_scene()?;
+        let sched = self.setup.sched;
+        let copier = Copier::start_as(self.near.name(), self.far.name(), sched)?;
+        let reader = Reader::start_as(self.far.name(), sched)?;
+        let case = self.measure(&reader, &[], seconds, &mut || Ok(()))?;
+        copier.stop()?;
+        Ok(case)
+    }
+
+    /// Measures a host and a client.
+    pub(super) fn stream(&mut self, of: &Streamed<'_>) -> Result<Stream> {
+        let mut more_host = of.source.words();
+        let fps = self.setup.scene_fps.to_string();
+        match of.source {
+            Source::Screen => self.with_scene()?,
+            Source::Submit(_) => {
+                self.scene = None;
+                let size = self.setup.size.to_string();
+                more_host.extend(["--size".into(), size, "--scene-fps".into(), fps]);
+            }
+        }
+        let mut more_client = Vec::new();
+        if self.setup.sched == Sched::Off {
+            for more in [&mut more_host, &mut more_client] {
+                more.extend(["--realtime".to_owned(), "off".to_owned()]);
+            }
+        }
+        // Last: what the caller says goes.
+        more_host.extend_from_slice(of.more_host);
+        more_client.extend_from_slice(of.more_client);
+        let mut pair = Pair::start(&pair::Options {
+            host_display: self.near.name(),
+            client_display: self.far.name(),
+            fps: of.fps,
+            bitrate: of.bitrate,
+            dir: of.dir,
+            csv: Some(of.csv),
+            show_host: false,
+            more_host: &more_host,
+            more_client: &more_client,
+        })?;
+        let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
+        let children = [("host", pair.host.id()), ("client", pair.client.id())];
+        let case = self.measure(&reader, &children, of.seconds, &mut || pair.check())?;
+        let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
+        let mut psnr_db = Vec::new();
+        if of.compare {
+            // Last and by itself: taking whole pictures off both displays is load of its own. The
+            // flashes that the presses set off are to have passed.
+            self.pass(self.setup.warm_up, &mut || pair.check())?;
+            psnr_db = self.fidelity(&reader)?;
+        }
+        drop(reader);
+        pair.client.stop();
+        pair.host.stop();
+        let text = std::fs::read_to_string(of.csv)
+            .with_context(|| format!("can't read the host's record {}", of.csv.display()))?;
+        let record = journey::parse(&text)?;
+        Ok(with_record(case, &record, reaction_ms, psnr_db))
+    }
+
+    fn measure(
+        &self,
+        reader: &Reader,
+        children: &[(&'static str, u32)],
+        seconds: f64,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Case> {
+        self.first_frame(reader, check)?;
+        self.pass(self.setup.warm_up, check)?;
+        let (mark, unreadable, before) = (reader.mark(), reader.unreadable(), Load::now());
+        self.pass(Duration::from_secs_f64(seconds), check)?;
+        let (after, samples) = (Load::now(), reader.since(mark));
+        let used = after.since(&before);
+        let scene = self.scene.as_ref().map(|scene| ("scene", scene.id()));
+        let shared = [
+            ("display A", self.near.id()),
+            ("display B", self.far.id()),
+            ("bench", std::process::id()),
+        ];
+        let latencies: Vec<f64> = samples.iter().map(Sighting::latency_ms).collect();
+        Ok(Case {
+            frames: Frames::of(samples.iter().map(|sighting| sighting.frame)),
+            latency_ms: Summary::of(&latencies),
+            unreadable: reader.unreadable() - unreadable,
+            other_cores: used.other_cores,
+            cores: children
+                .iter()
+                .chain(&scene)
+                .chain(&shared)
+                .filter_map(|(name, id)| Some((*name, *used.cores.get(id)?)))
+                .collect(),
+            loopback_mbps: used.loopback_mbps,
+            threads: machine::threads().into_iter().collect(),
+            samples: samples
+                .into_iter()
+                .map(|sighting| Sample {
+                    sighting,
+                    outcome: None,
+                })
+                .collect(),
+        })
+    }
+
+    fn first_frame(&self, reader: &Reader, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let until = clock::now() + FIRST_FRAME;
+        while reader
+            .wait(0, Duration::from_millis(100), |_| true)?
+            .is_none()
+        {
+            self.pass(Duration::ZERO, check)?;
+            if clock::now() > until {
+                bail!(
+                    "no bar code became visible within {} s",
+                    FIRST_FRAME.as_secs()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets time pass as long as everybody is well.
+    fn pass(&self, span: Duration, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let until = clock::now() + span;
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                bail!("interrupted");
+            }
+            check()?;
+            let now = clock::now();
+            if now >= until {
+                return Ok(());
+            }
+            clock::sleep_until(until.min(now + Duration::from_millis(200)));
+        }
+    }
+
+    /// Presses a key on `display` again and again, and waits for each to show there.
+    fn reactions(&self, display: &str, reader: &Reader, presses: u32) -> Result<Vec<f64>> {
+        let mut reactions = Vec::new();
+        if presses == 0 {
+            return Ok(reactions);
+        }
+        let keyboard = Screen::open(display)?;
+        self.setup.sched.raise_me(Part::Injector);
+        let _ordinary_again = Lowered(self.setup.sched);
+        for press in 0..presses {
+            let before = reader.latest().map(|sighting| sighting.inputs);
+            let mark = reader.mark();
+            let pressed = clock::now();
+            keyboard.press_key()?;
+            let changed = |sighting: &Sighting| Some(sighting.inputs) != before;
+            if let Some(seen) = reader.wait(mark, Duration::from_secs(2), changed)? {
+                let ms = (seen.seen_us as f64 - pressed.0 as f64 / 1000.0) / 1000.0;
+                reactions.push(ms);
+            }
+            // 150 ms let the last press come to rest; the rest meets frames at another phase.
+            let apart = Duration::from_micros(150_000 + u64::from(press) * 6_180 % 16_667);
+            clock::sleep_until(pressed + apart);
+            self.pass(Duration::ZERO, &mut || Ok(()))?;
+        }
+        Ok(reactions)
+    }
+
+    /// Compares pictures of the same frame number on both displays.
+    fn fidelity(&self, reader: &Reader) -> Result<Vec<f64>> {
+        let Some(area) = reader.area() else {
+            return Ok(Vec::new());
+        };
+        let history = History::start(self.near.name(), None)?;
+        let screen = Screen::open(self.far.name())?;
+        let mut ratios = Vec::new();
+        for _ in 0..3 * COMPARED {
+            if ratios.len() == COMPARED {
+                break;
+            }
+            self.pass(Duration::from_millis(90), &mut || Ok(()))?;
+            let shown = Shot::take(&screen, area)?;
+            let Some(stamp) = shown.stamp else { continue };
+            let same = |shot: &Shot| shot.stamp.is_some_and(|other| other.frame == stamp.frame);
+            ratios.extend(
+                history
+                    .shots()
+                    .iter()
+                    .find(|s| same(s))
+                    .and_then(|s| psnr(s, &shown)),
+            );
+        }
+        Ok(ratios)
+    }
+
+    /// Consecutive pictures of the scene, as the host captures them; about half a second.
+    pub(super) fn film(&mut self) -> Result<Vec<Shot>> {
+        self.with_scene()?;
+        let history = History::start(self.near.name(), None)?;
+        self.pass(Duration::from_millis(1_500), &mut || Ok(()))?;
+        let mut shots = history.shots();
+        shots.retain(|shot| shot.stamp.is_some());
+        shots.dedup_by_key(|shot| shot.stamp.map(|stamp| stamp.frame));
+        Ok(shots)
+    }
+}
+
+/// Makes the calling thread ordinary when dropped.
+pub(super) struct Lowered(pub(super) Sched);
+
+impl Drop for Lowered {
+    fn drop(&mut self) {
+        self.0.lower_me();
+    }
+}
+
+/// Takes only what was whole, and what the record says of the time of these samples.
+fn with_record(
+    mut case: Case,
+    record: &[journey::Row],
+    reaction_ms: Vec<f64>,
+    psnr_db: Vec<f64>,
+) -> Stream {
+    let sightings: Vec<Sighting> = case.samples.iter().map(|s| s.sighting).collect();
+    let joined = journey::join(&sightings, record);
+    for (sample, row) in case.samples.iter_mut().zip(&joined) {
+        sample.outcome = row.map(|row| row.outcome.clone());
+    }
+    let whole: Vec<f64> = sightings
+        .iter()
+        .zip(&joined)
+        .filter(|(_, row)| row.is_some_and(journey::Row::is_whole))
+        .map(|(sighting, _)| sighting.latency_ms())
+        .collect();
+    case.latency_ms = Summary::of(&whole);
+    let steps = journey::steps(&sightings, &joined);
+    let ns = |us: u64| i64::try_from(us).unwrap_or(i64::MAX / 1000) * 1000;
+    let from = sightings.first().map_or(0, |s| ns(s.seen_us));
+    let to = sightings.last().map_or(0, |s| ns(s.seen_us));
+    let mut outcomes = BTreeMap::new();
+    let mut wire_bytes = 0;
+    for row in record {
+        if row.at("Captured").is_some_and(|at| at >= from && at < to) {
+            *outcomes.entry(row.outcome.clone()).or_insert(0) += 1;
+            wire_bytes += row.wire_bytes;
+        }
+    }
+    let seconds = (to - from) as f64 / 1e9;
+    Stream {
+        not_whole: sightings.len() - whole.len(),
+        steps,
+        outcomes,
+        wire_mbps: (seconds > 0.0).then(|| wire_bytes as f64 * 8.0 / 1e6 / seconds),
+        reaction_ms,
+        psnr_db,
+        case,
+    }
+}

@@ -1,0 +1,174 @@
+//! The X display: what a host captures and plays on, what a client needs for its window.
+
+use openuvr_media::capture::Capture as _;
+use openuvr_media::capture::x11::{self, Target, What};
+use openuvr_media::display;
+use x11rb::connection::{Connection as _, RequestConnection as _};
+use x11rb::protocol::randr::{self, ConnectionExt as _};
+use x11rb::protocol::xproto::Screen;
+use x11rb::rust_connection::RustConnection;
+
+use super::Role;
+use super::finding::Finding;
+
+/// What each side asks of the server, and what it is for.
+const HOST_NEEDS: &[(&str, &str)] = &[
+    ("DAMAGE", "says when the application has drawn"),
+    ("MIT-SHM", "brings pixels without a copy through a socket"),
+    ("XFIXES", "brings the pointer's shape"),
+    ("XInputExtension", "follows the pointer"),
+    ("XTEST", "presses keys"),
+    ("XKEYBOARD", "names keys"),
+    ("Composite", "captures a window that is covered (--window)"),
+];
+const CLIENT_NEEDS: &[(&str, &str)] = &[
+    ("MIT-SHM", "takes pictures without a copy through a socket"),
+    ("RENDER", "scales pictures and draws the pointer"),
+    ("XKEYBOARD", "names keys"),
+    ("XInputExtension", "reads the mouse's own motion"),
+];
+
+pub(super) fn findings(role: Role, name: Option<&str>) -> Vec<Finding> {
+    let Some(name) = name else {
+        return vec![Finding::missing(
+            "display",
+            "no X display is named",
+            "run this inside the X session (or through Xwayland), or give --display :0; a virtual \
+             one: Xvfb :99 -screen 0 1280x720x24",
+        )];
+    };
+    let (conn, screen) = match display::connect(name) {
+        Ok(connected) => connected,
+        Err(why) => {
+            let (why, question) = why.rsplit_once(": ").unwrap_or((&why, ""));
+            return vec![Finding::missing("display", why, question)];
+        }
+    };
+    let mut findings = Vec::new();
+    if let Some(screen) = conn.setup().roots.get(screen) {
+        let (width, height) = (screen.width_in_pixels, screen.height_in_pixels);
+        findings.push(Finding::ok("display", format!("{name}, {width}x{height}")));
+        findings.push(refresh(&conn, screen));
+    }
+    if role.hosts() {
+        findings.push(needs(&conn, "host's extensions", HOST_NEEDS));
+        findings.push(captures(name));
+    }
+    if role.shows() {
+        findings.push(needs(&conn, "client's extensions", CLIENT_NEEDS));
+    }
+    findings
+}
+
+fn needs(conn: &RustConnection, name: &str, needs: &[(&'static str, &str)]) -> Finding {
+    let absent: Vec<_> = needs
+        .iter()
+        .filter(|(extension, _)| !matches!(conn.extension_information(extension), Ok(Some(_))))
+        .map(|(extension, purpose)| format!("{extension} ({purpose})"))
+        .collect();
+    let names: Vec<&str> = needs.iter().map(|(extension, _)| *extension).collect();
+    match absent.is_empty() {
+        true => Finding::ok(name, names.join(", ")),
+        false => Finding::missing(
+            name,
+            format!("the server lacks {}", absent.join(", ")),
+            "enable it in the section Extensions of xorg.conf, or use the machine's own X server \
+             and not one behind ssh -X",
+        ),
+    }
+}
+
+/// Opens a capture of the display as a host does: this fails where pixels have another form, or
+/// shared memory does not reach the server.
+fn captures(display: &str) -> Finding {
+    let target = Target {
+        display: Some(display.to_owned()),
+        what: What::Display,
+    };
+    match x11::open(&target) {
+        Ok(capture) => Finding::ok("capture", format!("{} can be captured", capture.size())),
+        Err(why) => Finding::missing(
+            "capture",
+            why.to_string(),
+            "use a display of 24 bits a pixel on this machine",
+        ),
+    }
+}
+
+/// The highest rate of the modes that are shown now: a picture waits half a refresh on average
+/// until it is visible.
+fn refresh(conn: &RustConnection, screen: &Screen) -> Finding {
+    let name = "refresh rate";
+    let remedy =
+        "choose a faster mode: `xrandr` lists them, xrandr --output NAME --rate HZ sets one";
+    match highest_rate(conn, screen) {
+        None => Finding::ok(name, "not told: a virtual display"),
+        Some(hz) if hz >= 100.0 => Finding::ok(name, format!("{hz:.0} Hz")),
+        Some(hz) => Finding::better(
+            name,
+            format!("{hz:.0} Hz: pictures wait {:.0} ms on average", 500.0 / hz),
+            remedy,
+        ),
+    }
+}
+
+fn highest_rate(conn: &RustConnection, screen: &Screen) -> Option<f64> {
+    conn.extension_information(randr::X11_EXTENSION_NAME)
+        .ok()??;
+    let resources = conn
+        .randr_get_screen_resources_current(screen.root)
+        .ok()?
+        .reply()
+        .ok()?;
+    let shown: Vec<u32> = resources
+        .crtcs
+        .iter()
+        .filter_map(|&crtc| {
+            let info = conn
+                .randr_get_crtc_info(crtc, resources.config_timestamp)
+                .ok()?;
+            Some(info.reply().ok()?.mode)
+        })
+        .collect();
+    let modes = resources
+        .modes
+        .iter()
+        .filter(|mode| shown.contains(&mode.id));
+    modes.filter_map(rate).reduce(f64::max)
+}
+
+/// Refreshes a second of a mode; `None` where it says no dot clock, as virtual displays.
+fn rate(mode: &randr::ModeInfo) -> Option<f64> {
+    let dots = f64::from(mode.htotal) * f64::from(mode.vtotal);
+    (mode.dot_clock > 0 && dots > 0.0).then(|| f64::from(mode.dot_clock) / dots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::*;
+
+    #[test]
+    fn rates_come_from_the_dot_clock() {
+        let mode = randr::ModeInfo {
+            dot_clock: 148_500_000,
+            htotal: 2200,
+            vtotal: 1125,
+            ..randr::ModeInfo::default()
+        };
+        assert_eq!(rate(&mode).map(f64::round), Some(60.0));
+        assert_eq!(rate(&randr::ModeInfo::default()), None);
+    }
+
+    #[test]
+    fn without_a_display_nobody_can_run() {
+        for role in [Role::Host, Role::Client, Role::Both] {
+            let found = findings(role, None);
+            assert_eq!(found[0].level, Level::Missing);
+        }
+        assert_eq!(
+            findings(Role::Client, Some(":64000"))[0].level,
+            Level::Missing
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! The processor and its clocks.
+
+use rustix::time::{ClockId, clock_getres};
+
+use super::finding::Finding;
+use super::{first_line, sys};
+use crate::clock;
+
+pub(super) fn processor() -> Vec<Finding> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    vec![
+        match cores {
+            1 => Finding::better(
+                "cores",
+                "one core: capture, codec and network take turns",
+                "a second core; `taskset -p $$` shows whether this shell is kept on one",
+            ),
+            n => Finding::ok("cores", format!("{n}")),
+        },
+        governor(first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").as_deref()),
+        aes(&info),
+    ]
+}
+
+fn governor(name: Option<&str>) -> Finding {
+    match name {
+        None => Finding::ok(
+            "governor",
+            "the system does not change the processor's frequency",
+        ),
+        Some("performance") => Finding::ok("governor", "performance"),
+        Some(other) => Finding::better(
+            "governor",
+            format!("{other}: the processor is slow at the start of each frame"),
+            "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+        ),
+    }
+}
+
+/// Whether the processor has instructions for AES (x86: `flags`, Arm: `Features` of cpuinfo).
+fn aes(info: &str) -> Finding {
+    let has = info
+        .lines()
+        .filter(|line| line.starts_with("flags") || line.starts_with("Features"))
+        .any(|line| line.split_whitespace().any(|word| word == "aes"));
+    match has {
+        true => Finding::ok("AES", "in hardware: sealing a frame takes microseconds"),
+        false => Finding::better(
+            "AES",
+            "in software: sealing takes longer",
+            "none by software; in a virtual machine, pass the host's processor model through",
+        ),
+    }
+}
+
+pub(super) fn clock() -> Vec<Finding> {
+    let source = first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    vec![
+        clock_source(source.as_deref()),
+        resolution(),
+        synchronised(sys::clock_state()),
+    ]
+}
+
+fn clock_source(name: Option<&str>) -> Finding {
+    match name {
+        // Read without a system call.
+        Some(name @ ("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")) => {
+            Finding::ok("source", name)
+        }
+        Some(name) => Finding::better(
+            "source",
+            format!("{name}: each reading is a system call"),
+            "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
+        ),
+        None => Finding::ok("source", "not shown by this system"),
+    }
+}
+
+/// Readings to find out what one costs.
+const READINGS: u32 = 1000;
+
+fn resolution() -> Finding {
+    let step = clock_getres(ClockId::Monotonic);
+    let step = step
+        .tv_sec
+        .saturating_mul(1_000_000_000)
+        .saturating_add(step.tv_nsec);
+    let begun = clock::now();
+    for _ in 1..READINGS {
+        std::hint::black_box(clock::now());
+    }
+    let cost = clock::now().since(begun).as_nanos() / u128::from(READINGS);
+    let what = format!("steps of {step} ns; a reading takes {cost} ns");
+    match step {
+        ..=1000 => Finding::ok("resolution", what),
+        _ => Finding::better(
+            "resolution",
+            what,
+            "boot without nohz=off and highres=off on the kernel's command line",
+        ),
+    }
+}
+
+fn synchronised(state: sys::ClockState) -> Finding {
+    let name = "time of day";
+    match state {
+        sys::ClockState::Synchronised => Finding::ok(name, "kept by NTP or alike"),
+        sys::ClockState::Alone => Finding::better(
+            name,
+            "kept by nobody: logs of two machines don't fit together; latency figures do not need it",
+            "sudo timedatectl set-ntp true",
+        ),
+        sys::ClockState::Hidden => Finding::ok(name, "can't be read here; no figure needs it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::*;
+
+    #[test]
+    fn instructions_for_aes_are_a_word_of_their_own() {
+        assert_eq!(aes("flags\t: fpu aes sse").level, Level::Ok);
+        assert_eq!(aes("Features\t: fp asimd aes").level, Level::Ok);
+        assert_eq!(aes("flags\t: fpu vaes\nbugs: aes").level, Level::Better);
+    }
+
+    #[test]
+    fn slow_clocks_and_governors_are_told() {
+        assert_eq!(clock_source(Some("kvm-clock")).level, Level::Ok);
+        assert_eq!(clock_source(Some("acpi_pm")).level, Level::Better);
+        assert_eq!(governor(Some("powersave")).level, Level::Better);
+        assert_eq!(governor(Some("performance")).level, Level::Ok);
+        assert_eq!(governor(None).level, Level::Ok);
+    }
+}

@@ -1,0 +1,210 @@
+//! Buffers and ports of UDP sockets.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use openuvr_net::udp::Options;
+use rustix::net::sockopt;
+
+use super::finding::Finding;
+use super::{Role, first_line};
+
+pub(super) fn findings(role: Role, port: u16) -> Vec<Finding> {
+    let mut findings = vec![receive_buffer(), send_buffer()];
+    if role.hosts() {
+        findings.push(host_port(port));
+    }
+    findings
+}
+
+/// What a socket gets when it asks as the link does: by privilege beyond the limit, or up to it.
+fn granted(wanted: u32, receive: bool) -> rustix::io::Result<u64> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
+        .map_err(|why| rustix::io::Errno::from_io_error(&why).unwrap_or(rustix::io::Errno::IO))?;
+    let wanted = wanted as usize;
+    let doubled = if receive {
+        sockopt::set_socket_recv_buffer_size_force(&socket, wanted)
+            .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, wanted))?;
+        sockopt::socket_recv_buffer_size(&socket)?
+    } else {
+        sockopt::set_socket_send_buffer_size_force(&socket, wanted)
+            .or_else(|_| sockopt::set_socket_send_buffer_size(&socket, wanted))?;
+        sockopt::socket_send_buffer_size(&socket)?
+    };
+    // The kernel doubles the figure for its own accounting (socket(7)).
+    Ok(doubled as u64 / 2)
+}
+
+fn receive_buffer() -> Finding {
+    let limit = first_line("/proc/sys/net/core/rmem_max");
+    let wanted = Options::default().receive_buffer;
+    judge(
+        "receive buffer",
+        granted(wanted, true),
+        wanted,
+        limit,
+        "net.core.rmem_max",
+    )
+}
+
+fn send_buffer() -> Finding {
+    let limit = first_line("/proc/sys/net/core/wmem_max");
+    let wanted = Options::default().send_buffer;
+    judge(
+        "send buffer",
+        granted(wanted, false),
+        wanted,
+        limit,
+        "net.core.wmem_max",
+    )
+}
+
+fn judge(
+    name: &str,
+    got: rustix::io::Result<u64>,
+    wanted: u32,
+    limit: Option<String>,
+    key: &str,
+) -> Finding {
+    let got = match got {
+        Ok(got) => got,
+        Err(why) => {
+            return Finding::missing(
+                name,
+                format!("no UDP socket can be opened: {why}"),
+                "sudo ip link set lo up",
+            );
+        }
+    };
+    let limit = limit.map_or_else(String::new, |limit| {
+        format!(" (the limit {key} is {limit})")
+    });
+    let what = format!("{} KiB of {} KiB wanted{limit}", got >> 10, wanted >> 10);
+    match got >= wanted.into() {
+        true => Finding::ok(name, what),
+        false => Finding::better(
+            name,
+            format!("{what}: the datagrams of a key frame are lost"),
+            format!(
+                "echo {key}={wanted} | sudo tee /etc/sysctl.d/50-openuvr-{}.conf && sudo sysctl \
+                 --system",
+                key.rsplit('.').next().unwrap_or(key)
+            ),
+        ),
+    }
+}
+
+fn host_port(port: u16) -> Finding {
+    let name = format!("UDP port {port}");
+    let bound = bind((Ipv6Addr::UNSPECIFIED, port).into()).or_else(|why| match why.kind() {
+        ErrorKind::AddrInUse | ErrorKind::PermissionDenied => Err(why),
+        // A machine without IPv6.
+        _ => bind((Ipv4Addr::UNSPECIFIED, port).into()),
+    });
+    let other = port.checked_add(1).unwrap_or(4710);
+    match bound {
+        Ok(_) => Finding::ok(&name, "free for `openuvr host`"),
+        Err(why) if why.kind() == ErrorKind::AddrInUse => match listener(port) {
+            Some((id, program)) if program == "openuvr" => Finding::ok(
+                &name,
+                format!("an openuvr (process {id}) listens there already"),
+            ),
+            Some((id, program)) => Finding::missing(
+                &name,
+                format!("{program} (process {id}) listens there"),
+                format!("end it, or openuvr host --bind '[::]:{other}'"),
+            ),
+            None => Finding::missing(
+                &name,
+                "another program listens there",
+                format!(
+                    "`sudo ss -ulpn 'sport = :{port}'` names it; or openuvr host --bind \
+                     '[::]:{other}'"
+                ),
+            ),
+        },
+        Err(why) => Finding::missing(
+            &name,
+            format!("can't be opened: {why}"),
+            format!("openuvr host --bind '[::]:{other}'"),
+        ),
+    }
+}
+
+fn bind(address: SocketAddr) -> std::io::Result<UdpSocket> {
+    UdpSocket::bind(address)
+}
+
+/// The process that has a UDP socket at `port`, if this user may see it.
+fn listener(port: u16) -> Option<(u32, String)> {
+    let inodes: Vec<String> = ["/proc/net/udp", "/proc/net/udp6"]
+        .iter()
+        .filter_map(|table| std::fs::read_to_string(table).ok())
+        .flat_map(|table| inodes_at(&table, port))
+        .collect();
+    let processes = std::fs::read_dir("/proc").ok()?;
+    processes.flatten().find_map(|process| {
+        let id: u32 = process.file_name().to_str()?.parse().ok()?;
+        let mut files = std::fs::read_dir(process.path().join("fd")).ok()?.flatten();
+        let owns = files.any(|file| {
+            std::fs::read_link(file.path()).is_ok_and(|target| {
+                let target = target.to_string_lossy();
+                inodes
+                    .iter()
+                    .any(|inode| target == format!("socket:[{inode}]"))
+            })
+        });
+        let name = || first_line(&format!("/proc/{id}/comm"));
+        owns.then(|| (id, name().unwrap_or_default()))
+    })
+}
+
+/// The inodes of the sockets at `port` in a table such as `/proc/net/udp`: its second column is
+/// the local address, its tenth the inode.
+fn inodes_at(table: &str, port: u16) -> Vec<String> {
+    let end = format!(":{port:04X}");
+    let rows = table.lines().skip(1).filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let here = fields.get(1)?.ends_with(&end);
+        here.then(|| fields.get(9).map(|inode| (*inode).to_owned()))?
+    });
+    rows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::*;
+
+    #[test]
+    fn a_small_buffer_comes_with_the_command_that_enlarges_it() {
+        let small = judge(
+            "b",
+            Ok(1 << 16),
+            4 << 20,
+            Some("65536".into()),
+            "net.core.rmem_max",
+        );
+        assert_eq!(small.level, Level::Better);
+        let remedy = small.remedy.unwrap();
+        assert!(
+            remedy.starts_with("echo net.core.rmem_max=4194304 |"),
+            "{remedy}"
+        );
+        assert_eq!(judge("b", Ok(4 << 20), 4 << 20, None, "k").level, Level::Ok);
+    }
+
+    #[test]
+    fn a_taken_port_is_found_and_its_owner_named() {
+        let taken = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))
+            .or_else(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))
+            .unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let (id, _) = listener(port).expect("it is ours");
+        assert_eq!(id, std::process::id());
+        // The name of a test's program begins with the crate's.
+        assert!(host_port(port).what.contains("listens there"));
+        drop(taken);
+        assert_eq!(host_port(port).level, Level::Ok);
+    }
+}

@@ -1,0 +1,91 @@
+//! What this user may do: be real-time, keep memory, send raw frames.
+
+use openuvr_runtime::sched::{Policy, Role, Scheduler};
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
+
+use super::finding::Finding;
+use super::setcap;
+use crate::realtime;
+
+pub(super) fn findings() -> Vec<Finding> {
+    let held = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+    vec![real_time(held), memory(), raw_frames(held)]
+}
+
+/// Starts a thread as host and client start theirs, and looks at what it got.
+fn real_time(held: CapabilitySet) -> Finding {
+    let name = "real-time threads";
+    let scheduler = Scheduler::new();
+    let started = scheduler.spawn(Role::HandOff, "doctor", || ());
+    if let Err(why) = started.map(std::thread::JoinHandle::join) {
+        return Finding::missing(
+            name,
+            format!("no thread starts: {why}"),
+            "ulimit -u unlimited",
+        );
+    }
+    let report = scheduler.report();
+    let wanted = Role::HandOff.priority().unwrap_or(0);
+    let by = match held.contains(CapabilitySet::SYS_NICE) {
+        true => "CAP_SYS_NICE".to_owned(),
+        false => {
+            let limit = getrlimit(Resource::Rtprio).current.unwrap_or(u64::MAX);
+            format!("the limit rtprio of {limit}")
+        }
+    };
+    let remedy = format!(
+        "{}, or add `@audio - rtprio 50` to /etc/security/limits.d/openuvr.conf, join the group \
+         audio, and log in again",
+        setcap()
+    );
+    match report.threads.first().map(|thread| thread.policy) {
+        Some(Policy::Fifo(got)) if got >= wanted => {
+            Finding::ok(name, format!("a thread got SCHED_FIFO {got}, by {by}"))
+        }
+        Some(Policy::Fifo(got)) => Finding::better(
+            name,
+            format!("a thread got SCHED_FIFO {got} where {wanted} was asked for, by {by}"),
+            remedy,
+        ),
+        _ => Finding::better(
+            name,
+            "SCHED_FIFO was refused: on a busy machine expect peaks of 4 ms and more",
+            remedy,
+        ),
+    }
+}
+
+fn memory() -> Finding {
+    let name = "locked memory";
+    match realtime::limit() {
+        None => Finding::ok(
+            name,
+            "host and client may keep all their memory out of swap",
+        ),
+        Some(bytes) => Finding::better(
+            name,
+            format!(
+                "only {} KiB may be kept out of swap: host and client lock none",
+                bytes >> 10
+            ),
+            format!(
+                "{}, or add `@audio - memlock unlimited` to /etc/security/limits.d/openuvr.conf \
+                 and log in again",
+                setcap()
+            ),
+        ),
+    }
+}
+
+fn raw_frames(held: CapabilitySet) -> Finding {
+    let name = "CAP_NET_RAW";
+    match held.contains(CapabilitySet::NET_RAW) {
+        true => Finding::ok(name, "held: raw Ethernet may be used as a link"),
+        false => Finding::better(
+            name,
+            "not held: raw Ethernet can't be used as a link; UDP needs no privilege",
+            setcap(),
+        ),
+    }
+}

@@ -1,0 +1,121 @@
+//! Band and link rate of Wi-Fi devices, where there are any.
+//!
+//! `iw` knows them (from nl80211); without it only the quality in `/proc/net/wireless` is told.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::finding::Finding;
+
+pub(super) fn findings() -> Vec<Finding> {
+    let Ok(devices) = std::fs::read_dir("/sys/class/net") else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = devices
+        .flatten()
+        .filter(|device| is_wireless(&device.path()))
+        .filter_map(|device| device.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names.iter().flat_map(|name| device(name)).collect()
+}
+
+fn is_wireless(device: &Path) -> bool {
+    device.join("wireless").exists() || device.join("phy80211").exists()
+}
+
+fn device(name: &str) -> Vec<Finding> {
+    let iw = |words: &[&str]| {
+        let out = Command::new("iw")
+            .args(["dev", name])
+            .args(words)
+            .output()
+            .ok()?;
+        out.status
+            .success()
+            .then(|| String::from_utf8_lossy(&out.stdout).into_owned())
+    };
+    let Some(link) = iw(&["link"]) else {
+        return vec![Finding::better(
+            name,
+            "a Wi-Fi device; its band and rate can't be read",
+            "sudo apt install iw",
+        )];
+    };
+    let mut findings = vec![judge_link(name, &link)];
+    if iw(&["get", "power_save"]).is_some_and(|text| text.contains("Power save: on")) {
+        findings.push(Finding::better(
+            name,
+            "its power saving holds datagrams back for up to 100 ms",
+            format!("sudo iw dev {name} set power_save off"),
+        ));
+    }
+    findings
+}
+
+/// Below this many Mb/s between device and access point, retries and other stations leave too
+/// little for a stream of 10 to 20 Mb/s: a guess.
+const SLOW: f64 = 60.0;
+
+/// Judges what `iw dev NAME link` says.
+fn judge_link(name: &str, text: &str) -> Finding {
+    let value = |key: &str| -> Option<f64> {
+        let line = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(key))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    let Some(mhz) = value("freq:") else {
+        return Finding::ok(name, "a Wi-Fi device that is not connected");
+    };
+    let band = match mhz as u32 {
+        ..3000 => "2.4 GHz",
+        3000..5925 => "5 GHz",
+        5925..8000 => "6 GHz",
+        _ => "60 GHz",
+    };
+    let rates = [value("tx bitrate:"), value("rx bitrate:")];
+    let slowest = rates.into_iter().flatten().reduce(f64::min);
+    let rate = slowest.map_or_else(|| "rate unknown".into(), |mbps| format!("{mbps} Mb/s"));
+    let signal = value("signal:").map_or_else(String::new, |dbm| format!(", {dbm} dBm"));
+    let what = format!("{band}, {rate}{signal}");
+    if band == "2.4 GHz" {
+        let what = format!("{what}: shared with many neighbours, expect peaks of 20 ms and more");
+        return Finding::better(name, what, "join the access point's network at 5 or 6 GHz");
+    }
+    match slowest {
+        Some(mbps) if mbps < SLOW => Finding::better(
+            name,
+            format!("{what}: too slow for a calm stream"),
+            "move nearer to the access point, or choose a wider channel there",
+        ),
+        _ => Finding::ok(name, what),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::*;
+
+    const FIVE: &str = "Connected to 02:00:00:00:00:01 (on wlan0)\n\tSSID: lab\n\tfreq: 5180\n\
+                        \tsignal: -48 dBm\n\trx bitrate: 585.1 MBit/s VHT-MCS 7\n\
+                        \ttx bitrate: 866.7 MBit/s VHT-MCS 9 80MHz\n";
+
+    #[test]
+    fn band_and_rate_are_read_and_judged() {
+        let good = judge_link("wlan0", FIVE);
+        assert_eq!(good.level, Level::Ok);
+        assert_eq!(good.what, "5 GHz, 585.1 Mb/s, -48 dBm");
+        let crowded = judge_link("wlan0", &FIVE.replace("5180", "2437.0"));
+        assert_eq!(crowded.level, Level::Better);
+        let slow = judge_link(
+            "wlan0",
+            &FIVE.replace("866.7", "6.5").replace("5180", "6115"),
+        );
+        assert_eq!(slow.level, Level::Better);
+        assert!(slow.what.starts_with("6 GHz, 6.5 Mb/s"), "{}", slow.what);
+        let idle = judge_link("wlan0", "Not connected.\n");
+        assert!(idle.what.contains("not connected"), "{}", idle.what);
+    }
+}

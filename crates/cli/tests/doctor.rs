@@ -1,0 +1,152 @@
+//! `openuvr doctor` on machines with and without what it looks for.
+
+mod support;
+
+use std::process::Command;
+
+use serde_json::Value;
+use support::{Display, openuvr, skip};
+
+/// What it said and whether the role can run, as its exit status says.
+fn examined(command: &mut Command) -> (Value, bool) {
+    let out = command.output().expect("it runs");
+    let text = String::from_utf8_lossy(&out.stdout);
+    let errors = String::from_utf8_lossy(&out.stderr);
+    let report: Value = serde_json::from_str(&text)
+        .unwrap_or_else(|why| panic!("no JSON ({why}): {text}\n{errors}"));
+    let can_run = out.status.success();
+    assert_eq!(report["can_run"], can_run);
+    assert!(can_run || out.status.code() == Some(1), "{}", out.status);
+    (report, can_run)
+}
+
+/// The finding of a name that occurs once.
+fn finding<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let findings = report["findings"].as_array().expect("a list");
+    let mut named = findings.iter().filter(|finding| finding["name"] == name);
+    let found = named
+        .next()
+        .unwrap_or_else(|| panic!("no {name} in {report}"));
+    assert!(named.next().is_none(), "{name} twice");
+    found
+}
+
+fn level<'a>(report: &'a Value, name: &str) -> &'a str {
+    finding(report, name)["level"].as_str().expect("a word")
+}
+
+/// Its words for any port: 4710 may be taken by somebody who uses this machine.
+const FREE: [&str; 2] = ["--port", "0"];
+
+#[test]
+fn with_a_display_both_roles_can_run() {
+    let Some(display) = Display::start("640x360") else {
+        return;
+    };
+    let words = ["doctor", "--json", "--display", &display.name];
+    let (report, can_run) = examined(openuvr(&words).args(FREE));
+    assert!(can_run, "{report}");
+    for name in ["UDP GSO and GRO", "display", "capture", "x264", "avcodec"] {
+        assert_eq!(level(&report, name), "ok", "{report}");
+    }
+    let capture = finding(&report, "capture")["what"].as_str().expect("text");
+    assert!(capture.contains("640x360"), "{capture}");
+    // Each that is not ok says what to do.
+    for finding in report["findings"].as_array().expect("a list") {
+        assert_eq!(
+            finding["level"] == "ok",
+            finding.get("do").is_none(),
+            "{finding}"
+        );
+    }
+
+    let text = openuvr(&words[..1])
+        .args(["--role", "host", "--display", &display.name])
+        .args(FREE)
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+    assert!(text.contains("This machine can be a host; "), "{text}");
+    assert!(!text.contains("Decoders"), "{text}");
+}
+
+#[test]
+fn without_a_display_no_role_can_run() {
+    for role in ["host", "client"] {
+        let (report, can_run) = examined(openuvr(&["doctor", "--json", "--role", role]).args(FREE));
+        assert!(!can_run);
+        assert_eq!(report["role"], role);
+        assert_eq!(level(&report, "display"), "missing");
+    }
+}
+
+#[test]
+fn without_privileges_it_still_runs_and_says_how_to_get_them() {
+    let Some(display) = Display::start("640x360") else {
+        return;
+    };
+    if !rustix::process::geteuid().is_root() {
+        skip("giving privileges up in a defined way needs root");
+        return;
+    }
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--bounding-set", "-all", "--inh-caps", "-all", "prlimit"])
+        .args(["--rtprio=0", "--memlock=65536"])
+        .args([env!("CARGO_BIN_EXE_openuvr"), "doctor", "--json"])
+        .args(["--display", &display.name])
+        .args(FREE);
+    let (report, can_run) = examined(&mut command);
+    assert!(can_run, "{report}");
+    for name in ["real-time threads", "locked memory", "CAP_NET_RAW"] {
+        assert_eq!(level(&report, name), "could be better", "{report}");
+        let remedy = finding(&report, name)["do"].as_str().expect("text");
+        assert!(
+            remedy.contains("sudo setcap cap_sys_nice,cap_net_raw"),
+            "{remedy}"
+        );
+    }
+    let memory = finding(&report, "locked memory")["what"]
+        .as_str()
+        .expect("text");
+    assert!(memory.contains("64 KiB"), "{memory}");
+}
+
+#[test]
+fn a_host_without_an_encoder_cannot_run() {
+    let Some(display) = Display::start("640x360") else {
+        return;
+    };
+    if !rustix::process::geteuid().is_root() {
+        skip("hiding a library needs root");
+        return;
+    }
+    // In mounts of its own, each library is an empty file.
+    let hide = "for f in $(find /usr/lib /lib -name 'libx264.so*' -o -name 'libopenh264.so*' \
+                -o -name 'libturbojpeg.so*' -o -name 'libavcodec.so*'); do \
+                mount --bind /dev/null \"$f\" || exit 77; done; exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", hide, "sh"])
+        .args([env!("CARGO_BIN_EXE_openuvr"), "doctor", "--json"])
+        .args(["--role", "host", "--display", &display.name])
+        .args(FREE);
+    let out = command.output().expect("unshare runs");
+    if out.stdout.is_empty() {
+        skip(&format!(
+            "mounts of its own: {}",
+            String::from_utf8_lossy(&out.stderr)
+        ));
+        return;
+    }
+    let (report, can_run) = examined(&mut command);
+    assert!(!can_run, "{report}");
+    assert_eq!(level(&report, "x264"), "missing");
+    let remedy = finding(&report, "x264")["do"].as_str().expect("text");
+    assert!(remedy.contains("apt install libx264"), "{remedy}");
+    assert_eq!(level(&report, "raw"), "ok");
+}

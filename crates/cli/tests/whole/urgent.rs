@@ -1,0 +1,109 @@
+//! Real-time scheduling, cores and memory of a host: what it takes, and what it says if it may not.
+
+use std::process::Command;
+
+use crate::support::{Folder, Program, openuvr, skip};
+
+const WORDS: [&str; 8] = [
+    "host",
+    "--source",
+    "pattern",
+    "--encoder",
+    "null",
+    "--bind",
+    "127.0.0.1:0",
+    "--config-dir",
+];
+
+fn start(folder: &Folder, before: &[&str], words: &[&str]) -> Program {
+    let dir = folder.join("host");
+    let own = openuvr(&[&WORDS[..], &[&dir], words].concat());
+    let command = match before {
+        [] => own,
+        [wrapper, rest @ ..] => {
+            let mut command = Command::new(wrapper);
+            command
+                .args(rest)
+                .arg(own.get_program())
+                .args(own.get_args());
+            command
+        }
+    };
+    let program = Program::start("host", command);
+    program.line("openuvr host: streaming");
+    program
+}
+
+/// What `/proc` says about a process (`status`) or one of its threads (`task/ID/status`).
+fn field(id: u32, file: &str, key: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{id}/{file}")).expect("it runs");
+    let line = text.lines().find_map(|line| line.strip_prefix(key));
+    line.expect("the kernel says").trim().to_owned()
+}
+
+#[test]
+fn without_privileges_one_line_says_all_that_was_refused() {
+    if !rustix::process::geteuid().is_root() {
+        skip("giving privileges up in a defined way needs root");
+        return;
+    }
+    let folder = Folder::new();
+    let unprivileged = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"];
+    let limits = ["prlimit", "--rtprio=0", "--memlock=65536"];
+    let before = [&unprivileged[..], &limits].concat();
+    let mut host = start(&folder, &before, &["--pin-cores", "8000"]);
+    let text = host.stop();
+    let told: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("expect latency peaks"))
+        .collect();
+    assert_eq!(told.len(), 1, "{text}");
+    for part in [
+        "real-time",
+        "the limit memlock is 64 KiB",
+        "core 8000",
+        "openuvr doctor",
+    ] {
+        assert!(told[0].contains(part), "{part}: {}", told[0]);
+    }
+}
+
+#[test]
+fn with_privileges_its_memory_is_locked_and_its_threads_are_on_their_cores() {
+    if !rustix::process::geteuid().is_root() {
+        skip("locking memory needs root");
+        return;
+    }
+    let folder = Folder::new();
+    let mut host = start(&folder, &[], &["--pin-cores", "0"]);
+    if host.count("expect latency peaks") > 0 {
+        skip(&format!("refused here: {}", host.text()));
+        return;
+    }
+    assert_ne!(field(host.id(), "status", "VmLck:"), "0 kB");
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", host.id())).expect("it runs");
+    let mut pinned = 0;
+    for task in tasks {
+        let id = task
+            .expect("it runs")
+            .file_name()
+            .into_string()
+            .expect("a number");
+        let name = field(host.id(), &format!("task/{id}/status"), "Name:");
+        if ["ouvr-media", "ouvr-control"].contains(&name.as_str()) {
+            let cores = field(
+                host.id(),
+                &format!("task/{id}/status"),
+                "Cpus_allowed_list:",
+            );
+            assert_eq!(cores, "0", "{name}");
+            pinned += 1;
+        }
+    }
+    assert_eq!(pinned, 2);
+    host.stop();
+
+    let mut ordinary = start(&folder, &[], &["--realtime", "off"]);
+    assert_eq!(field(ordinary.id(), "status", "VmLck:"), "0 kB");
+    ordinary.stop();
+}

@@ -1,0 +1,292 @@
+//! A hop with a link of chosen quality, as a bridge between two network interfaces: every frame
+//! that arrives at one leaves at the other, whatever its EtherType, later or never.
+//!
+//! It wants a network namespace of its own with one end of two cables in it, and no addresses on
+//! them. One thread carries both directions and keeps account of its own lateness. Frames are
+//! those that would be on a cable: what a machine left to its card is done here (see `offload`),
+//! and joining of received frames is switched off while it runs.
+//!
+//! What it is not: a switch; it learns no addresses, and drops the tag of a frame with one (VLAN).
+//! A link counts the bytes of a frame from the Ethernet header on, without the checksum.
+
+mod offload;
+mod sys;
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+
+use openuvr_proto::time::Instant;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{RecvFlags, SendFlags, sockopt};
+
+use crate::course::Course;
+use crate::hop::{HopError, Stopper, seeds};
+use crate::lateness::Lateness;
+use crate::link::{Counters, LinkModel};
+use offload::{HEADER_LEN, NOTHING_TO_DO};
+
+/// What to bridge, and how.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The interface whose cable leads to the client.
+    pub client_side: String,
+    /// The interface whose cable leads to the host.
+    pub host_side: String,
+    /// From the client to the host.
+    pub up: Course,
+    /// From the host to the client.
+    pub down: Course,
+    /// Decides what happens to which frame: the models have the seeds of [`seeds`] for flow 0.
+    pub seed: u64,
+}
+
+/// A bridge that is ready to run. Frames that arrive before it runs wait in its buffers.
+#[derive(Debug)]
+pub struct Bridge {
+    stop: Stopper,
+    origin: std::time::Instant,
+    up: Way,
+    down: Way,
+    report: Report,
+    buffer: Vec<u8>,
+}
+
+/// What a run did. Its `Display` is three lines.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Frames from the client to the host.
+    pub up: Counters,
+    /// Frames from the host to the client.
+    pub down: Counters,
+    /// Frames that could not be taken apart.
+    pub unreadable: u64,
+    /// Frames that came out of a link and that the system did not send.
+    pub unsent: u64,
+    /// How long after their time frames were released.
+    pub lateness: Lateness,
+}
+
+/// One direction.
+#[derive(Debug)]
+struct Way {
+    from: Port,
+    link: LinkModel,
+    to: OwnedFd,
+}
+
+/// One interface.
+#[derive(Debug)]
+struct Port {
+    name: String,
+    socket: OwnedFd,
+    /// Joining of frames was on, and is to be again.
+    joined: bool,
+}
+
+/// Frames read from one side before the other has its turn.
+const READS_PER_TURN: usize = 64;
+
+/// Bytes of receive buffer to ask for: bursts of several key frames.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// What is read at once: the largest frame of segmentation offload with its headers.
+const LARGEST: usize = HEADER_LEN + (1 << 16) + 256;
+
+impl Bridge {
+    /// Opens both interfaces.
+    ///
+    /// # Errors
+    /// Without CAP_NET_RAW, or if one is not there or down.
+    pub fn open(config: Config) -> Result<Bridge, HopError> {
+        let client = Port::open(&config.client_side)?;
+        let host = Port::open(&config.host_side)?;
+        let to = |port: &Port| {
+            let copy = port.socket.try_clone();
+            copy.map_err(|error| HopError::new(format!("cannot send to {}", port.name), error))
+        };
+        let (to_client, to_host) = (to(&client)?, to(&host)?);
+        let (up, down) = seeds(config.seed, 0);
+        let begin = Instant(0);
+        Ok(Bridge {
+            stop: Stopper::new()?,
+            origin: std::time::Instant::now(),
+            up: Way {
+                from: client,
+                link: LinkModel::on_course(config.up, begin, up),
+                to: to_host,
+            },
+            down: Way {
+                from: host,
+                link: LinkModel::on_course(config.down, begin, down),
+                to: to_client,
+            },
+            report: Report::default(),
+            buffer: vec![0; LARGEST],
+        })
+    }
+
+    /// What ends [`Bridge::run`].
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stop.clone()
+    }
+
+    /// Bridges until it is stopped; what is under way then is forgotten. The courses begin now.
+    ///
+    /// # Errors
+    /// If an interface goes away or down.
+    pub fn run(mut self) -> Result<Report, HopError> {
+        self.origin = std::time::Instant::now();
+        let origin = self.origin;
+        let now = || Instant(0) + origin.elapsed();
+        loop {
+            for way in [&mut self.up, &mut self.down] {
+                way.release(&now, &mut self.report);
+            }
+            if self.wait(now())? {
+                self.report.up = self.up.link.counters();
+                self.report.down = self.down.link.counters();
+                return Ok(self.report);
+            }
+            for way in [&mut self.up, &mut self.down] {
+                way.read(&now, &mut self.buffer, &mut self.report)?;
+            }
+        }
+    }
+
+    /// Waits for the next release, a frame or the end; whether it is the end.
+    fn wait(&self, now: Instant) -> Result<bool, HopError> {
+        let mut fds = [
+            PollFd::new(self.stop.fd(), PollFlags::IN),
+            PollFd::new(&self.up.from.socket, PollFlags::IN),
+            PollFd::new(&self.down.from.socket, PollFlags::IN),
+        ];
+        let ways = [&self.up, &self.down];
+        let due = ways.iter().filter_map(|way| way.link.next_timeout()).min();
+        let timeout = due.map(|due| {
+            let left = due.since(now);
+            Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            }
+        });
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(!fds[0].revents().is_empty()),
+            Err(error) => Err(HopError::new("cannot wait for frames".into(), error.into())),
+        }
+    }
+}
+
+impl Way {
+    fn release(&mut self, now: &impl Fn() -> Instant, report: &mut Report) {
+        let started = now();
+        let mut bytes = Vec::new();
+        while let Some(due) = self.link.next_timeout().filter(|due| *due <= started)
+            && let Some(frame) = self.link.poll(started)
+        {
+            report.lateness.record(now().since(due));
+            bytes.clear();
+            bytes.extend_from_slice(&NOTHING_TO_DO);
+            bytes.extend_from_slice(&frame);
+            let sent = rustix::net::send(&self.to, &bytes, SendFlags::empty());
+            report.unsent += u64::from(sent.is_err());
+        }
+    }
+
+    fn read(
+        &mut self,
+        now: &impl Fn() -> Instant,
+        buffer: &mut [u8],
+        report: &mut Report,
+    ) -> Result<(), HopError> {
+        for _ in 0..READS_PER_TURN {
+            let received = rustix::net::recv(&self.from.socket, &mut *buffer, RecvFlags::TRUNC);
+            let len = match received.map_err(io::Error::from) {
+                Ok((_, len)) => len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                // A kind of offload that the kernel has no word for (packet(7) gives EINVAL); the
+                // frame is gone.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                    report.unreadable += 1;
+                    continue;
+                }
+                Err(error) => {
+                    let what = format!("the interface {} is gone or down", self.from.name);
+                    return Err(HopError::new(what, error));
+                }
+            };
+            let link = &mut self.link;
+            let frames = buffer.get(..len);
+            let done =
+                frames.and_then(|bytes| offload::finish(bytes, |frame| link.send(now(), frame)));
+            report.unreadable += u64::from(done.is_none());
+        }
+        Ok(())
+    }
+}
+
+impl Port {
+    fn open(name: &str) -> Result<Port, HopError> {
+        let failed = |error| HopError::new(format!("cannot bridge the interface {name}"), error);
+        let says = |what: &str| io::Error::other(what.to_owned());
+        let any = rustix::net::socket(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::DGRAM,
+            None,
+        )
+        .map_err(|error| failed(error.into()))?;
+        let index = rustix::net::netdevice::name_to_index(&any, name)
+            .map_err(|_| failed(says("there is none of this name in this network namespace")))?;
+        let socket = sys::open(index).map_err(|error| {
+            failed(match error.kind() {
+                ErrorKind::PermissionDenied => {
+                    says("packet sockets need CAP_NET_RAW: run it as root")
+                }
+                _ => error,
+            })
+        })?;
+        if sockopt::socket_error(&socket).is_ok_and(|state| state.is_err()) {
+            return Err(failed(says(&format!(
+                "it is down: ip link set dev {name} up"
+            ))));
+        }
+        if sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
+            // Less is not wrong, only lossy in bursts.
+            let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER);
+        }
+        // Without the privilege to switch it off, joined frames are cut again where they come.
+        let joined = sys::joins_frames(&socket, name).unwrap_or(false)
+            && sys::join_frames(&socket, name, false).is_ok();
+        Ok(Port {
+            name: name.to_owned(),
+            socket,
+            joined,
+        })
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        if self.joined {
+            // The interface may be gone.
+            let _ = sys::join_frames(&self.socket, &self.name, true);
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "up:   {}", self.up)?;
+        writeln!(f, "down: {}", self.down)?;
+        write!(
+            f,
+            "{} frames unreadable, {} unsent; released late by {}",
+            self.unreadable, self.unsent, self.lateness
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! A packet socket bound to one interface, and the interface's receive offload: what neither the
+//! standard library nor rustix has. Linux only (packet(7), netdevice(7)).
+#![allow(unsafe_code)]
+// Lengths of C structures of a few bytes, converted to the integer types of the C interfaces.
+#![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// `ETH_P_ALL` in the byte order of the network: frames of every type.
+const EVERY_TYPE: u16 = (libc::ETH_P_ALL as u16).to_be();
+/// <linux/ethtool.h>: read and set generic receive offload.
+const ETHTOOL_GGRO: u32 = 0x2b;
+const ETHTOOL_SGRO: u32 = 0x2c;
+
+/// A socket that gets each frame that arrives at the interface, none that leaves it, and sends
+/// frames there. Each is preceded by the header of [`super::offload`]. Never blocks.
+pub(super) fn open(interface: u32) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // Protocol 0: nothing is received before the socket is bound to its interface.
+    // SAFETY: no pointers; the result is checked before use.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` is open and nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    set(&socket, libc::PACKET_VNET_HDR, 1)?;
+    set(&socket, libc::PACKET_IGNORE_OUTGOING, 1)?;
+    // SAFETY: integers and an array of them, for which zeros are valid.
+    let mut membership: libc::packet_mreq = unsafe { zeroed() };
+    membership.mr_ifindex = interface as i32;
+    membership.mr_type = libc::PACKET_MR_PROMISC as u16;
+    set(&socket, libc::PACKET_ADD_MEMBERSHIP, membership)?;
+    // SAFETY: as above.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = EVERY_TYPE;
+    address.sll_ifindex = interface as i32;
+    // SAFETY: `address` is readable for the length given.
+    let rc = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as u32,
+        )
+    };
+    if rc == 0 {
+        Ok(socket)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Whether the interface joins frames that it receives (GRO) before a packet socket sees them.
+pub(super) fn joins_frames(socket: &OwnedFd, name: &str) -> io::Result<bool> {
+    ethtool(socket, name, ETHTOOL_GGRO, 0).map(|value| value != 0)
+}
+
+/// Switches that on or off (needs CAP_NET_ADMIN).
+pub(super) fn join_frames(socket: &OwnedFd, name: &str, on: bool) -> io::Result<()> {
+    ethtool(socket, name, ETHTOOL_SGRO, u32::from(on)).map(drop)
+}
+
+fn set<T>(socket: &OwnedFd, option: i32, value: T) -> io::Result<()> {
+    // SAFETY: `value` is readable for its size, and the kernel copies it.
+    let rc = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            (&raw const value).cast(),
+            size_of::<T>() as u32,
+        )
+    };
+    if rc == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// `struct ethtool_value`.
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+
+fn ethtool(socket: &OwnedFd, name: &str, command: u32, data: u32) -> io::Result<u32> {
+    let mut value = Value { command, data };
+    // SAFETY: integers, arrays and pointers, for which zeros are valid.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    // The last byte stays zero.
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: the request names a `Value`, which is what these commands read and write; both
+    // outlive the call.
+    let rc = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    if rc == 0 {
+        Ok(value.data)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// A fresh network for the calling thread alone.
+#[cfg(test)]
+pub(super) fn new_network() -> io::Result<()> {
+    // SAFETY: no pointers; concerns only the calling thread.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Sends `bytes` in one call that the kernel or the card is to cut into datagrams (udp(7),
+/// `UDP_SEGMENT`).
+#[cfg(test)]
+pub(super) fn send_segmented(
+    socket: &std::net::UdpSocket,
+    to: &str,
+    bytes: &[u8],
+    segment: i32,
+) -> io::Result<usize> {
+    // SAFETY: `segment` is readable for its size.
+    let rc = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            (&raw const segment).cast(),
+            size_of::<i32>() as u32,
+        )
+    };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    socket.send_to(bytes, to)
+}

@@ -1,0 +1,109 @@
+//! What a link does over the time of a run: impairments that follow each other.
+//!
+//! What it is not: a link ([`link`](crate::link)) or the text that describes it
+//! ([`script`](crate::script)); and nothing in it is random.
+
+use std::time::Duration;
+
+use crate::link::Impairment;
+
+/// Impairments, each with the time from which it holds, counted from the beginning of the run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Course {
+    /// The first begins at zero; the others in the order of time, no two at once.
+    steps: Vec<(Duration, Impairment)>,
+}
+
+/// A part of a course in which nothing changes.
+#[derive(Debug, Clone, Copy)]
+pub struct Stretch<'a> {
+    /// What holds.
+    pub impairment: &'a Impairment,
+    /// Until then; `None`: to the end.
+    pub until: Option<Duration>,
+}
+
+impl Course {
+    /// The same from `at` on as `impairment` says, in place of all that held from then on.
+    #[must_use]
+    pub fn then(mut self, at: Duration, impairment: Impairment) -> Course {
+        self.steps.retain(|(from, _)| *from < at);
+        self.steps.push((at, impairment));
+        self
+    }
+
+    /// What holds at `time` and until when.
+    #[must_use]
+    pub fn stretch(&self, time: Duration) -> Stretch<'_> {
+        let next = self.steps.partition_point(|(from, _)| *from <= time);
+        Stretch {
+            impairment: &self.steps[next.max(1) - 1].1,
+            until: self.steps.get(next.max(1)).map(|(from, _)| *from),
+        }
+    }
+
+    /// All steps, the first at zero.
+    #[must_use]
+    pub fn steps(&self) -> &[(Duration, Impairment)] {
+        &self.steps
+    }
+
+    /// What holds at the end.
+    #[must_use]
+    pub fn last(&self) -> &Impairment {
+        &self.steps[self.steps.len() - 1].1
+    }
+}
+
+impl From<Impairment> for Course {
+    /// The same all the time.
+    fn from(impairment: Impairment) -> Course {
+        Course {
+            steps: vec![(Duration::ZERO, impairment)],
+        }
+    }
+}
+
+impl From<&Impairment> for Course {
+    fn from(impairment: &Impairment) -> Course {
+        impairment.clone().into()
+    }
+}
+
+impl Default for Course {
+    /// A perfect link.
+    fn default() -> Course {
+        Impairment::default().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stretch_holds_from_its_time_to_the_next() {
+        let losing = |loss| Impairment {
+            loss,
+            ..Impairment::default()
+        };
+        let second = Duration::from_secs(1);
+        let course = Course::from(losing(0.1))
+            .then(second, losing(0.2))
+            .then(3 * second, losing(0.3));
+        let at = |time| {
+            let stretch = course.stretch(time);
+            (stretch.impairment.loss, stretch.until)
+        };
+        assert_eq!(at(Duration::ZERO), (0.1, Some(second)));
+        assert_eq!(at(second - Duration::from_nanos(1)), (0.1, Some(second)));
+        assert_eq!(at(second), (0.2, Some(3 * second)));
+        assert_eq!(at(4 * second), (0.3, None));
+        // A later word replaces what it contradicts.
+        let other = course.then(second, losing(0.4));
+        assert_eq!(other.steps().len(), 2);
+        assert_eq!(other.last().loss, 0.4);
+        let all = other.then(Duration::ZERO, losing(0.5));
+        assert_eq!(all, losing(0.5).into());
+    }
+}

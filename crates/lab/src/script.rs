@@ -1,0 +1,422 @@
+//! The text that says what a link does over time: `rate=50M; 10s rate=8M loss=1%; 20s rate=50M`.
+//!
+//! Steps are separated by semicolons or new lines. Each begins with the time from which it holds,
+//! counted from the beginning of the run (the first may leave it out: 0s), followed by the words
+//! that change; what a step does not name stays. `#` begins a comment. The values are those of the
+//! options of `openuvr lab hop`, which this module reads too.
+//!
+//! What it is not: a language; there are no loops and no names.
+
+use std::fmt;
+use std::time::Duration;
+
+use openuvr_proto::units::Bitrate;
+
+use crate::course::Course;
+use crate::link::{BurstLoss, Impairment, Queue};
+
+/// Why a script could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("step {step} of the link's script, `{word}`: {why}")]
+pub struct ScriptError {
+    /// Which step, counted from 1.
+    pub step: usize,
+    /// The word that is wrong.
+    pub word: String,
+    /// What is wrong with it, and what would be right.
+    pub why: String,
+}
+
+/// The most steps a script may have: far more than a person writes, and a bound (a guess).
+pub const MAX_STEPS: usize = 10_000;
+
+/// Reads a script; `from` is what holds where it says nothing.
+///
+/// # Errors
+/// The first word that makes no sense.
+pub fn parse(from: &Impairment, text: &str) -> Result<Course, ScriptError> {
+    let mut course = Course::from(from);
+    let mut last = None;
+    let steps = text
+        .lines()
+        .flat_map(|line| line.split('#').next().unwrap_or_default().split(';'))
+        .filter(|step| !step.trim().is_empty());
+    for (index, step) in steps.enumerate() {
+        let wrong = |word: &str, why: String| ScriptError {
+            step: index + 1,
+            word: word.to_owned(),
+            why,
+        };
+        if index == MAX_STEPS {
+            return Err(wrong(step.trim(), format!("at most {MAX_STEPS} steps")));
+        }
+        let mut words = step.split_whitespace().peekable();
+        let at = match words.next_if(|word| !word.contains('=')) {
+            Some(word) => time(word).map_err(|why| wrong(word, why))?,
+            None if index == 0 => Duration::ZERO,
+            None => {
+                let why = "a step begins with its time, such as 10s".to_owned();
+                return Err(wrong(step.trim(), why));
+            }
+        };
+        if last.is_some_and(|last| at <= last) {
+            let why = "a step's time must be later than that of the one before".to_owned();
+            return Err(wrong(step.trim(), why));
+        }
+        last = Some(at);
+        let mut next = course.last().clone();
+        for word in words {
+            set(&mut next, word).map_err(|why| wrong(word, why))?;
+        }
+        course = course.then(at, next);
+    }
+    Ok(course)
+}
+
+/// A word of a script.
+struct Key {
+    name: &'static str,
+    set: fn(&mut Impairment, &str) -> Result<(), String>,
+    show: fn(&Impairment) -> String,
+}
+
+/// All words, named as the options are.
+const KEYS: [Key; 9] = [
+    Key {
+        name: "delay",
+        set: |link, value| time(value).map(|value| link.delay = value),
+        show: |link| shown(link.delay),
+    },
+    Key {
+        name: "jitter",
+        set: |link, value| time(value).map(|value| link.jitter = value),
+        show: |link| shown(link.jitter),
+    },
+    Key {
+        name: "loss",
+        set: |link, value| share(value).map(|value| link.loss = value),
+        show: |link| link.loss.to_string(),
+    },
+    Key {
+        name: "burst-loss",
+        set: |link, value| unless_none(value, burst).map(|value| link.burst = value),
+        show: |link| {
+            link.burst.map_or(NONE.into(), |burst| {
+                format!("{},{},{}", burst.enter, burst.leave, burst.loss)
+            })
+        },
+    },
+    Key {
+        name: "reorder",
+        set: |link, value| share(value).map(|value| link.reorder = value),
+        show: |link| link.reorder.to_string(),
+    },
+    Key {
+        name: "reorder-by",
+        set: |link, value| time(value).map(|value| link.reorder_by = value),
+        show: |link| shown(link.reorder_by),
+    },
+    Key {
+        name: "duplicate",
+        set: |link, value| share(value).map(|value| link.duplicate = value),
+        show: |link| link.duplicate.to_string(),
+    },
+    Key {
+        name: "rate",
+        set: |link, value| unless_none(value, rate).map(|value| link.rate = value),
+        show: |link| {
+            let scaled = |Bitrate(bits)| {
+                [(1_000_000, "M"), (1000, "k"), (1, "")]
+                    .into_iter()
+                    .find(|(unit, _)| bits % unit == 0)
+                    .map_or(String::new(), |(unit, name)| {
+                        format!("{}{name}", bits / unit)
+                    })
+            };
+            link.rate.map_or(NONE.into(), scaled)
+        },
+    },
+    Key {
+        name: "queue",
+        set: |link, value| queue(value).map(|value| link.queue = value),
+        show: |link| match link.queue {
+            Queue::Bytes(bytes) if bytes % 1024 == 0 => format!("{}k", bytes / 1024),
+            Queue::Bytes(bytes) => bytes.to_string(),
+            Queue::Time(time) => shown(time),
+        },
+    },
+];
+
+/// Switches off what has no natural zero.
+const NONE: &str = "none";
+
+fn set(link: &mut Impairment, word: &str) -> Result<(), String> {
+    let (name, value) = word
+        .split_once('=')
+        .ok_or("a word is NAME=VALUE, such as rate=8M")?;
+    let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+        let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+        return Err(format!(
+            "there is no {name}; there are {}",
+            names.join(", ")
+        ));
+    };
+    (key.set)(link, value)
+}
+
+impl fmt::Display for Course {
+    /// A script that says the same, as short as it can: without what a perfect link has, and
+    /// without what stays.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = &Impairment::default();
+        for (index, (at, link)) in self.steps().iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            f.write_str(&shown(*at))?;
+            for key in &KEYS {
+                let value = (key.show)(link);
+                if value != (key.show)(before) {
+                    write!(f, " {}={value}", key.name)?;
+                }
+            }
+            before = link;
+        }
+        Ok(())
+    }
+}
+
+/// A time as [`time`] reads it.
+fn shown(time: Duration) -> String {
+    if time.is_zero() {
+        return "0s".into();
+    }
+    format!("{time:?}")
+}
+
+fn unless_none<T>(
+    text: &str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    (text != NONE).then(|| parse(text)).transpose()
+}
+
+/// Splits `12.5ms` into the number and its unit.
+fn split(text: &str) -> Result<(f64, &str), String> {
+    let at = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    number
+        .parse()
+        .map(|number| (number, unit))
+        .map_err(|_| format!("`{text}` does not begin with a number"))
+}
+
+/// Reads `5ms`, `200us`, `1.5s`; at most a day.
+///
+/// # Errors
+/// What is wrong, in a few words; so for the others here.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split(text)?;
+    let seconds = match unit {
+        "s" => number,
+        "ms" => number / 1e3,
+        "us" | "µs" => number / 1e6,
+        "ns" => number / 1e9,
+        _ => return Err("a time has a unit: 5ms, 200us, 1.5s".into()),
+    };
+    if seconds > 86_400.0 {
+        return Err("at most a day".into());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Reads `1%` or `0.01`.
+///
+/// # Errors
+/// As [`time`].
+pub fn share(text: &str) -> Result<f64, String> {
+    let share = match split(text)? {
+        (number, "%") => number / 100.0,
+        (number, "") => number,
+        _ => return Err("a share is 1% or 0.01".into()),
+    };
+    if share > 1.0 {
+        return Err("a share is at most 100%".into());
+    }
+    Ok(share)
+}
+
+/// Reads `1%,25%` or `1%,25%,80%`.
+///
+/// # Errors
+/// As [`time`].
+pub fn burst(text: &str) -> Result<BurstLoss, String> {
+    let shares: Vec<f64> = text.split(',').map(share).collect::<Result<_, _>>()?;
+    let (enter, leave, loss) = match shares[..] {
+        [enter, leave] => (enter, leave, 1.0),
+        [enter, leave, loss] => (enter, leave, loss),
+        _ => return Err("two or three shares: 1%,25% or 1%,25%,80%".into()),
+    };
+    if leave <= 0.0 {
+        return Err("a burst that never ends is a dead link".into());
+    }
+    Ok(BurstLoss { enter, leave, loss })
+}
+
+/// Reads bits per second: `50M`, `800k`, `1G`.
+///
+/// # Errors
+/// As [`time`].
+pub fn rate(text: &str) -> Result<Bitrate, String> {
+    let bits = match split(text)? {
+        (number, "") => number,
+        (number, "k") => number * 1e3,
+        (number, "M") => number * 1e6,
+        (number, "G") => number * 1e9,
+        _ => return Err("a rate is in bits per second: 50M, 800k, 1G".into()),
+    };
+    if !(1.0..=1e12).contains(&bits) {
+        return Err("a rate is between 1 and 1000G".into());
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Checked above.
+    Ok(Bitrate(bits.round() as u64))
+}
+
+/// Reads bytes (`64k`, `1M`; k is 1024) or a time (`50ms`).
+///
+/// # Errors
+/// As [`time`].
+pub fn queue(text: &str) -> Result<Queue, String> {
+    let bytes = match split(text)? {
+        (number, "") => number,
+        (number, "k") => number * 1024.0,
+        (number, "M") => number * 1024.0 * 1024.0,
+        (_, "s" | "ms" | "us" | "µs" | "ns") => return time(text).map(Queue::Time),
+        _ => return Err("a queue is in bytes or time: 64k, 1M, 50ms".into()),
+    };
+    if bytes > 1e9 {
+        return Err("a queue has at most 1000000000 bytes".into());
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Checked above.
+    Ok(Queue::Bytes(bytes.round() as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn perfect(text: &str) -> Result<Course, ScriptError> {
+        parse(&Impairment::default(), text)
+    }
+
+    #[test]
+    fn steps_change_what_they_name_and_keep_the_rest() {
+        let script = "rate=50M queue=20ms; 10s rate=8M loss=1% # narrow\n\n 20s rate=none";
+        let narrow = Impairment {
+            rate: Some(Bitrate::from_mbps(50)),
+            queue: Queue::Time(Duration::from_millis(20)),
+            ..Impairment::default()
+        };
+        let narrower = Impairment {
+            rate: Some(Bitrate::from_mbps(8)),
+            loss: 0.01,
+            ..narrow.clone()
+        };
+        let wide = Impairment {
+            rate: None,
+            ..narrower.clone()
+        };
+        let want = Course::from(narrow)
+            .then(Duration::from_secs(10), narrower)
+            .then(Duration::from_secs(20), wide);
+        assert_eq!(perfect(script), Ok(want));
+    }
+
+    #[test]
+    fn what_no_step_names_is_what_it_was_before() {
+        let slow = Impairment {
+            delay: Duration::from_millis(5),
+            ..Impairment::default()
+        };
+        let course = parse(&slow, "3s loss=2%").unwrap();
+        assert_eq!(course.steps()[0], (Duration::ZERO, slow.clone()));
+        let later = course.last();
+        assert_eq!((later.delay, later.loss), (slow.delay, 0.02));
+        assert_eq!(parse(&slow, " ;\n# nothing\n"), Ok(slow.into()));
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for (script, step, word) in [
+            ("rate=5Q", 1, "rate=5Q"),
+            ("0s rate=5M; speed=7", 2, "speed=7"),
+            ("0s; 1s wobble=3", 2, "wobble=3"),
+            ("1s loss=2; 2s", 1, "loss=2"),
+            ("2s loss=1%; 2s loss=2%", 2, "2s loss=2%"),
+            ("5 loss=1%", 1, "5"),
+            ("1s loss", 1, "loss"),
+            ("0s burst-loss=1%", 1, "burst-loss=1%"),
+            ("0s rate=0", 1, "rate=0"),
+            ("0s queue=9999M", 1, "queue=9999M"),
+        ] {
+            let error = perfect(script).unwrap_err();
+            assert_eq!((error.step, error.word.as_str()), (step, word), "{error}");
+        }
+        let many: String = (0..=MAX_STEPS).map(|s| format!("{s}s;")).collect();
+        assert_eq!(perfect(&many).unwrap_err().step, MAX_STEPS + 1);
+    }
+
+    prop_compose! {
+        fn any_impairment()(
+            times in [0..10_000_000_000_u64, 0..10_000_000_000, 0..10_000_000_000],
+            shares in [0.0..=1.0, 0.0..=1.0, 0.0..=1.0],
+            burst in proptest::option::of((0.0..=1.0, 0.001..=1.0, 0.0..=1.0)),
+            rate in proptest::option::of(1..1_000_000_000_000_u64),
+            queue in prop_oneof![
+                (0..1_000_000_000_usize).prop_map(Queue::Bytes),
+                (0..86_400_000_000_000_u64).prop_map(|ns| Queue::Time(Duration::from_nanos(ns))),
+            ],
+        ) -> Impairment {
+            let [delay, jitter, reorder_by] = times.map(Duration::from_nanos);
+            let [loss, reorder, duplicate] = shares;
+            Impairment {
+                delay, jitter, loss, reorder, reorder_by, duplicate, queue,
+                burst: burst.map(|(enter, leave, loss)| BurstLoss { enter, leave, loss }),
+                rate: rate.map(Bitrate),
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn any_course_is_read_back_from_its_text(
+            first in any_impairment(),
+            more in proptest::collection::vec((1..86_000_000_000_000_u64, any_impairment()), 0..5),
+        ) {
+            let mut more = more;
+            more.sort_by_key(|(at, _)| *at);
+            more.dedup_by_key(|(at, _)| *at);
+            let course = more.into_iter().fold(Course::from(first), |course, (at, next)| {
+                course.then(Duration::from_nanos(at), next)
+            });
+            let text = course.to_string();
+            prop_assert_eq!(perfect(&text), Ok(course), "{}", text);
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused_and_what_is_read_keeps_its_order(
+            text in "([0-9.]{0,4}(s|ms|us|k|M|%|)|[;#\n =,]|rate|loss|queue|none|burst-loss|é){0,30}"
+        ) {
+            if let Ok(course) = perfect(&text) {
+                let times: Vec<Duration> = course.steps().iter().map(|(at, _)| *at).collect();
+                prop_assert!(times.is_sorted() && times[0] == Duration::ZERO);
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Lines of text as a picture with a half transparent ground, to be laid over another one.
+//!
+//! It knows nothing of where it is shown, and lays no text out: a line is a line.
+
+use embedded_graphics::Drawable as _;
+use embedded_graphics::Pixel;
+use embedded_graphics::draw_target::DrawTarget;
+use embedded_graphics::geometry::{OriginDimensions, Point, Size as Area};
+use embedded_graphics::mono_font::iso_8859_1::{FONT_6X13, FONT_8X13, FONT_10X20};
+use embedded_graphics::mono_font::{MonoFont, MonoTextStyle};
+use embedded_graphics::pixelcolor::BinaryColor;
+use embedded_graphics::text::{Baseline, Text};
+use openuvr_proto::units::Size;
+
+/// Premultiplied ARGB (X Render): black that lets two fifths through, and white.
+const GROUND: u32 = 0x9900_0000;
+const INK: u32 = 0xffff_ffff;
+
+/// Pixels between the box's edge and the text.
+const MARGIN: u32 = 6;
+
+/// The longest line and the most lines that are drawn; what is more is cut off.
+const COLUMNS: usize = 100;
+const ROWS: usize = 40;
+
+/// A picture of text.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Panel {
+    pub(crate) width: u16,
+    pub(crate) height: u16,
+    /// Premultiplied ARGB, row by row.
+    pub(crate) argb: Vec<u32>,
+}
+
+impl Panel {
+    /// Draws `lines` in a size that suits `window`.
+    pub(crate) fn new(lines: &[String], window: Size) -> Panel {
+        let font = font_for(window);
+        let (advance, height) = (font.character_size.width, font.character_size.height);
+        let lines: Vec<String> = lines
+            .iter()
+            .take(ROWS)
+            .map(|line| line.chars().take(COLUMNS).collect())
+            .collect();
+        let columns = lines.iter().map(|line| line.chars().count()).max();
+        let side = |count: usize, each: u32| {
+            // At most 100 characters of 10 x 20 pixels.
+            u16::try_from(count)
+                .unwrap_or(u16::MAX)
+                .saturating_mul(u16::try_from(each).unwrap_or(u16::MAX))
+                + 2 * u16::try_from(MARGIN).unwrap_or(0)
+        };
+        let mut panel = Panel {
+            width: side(columns.unwrap_or(0), advance),
+            height: side(lines.len(), height),
+            argb: Vec::new(),
+        };
+        let pixels = usize::from(panel.width) * usize::from(panel.height);
+        panel.argb = vec![GROUND; pixels];
+        let style = MonoTextStyle::new(font, BinaryColor::On);
+        let mut at = Point::zero() + Area::new(MARGIN, MARGIN);
+        for line in &lines {
+            // Drawing into memory does not fail.
+            let _ = Text::with_baseline(line, at, style, Baseline::Top).draw(&mut panel);
+            at += Area::new(0, height);
+        }
+        panel
+    }
+}
+
+/// About fifty lines to a window's height, but never too small to be read.
+fn font_for(window: Size) -> &'static MonoFont<'static> {
+    match window.height {
+        ..480 => &FONT_6X13,
+        480..1000 => &FONT_8X13,
+        _ => &FONT_10X20,
+    }
+}
+
+impl OriginDimensions for Panel {
+    fn size(&self) -> Area {
+        Area::new(self.width.into(), self.height.into())
+    }
+}
+
+impl DrawTarget for Panel {
+    type Color = BinaryColor;
+    type Error = std::convert::Infallible;
+
+    fn draw_iter<I>(&mut self, pixels: I) -> Result<(), Self::Error>
+    where
+        I: IntoIterator<Item = Pixel<BinaryColor>>,
+    {
+        let width = usize::from(self.width);
+        for Pixel(at, colour) in pixels {
+            if let (Ok(x), Ok(y)) = (usize::try_from(at.x), usize::try_from(at.y))
+                && x < width
+                && colour.is_on()
+                && let Some(pixel) = self.argb.get_mut(y * width + x)
+            {
+                *pixel = INK;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_panel_is_as_large_as_its_text_and_holds_its_letters() {
+        let panel = Panel::new(&lines(&["ii", "i"]), Size::new(1280, 720));
+        assert_eq!((panel.width, panel.height), (2 * 8 + 12, 2 * 13 + 12));
+        let row = |y: usize| &panel.argb[y * 28..(y + 1) * 28];
+        let inks = |from: usize, to: usize, x: std::ops::Range<usize>| {
+            let rows = (from..to).flat_map(|y| &row(y)[x.clone()]);
+            rows.filter(|pixel| **pixel == INK).count()
+        };
+        let (first, second) = (inks(6, 19, 6..14), inks(6, 19, 14..22));
+        assert!(first > 5, "an i is drawn");
+        assert_eq!(first, second, "the same letter looks the same");
+        assert_eq!(inks(19, 32, 6..14), first);
+        assert_eq!(inks(19, 32, 14..22), 0, "nothing is where no letter is");
+        let all = panel.argb.iter().all(|pixel| [INK, GROUND].contains(pixel));
+        assert!(all);
+    }
+
+    #[test]
+    fn absurd_text_is_cut_off() {
+        let long = vec!["\u{0}\u{1f600}\n".repeat(10_000); 1000];
+        let panel = Panel::new(&long, Size::new(1, 16_384));
+        assert_eq!(panel.width, 100 * 10 + 12);
+        assert_eq!(panel.height, 40 * 20 + 12);
+        let empty = Panel::new(&[], Size::new(0, 0));
+        assert_eq!(empty.argb.len(), 12 * 12);
+    }
+}

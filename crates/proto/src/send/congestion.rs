@@ -1,0 +1,594 @@
+//! How much the link carries, from the delay and the loss of each frame: quick down, slow up.
+//!
+//! A queue that grows shows in the client's report of the first frame that waited in it, long
+//! before anything is lost. How far a frame's datagrams were spread out on the way says what the
+//! link carries; while its queue is not empty that is its rate. So one round trip and two frames
+//! after a link became slower, the target is below what it carries now, and new frames are held
+//! back while the queue drains. A link without a queue is climbed again, faster when the spread of
+//! the frames says that there is room.
+//!
+//! What it is not: it chooses no quantiser (that is [`rate`](super::rate)), and loss alone, up to
+//! a tenth, is not congestion to it: radio links lose without being full (the same bound as in
+//! Google's congestion control, draft-ietf-rmcat-gcc-02, section 6).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::id::FrameId;
+use crate::time::{Instant, PeerInstant};
+use crate::units::Bitrate;
+use crate::wire::MAX_DATAGRAM;
+
+/// Between what the target may vary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    /// Never less: below it the picture is of no use.
+    pub min: Bitrate,
+    /// At the start of a session.
+    pub start: Bitrate,
+    /// Never more.
+    pub max: Bitrate,
+}
+
+/// A frame's way over the link, from the client's report and the host's books.
+#[derive(Clone, Copy, Debug)]
+pub struct Crossing {
+    /// The frame.
+    pub frame: FrameId,
+    /// Bytes of its datagrams, transport headers included.
+    pub bytes: u32,
+    /// When its first and last datagram left, on the host's clock.
+    pub sent: (Instant, Instant),
+    /// When the first arrived and when enough had, on the client's; `None` if that never was.
+    pub received: Option<(PeerInstant, PeerInstant)>,
+    /// Datagrams that arrived and that did not, since the report before.
+    pub datagrams: (u16, u16),
+}
+
+/// What changed, and why.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Change {
+    /// The link's queue grows: it carries `capacity`.
+    Queue {
+        /// The new target.
+        to: Bitrate,
+        /// How long the newest frame waited in it.
+        waited: Duration,
+        /// What the link carries.
+        capacity: Bitrate,
+    },
+    /// More is lost than a radio link would lose by itself.
+    Loss {
+        /// The new target.
+        to: Bitrate,
+        /// The share that was lost.
+        lost: f64,
+    },
+    /// The client reports nothing any more.
+    Silence {
+        /// The new target.
+        to: Bitrate,
+    },
+    /// The link has room again: the target climbs from here.
+    Climb {
+        /// The new target.
+        to: Bitrate,
+    },
+    /// The target is back at its highest.
+    Full {
+        /// The new target.
+        to: Bitrate,
+    },
+}
+
+/// A frame that waited longer than this in a queue is late; a client's scheduler alone adds less
+/// (99 % of the frames on an idle machine: 2 ms).
+const LATE: Duration = Duration::from_millis(10);
+/// One frame that waited this long is enough; otherwise two that were late in a row are.
+const VERY_LATE: Duration = Duration::from_millis(60);
+/// The share of the measured capacity that becomes the target: the rest drains the queue.
+const BELOW_CAPACITY: f64 = 0.8;
+/// A single cut halves at most: one frame's spread may be a hiccup of the radio.
+const LARGEST_CUT: f64 = 0.5;
+/// Loss beyond this is congestion.
+const HEAVY_LOSS: f64 = 0.1;
+/// Loss is judged over so many datagrams at least.
+const LOSS_SAMPLE: u32 = 100;
+/// The target climbs this often …
+const CLIMB_EVERY: Duration = Duration::from_millis(250);
+/// … by this factor (8 to 20 Mb/s in four seconds), …
+const CLIMB: f64 = 1.06;
+/// … by this one if each frame of late crossed as fast as twice the target, …
+const CLIMB_FREE: f64 = 1.15;
+/// … and by this one near the rate at which the link was last full.
+const CLIMB_CAREFUL: f64 = 1.01;
+/// What is near that rate, and how long it is remembered.
+const NEAR: (f64, f64) = (0.85, 1.15);
+const REMEMBERED: Duration = Duration::from_secs(10);
+/// The shortest delay of this long is the empty link's: clocks drift apart by 1 ms in it.
+const BASE_WINDOW: i64 = 10;
+/// While the queue drains, a frame still leaves this often, so that nothing looks frozen.
+const HELD_AT_MOST: Duration = Duration::from_millis(100);
+/// New frames are held back while more than this is in the queue.
+const DRAINED: Duration = Duration::from_millis(20);
+/// Without a report for this long and two round trips, the link is taken for full.
+const SILENT: Duration = Duration::from_millis(300);
+/// Frames that may be on their way without a report.
+const KEPT: usize = 256;
+
+/// Follows the link of the player.
+#[derive(Clone, Debug)]
+pub struct Congestion {
+    range: Range,
+    target: f64,
+    /// The shortest delays by second of our clock: the difference of two clocks, so only
+    /// differences of it mean something.
+    bases: VecDeque<(i64, i64)>,
+    /// Frames that left and were not reported on: when, and their bytes.
+    under_way: VecDeque<(FrameId, Instant, u32)>,
+    late: u32,
+    last_wait: Duration,
+    /// The newest frame when the target was last cut: earlier ones tell of the time before.
+    cut_at: FrameId,
+    newest: FrameId,
+    capacity: Option<(f64, Instant)>,
+    /// The slowest crossing since the last climb.
+    slowest: Option<f64>,
+    next_climb: Option<Instant>,
+    draining: bool,
+    last_sent: Option<Instant>,
+    last_heard: Option<Instant>,
+    lost: (u32, u32),
+    climbing: bool,
+}
+
+impl Congestion {
+    /// Follows a link of which nothing is known.
+    #[must_use]
+    pub fn new(range: Range) -> Congestion {
+        Congestion {
+            range,
+            target: range.start.0.clamp(range.min.0, range.max.0) as f64,
+            bases: VecDeque::new(),
+            under_way: VecDeque::new(),
+            late: 0,
+            last_wait: Duration::ZERO,
+            cut_at: FrameId::NONE,
+            newest: FrameId::NONE,
+            capacity: None,
+            slowest: None,
+            next_climb: None,
+            draining: false,
+            last_sent: None,
+            last_heard: None,
+            lost: (0, 0),
+            climbing: false,
+        }
+    }
+
+    /// What may be sent now, all headers included.
+    #[must_use]
+    pub fn target(&self) -> Bitrate {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "> 0"
+        )]
+        let target = self.target as u64;
+        Bitrate(target)
+    }
+
+    /// What the link carries, if it was full of late.
+    #[must_use]
+    pub fn capacity(&self) -> Option<Bitrate> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "> 0"
+        )]
+        self.capacity.map(|(rate, _)| Bitrate(rate as u64))
+    }
+
+    /// How long the newest frame that was reported on waited in queues.
+    #[must_use]
+    pub fn queued(&self) -> Duration {
+        self.last_wait
+    }
+
+    /// A frame left for the player.
+    pub fn sent(&mut self, now: Instant, frame: FrameId, bytes: u32) {
+        if self.under_way.len() == KEPT {
+            self.under_way.pop_front();
+        }
+        self.under_way.push_back((frame, now, bytes));
+        self.newest = frame;
+        self.last_sent = Some(now);
+        self.last_heard.get_or_insert(now);
+    }
+
+    /// Until when a new frame is held back, because what left before still waits in the link's
+    /// queue.
+    #[must_use]
+    pub fn held_until(&self, now: Instant) -> Option<Instant> {
+        let (capacity, _) = self.capacity.filter(|_| self.draining)?;
+        let queued = self.backlog(capacity);
+        let until = now + queued.checked_sub(DRAINED)?;
+        let at_most = self.last_sent? + HELD_AT_MOST;
+        Some(until.min(at_most)).filter(|until| *until > now)
+    }
+
+    /// How long the link needs for what is under way.
+    fn backlog(&self, capacity: f64) -> Duration {
+        let bytes: u64 = self.under_way.iter().map(|(.., b)| u64::from(*b)).sum();
+        Duration::from_secs_f64((bytes as f64 * 8.0 / capacity.max(1.0)).min(10.0))
+    }
+
+    /// The client reported on a frame.
+    pub fn heard(&mut self, now: Instant, crossing: &Crossing) -> Option<Change> {
+        self.last_heard = Some(now);
+        self.under_way.retain(|(frame, ..)| *frame > crossing.frame);
+        let (arrived, missing) = crossing.datagrams;
+        self.lost.0 += u32::from(missing);
+        self.lost.1 += u32::from(arrived) + u32::from(missing);
+        if self.draining && self.capacity.is_none_or(|(c, _)| self.backlog(c) < DRAINED) {
+            self.draining = false;
+        }
+        let queue = crossing
+            .received
+            .and_then(|received| self.waited(now, crossing, received));
+        queue
+            .or_else(|| self.heavy_loss(now))
+            .or_else(|| self.climb(now))
+    }
+
+    /// What a frame's delay says.
+    fn waited(
+        &mut self,
+        now: Instant,
+        crossing: &Crossing,
+        (first, last): (PeerInstant, PeerInstant),
+    ) -> Option<Change> {
+        let delay = last.0.saturating_sub(crossing.sent.1.0);
+        let wait = self.above_base(now, delay);
+        let growing = wait >= self.last_wait;
+        self.last_wait = wait;
+        let spread = last.since(first).max(Duration::from_micros(50));
+        // The first datagram's own time on the link is not in the spread.
+        let bytes = (f64::from(crossing.bytes) - MAX_DATAGRAM as f64).max(1.0);
+        let crossed = bytes * 8.0 / spread.as_secs_f64();
+        self.slowest = Some(self.slowest.map_or(crossed, |s| s.min(crossed)));
+        self.late = if wait > LATE { self.late + 1 } else { 0 };
+        let full = (self.late >= 2 && growing) || wait > VERY_LATE;
+        if !full || crossing.frame <= self.cut_at {
+            return None;
+        }
+        // Sent over a longer time than it arrived in: its spread is the encoder's, and a stop
+        // of the link delayed all of it.
+        let sent_over = crossing.sent.1.since(crossing.sent.0);
+        let capacity = if spread > sent_over / 2 {
+            crossed
+        } else {
+            self.target * LARGEST_CUT
+        };
+        let to = (capacity.min(self.target) * BELOW_CAPACITY).max(self.target * LARGEST_CUT);
+        self.cut(now, to, capacity);
+        Some(Change::Queue {
+            to: self.target(),
+            waited: wait,
+            capacity: self.capacity()?,
+        })
+    }
+
+    fn above_base(&mut self, now: Instant, delay: i64) -> Duration {
+        let second = now.0.div_euclid(1_000_000_000);
+        match self.bases.back_mut() {
+            Some((at, base)) if *at == second => *base = delay.min(*base),
+            _ => self.bases.push_back((second, delay)),
+        }
+        while self
+            .bases
+            .front()
+            .is_some_and(|(at, _)| *at <= second - BASE_WINDOW)
+        {
+            self.bases.pop_front();
+        }
+        let base = self.bases.iter().map(|(_, base)| *base).min();
+        let above = delay.saturating_sub(base.unwrap_or(delay));
+        Duration::from_nanos(u64::try_from(above).unwrap_or(0))
+    }
+
+    fn cut(&mut self, now: Instant, to: f64, capacity: f64) {
+        self.target = to.clamp(self.range.min.0 as f64, self.range.max.0 as f64);
+        self.capacity = Some((capacity.max(self.range.min.0 as f64), now));
+        self.cut_at = self.newest;
+        self.draining = true;
+        self.climbing = false;
+        self.next_climb = Some(now + CLIMB_EVERY * 2);
+        self.slowest = None;
+        self.late = 0;
+    }
+
+    fn heavy_loss(&mut self, now: Instant) -> Option<Change> {
+        let (missing, all) = self.lost;
+        if all < LOSS_SAMPLE {
+            return None;
+        }
+        self.lost = (0, 0);
+        let lost = f64::from(missing) / f64::from(all);
+        if lost <= HEAVY_LOSS {
+            return None;
+        }
+        // Half of it, as in the draft: loss that stays is answered again.
+        let to = self.target * (1.0 - lost / 2.0);
+        self.cut(now, to, to);
+        self.draining = false;
+        Some(Change::Loss {
+            to: self.target(),
+            lost,
+        })
+    }
+
+    fn climb(&mut self, now: Instant) -> Option<Change> {
+        let max = self.range.max.0 as f64;
+        if self.target >= max || self.late > 0 || self.draining {
+            return None;
+        }
+        let due = *self.next_climb.get_or_insert(now + CLIMB_EVERY);
+        if now < due {
+            return None;
+        }
+        self.next_climb = Some(now + CLIMB_EVERY);
+        if self.capacity.is_some_and(|(_, at)| now > at + REMEMBERED) {
+            self.capacity = None;
+        }
+        let near = self
+            .capacity
+            .is_some_and(|(full, _)| (full * NEAR.0..full * NEAR.1).contains(&self.target));
+        let room = self.slowest.take().is_some_and(|s| s > self.target * 2.0);
+        let factor = match (room, near) {
+            (true, _) => CLIMB_FREE,
+            (false, true) => CLIMB_CAREFUL,
+            (false, false) => CLIMB,
+        };
+        self.target = (self.target * factor).min(max);
+        let to = self.target();
+        if self.target >= max {
+            self.climbing = false;
+            return Some(Change::Full { to });
+        }
+        let news = !std::mem::replace(&mut self.climbing, true);
+        news.then_some(Change::Climb { to })
+    }
+
+    /// Time has passed without a report; call it before each frame.
+    pub fn quiet(&mut self, now: Instant, round_trip: Duration) -> Option<Change> {
+        let heard = self.last_heard?;
+        let oldest = self.under_way.front().map(|(_, at, _)| *at)?;
+        let since = now.since(heard.max(oldest));
+        if since < SILENT + round_trip * 2 {
+            return None;
+        }
+        self.last_heard = Some(now);
+        let to = self.target * LARGEST_CUT;
+        if self.target <= self.range.min.0 as f64 {
+            return None;
+        }
+        self.cut(now, to, to);
+        // Nothing tells when a dead link is drained.
+        self.draining = false;
+        Some(Change::Silence { to: self.target() })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small numbers of a model")]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+    const FRAME: i64 = 16_666_667;
+    const DATAGRAM: u32 = 1400;
+
+    /// A sender of 60 frames/s behind a bottleneck with a queue, and its client 5 ms away whose
+    /// clock is far off.
+    struct Path {
+        congestion: Congestion,
+        now: i64,
+        busy_until: i64,
+        /// Bytes that wait before the bottleneck at most.
+        queue: i64,
+        reports: VecDeque<(i64, Crossing)>,
+        frame: u32,
+        /// When frames were displayed, and their latency in ms.
+        displayed: Vec<(i64, i64)>,
+        changes: Vec<(i64, Change)>,
+        /// Of a hundred datagrams.
+        loss: u32,
+        /// Whether reports come back.
+        deaf: bool,
+    }
+
+    impl Path {
+        fn new(max: u64, queue: i64) -> Path {
+            let max = Bitrate::from_mbps(max);
+            Path {
+                congestion: Congestion::new(Range {
+                    min: Bitrate::from_mbps(1),
+                    start: max,
+                    max,
+                }),
+                now: 1_000 * MS,
+                busy_until: 0,
+                queue,
+                reports: VecDeque::new(),
+                frame: 0,
+                displayed: Vec::new(),
+                changes: Vec::new(),
+                loss: 0,
+                deaf: false,
+            }
+        }
+
+        /// For `ms` milliseconds the link carries `mbps`.
+        fn run(&mut self, ms: i64, mbps: i64) {
+            let end = self.now + ms * MS;
+            while self.now < end {
+                while self.reports.front().is_some_and(|(at, _)| *at <= self.now) {
+                    let Some((at, crossing)) = self.reports.pop_front() else {
+                        break;
+                    };
+                    let change = self.congestion.heard(Instant(at), &crossing);
+                    self.changes.extend(change.map(|c| (at, c)));
+                }
+                let now = Instant(self.now);
+                let change = self.congestion.quiet(now, Duration::from_millis(10));
+                self.changes.extend(change.map(|c| (self.now, c)));
+                if self.congestion.held_until(now).is_none() {
+                    self.send(mbps);
+                }
+                self.now += FRAME;
+            }
+        }
+
+        fn send(&mut self, mbps: i64) {
+            self.frame += 1;
+            let share = self.congestion.target().0 / 60 / 8;
+            let count = (share as u32 / DATAGRAM).max(1);
+            let (mut first, mut last, mut missing) = (None, None, 0);
+            let mut left = self.now;
+            for i in 0..count {
+                left = self.now + i64::from(i) * 3 * MS / i64::from(count);
+                let wait = (self.busy_until - left).max(0);
+                let lost = self.loss > 0 && (self.frame * 31 + i * 17) % 100 < self.loss;
+                if wait * mbps / 8000 > self.queue || lost {
+                    missing += 1;
+                    continue;
+                }
+                self.busy_until = left.max(self.busy_until) + i64::from(DATAGRAM) * 8000 / mbps;
+                let arrives = self.busy_until + 5 * MS;
+                first.get_or_insert(arrives);
+                last = Some(arrives);
+            }
+            let frame = FrameId(self.frame);
+            let bytes = count * DATAGRAM;
+            self.congestion.sent(Instant(left), frame, bytes);
+            let clock = |at: i64| PeerInstant(at + 77_000_000 * MS);
+            let whole = missing == 0;
+            let crossing = Crossing {
+                frame,
+                bytes,
+                sent: (Instant(self.now), Instant(left)),
+                received: first
+                    .zip(last)
+                    .filter(|_| whole)
+                    .map(|(a, b)| (clock(a), clock(b))),
+                datagrams: ((count - missing) as u16, missing as u16),
+            };
+            let done = last.unwrap_or(left + 40 * MS);
+            if whole {
+                self.displayed.push((done, (done - self.now) / MS));
+            }
+            if !self.deaf {
+                self.reports.push_back((done + 5 * MS, crossing));
+            }
+        }
+
+        fn since(&self, from: i64) -> impl Iterator<Item = &(i64, i64)> {
+            self.displayed.iter().filter(move |(at, _)| *at >= from)
+        }
+
+        /// The longest time without a displayed frame, in ms.
+        fn longest_gap(&self, from: i64) -> i64 {
+            let times: Vec<_> = self.since(from).map(|(at, _)| *at).collect();
+            times
+                .windows(2)
+                .map(|w| (w[1] - w[0]) / MS)
+                .max()
+                .unwrap_or(i64::MAX)
+        }
+    }
+
+    #[test]
+    fn a_link_that_gets_slower_and_faster_again_is_followed_without_a_freeze() {
+        for queue in [32 << 10, 64 << 10, 256 << 10] {
+            let mut path = Path::new(20, queue);
+            path.run(3_000, 50);
+            assert_eq!(path.changes, [], "nothing to change at first");
+            let dropped = path.now;
+            path.run(15_000, 8);
+            assert!(
+                path.longest_gap(dropped) <= 200,
+                "{queue}: {} ms",
+                path.longest_gap(dropped)
+            );
+            let mut later: Vec<_> = path.since(dropped + 2_000 * MS).map(|(_, l)| *l).collect();
+            later.sort_unstable();
+            let p99 = later[later.len() * 99 / 100];
+            assert!(p99 <= 30, "{queue}: p99 {p99} ms {:?}", path.changes);
+            let target = path.congestion.target();
+            assert!(
+                (Bitrate::from_mbps(4)..=Bitrate::from_mbps(9)).contains(&target),
+                "{target:?}"
+            );
+            let restored = path.now;
+            path.run(10_000, 50);
+            assert_eq!(path.congestion.target(), Bitrate::from_mbps(20), "{queue}");
+            assert!(path.longest_gap(restored) <= 50);
+        }
+    }
+
+    #[test]
+    fn a_link_that_is_too_narrow_from_the_start_is_found_out() {
+        let mut path = Path::new(20, 64 << 10);
+        path.run(20_000, 5);
+        let shown = path.since(path.now - 10_000 * MS).count();
+        assert!(
+            shown >= 550,
+            "{shown} of 600 frames in the last ten seconds"
+        );
+        assert!(path.congestion.target() <= Bitrate::from_mbps(6));
+        assert!(path.congestion.target() >= Bitrate::from_mbps(3));
+    }
+
+    #[test]
+    fn loss_that_a_radio_has_by_itself_is_no_congestion() {
+        let mut path = Path::new(20, 256 << 10);
+        path.loss = 5;
+        path.run(10_000, 50);
+        assert_eq!(path.congestion.target(), Bitrate::from_mbps(20));
+        path.loss = 30;
+        path.run(3_000, 50);
+        assert!(path.congestion.target() < Bitrate::from_mbps(12));
+        path.loss = 0;
+        path.run(10_000, 50);
+        assert_eq!(path.congestion.target(), Bitrate::from_mbps(20));
+    }
+
+    #[test]
+    fn a_client_that_falls_silent_is_sent_less_and_less_but_something() {
+        let mut path = Path::new(20, 64 << 10);
+        path.run(1_000, 50);
+        path.deaf = true;
+        path.run(4_000, 50);
+        assert_eq!(path.congestion.target(), Bitrate::from_mbps(1));
+        path.deaf = false;
+        path.run(10_000, 50);
+        assert_eq!(path.congestion.target(), Bitrate::from_mbps(20));
+    }
+
+    #[test]
+    fn one_hiccup_is_made_up_for_quickly() {
+        let mut path = Path::new(20, 256 << 10);
+        path.run(2_000, 100);
+        // The link stops for 100 ms, and delivers everything at once afterwards.
+        path.busy_until = path.now + 100 * MS;
+        path.run(2_500, 100);
+        assert_eq!(
+            path.congestion.target(),
+            Bitrate::from_mbps(20),
+            "{:?}",
+            path.changes
+        );
+        assert!(path.longest_gap(0) <= 200);
+    }
+}

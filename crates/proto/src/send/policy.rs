@@ -1,0 +1,486 @@
+//! What is done about loss and a link that changes: one policy, each decision with its reason.
+//!
+//! It joins what knows one thing each: [`References`] (what the player has), [`KeyFramePolicy`]
+//! (how often a key frame helps), [`Congestion`] (what the link carries). The media thread asks it
+//! before each frame and tells it afterwards; the client's reports on the player's frames are what
+//! it learns from. It is a value: `now` comes in.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use crate::control::negotiate::Role;
+use crate::id::FrameId;
+use crate::send::congestion::{Change, Congestion, Crossing, Range};
+use crate::send::key_frame::{KeyFramePolicy, hold_off};
+use crate::send::references::References;
+use crate::time::Instant;
+use crate::trace::{FrameRecord, Stage};
+use crate::units::Bitrate;
+
+/// Bytes of UDP and IPv4 headers in front of each datagram (20 + 8).
+pub const TRANSPORT_HEADERS: u32 = 28;
+
+/// Decisions that wait to be read; older ones go.
+const KEPT_DECISIONS: usize = 32;
+
+/// What the policy is given at the start.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The highest number of frames a second.
+    pub fps: f64,
+    /// Between what the rate may vary.
+    pub range: Range,
+    /// Whether it varies; otherwise it stays at the highest.
+    pub adaptive: bool,
+    /// Whether frames may skip back to a sound reference after a loss; otherwise each loss is
+    /// answered by a key frame.
+    pub skip_back: bool,
+}
+
+/// What the next frame is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// A key frame.
+    Key,
+    /// A frame that refers to this one.
+    After(FrameId),
+}
+
+/// Something that the policy decided, and why. Its `Display` is one line for logs, the live table
+/// and the client's overlay.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Decision {
+    /// The rate changes.
+    Rate(Change),
+    /// A frame refers back to a sound one, past those that did not reach the player.
+    SkipBack {
+        /// The frame.
+        frame: FrameId,
+        /// What it refers to.
+        to: FrameId,
+    },
+    /// A key frame was made.
+    Key {
+        /// The frame.
+        frame: FrameId,
+        /// Why.
+        why: KeyReason,
+    },
+    /// New frames are held back.
+    Hold {
+        /// How long at least.
+        wait: Duration,
+    },
+}
+
+/// Why a key frame was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyReason {
+    /// Somebody joined, or asked for one.
+    Asked,
+    /// No frame that the encoder remembers reached the player.
+    NoReference,
+    /// Nothing was coded before with these settings.
+    First,
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mbps = |rate: Bitrate| rate.0 as f64 / 1e6;
+        match *self {
+            Decision::Rate(Change::Queue {
+                to,
+                waited,
+                capacity,
+            }) => write!(
+                f,
+                "rate down to {:.1} Mb/s: frames wait {} ms in the link's queue, it carries {:.1}",
+                mbps(to),
+                waited.as_millis(),
+                mbps(capacity)
+            ),
+            Decision::Rate(Change::Loss { to, lost }) => write!(
+                f,
+                "rate down to {:.1} Mb/s: {:.0} % of the datagrams are lost",
+                mbps(to),
+                lost * 100.0
+            ),
+            Decision::Rate(Change::Silence { to }) => {
+                write!(f, "rate down to {:.1} Mb/s: no report comes back", mbps(to))
+            }
+            Decision::Rate(Change::Climb { to }) => {
+                write!(
+                    f,
+                    "rate up from {:.1} Mb/s: nothing waits any more",
+                    mbps(to)
+                )
+            }
+            Decision::Rate(Change::Full { to }) => {
+                write!(f, "rate is back at {:.1} Mb/s", mbps(to))
+            }
+            Decision::SkipBack { frame, to } => write!(
+                f,
+                "frame {} refers to {}: what is between did not arrive whole",
+                frame.0, to.0
+            ),
+            Decision::Key { frame, why } => write!(
+                f,
+                "frame {} is a key frame: {}",
+                frame.0,
+                match why {
+                    KeyReason::Asked => "a client asked for one",
+                    KeyReason::NoReference => "no remembered frame arrived whole",
+                    KeyReason::First => "it is the first",
+                }
+            ),
+            Decision::Hold { wait } => write!(
+                f,
+                "frames are held back for {} ms: the link's queue drains",
+                wait.as_millis()
+            ),
+        }
+    }
+}
+
+/// Decides for one rendition.
+#[derive(Debug)]
+pub struct Policy {
+    settings: Settings,
+    round_trip: Duration,
+    /// How many of the newest frames the encoder remembers.
+    depth: u8,
+    references: References,
+    key_frames: KeyFramePolicy,
+    congestion: Congestion,
+    last_coded: Option<Instant>,
+    holding: bool,
+    decisions: VecDeque<Decision>,
+}
+
+impl Policy {
+    /// A policy for a rendition of which nothing was coded yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Policy {
+        Policy {
+            settings,
+            round_trip: Duration::ZERO,
+            depth: 1,
+            references: References::default(),
+            key_frames: KeyFramePolicy::default(),
+            congestion: Congestion::new(settings.range),
+            last_coded: None,
+            holding: false,
+            decisions: VecDeque::new(),
+        }
+    }
+
+    fn decide(&mut self, decision: Decision) {
+        if self.decisions.len() == KEPT_DECISIONS {
+            self.decisions.pop_front();
+        }
+        self.decisions.push_back(decision);
+    }
+
+    /// What was decided since the last call.
+    pub fn poll_decision(&mut self) -> Option<Decision> {
+        self.decisions.pop_front()
+    }
+
+    /// Another encoder was opened: nothing can be referred to, and it remembers `depth` frames.
+    pub fn encoder_opened(&mut self, depth: u8) {
+        self.depth = if self.settings.skip_back { depth } else { 1 };
+        self.references.forget();
+    }
+
+    /// Somebody starts to watch.
+    pub fn join(&mut self, role: Role) {
+        self.key_frames.join(role);
+    }
+
+    /// Another player, or none: what was learnt of the link is not true of it.
+    pub fn player_changed(&mut self) {
+        self.congestion = Congestion::new(self.settings.range);
+        self.holding = false;
+    }
+
+    /// The shortest round trip to the player.
+    pub fn set_round_trip(&mut self, round_trip: Duration) {
+        self.round_trip = round_trip;
+    }
+
+    /// A new highest rate, which is also where the rate goes on from.
+    pub fn set_highest(&mut self, max: Bitrate) {
+        let range = &mut self.settings.range;
+        range.max = max;
+        range.start = max;
+        range.min = range.min.min(max);
+        self.congestion = Congestion::new(*range);
+    }
+
+    /// Somebody's picture is broken: the newest frame that they displayed whole, and the newest
+    /// of which they know.
+    pub fn wish(&mut self, role: Role, last_good: FrameId, newest: FrameId) {
+        if role == Role::Player {
+            self.references.only_good(last_good, newest);
+            if self.references.newest_sound(self.depth).is_some() {
+                return;
+            }
+        }
+        self.key_frames.request(role, newest);
+    }
+
+    /// The player's client reported on a frame, or is known to have lost it.
+    pub fn heard(&mut self, now: Instant, record: &FrameRecord) {
+        if record.outcome.is_whole() {
+            self.references.whole(record.frame);
+        } else {
+            self.references.broken(record.frame);
+        }
+        let sent = (
+            record.host.at(Stage::FirstSent),
+            record.host.at(Stage::LastSent),
+        );
+        let (Some(first), Some(last)) = sent else {
+            return;
+        };
+        let received = record.client.first_received;
+        let whole = received.zip(record.client.recoverable).map(|(at, span)| {
+            let span = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+            let recoverable = crate::time::PeerInstant(at.0.saturating_add(span));
+            (at, recoverable)
+        });
+        let missing = u32::from(record.missing).min(record.cost.datagrams);
+        let fit = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
+        let crossing = Crossing {
+            frame: record.frame,
+            bytes: record.cost.bytes + record.cost.datagrams * TRANSPORT_HEADERS,
+            sent: (first, last),
+            received: whole,
+            datagrams: (fit(record.cost.datagrams - missing), fit(missing)),
+        };
+        let change = self.congestion.heard(now, &crossing);
+        self.rate_changed(change);
+    }
+
+    fn rate_changed(&mut self, change: Option<Change>) {
+        if let Some(change) = change.filter(|_| self.settings.adaptive) {
+            self.decide(Decision::Rate(change));
+        }
+    }
+
+    /// What may be sent now, all headers and repairs included.
+    #[must_use]
+    pub fn target(&self) -> Bitrate {
+        if self.settings.adaptive {
+            self.congestion.target()
+        } else {
+            self.settings.range.max
+        }
+    }
+
+    /// When a frame is due although nothing moves, because a picture is broken or somebody waits.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        let key_frame = self.key_frames.due(self.hold_off());
+        let repairable =
+            self.references.is_broken() && self.references.newest_sound(self.depth).is_some();
+        // What moves brings the next frame by itself.
+        let patience = self.interval() * 2;
+        let repair = self
+            .last_coded
+            .filter(|_| repairable)
+            .map(|at| at + patience);
+        key_frame.into_iter().chain(repair).min()
+    }
+
+    /// Until when a new frame is held back for the link's queue to drain.
+    pub fn held_until(&mut self, now: Instant) -> Option<Instant> {
+        let change = self.congestion.quiet(now, self.round_trip);
+        self.rate_changed(change);
+        let held = self
+            .congestion
+            .held_until(now)
+            .filter(|_| self.settings.adaptive);
+        let news = !std::mem::replace(&mut self.holding, held.is_some());
+        if let Some(until) = held.filter(|_| news) {
+            let wait = until.since(now);
+            self.decide(Decision::Hold { wait });
+        }
+        held
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs_f64(1.0 / self.settings.fps.max(1.0))
+    }
+
+    fn hold_off(&self) -> Duration {
+        hold_off(self.round_trip, self.interval())
+    }
+
+    /// What frame `frame` is to be. It is taken for begun: a wish that comes from now on is for
+    /// another one.
+    pub fn next(&mut self, now: Instant, frame: FrameId) -> Next {
+        let newest = self.references.newest();
+        let sound = self.references.newest_sound(self.depth);
+        let mut why = KeyReason::Asked;
+        if newest == FrameId::NONE {
+            why = KeyReason::First;
+            self.key_frames.failed();
+        } else if sound.is_none() {
+            why = KeyReason::NoReference;
+            self.key_frames.join(Role::Player);
+        }
+        let due = self.key_frames.due(self.hold_off());
+        if due.is_some_and(|at| at <= now) {
+            self.key_frames.sent(now, frame);
+            self.references.coded(frame, FrameId::NONE);
+            self.decide(Decision::Key { frame, why });
+            return Next::Key;
+        }
+        // Within the hold-off of a key frame that was lost too, whatever is sent is tainted.
+        let to = sound.unwrap_or(newest);
+        if to != newest {
+            self.decide(Decision::SkipBack { frame, to });
+        }
+        self.references.coded(frame, to);
+        Next::After(to)
+    }
+
+    /// The frame that was begun left: `bytes` to the player, if there is one, all headers
+    /// included.
+    pub fn sent(&mut self, now: Instant, frame: FrameId, bytes: Option<u32>) {
+        self.last_coded = Some(now);
+        if let Some(bytes) = bytes {
+            self.congestion.sent(now, frame, bytes);
+        }
+    }
+
+    /// The frame that was begun did not reach the link for the player.
+    pub fn unsent(&mut self, frame: FrameId) {
+        self.references.broken(frame);
+    }
+
+    /// The frame that was begun was not coded: a key frame must follow.
+    pub fn failed(&mut self) {
+        self.references.forget();
+        self.key_frames.failed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::SessionId;
+    use crate::trace::{ClientStamps, DropCause, Fidelity, FrameCost, Outcome, Stamps};
+    use crate::wire::video::EchoKind;
+
+    fn policy() -> Policy {
+        let rate = Bitrate::from_mbps(10);
+        let mut policy = Policy::new(Settings {
+            fps: 60.0,
+            range: Range {
+                min: rate,
+                start: rate,
+                max: rate,
+            },
+            adaptive: true,
+            skip_back: true,
+        });
+        policy.encoder_opened(7);
+        policy.join(Role::Player);
+        policy
+    }
+
+    fn record(frame: u32, outcome: Outcome) -> FrameRecord {
+        FrameRecord {
+            session: SessionId(1),
+            frame: FrameId(frame),
+            host: Stamps::default(),
+            client: ClientStamps::default(),
+            outcome,
+            cost: FrameCost::default(),
+            motion_to_photon: None,
+            echo: EchoKind::None,
+            missing: 0,
+            runs: 0,
+            repaired: 0,
+            resent: 0,
+        }
+    }
+
+    const WHOLE: Outcome = Outcome::Displayed(Fidelity::Whole);
+    const LOST: Outcome = Outcome::Dropped {
+        stage: Stage::FirstReceived,
+        why: DropCause::Lost,
+    };
+
+    fn at(frame: u32) -> Instant {
+        Instant(i64::from(frame) * 16_666_667)
+    }
+
+    fn code(policy: &mut Policy, frame: u32) -> Next {
+        let next = policy.next(at(frame), FrameId(frame));
+        policy.sent(at(frame), FrameId(frame), Some(20_000));
+        next
+    }
+
+    #[test]
+    fn a_lost_frame_costs_no_key_frame() {
+        let mut policy = policy();
+        assert_eq!(code(&mut policy, 1), Next::Key);
+        for frame in 2..=5 {
+            assert_eq!(code(&mut policy, frame), Next::After(FrameId(frame - 1)));
+        }
+        policy.heard(at(5), &record(2, WHOLE));
+        policy.heard(at(5), &record(3, LOST));
+        assert!(policy.due().is_some_and(|due| due <= at(8)));
+        assert_eq!(code(&mut policy, 6), Next::After(FrameId(2)));
+        assert_eq!(policy.due(), None);
+        // What was on its way comes back as tainted, and changes nothing; nor does the wish.
+        let tainted = Outcome::Displayed(Fidelity::Tainted);
+        policy.heard(at(6), &record(4, tainted));
+        policy.wish(Role::Player, FrameId(2), FrameId(4));
+        policy.heard(at(6), &record(5, tainted));
+        assert_eq!(code(&mut policy, 7), Next::After(FrameId(6)));
+        let decisions: Vec<_> = std::iter::from_fn(|| policy.poll_decision()).collect();
+        let (frame, to) = (FrameId(6), FrameId(2));
+        assert_eq!(decisions[1..], [Decision::SkipBack { frame, to }]);
+    }
+
+    #[test]
+    fn without_a_sound_frame_in_memory_a_key_frame_follows_once() {
+        let mut policy = policy();
+        code(&mut policy, 1);
+        for frame in 2..=12 {
+            code(&mut policy, frame);
+        }
+        policy.heard(at(12), &record(3, LOST));
+        assert_eq!(code(&mut policy, 13), Next::Key);
+        policy.heard(at(13), &record(13, LOST));
+        // Within the hold-off whatever is sent is tainted.
+        assert_eq!(code(&mut policy, 14), Next::After(FrameId(13)));
+        assert_eq!(code(&mut policy, 15), Next::Key);
+    }
+
+    #[test]
+    fn an_encoder_that_remembers_nothing_gets_key_frames() {
+        let mut policy = policy();
+        policy.encoder_opened(1);
+        code(&mut policy, 1);
+        code(&mut policy, 2);
+        code(&mut policy, 3);
+        policy.wish(Role::Player, FrameId(1), FrameId(2));
+        assert_eq!(code(&mut policy, 4), Next::Key);
+    }
+
+    #[test]
+    fn an_observers_wish_is_for_a_key_frame_of_which_there_are_few() {
+        let mut policy = policy();
+        code(&mut policy, 1);
+        policy.join(Role::Observer);
+        assert_eq!(code(&mut policy, 2), Next::After(FrameId(1)));
+        let due = policy.due();
+        assert!(due.is_some_and(|at| at > self::at(2)), "{due:?}");
+    }
+}

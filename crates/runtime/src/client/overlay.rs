@@ -1,0 +1,358 @@
+//! The figures over the client's picture: what became of the last frames, as lines of text.
+//!
+//! While nobody looks it keeps nothing and costs nothing. It draws nothing
+//! ([`Presenter::panel`](openuvr_media::present::Presenter::panel) does), and its figures are for
+//! the person who watches, not for reports: those come from the host's records.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{Outcome, Stage};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::control::Report;
+
+/// How often the figures change: often enough to follow, rarely enough to be read.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// How far back they look: p99 of 60 frames/s is then the third worst of 300.
+const LOOKS_BACK: Duration = Duration::from_secs(5);
+
+/// The most frames that are kept: [`LOOKS_BACK`] of 240 a second.
+const FRAMES: usize = 1200;
+
+/// The longest decision that is shown, in characters: a line of the box.
+const DECISION: usize = 80;
+
+/// What is shown about a session, gathered while it is shown.
+#[derive(Default)]
+pub(super) struct Overlay {
+    shown: bool,
+    due: Option<Instant>,
+    frames: VecDeque<Frame>,
+    /// Bytes of all media datagrams, since the overlay is shown.
+    bytes: u64,
+    decision: Option<String>,
+}
+
+/// A frame that ended.
+struct Frame {
+    at: Instant,
+    report: Report,
+    /// From the host's Captured stamp to the first datagram here, and how far that may be off.
+    journey: Option<(Duration, Duration)>,
+    /// [`Overlay::bytes`] by then.
+    bytes: u64,
+}
+
+/// What does not change from frame to frame.
+pub(super) struct About<'a> {
+    pub(super) size: Option<Size>,
+    pub(super) codec: &'a str,
+    pub(super) link: &'a str,
+    pub(super) round_trip: Option<Duration>,
+}
+
+impl Overlay {
+    /// Shows or hides it; whether that is news.
+    pub(super) fn show(&mut self, now: Instant, shown: bool) -> bool {
+        if self.shown == shown {
+            return false;
+        }
+        let decision = self.decision.take();
+        *self = Overlay {
+            shown,
+            due: shown.then_some(now),
+            decision,
+            ..Overlay::default()
+        };
+        true
+    }
+
+    /// When it is to be drawn next; `None` while it is hidden.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// A media datagram arrived.
+    pub(super) fn received(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+
+    /// A frame ended. `journey` is from the host's Captured stamp to the first datagram here, with
+    /// its bound.
+    pub(super) fn frame(
+        &mut self,
+        now: Instant,
+        report: &Report,
+        journey: Option<(Duration, Duration)>,
+    ) {
+        if !self.shown {
+            return;
+        }
+        if self.frames.len() == FRAMES {
+            self.frames.pop_front();
+        }
+        self.frames.push_back(Frame {
+            at: now,
+            report: *report,
+            journey,
+            bytes: self.bytes,
+        });
+    }
+
+    /// What the host's policies last decided and why: shown in the last line, also if it came
+    /// while nobody looked.
+    pub(super) fn set_decision(&mut self, words: &str) {
+        let visible = words.chars().filter(|c| !c.is_control());
+        self.decision = Some(visible.take(DECISION).collect());
+    }
+
+    /// The lines to show now, if it is time for them.
+    pub(super) fn lines(&mut self, now: Instant, about: &About<'_>) -> Option<Vec<String>> {
+        if self.due? > now {
+            return None;
+        }
+        self.due = Some(now + EVERY);
+        while self
+            .frames
+            .front()
+            .is_some_and(|f| now.since(f.at) > LOOKS_BACK)
+        {
+            self.frames.pop_front();
+        }
+        let mut lines = vec![self.counts(now, about)];
+        lines.push(format!("{:31}{:>7}{:>7} ms", "", "p50", "p99"));
+        lines.extend(self.spans());
+        lines.push(self.link(now, about));
+        let decision = self.decision.as_deref().unwrap_or("none yet");
+        lines.push(format!("last decision: {decision}"));
+        Some(lines)
+    }
+
+    fn counts(&self, now: Instant, about: &About<'_>) -> String {
+        let whole = self.frames.iter().filter(|f| f.report.outcome.is_whole());
+        let (all, whole) = (self.frames.len(), whole.count());
+        let size = about.size.map_or_else(String::new, |size| size.to_string());
+        format!(
+            "{:.1} whole frames/s, {} of {all} not whole, {size} {}",
+            // Of n frames only n - 1 lie between the first and the last.
+            self.per_second(now, whole.saturating_sub(1)),
+            all - whole,
+            about.codec
+        )
+    }
+
+    /// The rows of spans; those that nobody measured are left out.
+    fn spans(&self) -> Vec<String> {
+        let of = |span: &dyn Fn(&Frame) -> Option<Duration>| -> Vec<Duration> {
+            self.frames.iter().filter_map(span).collect()
+        };
+        let bound = self.frames.iter().filter_map(|f| Some(f.journey?.1)).max();
+        let bound = bound.map_or_else(String::new, |b| format!(" +-{:.1}", millis(b)));
+        let displayed = |f: &Frame| matches!(f.report.outcome, Outcome::Displayed(_));
+        let rows = [
+            row(
+                (Stage::InputSampled, Stage::Submitted),
+                of(&|f| f.report.motion_to_photon),
+                "",
+            ),
+            row(
+                (Stage::Captured, Stage::Submitted),
+                of(&|f| Some(f.journey?.0 + f.report.submitted.filter(|_| displayed(f))?)),
+                &bound,
+            ),
+            row(
+                (Stage::Captured, Stage::FirstReceived),
+                of(&|f| Some(f.journey?.0)),
+                &bound,
+            ),
+            row(
+                (Stage::FirstReceived, Stage::Recoverable),
+                of(&|f| f.report.recoverable),
+                "",
+            ),
+            row(
+                (Stage::Recoverable, Stage::Decoded),
+                of(&|f| f.report.decoded?.checked_sub(f.report.recoverable?)),
+                "",
+            ),
+            row(
+                (Stage::Decoded, Stage::Submitted),
+                of(&|f| f.report.submitted?.checked_sub(f.report.decoded?)),
+                "",
+            ),
+        ];
+        rows.into_iter().flatten().collect()
+    }
+
+    fn link(&self, now: Instant, about: &About<'_>) -> String {
+        let sum = |of: fn(&Report) -> u16| -> u64 {
+            self.frames.iter().map(|f| u64::from(of(&f.report))).sum()
+        };
+        let (arrived, missing) = (sum(|r| r.datagrams), sum(|r| r.missing));
+        let bytes = match (self.frames.front(), self.frames.back()) {
+            (Some(first), Some(last)) => last.bytes - first.bytes,
+            _ => 0,
+        };
+        let rate = self.per_second(now, usize::try_from(bytes).unwrap_or(usize::MAX));
+        let trip = about.round_trip.map_or_else(
+            || "unknown".to_owned(),
+            |span| format!("{:.1} ms", millis(span)),
+        );
+        format!(
+            "{:.1} Mb/s, {:.1} % lost, {}, round trip {trip}",
+            rate * 8.0 / 1e6,
+            percent(missing, arrived + missing),
+            about.link
+        )
+    }
+
+    /// How many a second `count` since the first of the frames is.
+    #[allow(clippy::cast_precision_loss, reason = "a figure to look at")]
+    fn per_second(&self, now: Instant, count: usize) -> f64 {
+        let span = self.frames.front().map(|first| now.since(first.at));
+        let span = span.filter(|span| !span.is_zero());
+        span.map_or(0.0, |span| count as f64 / span.as_secs_f64())
+    }
+}
+
+/// A row of the table, if anything was measured.
+fn row((from, to): (Stage, Stage), mut spans: Vec<Duration>, note: &str) -> Option<String> {
+    spans.sort_unstable();
+    let at = |percent: usize| {
+        // The nearest rank, counted from 1.
+        let rank = (spans.len() * percent).div_ceil(100).max(1);
+        spans.get(rank - 1).copied().map(millis)
+    };
+    let name = format!("{} > {}", from.name(), to.name());
+    Some(format!("{name:31}{:7.1}{:7.1}{note}", at(50)?, at(99)?))
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a figure to look at")]
+fn percent(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole.max(1) as f64
+}
+
+fn millis(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_proto::id::FrameId;
+    use openuvr_proto::time::PeerInstant;
+    use openuvr_proto::trace::{DropCause, Fidelity};
+    use openuvr_proto::wire::video::EchoKind;
+
+    use super::*;
+
+    const ABOUT: About<'static> = About {
+        size: Some(Size::new(1280, 720)),
+        codec: "H264",
+        link: "udp-gso",
+        round_trip: Some(Duration::from_micros(1500)),
+    };
+
+    fn at(ms: u64) -> Instant {
+        Instant(0) + Duration::from_millis(ms)
+    }
+
+    fn report(frame: u32) -> Report {
+        let span = |ms| Some(Duration::from_millis(ms));
+        Report {
+            frame: FrameId(frame),
+            outcome: Outcome::Displayed(Fidelity::Whole),
+            first_received: Some(PeerInstant(0)),
+            recoverable: span(2),
+            decoded: span(3),
+            submitted: span(5),
+            presented: None,
+            motion_to_photon: None,
+            echo: EchoKind::None,
+            datagrams: 9,
+            missing: 1,
+            runs: 0,
+            repaired: 0,
+            resent: 0,
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_or_due_while_it_is_hidden() {
+        let mut overlay = Overlay::default();
+        overlay.frame(at(0), &report(1), None);
+        assert_eq!(overlay.next(), None);
+        assert_eq!(overlay.lines(at(0), &ABOUT), None);
+        assert!(overlay.frames.is_empty());
+        overlay.set_decision("fewer bits: \u{7}the queue grows");
+        assert!(overlay.show(at(0), true) && !overlay.show(at(0), true));
+        let lines = overlay.lines(at(0), &ABOUT).unwrap();
+        assert_eq!(
+            lines.last().unwrap(),
+            "last decision: fewer bits: the queue grows"
+        );
+        assert!(overlay.show(at(1), false));
+        assert_eq!(overlay.next(), None);
+    }
+
+    #[test]
+    fn figures_are_those_of_the_last_seconds() {
+        let mut overlay = Overlay::default();
+        overlay.show(at(0), true);
+        // Old ones, at another rate, and all of them late.
+        for n in 0..100 {
+            let late = Report {
+                recoverable: Some(Duration::from_millis(90)),
+                ..report(n)
+            };
+            overlay.frame(at(u64::from(n)), &late, None);
+        }
+        for n in 0..100u32 {
+            overlay.received(12_000);
+            let frame = match n {
+                50 => Report {
+                    outcome: Outcome::Dropped {
+                        stage: Stage::Recoverable,
+                        why: DropCause::Lost,
+                    },
+                    motion_to_photon: Some(Duration::from_millis(12)),
+                    ..report(n)
+                },
+                _ => report(n),
+            };
+            let journey = (Duration::from_millis(4), Duration::from_micros(200));
+            overlay.frame(at(10_000 + u64::from(n) * 20), &frame, Some(journey));
+        }
+        let lines = overlay.lines(at(12_000), &ABOUT).unwrap();
+        assert_eq!(
+            lines,
+            [
+                "49.0 whole frames/s, 1 of 100 not whole, 1280x720 H264",
+                "                                   p50    p99 ms",
+                "InputSampled > Submitted          12.0   12.0",
+                "Captured > Submitted               9.0    9.0 +-0.2",
+                "Captured > FirstReceived           4.0    4.0 +-0.2",
+                "FirstReceived > Recoverable        2.0    2.0",
+                "Recoverable > Decoded              1.0    1.0",
+                "Decoded > Submitted                2.0    2.0",
+                "4.8 Mb/s, 10.0 % lost, udp-gso, round trip 1.5 ms",
+                "last decision: none yet",
+            ]
+        );
+        assert_eq!(overlay.next(), Some(at(12_500)));
+        assert_eq!(overlay.lines(at(12_100), &ABOUT), None);
+    }
+
+    #[test]
+    fn it_keeps_no_more_frames_than_it_looks_back_at() {
+        let mut overlay = Overlay::default();
+        overlay.show(at(0), true);
+        for n in 0..10_000 {
+            overlay.frame(at(0), &report(n), None);
+        }
+        assert_eq!(overlay.frames.len(), FRAMES);
+        let lines = overlay.lines(at(0), &ABOUT).unwrap();
+        assert!(lines[0].starts_with("0.0 whole"), "{}", lines[0]);
+    }
+}
