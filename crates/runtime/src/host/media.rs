@@ -476,10 +476,10 @@ impl Media {
         )
         .map_err(|e| fail(Stage::Encoded)(&e))?;
         debug_assert!(encoded.key_frame || !key_frame);
+        stamps.stamp(Stage::Encoded, clock::now());
         for d in self.destinations.iter_mut().filter(|d| d.started) {
             d.send_parity(&mut self.buffer, self.shared.link.as_ref());
         }
-        stamps.stamp(Stage::Encoded, clock::now());
         self.finish(*stamps, key_frame, qp, still);
         Ok(())
     }
