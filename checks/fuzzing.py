@@ -3,6 +3,9 @@
 import repository
 
 SECONDS = 5
+# Targets with a state need long inputs, which take longer to find.
+STATEFUL = {"media_receiver", "host_session", "client_session", "conversation"}
+STATEFUL_SECONDS = 15
 
 
 def check():
@@ -11,7 +14,8 @@ def check():
         yield f"fuzz/run lists no target: {targets.stdout[-2000:]}"
         return
     for target in targets.stdout.split():
+        seconds = STATEFUL_SECONDS if target in STATEFUL else SECONDS
         # `-verbosity=0` keeps a passing run silent; a finding is printed all the same.
         yield from repository.passes(
-            "fuzz/run", target, f"-max_total_time={SECONDS}", "-verbosity=0"
+            "fuzz/run", target, f"-max_total_time={seconds}", "-verbosity=0"
         )

@@ -7,6 +7,7 @@
 //! What it is not: a test of what the parsers return; that is the unit and property tests' work.
 #![no_main]
 
+mod conversation;
 mod media;
 mod sessions;
 mod wire;
@@ -24,6 +25,7 @@ type Target = fn(&[u8]);
 const TARGETS: &[(&str, Target)] = &[
     ("seq", seq_is_antisymmetric),
     ("header", wire::header),
+    ("ether_frame", wire::ether_frame),
     ("fragment", wire::fragment),
     ("control_messages", wire::control_messages),
     ("negotiation", wire::negotiation),
@@ -31,6 +33,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("media_receiver", media::receiver),
     ("host_session", sessions::host),
     ("client_session", sessions::client),
+    ("conversation", conversation::conversation),
     ("link_script", link_script),
 ];
 

@@ -8,7 +8,7 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::header::{HEADER, Plane, TAG};
 use openuvr_proto::wire::seal::{Direction, Sealer};
 use openuvr_proto::wire::video::{
-    Configuration, FecPlace, Fragment, FragmentPlace, FrameHeader, InputEcho, SlicePlace,
+    Configuration, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, InputEcho, SlicePlace,
 };
 
 use crate::{Draw, established};
@@ -145,7 +145,15 @@ fn absurd(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> 
         header,
         slice,
         place,
-        fec: FecPlace::default(),
+        flags: Flags {
+            resend: flags & 32 != 0,
+            parity: flags & 64 != 0,
+            again: flags & 128 != 0,
+        },
+        fec: FecPlace {
+            block: places % 3,
+            index: places % 5,
+        },
         configuration,
         payload: &[flags; 8],
     };

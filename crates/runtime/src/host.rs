@@ -25,11 +25,13 @@ use openuvr_media::convert::Nv12Buffer;
 use openuvr_media::encode;
 use openuvr_media::input_sink::InputSink;
 use openuvr_net::Link;
+use openuvr_net::address::segmented;
 use openuvr_proto::control::handshake::HostHandshake;
 use openuvr_proto::control::identity::Identity;
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::host::{Ending, Host, HostPolicy};
+use openuvr_proto::host::{Asked, Ending, Host, HostPolicy};
 use openuvr_proto::id::{FrameId, InputSeq, PathId, SessionId};
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::packetize::MediaSender;
@@ -80,6 +82,8 @@ pub struct Rendition {
     pub skip_back: bool,
     /// Whether a picture that does not move is sent again in better quality.
     pub top_up: bool,
+    /// Every so many-th frame is a key frame, wanted or not; `None`: only those that are wanted.
+    pub key_frame_every: Option<u32>,
 }
 
 impl Rendition {
@@ -143,6 +147,8 @@ pub enum Notice {
     },
     /// A client's role changed.
     RoleChanged(SessionId, Role),
+    /// A client's video goes with this transport now.
+    Link(SessionId, Rung),
     /// A client is gone.
     Ended(SessionId, Ending),
     /// A frame's end.
@@ -218,9 +224,28 @@ impl Shared {
             // What is not sent is said again; a full buffer is no reason to stop.
             let _ = self.link.send(path, &datagram, datagram.len());
         }
+        while let Some(asked) = sessions.poll_probe() {
+            self.answer_probe(sessions, &asked);
+        }
         let next = sessions.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
         if next < self.control_sleeps_until.load(Ordering::Relaxed) {
             self.link.wake();
+        }
+    }
+
+    /// Sends a burst as a frame would be sent. A transport that finds out on the way that it can't
+    /// is not what it said, and says so.
+    fn answer_probe(&self, sessions: &mut Host, asked: &Asked) {
+        let path = segmented(asked.path, asked.segmented);
+        let mut burst = Vec::new();
+        loop {
+            let rung = self.link.rung(path);
+            let segment = sessions.answer_probe(clock::now(), asked, rung, &mut burst);
+            // What does not arrive is the answer, too.
+            let _ = self.link.send(path, &burst, segment);
+            if self.link.rung(path) == rung {
+                break;
+            }
         }
     }
 
@@ -342,6 +367,7 @@ impl HostRuntime {
             orders,
             media: waker,
             commands: command_inbox,
+            ways: std::collections::HashMap::new(),
             player: None,
             unstored: Vec::new(),
             trouble: None,

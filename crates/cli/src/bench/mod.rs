@@ -10,6 +10,7 @@ mod latency;
 mod machine;
 mod page;
 mod plot;
+mod quality;
 mod reader;
 mod report;
 mod rig;
@@ -34,6 +35,7 @@ pub(crate) struct Args {
 enum What {
     Latency(latency::Args),
     Ablation(ablation::Args),
+    Quality(quality::Args),
     Sync(sync::Args),
     Handoff(handoff::Args),
     Report(page::Args),
@@ -44,6 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.what {
         What::Latency(args) => latency::run(args),
         What::Ablation(args) => ablation::run(args),
+        What::Quality(args) => quality::run(args),
         What::Sync(args) => sync::run(args),
         What::Handoff(args) => handoff::run(args),
         What::Report(args) => page::run(args),

@@ -37,11 +37,12 @@ pub(crate) struct Args {
 
 /// The benches, the file that each leaves in the folder, and the option that names its place: the
 /// folder or the file.
-const BENCHES: [(&str, &str, &str); 4] = [
+const BENCHES: [(&str, &str, &str); 5] = [
     ("latency", "latency.json", "--json"),
     ("ablation", "ablation.json", "--out"),
     ("sync", "sync.json", "--out"),
     ("handoff", "handoff.json", "--out"),
+    ("quality", "quality.json", "--json"),
 ];
 
 /// What the benches found.

@@ -12,8 +12,8 @@ use openuvr_proto::units::{Bitrate, Size};
 use tracing::Level;
 
 use super::kind::{
-    Choice, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice, cores, count,
-    flag, number, optional, path, pin, region, size, text, time, window,
+    Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice,
+    cores, count, flag, number, optional, path, pin, region, size, text, time, window,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
 use crate::scene::source::Submit;
@@ -38,7 +38,8 @@ Examples:
         "What is shown" {
             /// Where pictures come from.
             /// `x11` is an X display; `pattern` is a moving test picture made by the host itself,
-            /// for trying a link without an application; `scene` is the room of `openuvr scene`,
+            /// for trying a link without an application; `clip` plays a file, for measurements
+            /// that want the same pictures every time; `scene` is the room of `openuvr scene`,
             /// drawn by the host itself on its display and submitted without a capture.
             source: SourceKind = "source", choice(), Default::Is("x11");
             /// The X display.
@@ -57,6 +58,10 @@ Examples:
             /// The size of the test picture or the scene.
             /// Only with these sources; a display and a window have a size of their own.
             size: Option<Size> = "size", optional(size()), Default::Unset("1280x720");
+            /// The file that the source clip plays.
+            /// YUV4MPEG2 with 4:2:0 frames of 8 bits (ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m), to
+            /// and fro without end, each frame with a bar code.
+            clip: Option<PathBuf> = "clip", optional(path("FILE")), Default::Unset("");
             /// Most frames a second.
             /// A cap: a picture is taken when the application has drawn, never by the clock. Of
             /// pictures that come faster, the newest is sent.
@@ -99,6 +104,11 @@ Examples:
             /// Sharper moving pictures at the same bitrate, for about a millisecond at 1280x720.
             /// `auto`: up to that size; above, time is short.
             subpel: Subpel = "subpel", choice(), Default::Is("auto");
+            /// Make every so many-th frame a key frame, wanted or not.
+            /// The size of a group of pictures, for comparison; without it a key frame comes only
+            /// when a client needs one.
+            key_frame_every: Option<u32> = "key-frame-every",
+                optional(count(1..=100_000, "frames")), Default::Unset("only on need");
             /// Who decides how many bits a picture gets.
             /// `own`: the host, before each picture, which costs no time; `cbr`: the encoder
             /// itself, which looks at the picture first, and keeps each within its share of the
@@ -111,9 +121,12 @@ Examples:
             /// Where clients reach this host.
             /// `[::]` is every address of the machine, IPv4 included; with port 0 the system chooses.
             bind: SocketAddr = "bind", address(), Default::Is("[::]:4710");
-            /// How datagrams are sent.
-            /// `udp-gso` lets the kernel split batches, `udp` sends each by itself.
-            link: Option<LinkName> = "link", optional(choice()), Default::Unset("the best that works");
+            /// The only transport that will do.
+            /// Without it each client gets the best that works, shown when it joins. `udp-gso` lets
+            /// the kernel split batches, `udp` sends each datagram by itself. `raw` is Ethernet
+            /// without IP, for clients on the same segment; it needs the capability CAP_NET_RAW, and
+            /// nobody reaches this host by IP then.
+            link: Option<LinkName> = "link", optional(choice()), Default::Unset("all that work");
             /// Let in a new device that knows this PIN.
             /// Opens pairing with a PIN of your choice. Other users of this machine may see it in
             /// the list of processes; `--pair` has no such problem.
@@ -132,7 +145,7 @@ Examples:
             /// Where the players' keys and clicks go.
             /// `xtest` plays them into the X display, `none` ignores them.
             input: Option<InputKind> = "input", optional(choice()),
-                Default::Unset("xtest; none with the source pattern");
+                Default::Unset("xtest; none without a display as source");
             /// This host's name at clients.
             name: String = "name", text("NAME", LONGEST_NAME),
                 Default::From("this machine's name", Surroundings::machine_text);
@@ -283,6 +296,8 @@ pub(crate) enum Subject {
     Region(Region),
     /// The test pattern of this size.
     Pattern(Size),
+    /// This file.
+    Clip(PathBuf),
     /// The scene, of this size.
     Scene(Size),
 }
@@ -292,6 +307,7 @@ impl HostConfig {
     pub(crate) fn subject(&self) -> Subject {
         match (self.source, &self.window, self.region) {
             (SourceKind::Pattern, ..) => Subject::Pattern(self.size.unwrap_or(PATTERN)),
+            (SourceKind::Clip, ..) => Subject::Clip(self.clip.clone().unwrap_or_default()),
             (SourceKind::Scene, ..) => Subject::Scene(self.size.unwrap_or(PATTERN)),
             (SourceKind::X11, Some(window), _) => Subject::Window(window.clone()),
             (SourceKind::X11, None, Some(region)) => Subject::Region(region),
@@ -321,12 +337,13 @@ impl HostConfig {
     pub(crate) fn injects(&self) -> bool {
         match self.input {
             Some(input) => input == InputKind::Xtest,
-            None => self.source != SourceKind::Pattern,
+            None => !matches!(self.source, SourceKind::Pattern | SourceKind::Clip),
         }
     }
 
     fn contradiction(&self) -> Result<(), Refused> {
         let x11 = self.source == SourceKind::X11;
+        let clip = self.source == SourceKind::Clip;
         let scene = self.source == SourceKind::Scene;
         let words = match () {
             () if self.window.is_some() && self.region.is_some() => {
@@ -335,7 +352,10 @@ impl HostConfig {
             () if !x11 && (self.window.is_some() || self.region.is_some()) => {
                 "window and region are parts of a display: they need the source x11"
             }
-            () if x11 && self.size.is_some() => {
+            () if clip != self.clip.is_some() => {
+                "the source clip and a file to play belong together: --source clip --clip FILE"
+            }
+            () if (x11 || clip) && self.size.is_some() => {
                 "size is that of the test picture or the scene: it needs the source pattern or scene"
             }
             () if self.rate == Rate::Constant
@@ -370,6 +390,8 @@ pub(crate) enum SourceKind {
     X11,
     /// The test pattern.
     Pattern,
+    /// A file.
+    Clip,
     /// The scene, drawn by the host itself.
     Scene,
 }
@@ -378,6 +400,7 @@ impl Choice for SourceKind {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("x11", SourceKind::X11),
         ("pattern", SourceKind::Pattern),
+        ("clip", SourceKind::Clip),
         ("scene", SourceKind::Scene),
     ];
 }
@@ -470,15 +493,6 @@ impl Choice for EncoderKind {
         ("raw", EncoderKind::Raw),
         ("null", EncoderKind::Null),
     ];
-}
-
-/// A transport: its name in `openuvr_net::LINKS`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LinkName(pub(crate) &'static str);
-
-impl Choice for LinkName {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("udp-gso", LinkName("udp-gso")), ("udp", LinkName("udp"))];
 }
 
 /// Where input goes to.

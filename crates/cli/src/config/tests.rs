@@ -2,12 +2,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::error::ErrorKind;
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::units::{Bitrate, Size};
 
 use super::client::{ClientConfig, InputFrom, Surface};
-use super::host::{EncoderKind, HostConfig, LinkName, Subject};
-use super::kind::{Choice, Region, TableMode, Target, WindowName};
+use super::host::{EncoderKind, HostConfig, Subject};
+use super::kind::{Choice, LinkName, Region, TableMode, Target, WindowName};
 use super::{Effective, Settings, Surroundings};
 
 /// A folder that is gone at the end of the test.
@@ -148,6 +149,9 @@ fn every_kind_of_value_is_understood() {
     let pattern = host(&["--source", "pattern", "--size", "320x200"]).unwrap();
     assert_eq!(pattern.subject(), Subject::Pattern(Size::new(320, 200)));
     assert!(!pattern.injects());
+    let clip = host(&["--source", "clip", "--clip", "a.y4m"]).unwrap();
+    assert_eq!(clip.subject(), Subject::Clip("a.y4m".into()));
+    assert!(!clip.injects());
 
     let rate = |text| host(&["--bitrate", text]).unwrap().bitrate.0;
     assert_eq!(rate("100K"), 100_000);
@@ -169,7 +173,7 @@ fn every_kind_of_value_is_understood() {
     );
     assert_eq!(
         (told.link, told.top_up, told.pair),
-        (Some(LinkName("udp")), false, true)
+        (Some(LinkName(Rung::Udp)), false, true)
     );
 
     let headless = client(&[
@@ -252,7 +256,7 @@ fn a_named_target_resolves_to_addresses() {
 #[test]
 fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
     let cases = [
-        ("source", "wayland", "one of x11, pattern"),
+        ("source", "wayland", "one of x11, pattern, clip, scene"),
         ("fps", "0.5", "a number of frames/s from 1 to 240"),
         ("fps", "241", "a number of frames/s from 1 to 240"),
         ("fps", "NaN", "a number of frames/s from 1 to 240"),
@@ -384,7 +388,7 @@ fn a_bad_file_is_refused_with_its_line() {
     );
     assert_eq!(
         refused("source = [\n\"x11\"]\n", &[]),
-        "/host.toml:1: source must be one of x11, pattern, scene, not `[`"
+        "/host.toml:1: source must be one of x11, pattern, clip, scene, not `[`"
     );
     let broken = refused("fps = 30\nslices = = 4\n", &[]);
     assert!(broken.starts_with("/host.toml:2: "), "{broken}");
@@ -402,9 +406,12 @@ fn a_bad_file_is_refused_with_its_line() {
 
 #[test]
 fn contradictions_are_refused() {
-    let hosts: [&[&str]; 4] = [
+    let hosts: [&[&str]; 7] = [
         &["--window", "a", "--region", "1x1+0+0"],
         &["--source", "pattern", "--window", "a"],
+        &["--source", "clip"],
+        &["--source", "pattern", "--clip", "a.y4m"],
+        &["--source", "clip", "--clip", "a.y4m", "--size", "320x200"],
         &["--source", "pattern", "--region", "1x1+0+0"],
         &["--size", "320x200"],
     ];
@@ -560,9 +567,13 @@ fn tables_are_sound() {
 #[test]
 fn the_transports_are_those_that_there_are() {
     let words: Vec<&str> = LinkName::WORDS.iter().map(|(word, _)| *word).collect();
-    let links: Vec<&str> = openuvr_net::LINKS.iter().map(|link| link.name).collect();
-    assert_eq!(words, links);
-    assert!(LinkName::WORDS.iter().all(|(word, name)| *word == name.0));
+    let links = openuvr_net::LINKS.iter().map(|link| link.rung.name());
+    assert_eq!(words, links.collect::<Vec<_>>());
+    assert!(
+        LinkName::WORDS
+            .iter()
+            .all(|(word, name)| *word == name.0.name())
+    );
 }
 
 #[test]

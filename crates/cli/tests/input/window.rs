@@ -6,7 +6,7 @@ use x11rb::protocol::xproto::{self, AtomEnum, ConnectionExt as _, EventMask, Win
 use crate::app::{App, Saw};
 use crate::hand::{ALT, CONTROL, Hand, SHIFT};
 use crate::rig::Rig;
-use crate::support::eventually;
+use crate::support::{Eye, eventually};
 
 /// Presses the close button that a window manager would have drawn.
 pub(crate) fn close(hand: &Hand, window: Window) {
@@ -78,4 +78,49 @@ fn the_close_button_ends_the_client_and_not_the_host() {
         assert!(client.ended().0.success(), "{}", client.text());
     }
     host.program.line("it said goodbye");
+}
+
+#[test]
+fn a_key_shows_figures_over_a_picture_that_stands_still_and_hides_them() {
+    let Some(rig) = Rig::new("640x480", "640x480") else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
+    let (hand, eye) = (Hand::at(&rig.client_side), Eye::open(&rig.client_side));
+    let flat = |shot: &[u8]| {
+        let mut pixels = shot.chunks(4).map(|pixel| &pixel[..3]);
+        let first = pixels.next().expect("a screen");
+        pixels.all(|pixel| pixel.iter().zip(first).all(|(a, b)| a.abs_diff(*b) < 8))
+    };
+    eventually("the application's one colour", || {
+        flat(&eye.shot().pixels).then_some(())
+    });
+    let l = 38 + 8;
+    hand.chord(&[CONTROL, ALT, SHIFT, l]);
+    // Its text is white on a darker ground, near the picture's corner and nowhere else.
+    let shot = eventually("letters", || {
+        let shot = eye.shot().pixels;
+        let white = shot.chunks(4).filter(|pixel| pixel[..3] == [255; 3]);
+        (white.count() > 500).then_some(shot)
+    });
+    let at = |x: usize, y: usize| &shot[(y * 640 + x) * 4..][..3];
+    assert!(
+        at(9, 9)
+            .iter()
+            .zip(at(1, 1))
+            .all(|(box_, picture)| box_ < picture)
+    );
+    assert!(flat(&shot[640 * 4 * 300..]), "it is only at the top");
+    assert!(flat(&shot[..640 * 4 * 8]), "and not at the edge");
+    hand.chord(&[CONTROL, ALT, SHIFT, l]);
+    eventually("the picture alone", || {
+        flat(&eye.shot().pixels).then_some(())
+    });
+    // The same key without the others is the application's.
+    hand.chord(&[l]);
+    let seen = app.saw(Saw::Up(l));
+    let downs = seen.iter().filter(|saw| **saw == Saw::Down(l)).count();
+    assert_eq!(downs, 1, "{seen:?}");
 }

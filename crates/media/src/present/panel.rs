@@ -6,18 +6,21 @@ use embedded_graphics::Drawable as _;
 use embedded_graphics::Pixel;
 use embedded_graphics::draw_target::DrawTarget;
 use embedded_graphics::geometry::{OriginDimensions, Point, Size as Area};
-use embedded_graphics::mono_font::iso_8859_1::{FONT_6X13, FONT_8X13, FONT_10X20};
+use embedded_graphics::mono_font::iso_8859_1::{FONT_6X13, FONT_9X15, FONT_10X20};
 use embedded_graphics::mono_font::{MonoFont, MonoTextStyle};
 use embedded_graphics::pixelcolor::BinaryColor;
 use embedded_graphics::text::{Baseline, Text};
 use openuvr_proto::units::Size;
 
-/// Premultiplied ARGB (X Render): black that lets two fifths through, and white.
-const GROUND: u32 = 0x9900_0000;
+/// Premultiplied ARGB (X Render): black that lets three tenths through, and white.
+const GROUND: u32 = 0xb300_0000;
 const INK: u32 = 0xffff_ffff;
 
 /// Pixels between the box's edge and the text.
 const MARGIN: u32 = 6;
+
+/// Pixels between two lines.
+const LEADING: u32 = 2;
 
 /// The longest line and the most lines that are drawn; what is more is cut off.
 const COLUMNS: usize = 100;
@@ -36,7 +39,8 @@ impl Panel {
     /// Draws `lines` in a size that suits `window`.
     pub(crate) fn new(lines: &[String], window: Size) -> Panel {
         let font = font_for(window);
-        let (advance, height) = (font.character_size.width, font.character_size.height);
+        let cell = font.character_size;
+        let (advance, height) = (cell.width, cell.height + LEADING);
         let lines: Vec<String> = lines
             .iter()
             .take(ROWS)
@@ -44,7 +48,7 @@ impl Panel {
             .collect();
         let columns = lines.iter().map(|line| line.chars().count()).max();
         let side = |count: usize, each: u32| {
-            // At most 100 characters of 10 x 20 pixels.
+            // At most 100 characters of 10 x 22 pixels.
             u16::try_from(count)
                 .unwrap_or(u16::MAX)
                 .saturating_mul(u16::try_from(each).unwrap_or(u16::MAX))
@@ -72,7 +76,7 @@ impl Panel {
 fn font_for(window: Size) -> &'static MonoFont<'static> {
     match window.height {
         ..480 => &FONT_6X13,
-        480..1000 => &FONT_8X13,
+        480..1000 => &FONT_9X15,
         _ => &FONT_10X20,
     }
 }
@@ -116,17 +120,17 @@ mod tests {
     #[test]
     fn a_panel_is_as_large_as_its_text_and_holds_its_letters() {
         let panel = Panel::new(&lines(&["ii", "i"]), Size::new(1280, 720));
-        assert_eq!((panel.width, panel.height), (2 * 8 + 12, 2 * 13 + 12));
-        let row = |y: usize| &panel.argb[y * 28..(y + 1) * 28];
+        assert_eq!((panel.width, panel.height), (2 * 9 + 12, 2 * 17 + 12));
+        let row = |y: usize| &panel.argb[y * 30..(y + 1) * 30];
         let inks = |from: usize, to: usize, x: std::ops::Range<usize>| {
             let rows = (from..to).flat_map(|y| &row(y)[x.clone()]);
             rows.filter(|pixel| **pixel == INK).count()
         };
-        let (first, second) = (inks(6, 19, 6..14), inks(6, 19, 14..22));
+        let (first, second) = (inks(6, 23, 6..15), inks(6, 23, 15..24));
         assert!(first > 5, "an i is drawn");
         assert_eq!(first, second, "the same letter looks the same");
-        assert_eq!(inks(19, 32, 6..14), first);
-        assert_eq!(inks(19, 32, 14..22), 0, "nothing is where no letter is");
+        assert_eq!(inks(23, 40, 6..15), first);
+        assert_eq!(inks(23, 40, 15..24), 0, "nothing is where no letter is");
         let all = panel.argb.iter().all(|pixel| [INK, GROUND].contains(pixel));
         assert!(all);
     }
@@ -136,7 +140,7 @@ mod tests {
         let long = vec!["\u{0}\u{1f600}\n".repeat(10_000); 1000];
         let panel = Panel::new(&long, Size::new(1, 16_384));
         assert_eq!(panel.width, 100 * 10 + 12);
-        assert_eq!(panel.height, 40 * 20 + 12);
+        assert_eq!(panel.height, 40 * 22 + 12);
         let empty = Panel::new(&[], Size::new(0, 0));
         assert_eq!(empty.argb.len(), 12 * 12);
     }

@@ -36,6 +36,8 @@ pub struct Settings {
     /// Whether frames may skip back to a sound reference after a loss; otherwise each loss is
     /// answered by a key frame.
     pub skip_back: bool,
+    /// Every so many-th frame is a key frame, wanted or not; `None`: only those that are wanted.
+    pub key_frame_every: Option<u32>,
 }
 
 /// What the next frame is to be.
@@ -81,6 +83,8 @@ pub enum KeyReason {
     Asked,
     /// No frame that the encoder remembers reached the player.
     NoReference,
+    /// It is one of every so many.
+    Periodic,
     /// Nothing was coded before with these settings.
     First,
 }
@@ -131,6 +135,7 @@ impl fmt::Display for Decision {
                 match why {
                     KeyReason::Asked => "a client asked for one",
                     KeyReason::NoReference => "no remembered frame arrived whole",
+                    KeyReason::Periodic => "it is time for one",
                     KeyReason::First => "it is the first",
                 }
             ),
@@ -167,7 +172,7 @@ impl Policy {
             round_trip: Duration::ZERO,
             depth: 1,
             references: References::default(),
-            key_frames: KeyFramePolicy::default(),
+            key_frames: KeyFramePolicy::with_one_every(settings.key_frame_every),
             congestion: Congestion::new(settings.range),
             last_coded: None,
             holding: false,
@@ -332,7 +337,11 @@ impl Policy {
             self.key_frames.join(Role::Player);
         }
         let due = self.key_frames.due(self.hold_off());
-        if due.is_some_and(|at| at <= now) {
+        let wanted = due.is_some_and(|at| at <= now);
+        if !wanted && self.key_frames.is_periodic(frame) {
+            why = KeyReason::Periodic;
+        }
+        if wanted || why == KeyReason::Periodic {
             self.key_frames.sent(now, frame);
             self.references.coded(frame, FrameId::NONE);
             self.decide(Decision::Key { frame, why });
@@ -386,6 +395,7 @@ mod tests {
             },
             adaptive: true,
             skip_back: true,
+            key_frame_every: None,
         });
         policy.encoder_opened(7);
         policy.join(Role::Player);

@@ -147,6 +147,7 @@ impl Media {
             range: rendition.range,
             adaptive: rendition.adaptive,
             skip_back: rendition.skip_back,
+            key_frame_every: rendition.key_frame_every,
         });
         let target = policy.target();
         let rate = RateControl::new(target, rendition.fps);
@@ -274,8 +275,15 @@ impl Media {
     }
 
     fn tell_decisions(&mut self) {
+        let mut newest = None;
         while let Some(decision) = self.policy.poll_decision() {
             self.shared.notice(Notice::Decision(decision));
+            newest = Some(decision);
+        }
+        if let Some(decision) = newest {
+            let mut sessions = self.shared.sessions();
+            sessions.decided(&decision.to_string());
+            self.shared.flush(&mut sessions);
         }
     }
 

@@ -1,0 +1,448 @@
+//! A host and a client that talk over a link which the bytes decide: what is lost, repeated,
+//! reordered, damaged or forged, and what either does meanwhile.
+//!
+//! Both are honest, so more can be asked of them than that they survive: what was altered or seen
+//! before is refused and changes nothing, input is applied in order and once, slices are the ones
+//! that were sent, and when the link is good again every captured frame has come to one end.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use openuvr_proto::client::{ClientEvent, ClientSession};
+use openuvr_proto::control::negotiate::{Offer, Role};
+use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
+use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PathId, SessionId};
+use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
+use openuvr_proto::send::fec::ParityPlan;
+use openuvr_proto::send::loss::Loss;
+use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::trace::{DropCause, FrameCost, Outcome, Stage, Stamps};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::Reject;
+use openuvr_proto::wire::control::Report;
+use openuvr_proto::wire::header::{Plane, plane_of};
+use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
+
+use crate::{Draw, established};
+
+const PATH: PathId = PathId([7; 18]);
+const SESSION: SessionId = SessionId(1);
+
+/// Datagrams that may be under way in one direction; what is more is lost. Less than the replay
+/// window, so that none is refused for its age.
+const UNDER_WAY: usize = 128;
+
+/// Datagrams of the past that may come again.
+const REMEMBERED: usize = 64;
+
+/// One direction of the link.
+#[derive(Default)]
+struct Way {
+    queue: VecDeque<Vec<u8>>,
+    old: VecDeque<Vec<u8>>,
+}
+
+impl Way {
+    fn send(&mut self, datagram: &[u8]) {
+        if self.queue.len() < UNDER_WAY {
+            self.queue.push_back(datagram.to_vec());
+        }
+    }
+
+    fn remember(&mut self, datagram: Vec<u8>) {
+        if self.old.len() == REMEMBERED {
+            self.old.pop_front();
+        }
+        self.old.push_back(datagram);
+    }
+}
+
+/// Both ends, and what is known of them.
+struct Talk {
+    now: Instant,
+    host: Host,
+    client: ClientSession,
+    receiver: MediaReceiver,
+    sender: Option<Box<MediaSender>>,
+    up: Way,
+    down: Way,
+    /// Whether both sessions still go on.
+    alive: bool,
+    captured: BTreeSet<FrameId>,
+    ended: BTreeSet<FrameId>,
+    /// The newest frame whose slices or end came out at the client.
+    shown: FrameId,
+    typed: InputSeq,
+    applied: InputSeq,
+    said: BTreeSet<String>,
+}
+
+pub(crate) fn conversation(bytes: &[u8]) {
+    let mut draw = Draw(bytes);
+    let mut talk = Talk::new();
+    while !draw.is_empty() {
+        talk.act(&mut draw);
+        talk.settle();
+    }
+    talk.heal();
+}
+
+impl Talk {
+    fn new() -> Talk {
+        let now = Instant(1_000_000_000);
+        let e = established(1, SESSION.0);
+        let mut host = Host::new(HostPolicy {
+            name: "fuzz".into(),
+            codec: 1,
+            second_player: SecondPlayer::Refuse,
+            max_observers: 1,
+        });
+        host.established(now, PATH, &e);
+        let offer = Offer {
+            role: Role::Player,
+            take_over: false,
+            codecs: 2,
+            name: String::new(),
+            software: String::new(),
+        };
+        Talk {
+            now,
+            host,
+            client: ClientSession::new(now, &e, offer),
+            receiver: MediaReceiver::new(&e),
+            sender: None,
+            up: Way::default(),
+            down: Way::default(),
+            alive: true,
+            captured: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            shown: FrameId::NONE,
+            typed: InputSeq::default(),
+            applied: InputSeq::default(),
+            said: BTreeSet::new(),
+        }
+    }
+
+    /// One step, whatever it is.
+    fn act(&mut self, draw: &mut Draw<'_>) {
+        let what = draw.u8();
+        let upwards = what & 16 != 0;
+        match what % 16 {
+            0 => self.now.0 += i64::from(draw.u8()) * 100_000,
+            1 => self.now.0 += i64::from(draw.u8()) * 10_000_000,
+            2 => {
+                let event = InputEvent::Key {
+                    code: KeyCode(u16::from(what)),
+                    text: None,
+                    pressed: draw.u8() & 1 == 0,
+                };
+                self.typed = self.client.input(self.now, event, self.now);
+            }
+            3 | 4 => self.frame(draw),
+            5 => self.host.cursor_moved(Some((draw.u16(), 9))),
+            6 => {
+                let words = format!("decision {}", draw.u16());
+                self.host.decided(&words);
+                self.said.insert(words);
+            }
+            7 => self.lose(upwards, draw.u8()),
+            8 => self.again(upwards, draw.u8()),
+            9 => self.altered(upwards, draw),
+            _ => {
+                // Out of order if the number says so.
+                let place = usize::from(draw.u8() / 64);
+                self.deliver(upwards, place);
+            }
+        }
+    }
+
+    fn way(&mut self, upwards: bool) -> &mut Way {
+        if upwards {
+            &mut self.up
+        } else {
+            &mut self.down
+        }
+    }
+
+    fn lose(&mut self, upwards: bool, n: u8) {
+        let queue = &mut self.way(upwards).queue;
+        let n = usize::from(n) % (queue.len() + 1);
+        queue.drain(..n);
+    }
+
+    fn deliver(&mut self, upwards: bool, place: usize) {
+        let Some(datagram) = self.way(upwards).queue.remove(place) else {
+            return;
+        };
+        let taken = self.hand_over(upwards, &datagram);
+        // A client that has made no offer is forgotten without a word.
+        self.alive &= taken != Err(Reject::Session);
+        assert!(
+            taken.is_ok() || !self.alive,
+            "an honest datagram was refused: {taken:?}"
+        );
+        self.way(upwards).remember(datagram);
+    }
+
+    /// A datagram of the past comes again.
+    fn again(&mut self, upwards: bool, n: u8) {
+        let old = &self.way(upwards).old;
+        let Some(datagram) = old.get(usize::from(n) % old.len().max(1)).cloned() else {
+            return;
+        };
+        self.refused(upwards, &datagram);
+    }
+
+    /// A datagram that is under way comes twice: as it was meant, and before that with some of it
+    /// changed.
+    fn altered(&mut self, upwards: bool, draw: &mut Draw<'_>) {
+        let Some(mut datagram) = self.way(upwards).queue.front().cloned() else {
+            return;
+        };
+        match draw.u8() % 3 {
+            0 => {
+                let at = usize::from(draw.u16()) % datagram.len();
+                datagram[at] ^= 1 << (draw.u8() % 8);
+            }
+            1 => datagram.truncate(usize::from(draw.u16()) % datagram.len()),
+            _ => datagram.push(draw.u8()),
+        }
+        self.refused(upwards, &datagram);
+    }
+
+    /// Something that was not sent like this, now: it is refused and moves no timer.
+    fn refused(&mut self, upwards: bool, datagram: &[u8]) {
+        let before = (self.host.next_timeout(), self.client.next_timeout());
+        let taken = self.hand_over(upwards, datagram);
+        assert!(taken.is_err(), "a forged or repeated datagram was taken");
+        let after = (self.host.next_timeout(), self.client.next_timeout());
+        assert_eq!(before, after, "it changed something");
+    }
+
+    fn hand_over(&mut self, upwards: bool, datagram: &[u8]) -> Result<(), Reject> {
+        match plane_of(datagram)? {
+            _ if upwards => self.host.handle_datagram(self.now, PATH, datagram),
+            Plane::Media => self.receiver.handle_datagram(self.now, datagram),
+            _ => self.client.handle_datagram(self.now, datagram),
+        }
+    }
+
+    /// The host captures a frame, and sends it or drops it.
+    fn frame(&mut self, draw: &mut Draw<'_>) {
+        let Some(sender) = self.sender.as_mut() else {
+            return;
+        };
+        let newest = self.captured.last().copied().unwrap_or(FrameId::NONE);
+        let (frame, how) = (newest.next(), draw.u8());
+        self.captured.insert(frame);
+        let stamps = Stamps::default();
+        if how & 15 == 0 {
+            let (stage, why) = (Stage::Converted, DropCause::Superseded);
+            self.host
+                .frame_dropped(self.now, SESSION, frame, stamps, stage, why);
+            return;
+        }
+        let key = how & 3 == 0 || newest == FrameId::NONE;
+        let header = FrameHeader {
+            frame,
+            reference: if key { FrameId::NONE } else { newest },
+            epoch: ConfigEpoch(1),
+            stream: 0,
+            view: 0,
+            captured: self.now.0,
+            clock_epoch: 0,
+            echo: InputEcho::default(),
+        };
+        let configuration = key.then_some(Configuration {
+            size: Size::new(640, 48),
+            codec: 1,
+            colour: 1,
+            fps: 60,
+        });
+        let loss = Loss {
+            rate: f64::from(how / 64) / 10.0,
+            run: 1.0,
+        };
+        sender.protect(&Protection {
+            parity: ParityPlan::of(loss),
+            resend: how & 16 != 0,
+        });
+        let mut buffer = SendBuf::default();
+        for index in 0..SLICES {
+            let place = SlicePlace {
+                index,
+                count: SLICES,
+                first_mb: u16::from(index) * 40,
+                mbs: 40,
+            };
+            let bytes = slice(frame, index);
+            sender.slice(self.now, &header, configuration, place, &bytes, &mut buffer);
+            buffer.iter().for_each(|datagram| self.down.send(datagram));
+        }
+        sender.parity(self.now, &mut buffer);
+        buffer.iter().for_each(|datagram| self.down.send(datagram));
+        let cost = FrameCost::default();
+        let sent = SentFrame {
+            frame,
+            stamps,
+            cost,
+        };
+        self.host.frame_sent(self.now, SESSION, sent);
+    }
+
+    /// What threads do behind each step: timers, events, pictures, and all that is to be said.
+    fn settle(&mut self) {
+        self.host.handle_timeout(self.now);
+        self.client.handle_timeout(self.now);
+        while let Some(event) = self.client.poll_event() {
+            self.at_the_client(event);
+        }
+        self.show();
+        let mut datagram = Vec::new();
+        while self.host.poll_transmit(self.now, &mut datagram).is_some() {
+            self.down.send(&datagram);
+        }
+        while self.client.poll_transmit(self.now, &mut datagram) {
+            self.up.send(&datagram);
+        }
+        // A session ends when its last word has left.
+        while let Some(event) = self.host.poll_event() {
+            self.at_the_host(event);
+        }
+        self.host.check_invariants();
+        self.client.check_invariants();
+        self.receiver.check_invariants();
+    }
+
+    fn at_the_host(&mut self, event: HostEvent) {
+        match event {
+            HostEvent::Subscribed { media, .. } => self.sender = Some(media),
+            HostEvent::Input(arrived) => {
+                // A release that reconciles carries the number of the event before it.
+                let next = arrived.seq.0 == self.applied.0 + 1;
+                assert!(next || arrived.seq == self.applied, "input out of order");
+                self.applied = arrived.seq;
+            }
+            HostEvent::ResendWanted(_, request) => {
+                let mut buffer = SendBuf::default();
+                if let Some(sender) = self.sender.as_mut() {
+                    sender.resend(self.now, &request, &mut buffer);
+                }
+                buffer.iter().for_each(|datagram| self.down.send(datagram));
+            }
+            HostEvent::Record(record) => {
+                let frame = record.frame;
+                assert!(
+                    self.captured.contains(&frame),
+                    "{frame:?} was never captured"
+                );
+                assert!(self.ended.insert(frame), "{frame:?} ended twice");
+            }
+            HostEvent::Ended(..) => {
+                self.alive = false;
+                self.sender = None;
+                assert_eq!(self.captured, self.ended, "frames without an end");
+            }
+            _ => {}
+        }
+    }
+
+    fn at_the_client(&mut self, event: ClientEvent) {
+        match event {
+            ClientEvent::Announced(newest) => self.receiver.announce(self.now, newest),
+            ClientEvent::Decided(words) => assert!(self.said.contains(&words), "{words:?}"),
+            ClientEvent::Ended(_) | ClientEvent::Refused(_) => self.alive = false,
+            _ => {}
+        }
+    }
+
+    /// Takes out what has arrived, and reports it.
+    fn show(&mut self) {
+        while let Some(step) = self.receiver.poll(self.now) {
+            let (frame, outcome, first) = match step {
+                Step::Slice {
+                    header,
+                    macroblocks,
+                    bytes,
+                    ..
+                } => {
+                    assert!(header.frame > self.shown, "a slice of a frame that ended");
+                    let index = u8::try_from(macroblocks.0 / 40).unwrap_or(0);
+                    assert!(bytes == slice(header.frame, index), "other bytes");
+                    continue;
+                }
+                Step::Missing { .. } => continue,
+                Step::End(end) => (
+                    end.header.frame,
+                    Outcome::Displayed(end.fidelity),
+                    Some(end.first_received),
+                ),
+                Step::Dropped {
+                    frame,
+                    why,
+                    first_received,
+                } => {
+                    let stage = Stage::Recoverable;
+                    (frame, Outcome::Dropped { stage, why }, first_received)
+                }
+            };
+            assert!(frame > self.shown, "frames out of order");
+            self.shown = frame;
+            self.client.report(self.now, report(frame, outcome, first));
+        }
+        self.receiver.round_trip(self.client.round_trip());
+        while let Some(request) = self.receiver.poll_request(self.now) {
+            self.client.resend(request);
+        }
+        let (picture, epoch) = (self.receiver.picture(), self.receiver.epoch());
+        self.client.picture(self.now, picture, epoch);
+    }
+
+    /// The link is good again, for as long as what is owed may take: acknowledgements, beacons,
+    /// what is said again.
+    fn heal(&mut self) {
+        for _ in 0..150 {
+            self.now = self.now + Duration::from_millis(20);
+            for upwards in [true, false] {
+                while !self.way(upwards).queue.is_empty() {
+                    self.deliver(upwards, 0);
+                }
+            }
+            self.settle();
+        }
+        if self.alive {
+            assert_eq!(self.captured, self.ended, "frames without an end");
+            assert_eq!(self.typed, self.applied, "input that never came");
+        }
+    }
+}
+
+const SLICES: u8 = 3;
+
+/// The bytes of a slice, which its name tells: two datagrams and less.
+fn slice(frame: FrameId, index: u8) -> Vec<u8> {
+    let length = 1 + (frame.0 as usize * 977 + usize::from(index) * 331) % 2000;
+    let byte = |i: usize| (i as u32 ^ frame.0 ^ u32::from(index) << 4) as u8;
+    (0..length).map(byte).collect()
+}
+
+fn report(frame: FrameId, outcome: Outcome, first: Option<Instant>) -> Report {
+    Report {
+        frame,
+        outcome,
+        first_received: first.map(|at| PeerInstant(at.0)),
+        recoverable: None,
+        decoded: None,
+        submitted: None,
+        presented: None,
+        motion_to_photon: None,
+        echo: EchoKind::None,
+        datagrams: 1,
+        missing: 0,
+        runs: 0,
+        repaired: 0,
+        resent: 0,
+    }
+}
