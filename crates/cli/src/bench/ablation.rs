@@ -159,9 +159,10 @@ impl Configuration {
         }
     }
 
-    /// What the host is told: an option of a later factor gives way to that of an earlier one.
+    /// What the host is told: an option of a later factor gives way to that of an earlier one. The
+    /// rate is constant, or a slow link would be made up for by a worse picture.
     fn host_words(&self) -> Vec<String> {
-        let mut words: Vec<String> = Vec::new();
+        let mut words: Vec<String> = ["--rate", "constant"].map(String::from).to_vec();
         for &factor in &self.without {
             for pair in FACTORS[factor].without.chunks(2) {
                 if !words.iter().any(|word| word == pair[0]) {
@@ -596,7 +597,7 @@ mod tests {
             }
         }
         assert!(
-            all[FACTORS.len()].host_words().is_empty(),
+            all[FACTORS.len()].host_words() == ["--rate", "constant"],
             "ours is the default"
         );
         assert_eq!(all[0].client_words(), ["--realtime", "off"]);
