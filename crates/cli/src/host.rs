@@ -16,7 +16,7 @@ use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
-use openuvr_media::convert::Nv12Buffer;
+use openuvr_media::convert::Converter;
 use openuvr_media::encode;
 use openuvr_media::input_sink;
 use openuvr_net::Link;
@@ -208,10 +208,10 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let link = hindered(config, Arc::new(link), &scheduler)?;
     let converter = match config.converter {
-        ConverterKind::Simd => Nv12Buffer::new(),
-        ConverterKind::Swscale => Nv12Buffer::with_swscale()?,
+        ConverterKind::Simd => Converter::new(),
+        ConverterKind::Swscale => Converter::with_swscale()?,
     };
-    let encoder = config.encoder.name();
+    let encoder = config.encoder.0;
     let codec = codec_of(encoder).ok_or_else(|| anyhow!("no encoder is named {encoder}"))?;
     let setup = HostSetup {
         policy: HostPolicy {
@@ -234,10 +234,11 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
             slices: config.slices,
             threads: config.encoder_threads.unwrap_or_else(encoder_threads),
             subpel: config.subpel.wanted(),
-            rate: match config.rate_mode {
+            pixels: config.pixels,
+            rate: config.rate_mode.map(|mode| match mode {
                 RateMode::Own => encode::Rate::Own,
-                RateMode::Cbr => encode::Rate::Cbr(config.bitrate),
-            },
+                RateMode::Cbr => encode::Rate::Cbr(config.bitrate()),
+            }),
             fps: config.fps,
             range: config.range(),
             adaptive: config.rate == Rate::Adaptive,
@@ -277,7 +278,7 @@ fn hindered(
         link = Arc::new(hindered::Single(link));
     }
     if config.pacing == Pacing::Batches {
-        let batches = hindered::Batches::start(link, config.bitrate, scheduler);
+        let batches = hindered::Batches::start(link, config.bitrate(), scheduler);
         link = Arc::new(batches.context("can't start a thread")?);
     }
     Ok(link)

@@ -21,8 +21,8 @@ use std::time::Duration;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Capture, Waker};
-use openuvr_media::convert::Nv12Buffer;
-use openuvr_media::encode;
+use openuvr_media::convert::Converter;
+use openuvr_media::encode::{self, Pixels};
 use openuvr_media::input_sink::InputSink;
 use openuvr_net::Link;
 use openuvr_net::address::segmented;
@@ -69,8 +69,10 @@ pub struct Rendition {
     /// Whether motion is searched to quarters of a pixel; `None`: for pictures of at most
     /// [`SUBPEL_PIXELS`].
     pub subpel: Option<bool>,
-    /// Who decides how many bits a picture gets.
-    pub rate: encode::Rate,
+    /// As what colours are coded; `None`: as the encoder usually does.
+    pub pixels: Option<Pixels>,
+    /// Who decides how many bits a picture gets; `None`: who usually does with this encoder.
+    pub rate: Option<encode::Rate>,
     /// Highest number of frames a second; the capture enforces it.
     pub fps: f64,
     /// What the video may take on the wire, all headers and repairs included.
@@ -117,7 +119,7 @@ pub struct HostSetup {
     /// Where input goes.
     pub input: Box<dyn InputSink>,
     /// Converts pictures for encoders that want NV12.
-    pub converter: Nv12Buffer,
+    pub converter: Converter,
     /// How pictures are encoded.
     pub rendition: Rendition,
     /// How urgent the threads are.
@@ -313,7 +315,12 @@ impl HostRuntime {
         } = setup;
         // The media thread opens it anew for each size and whenever it fails; that it can be
         // opened at all is better known before somebody connects.
-        media::open(&setup.rendition, setup.capture.size()).map_err(|e| e.to_string())?;
+        media::open(
+            &setup.rendition,
+            setup.capture.size(),
+            setup.rendition.range.start,
+        )
+        .map_err(|e| e.to_string())?;
         let mut handshake = HostHandshake::new(&identity).map_err(|e| e.to_string())?;
         if let Some((pin, span)) = pairing {
             handshake.open_pairing(clock::now(), pin, span);

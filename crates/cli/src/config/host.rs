@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use openuvr_media::encode::Pixels;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::units::{Bitrate, Size};
@@ -72,13 +73,17 @@ Examples:
         }
         "Picture quality" {
             /// What encodes.
-            /// `x264` is H.264 on the processor; `raw` sends the pixels as they are (1280x720 at
-            /// 60 frames/s is 1.8 Gbit/s); `null` sends frames without pictures, to try a link.
-            encoder: EncoderKind = "encoder", choice(), Default::Is("x264");
+            /// `x264` is H.264 on the processor; `openh264` too, with a permissive licence and twice
+            /// the time; `jpeg` takes half of x264's time and no harm from losses, but wants five times
+            /// the network (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_nvenc`, `h264_qsv`,
+            /// `h264_v4l2m2m` and `h264_vaapi` are hardware, through libavcodec, which also has
+            /// `libx264`, to compare. `raw` sends the pixels as they are (1.8 Gbit/s); `null` sends
+            /// frames without pictures, to try a link. One that does not work here is an error.
+            encoder: EncoderName = "encoder", choice(), Default::Is("x264");
             /// Bits per second that the video takes at most, repairs and headers included.
             /// With K, M or G for thousands, millions and billions.
-            bitrate: Bitrate = "bitrate",
-                bitrate(BITRATES), Default::Is("20M");
+            bitrate: Option<Bitrate> = "bitrate", optional(bitrate(BITRATES)),
+                Default::Unset("20M; 60M with the encoder jpeg, 1G with raw");
             /// Whether the rate follows what the link carries.
             /// `adaptive`: down within a few frames when the link's queue grows or a tenth is lost,
             /// up again when there is room, never above --bitrate; `constant`: always --bitrate.
@@ -93,6 +98,12 @@ Examples:
             /// `skip-back`: the next frame builds on the newest one that arrived whole, where the
             /// encoder can; else, and with `key-frame`, a whole new picture is sent, which is large.
             recovery: Recovery = "recovery", choice(), Default::Is("skip-back");
+            /// As what colours are encoded.
+            /// `nv12`: brightness at each pixel, colour at each fourth. `yuv444`: both at each pixel,
+            /// for text and drawings (x264, jpeg). `rgb444`: as they are, nothing is converted (x264,
+            /// raw): on a processor that takes longer than the conversion that it saves.
+            pixels: Option<Pixels> = "pixels", optional(choice()),
+                Default::Unset("nv12; rgb444 with the encoder raw");
             /// Parts of a picture, each sent as soon as it is encoded.
             /// More let the client decode earlier, and cost some quality.
             slices: u8 = "slices", count(1..=64, "slices"), Default::Is("8");
@@ -113,7 +124,8 @@ Examples:
             /// `own`: the host, before each picture, which costs no time; `cbr`: the encoder
             /// itself, which looks at the picture first, and keeps each within its share of the
             /// bitrate: for a narrow link.
-            rate_mode: RateMode = "rate-mode", choice(), Default::Is("own");
+            rate_mode: Option<RateMode> = "rate-mode", optional(choice()),
+                Default::Unset("own; cbr where the encoder has no other");
             /// Improve the picture while nothing moves.
             top_up: bool = "top-up", flag(), Default::Is("true");
         }
@@ -315,6 +327,17 @@ impl HostConfig {
         }
     }
 
+    /// Bits per second that the video aims at: if none is given, what the encoder needs to be of
+    /// use. JPEG of quality 70 took 54 Mbit/s, measured at 1280x720 and 60 frames/s of a game.
+    pub(crate) fn bitrate(&self) -> Bitrate {
+        let usual = match self.encoder.0 {
+            "jpeg" => 60,
+            "raw" => 1000,
+            _ => 20,
+        };
+        self.bitrate.unwrap_or(Bitrate::from_mbps(usual))
+    }
+
     /// A bitrate as the setting takes it.
     ///
     /// # Errors
@@ -327,7 +350,7 @@ impl HostConfig {
 
     /// Between what the rate may vary.
     pub(crate) fn range(&self) -> Range {
-        let max = self.bitrate;
+        let max = self.bitrate();
         let min = self.min_bitrate.unwrap_or(LEAST).min(max);
         let start = self.start_bitrate.unwrap_or(max);
         Range { min, start, max }
@@ -363,8 +386,10 @@ impl HostConfig {
             {
                 "min-bitrate and start-bitrate are for a rate that varies: they need rate adaptive"
             }
-            () if self.min_bitrate.is_some_and(|min| min > self.bitrate)
-                || self.start_bitrate.is_some_and(|start| start > self.bitrate) =>
+            () if self.min_bitrate.is_some_and(|min| min > self.bitrate())
+                || self
+                    .start_bitrate
+                    .is_some_and(|start| start > self.bitrate()) =>
             {
                 "min-bitrate and start-bitrate must not be above bitrate"
             }
@@ -394,6 +419,14 @@ pub(crate) enum SourceKind {
     Clip,
     /// The scene, drawn by the host itself.
     Scene,
+}
+
+impl Choice for Pixels {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        (Pixels::Nv12.name(), Pixels::Nv12),
+        (Pixels::Rgb444.name(), Pixels::Rgb444),
+        (Pixels::Yuv444.name(), Pixels::Yuv444),
+    ];
 }
 
 impl Choice for SourceKind {
@@ -468,30 +501,22 @@ impl Choice for Submit {
         &[("free", Submit::Free), ("lock-step", Submit::LockStep)];
 }
 
-/// What encodes.
+/// An encoder: its name in `openuvr_media::encode::BACKENDS`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum EncoderKind {
-    /// H.264 by libx264.
-    X264,
-    /// Pixels as they are.
-    Raw,
-    /// No pictures.
-    Null,
-}
+pub(crate) struct EncoderName(pub(crate) &'static str);
 
-impl EncoderKind {
-    /// Its name in the table of encoders.
-    pub(crate) fn name(self) -> &'static str {
-        let found = Self::WORDS.iter().find(|(_, kind)| *kind == self);
-        found.map_or("", |(word, _)| word)
-    }
-}
-
-impl Choice for EncoderKind {
+impl Choice for EncoderName {
     const WORDS: &'static [(&'static str, Self)] = &[
-        ("x264", EncoderKind::X264),
-        ("raw", EncoderKind::Raw),
-        ("null", EncoderKind::Null),
+        ("x264", EncoderName("x264")),
+        ("jpeg", EncoderName("jpeg")),
+        ("openh264", EncoderName("openh264")),
+        ("h264_nvenc", EncoderName("h264_nvenc")),
+        ("h264_qsv", EncoderName("h264_qsv")),
+        ("h264_v4l2m2m", EncoderName("h264_v4l2m2m")),
+        ("h264_vaapi", EncoderName("h264_vaapi")),
+        ("libx264", EncoderName("libx264")),
+        ("raw", EncoderName("raw")),
+        ("null", EncoderName("null")),
     ];
 }
 

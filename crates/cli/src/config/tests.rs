@@ -7,7 +7,7 @@ use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::units::{Bitrate, Size};
 
 use super::client::{ClientConfig, InputFrom, Surface};
-use super::host::{EncoderKind, HostConfig, Subject};
+use super::host::{EncoderName, HostConfig, RateMode, Subject};
 use super::kind::{Choice, LinkName, Region, TableMode, Target, WindowName};
 use super::{Effective, Settings, Surroundings};
 
@@ -74,8 +74,8 @@ fn without_flags_and_file_the_defaults_hold() {
     assert_eq!(host.subject(), Subject::Display);
     assert_eq!(host.display.as_deref(), Some(":7"));
     assert_eq!(host.fps, 60.0);
-    assert_eq!(host.encoder, EncoderKind::X264);
-    assert_eq!(host.bitrate, Bitrate::from_mbps(20));
+    assert_eq!(host.encoder, EncoderName("x264"));
+    assert_eq!(host.bitrate(), Bitrate::from_mbps(20));
     assert_eq!((host.slices, host.encoder_threads), (8, None));
     assert_eq!(host.bind.to_string(), "[::]:4710");
     assert_eq!((host.link, &host.pin, host.pair), (None, &None, false));
@@ -101,12 +101,23 @@ fn without_flags_and_file_the_defaults_hold() {
 }
 
 #[test]
+fn every_encoder_of_the_table_can_be_asked_for() {
+    for backend in openuvr_media::encode::BACKENDS {
+        let config = host(&["--encoder", backend.name]).expect(backend.name);
+        assert_eq!(config.encoder.0, backend.name);
+    }
+    let given = host(&["--pixels", "rgb444", "--rate-mode", "cbr"]).unwrap();
+    assert_eq!(given.pixels.map(|p| p.name()), Some("rgb444"));
+    assert_eq!(given.rate_mode, Some(RateMode::Cbr));
+}
+
+#[test]
 fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
     let text = "fps = 30\nbitrate = \"5M\"\ncursor = false\nsecond-player = \"refuse\"\n";
     let config = host_file("order", text, &["--fps", "59.94", "--cursor"]).unwrap();
     assert_eq!(config.fps, 59.94);
     assert!(config.cursor);
-    assert_eq!(config.bitrate, Bitrate::from_mbps(5));
+    assert_eq!(config.bitrate(), Bitrate::from_mbps(5));
     assert_eq!(config.second_player, SecondPlayer::Refuse);
     assert_eq!(config.slices, 8);
 }
@@ -153,8 +164,10 @@ fn every_kind_of_value_is_understood() {
     assert_eq!(clip.subject(), Subject::Clip("a.y4m".into()));
     assert!(!clip.injects());
 
-    let rate = |text| host(&["--bitrate", text]).unwrap().bitrate.0;
+    let rate = |text| host(&["--bitrate", text]).unwrap().bitrate().0;
     assert_eq!(rate("100K"), 100_000);
+    let jpeg = host(&["--encoder", "jpeg"]).unwrap();
+    assert_eq!(jpeg.bitrate(), Bitrate::from_mbps(60));
     assert_eq!(rate("2.5M"), 2_500_000);
     assert_eq!(rate("1G"), 1_000_000_000);
     assert_eq!(rate("123456"), 123_456);
@@ -261,7 +274,12 @@ fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
         ("fps", "241", "a number of frames/s from 1 to 240"),
         ("fps", "NaN", "a number of frames/s from 1 to 240"),
         ("fps", "fast", "a number of frames/s from 1 to 240"),
-        ("encoder", "x265", "one of x264, raw, null"),
+        (
+            "encoder",
+            "x265",
+            "one of x264, jpeg, openh264, h264_nvenc, h264_qsv, h264_v4l2m2m, h264_vaapi, \
+             libx264, raw, null",
+        ),
         (
             "bitrate",
             "99K",

@@ -192,9 +192,14 @@ impl Policy {
         self.decisions.pop_front()
     }
 
-    /// Another encoder was opened: nothing can be referred to, and it remembers `depth` frames.
+    /// Another encoder was opened: nothing can be referred to, and it remembers `depth` frames; with
+    /// 0 each frame is a key frame.
     pub fn encoder_opened(&mut self, depth: u8) {
-        self.depth = if self.settings.skip_back { depth } else { 1 };
+        self.depth = if self.settings.skip_back {
+            depth
+        } else {
+            depth.min(1)
+        };
         self.references.forget();
     }
 
@@ -326,6 +331,12 @@ impl Policy {
     /// What frame `frame` is to be. It is taken for begun: a wish that comes from now on is for
     /// another one.
     pub fn next(&mut self, now: Instant, frame: FrameId) -> Next {
+        if self.depth == 0 {
+            // Whatever was wished for, this frame fulfils.
+            self.key_frames.sent(now, frame);
+            self.references.coded(frame, FrameId::NONE);
+            return Next::Key;
+        }
         let newest = self.references.newest();
         let sound = self.references.newest_sound(self.depth);
         let mut why = KeyReason::Asked;
@@ -400,6 +411,26 @@ mod tests {
         policy.encoder_opened(7);
         policy.join(Role::Player);
         policy
+    }
+
+    #[test]
+    fn where_nothing_refers_to_another_each_frame_is_a_key_frame_and_a_still_one_is_sent_again() {
+        let mut policy = policy();
+        policy.encoder_opened(0);
+        for frame in 1..=3 {
+            assert_eq!(policy.next(at(frame), FrameId(frame)), Next::Key);
+            policy.sent(at(frame), FrameId(frame), Some(1000));
+        }
+        assert_eq!(policy.poll_decision(), None);
+        policy.heard(at(4), &record(2, LOST));
+        assert_eq!(policy.due(), None, "frame 3 has mended it");
+        policy.wish(Role::Player, FrameId(1), FrameId(3));
+        assert!(
+            policy.due().is_some(),
+            "frame 3 is lost too, and nothing moves"
+        );
+        assert_eq!(policy.next(at(9), FrameId(9)), Next::Key);
+        assert_eq!(policy.due(), None);
     }
 
     fn record(frame: u32, outcome: Outcome) -> FrameRecord {
