@@ -25,6 +25,7 @@ type Target = fn(&[u8]);
 const TARGETS: &[(&str, Target)] = &[
     ("seq", seq_is_antisymmetric),
     ("header", wire::header),
+    ("ether_frame", wire::ether_frame),
     ("fragment", wire::fragment),
     ("control_messages", wire::control_messages),
     ("negotiation", wire::negotiation),

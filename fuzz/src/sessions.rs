@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use openuvr_proto::client::ClientSession;
+use openuvr_proto::control::ladder::{Rung, Step};
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Role};
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
 use openuvr_proto::id::{ConfigEpoch, FrameId, PathId, SessionId};
@@ -11,6 +12,7 @@ use openuvr_proto::recv::reassemble::PictureState;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, FrameCost, Outcome, Stage, Stamps};
 use openuvr_proto::units::Size;
+use openuvr_proto::wire::MAX_DATAGRAM;
 use openuvr_proto::wire::control::{GoodbyeReason, Message, Report};
 use openuvr_proto::wire::header::{HEADER, Plane, TAG};
 use openuvr_proto::wire::seal::{Direction, Sealer};
@@ -184,7 +186,7 @@ pub(crate) fn host(bytes: &[u8]) {
                 let device = draw.u8() % 6;
                 let session = peers.len() as u32 + 1;
                 peers.push(Peer::new(device, session, Direction::ClientToHost));
-                host.established(now, PathId([device; 18]), &established(device, session));
+                host.established(now, PathId([device; PathId::LEN]), &established(device, session));
             }
             1 => now.0 += i64::from(draw.u8()) * 1_000_000,
             2 => now.0 += i64::from(draw.u16()) * 100_000,
@@ -202,13 +204,13 @@ pub(crate) fn host(bytes: &[u8]) {
                 if let Some(peer) = peers.get_mut(i) {
                     let offer = Negotiation::Offer(offer(&mut draw));
                     let datagram = peer.negotiate(&offer.to_bytes());
-                    let _ = host.handle_datagram(now, PathId([what; 18]), &datagram);
+                    let _ = host.handle_datagram(now, PathId([what; PathId::LEN]), &datagram);
                 }
             }
             _ => {
                 if let Some(peer) = peers.get_mut(i) {
                     let datagram = peer.anything(&mut draw);
-                    let _ = host.handle_datagram(now, PathId([what; 18]), &datagram);
+                    let _ = host.handle_datagram(now, PathId([what; PathId::LEN]), &datagram);
                 }
             }
         }
@@ -219,6 +221,11 @@ pub(crate) fn host(bytes: &[u8]) {
             if host.poll_transmit(now, &mut out).is_none() {
                 break;
             }
+        }
+        while let Some(asked) = host.poll_probe() {
+            let rung = Rung::ALL[usize::from(asked.segmented)];
+            let length = host.answer_probe(now, &asked, rung, &mut out);
+            assert!(length == 0 || length == MAX_DATAGRAM);
         }
         while let Some(event) = host.poll_event() {
             books.note(event);
@@ -293,7 +300,7 @@ pub(crate) fn client(bytes: &[u8]) {
     let mut out = Vec::new();
     let mut over = false;
     while !draw.is_empty() {
-        match draw.u8() % 12 {
+        match draw.u8() % 14 {
             0 => now.0 += i64::from(draw.u8()) * 1_000_000,
             1 => now.0 += i64::from(draw.u16()) * 100_000,
             2 | 3 => {
@@ -312,6 +319,12 @@ pub(crate) fn client(bytes: &[u8]) {
                 client.goodbye(GoodbyeReason::Quit);
                 over = true;
             }
+            8 => {
+                let path = PathId([draw.u8(); PathId::LEN]);
+                let segmented = draw.u8() & 1 == 0;
+                client.probe(now, Step { path, segmented });
+            }
+            9 => client.moved(now),
             7 => {
                 let datagram = peer.negotiate(&shape(draw.u8() % 16).to_bytes());
                 let _ = client.handle_datagram(now, &datagram);
@@ -326,6 +339,12 @@ pub(crate) fn client(bytes: &[u8]) {
         for sent in 0.. {
             assert!(sent < 10_000, "the client never stops sending");
             if !client.poll_transmit(now, &mut out) {
+                break;
+            }
+        }
+        for asked in 0.. {
+            assert!(asked < 2, "the client never stops asking");
+            if client.poll_probe(now, &mut out).is_none() {
                 break;
             }
         }

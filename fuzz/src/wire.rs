@@ -1,5 +1,6 @@
 //! Parsers of bytes: what they accept is written again and read again as the same.
 
+use openuvr_net::{MAX_DATAGRAM, ether};
 use openuvr_proto::control::negotiate::Negotiation;
 use openuvr_proto::control::stream::{Incoming, Outgoing, SEGMENT};
 use openuvr_proto::time::Instant;
@@ -22,6 +23,15 @@ pub(crate) fn header(bytes: &[u8]) {
             again.split("reserved").next(),
             format!("{header:?}").split("reserved").next()
         );
+    }
+}
+
+pub(crate) fn ether_frame(bytes: &[u8]) {
+    if let Some(framed) = ether::parse(bytes) {
+        let mut written = ether::prefix(framed.to, framed.from, framed.datagram.len()).to_vec();
+        written.extend_from_slice(framed.datagram);
+        assert!(bytes.starts_with(&written));
+        assert!((1..=MAX_DATAGRAM).contains(&framed.datagram.len()));
     }
 }
 

@@ -2,8 +2,8 @@
 //! and tells the person what happens.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::net::{Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,11 +12,15 @@ use clap::ArgMatches;
 use openuvr_media::decode;
 use openuvr_media::input_source;
 use openuvr_media::present::{self, x11::WindowConfig};
-use openuvr_net::address::path_of;
+use openuvr_net::address::{path_of, path_of_station};
+use openuvr_net::ether::Station;
+use openuvr_net::ladder::Ladder;
+use openuvr_net::neighbour;
 use openuvr_proto::control::identity::DeviceName;
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Role};
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::id::SessionId;
+use openuvr_proto::id::{PathId, SessionId};
 use openuvr_proto::units::Size;
 use openuvr_runtime::client::{ClientRuntime, ClientSetup, Notice, OpenSurface, Over};
 use openuvr_runtime::clock;
@@ -24,8 +28,9 @@ use openuvr_runtime::identity_store::{self, load_or_create};
 use openuvr_runtime::sched::Scheduler;
 use openuvr_runtime::trust_store::HostStore;
 
+use crate::config::kind::Target;
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
-use crate::host::{TICK, finish, goodbye, link_kind};
+use crate::host::{TICK, finish, goodbye};
 use crate::realtime;
 use crate::record::{self, Options, Recorder};
 
@@ -88,19 +93,13 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
     let identity = load_or_create(&config.config_dir, identity_store::Role::Client)?;
     let hosts = HostStore::open(&config.config_dir)?;
     let target = &config.host;
-    let address = target
-        .resolve()
-        .with_context(|| format!("can't find the host {:?}", target.host))?
-        .first()
-        .copied()
-        .with_context(|| format!("the name {:?} has no address", target.host))?;
+    let (link, only, paths) = reach(target, config.link.map(|link| link.0))?;
     let host = format!("{}:{}", target.host, target.port);
     let pin = match &config.pin {
         Some(pin) => Some(Pin::parse(pin.digits())?),
         None if hosts.key(&host).is_none() => Some(ask_for_pin(&host)?),
         None => None,
     };
-    let link = (link_kind(None)?.open)(any_address(address))?;
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let input_from = config.input_from();
     let input = match &input_from {
@@ -112,7 +111,7 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
         name: DeviceName::new(&config.name),
         hosts,
         host,
-        path: path_of(address),
+        paths,
         pin,
         offer: Offer {
             role: if config.observe {
@@ -125,7 +124,8 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
             name: config.name.clone(),
             software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
         },
-        link,
+        link: Arc::new(link),
+        only,
         surface: open_surface(surface)?,
         input,
         send_input: input_from != InputFrom::Nothing,
@@ -150,12 +150,40 @@ fn decodable() -> u32 {
         })
 }
 
-/// Where datagrams of `host`'s kind of address leave from.
-fn any_address(host: SocketAddr) -> SocketAddr {
-    match host {
-        SocketAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
-        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+/// Opens a link to a host: the link, the one transport that will do, and the host's paths.
+fn reach(target: &Target, only: Option<Rung>) -> Result<(Ladder, Option<Rung>, Vec<PathId>)> {
+    if let Some((interface, mac)) = target.ethernet() {
+        let station = Station {
+            mac,
+            interface: neighbour::interface(interface)?,
+            port: target.port,
+        };
+        let only = only.or(Some(Rung::Raw));
+        return Ok((Ladder::client(only)?, only, vec![path_of_station(station)]));
     }
+    // The privilege first: it is wanted without a host, too.
+    let link = Ladder::client(only)?;
+    let addresses = target
+        .resolve()
+        .with_context(|| format!("can't find the host {:?}", target.host))?;
+    if addresses.is_empty() {
+        bail!("the name {:?} has no address", target.host);
+    }
+    let paths = if only == Some(Rung::Raw) {
+        let found = addresses.into_iter().map(neighbour::find);
+        let (stations, reasons): (Vec<_>, Vec<_>) = found.partition(Result::is_ok);
+        if let (true, Some(Err(why))) = (stations.is_empty(), reasons.into_iter().next()) {
+            bail!("no link raw: {why}");
+        }
+        stations
+            .into_iter()
+            .flatten()
+            .map(path_of_station)
+            .collect()
+    } else {
+        addresses.into_iter().map(path_of).collect()
+    };
+    Ok((link, only, paths))
 }
 
 fn ask_for_pin(host: &str) -> Result<Pin> {
@@ -229,6 +257,10 @@ impl Session {
                 eprintln!("openuvr client: {} at {host}", role.name());
                 self.role = role;
                 self.host = host;
+            }
+            Notice::Link(rung) => {
+                eprintln!("openuvr client: the video comes by {}", rung.name());
+                self.recorder.link(SessionId(self.count), rung);
             }
             Notice::Showing(size) => eprintln!("openuvr client: showing {size}"),
             Notice::Report(report) => {

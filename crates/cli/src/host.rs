@@ -12,13 +12,16 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use clap::ArgMatches;
 use openuvr_media::capture::Capture;
+use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
-use openuvr_media::convert::Nv12Buffer;
+use openuvr_media::convert::Converter;
 use openuvr_media::encode;
 use openuvr_media::input_sink;
-use openuvr_net::{Link, LinkKind};
+use openuvr_net::Link;
+use openuvr_net::address::path_of;
+use openuvr_net::ladder::{self, Ladder};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Ending, HostPolicy};
@@ -182,7 +185,7 @@ pub(crate) fn finish(recorder: Recorder) -> Summary {
 }
 
 fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
-    let link = open_link(config)?;
+    let link = Ladder::host(config.bind, config.link.map(|link| link.0))?;
     let identity = load_or_create(&config.config_dir, identity_store::Role::Host)?;
     let devices = DeviceStore::open(&config.config_dir)?;
     let source = open_source(config)?;
@@ -199,19 +202,16 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
         None if config.pair || devices.devices().is_empty() => Some(Pin::generate()?),
         None => None,
     };
-    let place = link
-        .local_addr()
-        .map_or_else(String::new, |a| format!(" on UDP {a}"));
-    let streaming = format!("streaming {}{place}, {}", source.words, link.name());
+    let streaming = format!("streaming {} on {}", source.words, place(&link));
     // One that the person chose need not be told.
     let invitation = pin.clone().filter(|_| config.pin.is_none());
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
-    let link = hindered(config, link, &scheduler)?;
+    let link = hindered(config, Arc::new(link), &scheduler)?;
     let converter = match config.converter {
-        ConverterKind::Simd => Nv12Buffer::new(),
-        ConverterKind::Swscale => Nv12Buffer::with_swscale()?,
+        ConverterKind::Simd => Converter::new(),
+        ConverterKind::Swscale => Converter::with_swscale()?,
     };
-    let encoder = config.encoder.name();
+    let encoder = config.encoder.0;
     let codec = codec_of(encoder).ok_or_else(|| anyhow!("no encoder is named {encoder}"))?;
     let setup = HostSetup {
         policy: HostPolicy {
@@ -234,15 +234,17 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
             slices: config.slices,
             threads: config.encoder_threads.unwrap_or_else(encoder_threads),
             subpel: config.subpel.wanted(),
-            rate: match config.rate_mode {
+            pixels: config.pixels,
+            rate: config.rate_mode.map(|mode| match mode {
                 RateMode::Own => encode::Rate::Own,
-                RateMode::Cbr => encode::Rate::Cbr(config.bitrate),
-            },
+                RateMode::Cbr => encode::Rate::Cbr(config.bitrate()),
+            }),
             fps: config.fps,
             range: config.range(),
             adaptive: config.rate == Rate::Adaptive,
             skip_back: config.recovery == Recovery::SkipBack,
             top_up: config.top_up,
+            key_frame_every: config.key_frame_every,
         },
         scheduler: scheduler.clone(),
     };
@@ -266,10 +268,6 @@ pub(crate) fn encoder_threads() -> u8 {
     }
 }
 
-fn open_link(config: &HostConfig) -> Result<Arc<dyn Link>> {
-    Ok((link_kind(config.link.map(|l| l.0))?.open)(config.bind)?)
-}
-
 /// The link as the experiments want it.
 fn hindered(
     config: &HostConfig,
@@ -280,19 +278,32 @@ fn hindered(
         link = Arc::new(hindered::Single(link));
     }
     if config.pacing == Pacing::Batches {
-        let batches = hindered::Batches::start(link, config.bitrate, scheduler);
+        let batches = hindered::Batches::start(link, config.bitrate(), scheduler);
         link = Arc::new(batches.context("can't start a thread")?);
     }
     Ok(link)
 }
 
-/// The link of this name, or the first of the ladder.
-pub(crate) fn link_kind(name: Option<&str>) -> Result<&'static LinkKind> {
-    let wanted = |kind: &&LinkKind| name.is_none_or(|name| kind.name == name);
-    openuvr_net::LINKS
-        .iter()
-        .find(wanted)
-        .context("no link has that name")
+/// Where clients reach this host.
+fn place(link: &Ladder) -> String {
+    match link.local_addr() {
+        Some(address) => {
+            let ethernet = if link.has_ethernet() {
+                " and raw Ethernet"
+            } else {
+                ""
+            };
+            let rung = link.rung(path_of(address)).name();
+            format!("UDP {address}, {rung}{ethernet}")
+        }
+        None => {
+            let mut text = format!("raw Ethernet, port {}", link.port());
+            for (name, mac) in ladder::interfaces().unwrap_or_default() {
+                text += &format!(", {mac} ({name})");
+            }
+            text
+        }
+    }
 }
 
 struct Source {
@@ -307,6 +318,16 @@ fn open_source(config: &HostConfig) -> Result<Source> {
         Subject::Pattern(size) => {
             let capture = Box::new(Pattern::open(size, config.fps)?);
             let words = format!("a test pattern of {size}");
+            return Ok(Source {
+                capture,
+                viewport: None,
+                cursor: None,
+                words,
+            });
+        }
+        Subject::Clip(file) => {
+            let capture = Box::new(Player::open(&file, config.fps)?);
+            let words = format!("{} of {}", capture.size(), file.display());
             return Ok(Source {
                 capture,
                 viewport: None,
@@ -400,6 +421,12 @@ impl Clients {
                     eprintln!("openuvr host: a client was refused: {why}");
                 } else if let Some((_, name)) = self.known.get(&session) {
                     eprintln!("openuvr host: {name} is gone: {}", words(ending));
+                }
+            }
+            Notice::Link(session, rung) => {
+                self.recorder.link(session, rung);
+                if let Some((_, name)) = self.known.get(&session) {
+                    eprintln!("openuvr host: {name} is served by {}", rung.name());
                 }
             }
             Notice::Record(record) => {

@@ -3,7 +3,7 @@
 //!
 //! The one place that knows the options with which they are started.
 
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -50,6 +50,15 @@ pub(crate) struct Pair {
 impl Pair {
     /// Starts the host, waits until it listens, and starts the client.
     pub(crate) fn start(options: &Options<'_>) -> Result<Pair> {
+        Pair::start_over(options, Ok)
+    }
+
+    /// The same with a link between them: `link` is told where the host listens, and says where
+    /// the client is to connect.
+    pub(crate) fn start_over(
+        options: &Options<'_>,
+        link: impl FnOnce(SocketAddr) -> Result<SocketAddr>,
+    ) -> Result<Pair> {
         let port = free_port()?;
         let (host_dir, client_dir) = (options.dir.join("host"), options.dir.join("client"));
         for dir in [&host_dir, &client_dir] {
@@ -83,7 +92,7 @@ impl Pair {
         }
         let mut client = own("client")?;
         client
-            .arg(format!("127.0.0.1:{port}"))
+            .arg(link((Ipv4Addr::LOCALHOST, port).into())?.to_string())
             .args(["--display", options.client_display])
             .args(["--pin", &pin])
             // Two tables would draw over each other; the host's knows more.

@@ -116,6 +116,8 @@ impl Screen {
         if let Some(damage) = self.watching {
             self.conn
                 .damage_subtract(damage, x11rb::NONE, x11rb::NONE)?;
+            // Whoever reads nothing now is to hear of the next change all the same.
+            self.conn.flush()?;
         }
         Ok(true)
     }

@@ -1,6 +1,7 @@
-//! `openuvr bench latency` as a user starts it: everything is measured, counted and written. Times
-//! are not looked at.
+//! The benches as a user starts them: everything is measured, counted and written. Times are not
+//! looked at.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -20,6 +21,44 @@ fn has_displays() -> bool {
         eprintln!("skipped: Xvfb is missing (apt install xvfb)");
     }
     there
+}
+
+/// A folder of its own, gone at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("openuvr-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&std::fs::read_to_string(self.0.join(name)).unwrap()).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a bench that writes into `folder`; what it printed.
+fn bench(words: &[&str], option: &str, folder: &Path) -> String {
+    let out = Command::new(env!("CARGO_BIN_EXE_openuvr"))
+        .arg("bench")
+        .args(words)
+        .arg(option)
+        .arg(folder)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{text}\n{errors}");
+    let long = text.lines().find(|line| line.chars().count() > 100);
+    assert_eq!(long, None, "fits a terminal");
+    text
 }
 
 fn count(value: &Value) -> usize {
@@ -99,4 +138,109 @@ fn a_quick_run_measures_floor_and_stream() {
     for name in ["host", "client", "scene", "display A", "display B"] {
         assert!(stream["cores"][name].is_f64(), "{name}");
     }
+}
+
+#[test]
+fn configurations_take_turns_and_the_report_is_made_of_what_there_is() {
+    if !has_displays() {
+        return;
+    }
+    let folder = Folder::new("ablation");
+    let only = ["--only", "conventional,+ real-time,AF_XDP"];
+    let size = ["--size", "640x360", "--bitrate", "4M"];
+    let short = ["--repetitions", "2", "--seconds", "0.5"];
+    let words = [&["ablation"], &only[..], &size[..], &short[..]].concat();
+    let text = bench(&words, "--out", &folder.0);
+    assert!(text.contains("+ real-time scheduling"), "{text}");
+
+    let all = folder.json("ablation.json");
+    let runs = all["runs"].as_array().unwrap();
+    let of = |name: &str| -> Vec<u64> {
+        let runs = runs.iter().filter(|run| run["configuration"] == name);
+        runs.map(|run| run["repetition"].as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!(of("conventional"), [1, 2]);
+    assert_eq!(of("+ real-time scheduling"), [1, 2]);
+    assert_eq!(runs[0]["configuration"], "conventional");
+    assert_ne!(runs[1]["configuration"], "conventional", "they take turns");
+    for run in runs {
+        assert!(run["whole"].as_u64().unwrap() <= run["drawn"].as_u64().unwrap());
+    }
+    let xdp = &all["alternatives"][2];
+    assert_eq!(xdp["name"], "AF_XDP");
+    assert!(
+        xdp["p50_ms"].is_object() != xdp["unavailable"].is_string(),
+        "measured, or why not: {xdp}"
+    );
+    assert!(all["cumulative"][1]["p50_ms"].is_null(), "not asked for");
+    let csv = std::fs::read_to_string(folder.0.join("ablation.csv")).unwrap();
+    assert_eq!(csv.lines().count(), runs.len() + 1);
+    let svg = std::fs::read_to_string(folder.0.join("ablation.svg")).unwrap();
+    assert!(
+        svg.contains("conventional") && svg.contains("ours"),
+        "{svg}"
+    );
+    let png = std::fs::read(folder.0.join("ablation.png")).unwrap();
+    assert!(png.starts_with(b"\x89PNG\r\n\x1a\n"));
+
+    let text = bench(&["report"], "--from", &folder.0);
+    assert!(text.contains("report.html"), "{text}");
+    let page = std::fs::read_to_string(folder.0.join("report.html")).unwrap();
+    assert!(page.contains("<svg") && !page.contains("<script"));
+    for figure in [
+        "fig.&nbsp;6",
+        "fig.&nbsp;10",
+        "fig.&nbsp;11",
+        "V-E",
+        "IV-B3",
+    ] {
+        assert!(page.contains(figure), "{figure}");
+    }
+    assert!(page.contains("not measured"), "sync has not run");
+}
+
+#[test]
+fn the_scene_is_captured_submitted_and_waits() {
+    if !has_displays() {
+        return;
+    }
+    let folder = Folder::new("sync");
+    let words = ["sync", "--quick", "--size", "640x360", "--bitrate", "4M"];
+    bench(&words, "--out", &folder.0);
+    let all = folder.json("sync.json");
+    let names: Vec<&str> = all["ways"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|way| {
+            assert!(way["p50_ms"]["median"].as_f64().unwrap() > 0.0, "{way}");
+            assert!(way["drawn_fps"]["median"].as_f64().unwrap() > 0.0, "{way}");
+            assert!(way["whole"].as_f64().unwrap() <= 1.0, "{way}");
+            way["name"].as_str().unwrap()
+        })
+        .collect();
+    assert_eq!(names, ["captured", "submitted", "lock-step"]);
+}
+
+#[test]
+fn hand_offs_and_sealing_are_counted() {
+    let folder = Folder::new("handoff");
+    let words = ["handoff", "--rate", "1000", "--seconds", "0.1"];
+    bench(&words, "--out", &folder.0);
+    let all = folder.json("handoff.json");
+    let cells = all["handoffs"].as_array().unwrap();
+    assert_eq!(
+        cells.len(),
+        8,
+        "two primitives, two policies, two placements"
+    );
+    for cell in cells {
+        let messages = cell["us"]["count"].as_u64().unwrap();
+        assert!((1..=100).contains(&messages), "{cell}");
+        if cell["primitive"] == "channel" {
+            assert_eq!(messages, 100, "a channel loses none: {cell}");
+        }
+    }
+    assert_eq!(count(&all["sealing_us"]), 2);
 }

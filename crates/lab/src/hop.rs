@@ -14,6 +14,7 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
@@ -47,8 +48,38 @@ pub struct Hop {
     stop: Stopper,
     origin: std::time::Instant,
     flows: Vec<Flow>,
+    meter: Meter,
     report: Report,
     buffer: Vec<u8>,
+}
+
+/// What was given to the links of a running [`Hop`], for others to look at while it runs.
+#[derive(Debug, Clone, Default)]
+pub struct Meter(Arc<[Tally; 2]>);
+
+/// Datagrams, and the bytes in them, headers below them not counted.
+#[derive(Debug, Default)]
+struct Tally(AtomicU64, AtomicU64);
+
+impl Meter {
+    /// Datagrams and bytes from clients, and to clients, until now.
+    #[must_use]
+    pub fn read(&self) -> [(u64, u64); 2] {
+        let read = |Tally(datagrams, bytes): &Tally| {
+            (
+                datagrams.load(Ordering::Relaxed),
+                bytes.load(Ordering::Relaxed),
+            )
+        };
+        [read(&self.0[0]), read(&self.0[1])]
+    }
+}
+
+impl Tally {
+    fn add(&self, len: usize) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        self.1.fetch_add(len as u64, Ordering::Relaxed);
+    }
 }
 
 /// Ends [`Hop::run`] or [`Bridge::run`](crate::bridge::Bridge::run) from another thread.
@@ -127,6 +158,7 @@ impl Hop {
             stop: Stopper::new()?,
             origin: std::time::Instant::now(),
             flows: Vec::new(),
+            meter: Meter::default(),
             report: Report::default(),
             buffer: vec![0; 1 << 16],
         })
@@ -144,6 +176,12 @@ impl Hop {
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stop.clone()
+    }
+
+    /// What shows the traffic while it runs.
+    #[must_use]
+    pub fn meter(&self) -> Meter {
+        self.meter.clone()
     }
 
     /// Relays until it is stopped; what is under way then is forgotten. The courses begin now, for
@@ -251,6 +289,7 @@ impl Hop {
             };
             let flow = &mut self.flows[index];
             flow.last_heard = now;
+            self.meter.0[0].add(len);
             flow.up.send(now, self.buffer[..len].to_vec());
         }
         Ok(())
@@ -261,7 +300,10 @@ impl Hop {
             let now = self.now();
             let flow = &mut self.flows[index];
             match flow.socket.recv(&mut self.buffer) {
-                Ok(len) => flow.down.send(now, self.buffer[..len].to_vec()),
+                Ok(len) => {
+                    self.meter.0[1].add(len);
+                    flow.down.send(now, self.buffer[..len].to_vec());
+                }
                 Err(error) if is_harmless(&error) => {}
                 Err(_) => return,
             }

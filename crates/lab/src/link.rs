@@ -87,6 +87,8 @@ pub struct BurstLoss {
 pub struct Counters {
     /// Given to the model.
     pub sent: u64,
+    /// Bytes of those.
+    pub sent_bytes: u64,
     /// Come out.
     pub delivered: u64,
     /// Lost on the way, alone or in a burst.
@@ -102,6 +104,7 @@ pub struct Counters {
 impl std::ops::AddAssign for Counters {
     fn add_assign(&mut self, other: Counters) {
         self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
         self.delivered += other.delivered;
         self.lost += other.lost;
         self.overflowed += other.overflowed;
@@ -170,6 +173,7 @@ impl LinkModel {
     /// Puts a datagram onto the link at `now`, which must not go back between calls.
     pub fn send(&mut self, now: Instant, bytes: Vec<u8>) {
         self.counters.sent += 1;
+        self.counters.sent_bytes += bytes.len() as u64;
         let course = self.course.stretch(now.since(self.begin)).impairment;
         let (delay, reorder_by) = (course.delay, course.reorder_by);
         let fate = self.draw_fate(now);

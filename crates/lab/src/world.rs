@@ -377,7 +377,7 @@ impl World {
                         s.role = role;
                     }
                 }
-                HostEvent::PathChanged(..) => panic!("nobody moves in this world"),
+                HostEvent::PathChanged { .. } => panic!("nobody moves in this world"),
                 HostEvent::Ended(session, ending) => {
                     self.subscriptions.retain(|s| s.session != session);
                     // A frame that is being coded was meant for it, but does not go there.
@@ -589,6 +589,7 @@ fn policy(skip_back: bool) -> Policy {
         },
         adaptive: false,
         skip_back,
+        key_frame_every: None,
     })
 }
 

@@ -49,12 +49,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{slices} slices, {threads} encoder threads, qp {qp}, {frames} frames; ms");
     for size in [Size::new(1280, 720), Size::new(1920, 1080)] {
         let settings = Settings {
-            size,
-            fps: 60,
             slices,
             threads,
-            subpel: false,
-            rate: encode::Rate::Own,
+            ..Settings::of(size)
         };
         measure(&settings, qp, frames)?;
     }

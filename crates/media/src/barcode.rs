@@ -189,7 +189,8 @@ fn cell_luma(picture: &Picture<'_>, row: usize, column: usize) -> Option<f32> {
                     // Green weighs double: close enough to luma to tell black from white.
                     (u32::from(pixel[0]) + 2 * u32::from(pixel[1]) + u32::from(pixel[2])) / 4
                 }
-                PixelFormat::Nv12 | PixelFormat::I420 => {
+                // Of GBR the first plane is green, of which the same is true.
+                PixelFormat::Nv12 | PixelFormat::I420 | PixelFormat::I444 | PixelFormat::Gbr => {
                     u32::from(*plane.data.get(y * plane.stride + x)?)
                 }
             };

@@ -15,14 +15,20 @@ pub enum Codec {
     Raw = 1,
     /// H.264 Annex B.
     H264 = 2,
+    /// Bands of JPEG (ITU-T T.81).
+    Jpeg = 3,
+}
+
+impl Codec {
+    /// All of them.
+    const ALL: [Codec; 4] = [Codec::Null, Codec::Raw, Codec::H264, Codec::Jpeg];
 }
 
 impl TryFrom<u8> for Codec {
     type Error = UnknownCodec;
 
     fn try_from(number: u8) -> Result<Codec, UnknownCodec> {
-        [Codec::Null, Codec::Raw, Codec::H264]
-            .into_iter()
+        (Codec::ALL.into_iter())
             .find(|codec| *codec as u8 == number)
             .ok_or(UnknownCodec(number))
     }
@@ -39,9 +45,9 @@ mod tests {
 
     #[test]
     fn numbers_come_back_as_the_codec_they_stand_for() {
-        for codec in [Codec::Null, Codec::Raw, Codec::H264] {
+        for codec in Codec::ALL {
             assert_eq!(Codec::try_from(codec as u8), Ok(codec));
         }
-        assert_eq!(Codec::try_from(3), Err(UnknownCodec(3)));
+        assert_eq!(Codec::try_from(4), Err(UnknownCodec(4)));
     }
 }

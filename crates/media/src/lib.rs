@@ -2,6 +2,8 @@
 //! per folder. Each table ends in backends that need no device.
 #![deny(unsafe_code)]
 
+#[cfg(any(feature = "host", feature = "client"))]
+mod band;
 pub mod barcode;
 pub mod codec;
 pub mod cursor;
@@ -10,6 +12,8 @@ pub mod display;
 #[cfg(any(feature = "host", feature = "client"))]
 pub mod keyboard;
 pub mod picture;
+#[cfg(any(feature = "host", feature = "client"))]
+mod sys;
 #[cfg(test)]
 #[cfg(feature = "client")]
 mod xvfb;

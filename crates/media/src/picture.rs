@@ -11,6 +11,10 @@ pub enum PixelFormat {
     Nv12,
     /// Luma, Cb and Cr planes, chroma at half size; BT.709, limited range. Sides even.
     I420,
+    /// Luma, Cb and Cr planes of the same size; BT.709, limited range.
+    I444,
+    /// Green, blue and red planes of the same size; sRGB, full range.
+    Gbr,
 }
 
 /// One plane: rows of bytes, `stride` apart.
@@ -29,7 +33,7 @@ pub struct Picture<'a> {
     pub size: Size,
     /// How to read the planes.
     pub format: PixelFormat,
-    /// One plane for [`PixelFormat::Bgrx`], two for `Nv12`, three for `I420`; unused ones are
+    /// One plane for [`PixelFormat::Bgrx`], two for `Nv12`, three for the others; unused ones are
     /// empty.
     pub planes: [Plane<'a>; 3],
 }

@@ -5,11 +5,12 @@ mod moving;
 
 use moving::Nv12;
 use openuvr_media::codec::Codec;
+use openuvr_media::convert::Converter;
 use openuvr_media::decode::{self, Chunk, DecodeError, Decoder};
-use openuvr_media::encode::{self, Ask, Encoded, Encoder, Settings, Slice};
-use openuvr_media::picture::{Picture, PixelFormat};
+use openuvr_media::encode::{self, Ask, Encoded, Encoder, Pixels, Rate, Settings, Slice};
+use openuvr_media::picture::{Picture, PixelFormat, Plane};
 use openuvr_proto::id::FrameId;
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 
 const SIZES: [Size; 2] = [Size::new(640, 360), Size::new(850, 478)];
 const QP: u8 = 24;
@@ -29,12 +30,20 @@ type Planes = [Vec<u8>; 3];
 
 fn settings(size: Size, slices: u8, threads: u8) -> Settings {
     Settings {
-        size,
-        fps: 60,
         slices,
         threads,
-        subpel: false,
-        rate: openuvr_media::encode::Rate::Own,
+        ..Settings::of(size)
+    }
+}
+
+/// As the encoder `name` usually has them.
+fn usual(name: &str, size: Size, slices: u8, threads: u8) -> Settings {
+    Settings {
+        slices,
+        threads,
+        ..encode::find(name)
+            .expect("in the table")
+            .settings(size, Bitrate(8_000_000))
     }
 }
 
@@ -84,9 +93,12 @@ fn film(settings: &Settings, count: u32, keys: &[u32]) -> Vec<Vec<Kept>> {
 
 fn keep(picture: &Picture<'_>) -> Planes {
     let (w, h) = (picture.size.width as usize, picture.size.height as usize);
-    assert_eq!(picture.format, PixelFormat::I420);
     std::array::from_fn(|i| {
-        let half = usize::from(i > 0) + 1;
+        let half = match picture.format {
+            PixelFormat::I420 => usize::from(i > 0) + 1,
+            PixelFormat::I444 | PixelFormat::Gbr => 1,
+            other => panic!("{other:?} is not what libavcodec gives"),
+        };
         let plane = picture.planes[i];
         (0..h / half)
             .flat_map(|y| &plane.data[y * plane.stride..][..w / half])
@@ -378,6 +390,364 @@ fn damaged_bytes_never_panic_and_a_key_frame_mends() {
     assert!(damaged > 60, "{damaged} frames were refused");
 }
 
+/// A BGRX picture of the film, with bytes between its rows that belong to nobody.
+fn bgrx(size: Size, t: u32) -> (Vec<u8>, usize) {
+    let stride = size.width as usize * 4 + 12;
+    let mut pixels = vec![0xee; stride * size.height as usize];
+    let source = Nv12::frame(Size::new(size.width + 2, size.height + 2), t);
+    for (y, row) in pixels.chunks_mut(stride).enumerate() {
+        for (x, pixel) in row.chunks_mut(4).take(size.width as usize).enumerate() {
+            let luma = source.luma[y * (size.width as usize + 2) + x];
+            pixel.copy_from_slice(&[luma, luma / 2 + 60, 255 - luma, 0]);
+        }
+    }
+    (pixels, stride)
+}
+
+#[test]
+fn colours_at_each_pixel_come_back_and_a_lost_slice_is_concealed() {
+    for (pixels, size, threads) in [
+        (Pixels::Rgb444, Size::new(320, 180), 1),
+        (Pixels::Rgb444, Size::new(333, 217), 2),
+        (Pixels::Yuv444, Size::new(333, 217), 1),
+    ] {
+        let settings = Settings {
+            pixels,
+            ..settings(size, 4, threads)
+        };
+        let mut encoder = encode::open("x264", &settings).expect("libx264");
+        let mut converter = Converter::new();
+        let mut film = Vec::new();
+        let mut sources = Vec::new();
+        for frame in 1..=10 {
+            let (drawn, stride) = bgrx(size, frame);
+            let picture = Picture::bgrx(size, &drawn, stride);
+            let picture = converter.convert(&picture, encoder.input()).expect("taken");
+            film.push(encode_one(&mut *encoder, &picture, frame, frame == 8).0);
+            sources.push(match pixels {
+                // Green, blue, red: in the order of a GBR picture.
+                Pixels::Rgb444 => [1, 0, 2].map(|c| {
+                    let colours = colours(&drawn, size, stride);
+                    colours.chunks(3).map(|pixel| pixel[c]).collect()
+                }),
+                _ => picture.planes.map(|plane| plane.data.to_vec()),
+            });
+        }
+        let clean = decode_clean(&film);
+        for (frame, (planes, source)) in (1..).zip(clean.iter().zip(&sources)) {
+            for (i, (have, want)) in planes.iter().zip(source).enumerate() {
+                let likeness = psnr(have, want);
+                assert!(
+                    likeness > 33.0,
+                    "{pixels:?}, {frame}, plane {i}: {likeness} dB"
+                );
+            }
+        }
+        let hole = film[0].len() - 1;
+        for (frame, picture) in (1..).zip(decode_all(&film, &|frame, i| frame == 4 && i == hole)) {
+            let picture = picture.expect("concealed");
+            assert_eq!(
+                picture == clean[frame - 1],
+                !(4..8).contains(&frame),
+                "frame {frame}"
+            );
+        }
+    }
+}
+
+/// The luma, Cb and Cr of a picture of the film, as an encoder takes them.
+fn i420(size: Size, t: u32) -> [Vec<u8>; 3] {
+    let source = Nv12::frame(size, t);
+    let chroma = |c| source.chroma.iter().skip(c).step_by(2).copied().collect();
+    [source.luma, chroma(0), chroma(1)]
+}
+
+fn planar(size: Size, planes: &[Vec<u8>; 3]) -> Picture<'_> {
+    let width = size.width as usize;
+    let strides = [width, width / 2, width / 2];
+    Picture {
+        size,
+        format: PixelFormat::I420,
+        planes: std::array::from_fn(|i| Plane {
+            data: &planes[i],
+            stride: strides[i],
+        }),
+    }
+}
+
+#[test]
+fn openh264_makes_slices_that_are_decoded_at_once_and_patched_when_lost() {
+    for (size, slices, threads) in [
+        (SIZES[0], 8, 1),
+        (SIZES[1], 4, 2),
+        (Size::new(64, 48), 3, 1),
+    ] {
+        let mut encoder =
+            encode::open("openh264", &settings(size, slices, threads)).expect("libopenh264");
+        assert_eq!(encoder.input(), PixelFormat::I420);
+        let count = usize::from(encoder.slices());
+        assert!((1..=usize::from(slices)).contains(&count));
+        assert!(
+            size.height < 100 || count == usize::from(slices),
+            "{size}: {count}"
+        );
+        let total = size.width.div_ceil(16) * size.height.div_ceil(16);
+        let mut film = Vec::new();
+        for frame in 1..=14 {
+            let planes = i420(size, frame);
+            let key = frame == 1 || frame == 9;
+            let (kept, encoded) =
+                encode_one(&mut *encoder, &planar(size, &planes), frame, frame == 9);
+            assert_eq!(encoded.key_frame, key, "frame {frame}");
+            assert_eq!(kept.len(), count);
+            let mut next = 0;
+            for (i, slice) in kept.iter().enumerate() {
+                assert_eq!(usize::from(slice.index), i);
+                assert_eq!(u32::from(slice.first_mb), next);
+                next += u32::from(slice.mbs);
+                assert_eq!(slice.last, i + 1 == count);
+            }
+            assert_eq!(next, total);
+            let types = nal_types(&kept[0].bytes);
+            assert_eq!(
+                types,
+                if key { vec![7, 8, 5] } else { vec![1] },
+                "frame {frame}"
+            );
+            film.push(kept);
+        }
+        let clean = decode_clean(&film);
+        for (frame, planes) in (1..).zip(&clean) {
+            for (have, want) in planes.iter().zip(&i420(size, frame)) {
+                let likeness = psnr(have, want);
+                assert!(likeness > 33.0, "{size}, frame {frame}: {likeness} dB");
+            }
+        }
+        // Of a picture with one slice nothing is left that would tell its number.
+        let hole = |frame, i| count > 1 && frame == 4 && i == count - 1;
+        for (frame, picture) in (1..).zip(decode_all(&film, &hole)) {
+            let picture = picture.expect("concealed");
+            assert_eq!(
+                picture == clean[frame - 1],
+                count == 1 || !(4..9).contains(&frame),
+                "frame {frame}"
+            );
+        }
+    }
+}
+
+#[test]
+fn openh264_takes_another_quantiser_for_each_picture_without_a_key_frame() {
+    let size = SIZES[0];
+    let mut encoder = encode::open("openh264", &settings(size, 4, 1)).expect("libopenh264");
+    let mut bytes = Vec::new();
+    for (frame, qp) in (1..).zip([30, 45, 39, 33, 27, 21, 15]) {
+        let planes = i420(size, frame);
+        let ask = Ask {
+            frame: FrameId(frame),
+            key_frame: false,
+            reference: FrameId::NONE,
+            qp,
+        };
+        let encoded = encoder.encode(&planar(size, &planes), &ask, &mut |_| {});
+        let encoded = encoded.expect("encoded");
+        assert_eq!(encoded.key_frame, frame == 1);
+        bytes.push(encoded.bytes);
+    }
+    assert!(
+        bytes[1..].windows(2).all(|w| w[1] > w[0] * 5 / 4),
+        "{bytes:?}"
+    );
+}
+
+#[test]
+fn a_constant_rate_keeps_each_frame_near_its_share_and_follows_another_target() {
+    let size = SIZES[0];
+    let settings = Settings {
+        rate: Rate::Cbr(Bitrate(4_000_000)),
+        ..settings(size, 4, 1)
+    };
+    let mut encoder = encode::open("x264", &settings).expect("libx264");
+    let mut bytes = Vec::new();
+    for frame in 1..=120 {
+        if frame == 61 {
+            encoder.retarget(Bitrate(1_000_000)).expect("reconfigured");
+        }
+        let source = Nv12::frame(size, frame);
+        let (_, encoded) = encode_one(&mut *encoder, &source.picture(), frame, frame == 30);
+        assert_eq!(encoded.key_frame, frame == 1 || frame == 30);
+        bytes.push(encoded.bytes);
+    }
+    let share = 4_000_000 / 8 / 60;
+    let mean = |frames: &[usize]| frames.iter().sum::<usize>() / frames.len();
+    assert!(mean(&bytes[10..60]) > share / 2, "{bytes:?}");
+    assert!(
+        bytes[10..60].iter().all(|b| *b < share * 5 / 4),
+        "{bytes:?}"
+    );
+    assert!(mean(&bytes[70..]) < share / 4 * 5 / 4, "{bytes:?}");
+}
+
+/// The three colours of each pixel.
+fn colours(pixels: &[u8], size: Size, stride: usize) -> Vec<u8> {
+    let rows = pixels.chunks(stride).take(size.height as usize);
+    rows.flat_map(|row| row[..size.width as usize * 4].chunks(4))
+        .flat_map(|pixel| &pixel[..3])
+        .copied()
+        .collect()
+}
+
+#[test]
+fn jpeg_bands_come_in_order_and_a_lost_one_keeps_the_old_rows_for_one_frame() {
+    for (size, slices, threads) in [
+        (Size::new(640, 360), 8, 1),
+        (Size::new(333, 217), 5, 3),
+        (Size::new(5, 3), 4, 2),
+    ] {
+        let mut encoder = encode::open("jpeg", &settings(size, slices, threads)).expect("jpeg");
+        let mut decoder = decode::open(Codec::Jpeg).expect("jpeg");
+        let count = usize::from(encoder.slices());
+        assert_eq!(
+            count,
+            usize::from(slices).min(size.height.div_ceil(16) as usize)
+        );
+        let row = size.width as usize * 3;
+        let mut before = Vec::new();
+        for frame in 1..=4 {
+            let (pixels, stride) = bgrx(size, frame);
+            let picture = Picture::bgrx(size, &pixels, stride);
+            let (kept, encoded) = encode_one(&mut *encoder, &picture, frame, false);
+            assert!(encoded.key_frame);
+            assert_eq!(kept.len(), count);
+            let mut next = 0;
+            for (i, slice) in kept.iter().enumerate() {
+                assert_eq!((usize::from(slice.index), slice.first_mb), (i, next));
+                next += slice.mbs;
+            }
+            let lost = |i| frame == 3 && i == count / 2;
+            let mut shown = None;
+            for (i, slice) in kept.iter().enumerate() {
+                let chunk = Chunk {
+                    frame: FrameId(frame),
+                    first: i == 0,
+                    last: slice.last,
+                    first_mb: slice.first_mb,
+                    mbs: slice.mbs,
+                    bytes: (!lost(i)).then_some(&slice.bytes),
+                };
+                let picture = decoder.feed(&chunk).expect("decoded");
+                assert_eq!(picture.is_some(), slice.last);
+                if let Some(picture) = picture {
+                    assert_eq!((picture.size, picture.format), (size, PixelFormat::Bgrx));
+                    let plane = picture.planes[0];
+                    shown = Some(colours(plane.data, size, plane.stride));
+                }
+            }
+            let shown = shown.expect("a picture behind the last band");
+            let source = colours(&pixels, size, stride);
+            if frame == 3 {
+                let columns = u16::try_from(size.width.div_ceil(16)).expect("small");
+                let lost = &kept[count / 2];
+                let first = usize::from(lost.first_mb / columns) * 16 * row;
+                let end = (first + usize::from(lost.mbs / columns) * 16 * row).min(shown.len());
+                assert!(shown[first..end] == before[first..end]);
+                if count > 1 {
+                    assert!(psnr(&shown[..first], &source[..first]) > 30.0);
+                    assert!(psnr(&shown[first..end], &source[first..end]) < 30.0);
+                }
+            } else {
+                let likeness = psnr(&shown, &source);
+                // A few pixels of any colour each are more than a quarter of the chroma can tell.
+                let least = if count > 1 { 30.0 } else { 18.0 };
+                assert!(likeness > least, "{size}, frame {frame}: {likeness} dB");
+            }
+            before = shown;
+        }
+    }
+}
+
+#[test]
+fn six_steps_of_the_quantiser_change_the_bytes_of_jpeg_as_the_rate_control_expects() {
+    let size = SIZES[0];
+    let mut encoder = encode::open("jpeg", &settings(size, 8, 2)).expect("jpeg");
+    let (pixels, stride) = bgrx(size, 1);
+    let mut bytes = Vec::new();
+    for (frame, qp) in (1..).zip([45, 39, 33, 27, 21, 15]) {
+        let ask = Ask {
+            frame: FrameId(frame),
+            key_frame: false,
+            reference: FrameId::NONE,
+            qp,
+        };
+        let picture = Picture::bgrx(size, &pixels, stride);
+        bytes.push(
+            encoder
+                .encode(&picture, &ask, &mut |_| {})
+                .expect("encoded")
+                .bytes,
+        );
+    }
+    // Less than double, since the headers stay and zeros cost little; more, or it would not settle.
+    let grows = |w: &[usize]| w[1] * 10 > w[0] * 11 && w[1] < w[0] * 3;
+    assert!(bytes.windows(2).all(grows), "{bytes:?}");
+}
+
+#[test]
+fn damaged_jpeg_is_refused_and_the_next_frame_mends() {
+    let size = Size::new(320, 180);
+    let mut encoder = encode::open("jpeg", &settings(size, 4, 1)).expect("jpeg");
+    let mut decoder = decode::open(Codec::Jpeg).expect("jpeg");
+    let (pixels, stride) = bgrx(size, 1);
+    let (kept, _) = encode_one(
+        &mut *encoder,
+        &Picture::bgrx(size, &pixels, stride),
+        1,
+        false,
+    );
+    let mut state = 7u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) as usize % below
+    };
+    let mut feed = |slices: &[Kept]| -> Result<Vec<u8>, DecodeError> {
+        let mut shown = Vec::new();
+        for (i, slice) in slices.iter().enumerate() {
+            let chunk = Chunk {
+                frame: FrameId(1),
+                first: i == 0,
+                last: slice.last,
+                first_mb: slice.first_mb,
+                mbs: slice.mbs,
+                bytes: Some(&slice.bytes),
+            };
+            if let Some(picture) = decoder.feed(&chunk)? {
+                shown = colours(picture.planes[0].data, size, picture.planes[0].stride);
+            }
+        }
+        Ok(shown)
+    };
+    let clean = feed(&kept).expect("whole");
+    let mut refused = 0;
+    for _ in 0..200 {
+        let mut slices = kept.clone();
+        let bytes = &mut slices[random(4)].bytes;
+        match random(3) {
+            0 => bytes.truncate(random(bytes.len())),
+            1 => bytes[..8].iter_mut().for_each(|b| *b = random(256) as u8),
+            _ => (0..8).for_each(|_| {
+                let place = random(bytes.len());
+                bytes[place] ^= 1 << random(8);
+            }),
+        }
+        refused += u32::from(feed(&slices).is_err());
+        // A header that says another size begins a new picture.
+        assert!(feed(&kept).expect("whole") == clean);
+    }
+    assert!(refused > 100, "{refused} were refused");
+}
+
 #[test]
 fn raw_rows_come_back_as_they_were_and_a_lost_band_keeps_the_old_ones() {
     let size = Size::new(33, 21);
@@ -387,7 +757,7 @@ fn raw_rows_come_back_as_they_were_and_a_lost_band_keeps_the_old_ones() {
         let rows = image.chunks(stride);
         rows.flat_map(|row| &row[..33 * 4]).copied().collect()
     };
-    let mut encoder = encode::open("raw", &settings(size, 5, 1)).expect("raw");
+    let mut encoder = encode::open("raw", &usual("raw", size, 5, 1)).expect("raw");
     let mut decoder = decode::open(Codec::Raw).expect("raw");
     for frame in 1..4 {
         let source = image(frame as usize);
@@ -433,7 +803,7 @@ fn raw_rows_come_back_as_they_were_and_a_lost_band_keeps_the_old_ones() {
 #[test]
 fn a_null_stream_carries_the_frame_id() {
     let size = Size::new(8, 8);
-    let mut encoder = encode::open("null", &settings(size, 5, 1)).expect("null");
+    let mut encoder = encode::open("null", &usual("null", size, 5, 1)).expect("null");
     let mut decoder = decode::open(Codec::Null).expect("null");
     let picture = Picture::bgrx(size, &[0; 256], 32);
     let (kept, _) = encode_one(&mut *encoder, &picture, 77, false);
@@ -451,21 +821,101 @@ fn a_null_stream_carries_the_frame_id() {
 }
 
 #[test]
+fn an_encoder_of_libavcodec_returns_whole_pictures_and_key_frames_on_request() {
+    let size = SIZES[1];
+    let settings = usual("libx264", size, 8, 1);
+    let mut encoder = encode::open("libx264", &settings).expect("libx264 in libavcodec");
+    assert_eq!((encoder.slices(), encoder.input()), (1, PixelFormat::Nv12));
+    let mut film = Vec::new();
+    for frame in 1..=60 {
+        if frame == 31 {
+            encoder.retarget(Bitrate(2_000_000)).expect("another rate");
+        }
+        let source = Nv12::frame(size, frame);
+        let (kept, encoded) = encode_one(&mut *encoder, &source.picture(), frame, frame == 9);
+        assert_eq!(encoded.key_frame, frame == 1 || frame == 9, "frame {frame}");
+        assert_eq!((kept.len(), kept[0].first_mb, kept[0].last), (1, 0, true));
+        assert_eq!(
+            u32::from(kept[0].mbs),
+            size.width.div_ceil(16) * size.height.div_ceil(16)
+        );
+        let types = nal_types(&kept[0].bytes);
+        let sets: Vec<u8> = types.iter().copied().filter(|t| *t > 5).collect();
+        assert_eq!(
+            sets,
+            if encoded.key_frame {
+                vec![7, 8]
+            } else {
+                vec![]
+            }
+        );
+        film.push(kept);
+    }
+    for (frame, planes) in (1..).zip(decode_clean(&film)) {
+        let likeness = psnr(&planes[0], &Nv12::frame(size, frame).luma);
+        assert!(likeness > 25.0, "frame {frame}: {likeness} dB");
+    }
+    let bytes = |frames: &[Vec<Kept>]| frames.iter().map(|f| f[0].bytes.len()).sum::<usize>();
+    assert!(
+        bytes(&film[11..31]) > 2 * bytes(&film[40..]),
+        "the rate did not change"
+    );
+}
+
+#[test]
+fn what_works_here_proves_it_and_what_does_not_says_why() {
+    for backend in encode::BACKENDS {
+        assert!(!backend.about.is_empty());
+        match encode::probe(backend) {
+            Ok(probe) => assert!(probe.bytes > 0 && probe.millis >= 0.0, "{probe:?}"),
+            Err(error) => {
+                let why = error.to_string();
+                println!("skipped, the encoder {}: {why}", backend.name);
+                assert!(backend.name.starts_with("h264_"), "{}: {why}", backend.name);
+                assert!(why.contains(backend.name) && !why.contains('\n'), "{why}");
+            }
+        }
+    }
+    for backend in decode::BACKENDS {
+        assert!(!backend.about.is_empty());
+        match decode::probe(backend) {
+            Ok(probe) => assert!(probe.bytes > 0 && probe.millis >= 0.0, "{probe:?}"),
+            Err(error) => {
+                let why = error.to_string();
+                println!("skipped, the decoder {}: {why}", backend.name);
+                assert!(backend.name.starts_with("h264_"), "{}: {why}", backend.name);
+                assert!(why.contains(backend.name) && !why.contains('\n'), "{why}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_can_t_be_opened_says_why() {
     let good = settings(SIZES[0], 8, 2);
     let error = |name: &str, settings: &Settings| {
         let error = encode::open(name, settings).err().expect("refused");
         error.to_string()
     };
-    assert!(error("h265", &good).contains("x264, raw, null"));
+    assert!(error("h265", &good).contains("x264, jpeg, openh264, h264_nvenc"));
     assert!(error("x264", &settings(Size::new(641, 360), 8, 1)).contains("even"));
     assert!(error("x264", &settings(Size::new(0, 360), 8, 1)).contains("sides"));
+    let rgb = Settings {
+        pixels: Pixels::Rgb444,
+        ..good
+    };
+    assert!(error("jpeg", &rgb).contains("nv12 or yuv444"));
+    let cbr = Settings {
+        rate: Rate::Cbr(Bitrate(8_000_000)),
+        ..good
+    };
+    assert!(error("jpeg", &cbr).contains("own"));
     assert!(error("raw", &settings(Size::new(16_384, 16_384), 8, 1)).contains("pixels"));
     assert!(error("raw", &settings(SIZES[0], 0, 1)).contains("slices"));
     assert!(error("raw", &settings(SIZES[0], 8, 65)).contains("threads"));
     assert!(error("raw", &Settings { fps: 0, ..good }).contains("frames/s"));
     let error = decode::open_named("x265").err().expect("refused");
-    assert!(error.to_string().contains("avcodec, raw, null"));
+    assert!(error.to_string().contains("avcodec, jpeg, h264_cuvid"));
     // A picture that is too short is refused, and the encoder goes on.
     let mut encoder = encode::open("x264", &good).expect("libx264");
     let source = Nv12::frame(good.size, 1);

@@ -1,8 +1,16 @@
-//! How a socket address lies in a [`PathId`]: 16 bytes of IPv6 address (IPv4 mapped into
-//! `::ffff:0:0/96`, RFC 4291 section 2.5.5.2) and the port, both in network order.
+//! How addresses lie in a [`PathId`].
 //!
-//! One peer has one `PathId`, whether a datagram reached it through an IPv4 or a dual-stack
-//! socket: the mapped and the plain form of an IPv4 address are the same path.
+//! | bytes | UDP | Ethernet |
+//! |---|---|---|
+//! | 0–15 | the peer's IPv6 address (IPv4 mapped into `::ffff:0:0/96`, RFC 4291 section 2.5.5.2) | `ff 00`, the peer's Ethernet address (6), our interface's index (4), zeros |
+//! | 16–17 | its port | its port |
+//! | 18–33 | our address; zeros: the system chooses | zeros |
+//! | 34 | 1: batches are not to be cut by the kernel | the same, without meaning |
+//!
+//! Numbers are in network order. One peer has one path, whether a datagram reached it through an
+//! IPv4 or a dual-stack socket: the mapped and the plain form of an IPv4 address are the same. An
+//! IPv6 address that begins with `ff` is a multicast group and nobody's own, so that an Ethernet
+//! path is no address of a UDP peer.
 //!
 //! A link-local IPv6 address means nothing without its interface. Its bytes 2 and 3 are zero by
 //! definition (RFC 4291 section 2.5.6), so the interface index travels there, as in the BSD
@@ -12,23 +20,40 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use openuvr_proto::id::PathId;
 
-/// The path of a socket address. Flow labels are not kept, nor interface indices above 65535.
+use crate::ether::{Mac, Station};
+
+/// What byte 0 of an Ethernet path is.
+const ETHERNET: u8 = 0xff;
+
+/// Where the byte for this crate's own notes is.
+const NOTES: usize = PathId::LEN - 1;
+
+/// The note that batches are not to be cut by the kernel.
+const WHOLE: u8 = 1;
+
+/// The path of a socket address; the system chooses where from. Flow labels are not kept, nor
+/// interface indices above 65535.
 #[must_use]
 pub fn path_of(address: SocketAddr) -> PathId {
-    let mut path = [0; 18];
-    let ip = match address.ip() {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-        IpAddr::V6(ip) => ip,
-    };
-    path[..16].copy_from_slice(&ip.octets());
+    let mut path = PathId::default();
+    path.0[..16].copy_from_slice(&mapped(address.ip()).octets());
     if let SocketAddr::V6(v6) = address
-        && ip.is_unicast_link_local()
+        && v6.ip().is_unicast_link_local()
     {
         let interface = u16::try_from(v6.scope_id()).unwrap_or(0);
-        path[2..4].copy_from_slice(&interface.to_be_bytes());
+        path.0[2..4].copy_from_slice(&interface.to_be_bytes());
     }
-    path[16..].copy_from_slice(&address.port().to_be_bytes());
-    PathId(path)
+    path.0[16..18].copy_from_slice(&address.port().to_be_bytes());
+    path
+}
+
+/// The path between a peer and one of this machine's addresses.
+pub(crate) fn path_between(peer: SocketAddr, own: Option<IpAddr>) -> PathId {
+    let mut path = path_of(peer);
+    if let Some(own) = own {
+        path.0[18..34].copy_from_slice(&mapped(own).octets());
+    }
+    path
 }
 
 /// The socket address of a path that [`path_of`] made; mapped addresses come back as IPv4.
@@ -50,9 +75,63 @@ pub fn address_of(path: PathId) -> SocketAddr {
     }
 }
 
+/// Our end of a path, if it is known.
+pub(crate) fn own_of(path: PathId) -> Option<Ipv6Addr> {
+    let mut octets = [0; 16];
+    octets.copy_from_slice(&path.0[18..34]);
+    let ip = Ipv6Addr::from(octets);
+    (!ip.is_unspecified()).then_some(ip)
+}
+
+/// The path of a station on an Ethernet segment.
+#[must_use]
+pub fn path_of_station(station: Station) -> PathId {
+    let mut path = PathId::default();
+    path.0[0] = ETHERNET;
+    path.0[2..8].copy_from_slice(&station.mac.0);
+    path.0[8..12].copy_from_slice(&station.interface.to_be_bytes());
+    path.0[16..18].copy_from_slice(&station.port.to_be_bytes());
+    path
+}
+
+/// The station of a path that [`path_of_station`] made.
+#[must_use]
+pub fn station_of(path: PathId) -> Option<Station> {
+    let PathId(bytes) = path;
+    let [a, b, c, d, e, f] = [2, 3, 4, 5, 6, 7].map(|i| bytes[i]);
+    (bytes[0] == ETHERNET).then(|| Station {
+        mac: Mac([a, b, c, d, e, f]),
+        interface: u32::from_be_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]),
+        port: u16::from_be_bytes([bytes[16], bytes[17]]),
+    })
+}
+
+/// The same path with a note whether the kernel may cut the batches that go there.
+#[must_use]
+pub fn segmented(mut path: PathId, may: bool) -> PathId {
+    path.0[NOTES] = if may { 0 } else { WHOLE };
+    path
+}
+
+/// What [`segmented`] noted.
+pub(crate) fn is_segmented(path: PathId) -> bool {
+    path.0[NOTES] & WHOLE == 0
+}
+
+pub(crate) fn mapped(ip: IpAddr) -> Ipv6Addr {
+    match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{address_of, path_of};
+    use super::{
+        address_of, is_segmented, own_of, path_between, path_of, path_of_station, segmented,
+        station_of,
+    };
+    use crate::ether::{Mac, Station};
     use std::net::{SocketAddr, SocketAddrV6};
 
     #[test]
@@ -65,6 +144,13 @@ mod tests {
         ] {
             let address: SocketAddr = text.parse().unwrap();
             assert_eq!(address_of(path_of(address)), address);
+            assert_eq!(station_of(path_of(address)), None);
+            assert_eq!(own_of(path_of(address)), None);
+            for own in ["198.51.100.2", "2001:db8::2"] {
+                let path = path_between(address, own.parse().ok());
+                assert_eq!(address_of(path), address);
+                assert_eq!(own_of(path).unwrap().to_canonical().to_string(), own);
+            }
         }
     }
 
@@ -73,6 +159,8 @@ mod tests {
         let plain: SocketAddr = "192.0.2.7:5".parse().unwrap();
         let mapped: SocketAddr = "[::ffff:192.0.2.7]:5".parse().unwrap();
         assert_eq!(path_of(plain), path_of(mapped));
+        let own = |text: &str| path_between(plain, text.parse().ok());
+        assert_eq!(own("192.0.2.1"), own("::ffff:192.0.2.1"));
     }
 
     #[test]
@@ -82,11 +170,31 @@ mod tests {
     }
 
     #[test]
+    fn a_station_survives_the_way_through_a_path() {
+        let station = Station {
+            mac: Mac([2, 0, 0, 1, 0xfe, 0xff]),
+            interface: 70_000,
+            port: 4710,
+        };
+        assert_eq!(station_of(path_of_station(station)), Some(station));
+    }
+
+    #[test]
+    fn a_note_changes_nothing_else() {
+        let path = path_of("192.0.2.7:5".parse().unwrap());
+        let noted = segmented(path, false);
+        assert!(is_segmented(path) && !is_segmented(noted) && noted != path);
+        assert_eq!(address_of(noted), address_of(path));
+        assert_eq!(segmented(noted, true), path);
+    }
+
+    #[test]
     fn the_bytes_are_the_documented_ones() {
-        let path = path_of("192.0.2.7:258".parse().unwrap());
-        assert_eq!(
-            path.0,
-            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 7, 1, 2]
-        );
+        let path = path_between("192.0.2.7:258".parse().unwrap(), "2001:db8::9".parse().ok());
+        let mut want = [0; 35];
+        want[10..18].copy_from_slice(&[0xff, 0xff, 192, 0, 2, 7, 1, 2]);
+        want[18..22].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);
+        want[33] = 9;
+        assert_eq!(path.0, want);
     }
 }

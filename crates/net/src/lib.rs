@@ -5,13 +5,19 @@
 #![deny(unsafe_code)]
 
 pub mod address;
+pub mod ether;
+pub mod ladder;
+pub mod neighbour;
+pub mod raw;
 mod sys;
 pub mod udp;
 
+use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::PathId;
 
 /// The largest datagram of the protocol in bytes, the same over UDP and raw Ethernet: what an
@@ -21,8 +27,8 @@ pub const MAX_DATAGRAM: usize = 1400;
 
 /// A way for datagrams. `&self` throughout: one thread receives while others send.
 pub trait Link: Send + Sync {
-    /// The transport's short name, for logs: `udp`, `udp-gso`, …
-    fn name(&self) -> &'static str;
+    /// What datagrams to `path` go with.
+    fn rung(&self, path: PathId) -> Rung;
 
     /// Sends the datagrams that lie one behind the other in `batch`, each `segment` bytes long
     /// but the last, which may be shorter. Never blocks.
@@ -50,28 +56,42 @@ pub trait Link: Send + Sync {
     }
 }
 
-/// A transport that can be opened by its name.
-#[derive(Debug, Clone, Copy)]
-pub struct LinkKind {
-    /// The name for options and logs.
-    pub name: &'static str,
-    /// One line on what it is and needs, for listings.
-    pub about: &'static str,
-    /// Opens it at a local address (port 0: the system chooses one).
-    pub open: fn(SocketAddr) -> Result<Arc<dyn Link>, LinkError>,
+/// One transport of a [`ladder::Ladder`], which checks what comes from outside and waits.
+trait Transport: Send + Sync {
+    fn rung(&self, to: PathId) -> Rung;
+
+    /// As [`Link::send`]; `segment` is within 1–[`MAX_DATAGRAM`], and `batch` not empty.
+    fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError>;
+
+    /// Fills `batch` with what is there, without waiting.
+    fn take(&self, batch: &mut RecvBatch) -> Result<(), LinkError>;
+
+    /// What has something to read when datagrams are there.
+    fn readable(&self) -> BorrowedFd<'_>;
 }
 
-/// The transports, best first: the ladder that a session goes down until one opens.
+/// A transport that can be asked for by its name.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkKind {
+    /// Its name is what options and logs say.
+    pub rung: Rung,
+    /// One line on what it is and needs, for listings.
+    pub about: &'static str,
+}
+
+/// The transports, best first: the order in which a session tries them.
 pub const LINKS: &[LinkKind] = &[
     LinkKind {
-        name: "udp-gso",
-        about: "UDP, batches segmented and joined by the kernel (Linux 5.0); needs no privilege",
-        open: |address| Ok(Arc::new(udp::Udp::bind(address, &udp::Options::default())?)),
+        rung: Rung::UdpGso,
+        about: "UDP, batches cut and joined by the kernel (Linux 5.0); needs no privilege",
     },
     LinkKind {
-        name: "udp",
+        rung: Rung::Raw,
+        about: "raw Ethernet without IP (OpenUVRDPP); needs CAP_NET_RAW and one segment",
+    },
+    LinkKind {
+        rung: Rung::Udp,
         about: "UDP, one datagram at a time; needs no privilege",
-        open: |address| Ok(Arc::new(udp::Udp::bind(address, &udp::Options::PLAIN)?)),
     },
 ];
 
@@ -123,11 +143,30 @@ pub enum LinkError {
     #[error("the link's send buffer is full")]
     Full,
     /// The operating system's word.
-    #[error("{what}: {source}")]
+    #[error("{what}: {error}")]
     Io {
         /// What was tried, on what.
         what: String,
         /// The operating system's error.
-        source: std::io::Error,
+        error: io::Error,
     },
+    /// A privilege is missing.
+    #[error("{0}")]
+    NotAllowed(String),
+    /// There is nothing that could carry a datagram there.
+    #[error("this link does not reach that path")]
+    NoWay,
+}
+
+impl LinkError {
+    /// What a failed send means; `what` was tried.
+    fn of(error: io::Error, what: impl FnOnce() -> String) -> LinkError {
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOBUFS) => LinkError::Full,
+            _ => LinkError::Io {
+                what: what(),
+                error,
+            },
+        }
+    }
 }

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use crate::control::clock::ClockMap;
 use crate::control::handshake::Established;
+use crate::control::ladder::{Found, Probe, Step};
 use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::{ControlPlane, Heard, SILENCE, earlier};
-use crate::id::{ConfigEpoch, FrameId, InputSeq};
+use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId};
 use crate::input::event::InputEvent;
 use crate::input::outbox::Outbox;
 use crate::recv::reassemble::PictureState;
@@ -57,8 +58,10 @@ pub enum ClientEvent {
         /// Premultiplied ARGB.
         argb: Vec<u32>,
     },
-    /// What the host decided about the stream and why, in words; may hold any character.
+    /// What the host's policy decided last, in words.
     Decided(String),
+    /// What came of [`ClientSession::probe`].
+    Probed(Found),
     /// The session is over: the host said goodbye, or fell silent (`None`).
     Ended(Option<GoodbyeReason>),
 }
@@ -74,6 +77,8 @@ pub struct ClientSession {
     picture: PictureState,
     key_frame_again: Option<Instant>,
     cursor_serial: Option<u32>,
+    probe: Option<Probe>,
+    probe_token: u32,
     events: VecDeque<ClientEvent>,
     over: bool,
 }
@@ -95,6 +100,8 @@ impl ClientSession {
             picture: PictureState::default(),
             key_frame_again: None,
             cursor_serial: None,
+            probe: None,
+            probe_token: 0,
             events: VecDeque::new(),
             over: false,
         }
@@ -154,10 +161,19 @@ impl ClientSession {
                 self.cursor_serial = Some(serial);
                 self.events.push_back(ClientEvent::CursorMoved(at));
             }
-            Message::Decided { words } => {
-                self.events
-                    .push_back(ClientEvent::Decided(words.into_owned()));
+            Message::Probed {
+                token, piece, rung, ..
+            } => {
+                let found = self
+                    .probe
+                    .as_mut()
+                    .and_then(|p| p.answered(token, piece, rung));
+                if let Some(found) = found {
+                    self.probe = None;
+                    self.events.push_back(ClientEvent::Probed(found));
+                }
             }
+            Message::Decision { words } => self.events.push_back(ClientEvent::Decided(words)),
             Message::Goodbye { reason } => self.end(Some(reason)),
             _ => {}
         }
@@ -247,6 +263,33 @@ impl ClientSession {
         self.plane.clock.round_trip()
     }
 
+    /// Tries whether a way carries a stream: [`ClientSession::poll_probe`] says what to send there,
+    /// [`ClientEvent::Probed`] what came of it. A try that is under way is forgotten.
+    pub fn probe(&mut self, now: Instant, step: Step) {
+        // Far from the tokens of the try before.
+        self.probe_token = self.probe_token.wrapping_add(1 << 8);
+        self.probe = Some(Probe::new(now, step, self.probe_token));
+    }
+
+    /// Replaces what is in `out` by the next datagram of a try; the way that it goes.
+    pub fn poll_probe(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
+        match self.probe.as_mut()?.poll(now) {
+            Ok(question) => {
+                let (token, step) = question?;
+                let segmented = step.segmented;
+                out.clear();
+                self.plane
+                    .seal_alone(now, &Message::Probe { token, segmented }, out);
+                Some(step.path)
+            }
+            Err(found) => {
+                self.probe = None;
+                self.events.push_back(ClientEvent::Probed(found));
+                None
+            }
+        }
+    }
+
     /// Says goodbye. Send what is polled afterwards, then forget the session.
     pub fn goodbye(&mut self, reason: GoodbyeReason) {
         self.plane.say_thrice(&Message::Goodbye { reason });
@@ -288,6 +331,17 @@ impl ClientSession {
         &self.plane.clock
     }
 
+    /// The session goes another way from now on: the host is to hear of it at once.
+    pub fn moved(&mut self, now: Instant) {
+        self.plane.ping_now(now);
+    }
+
+    /// How long none of our pings has been answered.
+    #[must_use]
+    pub fn unanswered(&self, now: Instant) -> Duration {
+        self.plane.unanswered(now)
+    }
+
     /// How long the host has been silent.
     #[must_use]
     pub fn silence(&self, now: Instant) -> Duration {
@@ -311,8 +365,10 @@ impl ClientSession {
         let input = self.input_again.map(|at| (at, Wakeup::InputAgain));
         let report = self.report_again.map(|at| (at, Wakeup::ReportAgain));
         let key = self.key_frame_again.map(|at| (at, Wakeup::KeyFrameWanted));
+        let probe = self.probe.as_ref();
+        let probe = probe.map(|p| (p.next_timeout(), Wakeup::Probe));
         earlier(
-            earlier(self.plane.next_timeout(), input),
+            earlier(earlier(self.plane.next_timeout(), probe), input),
             earlier(report, key),
         )
     }

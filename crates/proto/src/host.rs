@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::control::handshake::Established;
+use crate::control::ladder::{BURST, Rung};
 use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::{ControlPlane, Heard, SILENCE, earlier};
@@ -21,7 +22,7 @@ use crate::send::packetize::MediaSender;
 use crate::time::Instant;
 use crate::trace::{DropCause, FrameRecord, Stage, Stamps};
 use crate::wire::Reject;
-use crate::wire::control::{GoodbyeReason, Message, ResendRequest};
+use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message, ResendRequest};
 use crate::wire::header::{Header, Plane};
 use crate::wire::seal::Direction;
 
@@ -66,6 +67,10 @@ const RELEASE_AFTER: Duration = Duration::from_millis(1500);
 /// A client that did not say what it wants by then is dropped.
 const OFFER_PATIENCE: Duration = Duration::from_secs(5);
 
+/// What makes the answer to a probe a full datagram: kind, length and six bytes are beside it.
+#[expect(clippy::cast_possible_truncation, reason = "a datagram has 1400 bytes")]
+const PROBED_PADDING: u16 = (MAX_CONTROL_BODY - 9) as u16;
+
 /// Something for the runtime.
 pub enum HostEvent {
     /// A new subscriber: its video goes to `path`, sealed by `media`, from the next key frame on.
@@ -74,6 +79,8 @@ pub enum HostEvent {
         session: SessionId,
         /// Where to.
         path: PathId,
+        /// Whether the kernel may cut batches into datagrams on this way.
+        segmented: bool,
         /// Its role.
         role: Role,
         /// Its name and software, as it says.
@@ -83,8 +90,16 @@ pub enum HostEvent {
     },
     /// Its role changed.
     RoleChanged(SessionId, Role),
-    /// Its datagrams come from elsewhere now; so do its video's go.
-    PathChanged(SessionId, PathId),
+    /// Its datagrams come from elsewhere now, and so do its video's go; or it said otherwise
+    /// whether they may be cut.
+    PathChanged {
+        /// Its session.
+        session: SessionId,
+        /// Where to.
+        path: PathId,
+        /// Whether the kernel may cut batches into datagrams on this way.
+        segmented: bool,
+    },
     /// It is gone.
     Ended(SessionId, Ending),
     /// The player did something: inject it.
@@ -104,6 +119,18 @@ pub enum HostEvent {
     ResendWanted(SessionId, ResendRequest),
     /// A frame's end.
     Record(Box<FrameRecord>),
+}
+
+/// A client asks whether a way carries a stream: answer with [`Host::answer_probe`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// Its session.
+    pub session: SessionId,
+    /// The way.
+    pub path: PathId,
+    /// Whether the kernel may cut the answer.
+    pub segmented: bool,
+    token: u32,
 }
 
 /// Why a session ended.
@@ -137,6 +164,9 @@ struct Subscriber {
     /// animated pointer fills no queue: the latest wins.
     shape_due: bool,
     beacon: Option<(Instant, usize)>,
+    /// What it asked last and nobody answered yet, and whether it lets the kernel cut.
+    asked: Option<Asked>,
+    segmented: bool,
     /// Set when it is over: what still waits is sent, then it is forgotten.
     ending: Option<Ending>,
 }
@@ -224,6 +254,8 @@ impl Host {
             newest_sent: FrameId::NONE,
             shape_due: false,
             beacon: None,
+            asked: None,
+            segmented: true,
             ending: None,
         });
     }
@@ -250,11 +282,35 @@ impl Host {
             .ok_or(Reject::Session)?;
         let heard = self.subscribers[i].plane.handle(now, datagram)?;
         let subscriber = &mut self.subscribers[i];
-        if subscriber.path != from && subscriber.plane.heard_in_order() {
+        let mut changed = false;
+        let probes = |heard: &Heard| matches!(heard, Heard::Message(Message::Probe { .. }));
+        if heard.iter().any(probes) {
+            for heard in &heard {
+                if let Heard::Message(Message::Probe { token, segmented }) = heard {
+                    subscriber.asked = Some(Asked {
+                        session: id,
+                        path: from,
+                        segmented: *segmented,
+                        token: *token,
+                    });
+                    if from == subscriber.path && subscriber.segmented != *segmented {
+                        subscriber.segmented = *segmented;
+                        changed = true;
+                    }
+                }
+            }
+        } else if subscriber.path != from && subscriber.plane.heard_in_order() {
             // The client's address changed. Only an authentic datagram moves a session, and not
             // one that was on its way since before the last move.
             subscriber.path = from;
-            self.events.push_back(HostEvent::PathChanged(id, from));
+            changed = true;
+        }
+        if changed {
+            self.events.push_back(HostEvent::PathChanged {
+                session: id,
+                path: subscriber.path,
+                segmented: subscriber.segmented,
+            });
         }
         let reports = |heard: &Heard| matches!(heard, Heard::Message(Message::Report(_)));
         let reports = heard.iter().any(reports);
@@ -306,10 +362,12 @@ impl Host {
         subscriber.plane.say(&cursor);
         if let Some(media) = subscriber.media.take() {
             let (session, path) = (subscriber.id, subscriber.path);
+            let segmented = subscriber.segmented;
             let offer = Box::new(offer);
             self.events.push_back(HostEvent::Subscribed {
                 session,
                 path,
+                segmented,
                 role,
                 offer,
                 media,
@@ -479,12 +537,13 @@ impl Host {
         }
     }
 
-    /// Tells all subscribers what was decided about the stream and why.
+    /// The policy decided something for the player, which its client may show.
     pub fn decided(&mut self, words: &str) {
-        let listening = |s: &&mut Subscriber| s.role.is_some() && s.ending.is_none();
-        for s in self.subscribers.iter_mut().filter(listening) {
-            let words = words.into();
-            s.plane.say(&Message::Decided { words });
+        let words = words.to_owned();
+        let message = Message::Decision { words };
+        let player = |s: &&mut Subscriber| s.role == Some(Role::Player) && s.ending.is_none();
+        if let Some(s) = self.subscribers.iter_mut().find(player) {
+            s.plane.say(&message);
         }
     }
 
@@ -577,6 +636,36 @@ impl Host {
             }
         }
         None
+    }
+
+    /// A way that a client asks about.
+    pub fn poll_probe(&mut self) -> Option<Asked> {
+        self.subscribers.iter_mut().find_map(|s| s.asked.take())
+    }
+
+    /// Replaces what is in `out` by the answer: [`BURST`] datagrams of the length returned, one
+    /// behind the other, to be sent with `rung` in one call. Zero if the session is gone.
+    pub fn answer_probe(
+        &mut self,
+        now: Instant,
+        asked: &Asked,
+        rung: Rung,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        out.clear();
+        let Some(s) = self.subscribers.iter_mut().find(|s| s.id == asked.session) else {
+            return 0;
+        };
+        for piece in 0..BURST {
+            let message = Message::Probed {
+                token: asked.token,
+                piece,
+                rung: Some(rung),
+                padding: PROBED_PADDING,
+            };
+            s.plane.seal_alone(now, &message, out);
+        }
+        out.len() / usize::from(BURST)
     }
 
     /// What happened.

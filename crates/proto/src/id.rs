@@ -30,7 +30,17 @@ pub struct SessionId(pub u32);
 pub struct InputSeq(pub u32);
 
 /// Where a datagram came from or goes to, opaque to the protocol: crate `net` writes a transport
-/// address into it (IPv6 or mapped IPv4 address and port, or an Ethernet address) and reads it
-/// back.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct PathId(pub [u8; 18]);
+/// address into it (both ends of it, where the transport has two) and reads it back.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PathId(pub [u8; PathId::LEN]);
+
+impl PathId {
+    /// Bytes of a path: two IPv6 addresses, a port, and a byte of crate `net`'s own.
+    pub const LEN: usize = 35;
+}
+
+impl Default for PathId {
+    fn default() -> PathId {
+        PathId([0; PathId::LEN])
+    }
+}

@@ -7,11 +7,10 @@ use openuvr_proto::control::negotiate::{Offer, Role};
 use openuvr_proto::host::{Host, HostPolicy, SecondPlayer};
 use openuvr_proto::id::PathId;
 use openuvr_proto::time::Instant;
-use openuvr_proto::wire::control::MAX_WORDS;
 use support::established;
 
 const NOW: Instant = Instant(1_000_000_000);
-const PATH: PathId = PathId([3; 18]);
+const PATH: PathId = PathId([3; PathId::LEN]);
 
 /// Lets both say what they want to say, until neither does.
 fn talk(host: &mut Host, client: &mut ClientSession) {
@@ -47,8 +46,8 @@ fn words_arrive_once_and_are_cut_between_characters() {
     let mut client = ClientSession::new(NOW, &established(), offer);
     talk(&mut host, &mut client);
     host.decided("8 Mb/s: the queue grows");
-    // 3 bytes each: the limit falls into one of them.
-    host.decided(&"€".repeat(MAX_WORDS));
+    // 2 bytes each: the limit of 255 falls into one of them.
+    host.decided(&"é".repeat(200));
     talk(&mut host, &mut client);
     let words: Vec<String> = std::iter::from_fn(|| client.poll_event())
         .filter_map(|event| match event {
@@ -56,6 +55,6 @@ fn words_arrive_once_and_are_cut_between_characters() {
             _ => None,
         })
         .collect();
-    let cut = "€".repeat(MAX_WORDS / "€".len());
+    let cut = "é".repeat(127);
     assert_eq!(words, ["8 Mb/s: the queue grows".to_owned(), cut]);
 }

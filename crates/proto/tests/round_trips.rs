@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role};
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
@@ -163,10 +164,17 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         (any::<u64>(), select(vec![&b""[..], b"x", &[7; 1200]]))
             .prop_map(|(offset, bytes)| Message::Segment { offset, bytes }),
         any::<u64>().prop_map(|through| Message::SegmentsSeen { through }),
-        ".{0,40}".prop_map(|words| Message::Decided {
-            words: words.into()
-        }),
+        "\\PC{0,80}".prop_map(|words| Message::Decision { words }),
         reason().prop_map(|reason| Message::Goodbye { reason }),
+        any::<(u32, bool)>().prop_map(|(token, segmented)| Message::Probe { token, segmented }),
+        (any::<(u32, u8)>(), 0_u8..5, 0_u16..1300).prop_map(|((token, piece), rung, padding)| {
+            Message::Probed {
+                token,
+                piece,
+                rung: Rung::of(rung),
+                padding,
+            }
+        }),
     ]
 }
 
@@ -268,7 +276,7 @@ proptest! {
     #[test]
     fn unknown_messages_are_skipped(
         before in message(), after in message(),
-        kind in 100_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
+        kind in 17_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let mut body = Vec::new();
         before.write(&mut body);

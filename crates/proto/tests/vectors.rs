@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role};
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
@@ -399,15 +400,31 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
         ),
         ("segments_seen", Message::SegmentsSeen { through: 1 << 33 }),
         (
-            "decided",
-            Message::Decided {
-                words: "8 Mb/s: a queue".into(),
+            "decision",
+            Message::Decision {
+                words: "rate down to 8.0 Mb/s".into(),
             },
         ),
         (
             "goodbye",
             Message::Goodbye {
                 reason: GoodbyeReason::TakenOver,
+            },
+        ),
+        (
+            "probe",
+            Message::Probe {
+                token: 0x0a0b_0c0d,
+                segmented: true,
+            },
+        ),
+        (
+            "probed",
+            Message::Probed {
+                token: 0x0a0b_0c0d,
+                piece: 7,
+                rung: Some(Rung::Raw),
+                padding: 5,
             },
         ),
     ]

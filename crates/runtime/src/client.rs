@@ -9,6 +9,7 @@
 //! later slices are still being encoded.
 
 mod connect;
+mod ladder;
 mod media;
 mod overlay;
 mod screen;
@@ -21,10 +22,12 @@ use std::time::Duration;
 
 use openuvr_media::input_source::{InputSource, SourceEvent};
 use openuvr_media::present::{PresentError, Surface};
-use openuvr_net::Link;
+use openuvr_net::Link as _;
+use openuvr_net::ladder::Ladder;
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::handshake::HandshakeError;
 use openuvr_proto::control::identity::{DeviceName, Identity};
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Refusal, Role};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::PathId;
@@ -51,14 +54,16 @@ pub struct ClientSetup {
     pub hosts: HostStore,
     /// The host's address as the person wrote it: under it the host is remembered.
     pub host: String,
-    /// The host's address.
-    pub path: PathId,
+    /// The host's addresses, best first: the first that answers is taken.
+    pub paths: Vec<PathId>,
     /// The PIN that the host shows, for the first meeting.
     pub pin: Option<Pin>,
     /// What is asked of the host.
     pub offer: Offer,
-    /// The way there.
-    pub link: Arc<dyn Link>,
+    /// The ways there.
+    pub link: Arc<Ladder>,
+    /// The one transport that will do; `None`: the best that works.
+    pub only: Option<Rung>,
     /// Where pictures go.
     pub surface: OpenSurface,
     /// Input that does not come from the surface's window; `None`: the window's.
@@ -90,6 +95,8 @@ pub enum Notice {
         /// The host's name.
         host: String,
     },
+    /// The host's video comes with this transport now.
+    Link(Rung),
     /// The first picture of this size is shown.
     Showing(Size),
     /// What became of a frame.
@@ -120,8 +127,8 @@ pub enum Over {
 /// What the client's threads share.
 struct Shared {
     session: Mutex<Option<ClientSession>>,
-    path: PathId,
-    link: Arc<dyn Link>,
+    paths: Arc<ladder::Paths>,
+    link: Arc<Ladder>,
     stop: AtomicBool,
     /// Whether the person wants to see figures over the picture.
     overlay: AtomicBool,
@@ -142,7 +149,10 @@ impl Shared {
         let mut datagram = Vec::with_capacity(openuvr_net::MAX_DATAGRAM);
         while session.poll_transmit(clock::now(), &mut datagram) {
             // What is not sent is said again.
-            let _ = self.link.send(self.path, &datagram, datagram.len());
+            let _ = self.link.send(self.paths.now(), &datagram, datagram.len());
+        }
+        while let Some(path) = session.poll_probe(clock::now(), &mut datagram) {
+            let _ = self.link.send(path, &datagram, datagram.len());
         }
         let next = session.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
         if next < self.media_sleeps_until.load(Ordering::Relaxed) {
@@ -154,6 +164,16 @@ impl Shared {
         if let Err(TrySendError::Full(_)) = self.notices.try_send(notice) {
             self.lost_notices.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Passes on what the ladder says; the end, if it is one.
+    fn ladder_said(&self, said: ladder::Said) -> Option<Over> {
+        match said {
+            ladder::Said::On(rung) => self.notice(Notice::Link(rung)),
+            ladder::Said::Trouble(why) => self.notice(Notice::Trouble(why)),
+            ladder::Said::Failed(why) => return Some(Over::Failed(why)),
+        }
+        None
     }
 
     /// The client's end, which must not be lost among reports that nobody reads.
@@ -200,7 +220,7 @@ impl ClientRuntime {
         let (notices, inbox) = sync_channel(NOTICES);
         let shared = Arc::new(Shared {
             session: Mutex::new(None),
-            path: setup.path,
+            paths: Arc::default(),
             link: setup.link.clone(),
             stop: AtomicBool::new(false),
             overlay: AtomicBool::new(setup.overlay),

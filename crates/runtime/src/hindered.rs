@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_net::{Link, LinkError, MAX_DATAGRAM, RecvBatch};
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::PathId;
 use openuvr_proto::units::Bitrate;
 
@@ -21,8 +22,8 @@ use crate::sched::{Role, Scheduler};
 pub struct Single(pub Arc<dyn Link>);
 
 impl Link for Single {
-    fn name(&self) -> &'static str {
-        self.0.name()
+    fn rung(&self, path: PathId) -> Rung {
+        self.0.rung(path)
     }
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
@@ -140,8 +141,8 @@ fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
 }
 
 impl Link for Batches {
-    fn name(&self) -> &'static str {
-        self.link.name()
+    fn rung(&self, path: PathId) -> Rung {
+        self.link.rung(path)
     }
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
@@ -188,8 +189,8 @@ mod tests {
     struct Noted(Mutex<Vec<(openuvr_proto::time::Instant, usize)>>);
 
     impl Link for Noted {
-        fn name(&self) -> &'static str {
-            "noted"
+        fn rung(&self, _: PathId) -> Rung {
+            Rung::Udp
         }
 
         fn send(&self, _: PathId, batch: &[u8], _: usize) -> Result<(), LinkError> {

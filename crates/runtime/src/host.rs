@@ -21,15 +21,17 @@ use std::time::Duration;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Capture, Waker};
-use openuvr_media::convert::Nv12Buffer;
-use openuvr_media::encode;
+use openuvr_media::convert::Converter;
+use openuvr_media::encode::{self, Pixels};
 use openuvr_media::input_sink::InputSink;
 use openuvr_net::Link;
+use openuvr_net::address::segmented;
 use openuvr_proto::control::handshake::HostHandshake;
 use openuvr_proto::control::identity::Identity;
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::host::{Ending, Host, HostPolicy};
+use openuvr_proto::host::{Asked, Ending, Host, HostPolicy};
 use openuvr_proto::id::{FrameId, InputSeq, PathId, SessionId};
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::packetize::MediaSender;
@@ -67,8 +69,10 @@ pub struct Rendition {
     /// Whether motion is searched to quarters of a pixel; `None`: for pictures of at most
     /// [`SUBPEL_PIXELS`].
     pub subpel: Option<bool>,
-    /// Who decides how many bits a picture gets.
-    pub rate: encode::Rate,
+    /// As what colours are coded; `None`: as the encoder usually does.
+    pub pixels: Option<Pixels>,
+    /// Who decides how many bits a picture gets; `None`: who usually does with this encoder.
+    pub rate: Option<encode::Rate>,
     /// Highest number of frames a second; the capture enforces it.
     pub fps: f64,
     /// What the video may take on the wire, all headers and repairs included.
@@ -80,6 +84,8 @@ pub struct Rendition {
     pub skip_back: bool,
     /// Whether a picture that does not move is sent again in better quality.
     pub top_up: bool,
+    /// Every so many-th frame is a key frame, wanted or not; `None`: only those that are wanted.
+    pub key_frame_every: Option<u32>,
 }
 
 impl Rendition {
@@ -113,7 +119,7 @@ pub struct HostSetup {
     /// Where input goes.
     pub input: Box<dyn InputSink>,
     /// Converts pictures for encoders that want NV12.
-    pub converter: Nv12Buffer,
+    pub converter: Converter,
     /// How pictures are encoded.
     pub rendition: Rendition,
     /// How urgent the threads are.
@@ -143,6 +149,8 @@ pub enum Notice {
     },
     /// A client's role changed.
     RoleChanged(SessionId, Role),
+    /// A client's video goes with this transport now.
+    Link(SessionId, Rung),
     /// A client is gone.
     Ended(SessionId, Ending),
     /// A frame's end.
@@ -218,9 +226,28 @@ impl Shared {
             // What is not sent is said again; a full buffer is no reason to stop.
             let _ = self.link.send(path, &datagram, datagram.len());
         }
+        while let Some(asked) = sessions.poll_probe() {
+            self.answer_probe(sessions, &asked);
+        }
         let next = sessions.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
         if next < self.control_sleeps_until.load(Ordering::Relaxed) {
             self.link.wake();
+        }
+    }
+
+    /// Sends a burst as a frame would be sent. A transport that finds out on the way that it can't
+    /// is not what it said, and says so.
+    fn answer_probe(&self, sessions: &mut Host, asked: &Asked) {
+        let path = segmented(asked.path, asked.segmented);
+        let mut burst = Vec::new();
+        loop {
+            let rung = self.link.rung(path);
+            let segment = sessions.answer_probe(clock::now(), asked, rung, &mut burst);
+            // What does not arrive is the answer, too.
+            let _ = self.link.send(path, &burst, segment);
+            if self.link.rung(path) == rung {
+                break;
+            }
         }
     }
 
@@ -288,7 +315,12 @@ impl HostRuntime {
         } = setup;
         // The media thread opens it anew for each size and whenever it fails; that it can be
         // opened at all is better known before somebody connects.
-        media::open(&setup.rendition, setup.capture.size()).map_err(|e| e.to_string())?;
+        media::open(
+            &setup.rendition,
+            setup.capture.size(),
+            setup.rendition.range.start,
+        )
+        .map_err(|e| e.to_string())?;
         let mut handshake = HostHandshake::new(&identity).map_err(|e| e.to_string())?;
         if let Some((pin, span)) = pairing {
             handshake.open_pairing(clock::now(), pin, span);
@@ -342,6 +374,7 @@ impl HostRuntime {
             orders,
             media: waker,
             commands: command_inbox,
+            ways: std::collections::HashMap::new(),
             player: None,
             unstored: Vec::new(),
             trouble: None,

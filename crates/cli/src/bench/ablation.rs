@@ -18,6 +18,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use openuvr_proto::units::Size;
 use serde::Serialize;
 
+use super::journey::Step;
 use super::machine::Machine;
 use super::report::QUIET;
 use super::rig::{Rig, Setup, Source, Streamed};
@@ -185,6 +186,7 @@ struct Run {
     /// Cores of host and client together.
     cores: f64,
     other_cores: f64,
+    steps: Vec<Step>,
 }
 
 /// A configuration over all its repetitions.
@@ -376,6 +378,7 @@ fn measure(
         wire_mbps: stream.wire_mbps,
         cores: cores.into_iter().flatten().sum(),
         other_cores: stream.case.other_cores,
+        steps: stream.steps,
     })
 }
 
@@ -539,6 +542,7 @@ mod tests {
             wire_mbps: None,
             cores: 0.3,
             other_cores: 0.0,
+            steps: Vec::new(),
         }
     }
 

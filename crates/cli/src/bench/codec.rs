@@ -237,12 +237,11 @@ fn decode_all(pieces: &Receiver<Piece>) -> Result<Vec<f64>> {
 /// What the host opens its encoder with by default.
 fn usual(size: Size, how: How) -> Settings {
     Settings {
-        size: Nv12Buffer::padded(size),
         fps: how.fps.ceil() as u32,
         slices: SLICES,
         threads: crate::host::encoder_threads(),
         subpel: size.pixels() <= SUBPEL_PIXELS,
-        rate: Rate::Own,
+        ..Settings::of(Nv12Buffer::padded(size))
     }
 }
 

@@ -35,7 +35,7 @@ impl Row {
 
 /// The steps of the journey; the names between `drawn` and `visible` are stages. Some overlap:
 /// slices travel while later ones are encoded.
-pub(super) const STEPS: [(&str, &str); 11] = [
+pub(super) const STEPS: [(&str, &str); 12] = [
     ("drawn", "Captured"),
     ("Captured", "Converted"),
     ("Converted", "FirstSlice"),
@@ -43,6 +43,7 @@ pub(super) const STEPS: [(&str, &str); 11] = [
     ("Encoded", "LastSent"),
     ("FirstSent", "FirstReceived"),
     ("FirstReceived", "Recoverable"),
+    ("Encoded", "Recoverable"),
     ("Recoverable", "Decoded"),
     ("Decoded", "Submitted"),
     ("Captured", "Submitted"),

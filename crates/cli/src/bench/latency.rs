@@ -6,7 +6,7 @@
 //! In the same run, on pictures of the same scene, the codec is measured alone ([`super::codec`]).
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
@@ -109,19 +109,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "--host-csv keeps one record: choose one of --cases"
     );
     let stop = crate::stop_on_signals()?;
-    let mut reports = Vec::new();
+    let (mut reports, mut failed) = (Vec::new(), Vec::new());
     for setting in settings {
         let mut report = Report::new(Machine::this(), setting);
         let outcome = measure(args, &mut report, &stop);
-        // The floor stands by itself.
+        // The floor stands by itself, and so do the other cases.
         report.print();
-        outcome?;
+        if let Err(error) = outcome {
+            let name = &report.setting.name;
+            eprintln!("openuvr bench latency: {name}: {error:#}");
+            failed.push(name.clone());
+        }
         reports.push(report);
+        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
     }
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&reports)?;
         std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
+    let failed = failed.join(", ");
+    ensure!(failed.is_empty(), "not measured to the end: {failed}");
     Ok(())
 }
 

@@ -2,16 +2,21 @@
 
 mod ablation;
 mod codec;
+mod figures;
 mod floor;
+mod handoff;
 mod journey;
 mod latency;
 mod machine;
+mod page;
 mod plot;
+mod quality;
 mod reader;
 mod report;
 mod rig;
 mod sched;
 mod stats;
+mod sync;
 mod sys;
 
 use anyhow::Result;
@@ -30,6 +35,10 @@ pub(crate) struct Args {
 enum What {
     Latency(latency::Args),
     Ablation(ablation::Args),
+    Quality(quality::Args),
+    Sync(sync::Args),
+    Handoff(handoff::Args),
+    Report(page::Args),
 }
 
 /// Runs the bench that was asked for.
@@ -37,5 +46,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.what {
         What::Latency(args) => latency::run(args),
         What::Ablation(args) => ablation::run(args),
+        What::Quality(args) => quality::run(args),
+        What::Sync(args) => sync::run(args),
+        What::Handoff(args) => handoff::run(args),
+        What::Report(args) => page::run(args),
     }
 }

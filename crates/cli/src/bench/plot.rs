@@ -86,6 +86,11 @@ const INK: RGBColor = RGBColor(30, 30, 30);
 const FAINT: RGBColor = RGBColor(120, 120, 120);
 const GRID: RGBColor = RGBColor(225, 225, 225);
 
+/// "1 run", "5 runs".
+pub(super) fn runs(count: f64) -> String {
+    format!("{count} run{}", if count == 1.0 { "" } else { "s" })
+}
+
 /// A value that falls (or rises) step by step.
 #[derive(Clone, Debug)]
 pub(super) struct Waterfall {

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::units::Size;
 use tracing::Level;
 
 use super::kind::{
-    Choice, Pin, Realtime, TableMode, Target, choice, cores, count, flag, optional, path, pin,
-    size, target, text, time,
+    Choice, LinkName, Pin, Realtime, TableMode, Target, choice, cores, count, flag, optional, path,
+    pin, size, target, text, time,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
 
@@ -23,6 +24,7 @@ Examples:
   openuvr client 192.168.1.5 --observe      only watch
   openuvr client desk --full-screen --grab  for a game that turns with the mouse
   openuvr client [fe80::1%eth0]:4711        by address, on another port
+  openuvr client eth0/52:54:00:12:34:56     over raw Ethernet, without IP
   openuvr client desk --present headless --output shots --every 60
                                             no window; each 60th picture as a PNG
 
@@ -31,7 +33,8 @@ Examples:
 
         "The host" {
             /// The host's name or address, and its port if that isn't 4710.
-            /// An IPv6 address with a port needs brackets.
+            /// An IPv6 address with a port needs brackets. IFACE/MAC is an interface of this machine
+            /// and the host's Ethernet address there: raw Ethernet without any IP.
             host: Target = "host", target(), Default::Argument;
             /// The PIN that the host shows.
             /// Needed only the first time; without it the client asks on the terminal. Other users
@@ -41,6 +44,11 @@ Examples:
             observe: bool = "observe", flag(), Default::Is("false");
             /// Take the player's role from whoever has it, if the host allows it.
             take_over: bool = "take-over", flag(), Default::Is("false");
+            /// The only transport that will do.
+            /// Without it the best that works is taken, and shown: `udp-gso`, where the kernel splits
+            /// batches; `raw`, Ethernet without IP, where host and client are on one segment and both
+            /// have the capability CAP_NET_RAW; `udp`, each datagram by itself.
+            link: Option<LinkName> = "link", optional(choice()), Default::Unset("the best that works");
             /// Connect again when the link breaks.
             reconnect: bool = "reconnect", flag(), Default::Is("true");
             /// This client's name at the host.
@@ -186,6 +194,11 @@ impl ClientConfig {
         );
         let scripted = self.input == Some(InputKind::Script);
         let words = match () {
+            () if self.host.ethernet().is_some()
+                && self.link.is_some_and(|link| link.0 != Rung::Raw) =>
+            {
+                "a host that is named by its Ethernet address is reached by the link raw alone"
+            }
             () if self.observe && self.take_over => {
                 "observe and take-over exclude each other: give one of them"
             }

@@ -6,14 +6,15 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use openuvr_media::encode::Pixels;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::units::{Bitrate, Size};
 use tracing::Level;
 
 use super::kind::{
-    Choice, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice, cores, count,
-    flag, number, optional, path, pin, region, size, text, time, window,
+    Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice,
+    cores, count, flag, number, optional, path, pin, region, size, text, time, window,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
 use crate::scene::source::Submit;
@@ -38,7 +39,8 @@ Examples:
         "What is shown" {
             /// Where pictures come from.
             /// `x11` is an X display; `pattern` is a moving test picture made by the host itself,
-            /// for trying a link without an application; `scene` is the room of `openuvr scene`,
+            /// for trying a link without an application; `clip` plays a file, for measurements
+            /// that want the same pictures every time; `scene` is the room of `openuvr scene`,
             /// drawn by the host itself on its display and submitted without a capture.
             source: SourceKind = "source", choice(), Default::Is("x11");
             /// The X display.
@@ -57,6 +59,10 @@ Examples:
             /// The size of the test picture or the scene.
             /// Only with these sources; a display and a window have a size of their own.
             size: Option<Size> = "size", optional(size()), Default::Unset("1280x720");
+            /// The file that the source clip plays.
+            /// YUV4MPEG2 with 4:2:0 frames of 8 bits (ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m), to
+            /// and fro without end, each frame with a bar code.
+            clip: Option<PathBuf> = "clip", optional(path("FILE")), Default::Unset("");
             /// Most frames a second.
             /// A cap: a picture is taken when the application has drawn, never by the clock. Of
             /// pictures that come faster, the newest is sent.
@@ -67,13 +73,17 @@ Examples:
         }
         "Picture quality" {
             /// What encodes.
-            /// `x264` is H.264 on the processor; `raw` sends the pixels as they are (1280x720 at
-            /// 60 frames/s is 1.8 Gbit/s); `null` sends frames without pictures, to try a link.
-            encoder: EncoderKind = "encoder", choice(), Default::Is("x264");
+            /// `x264` is H.264 on the processor; `openh264` too, with a permissive licence and twice
+            /// the time; `jpeg` takes half of x264's time and no harm from losses, but wants five times
+            /// the network (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_nvenc`, `h264_qsv`,
+            /// `h264_v4l2m2m` and `h264_vaapi` are hardware, through libavcodec, which also has
+            /// `libx264`, to compare. `raw` sends the pixels as they are (1.8 Gbit/s); `null` sends
+            /// frames without pictures, to try a link. One that does not work here is an error.
+            encoder: EncoderName = "encoder", choice(), Default::Is("x264");
             /// Bits per second that the video takes at most, repairs and headers included.
             /// With K, M or G for thousands, millions and billions.
-            bitrate: Bitrate = "bitrate",
-                bitrate(BITRATES), Default::Is("20M");
+            bitrate: Option<Bitrate> = "bitrate", optional(bitrate(BITRATES)),
+                Default::Unset("20M; 60M with the encoder jpeg, 1G with raw");
             /// Whether the rate follows what the link carries.
             /// `adaptive`: down within a few frames when the link's queue grows or a tenth is lost,
             /// up again when there is room, never above --bitrate; `constant`: always --bitrate.
@@ -87,7 +97,13 @@ Examples:
             /// How a picture that was damaged by a loss is made clean again.
             /// `skip-back`: the next frame builds on the newest one that arrived whole, where the
             /// encoder can; else, and with `key-frame`, a whole new picture is sent, which is large.
-            recovery: Recovery = "recovery", choice(), Default::Is("key-frame");
+            recovery: Recovery = "recovery", choice(), Default::Is("skip-back");
+            /// As what colours are encoded.
+            /// `nv12`: brightness at each pixel, colour at each fourth. `yuv444`: both at each pixel,
+            /// for text and drawings (x264, jpeg). `rgb444`: as they are, nothing is converted (x264,
+            /// raw): on a processor that takes longer than the conversion that it saves.
+            pixels: Option<Pixels> = "pixels", optional(choice()),
+                Default::Unset("nv12; rgb444 with the encoder raw");
             /// Parts of a picture, each sent as soon as it is encoded.
             /// More let the client decode earlier, and cost some quality.
             slices: u8 = "slices", count(1..=64, "slices"), Default::Is("8");
@@ -99,11 +115,17 @@ Examples:
             /// Sharper moving pictures at the same bitrate, for about a millisecond at 1280x720.
             /// `auto`: up to that size; above, time is short.
             subpel: Subpel = "subpel", choice(), Default::Is("auto");
+            /// Make every so many-th frame a key frame, wanted or not.
+            /// The size of a group of pictures, for comparison; without it a key frame comes only
+            /// when a client needs one.
+            key_frame_every: Option<u32> = "key-frame-every",
+                optional(count(1..=100_000, "frames")), Default::Unset("only on need");
             /// Who decides how many bits a picture gets.
             /// `own`: the host, before each picture, which costs no time; `cbr`: the encoder
             /// itself, which looks at the picture first, and keeps each within its share of the
             /// bitrate: for a narrow link.
-            rate_mode: RateMode = "rate-mode", choice(), Default::Is("own");
+            rate_mode: Option<RateMode> = "rate-mode", optional(choice()),
+                Default::Unset("own; cbr where the encoder has no other");
             /// Improve the picture while nothing moves.
             top_up: bool = "top-up", flag(), Default::Is("true");
         }
@@ -111,9 +133,12 @@ Examples:
             /// Where clients reach this host.
             /// `[::]` is every address of the machine, IPv4 included; with port 0 the system chooses.
             bind: SocketAddr = "bind", address(), Default::Is("[::]:4710");
-            /// How datagrams are sent.
-            /// `udp-gso` lets the kernel split batches, `udp` sends each by itself.
-            link: Option<LinkName> = "link", optional(choice()), Default::Unset("the best that works");
+            /// The only transport that will do.
+            /// Without it each client gets the best that works, shown when it joins. `udp-gso` lets
+            /// the kernel split batches, `udp` sends each datagram by itself. `raw` is Ethernet
+            /// without IP, for clients on the same segment; it needs the capability CAP_NET_RAW, and
+            /// nobody reaches this host by IP then.
+            link: Option<LinkName> = "link", optional(choice()), Default::Unset("all that work");
             /// Let in a new device that knows this PIN.
             /// Opens pairing with a PIN of your choice. Other users of this machine may see it in
             /// the list of processes; `--pair` has no such problem.
@@ -132,7 +157,7 @@ Examples:
             /// Where the players' keys and clicks go.
             /// `xtest` plays them into the X display, `none` ignores them.
             input: Option<InputKind> = "input", optional(choice()),
-                Default::Unset("xtest; none with the source pattern");
+                Default::Unset("xtest; none without a display as source");
             /// This host's name at clients.
             name: String = "name", text("NAME", LONGEST_NAME),
                 Default::From("this machine's name", Surroundings::machine_text);
@@ -283,6 +308,8 @@ pub(crate) enum Subject {
     Region(Region),
     /// The test pattern of this size.
     Pattern(Size),
+    /// This file.
+    Clip(PathBuf),
     /// The scene, of this size.
     Scene(Size),
 }
@@ -292,11 +319,23 @@ impl HostConfig {
     pub(crate) fn subject(&self) -> Subject {
         match (self.source, &self.window, self.region) {
             (SourceKind::Pattern, ..) => Subject::Pattern(self.size.unwrap_or(PATTERN)),
+            (SourceKind::Clip, ..) => Subject::Clip(self.clip.clone().unwrap_or_default()),
             (SourceKind::Scene, ..) => Subject::Scene(self.size.unwrap_or(PATTERN)),
             (SourceKind::X11, Some(window), _) => Subject::Window(window.clone()),
             (SourceKind::X11, None, Some(region)) => Subject::Region(region),
             (SourceKind::X11, None, None) => Subject::Display,
         }
+    }
+
+    /// Bits per second that the video aims at: if none is given, what the encoder needs to be of
+    /// use. JPEG of quality 70 took 54 Mbit/s, measured at 1280x720 and 60 frames/s of a game.
+    pub(crate) fn bitrate(&self) -> Bitrate {
+        let usual = match self.encoder.0 {
+            "jpeg" => 60,
+            "raw" => 1000,
+            _ => 20,
+        };
+        self.bitrate.unwrap_or(Bitrate::from_mbps(usual))
     }
 
     /// A bitrate as the setting takes it.
@@ -311,7 +350,7 @@ impl HostConfig {
 
     /// Between what the rate may vary.
     pub(crate) fn range(&self) -> Range {
-        let max = self.bitrate;
+        let max = self.bitrate();
         let min = self.min_bitrate.unwrap_or(LEAST).min(max);
         let start = self.start_bitrate.unwrap_or(max);
         Range { min, start, max }
@@ -321,12 +360,13 @@ impl HostConfig {
     pub(crate) fn injects(&self) -> bool {
         match self.input {
             Some(input) => input == InputKind::Xtest,
-            None => self.source != SourceKind::Pattern,
+            None => !matches!(self.source, SourceKind::Pattern | SourceKind::Clip),
         }
     }
 
     fn contradiction(&self) -> Result<(), Refused> {
         let x11 = self.source == SourceKind::X11;
+        let clip = self.source == SourceKind::Clip;
         let scene = self.source == SourceKind::Scene;
         let words = match () {
             () if self.window.is_some() && self.region.is_some() => {
@@ -335,7 +375,10 @@ impl HostConfig {
             () if !x11 && (self.window.is_some() || self.region.is_some()) => {
                 "window and region are parts of a display: they need the source x11"
             }
-            () if x11 && self.size.is_some() => {
+            () if clip != self.clip.is_some() => {
+                "the source clip and a file to play belong together: --source clip --clip FILE"
+            }
+            () if (x11 || clip) && self.size.is_some() => {
                 "size is that of the test picture or the scene: it needs the source pattern or scene"
             }
             () if self.rate == Rate::Constant
@@ -343,8 +386,10 @@ impl HostConfig {
             {
                 "min-bitrate and start-bitrate are for a rate that varies: they need rate adaptive"
             }
-            () if self.min_bitrate.is_some_and(|min| min > self.bitrate)
-                || self.start_bitrate.is_some_and(|start| start > self.bitrate) =>
+            () if self.min_bitrate.is_some_and(|min| min > self.bitrate())
+                || self
+                    .start_bitrate
+                    .is_some_and(|start| start > self.bitrate()) =>
             {
                 "min-bitrate and start-bitrate must not be above bitrate"
             }
@@ -370,14 +415,25 @@ pub(crate) enum SourceKind {
     X11,
     /// The test pattern.
     Pattern,
+    /// A file.
+    Clip,
     /// The scene, drawn by the host itself.
     Scene,
+}
+
+impl Choice for Pixels {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        (Pixels::Nv12.name(), Pixels::Nv12),
+        (Pixels::Rgb444.name(), Pixels::Rgb444),
+        (Pixels::Yuv444.name(), Pixels::Yuv444),
+    ];
 }
 
 impl Choice for SourceKind {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("x11", SourceKind::X11),
         ("pattern", SourceKind::Pattern),
+        ("clip", SourceKind::Clip),
         ("scene", SourceKind::Scene),
     ];
 }
@@ -445,40 +501,23 @@ impl Choice for Submit {
         &[("free", Submit::Free), ("lock-step", Submit::LockStep)];
 }
 
-/// What encodes.
+/// An encoder: its name in `openuvr_media::encode::BACKENDS`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum EncoderKind {
-    /// H.264 by libx264.
-    X264,
-    /// Pixels as they are.
-    Raw,
-    /// No pictures.
-    Null,
-}
+pub(crate) struct EncoderName(pub(crate) &'static str);
 
-impl EncoderKind {
-    /// Its name in the table of encoders.
-    pub(crate) fn name(self) -> &'static str {
-        let found = Self::WORDS.iter().find(|(_, kind)| *kind == self);
-        found.map_or("", |(word, _)| word)
-    }
-}
-
-impl Choice for EncoderKind {
+impl Choice for EncoderName {
     const WORDS: &'static [(&'static str, Self)] = &[
-        ("x264", EncoderKind::X264),
-        ("raw", EncoderKind::Raw),
-        ("null", EncoderKind::Null),
+        ("x264", EncoderName("x264")),
+        ("jpeg", EncoderName("jpeg")),
+        ("openh264", EncoderName("openh264")),
+        ("h264_nvenc", EncoderName("h264_nvenc")),
+        ("h264_qsv", EncoderName("h264_qsv")),
+        ("h264_v4l2m2m", EncoderName("h264_v4l2m2m")),
+        ("h264_vaapi", EncoderName("h264_vaapi")),
+        ("libx264", EncoderName("libx264")),
+        ("raw", EncoderName("raw")),
+        ("null", EncoderName("null")),
     ];
-}
-
-/// A transport: its name in `openuvr_net::LINKS`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LinkName(pub(crate) &'static str);
-
-impl Choice for LinkName {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("udp-gso", LinkName("udp-gso")), ("udp", LinkName("udp"))];
 }
 
 /// Where input goes to.

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use openuvr_net::ether::Mac;
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::units::{Bitrate, Size};
 
@@ -354,16 +356,35 @@ pub(super) fn address() -> Kind<SocketAddr> {
     }
 }
 
+/// A transport of `openuvr_net::LINKS`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LinkName(pub(crate) Rung);
+
+impl Choice for LinkName {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        (Rung::UdpGso.name(), LinkName(Rung::UdpGso)),
+        (Rung::Raw.name(), LinkName(Rung::Raw)),
+        (Rung::Udp.name(), LinkName(Rung::Udp)),
+    ];
+}
+
 /// Where a host is, by name or address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Target {
-    /// A name, an IPv4 address, or an IPv6 address without brackets.
+    /// A name, an IPv4 address, an IPv6 address without brackets, or an interface of this machine,
+    /// `/` and an Ethernet address.
     pub(crate) host: String,
-    /// The UDP port.
+    /// The port, the same for all transports.
     pub(crate) port: u16,
 }
 
 impl Target {
+    /// The interface and the address, if it is an Ethernet address.
+    pub(crate) fn ethernet(&self) -> Option<(&str, Mac)> {
+        let (interface, mac) = self.host.split_once('/')?;
+        Some((interface, mac.parse().ok()?))
+    }
+
     /// All addresses that the name stands for now, in the system's order of preference. Asks the
     /// name service: may block for seconds.
     ///
@@ -376,7 +397,7 @@ impl Target {
 
 impl Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.host.contains(':') {
+        if self.host.contains(':') && self.ethernet().is_none() {
             write!(f, "[{}]:{}", self.host, self.port)
         } else {
             write!(f, "{}:{}", self.host, self.port)
@@ -384,13 +405,14 @@ impl Display for Target {
     }
 }
 
-/// A host: `desk`, `192.168.1.5:4711`, `[fe80::1%eth0]`, `2001:db8::1`.
+/// A host: `desk`, `192.168.1.5:4711`, `[fe80::1%eth0]`, `2001:db8::1`, `eth0/52:54:00:12:34:56`.
 pub(super) fn target() -> Kind<Target> {
     Kind {
         placeholder: "HOST[:PORT]",
         range: String::new(),
         allowed:
-            "a name or address, with a port if it isn't 4710: desk, 192.168.1.5:4710, [::1]:4710"
+            "a name or address, with a port if it isn't 4710: desk, 192.168.1.5:4710, [::1]:4710, \
+             eth0/52:54:00:12:34:56"
                 .to_owned(),
         form: Form::Text,
         parse: Box::new(parse_target),
@@ -407,6 +429,17 @@ fn parse_target(text: &str) -> Option<Target> {
         Some(port) => u16::try_from(whole(port)?).ok().filter(|port| *port != 0),
         None => rest.is_empty().then_some(PORT),
     };
+    if let Some((interface, rest)) = text.split_once('/') {
+        // Interface names have at most 15 bytes (IFNAMSIZ), Ethernet addresses 17.
+        let (mac, rest) = rest.split_at_checked(17)?;
+        let mac: Mac = mac.parse().ok()?;
+        let named = |c: char| c.is_ascii_graphic() && !"/:".contains(c);
+        let sound = (1..=15).contains(&interface.len()) && interface.chars().all(named);
+        return sound.then_some(Target {
+            host: format!("{interface}/{mac}"),
+            port: port_behind(rest)?,
+        });
+    }
     let (host, port) = if let Some(bracketed) = text.strip_prefix('[') {
         let (host, rest) = bracketed.split_once(']')?;
         (is_v6(host).then_some(host)?, port_behind(rest)?)

@@ -2,12 +2,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::error::ErrorKind;
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::units::{Bitrate, Size};
 
 use super::client::{ClientConfig, InputFrom, Surface};
-use super::host::{EncoderKind, HostConfig, LinkName, Subject};
-use super::kind::{Choice, Region, TableMode, Target, WindowName};
+use super::host::{EncoderName, HostConfig, RateMode, Subject};
+use super::kind::{Choice, LinkName, Region, TableMode, Target, WindowName};
 use super::{Effective, Settings, Surroundings};
 
 /// A folder that is gone at the end of the test.
@@ -73,8 +74,8 @@ fn without_flags_and_file_the_defaults_hold() {
     assert_eq!(host.subject(), Subject::Display);
     assert_eq!(host.display.as_deref(), Some(":7"));
     assert_eq!(host.fps, 60.0);
-    assert_eq!(host.encoder, EncoderKind::X264);
-    assert_eq!(host.bitrate, Bitrate::from_mbps(20));
+    assert_eq!(host.encoder, EncoderName("x264"));
+    assert_eq!(host.bitrate(), Bitrate::from_mbps(20));
     assert_eq!((host.slices, host.encoder_threads), (8, None));
     assert_eq!(host.bind.to_string(), "[::]:4710");
     assert_eq!((host.link, &host.pin, host.pair), (None, &None, false));
@@ -100,12 +101,23 @@ fn without_flags_and_file_the_defaults_hold() {
 }
 
 #[test]
+fn every_encoder_of_the_table_can_be_asked_for() {
+    for backend in openuvr_media::encode::BACKENDS {
+        let config = host(&["--encoder", backend.name]).expect(backend.name);
+        assert_eq!(config.encoder.0, backend.name);
+    }
+    let given = host(&["--pixels", "rgb444", "--rate-mode", "cbr"]).unwrap();
+    assert_eq!(given.pixels.map(|p| p.name()), Some("rgb444"));
+    assert_eq!(given.rate_mode, Some(RateMode::Cbr));
+}
+
+#[test]
 fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
     let text = "fps = 30\nbitrate = \"5M\"\ncursor = false\nsecond-player = \"refuse\"\n";
     let config = host_file("order", text, &["--fps", "59.94", "--cursor"]).unwrap();
     assert_eq!(config.fps, 59.94);
     assert!(config.cursor);
-    assert_eq!(config.bitrate, Bitrate::from_mbps(5));
+    assert_eq!(config.bitrate(), Bitrate::from_mbps(5));
     assert_eq!(config.second_player, SecondPlayer::Refuse);
     assert_eq!(config.slices, 8);
 }
@@ -148,9 +160,14 @@ fn every_kind_of_value_is_understood() {
     let pattern = host(&["--source", "pattern", "--size", "320x200"]).unwrap();
     assert_eq!(pattern.subject(), Subject::Pattern(Size::new(320, 200)));
     assert!(!pattern.injects());
+    let clip = host(&["--source", "clip", "--clip", "a.y4m"]).unwrap();
+    assert_eq!(clip.subject(), Subject::Clip("a.y4m".into()));
+    assert!(!clip.injects());
 
-    let rate = |text| host(&["--bitrate", text]).unwrap().bitrate.0;
+    let rate = |text| host(&["--bitrate", text]).unwrap().bitrate().0;
     assert_eq!(rate("100K"), 100_000);
+    let jpeg = host(&["--encoder", "jpeg"]).unwrap();
+    assert_eq!(jpeg.bitrate(), Bitrate::from_mbps(60));
     assert_eq!(rate("2.5M"), 2_500_000);
     assert_eq!(rate("1G"), 1_000_000_000);
     assert_eq!(rate("123456"), 123_456);
@@ -169,7 +186,7 @@ fn every_kind_of_value_is_understood() {
     );
     assert_eq!(
         (told.link, told.top_up, told.pair),
-        (Some(LinkName("udp")), false, true)
+        (Some(LinkName(Rung::Udp)), false, true)
     );
 
     let headless = client(&[
@@ -252,12 +269,17 @@ fn a_named_target_resolves_to_addresses() {
 #[test]
 fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
     let cases = [
-        ("source", "wayland", "one of x11, pattern"),
+        ("source", "wayland", "one of x11, pattern, clip, scene"),
         ("fps", "0.5", "a number of frames/s from 1 to 240"),
         ("fps", "241", "a number of frames/s from 1 to 240"),
         ("fps", "NaN", "a number of frames/s from 1 to 240"),
         ("fps", "fast", "a number of frames/s from 1 to 240"),
-        ("encoder", "x265", "one of x264, raw, null"),
+        (
+            "encoder",
+            "x265",
+            "one of x264, jpeg, openh264, h264_nvenc, h264_qsv, h264_v4l2m2m, h264_vaapi, \
+             libx264, raw, null",
+        ),
         (
             "bitrate",
             "99K",
@@ -384,7 +406,7 @@ fn a_bad_file_is_refused_with_its_line() {
     );
     assert_eq!(
         refused("source = [\n\"x11\"]\n", &[]),
-        "/host.toml:1: source must be one of x11, pattern, not `[`"
+        "/host.toml:1: source must be one of x11, pattern, clip, scene, not `[`"
     );
     let broken = refused("fps = 30\nslices = = 4\n", &[]);
     assert!(broken.starts_with("/host.toml:2: "), "{broken}");
@@ -402,9 +424,12 @@ fn a_bad_file_is_refused_with_its_line() {
 
 #[test]
 fn contradictions_are_refused() {
-    let hosts: [&[&str]; 4] = [
+    let hosts: [&[&str]; 7] = [
         &["--window", "a", "--region", "1x1+0+0"],
         &["--source", "pattern", "--window", "a"],
+        &["--source", "clip"],
+        &["--source", "pattern", "--clip", "a.y4m"],
+        &["--source", "clip", "--clip", "a.y4m", "--size", "320x200"],
         &["--source", "pattern", "--region", "1x1+0+0"],
         &["--size", "320x200"],
     ];
@@ -560,9 +585,13 @@ fn tables_are_sound() {
 #[test]
 fn the_transports_are_those_that_there_are() {
     let words: Vec<&str> = LinkName::WORDS.iter().map(|(word, _)| *word).collect();
-    let links: Vec<&str> = openuvr_net::LINKS.iter().map(|link| link.name).collect();
-    assert_eq!(words, links);
-    assert!(LinkName::WORDS.iter().all(|(word, name)| *word == name.0));
+    let links = openuvr_net::LINKS.iter().map(|link| link.rung.name());
+    assert_eq!(words, links.collect::<Vec<_>>());
+    assert!(
+        LinkName::WORDS
+            .iter()
+            .all(|(word, name)| *word == name.0.name())
+    );
 }
 
 #[test]

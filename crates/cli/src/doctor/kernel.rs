@@ -1,12 +1,14 @@
 //! What the kernel offers for datagrams and for being on time.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use openuvr_net::address::path_of;
-use openuvr_net::udp::{Options, Udp};
+use openuvr_net::ladder::Ladder;
 use openuvr_net::{Link as _, RecvBatch};
+use openuvr_proto::control::ladder::Rung;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::thread::{current_timer_slack, set_current_timer_slack};
@@ -52,12 +54,10 @@ fn offload() -> Finding {
 }
 
 fn exchange() -> Result<(usize, &'static str), openuvr_net::LinkError> {
-    let here = ([127, 0, 0, 1], 0).into();
-    let (from, to) = (
-        Udp::bind(here, &Options::default())?,
-        Udp::bind(here, &Options::default())?,
-    );
-    from.send(path_of(to.local_addr()), &[7; BATCH * SEGMENT], SEGMENT)?;
+    let open = || Ladder::host(([127, 0, 0, 1], 0).into(), Some(Rung::UdpGso));
+    let (from, to) = (open()?, open()?);
+    let path = path_of((Ipv4Addr::LOCALHOST, to.port()).into());
+    from.send(path, &[7; BATCH * SEGMENT], SEGMENT)?;
     let (mut batch, mut count) = (RecvBatch::default(), 0);
     while count < BATCH {
         to.recv(&mut batch, Some(Duration::from_millis(200)))?;
@@ -69,7 +69,7 @@ fn exchange() -> Result<(usize, &'static str), openuvr_net::LinkError> {
             .filter(|(_, bytes)| bytes.len() == SEGMENT)
             .count();
     }
-    Ok((count, from.name()))
+    Ok((count, from.rung(path).name()))
 }
 
 /// Whether the kernel has a family of sockets: it looks for the family before the privilege.

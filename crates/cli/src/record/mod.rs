@@ -17,6 +17,7 @@ use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::SessionId;
 use openuvr_proto::time::Instant;
@@ -96,6 +97,13 @@ impl Recorder {
         File::write(&mut self.trace, |trace| trace.frame(record, name));
         if let Some(table) = &mut self.table {
             table.note(now, record);
+        }
+    }
+
+    /// A subscriber's video goes with this transport from now on.
+    pub(crate) fn link(&mut self, session: SessionId, rung: Rung) {
+        if let Some(table) = &mut self.table {
+            table.link(session, rung);
         }
     }
 

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Duration;
 
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::SessionId;
 use openuvr_proto::time::Instant;
@@ -56,6 +57,8 @@ pub(super) struct Table {
     lines: usize,
     begun: Option<Instant>,
     journeys: HashMap<SessionId, Journey>,
+    /// What each session's video goes with, also before its first frame.
+    links: HashMap<SessionId, Rung>,
 }
 
 /// What one subscriber's frames took.
@@ -164,7 +167,16 @@ impl Table {
             lines: 0,
             begun: None,
             journeys: HashMap::new(),
+            links: HashMap::new(),
         }
+    }
+
+    pub(super) fn link(&mut self, session: SessionId, rung: Rung) {
+        if self.links.len() >= MOST {
+            self.links
+                .retain(|session, _| self.journeys.contains_key(session));
+        }
+        self.links.insert(session, rung);
     }
 
     pub(super) fn note(&mut self, now: Instant, record: &FrameRecord) {
@@ -310,10 +322,14 @@ impl Table {
 
     /// The line on top: name, role, and what flows.
     fn headline(&mut self, now: Instant, session: SessionId, subscriber: &Subscriber) -> String {
-        let name: String = subscriber.name.chars().take(16).collect();
+        let name: String = subscriber.name.chars().take(14).collect();
+        let link = self.links.get(&session).map(|rung| rung.name());
         let mut line = format!("{name} ({})", subscriber.role.name());
         if let Some(journey) = self.journeys.get_mut(&session) {
             push(&mut line, format_args!("  {}", flow(now, journey)));
+        }
+        if let Some(link) = link {
+            push(&mut line, format_args!("  {link}"));
         }
         line.push('\n');
         line
@@ -341,6 +357,9 @@ impl Table {
                 text.push_str(" (observer)");
             }
             push(&mut text, format_args!(": {}", flow(now, journey)));
+            if let Some(rung) = self.links.get(&session) {
+                push(&mut text, format_args!("  {}", rung.name()));
+            }
             if let Some(total) = total {
                 let (from, to) = TOTAL;
                 push(

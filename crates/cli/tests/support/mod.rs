@@ -9,6 +9,7 @@
 )]
 
 pub(crate) mod eye;
+pub(crate) mod machines;
 pub(crate) mod painter;
 pub(crate) mod process;
 

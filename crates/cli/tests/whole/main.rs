@@ -6,6 +6,7 @@
 mod support;
 
 mod hostile;
+mod links;
 mod loss;
 mod namespaces;
 mod refusals;

@@ -1,116 +1,8 @@
 //! Two machines, as near as one machine can come: each with a network of its own, the client with
 //! a clock of its own, and the two commands that the README names.
 
-use std::path::Path;
-use std::process::Command;
-
-use crate::support::{Display, Eye, Folder, Program, scene, skip};
-
-/// Two network namespaces and the cable between them; gone when dropped.
-struct Machines {
-    host: String,
-    client: String,
-    /// Where there is one between them.
-    between: Option<String>,
-}
-
-/// Where the host is, from the client's side of the cable. Nobody else is in its namespace, so
-/// that tests can run side by side.
-const HOST: &str = "10.77.0.1";
-const CLIENT: &str = "10.77.0.2";
-
-impl Machines {
-    /// `None`, said aloud, without the privilege or the tools.
-    fn new() -> Option<Machines> {
-        let id = std::process::id();
-        let machines = Machines {
-            host: format!("ouvr-h{id}"),
-            client: format!("ouvr-c{id}"),
-            between: None,
-        };
-        let (h, c) = (&machines.host, &machines.client);
-        let cable = format!("-n {h} link add cable type veth peer name cable netns {c}");
-        machines.connect(vec![cable])
-    }
-
-    /// The same with a third machine between them, where the cables end as `to-client` and
-    /// `to-host`.
-    fn with_one_between() -> Option<Machines> {
-        let id = std::process::id();
-        let b = format!("ouvr-b{id}");
-        let machines = Machines {
-            host: format!("ouvr-hb{id}"),
-            client: format!("ouvr-cb{id}"),
-            between: Some(b.clone()),
-        };
-        let (h, c) = (&machines.host, &machines.client);
-        let cables = vec![
-            format!("-n {b} link add to-client type veth peer name cable netns {c}"),
-            format!("-n {b} link add to-host type veth peer name cable netns {h}"),
-            format!("-n {b} link set dev to-client up"),
-            format!("-n {b} link set dev to-host up"),
-        ];
-        machines.connect(cables)
-    }
-
-    fn names(&self) -> impl Iterator<Item = &String> {
-        [&self.host, &self.client].into_iter().chain(&self.between)
-    }
-
-    fn connect(self, cables: Vec<String>) -> Option<Machines> {
-        if !rustix::process::geteuid().is_root() {
-            skip("network namespaces need root");
-            return None;
-        }
-        let (h, c) = (&self.host, &self.client);
-        let add = self.names().map(|name| format!("netns add {name}"));
-        let up = [
-            format!("-n {h} address add {HOST}/24 dev cable"),
-            format!("-n {c} address add {CLIENT}/24 dev cable"),
-            format!("-n {h} link set cable up"),
-            format!("-n {c} link set cable up"),
-        ];
-        for line in add.chain(cables).chain(up) {
-            let out = Command::new("ip").args(line.split_whitespace()).output();
-            match out {
-                Ok(out) if out.status.success() => {}
-                Ok(out) => {
-                    let error = String::from_utf8_lossy(&out.stderr);
-                    skip(&format!("no network namespaces here: ip {line}: {error}"));
-                    return None;
-                }
-                Err(error) => {
-                    skip(&format!("ip (iproute2) does not run: {error}"));
-                    return None;
-                }
-            }
-        }
-        Some(self)
-    }
-}
-
-impl Drop for Machines {
-    fn drop(&mut self) {
-        for name in self.names() {
-            let _ = Command::new("ip").args(["netns", "del", name]).output();
-        }
-    }
-}
-
-/// `openuvr` with these words, in a namespace, as somebody with this home.
-fn on(machine: &str, before: &[&str], home: &Path, display: &Display, words: &[&str]) -> Command {
-    let mut command = Command::new("ip");
-    command
-        .args(["netns", "exec", machine])
-        .args(before)
-        .arg(env!("CARGO_BIN_EXE_openuvr"))
-        .args(words)
-        .env("HOME", home)
-        .env_remove("XDG_CONFIG_HOME")
-        .env_remove("WAYLAND_DISPLAY")
-        .env("DISPLAY", &display.name);
-    command
-}
+use crate::support::machines::{HOST, Machines, on};
+use crate::support::{Display, Eye, Folder, Program, scene};
 
 /// The client's clock says a hundred days more: figures that mix the clocks of both would be off
 /// by that.
@@ -128,7 +20,7 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
     let (Some(here), Some(there)) = (Display::start("640x360"), Display::start("640x360")) else {
         return;
     };
-    let Some(machines) = Machines::new() else {
+    let Some(machines) = Machines::with_ip() else {
         return;
     };
     let _scene = scene(&here, "640x360", "20");
@@ -140,12 +32,18 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
 
     let host = |more: &[&str]| {
         let words = [&["host"], more].concat();
-        let command = on(&machines.host, &[], &host_home, &here, &words);
+        let command = on(&machines.host, &[], &host_home, Some(&here), &words);
         Program::start("host", command)
     };
     let client = |more: &[&str]| {
         let words = [&["client", HOST], more].concat();
-        let command = on(&machines.client, &OTHER_CLOCK, &client_home, &there, &words);
+        let command = on(
+            &machines.client,
+            &OTHER_CLOCK,
+            &client_home,
+            Some(&there),
+            &words,
+        );
         Program::start("client", command)
     };
 
@@ -190,7 +88,7 @@ fn a_stream_crosses_a_bridge_that_loses_and_delays() {
     let at_home = |machine: &str, display: &Display, words: &[&str]| {
         let home = folder.path().join(machine);
         std::fs::create_dir_all(&home).unwrap();
-        on(machine, &[], &home, display, words)
+        on(machine, &[], &home, Some(display), words)
     };
     let words = [
         "lab",

@@ -1,6 +1,7 @@
 //! Capture: when the application has drawn, its pixels are ours. Event-driven; never polled, but
 //! for comparison.
 
+pub mod clip;
 pub mod cursor;
 pub mod pace;
 pub mod pattern;

@@ -97,6 +97,11 @@ impl BitWriter {
         }
     }
 
+    /// Zeros up to the next byte.
+    pub(super) fn align(&mut self) {
+        self.bits = self.bits.next_multiple_of(8);
+    }
+
     /// An unsigned Exp-Golomb number, less than 2^32 − 1.
     pub(super) fn ue(&mut self, value: u32) {
         let value = value.saturating_add(1);

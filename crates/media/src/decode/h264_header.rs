@@ -1,6 +1,6 @@
 //! Parameter sets and slice headers of H.264 (ITU-T H.264 7.3.2.1, 7.3.2.2, 7.3.3), read, and the
-//! headers written again. Only what our encoders make: CAVLC, frames, 4:2:0, one slice group, no
-//! weights. No slice data.
+//! headers written again. Only what our encoders make: CAVLC, frames, 4:2:0 or 4:4:4, one slice
+//! group, no weights. No slice data.
 
 use std::collections::BTreeMap;
 
@@ -76,10 +76,13 @@ impl Sps {
         let profile = bits.u(8)?;
         bits.u(16)?; // constraints, level
         let id = at_most(bits.ue()?, MAX_SPS_ID)?;
-        // The profiles with a chroma format (7.3.2.1.1); ours are baseline (66).
+        // The profiles with a chroma format (7.3.2.1.1); ours are baseline (66), and 244 for 4:4:4.
         if !matches!(profile, 66 | 77 | 88) {
-            if bits.ue()? != 1 {
-                return Err(SkipError::Unsupported("a chroma format other than 4:2:0"));
+            match bits.ue()? {
+                1 => {}
+                3 if bits.u(1)? == 0 => {}
+                3 => return Err(SkipError::Unsupported("colour planes apart")),
+                _ => return Err(SkipError::Unsupported("4:0:0 or 4:2:2")),
             }
             // Bit depths of luma and chroma.
             if bits.ue()? != 0 || bits.ue()? != 0 {

@@ -43,6 +43,9 @@ pub struct PSkip {
     previous: Option<SliceHeader>,
     /// Of the picture that is under way.
     current: Option<SliceHeader>,
+    /// What the stream uses that this module doesn't write, if it does: nothing can be filled then,
+    /// but what is whole can be decoded.
+    beyond: Option<&'static str>,
 }
 
 /// What a chunk held.
@@ -72,13 +75,20 @@ impl PSkip {
     ///
     /// # Errors
     /// [`SkipError`] if it has no readable slice, or one of another picture; parameter sets in
-    /// front of it are kept.
+    /// front of it are kept. A stream that this module can't write is only looked at.
     pub fn observe(&mut self, chunk: &[u8]) -> Result<Seen, SkipError> {
         for nal in nal_units(chunk) {
             let Some(&first) = nal.first() else { continue };
             match first & 31 {
-                7 => self.sets.keep_sps(nal)?,
-                8 => self.sets.keep_pps(nal)?,
+                7 => {
+                    self.beyond = None;
+                    let kept = self.sets.keep_sps(nal);
+                    self.note(kept)?;
+                }
+                8 => {
+                    let kept = self.sets.keep_pps(nal);
+                    self.note(kept)?;
+                }
                 1 | 5 => return self.slice(nal, first),
                 _ => {}
             }
@@ -86,8 +96,25 @@ impl PSkip {
         Err(SkipError::Damaged)
     }
 
+    fn note(&mut self, kept: Result<(), SkipError>) -> Result<(), SkipError> {
+        match kept {
+            Err(SkipError::Unsupported(what)) => {
+                self.beyond = Some(what);
+                self.reset();
+                Ok(())
+            }
+            kept => kept,
+        }
+    }
+
     fn slice(&mut self, nal: &[u8], first: u8) -> Result<Seen, SkipError> {
         let mut bits = BitReader::nal(nal, HEADER_BYTES);
+        if self.beyond.is_some() {
+            return Ok(Seen {
+                key_frame: first & 31 == 5,
+                first_mb: bits.ue()?,
+            });
+        }
         let header = SliceHeader::read(&mut bits, first, &self.sets)?;
         if let Some(current) = &self.current
             && (current.idr, current.frame_num) != (header.idr, header.frame_num)
@@ -122,6 +149,9 @@ impl PSkip {
     /// [`SkipError`] if there is nothing to make it from; `out` is then empty.
     pub fn write(&mut self, first_mb: u32, mbs: u32, out: &mut Vec<u8>) -> Result<(), SkipError> {
         out.clear();
+        if let Some(what) = self.beyond {
+            return Err(SkipError::Unsupported(what));
+        }
         let header = match &self.current {
             Some(header) => header.clone(),
             None => self.derive()?,
@@ -263,6 +293,30 @@ mod tests {
         pskip.current = Some(SliceHeader { idr, ..header() });
         assert_eq!(pskip.write(0, 9, &mut out), Err(SkipError::KeyFrame));
         assert!(out.is_empty());
+    }
+
+    #[test]
+    fn a_stream_with_cabac_is_read_but_never_filled() {
+        let mut pskip = known(PocType::FrameNum, false);
+        // Picture parameter set 0 of sequence 0 with CABAC, then slices at macroblocks 0 and 40.
+        let seen = pskip.observe(&[0, 0, 1, 0x68, 0xEE, 0x38, 0x80, 0, 0, 1, 0x65, 0x88, 0x84]);
+        let expected = |key_frame, first_mb| {
+            Ok(Seen {
+                key_frame,
+                first_mb,
+            })
+        };
+        assert_eq!(seen, expected(true, 0));
+        assert_eq!(
+            pskip.observe(&[0, 0, 1, 0x41, 0x05, 0x20]),
+            expected(false, 40)
+        );
+        let mut out = Vec::new();
+        assert!(!pskip.knows_picture());
+        assert!(matches!(
+            pskip.write(0, 9, &mut out),
+            Err(SkipError::Unsupported("CABAC"))
+        ));
     }
 
     #[test]

@@ -5,15 +5,27 @@ use openuvr_proto::id::FrameId;
 use crate::codec::Codec;
 use crate::picture::Picture;
 
+pub use probe::{Probe, probe};
+
 pub mod avcodec;
 mod h264_bits;
 mod h264_header;
 pub mod h264_pskip;
+pub mod jpeg;
 pub mod null;
+mod probe;
 pub mod raw;
 
 /// The decoders, best first.
-pub static BACKENDS: &[Backend] = &[avcodec::BACKEND, raw::BACKEND, null::BACKEND];
+pub static BACKENDS: &[Backend] = &[
+    avcodec::BACKEND,
+    jpeg::BACKEND,
+    avcodec::HARDWARE[0],
+    avcodec::HARDWARE[1],
+    avcodec::HARDWARE[2],
+    raw::BACKEND,
+    null::BACKEND,
+];
 
 /// Opens the first decoder in [`BACKENDS`] for `codec`.
 ///
@@ -47,6 +59,8 @@ pub fn open_named(name: &str) -> Result<Box<dyn Decoder>, DecodeError> {
 pub struct Backend {
     /// The name on the command line.
     pub name: &'static str,
+    /// One line on what it is and needs.
+    pub about: &'static str,
     /// What it takes.
     pub codec: Codec,
     /// Opens it.

@@ -8,6 +8,7 @@ use openuvr_proto::units::Size;
 /// The line in the table.
 pub const BACKEND: Backend = Backend {
     name: "null",
+    about: "no pictures",
     codec: Codec::Null,
     open: || Ok(Box::new(Null { pixel: [0; 4] })),
 };

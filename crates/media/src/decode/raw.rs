@@ -1,21 +1,18 @@
-//! Bands of BGRX rows back into a picture (`encode/raw.rs` says what a band looks like).
-//! A lost band leaves the rows of the frame before.
+//! Bands of BGRX rows back into a picture. A lost band leaves the rows of the frame before.
 
 use openuvr_proto::units::Size;
 
 use super::{Backend, Chunk, Codec, DecodeError, Decoder};
-use crate::codec::MAX_PIXELS;
+use crate::band::Band;
 use crate::picture::Picture;
 
 /// The line in the table.
 pub const BACKEND: Backend = Backend {
     name: "raw",
+    about: "pixels as they are",
     codec: Codec::Raw,
     open: || Ok(Box::new(Raw::default())),
 };
-
-/// Bytes in front of the rows: four 16-bit numbers.
-const HEADER: usize = 8;
 
 #[derive(Default)]
 struct Raw {
@@ -53,24 +50,17 @@ impl Decoder for Raw {
 
 impl Raw {
     fn band(&mut self, bytes: &[u8]) -> Result<(), &'static str> {
-        let (header, rows) = (bytes.split_first_chunk::<HEADER>())
-            .ok_or("a band of raw rows is shorter than its header")?;
-        let number = |i: usize| u32::from(u16::from_le_bytes([header[i], header[i + 1]]));
-        let size = Size::new(number(0), number(2));
-        let (first, count) = (number(4) as usize, number(6) as usize);
-        if !size.is_valid() || size.pixels() > MAX_PIXELS {
-            return Err("a band of raw rows says an impossible size");
-        }
-        let row = size.width as usize * 4;
-        if first + count > size.height as usize || rows.len() != count * row {
+        let (band, rows) = Band::read(bytes)?;
+        let row = band.size.width as usize * 4;
+        if rows.len() != band.rows as usize * row {
             return Err("a band of raw rows has other rows than its header says");
         }
-        if size != self.size {
-            self.size = size;
+        if band.size != self.size {
+            self.size = band.size;
             self.pixels.clear();
-            self.pixels.resize(size.pixels() * 4, 0);
+            self.pixels.resize(band.size.pixels() * 4, 0);
         }
-        self.pixels[first * row..][..rows.len()].copy_from_slice(rows);
+        self.pixels[band.first as usize * row..][..rows.len()].copy_from_slice(rows);
         Ok(())
     }
 }

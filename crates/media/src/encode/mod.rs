@@ -9,29 +9,118 @@ use crate::codec::MAX_PIXELS;
 use crate::picture::{Picture, PixelFormat};
 
 pub use crate::codec::Codec;
+pub use probe::{PROBE_SIZE, Probe, probe};
 
+pub mod avcodec;
+mod h264;
+pub mod jpeg;
 pub mod null;
+pub mod openh264;
+mod order;
+mod probe;
 pub mod raw;
 pub mod x264;
 
 /// The encoders, best first.
-pub static BACKENDS: &[Backend] = &[x264::BACKEND, raw::BACKEND, null::BACKEND];
+pub static BACKENDS: &[Backend] = &[
+    x264::BACKEND,
+    jpeg::BACKEND,
+    openh264::BACKEND,
+    avcodec::BACKENDS[0],
+    avcodec::BACKENDS[1],
+    avcodec::BACKENDS[2],
+    avcodec::BACKENDS[3],
+    avcodec::BACKENDS[4],
+    raw::BACKEND,
+    null::BACKEND,
+];
 
 /// Opens the encoder that is called `name` in [`BACKENDS`].
 ///
 /// # Errors
 /// [`EncodeError`] if there is none of that name (the text lists those there are), if `settings`
-/// are out of range, or if the backend can't be opened.
+/// are out of range or not for it, or if the backend can't be opened. Never another one instead.
 pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeError> {
-    let Some(backend) = BACKENDS.iter().find(|backend| backend.name == name) else {
-        let names: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
-        return Err(EncodeError(format!(
-            "there is no encoder \"{name}\": choose one of {}",
-            names.join(", ")
-        )));
-    };
+    let backend = find(name)?;
     settings.check(backend.codec)?;
+    let refused = |what: &str, wanted: &str, there: Vec<&str>| {
+        EncodeError(format!(
+            "the encoder {name} has no {what} {wanted}: choose {}, or another encoder",
+            there.join(" or ")
+        ))
+    };
+    if !backend.pixels.contains(&settings.pixels) {
+        let there = backend.pixels.iter().map(|pixels| pixels.name()).collect();
+        return Err(refused("pixels", settings.pixels.name(), there));
+    }
+    match (settings.rate, backend.rates) {
+        (Rate::Cbr(_), Rates::Own) => return Err(refused("rate mode", "cbr", vec!["own"])),
+        (Rate::Own, Rates::Cbr) => return Err(refused("rate mode", "own", vec!["cbr"])),
+        _ => {}
+    }
     (backend.open)(settings)
+}
+
+/// The encoder that is called `name` in [`BACKENDS`].
+///
+/// # Errors
+/// [`EncodeError`] if there is none of that name; the text lists those there are.
+pub fn find(name: &str) -> Result<&'static Backend, EncodeError> {
+    BACKENDS
+        .iter()
+        .find(|backend| backend.name == name)
+        .ok_or_else(|| {
+            let names: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
+            EncodeError(format!(
+                "there is no encoder \"{name}\": choose one of {}",
+                names.join(", ")
+            ))
+        })
+}
+
+/// As what a picture's colours are coded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pixels {
+    /// Brightness at each pixel, colour at each fourth (4:2:0).
+    Nv12,
+    /// Red, green and blue at each pixel: nothing is converted.
+    Rgb444,
+    /// Brightness and colour at each pixel (4:4:4).
+    Yuv444,
+}
+
+impl Pixels {
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Pixels::Nv12 => "nv12",
+            Pixels::Rgb444 => "rgb444",
+            Pixels::Yuv444 => "yuv444",
+        }
+    }
+}
+
+/// Who decides how many bits a picture gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Rate {
+    /// The caller, with the quantiser of each [`Ask`].
+    #[default]
+    Own,
+    /// The codec library, where it can: this rate, and no picture longer than its share of it.
+    /// [`Ask::qp`] is not looked at.
+    Cbr(Bitrate),
+}
+
+/// Who can decide it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rates {
+    /// The caller only.
+    Own,
+    /// The codec library only.
+    Cbr,
+    /// Whoever shall.
+    Either,
 }
 
 /// What an encoder is opened with. A change of any of it is a new configuration epoch.
@@ -48,22 +137,27 @@ pub struct Settings {
     /// Whether motion is searched to quarters of a pixel, where the codec has motion: better
     /// pictures for more time.
     pub subpel: bool,
+    /// As what colours are coded.
+    pub pixels: Pixels,
     /// Who decides how many bits a picture gets.
     pub rate: Rate,
 }
 
-/// Who decides how many bits a picture gets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Rate {
-    /// The caller, with the quantiser of each [`Ask`].
-    #[default]
-    Own,
-    /// The codec library, where it can: this rate, and no picture longer than its share of it.
-    /// [`Ask::qp`] is not looked at.
-    Cbr(Bitrate),
-}
-
 impl Settings {
+    /// One slice, one thread, and nothing special, for pictures of `size` at 60 frames/s.
+    #[must_use]
+    pub const fn of(size: Size) -> Settings {
+        Settings {
+            size,
+            fps: 60,
+            slices: 1,
+            threads: 1,
+            subpel: false,
+            pixels: Pixels::Nv12,
+            rate: Rate::Own,
+        }
+    }
+
     /// Highest [`Settings::fps`]: no display does more.
     pub const MAX_FPS: u32 = 1000;
     /// Highest [`Settings::slices`] and [`Settings::threads`].
@@ -82,9 +176,12 @@ impl Settings {
                 Size::MAX_SIDE
             )
         } else if codec == Codec::H264
-            && (size.width % 2 != 0 || size.height % 2 != 0 || macroblocks(size).is_none())
+            && self.pixels == Pixels::Nv12
+            && (size.width % 2 != 0 || size.height % 2 != 0)
         {
-            format!("an H.264 picture of {size}: sides are even, macroblocks at most 65535")
+            format!("an H.264 picture of {size}: sides are even")
+        } else if matches!(codec, Codec::H264 | Codec::Jpeg) && macroblocks(size).is_none() {
+            format!("a picture of {size}: its blocks of 16x16 are at most 65535")
         } else if !(1..=Self::MAX_FPS).contains(&fps) {
             format!("{fps} frames/s: the range is 1 to {}", Self::MAX_FPS)
         } else if !parts.contains(&self.slices) {
@@ -131,6 +228,7 @@ fn check_picture(
             (width / 2, height / 2),
             (width / 2, height / 2),
         ],
+        PixelFormat::I444 | PixelFormat::Gbr => &[(width, height); 3],
     };
     let fits = rows
         .iter()
@@ -198,7 +296,8 @@ pub trait Encoder: Send {
     /// How many slices each frame has.
     fn slices(&self) -> u8;
 
-    /// How many of the newest frames the next one may refer to: 1 is the last one only.
+    /// How many of the newest frames the next one may refer to: 1 is the last one only, 0 means
+    /// that each frame is a key frame.
     fn memory(&self) -> u8 {
         1
     }
@@ -215,6 +314,15 @@ pub trait Encoder: Send {
         ask: &Ask,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError>;
+
+    /// Another bitrate from the next frame on. Only an encoder that keeps the rate itself
+    /// ([`Rate::Cbr`]) has something to do.
+    ///
+    /// # Errors
+    /// [`EncodeError`] if it can't; the old one then stays.
+    fn retarget(&mut self, _bitrate: Bitrate) -> Result<(), EncodeError> {
+        Ok(())
+    }
 }
 
 /// An encoder that can be asked for by name.
@@ -222,10 +330,33 @@ pub trait Encoder: Send {
 pub struct Backend {
     /// The name on the command line.
     pub name: &'static str,
+    /// One line on what it is and needs.
+    pub about: &'static str,
     /// What it makes.
     pub codec: Codec,
+    /// As what it can code colours, the usual first.
+    pub pixels: &'static [Pixels],
+    /// Who can decide how many bits a picture gets.
+    pub rates: Rates,
     /// Opens it.
     pub open: fn(&Settings) -> Result<Box<dyn Encoder>, EncodeError>,
+}
+
+impl Backend {
+    /// Settings as it usually has them, for pictures of `size`; `bitrate` counts where the codec
+    /// library keeps the rate.
+    #[must_use]
+    pub fn settings(&self, size: Size, bitrate: Bitrate) -> Settings {
+        let usual = Settings::of(size);
+        Settings {
+            pixels: self.pixels.first().copied().unwrap_or(usual.pixels),
+            rate: match self.rates {
+                Rates::Own | Rates::Either => Rate::Own,
+                Rates::Cbr => Rate::Cbr(bitrate),
+            },
+            ..usual
+        }
+    }
 }
 
 /// Why an encoder can't be opened or did not encode: what, where, what to do.

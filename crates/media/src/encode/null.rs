@@ -1,13 +1,16 @@
 //! An encoder without pictures: each frame is its id, in one slice. For tests and measurements
 //! of everything around the codec.
 
-use super::{Ask, Backend, Codec, EncodeError, Encoded, Encoder, Settings, Slice};
+use super::{Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rates, Settings, Slice};
 use crate::picture::{Picture, PixelFormat};
 
 /// The line in the table.
 pub const BACKEND: Backend = Backend {
     name: "null",
+    about: "no pictures: to try what is around an encoder",
     codec: Codec::Null,
+    pixels: &[Pixels::Rgb444],
+    rates: Rates::Own,
     open: |_: &Settings| Ok(Box::new(Null)),
 };
 
@@ -20,6 +23,10 @@ impl Encoder for Null {
 
     fn slices(&self) -> u8 {
         1
+    }
+
+    fn memory(&self) -> u8 {
+        0
     }
 
     fn encode(

@@ -1,8 +1,8 @@
 //! Any picture into packed BGRX, on the calling thread.
 
 use yuv::{
-    YuvBiPlanarImage, YuvConversionMode, YuvPlanarImage, YuvRange, YuvStandardMatrix,
-    yuv_nv12_to_bgra, yuv420_to_bgra,
+    YuvBiPlanarImage, YuvConversionMode, YuvPlanarImage, YuvRange, YuvStandardMatrix, gbr_to_bgra,
+    yuv_nv12_to_bgra, yuv420_to_bgra, yuv444_to_bgra,
 };
 
 use super::PresentError;
@@ -57,7 +57,7 @@ pub fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErro
             yuv_nv12_to_bgra(&image, bgrx, out_stride, range, matrix, mode)
                 .map_err(|cause| wrong(&cause))
         }
-        PixelFormat::I420 => {
+        PixelFormat::I420 | PixelFormat::I444 | PixelFormat::Gbr => {
             let image = YuvPlanarImage {
                 y_plane: first.data,
                 y_stride: stride(first),
@@ -68,7 +68,12 @@ pub fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErro
                 width: size.width,
                 height: size.height,
             };
-            yuv420_to_bgra(&image, bgrx, out_stride, range, matrix).map_err(|cause| wrong(&cause))
+            match picture.format {
+                PixelFormat::Gbr => gbr_to_bgra(&image, bgrx, out_stride, YuvRange::Full),
+                PixelFormat::I444 => yuv444_to_bgra(&image, bgrx, out_stride, range, matrix),
+                _ => yuv420_to_bgra(&image, bgrx, out_stride, range, matrix),
+            }
+            .map_err(|cause| wrong(&cause))
         }
     }
 }

@@ -35,19 +35,23 @@ impl Event {
     }
 }
 
-/// Waits until `socket` has something to read or `event` is raised, at most `timeout`, and says
-/// whether `event` was raised; lowers it. Returns early on a signal: the caller looks again.
+/// Waits until one of `sockets` (three at most) has something to read or `event` is raised, at most
+/// `timeout`, and says whether `event` was raised; lowers it. Returns early on a signal: the caller looks again.
 pub(crate) fn wait(
-    socket: BorrowedFd<'_>,
+    sockets: &[BorrowedFd<'_>],
     event: &Event,
     timeout: Option<Duration>,
 ) -> io::Result<bool> {
-    let entry = |fd| libc::pollfd {
-        fd,
+    // Negative descriptors are passed over.
+    let mut fds = [libc::pollfd {
+        fd: -1,
         events: libc::POLLIN,
         revents: 0,
-    };
-    let mut fds = [entry(socket.as_raw_fd()), entry(event.0.as_raw_fd())];
+    }; 4];
+    fds[0].fd = event.0.as_raw_fd();
+    for (entry, socket) in fds[1..].iter_mut().zip(sockets) {
+        entry.fd = socket.as_raw_fd();
+    }
     let span = timeout.map(|t| libc::timespec {
         tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(t.subsec_nanos()),
@@ -55,9 +59,9 @@ pub(crate) fn wait(
     let span = span
         .as_ref()
         .map_or(std::ptr::null(), std::ptr::from_ref::<libc::timespec>);
-    // SAFETY: `fds` holds two entries with open descriptors; `span` is null or points to a
+    // SAFETY: `fds` holds four entries with open descriptors or none; `span` is null or points to a
     // timespec that lives until the end of this function.
-    let n = unsafe { libc::ppoll(fds.as_mut_ptr(), 2, span, std::ptr::null()) };
+    let n = unsafe { libc::ppoll(fds.as_mut_ptr(), 4, span, std::ptr::null()) };
     if n < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
@@ -65,5 +69,5 @@ pub(crate) fn wait(
         }
         return Ok(false);
     }
-    Ok(fds[1].revents != 0 && event.lower())
+    Ok(fds[0].revents != 0 && event.lower())
 }

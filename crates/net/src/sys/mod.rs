@@ -3,6 +3,9 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod event;
+pub(crate) mod interfaces;
+pub(crate) mod message;
 #[cfg(test)]
 pub(crate) mod namespace;
+pub(crate) mod packet;
 pub(crate) mod socket;

@@ -4,17 +4,28 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
 
+use openuvr_proto::control::ladder::Rung;
+
 use super::{Options, Udp};
-use crate::address::path_of;
+use crate::address::{path_of, segmented};
+use crate::ladder::Ladder;
 use crate::sys::namespace::in_new_network;
 use crate::sys::socket;
-use crate::{LINKS, Link, LinkError, MAX_DATAGRAM, RecvBatch};
+use crate::{Link, LinkError, MAX_DATAGRAM, RecvBatch};
 
 const HOSTS: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 const LONG: Option<Duration> = Some(Duration::from_secs(10));
 
-fn open(address: &str, options: &Options) -> Udp {
+fn open(address: &str, options: &Options) -> Ladder {
+    Ladder::of(bind(address, options), None).unwrap()
+}
+
+fn bind(address: &str, options: &Options) -> Udp {
     Udp::bind(address.parse().unwrap(), options).unwrap()
+}
+
+fn address(link: &Ladder) -> std::net::SocketAddr {
+    link.local_addr().unwrap()
 }
 
 /// `count` datagrams of `segment` bytes, the last `last` bytes; each begins with its number.
@@ -42,8 +53,8 @@ fn collect(link: &dyn Link, count: usize) -> Vec<Vec<u8>> {
     all
 }
 
-fn check_batches(from: &Udp, to: &Udp) {
-    let path = path_of(to.local_addr());
+fn check_batches(from: &Ladder, to: &Ladder) {
+    let path = path_of(address(to));
     for (count, segment, last) in [
         (1, 1400, 1400),
         (1, 1400, 5),
@@ -62,7 +73,6 @@ fn check_batches(from: &Udp, to: &Udp) {
         let want: Vec<_> = bytes.chunks(segment).map(<[u8]>::to_vec).collect();
         assert!(got == want, "{count} datagrams of {segment} bytes");
     }
-    assert_eq!(to.oversize(), 0);
 }
 
 #[test]
@@ -72,7 +82,10 @@ fn batches_arrive_whole_and_in_order_with_and_without_offloads() {
         for out in &modes {
             for inward in &modes {
                 let (a, b) = (open(host, out), open(host, inward));
-                assert_eq!(a.name(), if out.gso { "udp-gso" } else { "udp" });
+                let want = if out.gso { Rung::UdpGso } else { Rung::Udp };
+                let path = path_of(address(&b));
+                assert_eq!(a.rung(path), want);
+                assert_eq!(a.rung(segmented(path, false)), Rung::Udp);
                 check_batches(&a, &b);
             }
         }
@@ -84,17 +97,17 @@ fn offloads_move_a_large_batch_in_one_call() {
     for (options, at_once) in [(Options::default(), 200), (Options::PLAIN, 64)] {
         let link = open("127.0.0.1:0", &options);
         let bytes = numbered(200, 600, 600);
-        link.send(path_of(link.local_addr()), &bytes, 600).unwrap();
+        link.send(path_of(address(&link)), &bytes, 600).unwrap();
         let mut batch = RecvBatch::default();
         link.recv(&mut batch, LONG).unwrap();
-        assert_eq!(batch.len(), at_once, "{}", link.name());
+        assert_eq!(batch.len(), at_once, "{options:?}");
     }
 }
 
 #[test]
 fn what_is_sent_is_marked_as_interactive_video() {
     for host in HOSTS {
-        let socket = open(host, &Options::default()).socket;
+        let socket = bind(host, &Options::default()).socket;
         let read = |level, option| socket::read(&socket, level, option).unwrap();
         assert_eq!(read(libc::IPPROTO_IP, libc::IP_TOS), 0xa0);
         if host.starts_with('[') {
@@ -107,7 +120,7 @@ fn what_is_sent_is_marked_as_interactive_video() {
 #[test]
 fn both_families_meet_at_a_dual_stack_socket() {
     let both = open("[::]:0", &Options::default());
-    let port = both.local_addr().port();
+    let port = address(&both).port();
     for host in ["127.0.0.1", "[::1]"] {
         let peer = open(&format!("{host}:0"), &Options::default());
         let to = format!("{host}:{port}").parse().unwrap();
@@ -115,7 +128,7 @@ fn both_families_meet_at_a_dual_stack_socket() {
         let mut batch = RecvBatch::default();
         both.recv(&mut batch, LONG).unwrap();
         let (from, bytes) = batch.iter().next().unwrap();
-        assert_eq!((from, bytes), (path_of(peer.local_addr()), &b"hello"[..]));
+        assert_eq!((from, bytes), (path_of(address(&peer)), &b"hello"[..]));
         // The path leads back, in a batch.
         both.send(from, &numbered(3, 50, 50), 50).unwrap();
         assert_eq!(collect(&peer, 3).len(), 3);
@@ -130,7 +143,7 @@ fn datagrams_of_several_senders_keep_their_senders() {
         .collect();
     for sender in &senders {
         sender
-            .send(path_of(to.local_addr()), &numbered(3, 10, 10), 10)
+            .send(path_of(address(&to)), &numbered(3, 10, 10), 10)
             .unwrap();
     }
     let mut batch = RecvBatch::default();
@@ -141,29 +154,28 @@ fn datagrams_of_several_senders_keep_their_senders() {
     }
     let want: Vec<_> = senders
         .iter()
-        .flat_map(|s| [path_of(s.local_addr()); 3])
+        .flat_map(|s| [path_of(address(s)); 3])
         .collect();
     assert_eq!(from, want);
 }
 
 #[test]
-fn an_oversize_datagram_is_dropped_and_counted() {
+fn an_oversize_datagram_is_dropped() {
     for options in [Options::default(), Options::PLAIN] {
         let to = open("127.0.0.1:0", &options);
         let from = UdpSocket::bind("127.0.0.1:0").unwrap();
         for len in [MAX_DATAGRAM + 1, 1, 9000, MAX_DATAGRAM, 60_000, 0] {
-            from.send_to(&vec![7; len], to.local_addr()).unwrap();
+            from.send_to(&vec![7; len], address(&to)).unwrap();
         }
         let lens: Vec<_> = collect(&to, 3).iter().map(Vec::len).collect();
         assert_eq!(lens, [1, MAX_DATAGRAM, 0]);
-        assert_eq!(to.oversize(), 3);
     }
 }
 
 #[test]
 fn a_segment_that_no_peer_would_take_is_refused() {
     let link = open("127.0.0.1:0", &Options::default());
-    let to = path_of(link.local_addr());
+    let to = path_of(address(&link));
     for segment in [0, MAX_DATAGRAM + 1] {
         let refused = link.send(to, &[0; 3000], segment);
         assert!(matches!(refused, Err(LinkError::Io { .. })), "{segment}");
@@ -205,7 +217,7 @@ fn waiting_ends_with_the_time_or_a_wake() {
 #[test]
 fn a_peer_that_is_gone_is_not_an_error() {
     let link = open("127.0.0.1:0", &Options::default());
-    let gone = open("127.0.0.1:0", &Options::default()).local_addr();
+    let gone = address(&open("127.0.0.1:0", &Options::default()));
     let mut batch = RecvBatch::default();
     for _ in 0..5 {
         link.send(path_of(gone), &numbered(3, 100, 100), 100)
@@ -219,7 +231,7 @@ fn a_peer_that_is_gone_is_not_an_error() {
 #[test]
 fn a_taken_port_and_a_foreign_address_say_what_to_do() {
     let first = open("127.0.0.1:0", &Options::default());
-    let address = first.local_addr();
+    let address = address(&first);
     let text = Udp::bind(address, &Options::default())
         .unwrap_err()
         .to_string();
@@ -246,13 +258,49 @@ fn an_address_of_the_other_family_is_an_error_that_names_it() {
 }
 
 #[test]
-fn every_transport_of_the_table_opens_under_its_name() {
-    for kind in LINKS {
-        let link = (kind.open)("127.0.0.1:0".parse().unwrap()).unwrap();
-        assert_eq!(link.name(), kind.name);
-        let to = path_of(link.local_addr().unwrap());
-        link.send(to, &numbered(70, 1400, 1400), 1400).unwrap();
-        assert_eq!(collect(&*link, 70).len(), 70);
+fn a_noted_path_is_sent_to_without_the_kernels_cutting() {
+    let link = open("127.0.0.1:0", &Options::default());
+    let whole = segmented(path_of(address(&link)), false);
+    let bytes = numbered(60, 600, 600);
+    link.send(whole, &bytes, 600).unwrap();
+    let mut batch = RecvBatch::default();
+    link.recv(&mut batch, LONG).unwrap();
+    // Sixteen messages are taken at once, and none of them was joined.
+    assert_eq!(batch.len(), 16);
+}
+
+#[test]
+fn a_link_with_many_addresses_answers_from_the_one_that_was_dialled() {
+    let dialled = Options {
+        dialled: true,
+        ..Options::default()
+    };
+    for (any, addresses) in [
+        ("0.0.0.0:0", &["127.0.0.1", "127.3.2.1"][..]),
+        ("[::]:0", &["127.0.0.1", "127.3.2.1", "::1"]),
+    ] {
+        let host = open(any, &dialled);
+        for ip in addresses {
+            let ip: std::net::IpAddr = ip.parse().unwrap();
+            let to = (ip, address(&host).port()).into();
+            // A connected socket takes nothing from other addresses.
+            let peer = UdpSocket::bind((ip, 0)).unwrap();
+            peer.set_read_timeout(LONG).unwrap();
+            peer.connect::<std::net::SocketAddr>(to).unwrap();
+            peer.send(b"hello").unwrap();
+            let mut batch = RecvBatch::default();
+            host.recv(&mut batch, LONG).unwrap();
+            let (from, _) = batch.iter().next().unwrap();
+            // One datagram, a batch that the kernel cuts, and one that it does not.
+            for (path, count) in [(from, 1), (from, 3), (segmented(from, false), 3)] {
+                host.send(path, &numbered(count, 50, 50), 50).unwrap();
+                for i in 0..count {
+                    let mut bytes = [0; 100];
+                    assert_eq!(peer.recv(&mut bytes).unwrap(), 50, "{any} {ip} {i}");
+                    assert_eq!(usize::from(bytes[0]), i);
+                }
+            }
+        }
     }
 }
 
@@ -267,7 +315,7 @@ fn a_full_send_buffer_is_said_and_does_not_block() {
                 ..plain
             };
             let (from, to) = (open("127.0.0.1:0", &options), open("127.0.0.1:0", &options));
-            let path = path_of(to.local_addr());
+            let path = path_of(address(&to));
             let bytes = numbered(10, 1400, 1400);
             let full = (0..100).find_map(|_| from.send(path, &bytes, 1400).err());
             assert!(matches!(full, Some(LinkError::Full)), "{full:?}");
@@ -282,7 +330,7 @@ fn a_path_too_narrow_for_segments_still_carries_them() {
         let options = Options::default();
         let (from, to) = (open("127.0.0.1:0", &options), open("127.0.0.1:0", &options));
         let bytes = numbered(100, 1400, 10);
-        from.send(path_of(to.local_addr()), &bytes, 1400).unwrap();
+        from.send(path_of(address(&to)), &bytes, 1400).unwrap();
         let want: Vec<_> = bytes.chunks(1400).map(<[u8]>::to_vec).collect();
         assert!(collect(&to, 100) == want);
     });

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     const NOW: Instant = Instant(5_000_000_000);
-    const FROM: PathId = PathId([3; 18]);
+    const FROM: PathId = PathId([3; PathId::LEN]);
     const NONCE: [u8; 16] = [9; 16];
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
         assert!(jar.is_ours(NOW, FROM, &NONCE, &cookie));
         assert!(jar.is_ours(NOW + BUCKET, FROM, &NONCE, &cookie));
         assert!(!jar.is_ours(NOW + BUCKET * 2, FROM, &NONCE, &cookie));
-        assert!(!jar.is_ours(NOW, PathId([4; 18]), &NONCE, &cookie));
+        assert!(!jar.is_ours(NOW, PathId([4; PathId::LEN]), &NONCE, &cookie));
         assert!(!jar.is_ours(NOW, FROM, &[8; 16], &cookie));
         for bit in 0..COOKIE * 8 {
             let mut flipped = cookie;

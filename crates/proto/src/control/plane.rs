@@ -52,6 +52,8 @@ pub enum Wakeup {
     KeyFrameWanted,
     /// When reports are to be sent again.
     ReportAgain,
+    /// When a way is to be asked about again, or given up.
+    Probe,
 }
 
 /// The earlier of two wake-ups.
@@ -85,6 +87,7 @@ pub(crate) struct ControlPlane {
     next_ping: Instant,
     pings: u32,
     last_heard: Instant,
+    last_answer: Instant,
     in_order: bool,
 }
 
@@ -106,6 +109,7 @@ impl ControlPlane {
             next_ping: now,
             pings: 0,
             last_heard: now,
+            last_answer: now,
             in_order: true,
         }
     }
@@ -140,6 +144,7 @@ impl ControlPlane {
                     received,
                     answered,
                 } => {
+                    self.last_answer = now;
                     self.clock.note(Instant(asked), received, answered, now);
                 }
                 Message::Segment { offset, bytes } => {
@@ -238,11 +243,21 @@ impl ControlPlane {
             return false;
         };
         out.clear();
-        out.resize(HEADER, 0);
-        out.extend_from_slice(&body);
-        out.resize(out.len() + TAG, 0);
-        self.sealer.seal(now, out);
+        self.append_sealed(now, out, |out| out.extend_from_slice(&body));
         true
+    }
+
+    /// Appends a datagram with this message alone: one that goes another way than the rest.
+    pub(crate) fn seal_alone(&mut self, now: Instant, message: &Message<'_>, out: &mut Vec<u8>) {
+        self.append_sealed(now, out, |out| message.write(out));
+    }
+
+    fn append_sealed(&mut self, now: Instant, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+        let start = out.len();
+        out.resize(start + HEADER, 0);
+        body(out);
+        out.resize(out.len() + TAG, 0);
+        self.sealer.seal(now, &mut out[start..]);
     }
 
     /// The shortest round trip seen lately; 20 ms before the first (guess).
@@ -253,6 +268,18 @@ impl ControlPlane {
     /// How long the peer has been silent.
     pub(crate) fn silence(&self, now: Instant) -> Duration {
         now.since(self.last_heard)
+    }
+
+    /// Pings at once, and gives the peer time for the answer.
+    pub(crate) fn ping_now(&mut self, now: Instant) {
+        self.next_ping = now;
+        self.last_answer = now;
+    }
+
+    /// How long no ping of ours has been answered: unlike [`ControlPlane::silence`], both
+    /// directions count.
+    pub(crate) fn unanswered(&self, now: Instant) -> Duration {
+        now.since(self.last_answer)
     }
 
     pub(crate) fn last_heard(&self) -> Instant {
@@ -288,10 +315,20 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
         Message::CursorMoved { serial, at } => Message::CursorMoved { serial, at },
         Message::Input(batch) => Message::Input(batch),
         Message::InputSeen { through } => Message::InputSeen { through },
-        Message::Decided { words } => Message::Decided {
-            words: words.into_owned().into(),
-        },
+        Message::Decision { words } => Message::Decision { words },
         Message::Goodbye { reason } => Message::Goodbye { reason },
+        Message::Probe { token, segmented } => Message::Probe { token, segmented },
+        Message::Probed {
+            token,
+            piece,
+            rung,
+            padding,
+        } => Message::Probed {
+            token,
+            piece,
+            rung,
+            padding,
+        },
         Message::Ping { .. }
         | Message::Pong { .. }
         | Message::Segment { .. }

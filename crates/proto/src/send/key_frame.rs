@@ -22,9 +22,28 @@ pub struct KeyFramePolicy {
     observer_waits: bool,
     last: Option<(FrameId, Instant)>,
     last_for_observers: Option<Instant>,
+    every: Option<u32>,
 }
 
 impl KeyFramePolicy {
+    /// A policy that makes every `frames`-th frame a key frame besides: a group of pictures of
+    /// that size, as encoders without feedback have (OpenUVR paper, section IV-B3). `None`: none.
+    #[must_use]
+    pub fn with_one_every(frames: Option<u32>) -> KeyFramePolicy {
+        KeyFramePolicy {
+            every: frames,
+            ..KeyFramePolicy::default()
+        }
+    }
+
+    /// Whether `next` must be a key frame by its number alone.
+    #[must_use]
+    pub fn is_periodic(&self, next: FrameId) -> bool {
+        self.every
+            .zip(self.last)
+            .is_some_and(|(every, (key, _))| next.0.wrapping_sub(key.0) >= every)
+    }
+
     /// Somebody's picture is broken, and `newest` is the newest frame that they had heard of.
     pub fn request(&mut self, role: Role, newest: FrameId) {
         if self.last.is_some_and(|(key, _)| newest < key) {
@@ -106,6 +125,26 @@ mod tests {
         policy.sent(Instant(0), FrameId(1));
         policy.failed();
         assert!(policy.due(HOLD).is_some_and(|at| at <= Instant(0)));
+    }
+
+    #[test]
+    fn a_group_of_pictures_ends_by_its_count_or_earlier_on_request() {
+        let mut policy = KeyFramePolicy::with_one_every(Some(30));
+        let mut keys = Vec::new();
+        policy.join(Role::Player);
+        for frame in 1..=100 {
+            if frame == 47 {
+                policy.request(Role::Player, FrameId(46));
+            }
+            let now = Instant(i64::from(frame) * 20_000_000);
+            let asked = policy.due(HOLD).is_some_and(|at| at <= now);
+            if asked || policy.is_periodic(FrameId(frame)) {
+                policy.sent(now, FrameId(frame));
+                keys.push(frame);
+            }
+        }
+        assert_eq!(keys, [1, 31, 47, 77]);
+        assert!(!KeyFramePolicy::default().is_periodic(FrameId(100)));
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct Settings {
     /// Whether frames may skip back to a sound reference after a loss; otherwise each loss is
     /// answered by a key frame.
     pub skip_back: bool,
+    /// Every so many-th frame is a key frame, wanted or not; `None`: only those that are wanted.
+    pub key_frame_every: Option<u32>,
 }
 
 /// What the next frame is to be.
@@ -81,6 +83,8 @@ pub enum KeyReason {
     Asked,
     /// No frame that the encoder remembers reached the player.
     NoReference,
+    /// It is one of every so many.
+    Periodic,
     /// Nothing was coded before with these settings.
     First,
 }
@@ -131,6 +135,7 @@ impl fmt::Display for Decision {
                 match why {
                     KeyReason::Asked => "a client asked for one",
                     KeyReason::NoReference => "no remembered frame arrived whole",
+                    KeyReason::Periodic => "it is time for one",
                     KeyReason::First => "it is the first",
                 }
             ),
@@ -167,7 +172,7 @@ impl Policy {
             round_trip: Duration::ZERO,
             depth: 1,
             references: References::default(),
-            key_frames: KeyFramePolicy::default(),
+            key_frames: KeyFramePolicy::with_one_every(settings.key_frame_every),
             congestion: Congestion::new(settings.range),
             last_coded: None,
             holding: false,
@@ -187,9 +192,14 @@ impl Policy {
         self.decisions.pop_front()
     }
 
-    /// Another encoder was opened: nothing can be referred to, and it remembers `depth` frames.
+    /// Another encoder was opened: nothing can be referred to, and it remembers `depth` frames; with
+    /// 0 each frame is a key frame.
     pub fn encoder_opened(&mut self, depth: u8) {
-        self.depth = if self.settings.skip_back { depth } else { 1 };
+        self.depth = if self.settings.skip_back {
+            depth
+        } else {
+            depth.min(1)
+        };
         self.references.forget();
     }
 
@@ -321,6 +331,12 @@ impl Policy {
     /// What frame `frame` is to be. It is taken for begun: a wish that comes from now on is for
     /// another one.
     pub fn next(&mut self, now: Instant, frame: FrameId) -> Next {
+        if self.depth == 0 {
+            // Whatever was wished for, this frame fulfils.
+            self.key_frames.sent(now, frame);
+            self.references.coded(frame, FrameId::NONE);
+            return Next::Key;
+        }
         let newest = self.references.newest();
         let sound = self.references.newest_sound(self.depth);
         let mut why = KeyReason::Asked;
@@ -332,7 +348,11 @@ impl Policy {
             self.key_frames.join(Role::Player);
         }
         let due = self.key_frames.due(self.hold_off());
-        if due.is_some_and(|at| at <= now) {
+        let wanted = due.is_some_and(|at| at <= now);
+        if !wanted && self.key_frames.is_periodic(frame) {
+            why = KeyReason::Periodic;
+        }
+        if wanted || why == KeyReason::Periodic {
             self.key_frames.sent(now, frame);
             self.references.coded(frame, FrameId::NONE);
             self.decide(Decision::Key { frame, why });
@@ -386,10 +406,31 @@ mod tests {
             },
             adaptive: true,
             skip_back: true,
+            key_frame_every: None,
         });
         policy.encoder_opened(7);
         policy.join(Role::Player);
         policy
+    }
+
+    #[test]
+    fn where_nothing_refers_to_another_each_frame_is_a_key_frame_and_a_still_one_is_sent_again() {
+        let mut policy = policy();
+        policy.encoder_opened(0);
+        for frame in 1..=3 {
+            assert_eq!(policy.next(at(frame), FrameId(frame)), Next::Key);
+            policy.sent(at(frame), FrameId(frame), Some(1000));
+        }
+        assert_eq!(policy.poll_decision(), None);
+        policy.heard(at(4), &record(2, LOST));
+        assert_eq!(policy.due(), None, "frame 3 has mended it");
+        policy.wish(Role::Player, FrameId(1), FrameId(3));
+        assert!(
+            policy.due().is_some(),
+            "frame 3 is lost too, and nothing moves"
+        );
+        assert_eq!(policy.next(at(9), FrameId(9)), Next::Key);
+        assert_eq!(policy.due(), None);
     }
 
     fn record(frame: u32, outcome: Outcome) -> FrameRecord {

@@ -1,12 +1,12 @@
 //! The bodies of control datagrams: messages one behind the other, each kind (u8), length (u16),
 //! bytes. Unknown kinds are skipped, so that a newer peer can say more.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use super::Reject;
 use super::fields::{Reader, Writer};
 use super::video::EchoKind;
+use crate::control::ladder::Rung;
 use crate::id::{ConfigEpoch, FrameId, InputSeq};
 use crate::input::event::{Button, InputEvent, KeyCode};
 use crate::time::PeerInstant;
@@ -15,9 +15,6 @@ use crate::trace::{DropCause, Fidelity, Outcome, Stage};
 /// Bytes of a control datagram's body at most: what a full datagram has beside header and tag.
 pub const MAX_CONTROL_BODY: usize =
     super::MAX_DATAGRAM - super::header::HEADER - super::header::TAG;
-
-/// Bytes of [`Message::Decided`] at most: two lines of a terminal.
-pub const MAX_WORDS: usize = 160;
 
 /// One message of the control plane.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,16 +83,34 @@ pub enum Message<'a> {
         /// The first byte that is still missing.
         through: u64,
     },
-    /// What the host decided about the stream and why, in words for the person who watches: said
-    /// once, so that it may get lost.
-    Decided {
-        /// At most [`MAX_WORDS`] bytes; what is longer is cut off.
-        words: Cow<'a, str>,
+    /// What the host's policy decided last and why, in words of at most 255 bytes, for a person.
+    Decision {
+        /// The words.
+        words: String,
     },
     /// The peer leaves; nothing follows.
     Goodbye {
         /// Why.
         reason: GoodbyeReason,
+    },
+    /// The client asks for a burst of full datagrams on the way that this came; it is alone in its
+    /// datagram, which does not move the session.
+    Probe {
+        /// Comes back with the answer.
+        token: u32,
+        /// Whether the host may let the kernel cut what it sends on this way, now and later.
+        segmented: bool,
+    },
+    /// A datagram of the answer, filled up to the length of a full one.
+    Probed {
+        /// The question's.
+        token: u32,
+        /// Which datagram of the burst, from 0.
+        piece: u8,
+        /// What the host sent it with; `None`: something that this program does not know.
+        rung: Option<Rung>,
+        /// Zeros behind it.
+        padding: u16,
     },
 }
 
@@ -215,9 +230,13 @@ mod kind {
     pub(super) const SEGMENTS_SEEN: u8 = 11;
     pub(super) const GOODBYE: u8 = 12;
     pub(super) const RESEND: u8 = 13;
-    pub(super) const DECIDED: u8 = 14;
+    pub(super) const DECISION: u8 = 14;
+    pub(super) const PROBE: u8 = 15;
+    pub(super) const PROBED: u8 = 16;
 }
 
+/// In place of a transport's number.
+const UNKNOWN_RUNG: u8 = u8::MAX;
 /// In place of the number of pressed keys: not known.
 const NO_SNAPSHOT: u8 = u8::MAX;
 /// A span that was not measured, or is longer than 4.29 s.
@@ -281,11 +300,24 @@ impl Message<'_> {
             Message::SegmentsSeen { through } => {
                 w.u64(*through);
             }
-            Message::Decided { words } => {
-                w.bytes(words[..words.floor_char_boundary(MAX_WORDS)].as_bytes());
+            Message::Decision { words } => {
+                w.text(words);
             }
             Message::Goodbye { reason } => {
                 w.u8(*reason as u8);
+            }
+            Message::Probe { token, segmented } => {
+                w.u32(*token).u8(u8::from(*segmented));
+            }
+            Message::Probed {
+                token,
+                piece,
+                rung,
+                padding,
+            } => {
+                let rung = rung.map_or(UNKNOWN_RUNG, |rung| rung as u8);
+                w.u32(*token).u8(*piece).u8(rung);
+                out.resize(out.len() + usize::from(*padding), 0);
             }
         }
         let length = u16::try_from(out.len() - start - 3).unwrap_or(u16::MAX);
@@ -306,8 +338,10 @@ impl Message<'_> {
             Message::InputSeen { .. } => kind::INPUT_SEEN,
             Message::Segment { .. } => kind::SEGMENT,
             Message::SegmentsSeen { .. } => kind::SEGMENTS_SEEN,
-            Message::Decided { .. } => kind::DECIDED,
+            Message::Decision { .. } => kind::DECISION,
             Message::Goodbye { .. } => kind::GOODBYE,
+            Message::Probe { .. } => kind::PROBE,
+            Message::Probed { .. } => kind::PROBED,
         }
     }
 }
@@ -390,11 +424,8 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             }
         }
         kind::SEGMENTS_SEEN => Message::SegmentsSeen { through: r.u64()? },
-        kind::DECIDED if r.remaining() > MAX_WORDS => return Err(Reject::Range("words")),
-        kind::DECIDED => Message::Decided {
-            words: str::from_utf8(r.bytes(r.remaining())?)
-                .map_err(|_| Reject::Range("words"))?
-                .into(),
+        kind::DECISION => Message::Decision {
+            words: r.text()?.to_owned(),
         },
         kind::GOODBYE => Message::Goodbye {
             reason: match r.u8()? {
@@ -403,6 +434,20 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
                 2 => GoodbyeReason::TakenOver,
                 3 => GoodbyeReason::Forbidden,
                 _ => GoodbyeReason::Failed,
+            },
+        },
+        kind::PROBE => Message::Probe {
+            token: r.u32()?,
+            segmented: r.u8()? != 0,
+        },
+        kind::PROBED => Message::Probed {
+            token: r.u32()?,
+            piece: r.u8()?,
+            rung: Rung::of(r.u8()?),
+            padding: {
+                let padding = r.remaining();
+                r.bytes(padding)?;
+                u16::try_from(padding).unwrap_or(u16::MAX)
             },
         },
         _ => return Ok(None),

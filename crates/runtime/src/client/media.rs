@@ -6,9 +6,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_media::codec::Codec;
-use openuvr_net::RecvBatch;
+use openuvr_net::{Link as _, RecvBatch};
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::handshake::HandshakeError;
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::{FrameId, InputSeq};
 use openuvr_proto::recv::reassemble::{Counters, FrameEnd, MediaReceiver, PictureState, Step};
 use openuvr_proto::time::{Instant, PeerInstant};
@@ -18,7 +19,8 @@ use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
-use super::connect::{Acquaintance, Met, pause, shake_hands};
+use super::connect::{Acquaintance, Met, no_answer, pause, shake_hands};
+use super::ladder::Climb;
 use super::overlay::{About, Overlay};
 use super::screen::{Screen, Shown};
 use super::{ClientSetup, Notice, Over, Shared, run_input};
@@ -39,6 +41,7 @@ pub(super) struct Media {
     batch: RecvBatch,
     inputs: Vec<JoinHandle<()>>,
     receiver: Option<MediaReceiver>,
+    climb: Option<Climb>,
     counted: Counters,
     shown_input: InputSeq,
     host_name: String,
@@ -68,6 +71,7 @@ impl Media {
             batch: RecvBatch::default(),
             inputs: Vec::new(),
             receiver: None,
+            climb: None,
             counted: Counters::default(),
             shown_input: InputSeq::default(),
             host_name: String::new(),
@@ -84,16 +88,11 @@ impl Media {
                 Ok(Some(met)) => met,
                 Ok(None) => break,
                 Err(e) if ever && self.setup.reconnect && is_passing(&e) => {
-                    pause(
-                        &self.shared,
-                        RETRY,
-                        self.setup.link.as_ref(),
-                        &mut self.batch,
-                    );
+                    pause(&self.shared, RETRY, &mut self.batch);
                     continue;
                 }
                 Err(e) => {
-                    self.shared.finish(Over::Handshake(e));
+                    self.shared.finish(no_answer(e, self.setup.only));
                     break;
                 }
             };
@@ -106,12 +105,7 @@ impl Media {
                 }
                 Ended::Lost(reason) if self.setup.reconnect => {
                     self.shared.notice(Notice::Lost(reason));
-                    pause(
-                        &self.shared,
-                        RETRY,
-                        self.setup.link.as_ref(),
-                        &mut self.batch,
-                    );
+                    pause(&self.shared, RETRY, &mut self.batch);
                 }
                 Ended::Lost(reason) => {
                     let silent = || Over::Failed("the host fell silent".to_owned());
@@ -136,6 +130,8 @@ impl Media {
             name: &self.setup.name,
             pin: self.setup.pin.as_ref(),
             known: self.setup.hosts.key(&self.setup.host),
+            paths: &self.setup.paths,
+            only: self.setup.only,
         };
         let Some(met) = shake_hands(&self.shared, &who, &mut self.batch)? else {
             return Ok(None);
@@ -156,7 +152,15 @@ impl Media {
 
     fn session(&mut self, met: &Met) -> Ended {
         let now = clock::now();
-        let session = ClientSession::new(now, &met.established, self.setup.offer.clone());
+        let mut session = ClientSession::new(now, &met.established, self.setup.offer.clone());
+        let (link, paths) = (self.shared.link.clone(), self.shared.paths.clone());
+        self.climb = Some(Climb::begin(
+            link,
+            paths,
+            self.setup.only,
+            now,
+            &mut session,
+        ));
         *self.shared.session() = Some(session);
         self.receiver = Some(MediaReceiver::new(&met.established));
         self.counted = Counters::default();
@@ -213,7 +217,7 @@ impl Media {
         let now = clock::now();
         let batch = std::mem::take(&mut self.batch);
         for (from, datagram) in batch.iter() {
-            if from != self.shared.path {
+            if !self.shared.paths.has(from) {
                 continue;
             }
             match plane_of(datagram) {
@@ -265,7 +269,9 @@ impl Media {
                 Ok(codec) => format!("{codec:?}"),
                 Err(unknown) => unknown.to_string(),
             }),
-            link: self.setup.link.name(),
+            link: (self.climb.as_ref())
+                .and_then(Climb::on)
+                .map_or("…", Rung::name),
             round_trip: (self.shared.session().as_ref())
                 .and_then(|session| session.clock().round_trip()),
         };
@@ -303,13 +309,23 @@ impl Media {
                         receiver.announce(now, newest);
                     }
                 }
+                ClientEvent::Decided(words) => self.overlay.set_decision(&words),
                 ClientEvent::CursorMoved(at) => self.screen.cursor_moved(at),
                 ClientEvent::CursorShape { size, hot, argb } => {
                     self.screen.cursor_shape(size, hot, argb);
                 }
-                ClientEvent::Decided(words) => self.overlay.set_decision(&words),
+                ClientEvent::Probed(found) => {
+                    let climb = self.climb.as_mut();
+                    let said = climb.map(|climb| climb.found(&found, now, session));
+                    for said in said.into_iter().flatten() {
+                        ended = self.shared.ladder_said(said).map(Ended::Over).or(ended);
+                    }
+                }
                 ClientEvent::Ended(reason) => ended = Some(after(reason)),
             }
+        }
+        if let Some(said) = self.climb.as_mut().and_then(|c| c.check(now, session)) {
+            ended = self.shared.ladder_said(said).map(Ended::Over).or(ended);
         }
         if ended.is_none() && session.silence(now) >= LINK_CUT {
             ended = Some(Ended::Lost(None));

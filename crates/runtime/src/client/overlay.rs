@@ -272,6 +272,9 @@ mod tests {
             echo: EchoKind::None,
             datagrams: 9,
             missing: 1,
+            runs: 0,
+            repaired: 0,
+            resent: 0,
         }
     }
 

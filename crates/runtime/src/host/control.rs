@@ -1,6 +1,7 @@
 //! The control thread: everything that arrives from the link, and input on its way to the
 //! application.
 
+use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -10,8 +11,10 @@ use openuvr_media::capture::Waker;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::input_sink::InputSink;
 use openuvr_net::RecvBatch;
+use openuvr_net::address::segmented;
 use openuvr_proto::control::handshake::{HostHandshake, Paired};
 use openuvr_proto::control::identity::PublicKey;
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Host, HostEvent};
@@ -43,6 +46,8 @@ pub(super) struct Control {
     pub(super) orders: SyncSender<Order>,
     pub(super) media: Waker,
     pub(super) commands: Receiver<Command>,
+    /// Where each subscriber's video goes, and with what.
+    pub(super) ways: HashMap<SessionId, (PathId, Rung)>,
     /// Whose reports the media thread learns from.
     pub(super) player: Option<SessionId>,
     /// Devices that paired while the list could not be written.
@@ -188,10 +193,12 @@ impl Control {
             HostEvent::Subscribed {
                 session,
                 path,
+                segmented: may,
                 role,
                 offer,
                 media,
             } => {
+                let path = segmented(path, may);
                 if role == Role::Player {
                     self.player = Some(session);
                 }
@@ -207,6 +214,7 @@ impl Control {
                     name: offer.name,
                     software: offer.software,
                 });
+                self.goes(session, path);
             }
             HostEvent::RoleChanged(session, role) => {
                 match role {
@@ -216,8 +224,19 @@ impl Control {
                 self.order(Order::Role(session, role));
                 self.shared.notice(Notice::RoleChanged(session, role));
             }
-            HostEvent::PathChanged(session, path) => self.order(Order::Path(session, path)),
+            HostEvent::PathChanged {
+                session,
+                path,
+                segmented: may,
+            } => {
+                if self.ways.contains_key(&session) {
+                    let path = segmented(path, may);
+                    self.order(Order::Path(session, path));
+                    self.goes(session, path);
+                }
+            }
             HostEvent::Ended(session, ending) => {
+                self.ways.remove(&session);
                 self.player.take_if(|p| *p == session);
                 self.order(Order::Remove(session));
                 self.shared.notice(Notice::Ended(session, ending));
@@ -242,6 +261,15 @@ impl Control {
             HostEvent::ResendWanted(session, request) => {
                 self.order(Order::Resend(session, request));
             }
+        }
+    }
+
+    /// Notes where a subscriber's video goes, and tells if it goes with something else.
+    fn goes(&mut self, session: SessionId, path: PathId) {
+        let rung = self.shared.link.rung(path);
+        let before = self.ways.insert(session, (path, rung));
+        if before.is_none_or(|(_, before)| before != rung) {
+            self.shared.notice(Notice::Link(session, rung));
         }
     }
 

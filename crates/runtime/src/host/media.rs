@@ -5,8 +5,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use openuvr_media::capture::{Capture, CaptureEvent};
-use openuvr_media::convert::Nv12Buffer;
-use openuvr_media::encode::{self, Ask, Encoder, Settings, Slice};
+use openuvr_media::codec::Codec;
+use openuvr_media::convert::Converter;
+use openuvr_media::encode::{self, Ask, Encoder, Pixels, Rate, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat};
 use openuvr_net::{Link, LinkError};
 use openuvr_proto::control::negotiate::Role;
@@ -40,8 +41,9 @@ const TRY_AGAIN: Duration = Duration::from_millis(200);
 /// A picture that was held back is tried again this much later, a third of a frame (guess).
 const HELD_LOOK: Duration = Duration::from_millis(5);
 
-/// BT.709, limited range: the value of `Configuration::colour`.
+/// The values of `Configuration::colour`.
 const BT709_LIMITED: u8 = 1;
+const RGB_FULL: u8 = 2;
 
 /// One subscriber as the media thread sees it.
 struct Destination {
@@ -115,7 +117,7 @@ pub(super) struct Media {
     destinations: Vec<Destination>,
     encoder: Option<Box<dyn Encoder>>,
     codec: u8,
-    nv12: Nv12Buffer,
+    converter: Converter,
     buffer: SendBuf,
     policy: Policy,
     /// The quantisers that meet the policy's target, and that target.
@@ -138,7 +140,7 @@ impl Media {
     pub(super) fn new(
         shared: Arc<Shared>,
         capture: Box<dyn Capture>,
-        nv12: Nv12Buffer,
+        converter: Converter,
         rendition: Rendition,
         orders: Receiver<Order>,
     ) -> Media {
@@ -147,6 +149,7 @@ impl Media {
             range: rendition.range,
             adaptive: rendition.adaptive,
             skip_back: rendition.skip_back,
+            key_frame_every: rendition.key_frame_every,
         });
         let target = policy.target();
         let rate = RateControl::new(target, rendition.fps);
@@ -158,7 +161,7 @@ impl Media {
             rendition,
             destinations: Vec::new(),
             encoder: None,
-            nv12,
+            converter,
             buffer: SendBuf::default(),
             policy,
             rate,
@@ -274,9 +277,15 @@ impl Media {
     }
 
     fn tell_decisions(&mut self) {
+        let mut newest = None;
         while let Some(decision) = self.policy.poll_decision() {
-            self.shared.sessions().decided(&decision.to_string());
             self.shared.notice(Notice::Decision(decision));
+            newest = Some(decision);
+        }
+        if let Some(decision) = newest {
+            let mut sessions = self.shared.sessions();
+            sessions.decided(&decision.to_string());
+            self.shared.flush(&mut sessions);
         }
     }
 
@@ -399,8 +408,10 @@ impl Media {
         let opened = self.encoder.is_none() || picture.size != self.size;
         if opened {
             let resized = picture.size != self.size;
-            self.encoder =
-                Some(open(&self.rendition, picture.size).map_err(|e| fail(Stage::FirstSlice)(&e))?);
+            self.encoder = Some(
+                open(&self.rendition, picture.size, self.target)
+                    .map_err(|e| fail(Stage::FirstSlice)(&e))?,
+            );
             self.epoch = ConfigEpoch(self.epoch.0.wrapping_add(1));
             self.size = picture.size;
             self.rate.resized(picture.size);
@@ -414,19 +425,18 @@ impl Media {
         if opened {
             self.policy.encoder_opened(encoder.memory());
         }
-        let picture = match encoder.input() {
-            PixelFormat::Nv12 => self
-                .nv12
-                .convert(&picture)
-                .map_err(|e| fail(Stage::Converted)(&e))?,
-            _ => picture,
-        };
+        let picture = (self.converter)
+            .convert(&picture, encoder.input())
+            .map_err(|e| fail(Stage::Converted)(&e))?;
         stamps.stamp(Stage::Converted, clock::now());
 
         let target = self.policy.target();
         if target != self.target {
             self.target = target;
             self.rate.retarget(target, self.rendition.fps);
+            encoder
+                .retarget(target)
+                .map_err(|e| fail(Stage::FirstSlice)(&e))?;
         }
         // From here on a wish is for another frame than this one.
         let reference = match self.policy.next(clock::now(), self.frame) {
@@ -434,10 +444,12 @@ impl Media {
             Next::After(reference) => reference,
         };
         let key_frame = reference == FrameId::NONE;
-        let qp = if still && !key_frame {
+        // Where no frame refers to another none is worth more than others.
+        let intra = encoder.memory() == 0;
+        let qp = if still && (intra || !key_frame) {
             self.last_qp.saturating_sub(TOP_UP_STEP).max(GOOD_QP)
         } else {
-            self.rate.qp(key_frame)
+            self.rate.qp(key_frame && !intra)
         };
         let header = FrameHeader {
             frame: self.frame,
@@ -452,7 +464,10 @@ impl Media {
         let configuration = key_frame.then_some(Configuration {
             size: self.size,
             codec: self.codec,
-            colour: BT709_LIMITED,
+            colour: match self.rendition.pixels {
+                Some(Pixels::Rgb444) => RGB_FULL,
+                _ => BT709_LIMITED,
+            },
             fps: self.rendition.whole_fps(),
         });
         for d in &mut self.destinations {
@@ -493,8 +508,10 @@ impl Media {
         self.last_qp = qp;
         if let Some(d) = self.destinations.iter().find(|d| d.started) {
             let bytes = d.sent.bytes + d.sent.datagrams * TRANSPORT_HEADERS + d.again;
-            if !still || key_frame {
-                self.rate.coded(key_frame, qp, u64::from(bytes) * 8);
+            let intra = self.encoder.as_ref().is_some_and(|e| e.memory() == 0);
+            let dear = key_frame && !intra;
+            if !still || dear {
+                self.rate.coded(dear, qp, u64::from(bytes) * 8);
             }
         }
         let player = self.destinations.iter().find(|d| d.role == Role::Player);
@@ -585,26 +602,27 @@ fn send_slices(
 pub(super) fn open(
     rendition: &Rendition,
     size: Size,
+    target: Bitrate,
 ) -> Result<Box<dyn Encoder>, encode::EncodeError> {
-    let of = |size| {
-        let settings = Settings {
-            size,
-            fps: rendition.whole_fps().into(),
-            slices: rendition.slices,
-            threads: rendition.threads,
-            subpel: rendition
-                .subpel
-                .unwrap_or(size.pixels() <= super::SUBPEL_PIXELS),
-            rate: rendition.rate,
-        };
-        encode::open(&rendition.encoder, &settings)
+    let backend = encode::find(&rendition.encoder)?;
+    let usual = backend.settings(size, target);
+    let mut settings = Settings {
+        fps: rendition.whole_fps().into(),
+        slices: rendition.slices,
+        threads: rendition.threads,
+        subpel: rendition
+            .subpel
+            .unwrap_or(size.pixels() <= super::SUBPEL_PIXELS),
+        pixels: rendition.pixels.unwrap_or(usual.pixels),
+        rate: match rendition.rate.unwrap_or(usual.rate) {
+            Rate::Own => Rate::Own,
+            Rate::Cbr(_) => Rate::Cbr(target),
+        },
+        ..usual
     };
-    let padded = Nv12Buffer::padded(size);
-    let encoder = of(padded)?;
-    match encoder.input() {
+    if backend.codec == Codec::H264 && settings.pixels == Pixels::Nv12 {
         // The conversion pads.
-        PixelFormat::Nv12 => Ok(encoder),
-        _ if padded == size => Ok(encoder),
-        _ => of(size),
+        settings.size = Converter::padded(size, PixelFormat::Nv12);
     }
+    encode::open(backend.name, &settings)
 }

@@ -22,7 +22,8 @@ pub(super) fn text(all: &Ablation) -> String {
     let _ = writeln!(
         text,
         "runs     {} of {} s each, taking turns; drawn -> visible, whole frames only",
-        all.repetitions, all.seconds
+        plot::runs(f64::from(all.repetitions)),
+        all.seconds
     );
     if let Some(floor) = all.floor_ms {
         let _ = writeln!(text, "floor    {:.2} ms, part of every figure", floor.p50);
@@ -141,8 +142,11 @@ fn waterfall(all: &Ablation) -> Waterfall {
     Waterfall {
         title: "Drawn to visible, one optimisation after the other".into(),
         subtitle: format!(
-            "{} at {}, medians and range of {} runs of {} s{quiet}",
-            all.size, all.bitrate, all.repetitions, all.seconds
+            "{} at {}, median and range; {} of {} s each{quiet}",
+            all.size,
+            all.bitrate,
+            plot::runs(f64::from(all.repetitions)),
+            all.seconds
         ),
         unit: "ms".into(),
         floor: all.floor_ms.map(|floor| floor.p50),

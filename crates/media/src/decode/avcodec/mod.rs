@@ -7,18 +7,78 @@
 
 mod sys;
 
+use std::time::{Duration, Instant};
+
 use openuvr_proto::id::FrameId;
 
 use super::h264_pskip::PSkip;
 use super::{Backend, Chunk, Codec, DecodeError, Decoder};
 use crate::picture::Picture;
 
-/// The line in the table.
+/// The decoder on the processor.
+static SOFTWARE: sys::Kind = sys::Kind {
+    name: "h264",
+    options: &[
+        ("flags", "+low_delay+output_corrupt"),
+        ("flags2", "+chunks"),
+        ("threads", "1"),
+        ("thread_type", "slice"),
+        // Else libavcodec conceals the rest of the picture behind every chunk: 10–25 times
+        // slower (measured).
+        ("enable_er", "0"),
+    ],
+    whole: false,
+};
+
+/// The line in the table of what is used if nothing else is asked for.
 pub const BACKEND: Backend = Backend {
     name: "avcodec",
+    about: "H.264 by libavcodec on the processor, slice by slice",
     codec: Codec::H264,
-    open: || Ok(Box::new(Avcodec::open()?)),
+    open: || Ok(Box::new(Avcodec::open(&SOFTWARE)?)),
 };
+
+/// Hardware that takes pictures from memory and gives them back there. It gets a picture when it is
+/// whole, so that it decodes later than the processor, which has done most of it by then.
+pub const HARDWARE: [Backend; 3] = [
+    Backend {
+        name: "h264_cuvid",
+        about: "H.264 by an NVIDIA GPU, through libavcodec; whole pictures",
+        codec: Codec::H264,
+        open: || Ok(Box::new(Avcodec::open(&CUVID)?)),
+    },
+    Backend {
+        name: "h264_qsv",
+        about: "H.264 by an Intel GPU (Quick Sync), through libavcodec; whole pictures",
+        codec: Codec::H264,
+        open: || Ok(Box::new(Avcodec::open(&QSV)?)),
+    },
+    Backend {
+        name: "h264_v4l2m2m",
+        about: "H.264 by a small board's video unit (V4L2), through libavcodec; whole pictures",
+        codec: Codec::H264,
+        open: || Ok(Box::new(Avcodec::open(&V4L2)?)),
+    },
+];
+
+static CUVID: sys::Kind = hardware("h264_cuvid");
+static QSV: sys::Kind = hardware("h264_qsv");
+static V4L2: sys::Kind = hardware("h264_v4l2m2m");
+
+const fn hardware(name: &'static str) -> sys::Kind {
+    sys::Kind {
+        name,
+        options: &[("flags", "+low_delay")],
+        whole: true,
+    }
+}
+
+/// How long hardware may take for a picture before it counts as held back: six frames at 60 a
+/// second (guess).
+const HELD_BACK: Duration = Duration::from_millis(100);
+
+/// How often it is asked meanwhile.
+const ASK_AGAIN: Duration = Duration::from_micros(200);
 
 struct Avcodec {
     library: sys::Decoder,
@@ -30,6 +90,8 @@ struct Avcodec {
     /// Failed: the rest of it is refused.
     refused: FrameId,
     synthesised: Vec<u8>,
+    /// The picture that is under way, for a decoder that wants it whole.
+    whole: Vec<u8>,
 }
 
 #[derive(Clone, Copy)]
@@ -40,14 +102,15 @@ struct Current {
 }
 
 impl Avcodec {
-    fn open() -> Result<Avcodec, DecodeError> {
+    fn open(kind: &'static sys::Kind) -> Result<Avcodec, DecodeError> {
         Ok(Avcodec {
-            library: sys::Decoder::open()?,
+            library: sys::Decoder::open(kind)?,
             pskip: PSkip::default(),
             current: None,
             needs_key_frame: true,
             refused: FrameId::NONE,
             synthesised: Vec::new(),
+            whole: Vec::new(),
         })
     }
 
@@ -55,6 +118,14 @@ impl Avcodec {
     fn step(&mut self, chunk: &Chunk<'_>) -> Result<bool, String> {
         let mut current = match self.current.take() {
             Some(current) if current.frame == chunk.frame => current,
+            _ if self.library.is_whole() => {
+                self.whole.clear();
+                self.pskip.begin_picture();
+                Current {
+                    frame: chunk.frame,
+                    next_mb: 0,
+                }
+            }
             abandoned => {
                 // Its picture comes too late, but the library must not wait for the rest of it.
                 if let Some(Err(what)) = abandoned.map(|current| self.close(current)) {
@@ -135,7 +206,16 @@ impl Avcodec {
         self.skip_to(&mut current, end)
     }
 
+    /// Gives the library a slice, or keeps it until the picture is whole.
     fn send(&mut self, bytes: &[u8], frame: FrameId) -> Result<(), String> {
+        if self.library.is_whole() {
+            self.whole.extend_from_slice(bytes);
+            return Ok(());
+        }
+        self.hand_over(bytes, frame)
+    }
+
+    fn hand_over(&mut self, bytes: &[u8], frame: FrameId) -> Result<(), String> {
         let pts = i64::from(frame.0);
         // Older pictures, which came too late for their own frame, would be in the way. One of
         // this frame means that a damaged slice ran on to the end of the picture: what is still
@@ -153,12 +233,24 @@ impl Avcodec {
 
     /// Takes pictures out until it is `frame`'s.
     fn drain(&mut self, frame: FrameId) -> Result<bool, String> {
-        while let Some(pts) = self.library.receive()? {
-            if pts == i64::from(frame.0) {
-                return Ok(true);
+        let begin = Instant::now();
+        if self.library.is_whole() {
+            let whole = std::mem::take(&mut self.whole);
+            let sent = self.hand_over(&whole, frame);
+            self.whole = whole;
+            self.whole.clear();
+            sent?;
+        }
+        loop {
+            match self.library.receive()? {
+                Some(pts) if pts == i64::from(frame.0) => return Ok(true),
+                Some(_) => {}
+                None if self.library.is_whole() && begin.elapsed() < HELD_BACK => {
+                    std::thread::sleep(ASK_AGAIN);
+                }
+                None => return Err("libavcodec held its picture back".into()),
             }
         }
-        Err("libavcodec held its picture back".into())
     }
 }
 
@@ -188,6 +280,7 @@ impl Decoder for Avcodec {
         self.library.restart();
         self.pskip.reset();
         self.current = None;
+        self.whole.clear();
         self.needs_key_frame = true;
         self.refused = FrameId::NONE;
     }

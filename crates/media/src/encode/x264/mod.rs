@@ -1,30 +1,35 @@
 //! H.264 with libx264, opened at run time: each slice leaves the moment it is encoded.
 //!
-//! By default no rate control of the library's: its cost analysis takes 1 ms (720p) to 2 ms
-//! (1080p) in front of the first slice. The quantiser of each picture comes with its [`Ask`].
+//! No rate control of the library's unless it is asked for: its cost analysis takes 1 ms (720p) to
+//! 2 ms (1080p) in front of the first slice. The quantiser of each picture comes with its [`Ask`].
 
-mod order;
 mod sys;
 
 use openuvr_proto::id::FrameId;
-use openuvr_proto::units::Size;
+use openuvr_proto::units::Bitrate;
 
+use super::order::{Order, Pool};
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Rate, Settings, Slice, check_picture,
-    macroblocks,
+    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rate, Rates, Settings, Slice,
+    check_picture, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
-use order::{Order, Pool};
 
 /// The line in the table.
 pub const BACKEND: Backend = Backend {
     name: "x264",
+    about: "H.264 by libx264 on the processor, slice by slice",
     codec: Codec::H264,
+    pixels: &[Pixels::Nv12, Pixels::Rgb444, Pixels::Yuv444],
+    rates: Rates::Either,
     open,
 };
 
 /// The H.264 scale's end (ITU-T H.264 7.4.2.2, 8 bits a sample).
 const QP_MAX: u8 = 51;
+
+/// IEC 61966-2-1 in ITU-T H.264 table E-4.
+const SRGB: i32 = 13;
 
 /// Pictures that the decoder keeps, so that after a loss an older one can be predicted from:
 /// covers 7 frames of feedback delay, and costs memory only.
@@ -38,10 +43,11 @@ const SLICE_CAPACITY: usize = 64 * 1024;
 
 struct X264 {
     encoder: sys::Encoder,
-    size: Size,
+    input: PixelFormat,
+    library: sys::Library,
+    settings: Settings,
+    cut: Cut,
     total_mbs: u32,
-    slices: u8,
-    rate: Rate,
     pool: Pool,
     /// The newest frame.
     newest: FrameId,
@@ -65,10 +71,15 @@ impl X264 {
         tracing::debug!(%size, ?cut, build = sys::X264_BUILD, "libx264 is open");
         Ok(X264 {
             encoder,
-            size,
+            input: match settings.pixels {
+                Pixels::Nv12 => PixelFormat::Nv12,
+                Pixels::Rgb444 => PixelFormat::Bgrx,
+                Pixels::Yuv444 => PixelFormat::I444,
+            },
+            library: library.clone(),
+            settings: *settings,
+            cut,
             total_mbs: u32::from(columns) * u32::from(rows),
-            slices: cut.slices,
-            rate: settings.rate,
             // Two more, for the parameter sets.
             pool: (0..usize::from(cut.slices) + 2)
                 .map(|_| Vec::with_capacity(SLICE_CAPACITY))
@@ -81,11 +92,11 @@ impl X264 {
 
 impl Encoder for X264 {
     fn input(&self) -> PixelFormat {
-        PixelFormat::Nv12
+        self.input
     }
 
     fn slices(&self) -> u8 {
-        self.slices
+        self.cut.slices
     }
 
     fn memory(&self) -> u8 {
@@ -98,7 +109,7 @@ impl Encoder for X264 {
         ask: &Ask,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
-        check_picture(picture, self.size, PixelFormat::Nv12)?;
+        check_picture(picture, self.settings.size, self.input)?;
         let skips_back = ask.reference != FrameId::NONE && ask.reference < self.newest;
         if skips_back && !ask.key_frame {
             self.encoder.forget_from(i64::from(ask.reference.0) + 1)?;
@@ -108,7 +119,7 @@ impl Encoder for X264 {
         let input = sys::Input {
             picture,
             key_frame: ask.key_frame || self.broken,
-            qp: (self.rate == Rate::Own).then(|| ask.qp.min(QP_MAX)),
+            qp: (self.settings.rate == Rate::Own).then_some(ask.qp.min(QP_MAX)),
             pts: i64::from(ask.frame.0),
         };
         self.broken = true;
@@ -138,6 +149,19 @@ impl Encoder for X264 {
             key_frame,
             bytes: outcome.bytes,
         })
+    }
+
+    fn retarget(&mut self, bitrate: Bitrate) -> Result<(), EncodeError> {
+        if self.settings.rate == Rate::Own {
+            return Ok(());
+        }
+        let settings = Settings {
+            rate: Rate::Cbr(bitrate),
+            ..self.settings
+        };
+        (self.encoder).reconfigure(&parameters(&self.library, &settings, &self.cut)?)?;
+        self.settings = settings;
+        Ok(())
     }
 }
 
@@ -190,13 +214,18 @@ fn parameters(
 
     p.i_width = number(settings.size.width);
     p.i_height = number(settings.size.height);
-    p.i_csp = number(sys::X264_CSP_NV12);
+    let (layout, matrix, full) = match settings.pixels {
+        Pixels::Nv12 => (sys::X264_CSP_NV12, 1, 0),
+        Pixels::Yuv444 => (sys::X264_CSP_I444, 1, 0),
+        Pixels::Rgb444 => (sys::X264_CSP_BGRA, 0, 1),
+    };
+    p.i_csp = number(layout);
     p.i_bitdepth = 8;
-    p.vui.b_fullrange = 0;
-    // BT.709 is number 1 of each of ITU-T H.264 tables E-3, E-4 and E-5.
+    p.vui.b_fullrange = full;
+    // BT.709 is number 1 of each of ITU-T H.264 tables E-3, E-4 and E-5, GBR number 0 of E-5.
     p.vui.i_colorprim = 1;
-    p.vui.i_transfer = 1;
-    p.vui.i_colmatrix = 1;
+    p.vui.i_transfer = if full == 1 { SRGB } else { 1 };
+    p.vui.i_colmatrix = matrix;
     p.i_fps_num = settings.fps;
     p.i_fps_den = 1;
     p.i_timebase_num = 1;
@@ -218,15 +247,18 @@ fn parameters(
     p.b_annexb = 1;
     p.b_repeat_headers = 1;
 
-    let kbit = |bits: u64| i32::try_from(bits / 1000).unwrap_or(i32::MAX).max(1);
-    if let Rate::Cbr(rate) = settings.rate {
-        p.rc.i_rc_method = number(sys::X264_RC_ABR);
-        p.rc.i_bitrate = kbit(rate.0);
-        p.rc.i_vbv_max_bitrate = kbit(rate.0);
-        // One frame: each may take its share of the rate and no more.
-        p.rc.i_vbv_buffer_size = kbit(rate.0 / u64::from(settings.fps));
-    } else {
-        constant_quantiser(&mut p);
+    match settings.rate {
+        // In CQP mode libx264 clamps a picture's own quantiser between those of I and B pictures:
+        // the factors put them 36 steps to both sides.
+        Rate::Own => {
+            p.rc.i_rc_method = number(sys::X264_RC_CQP);
+            p.rc.i_qp_constant = 26;
+            p.rc.f_ip_factor = 64.0;
+            p.rc.f_pb_factor = 64.0;
+            p.rc.i_vbv_max_bitrate = 0;
+            p.rc.i_vbv_buffer_size = 0;
+        }
+        Rate::Cbr(bitrate) => constant_rate(&mut p, bitrate),
     }
 
     p.i_threads = i32::from(cut.threads);
@@ -239,20 +271,23 @@ fn parameters(
     Ok(p)
 }
 
-/// The quantiser comes with each picture.
-fn constant_quantiser(p: &mut sys::x264_param_t) {
-    // In CQP mode libx264 clamps a picture's own quantiser between those of I and B pictures: the
-    // factors put them 36 steps to both sides.
-    p.rc.i_rc_method = i32::try_from(sys::X264_RC_CQP).unwrap_or_default();
-    p.rc.i_qp_constant = 26;
-    p.rc.f_ip_factor = 64.0;
-    p.rc.f_pb_factor = 64.0;
-    p.rc.i_vbv_max_bitrate = 0;
-    p.rc.i_vbv_buffer_size = 0;
+/// The same number of bits for each frame, as far as libx264 can: its model of a decoder's buffer
+/// (ITU-T H.264 annex C) holds one frame.
+fn constant_rate(p: &mut sys::x264_param_t, bitrate: Bitrate) {
+    // libx264 counts in kb/s; its own limit is 2 Gb/s.
+    let rate = i32::try_from(bitrate.0 / 1000).unwrap_or(i32::MAX);
+    let rate = rate.clamp(1, 2_000_000);
+    let fps = i32::try_from(p.i_fps_num).unwrap_or(i32::MAX).max(1);
+    p.rc.i_rc_method = i32::try_from(sys::X264_RC_ABR).unwrap_or_default();
+    p.rc.i_bitrate = rate;
+    p.rc.i_vbv_max_bitrate = rate;
+    p.rc.i_vbv_buffer_size = (rate / fps).max(1);
 }
 
 #[cfg(test)]
 mod tests {
+    use openuvr_proto::units::Size;
+
     use super::*;
 
     #[test]
@@ -297,12 +332,8 @@ mod tests {
     fn a_panic_in_the_sink_comes_out_of_encode_and_the_encoder_stays_usable() {
         let size = Size::new(64, 64);
         let settings = Settings {
-            size,
-            fps: 60,
             slices: 2,
-            threads: 1,
-            subpel: false,
-            rate: Rate::Own,
+            ..Settings::of(size)
         };
         let mut encoder = open(&settings).expect("libx264");
         let (luma, chroma) = (vec![90; 64 * 64], vec![128; 64 * 32]);

@@ -12,13 +12,13 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) use bindings::{
-    X264_BUILD, X264_CSP_NV12, X264_KEYINT_MAX_INFINITE, X264_LOG_NONE, X264_RC_ABR, X264_RC_CQP,
-    x264_param_t,
+    X264_BUILD, X264_CSP_BGRA, X264_CSP_I444, X264_CSP_NV12, X264_KEYINT_MAX_INFINITE,
+    X264_LOG_NONE, X264_RC_ABR, X264_RC_CQP, x264_param_t,
 };
-use bindings::{X264_TYPE_AUTO, X264_TYPE_IDR, x264_nal_t, x264_picture_t, x264_t};
+use bindings::{X264_QP_AUTO, X264_TYPE_AUTO, X264_TYPE_IDR, x264_nal_t, x264_picture_t, x264_t};
 
 use crate::encode::EncodeError;
-use crate::picture::Picture;
+use crate::picture::{Picture, PixelFormat};
 
 #[allow(
     missing_docs,
@@ -47,6 +47,7 @@ pub(super) struct Library(Arc<Functions>);
 struct Functions {
     preset: unsafe extern "C" fn(*mut x264_param_t, *const c_char, *const c_char) -> c_int,
     open: unsafe extern "C" fn(*mut x264_param_t) -> *mut x264_t,
+    reconfigure: unsafe extern "C" fn(*mut x264_t, *mut x264_param_t) -> c_int,
     close: unsafe extern "C" fn(*mut x264_t),
     encode: unsafe extern "C" fn(
         *mut x264_t,
@@ -123,6 +124,7 @@ impl Functions {
             Ok(Functions {
                 open: *library.get(format!("x264_encoder_open_{X264_BUILD}").as_bytes())?,
                 preset: *library.get(b"x264_param_default_preset")?,
+                reconfigure: *library.get(b"x264_encoder_reconfig")?,
                 close: *library.get(b"x264_encoder_close")?,
                 encode: *library.get(b"x264_encoder_encode")?,
                 picture_init: *library.get(b"x264_picture_init")?,
@@ -180,10 +182,10 @@ fn installed() -> Vec<String> {
 
 /// One picture and what it is to become.
 pub(super) struct Input<'a> {
-    /// NV12, of the size that the encoder was opened with, checked to its end by the caller.
+    /// Of the size and format that the encoder was opened with, checked to its end by the caller.
     pub(super) picture: &'a Picture<'a>,
     pub(super) key_frame: bool,
-    /// `None`: the library's own rate control chooses.
+    /// `None` if the library keeps the rate.
     pub(super) qp: Option<u8>,
     pub(super) pts: i64,
 }
@@ -235,12 +237,23 @@ impl Encoder {
             X264_TYPE_AUTO
         };
         picture.i_type = kind.cast_signed();
-        picture.i_qpplus1 = input.qp.map_or(0, |qp| c_int::from(qp) + 1);
+        picture.i_qpplus1 = match input.qp {
+            Some(qp) => c_int::from(qp) + 1,
+            None => X264_QP_AUTO.cast_signed(),
+        };
         picture.i_pts = input.pts;
         picture.opaque = (&raw const call).cast_mut().cast();
-        picture.img.i_csp = X264_CSP_NV12.cast_signed();
-        picture.img.i_plane = 2;
-        for (i, plane) in input.picture.planes[..2].iter().enumerate() {
+        let (layout, planes) = match input.picture.format {
+            PixelFormat::Nv12 => (X264_CSP_NV12, 2),
+            PixelFormat::I444 => (X264_CSP_I444, 3),
+            PixelFormat::Bgrx => (X264_CSP_BGRA, 1),
+            PixelFormat::I420 | PixelFormat::Gbr => {
+                return Err(EncodeError("libx264 is not given such pictures".into()));
+            }
+        };
+        picture.img.i_csp = layout.cast_signed();
+        picture.img.i_plane = c_int::try_from(planes).unwrap_or(0);
+        for (i, plane) in input.picture.planes[..planes].iter().enumerate() {
             picture.img.plane[i] = plane.data.as_ptr().cast_mut();
             picture.img.i_stride[i] = c_int::try_from(plane.stride)
                 .map_err(|_| EncodeError("a stride is over 2 GiB".into()))?;
@@ -270,7 +283,9 @@ impl Encoder {
         }
         Ok(out.b_keyframe != 0)
     }
+}
 
+impl Encoder {
     /// Refers to nothing any more whose time stamp is `pts` or later. With nothing left, the next
     /// picture comes out as a key frame.
     pub(super) fn forget_from(&mut self, pts: i64) -> Result<(), EncodeError> {
@@ -283,6 +298,21 @@ impl Encoder {
             )));
         }
         Ok(())
+    }
+
+    /// Takes `parameters` that may be changed while it runs: the bitrate and its buffer.
+    pub(super) fn reconfigure(&mut self, parameters: &x264_param_t) -> Result<(), EncodeError> {
+        let mut own = *parameters;
+        own.nalu_process = Some(on_nal);
+        // SAFETY: `own` has this build's layout and the library copies what it takes of it.
+        let failed = unsafe { (self.library.0.reconfigure)(self.handle.as_ptr(), &raw mut own) };
+        if failed == 0 {
+            return Ok(());
+        }
+        Err(EncodeError(format!(
+            "libx264 refused {} kb/s: the rate stays as it was",
+            own.rc.i_bitrate
+        )))
     }
 }
 

@@ -14,8 +14,8 @@ use crate::control::cookie::COOKIE;
 use crate::id::PathId;
 use crate::time::Instant;
 
-const CLIENT: PathId = PathId([1; 18]);
-const OTHER: PathId = PathId([2; 18]);
+const CLIENT: PathId = PathId([1; PathId::LEN]);
+const OTHER: PathId = PathId([2; PathId::LEN]);
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn pin(text: &str) -> Pin {
@@ -571,7 +571,7 @@ fn replayed_messages_open_nothing() {
 fn spoofed_hellos_and_cookies_store_nothing() {
     let mut world = World::pairing("123456");
     for n in 0..10_000_u64 {
-        let mut from = PathId([0; 18]);
+        let mut from = PathId([0; PathId::LEN]);
         from.0[..8].copy_from_slice(&n.to_le_bytes());
         let mut nonce = [0; 16];
         nonce[..8].copy_from_slice(&world.draw().to_le_bytes());

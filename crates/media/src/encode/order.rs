@@ -1,13 +1,13 @@
-//! Puts the NAL units of one picture into order.
+//! Puts the slices of one picture into order that several threads encode.
 //!
 //! With sliced threads libx264 hands over slices from several threads at once and in any order
-//! (measured: always, with two threads or more). The slice that is next goes to the sink at once;
-//! the others wait. One thread delivers at a time, outside the lock, so that no encoder thread
+//! (measured: always, with two threads or more), and so do our own threads. The slice that is next
+//! goes to the sink at once; the others wait. One thread delivers at a time, outside the lock, so that no encoder thread
 //! ever waits for the sink of another.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::encode::Slice;
+use super::Slice;
 
 /// The sink of one frame.
 pub(super) type Sink<'a> = &'a mut (dyn FnMut(Slice<'_>) + Send);

@@ -1,0 +1,522 @@
+//! What became of each figure of the papers, computed from the data of the benches: what it
+//! claims, whether that holds here, and why. It draws nothing.
+//!
+//! Papers: OpenUVR (figures 6, 10, 11, sections IV-B3 and V-E) and GamingAnywhere (figures 9 to
+//! 11). A figure without data is "not measured", never a guess.
+
+use serde_json::Value;
+
+use super::page::{Data, list, named, number, words};
+use super::report::QUIET;
+
+/// What became of a claim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mark {
+    Reproduced,
+    Refuted,
+    /// What it needs is not here: a radio, a graphics card, a privilege.
+    NotTestable,
+    /// The bench has not run, or not this part.
+    NotMeasured,
+}
+
+impl Mark {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Mark::Reproduced => "reproduced",
+            Mark::Refuted => "refuted here",
+            Mark::NotTestable => "not testable here",
+            Mark::NotMeasured => "not measured",
+        }
+    }
+}
+
+/// A figure of a paper.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Figure {
+    pub(super) name: &'static str,
+    pub(super) claim: &'static str,
+    pub(super) mark: Mark,
+    pub(super) why: String,
+}
+
+/// All figures, in the papers' order.
+pub(super) fn all(data: &Data) -> Vec<Figure> {
+    type Judge = fn(&Data) -> Option<(Mark, String)>;
+    let figures: [(&str, &str, Judge, &str); 14] = [
+        (
+            "OpenUVR fig. 6",
+            "Of a conventional stream's time, the host's network stack takes most, encoding next, \
+             the client least.",
+            breakdown,
+            "ablation",
+        ),
+        (
+            "OpenUVR fig. 10",
+            "Visual latency stays below 20 ms, and far below that of a conventional stream (14.3 \
+             against 38 ms).",
+            visual_latency,
+            "ablation",
+        ),
+        (
+            "OpenUVR fig. 11, all",
+            "All optimisations together bring the latency below one frame at 60 a second.",
+            together,
+            "ablation",
+        ),
+        (
+            "OpenUVR fig. 11, transcoding",
+            "Encoding RGB without converting colours saves 5.51 ms.",
+            transcoding,
+            "ablation",
+        ),
+        (
+            "OpenUVR fig. 11, sharing",
+            "A host inside the application's process saves 4.71 ms against one beside it.",
+            sharing,
+            "sync",
+        ),
+        (
+            "OpenUVR fig. 11, network",
+            "Going past the network stack to the link layer saves 14.4 ms.",
+            network,
+            "ablation",
+        ),
+        (
+            "OpenUVR fig. 11, topology",
+            "Peer-to-peer Wi-Fi saves 0.8 to 1.6 ms against an access point.",
+            |_| {
+                let why = "both ends are on one machine: there is no radio";
+                Some((Mark::NotTestable, why.to_owned()))
+            },
+            "latency",
+        ),
+        (
+            "OpenUVR section IV-B3",
+            "At a given bitrate a longer GOP looks better; with loss, it stays corrupted for \
+             longer.",
+            gop,
+            "quality",
+        ),
+        (
+            "OpenUVR section V-E",
+            "An application that waits for the host sees no significant change of latency or \
+             quality.",
+            synchronous,
+            "sync",
+        ),
+        (
+            "GamingAnywhere fig. 9",
+            "The downlink carries no more than the bitrate that was set.",
+            network_load,
+            "latency",
+        ),
+        (
+            "GamingAnywhere fig. 10(a), 11(a)",
+            "Network delay hardly affects video quality.",
+            |data| against(data, "delay", false),
+            "quality",
+        ),
+        (
+            "GamingAnywhere fig. 10(b), 11(b)",
+            "Packet loss lowers video quality.",
+            |data| against(data, "loss", true),
+            "quality",
+        ),
+        (
+            "GamingAnywhere fig. 10(c), 11(c)",
+            "Quality drops suddenly where the bandwidth is below the bitrate.",
+            bandwidth,
+            "quality",
+        ),
+        (
+            "OpenUVR section V-D1",
+            "Displayed frames have a mean SSIM above 0.9 (0.918; the worst batch 0.679).",
+            similarity,
+            "quality",
+        ),
+    ];
+    let caveat = if data.other_cores() > QUIET {
+        " (The machine was not quiet.)"
+    } else {
+        ""
+    };
+    let judged = figures.into_iter().map(|(name, claim, judge, bench)| {
+        let (mark, why) = judge(data).unwrap_or_else(|| {
+            let why = format!("no data for it: openuvr bench {bench} measures it");
+            (Mark::NotMeasured, why)
+        });
+        let told = matches!(mark, Mark::Reproduced | Mark::Refuted);
+        Figure {
+            name,
+            claim,
+            mark,
+            why: format!("{why}.{}", if told { caveat } else { "" }),
+        }
+    });
+    judged.collect()
+}
+
+/// (end to end − floor) ÷ serial codec time, medians.
+pub(super) fn ratio(case: &Value) -> Option<f64> {
+    let end = number(case, "/stream/latency_ms/p50")?;
+    Some((end - number(case, "/floor/latency_ms/p50")?) / number(case, "/codec/serial/p50")?)
+}
+
+fn holds(claim: bool) -> Mark {
+    if claim {
+        Mark::Reproduced
+    } else {
+        Mark::Refuted
+    }
+}
+
+/// The parts of a frame's way, each from where the one before ends.
+const PARTS: [(&str, &[(&str, &str)]); 7] = [
+    ("until captured", &[("drawn", "Captured")]),
+    ("conversion", &[("Captured", "Converted")]),
+    (
+        "encoding",
+        &[("Converted", "FirstSlice"), ("FirstSlice", "Encoded")],
+    ),
+    ("network", &[("Encoded", "Recoverable")]),
+    ("decoding", &[("Recoverable", "Decoded")]),
+    ("to the display", &[("Decoded", "Submitted")]),
+    ("display", &[("Submitted", "visible")]),
+];
+
+/// The parts of a way, from the steps that a run has written; negative ones as they are: what is
+/// sent while it is encoded.
+fn parts(steps: &[Value]) -> Option<Vec<(String, f64)>> {
+    let one = |(from, to): &(&str, &str)| {
+        let is = |s: &&Value| words(s, "/from") == *from && words(s, "/to") == *to;
+        number(steps.iter().find(is)?, "/ms/p50")
+    };
+    let part = |(name, of): &(&str, &[(&str, &str)])| {
+        let sum = of.iter().map(one).sum::<Option<f64>>()?;
+        Some(((*name).to_owned(), sum))
+    };
+    PARTS.iter().map(part).collect()
+}
+
+/// The run of a configuration whose median is in the middle.
+fn middle_run<'a>(ablation: &'a Value, configuration: &str) -> Option<&'a Value> {
+    let is = |run: &&Value| words(run, "/configuration") == configuration;
+    let mut runs: Vec<&Value> = list(ablation, "/runs").iter().filter(is).collect();
+    let p50 = |run: &Value| number(run, "/latency_ms/p50").unwrap_or(f64::MAX);
+    runs.sort_by(|a, b| p50(a).total_cmp(&p50(b)));
+    runs.get(runs.len().checked_sub(1)? / 2).copied()
+}
+
+fn conventional_parts(data: &Data) -> Option<Vec<(String, f64)>> {
+    parts(list(middle_run(&data.ablation, CONVENTIONAL)?, "/steps"))
+}
+
+const CONVENTIONAL: &str = "conventional";
+
+/// The bars of fig. 6: the conventional stream, and ours.
+pub(super) fn breakdowns(data: &Data) -> Vec<(String, Vec<(String, f64)>)> {
+    let ours = list(&data.ablation, "/cumulative").last();
+    let ours = ours.and_then(|row| middle_run(&data.ablation, words(row, "/name")));
+    let ours = ours.and_then(|run| parts(list(run, "/steps")));
+    [("conventional", conventional_parts(data)), ("ours", ours)]
+        .into_iter()
+        .filter_map(|(name, parts)| Some((name.to_owned(), parts?)))
+        .collect()
+}
+
+fn breakdown(data: &Data) -> Option<(Mark, String)> {
+    let parts = conventional_parts(data)?;
+    let of = |name: &str| parts.iter().find(|p| p.0 == name).map_or(0.0, |p| p.1);
+    let (network, encoding) = (of("network"), of("encoding"));
+    let client = of("decoding") + of("to the display");
+    let claim = network > encoding && encoding > client;
+    let why = format!(
+        "the conventional stream spends {network:.1} ms on the network, {encoding:.1} ms on \
+         encoding, {client:.1} ms in the client; without a radio, and with an encoder on the \
+         processor"
+    );
+    Some((holds(claim), why))
+}
+
+/// p50 of the conventional stream and of ours.
+fn both_ends(data: &Data) -> Option<(f64, f64)> {
+    let rungs = list(&data.ablation, "/cumulative");
+    let conventional = number(rungs.first()?, "/p50_ms/median")?;
+    Some((conventional, number(rungs.last()?, "/p50_ms/median")?))
+}
+
+fn visual_latency(data: &Data) -> Option<(Mark, String)> {
+    let (conventional, ours) = both_ends(data)?;
+    let factor = conventional / ours;
+    let why = format!(
+        "{ours:.1} ms against {conventional:.1} ms of the conventional stream, {factor:.1} times \
+         (paper: 2.67 times); other products were not compared"
+    );
+    Some((holds(ours < 20.0 && factor >= 2.0), why))
+}
+
+fn together(data: &Data) -> Option<(Mark, String)> {
+    let (conventional, ours) = both_ends(data)?;
+    let frame = 1000.0 / 60.0;
+    let why = format!("from {conventional:.1} to {ours:.1} ms; a frame lasts {frame:.1} ms");
+    Some((holds(ours < frame && ours < conventional), why))
+}
+
+/// A step of the ablation whose sign is the claim, if the ranges of its runs are apart.
+fn gained(row: &Value, what: &str) -> Option<(Mark, String)> {
+    if let Some(why) = row.pointer("/unavailable").and_then(Value::as_str) {
+        return Some((Mark::NotTestable, format!("it did not run: {why}")));
+    }
+    let worth = number(row, "/worth_ms")?;
+    let unsure = row.pointer("/clear").and_then(Value::as_bool) == Some(false);
+    let doubt = if unsure {
+        ", within the range of the runs"
+    } else {
+        ""
+    };
+    let word = if worth >= 0.0 { "saves" } else { "costs" };
+    let why = format!("{what} {word} {:.2} ms{doubt}", worth.abs());
+    Some((holds(worth > 0.0 && !unsure), why))
+}
+
+fn transcoding(data: &Data) -> Option<(Mark, String)> {
+    let row = named(list(&data.ablation, "/alternatives"), "RGB, not converted")?;
+    gained(
+        row,
+        "with an encoder on the processor, RGB without conversion",
+    )
+}
+
+fn network(data: &Data) -> Option<(Mark, String)> {
+    let row = named(list(&data.ablation, "/alternatives"), "raw Ethernet")?;
+    gained(row, "against UDP with segmentation offload, raw Ethernet")
+}
+
+fn sharing(data: &Data) -> Option<(Mark, String)> {
+    let ways = list(&data.sync, "/ways");
+    let (captured, submitted) = (named(ways, "captured")?, named(ways, "submitted")?);
+    let p50 = |way, of: &str| number(way, &format!("/p50_ms/{of}"));
+    let saved = p50(captured, "median")? - p50(submitted, "median")?;
+    let apart = p50(submitted, "max")? < p50(captured, "min")?;
+    let word = if saved >= 0.0 { "saves" } else { "costs" };
+    let why = format!(
+        "submitting from within the process {word} {:.2} ms against capturing the display; the \
+         picture is read back from the renderer either way, as there is no graphics card to share",
+        saved.abs()
+    );
+    Some((holds(saved > 0.0 && apart), why))
+}
+
+fn synchronous(data: &Data) -> Option<(Mark, String)> {
+    let ways = list(&data.sync, "/ways");
+    let (free, step) = (named(ways, "submitted")?, named(ways, "lock-step")?);
+    let p50 = |way| number(way, "/p50_ms/median");
+    let (before, after) = (p50(free)?, p50(step)?);
+    let psnr = |way| number(way, "/psnr_db/p50");
+    let quality = psnr(step).zip(psnr(free)).map(|(step, free)| step - free);
+    // A tenth of the latency, and what a person can just see: half a decibel.
+    let same = (after - before).abs() <= before * 0.1;
+    let alike = quality.is_none_or(|db| db.abs() <= 0.5);
+    let picture = quality.map_or("quality not compared".into(), |db| format!("{db:+.1} dB"));
+    let rate = number(step, "/drawn_fps/median").map_or(String::new(), |fps| {
+        format!(", at {fps:.1} frames a second")
+    });
+    let why = format!("{after:.2} ms with waiting, {before:.2} without; {picture}{rate}");
+    Some((holds(same && alike), why))
+}
+
+fn network_load(data: &Data) -> Option<(Mark, String)> {
+    let case = data.latency.first()?;
+    let wire = number(case, "/stream/wire_mbps")?;
+    let target = words(case, "/setting/bitrate").trim_end_matches('M');
+    let target: f64 = target.parse().ok()?;
+    let why = format!(
+        "{wire:.2} Mb/s with all headers, {target} set; the other products of the figure were \
+         not compared"
+    );
+    // A hundredth: the measured seconds begin and end within a frame.
+    Some((holds(wire <= target * 1.01), why))
+}
+
+/// First and last mean of every plot over `x`, those of SSIM and those of PSNR.
+fn ends(data: &Data, x: &str) -> Vec<(bool, f64, f64)> {
+    let about = |plot: &&Value| words(plot, "/x").to_lowercase().contains(x);
+    let plots = data.quality.iter().filter(about);
+    let series = plots.flat_map(|plot| {
+        let ssim = words(plot, "/title").to_lowercase().contains("ssim");
+        list(plot, "/series")
+            .iter()
+            .map(move |series| (ssim, series))
+    });
+    let ends = series.filter_map(|(ssim, series)| {
+        let points = list(series, "/points").iter();
+        let mut points: Vec<(f64, f64)> = points
+            .filter_map(|p| Some((number(p, "/x")?, number(p, "/mean")?)))
+            .collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        (points.len() > 1).then_some(())?;
+        Some((ssim, points.first()?.1, points.last()?.1))
+    });
+    ends.collect()
+}
+
+/// What a change of quality counts as: 1 dB of PSNR, 0.01 of SSIM.
+fn matters(ssim: bool, change: f64) -> bool {
+    change.abs() > if ssim { 0.01 } else { 1.0 }
+}
+
+fn listed(ends: &[(bool, f64, f64)]) -> String {
+    let one = |(ssim, first, last): &(bool, f64, f64)| match ssim {
+        true => format!("SSIM {first:.3} to {last:.3}"),
+        false => format!("PSNR {first:.1} to {last:.1} dB"),
+    };
+    ends.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether quality falls from the least to the most of `x`, or stays.
+fn against(data: &Data, x: &str, falls: bool) -> Option<(Mark, String)> {
+    let ends = ends(data, x);
+    (!ends.is_empty()).then_some(())?;
+    let mut changes = ends.iter().map(|&(ssim, first, last)| (ssim, last - first));
+    let claim = match falls {
+        true => changes.all(|(ssim, change)| change < 0.0 && matters(ssim, change)),
+        false => changes.all(|(ssim, change)| !matters(ssim, change)),
+    };
+    let why = format!("from the least to the most {x}: {}", listed(&ends));
+    Some((holds(claim), why))
+}
+
+fn bandwidth(data: &Data) -> Option<(Mark, String)> {
+    let ends = ends(data, "bandwidth");
+    (!ends.is_empty()).then_some(())?;
+    // 6 dB, or a tenth of SSIM, is what the paper's curves fall by.
+    let falls = |&(ssim, low, high): &(bool, f64, f64)| high - low > if ssim { 0.1 } else { 6.0 };
+    let why = format!(
+        "from the least to the most bandwidth: {}; the rate follows the link",
+        listed(&ends)
+    );
+    Some((holds(ends.iter().all(falls)), why))
+}
+
+fn gop(data: &Data) -> Option<(Mark, String)> {
+    let ends = ends(data, "gop");
+    (!ends.is_empty()).then_some(())?;
+    let better = ends.iter().all(|(_, short, long)| long > short);
+    let why = format!("from the shortest to the longest GOP: {}", listed(&ends));
+    Some((holds(better), why))
+}
+
+fn similarity(data: &Data) -> Option<(Mark, String)> {
+    let best = |x: &str| {
+        let ends = ends(data, x).into_iter().filter(|end| end.0);
+        ends.map(|end| end.1).reduce(f64::min)
+    };
+    let ssim = best("loss").or_else(|| best("delay"))?;
+    let why = format!("without loss the mean SSIM is {ssim:.3}");
+    Some((holds(ssim > 0.9), why))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn mark(data: &Data, name: &str) -> (Mark, String) {
+        let found = all(data).into_iter().find(|f| f.name == name).unwrap();
+        (found.mark, found.why)
+    }
+
+    #[test]
+    fn without_data_nothing_is_claimed() {
+        for figure in all(&Data::default()) {
+            assert!(
+                matches!(figure.mark, Mark::NotMeasured | Mark::NotTestable),
+                "{figure:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_breakdown_follows_the_data() {
+        let step =
+            |from: &str, to: &str, ms: f64| json!({"from": from, "to": to, "ms": {"p50": ms}});
+        let data = |network: f64| Data {
+            ablation: json!({"runs": [{
+                "configuration": "conventional",
+                "latency_ms": {"p50": 30.0},
+                "steps": [
+                    step("drawn", "Captured", 8.0), step("Captured", "Converted", 2.0),
+                    step("Converted", "FirstSlice", 5.0), step("FirstSlice", "Encoded", 1.0),
+                    step("Encoded", "Recoverable", network), step("Recoverable", "Decoded", 2.0),
+                    step("Decoded", "Submitted", 0.5), step("Submitted", "visible", 1.0),
+                ],
+            }]}),
+            ..Data::default()
+        };
+        assert_eq!(mark(&data(11.0), "OpenUVR fig. 6").0, Mark::Reproduced);
+        let (judged, why) = mark(&data(0.5), "OpenUVR fig. 6");
+        assert_eq!(judged, Mark::Refuted);
+        assert!(
+            why.contains("0.5 ms on the network, 6.0 ms on encoding"),
+            "{why}"
+        );
+        assert_eq!(
+            breakdowns(&data(1.0)).len(),
+            1,
+            "ours is missing, not empty"
+        );
+    }
+
+    #[test]
+    fn a_step_within_its_range_reproduces_nothing_and_what_did_not_run_is_not_testable() {
+        let row = |name: &str, worth: f64, clear: bool| json!({"name": name, "worth_ms": worth, "clear": clear, "unavailable": null});
+        let data = |alternatives: Value| Data {
+            ablation: json!({"alternatives": alternatives}),
+            ..Data::default()
+        };
+        let rgb = "OpenUVR fig. 11, transcoding";
+        let name = "RGB, not converted";
+        assert_eq!(
+            mark(&data(json!([row(name, 2.0, true)])), rgb).0,
+            Mark::Reproduced
+        );
+        assert_eq!(
+            mark(&data(json!([row(name, 2.0, false)])), rgb).0,
+            Mark::Refuted
+        );
+        let (judged, why) = mark(&data(json!([row(name, -1.5, true)])), rgb);
+        assert_eq!(judged, Mark::Refuted);
+        assert!(why.contains("costs 1.50 ms"), "{why}");
+        let raw = json!([{"name": "raw Ethernet", "unavailable": "needs CAP_NET_RAW"}]);
+        let (judged, why) = mark(&data(raw), "OpenUVR fig. 11, network");
+        assert_eq!(judged, Mark::NotTestable);
+        assert!(why.contains("CAP_NET_RAW"), "{why}");
+    }
+
+    #[test]
+    fn quality_is_judged_by_its_ends() {
+        let plot = |title: &str, x: &str, means: [f64; 2]| {
+            json!({"title": title, "x": x, "series": [{"name": "scene", "points": [
+                {"x": 0.0, "mean": means[0]}, {"x": 10.0, "mean": means[1]},
+            ]}]})
+        };
+        let data = Data {
+            quality: vec![
+                plot("PSNR", "delay, ms", [40.0, 39.8]),
+                plot("SSIM", "delay, ms", [0.95, 0.949]),
+                plot("PSNR", "loss, %", [40.0, 31.0]),
+                plot("SSIM", "loss, %", [0.95, 0.7]),
+                plot("PSNR", "bandwidth, Mb/s", [37.0, 40.0]),
+            ],
+            ..Data::default()
+        };
+        let marks = |name| mark(&data, name).0;
+        assert_eq!(marks("GamingAnywhere fig. 10(a), 11(a)"), Mark::Reproduced);
+        assert_eq!(marks("GamingAnywhere fig. 10(b), 11(b)"), Mark::Reproduced);
+        assert_eq!(marks("GamingAnywhere fig. 10(c), 11(c)"), Mark::Refuted);
+        assert_eq!(marks("OpenUVR section V-D1"), Mark::Reproduced);
+        assert_eq!(marks("OpenUVR section IV-B3"), Mark::NotMeasured);
+    }
+}

@@ -1,0 +1,653 @@
+//! `openuvr bench report`: one HTML file from what the benches wrote, with tables, plots and what
+//! became of each figure of the papers. No script, nothing fetched: it opens anywhere.
+//!
+//! It measures nothing itself; `--run` starts the benches whose data is missing.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+
+use super::figures::{self, Mark};
+use super::plot::{self, Lines, Point, Series, Stacked, Step, Waterfall};
+use super::report::QUIET;
+use crate::pair;
+
+/// Make one HTML page of all measurements, with each figure of the papers and what became of it.
+///
+/// Reads latency.json, ablation.json, sync.json, handoff.json and quality*.json. Each figure of
+/// the papers is marked as reproduced, refuted here, or not testable here, with the reason,
+/// computed from that data.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// Folder with the data of the benches
+    #[arg(long, value_name = "FOLDER", default_value = "bench-data")]
+    from: PathBuf,
+    /// Run the benches whose data is missing there (half an hour; --quick: minutes)
+    #[arg(long)]
+    run: bool,
+    /// With --run: the short version of each, and all of them anew
+    #[arg(long, requires = "run")]
+    quick: bool,
+    /// The page (default: report.html in that folder)
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// The benches, the file that each leaves in the folder, and the option that names its place: the
+/// folder or the file.
+const BENCHES: [(&str, &str, &str); 4] = [
+    ("latency", "latency.json", "--json"),
+    ("ablation", "ablation.json", "--out"),
+    ("sync", "sync.json", "--out"),
+    ("handoff", "handoff.json", "--out"),
+];
+
+/// What the benches found.
+#[derive(Debug, Default)]
+pub(super) struct Data {
+    /// One for each case.
+    pub(super) latency: Vec<Value>,
+    pub(super) ablation: Value,
+    pub(super) sync: Value,
+    pub(super) handoff: Value,
+    /// Objects with `title`, `x` and `series`.
+    pub(super) quality: Vec<Value>,
+}
+
+/// Runs what is missing, if asked, and writes the page.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut failed = Vec::new();
+    if args.run {
+        std::fs::create_dir_all(&args.from)
+            .with_context(|| format!("can't make the folder {}", args.from.display()))?;
+        for bench in BENCHES {
+            if !args.quick && args.from.join(bench.1).exists() {
+                continue;
+            }
+            // What one of them can't do says nothing about the others.
+            if let Err(error) = start(bench, args) {
+                eprintln!("openuvr bench report: {error:#}");
+                failed.push(bench.0);
+            }
+        }
+    }
+    let data = Data::read(&args.from)?;
+    let path = args
+        .out
+        .clone()
+        .unwrap_or_else(|| args.from.join("report.html"));
+    std::fs::write(&path, page(&data)?)
+        .with_context(|| format!("can't write {}", path.display()))?;
+    println!("the report is {}", path.display());
+    let failed = failed.join(", ");
+    ensure!(
+        failed.is_empty(),
+        "these benches failed, and the report lacks them in part: {failed}"
+    );
+    Ok(())
+}
+
+fn start((name, file, option): (&str, &str, &str), args: &Args) -> Result<()> {
+    let mut command = pair::own("bench")?;
+    let place = if option == "--json" {
+        args.from.join(file)
+    } else {
+        args.from.clone()
+    };
+    command.arg(name).arg(option).arg(place);
+    if args.quick {
+        command.arg("--quick");
+    }
+    println!("\nopenuvr bench {name}");
+    let status = command
+        .status()
+        .with_context(|| format!("can't start bench {name}"))?;
+    if !status.success() {
+        bail!("bench {name} ended with {status}: its own words are above");
+    }
+    Ok(())
+}
+
+impl Data {
+    fn read(folder: &Path) -> Result<Data> {
+        let mut data = Data::default();
+        let list = std::fs::read_dir(folder).with_context(|| {
+            format!(
+                "can't read the folder {}: --run fills it, --from names another",
+                folder.display()
+            )
+        })?;
+        let mut names: Vec<PathBuf> = list.flatten().map(|entry| entry.path()).collect();
+        names.sort();
+        for path in names {
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            let Some(name) = name.strip_suffix(".json") else {
+                continue;
+            };
+            let text = std::fs::read_to_string(&path)
+                .with_context(|| format!("can't read {}", path.display()))?;
+            let value: Value = serde_json::from_str(&text)
+                .with_context(|| format!("{} is no JSON", path.display()))?;
+            match name {
+                "latency" => data.latency = value.as_array().cloned().unwrap_or_default(),
+                "ablation" => data.ablation = value,
+                "sync" => data.sync = value,
+                "handoff" => data.handoff = value,
+                _ if name.starts_with("quality") => collect(&value, &mut data.quality),
+                _ => {}
+            }
+        }
+        let nothing = data.latency.is_empty()
+            && data.quality.is_empty()
+            && [&data.ablation, &data.sync, &data.handoff]
+                .iter()
+                .all(|v| v.is_null());
+        if nothing {
+            bail!(
+                "{} has no data of a bench: --run makes it, --from names another folder",
+                folder.display()
+            );
+        }
+        Ok(data)
+    }
+
+    /// The most cores that other processes used during any of it.
+    pub(super) fn other_cores(&self) -> f64 {
+        let latency = self.latency.iter().flat_map(|case| {
+            ["/floor/other_cores", "/stream/other_cores"].map(|at| number(case, at))
+        });
+        let others = [&self.ablation, &self.sync, &self.handoff].map(|v| number(v, "/other_cores"));
+        latency.chain(others).flatten().fold(0.0, f64::max)
+    }
+
+    fn machine(&self) -> Option<&Value> {
+        let latency = self.latency.first();
+        let all = latency
+            .into_iter()
+            .chain([&self.ablation, &self.sync, &self.handoff]);
+        all.filter_map(|value| value.get("machine")).next()
+    }
+}
+
+/// Every plot in `value`, wherever it lies.
+fn collect(value: &Value, into: &mut Vec<Value>) {
+    match value {
+        Value::Object(fields) if fields.contains_key("series") && fields.contains_key("title") => {
+            into.push(value.clone());
+        }
+        Value::Object(fields) => fields.values().for_each(|inner| collect(inner, into)),
+        Value::Array(all) => all.iter().for_each(|inner| collect(inner, into)),
+        _ => {}
+    }
+}
+
+/// The number at a JSON pointer (RFC 6901).
+pub(super) fn number(value: &Value, at: &str) -> Option<f64> {
+    value.pointer(at)?.as_f64()
+}
+
+/// The text at a JSON pointer.
+pub(super) fn words<'a>(value: &'a Value, at: &str) -> &'a str {
+    value
+        .pointer(at)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// The list at a JSON pointer, or none.
+pub(super) fn list<'a>(value: &'a Value, at: &str) -> &'a [Value] {
+    value
+        .pointer(at)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+/// The element of a list whose `name` is this.
+pub(super) fn named<'a>(all: &'a [Value], name: &str) -> Option<&'a Value> {
+    all.iter().find(|value| words(value, "/name") == name)
+}
+
+fn page(data: &Data) -> Result<String> {
+    let mut page = String::from(HEAD);
+    // Writing to a string doesn't fail.
+    let _ = write!(page, "<h1>OpenUVR: what was measured</h1>");
+    if let Some(machine) = data.machine() {
+        let _ = write!(
+            page,
+            "<p>{}, {} cores, Linux {}; openuvr {}. Sender and receiver share this machine and \
+             its clock: no panel, no radio, but all the software.</p>",
+            escaped(words(machine, "/cpu")),
+            number(machine, "/cores").unwrap_or_default(),
+            escaped(words(machine, "/kernel")),
+            env!("CARGO_PKG_VERSION"),
+        );
+    }
+    let other = data.other_cores();
+    if other > QUIET {
+        let _ = write!(
+            page,
+            "<p class=loud>Not quiet: other processes used up to {other:.1} cores. Times below, \
+             and what is concluded from them, mean little.</p>"
+        );
+    }
+    page.push_str(&papers(data));
+    latency(data, &mut page)?;
+    ablation(data, &mut page)?;
+    sync(data, &mut page);
+    handoff(data, &mut page);
+    quality(data, &mut page)?;
+    page.push_str("</body></html>\n");
+    Ok(page)
+}
+
+fn papers(data: &Data) -> String {
+    let rows = figures::all(data).into_iter().map(|figure| {
+        let class = match figure.mark {
+            Mark::Reproduced => "yes",
+            Mark::Refuted => "no",
+            Mark::NotTestable | Mark::NotMeasured => "open",
+        };
+        vec![
+            escaped(figure.name).replace(' ', "&nbsp;"),
+            escaped(figure.claim),
+            format!("<span class={class}>{}</span>", figure.mark.words()),
+            escaped(&figure.why),
+        ]
+    });
+    let heads = ["figure", "what it claims", "here", "why"];
+    section("The papers' figures") + &table(&heads, rows)
+}
+
+fn latency(data: &Data, page: &mut String) -> Result<()> {
+    if data.latency.is_empty() {
+        return Ok(());
+    }
+    page.push_str(&section("Drawn to visible"));
+    let cell = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.2}"));
+    let rows = data.latency.iter().map(|case| {
+        let cores = number(case, "/stream/cores/host").zip(number(case, "/stream/cores/client"));
+        vec![
+            format!(
+                "{} ({} at {})",
+                escaped(words(case, "/setting/name")),
+                escaped(words(case, "/setting/size")),
+                escaped(words(case, "/setting/bitrate"))
+            ),
+            cell(number(case, "/floor/latency_ms/p50")),
+            against(case, "/stream/latency_ms/p50", "p50_ms"),
+            against(case, "/stream/latency_ms/p99", "p99_ms"),
+            cell(number(case, "/codec/serial/p50")),
+            cell(number(case, "/codec/pipelined/p50")),
+            cell(figures::ratio(case)),
+            cores.map_or("–".to_owned(), |(host, client)| {
+                format!("{:.0} %", (host + client) * 100.0)
+            }),
+            against(case, "/stream/wire_mbps", "wire_mbps"),
+            cell(median(list(case, "/stream/psnr_db"))),
+        ]
+    });
+    page.push_str(&table(
+        &[
+            "case",
+            "floor p50, ms",
+            "p50, ms",
+            "p99, ms",
+            "serial codec, ms",
+            "pipelined, ms",
+            "(end − floor) / serial",
+            "host + client",
+            "Mb/s",
+            "luma PSNR, dB",
+        ],
+        rows,
+    ));
+    page.push_str("<p>In brackets: to pass / to aim at.</p>");
+    let curves = data.latency.iter().map(|case| {
+        let mut whole: Vec<f64> = list(case, "/stream/samples")
+            .iter()
+            .filter(|sample| words(sample, "/outcome") == "whole")
+            .filter_map(|s| Some((number(s, "/seen_us")? - number(s, "/drawn_us")?) / 1000.0))
+            .collect();
+        whole.sort_by(f64::total_cmp);
+        let count = whole.len().max(1) as f64;
+        let points = whole.iter().enumerate().map(|(n, ms)| Point {
+            x: *ms,
+            y: (n + 1) as f64 / count * 100.0,
+            range: None,
+        });
+        // A point for each half percent is more than a plot can show.
+        let every = (whole.len() / 200).max(1);
+        Series {
+            name: words(case, "/setting/name").to_owned(),
+            points: points.step_by(every).collect(),
+        }
+    });
+    let lines = Lines {
+        title: "Share of frames visible within a time".into(),
+        x: "drawn to visible, ms".into(),
+        y: "% of whole frames".into(),
+        series: curves.filter(|series| !series.points.is_empty()).collect(),
+    };
+    if !lines.series.is_empty() {
+        page.push_str(&figure(&plot::svg(&lines)?));
+    }
+    Ok(())
+}
+
+/// What was measured, and its targets in brackets.
+fn against(case: &Value, at: &str, target: &str) -> String {
+    let Some(measured) = number(case, at) else {
+        return "–".to_owned();
+    };
+    let bound = |kind: &str| number(case, &format!("/setting/targets/{target}/{kind}"));
+    match (bound("pass"), bound("aim")) {
+        (None, _) => format!("{measured:.2}"),
+        (Some(pass), None) => format!("{measured:.2} ({pass})"),
+        (Some(pass), Some(aim)) => format!("{measured:.2} ({pass} / {aim})"),
+    }
+}
+
+fn ablation(data: &Data, page: &mut String) -> Result<()> {
+    let all = &data.ablation;
+    if all.is_null() {
+        return Ok(());
+    }
+    page.push_str(&section("What each optimisation is worth"));
+    let steps = list(all, "/cumulative").iter().filter_map(|row| {
+        Some(Step {
+            name: words(row, "/name").to_owned(),
+            note: words(row, "/note").to_owned(),
+            value: number(row, "/p50_ms/median")?,
+            low: number(row, "/p50_ms/min")?,
+            high: number(row, "/p50_ms/max")?,
+        })
+    });
+    let waterfall = Waterfall {
+        title: "Drawn to visible, one optimisation after the other".into(),
+        subtitle: format!(
+            "{} at {}, median and range; {} of {} s each",
+            words(all, "/size"),
+            words(all, "/bitrate"),
+            plot::runs(number(all, "/repetitions").unwrap_or_default()),
+            number(all, "/seconds").unwrap_or_default()
+        ),
+        unit: "ms".into(),
+        floor: number(all, "/floor_ms/p50"),
+        steps: steps.collect(),
+    };
+    if !waterfall.steps.is_empty() {
+        page.push_str(&figure(&plot::svg(&waterfall)?));
+    }
+    for (title, at) in [
+        ("Cumulative", "/cumulative"),
+        ("Ours, leaving one out", "/leave_one_out"),
+        ("Ours, with something else", "/alternatives"),
+        ("Every core busy", "/busy"),
+    ] {
+        let rows = list(all, at).iter().map(|row| {
+            let name = escaped(words(row, "/name"));
+            if number(row, "/p50_ms/median").is_none() {
+                let why = row.pointer("/unavailable").and_then(Value::as_str);
+                let why = escaped(why.unwrap_or("not measured"));
+                return vec![name, "–".into(), "–".into(), "–".into(), why];
+            }
+            let worth = number(row, "/worth_ms").map_or(String::new(), |w| format!("{w:+.2}"));
+            let note = match row.pointer("/clear").and_then(Value::as_bool) {
+                Some(false) => "within the range of the runs",
+                _ => "",
+            };
+            vec![
+                name,
+                range(row, "/p50_ms"),
+                range(row, "/p99_ms"),
+                worth,
+                note.to_owned(),
+            ]
+        });
+        let _ = write!(page, "<h3>{title}</h3>");
+        let heads = [
+            "",
+            "p50, ms (range)",
+            "p99, ms (range)",
+            "gained or worth, ms",
+            "",
+        ];
+        page.push_str(&table(&heads, rows));
+    }
+    let bars = figures::breakdowns(data);
+    if !bars.is_empty() {
+        page.push_str(&section("Where the time goes"));
+        page.push_str(&figure(&plot::svg(&Stacked {
+            title: "Drawn to visible by stage, sums of medians".into(),
+            unit: "ms".into(),
+            bars,
+        })?));
+    }
+    Ok(())
+}
+
+fn sync(data: &Data, page: &mut String) {
+    if data.sync.is_null() {
+        return;
+    }
+    page.push_str(&section("Continuous and synchronous"));
+    let rows = list(&data.sync, "/ways").iter().map(|row| {
+        vec![
+            escaped(words(row, "/name")),
+            escaped(words(row, "/what")),
+            range(row, "/p50_ms"),
+            range(row, "/p99_ms"),
+            range(row, "/drawn_fps"),
+            range(row, "/cores"),
+            number(row, "/psnr_db/p50").map_or("–".into(), |db| format!("{db:.1}")),
+        ]
+    });
+    page.push_str(&table(
+        &[
+            "",
+            "",
+            "p50, ms",
+            "p99, ms",
+            "frames drawn/s",
+            "cores",
+            "luma PSNR, dB",
+        ],
+        rows,
+    ));
+}
+
+fn handoff(data: &Data, page: &mut String) {
+    if data.handoff.is_null() {
+        return;
+    }
+    page.push_str(&section("Hand-offs between threads, and sealing"));
+    let micros = |name: String, us: &Value| {
+        let mut row = vec![name];
+        let values = ["/p50", "/p99", "/p999", "/max"].map(|at| number(us, at));
+        row.extend(values.map(|v| v.map_or("–".into(), |v| format!("{v:.1}"))));
+        row
+    };
+    let handoffs = list(&data.handoff, "/handoffs").iter().map(|cell| {
+        let one = cell.pointer("/one_core").and_then(Value::as_bool) == Some(true);
+        let place = if one { ", one core" } else { "" };
+        let name = format!(
+            "{}, {}{place}",
+            words(cell, "/primitive"),
+            words(cell, "/policy")
+        );
+        micros(escaped(&name), &cell["us"])
+    });
+    let sealing = list(&data.handoff, "/sealing_us")
+        .iter()
+        .zip(["1 slice", "8 slices"]);
+    let sealing = sealing.map(|(us, how)| micros(format!("sealing 42 kB in {how}"), us));
+    let heads = ["", "p50, µs", "p99, µs", "p99.9, µs", "max, µs"];
+    page.push_str(&table(&heads, handoffs.chain(sealing)));
+    page.push_str("<p>Targets under FIFO: p99 10, p99.9 50; sealing 10.</p>");
+}
+
+fn quality(data: &Data, page: &mut String) -> Result<()> {
+    if data.quality.is_empty() {
+        return Ok(());
+    }
+    page.push_str(&section("Quality of what was displayed"));
+    for plot in &data.quality {
+        page.push_str(&figure(&plot::svg(&lines(plot))?));
+    }
+    Ok(())
+}
+
+/// A plot as `bench quality` writes it: a line of means, and one of the worst where they differ.
+fn lines(plot: &Value) -> Lines {
+    let mut series = Vec::new();
+    for one in list(plot, "/series") {
+        let line = |at: &str, ranged: bool| -> Vec<Point> {
+            let points = list(one, "/points").iter().filter_map(|p| {
+                Some(Point {
+                    x: number(p, "/x")?,
+                    y: number(p, at)?,
+                    range: number(p, "/lo").zip(number(p, "/hi")).filter(|_| ranged),
+                })
+            });
+            points.collect()
+        };
+        let name = words(one, "/name");
+        for (points, name) in [
+            (line("/mean", true), name.to_owned()),
+            (line("/worst", false), format!("{name}, worst")),
+        ] {
+            if !points.is_empty() {
+                series.push(Series { name, points });
+            }
+        }
+    }
+    Lines {
+        title: words(plot, "/title").to_owned(),
+        x: words(plot, "/x").to_owned(),
+        y: words(plot, "/y").to_owned(),
+        series,
+    }
+}
+
+/// The middle of a list of numbers.
+fn median(all: &[Value]) -> Option<f64> {
+    let all: Vec<f64> = all.iter().filter_map(Value::as_f64).collect();
+    super::stats::Summary::of(&all).map(|s| s.p50)
+}
+
+fn range(row: &Value, at: &str) -> String {
+    let part = |of: &str| number(row, &format!("{at}/{of}"));
+    match (part("median"), part("min"), part("max")) {
+        (Some(median), Some(min), Some(max)) if min < max => {
+            format!("{median:.2} ({min:.2}–{max:.2})")
+        }
+        (Some(median), ..) => format!("{median:.2}"),
+        (None, ..) => "–".to_owned(),
+    }
+}
+
+fn section(title: &str) -> String {
+    format!("<h2>{}</h2>\n", escaped(title))
+}
+
+fn figure(svg: &str) -> String {
+    format!("<figure>{svg}</figure>\n")
+}
+
+/// A table of cells that are HTML already.
+fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut text = String::from("<table><tr>");
+    for head in heads {
+        let _ = write!(text, "<th>{}</th>", escaped(head));
+    }
+    text.push_str("</tr>\n");
+    for row in rows {
+        text.push_str("<tr>");
+        for cell in row {
+            let _ = write!(text, "<td>{cell}</td>");
+        }
+        text.push_str("</tr>\n");
+    }
+    text.push_str("</table>\n");
+    text
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+const HEAD: &str = "<!doctype html>
+<html lang=en><head><meta charset=utf-8><title>OpenUVR: what was measured</title><style>
+body { font: 15px/1.45 sans-serif; color: #1e1e1e; max-width: 1080px; margin: 2em auto; padding: 0 1em }
+h1 { font-size: 1.6em } h2 { font-size: 1.25em; margin-top: 2em } h3 { font-size: 1em }
+table { border-collapse: collapse; margin: .6em 0 }
+th, td { text-align: left; vertical-align: top; padding: .25em .7em .25em 0; border-bottom: 1px solid #ddd }
+th { font-weight: 600 } figure { margin: 1em 0 } svg { max-width: 100%; height: auto }
+.yes, .no, .open { padding: .1em .45em; border-radius: .3em; white-space: nowrap; color: #fff }
+.yes { background: #00785a } .no { background: #b84a00 } .open { background: #666 }
+.loud { background: #fff0d8; padding: .5em .8em; border-left: 4px solid #d55e00 }
+</style></head><body>
+";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn plots_are_found_at_any_depth() {
+        let plot = json!({"title": "t", "x": "loss, %", "series": []});
+        let mut found = Vec::new();
+        collect(
+            &json!({"plots": [plot, {"deep": {"er": plot}}], "n": 1}),
+            &mut found,
+        );
+        assert_eq!(found.len(), 2);
+    }
+
+    #[test]
+    fn a_quality_plot_has_lines_of_means_and_of_the_worst() {
+        let plot = json!({"title": "PSNR", "x": "loss, %", "series": [{"name": "scene", "points": [
+            {"x": 0.0, "mean": 40.0, "worst": 38.0, "lo": 39.0, "hi": 41.0},
+            {"x": 1.0, "mean": 39.0},
+        ]}]});
+        let lines = lines(&plot);
+        assert_eq!(lines.series.len(), 2);
+        assert_eq!(lines.series[0].points.len(), 2);
+        assert_eq!(lines.series[0].points[0].range, Some((39.0, 41.0)));
+        assert_eq!(
+            lines.series[1].points.len(),
+            1,
+            "a missing figure is no point"
+        );
+    }
+
+    #[test]
+    fn a_page_of_little_data_is_whole_and_escapes_what_it_quotes() {
+        let data = Data {
+            ablation: json!({
+                "machine": {"cpu": "A<B>&C", "cores": 2, "kernel": "6"},
+                "other_cores": 0.5,
+                "alternatives": [{"name": "AF_XDP", "unavailable": "needs <root>", "p50_ms": null}],
+            }),
+            ..Data::default()
+        };
+        let page = page(&data).unwrap();
+        assert!(page.contains("A&lt;B&gt;&amp;C"), "{page}");
+        assert!(page.contains("needs &lt;root&gt;"), "{page}");
+        assert!(page.contains("Not quiet"), "{page}");
+        assert!(page.trim_end().ends_with("</html>"));
+        assert!(!page.contains("<script"));
+        let opened = page.matches("<table>").count();
+        assert_eq!(opened, page.matches("</table>").count());
+    }
+}

@@ -1,0 +1,170 @@
+//! Two machines, as near as one machine can come: network namespaces with a cable between them.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Display, skip};
+
+/// Two network namespaces and the cable between them; gone when dropped.
+pub(crate) struct Machines {
+    pub(crate) host: String,
+    pub(crate) client: String,
+    /// Where there is one between them.
+    pub(crate) between: Option<String>,
+}
+
+/// Where the host is, from the client's side of the cable. Nobody else is in its namespace, so
+/// that tests can run side by side.
+pub(crate) const HOST: &str = "10.77.0.1";
+const CLIENT: &str = "10.77.0.2";
+
+impl Machines {
+    /// With an IP address each; `None`, said aloud, without the privilege or the tools.
+    pub(crate) fn with_ip() -> Option<Machines> {
+        Machines::without_ip()?.with_addresses()
+    }
+
+    /// The same with a third machine between them, where the cables end as `to-client` and
+    /// `to-host`.
+    pub(crate) fn with_one_between() -> Option<Machines> {
+        let machines = Machines::alone(true)?;
+        let b = machines.between.as_deref()?;
+        for (end, machine) in [("to-client", &machines.client), ("to-host", &machines.host)] {
+            ip(&format!(
+                "-n {b} link add {end} type veth peer name cable netns {machine}"
+            ))?;
+            ip(&format!("-n {b} link set dev {end} up"))?;
+        }
+        machines.with_cables_up()?.with_addresses()
+    }
+
+    fn with_addresses(self) -> Option<Machines> {
+        for (machine, address) in [(&self.host, HOST), (&self.client, CLIENT)] {
+            ip(&format!("-n {machine} address add {address}/24 dev cable"))?;
+        }
+        Some(self)
+    }
+
+    fn with_cables_up(self) -> Option<Machines> {
+        for machine in [&self.host, &self.client] {
+            ip(&format!("-n {machine} link set cable up"))?;
+        }
+        Some(self)
+    }
+
+    /// With a cable and nothing else; IPv6 is off, or the system would make addresses up.
+    pub(crate) fn without_ip() -> Option<Machines> {
+        let machines = Machines::alone(false)?;
+        let (h, c) = (&machines.host, &machines.client);
+        ip(&format!(
+            "-n {h} link add cable type veth peer name cable netns {c}"
+        ))?;
+        machines.with_cables_up()
+    }
+
+    /// Namespaces without anything.
+    fn alone(one_between: bool) -> Option<Machines> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if !rustix::process::geteuid().is_root() {
+            skip("network namespaces need root");
+            return None;
+        }
+        let id = std::process::id();
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let machines = Machines {
+            host: format!("ouvr-h{id}-{count}"),
+            client: format!("ouvr-c{id}-{count}"),
+            between: one_between.then(|| format!("ouvr-b{id}-{count}")),
+        };
+        for machine in machines.names() {
+            ip(&format!("netns add {machine}"))?;
+            let off = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
+            run("ip", &["netns", "exec", machine, "sh", "-c", off])?;
+        }
+        Some(machines)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &String> {
+        [&self.host, &self.client].into_iter().chain(&self.between)
+    }
+
+    /// The host's Ethernet address.
+    pub(crate) fn host_mac(&self) -> String {
+        let words = ["-n", &self.host, "-br", "link", "show", "cable"];
+        let out = Command::new("ip").args(words).output().expect("ip runs");
+        let line = String::from_utf8(out.stdout).expect("text");
+        let mac = line.split_whitespace().nth(2).expect("an address");
+        mac.to_owned()
+    }
+
+    /// Drops what arrives at one end and matches one of the classic BPF programs, which return 2
+    /// for what is to be dropped (`TC_ACT_SHOT`), as `tc` takes them; without any, nothing.
+    pub(crate) fn drop_at(&self, machine: &str, programs: &[&str]) -> Option<()> {
+        let tc = |words: &[&str]| run("tc", &[&["-n", machine], words].concat());
+        let _ = Command::new("tc")
+            .args(["-n", machine, "qdisc", "del", "dev", "cable", "clsact"])
+            .output();
+        tc(&["qdisc", "add", "dev", "cable", "clsact"])?;
+        for (i, program) in programs.iter().enumerate() {
+            let priority = (i + 1).to_string();
+            let filter = [
+                "filter", "add", "dev", "cable", "ingress", "prio", &priority,
+            ];
+            tc(&[&filter[..], &["bpf", "da", "bytecode", program]].concat())?;
+        }
+        Some(())
+    }
+}
+
+fn ip(line: &str) -> Option<()> {
+    run("ip", &line.split_whitespace().collect::<Vec<_>>())
+}
+
+/// Runs a tool of iproute2; `None`, said aloud, if it fails.
+fn run(program: &str, words: &[&str]) -> Option<()> {
+    match Command::new(program).args(words).output() {
+        Ok(out) if out.status.success() => Some(()),
+        Ok(out) => {
+            let error = String::from_utf8_lossy(&out.stderr);
+            skip(&format!("not possible here: {program} {words:?}: {error}"));
+            None
+        }
+        Err(error) => {
+            skip(&format!("{program} (iproute2) does not run: {error}"));
+            None
+        }
+    }
+}
+
+impl Drop for Machines {
+    fn drop(&mut self) {
+        for name in self.names() {
+            let _ = Command::new("ip").args(["netns", "del", name]).output();
+        }
+    }
+}
+
+/// `openuvr` with these words, in a namespace, as somebody with this home.
+pub(crate) fn on(
+    machine: &str,
+    before: &[&str],
+    home: &Path,
+    display: Option<&Display>,
+    words: &[&str],
+) -> Command {
+    let mut command = Command::new("ip");
+    command
+        .args(["netns", "exec", machine])
+        .args(before)
+        .arg(env!("CARGO_BIN_EXE_openuvr"))
+        .args(words)
+        .env("HOME", home)
+        .env_remove("XDG_CONFIG_HOME")
+        .env_remove("WAYLAND_DISPLAY")
+        .env_remove("DISPLAY");
+    if let Some(display) = display {
+        command.env("DISPLAY", &display.name);
+    }
+    command
+}

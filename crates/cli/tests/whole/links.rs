@@ -1,0 +1,252 @@
+//! The link ladder between two machines: which rung a session gets, what happens when one is
+//! missing or dies, and what a person is told.
+
+use std::path::PathBuf;
+
+use crate::support::machines::{HOST, Machines, on};
+use crate::support::{Folder, Host, PIN, Program, eventually, openuvr, skip};
+
+/// Drops UDP datagrams that no Ethernet carries: what a kernel has cut late passes a cable between
+/// namespaces uncut, so that only such batches are lost, as with a network card that cuts wrongly.
+const DROP_BATCHES: &str = "8,40 0 0 12,21 0 5 2048,48 0 0 23,21 0 3 17,40 0 0 16,37 0 1 1500,\
+                            6 0 0 2,6 0 0 4294967295";
+
+/// Drops frames of EtherType 0x88B5.
+const DROP_RAW: &str = "4,40 0 0 12,21 0 1 34997,6 0 0 2,6 0 0 4294967295";
+
+/// Before a command that is not to open packet sockets.
+const NO_RAW: [&str; 5] = [
+    "setpriv",
+    "--bounding-set",
+    "-net_raw",
+    "--inh-caps",
+    "-net_raw",
+];
+
+struct Stage {
+    machines: Machines,
+    folder: Folder,
+}
+
+impl Stage {
+    fn new(machines: Option<Machines>) -> Option<Stage> {
+        let folder = Folder::new();
+        Some(Stage {
+            machines: machines?,
+            folder,
+        })
+    }
+
+    fn host(&self, before: &[&str], words: &[&str]) -> Program {
+        // Key frames of more than one datagram, so that they leave in batches.
+        let own = ["host", "--source", "pattern", "--size", "640x480"];
+        let words = [&own[..], &PIN, &["--realtime", "off"], words].concat();
+        let command = on(&self.machines.host, before, &self.home("h"), None, &words);
+        let program = Program::start("host", command);
+        program.line("streaming a test pattern");
+        program
+    }
+
+    fn client(&self, before: &[&str], target: &str, words: &[&str]) -> Program {
+        let csv = self.folder.join("client.csv");
+        let own = ["client", target, "--present", "null", "--csv", &csv];
+        let words = [&own[..], &PIN, &["--realtime", "off"], words].concat();
+        let command = on(&self.machines.client, before, &self.home("c"), None, &words);
+        Program::start("client", command)
+    }
+
+    fn home(&self, name: &str) -> PathBuf {
+        let home = self.folder.path().join(name);
+        std::fs::create_dir_all(&home).expect("a directory");
+        home
+    }
+
+    /// Whole frames at the client so far.
+    fn whole(&self) -> usize {
+        let csv = std::fs::read_to_string(self.folder.join("client.csv")).unwrap_or_default();
+        csv.lines().filter(|line| line.contains(",whole,")).count()
+    }
+
+    fn more_frames(&self, count: usize) {
+        let before = self.whole();
+        eventually("frames at the client", || {
+            (self.whole() >= before + count).then_some(())
+        });
+    }
+}
+
+#[test]
+fn raw_ethernet_needs_no_ip_at_all() {
+    let Some(stage) = Stage::new(Machines::without_ip()) else {
+        return;
+    };
+    let host = stage.host(&[], &["--table", "on"]);
+    let target = format!("cable/{}", stage.machines.host_mac());
+    let mut client = stage.client(&[], &target, &[]);
+    client.line("the video comes by raw");
+    host.line("is served by raw");
+    stage.more_frames(30);
+    client.stop();
+    host.line("is gone: it said goodbye");
+}
+
+#[test]
+fn a_session_takes_the_best_rung_that_carries_it_and_goes_back_when_that_dies() {
+    let Some(stage) = Stage::new(Machines::with_ip()) else {
+        return;
+    };
+    let client_side = &stage.machines.client;
+    if stage
+        .machines
+        .drop_at(client_side, &[DROP_BATCHES])
+        .is_none()
+    {
+        return;
+    }
+    let mut host = stage.host(&[], &["--table", "on"]);
+    let mut client = stage.client(&[], HOST, &["--table", "on"]);
+    client.line("the video comes by raw");
+    host.line("is served by raw");
+    stage.more_frames(30);
+
+    // Nothing else is broken now.
+    stage.machines.drop_at(client_side, &[DROP_RAW]).unwrap();
+    client.line("raw Ethernet fell silent: back on UDP");
+    client.line("the video comes by udp-gso");
+    host.nth_line(2, "is served by udp-gso");
+    stage.more_frames(30);
+    client.assert_running();
+    // The line of the live table has it, too.
+    host.line("whole frames/s  ");
+    let table = host.line("Mb/s  loss");
+    assert!(table.contains("raw") || table.contains("udp"), "{table}");
+    client.stop();
+    let text = host.stop();
+    assert_eq!(text.matches("joins as player").count(), 1, "{text}");
+    assert_eq!(text.matches("is gone").count(), 1, "{text}");
+}
+
+#[test]
+fn without_raw_ethernet_a_session_stays_on_udp_and_says_why() {
+    for (filters, client_may) in [
+        (&[DROP_BATCHES, DROP_RAW][..], true),
+        (&[DROP_BATCHES], false),
+    ] {
+        let Some(stage) = Stage::new(Machines::with_ip()) else {
+            return;
+        };
+        if stage
+            .machines
+            .drop_at(&stage.machines.client, filters)
+            .is_none()
+        {
+            return;
+        }
+        let host = stage.host(&[], &[]);
+        let before: &[&str] = if client_may { &[] } else { &NO_RAW };
+        let mut client = stage.client(before, HOST, &[]);
+        let why = client.line("staying on UDP");
+        let want = if client_may {
+            "the host does not answer over raw Ethernet"
+        } else {
+            "CAP_NET_RAW"
+        };
+        assert!(why.contains(want), "{why}");
+        // One datagram at a time passes.
+        client.line("the video comes by udp");
+        host.nth_line(2, "is served by udp");
+        stage.more_frames(30);
+        client.stop();
+    }
+}
+
+#[test]
+fn a_rung_that_is_asked_for_and_not_there_is_an_error_that_says_why() {
+    let Some(stage) = Stage::new(Machines::with_ip()) else {
+        return;
+    };
+    let no_raw = |text: &str| {
+        assert!(
+            text.contains("CAP_NET_RAW") && text.contains("setcap"),
+            "{text}"
+        );
+    };
+    let own = ["host", "--source", "pattern", "--link", "raw"];
+    let home = stage.home("h");
+    let command = on(&stage.machines.host, &NO_RAW, &home, None, &own);
+    no_raw(&Program::start("host", command).fails_in_one_line());
+
+    // A host without the privilege serves by UDP, and says so.
+    let mut host = stage.host(&NO_RAW, &["--link", "udp"]);
+    let raw = ["--link", "raw"];
+    no_raw(&stage.client(&NO_RAW, HOST, &raw).fails_in_one_line());
+    let (status, text) = stage.client(&[], HOST, &["--link", "udp-gso"]).ended();
+    assert_eq!(status.code(), Some(1), "{text}");
+    assert!(text.contains("no link udp-gso: the host sends"), "{text}");
+    let text = stage.client(&[], "10.77.0.9", &raw).fails_in_one_line();
+    assert!(text.contains("Ethernet address of 10.77.0.9"), "{text}");
+    let text = stage.client(&[], HOST, &raw).fails_in_one_line();
+    assert!(text.contains("no link raw: no answer"), "{text}");
+    host.assert_running();
+}
+
+#[test]
+fn a_host_on_raw_ethernet_alone_is_found_by_its_address() {
+    let Some(stage) = Stage::new(Machines::with_ip()) else {
+        return;
+    };
+    let host = stage.host(&[], &["--link", "raw"]);
+    let mut client = stage.client(&[], HOST, &[]);
+    client.line("the video comes by raw");
+    host.line("is served by raw");
+    stage.more_frames(10);
+    client.stop();
+}
+
+#[test]
+fn raw_ethernet_works_on_one_machine_too() {
+    if !rustix::process::geteuid().is_root() {
+        skip("packet sockets need CAP_NET_RAW");
+        return;
+    }
+    let host = Host::knowing(&["ann"], &["--source", "pattern", "--size", "640x480"]);
+    let mut client = host.blind("ann", &["--link", "raw"]);
+    client.line("the video comes by raw");
+    host.program.line("ann is served by raw");
+    client.stop();
+}
+
+#[test]
+fn a_host_answers_from_the_address_that_was_dialled() {
+    let Some(stage) = Stage::new(Machines::with_ip()) else {
+        return;
+    };
+    let second = "10.77.0.3";
+    let words = ["-n", &stage.machines.host, "address", "add"];
+    let address = ["10.77.0.3/24", "dev", "cable"];
+    let added = std::process::Command::new("ip")
+        .args(words)
+        .args(address)
+        .status();
+    assert!(added.expect("ip runs").success());
+    let _host = stage.host(&[], &[]);
+    let mut client = stage.client(&[], second, &[]);
+    client.line("the video comes by udp-gso");
+    stage.more_frames(10);
+    client.stop();
+}
+
+#[test]
+fn all_addresses_of_a_name_are_tried() {
+    let host = Host::start(&["--source", "pattern", "--pin", PIN[1]]);
+    let folder = Folder::new();
+    let keys = folder.join("keys");
+    // Most systems know it as ::1 as well, where nobody listens.
+    let name = format!("localhost:{}", host.port);
+    let own = ["client", &name, "--config-dir", &keys, "--present", "null"];
+    let words = [&own[..], &PIN, &["--realtime", "off"]].concat();
+    let mut client = Program::start("client", openuvr(&words));
+    client.line("paired with the host");
+    client.line("the video comes by udp-gso");
+    client.stop();
+}

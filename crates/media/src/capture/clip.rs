@@ -1,0 +1,461 @@
+//! A clip: pictures from a file, shown at a fixed rate, to and fro without end, each with a bar
+//! code. For measurements that want the same pictures every time.
+//!
+//! The file is YUV4MPEG2 ("y4m") with 4:2:0 frames of 8 bits, read as BT.709 in limited range: what
+//! ffmpeg writes, and what standard test sequences come in. What is captured is its BGRX picture,
+//! as an X display would have it, which anybody who has the file can compute again.
+//!
+//! What it is not: a player for films (no sound, no interlace), nor a stand-in for an application
+//! where time is measured: its pictures were never on a screen.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use openuvr_proto::units::Size;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+use yuv::{
+    BufferStoreMut, YuvConversionMode, YuvPlanarImage, YuvPlanarImageMut, YuvRange,
+    YuvStandardMatrix, bgra_to_yuv420, yuv420_to_bgra,
+};
+
+use super::{Capture, CaptureError, CaptureEvent, Waker};
+use crate::barcode::{self, Stamp};
+use crate::codec::MAX_PIXELS;
+use crate::picture::Picture;
+
+/// The pictures of a file.
+#[derive(Debug)]
+pub struct Clip {
+    file: File,
+    size: Size,
+    /// Bytes before the first frame.
+    head: u64,
+    count: u32,
+    /// One frame as it is in the file.
+    planes: Vec<u8>,
+}
+
+impl Clip {
+    /// Opens a file and looks through its frames.
+    ///
+    /// # Errors
+    /// What is wrong with the file, and where.
+    pub fn open(path: &Path) -> Result<Clip, CaptureError> {
+        let wrong = |what: &dyn std::fmt::Display| {
+            CaptureError(format!(
+                "the clip {} can't be played: {what}",
+                path.display()
+            ))
+        };
+        let file = File::open(path).map_err(|error| wrong(&error))?;
+        let len = file.metadata().map_err(|error| wrong(&error))?.len();
+        let mut head = vec![0; MAX_HEAD.min(usize::try_from(len).unwrap_or(MAX_HEAD))];
+        file.read_exact_at(&mut head, 0).map_err(|e| wrong(&e))?;
+        let (size, head) = parse_head(&head).map_err(|what| wrong(&what))?;
+        let (head, each) = (head as u64, frame_len(size) as u64);
+        let count = u32::try_from((len - head) / each).unwrap_or(u32::MAX);
+        if count == 0 {
+            return Err(wrong(&"it has no whole frame"));
+        }
+        for index in 0..count {
+            let mut marker = [0; FRAME.len()];
+            let at = head + u64::from(index) * each;
+            let read = file.read_exact_at(&mut marker, at);
+            if read.is_err() || marker != *FRAME {
+                return Err(wrong(&format!("frame {index} does not begin with `FRAME`")));
+            }
+        }
+        Ok(Clip {
+            file,
+            size,
+            head,
+            count,
+            planes: vec![0; frame_len(size) - FRAME.len()],
+        })
+    }
+
+    /// The size of each picture; its sides are even.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// How many pictures there are; at least one.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Writes picture `index` (counted from 0) to `bgrx`, which takes its size. The same bytes
+    /// each time.
+    ///
+    /// # Errors
+    /// If there is none, or the file can't be read.
+    pub fn read(&mut self, index: u32, bgrx: &mut Vec<u8>) -> Result<(), CaptureError> {
+        let each = frame_len(self.size) as u64;
+        let at = self.head + u64::from(index) * each + FRAME.len() as u64;
+        self.file
+            .read_exact_at(&mut self.planes, at)
+            .map_err(|error| CaptureError(format!("frame {index} of the clip: {error}")))?;
+        let Size { width, height } = self.size;
+        let (luma, chroma) = self.planes.split_at(self.size.pixels());
+        let (u, v) = chroma.split_at(chroma.len() / 2);
+        let image = YuvPlanarImage {
+            y_plane: luma,
+            y_stride: width,
+            u_plane: u,
+            u_stride: width / 2,
+            v_plane: v,
+            v_stride: width / 2,
+            width,
+            height,
+        };
+        bgrx.resize(self.size.pixels() * 4, 0);
+        yuv420_to_bgra(&image, bgrx, width * 4, RANGE, MATRIX)
+            .map_err(|error| CaptureError(format!("frame {index} of the clip: {error}")))
+    }
+}
+
+const RANGE: YuvRange = YuvRange::Limited;
+const MATRIX: YuvStandardMatrix = YuvStandardMatrix::Bt709;
+const FRAME: &[u8; 6] = b"FRAME\n";
+
+/// The longest first line that is read: twice what ffmpeg writes, and more.
+const MAX_HEAD: usize = 256;
+
+/// Bytes of a frame in the file.
+fn frame_len(size: Size) -> usize {
+    FRAME.len() + size.pixels() / 2 * 3
+}
+
+/// The size that the first line says, and how long that line is.
+fn parse_head(bytes: &[u8]) -> Result<(Size, usize), String> {
+    let end = bytes.iter().position(|byte| *byte == b'\n');
+    let line = end.and_then(|end| std::str::from_utf8(&bytes[..end]).ok());
+    let mut words = line.unwrap_or_default().split(' ');
+    if words.next() != Some("YUV4MPEG2") {
+        return Err("it is no YUV4MPEG2 file (ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m)".into());
+    }
+    let mut size = Size::default();
+    for word in words {
+        let side = || {
+            word.get(1..)
+                .and_then(|side| side.parse().ok())
+                .unwrap_or(0)
+        };
+        match word.as_bytes().first() {
+            Some(b'W') => size.width = side(),
+            Some(b'H') => size.height = side(),
+            Some(b'C') if !matches!(word, "C420" | "C420jpeg" | "C420mpeg2" | "C420paldv") => {
+                return Err(format!("its colour is {word}; C420 is played"));
+            }
+            Some(b'I') if word != "Ip" && word != "I?" => {
+                return Err(format!("it is interlaced ({word}); Ip is played"));
+            }
+            _ => {}
+        }
+    }
+    let even = size.width % 2 == 0 && size.height % 2 == 0;
+    let rows = barcode::height(size.width);
+    if !size.is_valid() || !even || size.pixels() > MAX_PIXELS {
+        return Err(format!("its size is {size}; sides are even"));
+    }
+    if size.width < barcode::MIN_WIDTH || size.height < rows {
+        let least = barcode::MIN_WIDTH;
+        return Err(format!(
+            "its size is {size}; a bar code needs a width of {least}"
+        ));
+    }
+    Ok((size, end.unwrap_or(0) + 1))
+}
+
+/// Writes a clip.
+#[derive(Debug)]
+pub struct ClipWriter {
+    out: BufWriter<File>,
+    size: Size,
+    planes: Vec<u8>,
+}
+
+impl ClipWriter {
+    /// Begins a file of pictures of `size`, both sides even.
+    ///
+    /// # Errors
+    /// The system's, or a size that can't be played.
+    pub fn create(path: &Path, size: Size, fps: u32) -> io::Result<ClipWriter> {
+        let Size { width, height } = size;
+        let head = format!("YUV4MPEG2 W{width} H{height} F{fps}:1 Ip A1:1 C420jpeg\n");
+        parse_head(head.as_bytes()).map_err(io::Error::other)?;
+        let mut out = BufWriter::new(File::create(path)?);
+        out.write_all(head.as_bytes())?;
+        Ok(ClipWriter {
+            out,
+            size,
+            planes: vec![0; size.pixels() / 2 * 3],
+        })
+    }
+
+    /// Adds a picture, BGRX without gaps.
+    ///
+    /// # Errors
+    /// The system's, or too few bytes.
+    pub fn add(&mut self, bgrx: &[u8]) -> io::Result<()> {
+        let Size { width, height } = self.size;
+        let (luma, chroma) = self.planes.split_at_mut(self.size.pixels());
+        let (u, v) = chroma.split_at_mut(chroma.len() / 2);
+        let mut image = YuvPlanarImageMut {
+            y_plane: BufferStoreMut::Borrowed(luma),
+            y_stride: width,
+            u_plane: BufferStoreMut::Borrowed(u),
+            u_stride: width / 2,
+            v_plane: BufferStoreMut::Borrowed(v),
+            v_stride: width / 2,
+            width,
+            height,
+        };
+        let mode = YuvConversionMode::Balanced;
+        bgra_to_yuv420(&mut image, bgrx, width * 4, RANGE, MATRIX, mode)
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        self.out.write_all(FRAME)?;
+        self.out.write_all(&self.planes)
+    }
+
+    /// Completes the file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Which picture of `count` the frame with this number (counted from 1) shows: forwards, then
+/// backwards, so that there is no cut.
+#[must_use]
+pub fn place(frame: u32, count: u32) -> u32 {
+    let turn = 2 * u64::from(count.max(2) - 1);
+    let at = u64::from(frame.max(1) - 1) % turn;
+    let place = at.min(turn - at);
+    u32::try_from(place).unwrap_or(0).min(count.max(1) - 1)
+}
+
+/// A clip that plays. The number in a frame's bar code is the time since it was opened in frames,
+/// counted from 1: one that is missed (the machine slept) is missing, and none comes late.
+#[derive(Debug)]
+pub struct Player {
+    clip: Clip,
+    begin: u64,
+    /// Nanoseconds from frame to frame.
+    period: u64,
+    frame: u32,
+    picture: Vec<u8>,
+    waker: Waker,
+}
+
+impl Player {
+    /// Plays a clip at `fps` frames a second (0.1 to 1000, fractions allowed).
+    ///
+    /// # Errors
+    /// A rate out of range, a file that can't be played, or no file descriptor left.
+    pub fn open(path: &Path, fps: f64) -> Result<Player, CaptureError> {
+        if !(0.1..=1000.0).contains(&fps) {
+            return Err(CaptureError(format!(
+                "a clip at {fps} frames a second can't be played: choose 0.1 to 1000"
+            )));
+        }
+        let period = Duration::from_secs_f64(1.0 / fps).as_nanos();
+        Ok(Player {
+            clip: Clip::open(path)?,
+            begin: monotonic_ns(),
+            period: u64::try_from(period).unwrap_or(u64::MAX),
+            frame: 0,
+            picture: Vec::new(),
+            waker: Waker::new()?,
+        })
+    }
+
+    /// Shows the frame that is due now, if it is a new one.
+    fn advance(&mut self) -> Result<bool, CaptureError> {
+        let now = monotonic_ns();
+        let due = u32::try_from((now - self.begin) / self.period).unwrap_or(u32::MAX - 1) + 1;
+        if due == self.frame {
+            return Ok(false);
+        }
+        let index = place(due, self.clip.count);
+        self.clip.read(index, &mut self.picture)?;
+        self.frame = due;
+        let stamp = Stamp {
+            frame: due,
+            drawn_us: now / 1000,
+            inputs: 0,
+        };
+        let size = self.clip.size;
+        // `Clip::open` has checked that there is room.
+        let _ = barcode::draw(&mut self.picture, size.width as usize * 4, size, &stamp);
+        Ok(true)
+    }
+}
+
+impl Capture for Player {
+    fn size(&self) -> Size {
+        self.clip.size
+    }
+
+    fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError> {
+        let give_up = timeout.map(|timeout| {
+            monotonic_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
+        });
+        loop {
+            if self.waker.lower() {
+                return Ok(CaptureEvent::Woken);
+            }
+            if self.advance()? {
+                return Ok(CaptureEvent::Frame);
+            }
+            let now = monotonic_ns();
+            if give_up.is_some_and(|give_up| now >= give_up) {
+                return Ok(CaptureEvent::TimedOut);
+            }
+            let due = self.begin + u64::from(self.frame) * self.period;
+            let until = give_up.map_or(due, |give_up| give_up.min(due));
+            let left = Duration::from_nanos(until.saturating_sub(now));
+            let wait = Timespec::try_from(left).ok();
+            let mut fds = [PollFd::from_borrowed_fd(self.waker.fd(), PollFlags::IN)];
+            match poll(&mut fds, wait.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(CaptureError(format!("the clip can't wait: {error}"))),
+            }
+        }
+    }
+
+    fn picture(&self) -> Option<Picture<'_>> {
+        let stride = self.clip.size.width as usize * 4;
+        (self.frame != 0).then(|| Picture::bgrx(self.clip.size, &self.picture, stride))
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SIZE: Size = Size::new(320, 64);
+
+    /// A file of that many grey pictures, each lighter than the one before; gone when dropped.
+    struct Grey(std::path::PathBuf);
+
+    impl Grey {
+        fn new(name: &str, count: u8) -> Grey {
+            let name = format!("openuvr-clip-{name}-{}.y4m", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            let mut writer = ClipWriter::create(&path, SIZE, 60).unwrap();
+            for light in 0..count {
+                writer
+                    .add(&vec![20 + light * 20; SIZE.pixels() * 4])
+                    .unwrap();
+            }
+            writer.finish().unwrap();
+            Grey(path)
+        }
+    }
+
+    impl Drop for Grey {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let file = Grey::new("back", 3);
+        let mut clip = Clip::open(&file.0).unwrap();
+        assert_eq!((clip.size(), clip.count()), (SIZE, 3));
+        let mut bgrx = Vec::new();
+        for (index, light) in [(0, 20), (2, 60), (1, 40)] {
+            clip.read(index, &mut bgrx).unwrap();
+            assert_eq!(bgrx.len(), SIZE.pixels() * 4);
+            let near = |p: &[u8]| p[..3].iter().all(|v| v.abs_diff(light) <= 2);
+            assert!(bgrx.chunks_exact(4).all(near), "{:?}", &bgrx[..4]);
+        }
+        assert!(clip.read(3, &mut bgrx).is_err());
+    }
+
+    #[test]
+    fn frames_go_to_and_fro() {
+        let places: Vec<u32> = (1..=9).map(|frame| place(frame, 4)).collect();
+        assert_eq!(places, [0, 1, 2, 3, 2, 1, 0, 1, 2]);
+        assert!((0..5).all(|frame| place(frame, 1) == 0));
+        assert!((1..2000).all(|frame| place(frame, 300) < 300));
+    }
+
+    #[test]
+    fn each_frame_has_the_picture_of_its_number() {
+        let file = Grey::new("play", 5);
+        let mut player = Player::open(&file.0, 200.0).unwrap();
+        assert!(player.picture().is_none());
+        let (mut clip, mut want, mut last) = (Clip::open(&file.0).unwrap(), Vec::new(), 0);
+        for _ in 0..20 {
+            assert_eq!(player.next(None).unwrap(), CaptureEvent::Frame);
+            let picture = player.picture().unwrap();
+            let stamp = barcode::read(&picture).unwrap();
+            assert!(stamp.frame > last, "no frame comes twice");
+            last = stamp.frame;
+            clip.read(place(stamp.frame, 5), &mut want).unwrap();
+            let below = barcode::height(SIZE.width) as usize * SIZE.width as usize * 4;
+            assert_eq!(picture.planes[0].data[below..], want[below..]);
+        }
+        player.waker().wake();
+        assert_eq!(player.next(None).unwrap(), CaptureEvent::Woken);
+    }
+
+    #[test]
+    fn what_can_not_be_played_is_refused() {
+        for head in [
+            "",
+            "RIFF\n",
+            "YUV4MPEG2 W320 H64 C444\n",
+            "YUV4MPEG2 W320 H64 It\n",
+            "YUV4MPEG2 W321 H64\n",
+            "YUV4MPEG2 W64 H64\n",
+            "YUV4MPEG2 H64\n",
+            "YUV4MPEG2 W320 H64",
+        ] {
+            assert!(parse_head(head.as_bytes()).is_err(), "{head:?}");
+        }
+        let fine = "YUV4MPEG2 W320 H64 F30:1 Ip A1:1 C420mpeg2 XYSCSS=420MPEG2\nFRAME\n";
+        assert_eq!(parse_head(fine.as_bytes()), Ok((SIZE, fine.len() - 6)));
+        let file = Grey::new("short", 2);
+        let bytes = std::fs::read(&file.0).unwrap();
+        std::fs::write(&file.0, &bytes[..100]).unwrap();
+        let error = Clip::open(&file.0).unwrap_err().to_string();
+        assert!(error.contains("no whole frame"), "{error}");
+        std::fs::write(&file.0, [&bytes, &bytes[..]].concat()).unwrap();
+        let error = Clip::open(&file.0).unwrap_err().to_string();
+        assert!(error.contains("frame 2 does not begin"), "{error}");
+        assert!(Player::open(&file.0, 0.0).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_first_line_makes_it_panic(words in "(YUV4MPEG2)?( [WHCFIA][0-9:a-z]{0,8}){0,6}\n?é?") {
+            if let Ok((size, len)) = parse_head(words.as_bytes()) {
+                prop_assert!(size.is_valid() && len <= words.len());
+            }
+        }
+    }
+}

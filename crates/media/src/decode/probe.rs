@@ -1,0 +1,211 @@
+//! Whether a decoder works on this machine: it decodes a real picture that is made here, and what
+//! comes out is compared with what went in. Not a benchmark.
+
+use std::time::Instant;
+
+use openuvr_proto::id::FrameId;
+use openuvr_proto::units::Size;
+
+use super::h264_bits::BitWriter;
+use super::{Backend, Chunk, DecodeError};
+use crate::band::Band;
+use crate::codec::Codec;
+use crate::picture::{Picture, PixelFormat};
+
+/// Not smaller than what hardware decoders take, in macroblocks: 640x368.
+const COLUMNS: u32 = 40;
+const ROWS: u32 = 23;
+
+/// What a working decoder did with one picture.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Probe {
+    /// From the coded picture's hand-over to the picture, in milliseconds.
+    pub millis: f64,
+    /// Bytes of the coded picture.
+    pub bytes: usize,
+}
+
+/// Opens `backend` and decodes a real picture with it.
+///
+/// # Errors
+/// [`DecodeError`] in one line, if it can't be opened, or decodes nothing or something else.
+pub fn probe(backend: &Backend) -> Result<Probe, DecodeError> {
+    let mut decoder = (backend.open)()?;
+    let sample = Sample::of(backend.codec);
+    let chunk = Chunk {
+        frame: FrameId(1),
+        first: true,
+        last: true,
+        first_mb: 0,
+        mbs: sample.mbs,
+        bytes: Some(&sample.bytes),
+    };
+    let start = Instant::now();
+    let picture = decoder
+        .feed(&chunk)
+        .map_err(|why| DecodeError(format!("{} does not decode: {why}", backend.name)))?;
+    let millis = start.elapsed().as_secs_f64() * 1e3;
+    let shown = picture.as_ref().map(sample.measure);
+    if shown != Some(sample.expected) {
+        return Err(DecodeError(format!(
+            "{} decodes something else than was encoded: choose another decoder",
+            backend.name
+        )));
+    }
+    Ok(Probe {
+        millis,
+        bytes: sample.bytes.len(),
+    })
+}
+
+/// A coded picture, and what must come out.
+struct Sample {
+    bytes: Vec<u8>,
+    mbs: u16,
+    measure: fn(&Picture<'_>) -> u64,
+    expected: u64,
+}
+
+impl Sample {
+    fn of(codec: Codec) -> Sample {
+        let (bytes, mbs, measure): (_, _, fn(&Picture<'_>) -> u64) = match codec {
+            Codec::H264 => (h264(), COLUMNS * ROWS, luma_sum),
+            Codec::Jpeg => (jpeg(), 1, first_bytes),
+            Codec::Raw => (raw(), 0, first_bytes),
+            Codec::Null => (FrameId(1).0.to_le_bytes().to_vec(), 0, |_| 0),
+        };
+        let expected = match codec {
+            Codec::H264 => (0..COLUMNS * ROWS)
+                .map(|mb| 256 * u64::from(shade(mb)))
+                .sum(),
+            Codec::Jpeg => u64::from_le_bytes([128, 128, 128, 0, 128, 128, 128, 0]),
+            Codec::Raw => u64::from_le_bytes([10, 20, 30, 0, 10, 20, 30, 0]),
+            Codec::Null => 0,
+        };
+        Sample {
+            bytes,
+            mbs: u16::try_from(mbs).unwrap_or(0),
+            measure,
+            expected,
+        }
+    }
+}
+
+/// The luma of macroblock `mb`: above 3, so that no byte needs an escape.
+fn shade(mb: u32) -> u8 {
+    u8::try_from(16 + mb * 7 % 200).unwrap_or(16)
+}
+
+/// A key frame of I_PCM macroblocks (ITU-T H.264 7.3.5): samples as they are, in constrained
+/// baseline profile, with its parameter sets.
+fn h264() -> Vec<u8> {
+    let mut out = vec![0, 0, 0, 1, 0x67];
+    let mut sps = BitWriter::default();
+    sps.u(8, 66); // baseline
+    sps.u(8, 0b1100_0000); // constrained
+    sps.u(8, 31); // level 3.1
+    sps.ue(0); // id
+    sps.ue(0); // bits of frame_num − 4
+    sps.ue(2); // order follows from frame_num
+    sps.ue(1); // references
+    sps.u(1, 0);
+    sps.ue(COLUMNS - 1);
+    sps.ue(ROWS - 1);
+    sps.u(1, 1); // frames
+    sps.u(1, 1);
+    sps.u(1, 0); // no cropping
+    sps.u(1, 0); // no VUI
+    sps.finish(&mut out);
+    out.extend([0, 0, 0, 1, 0x68]);
+    let mut pps = BitWriter::default();
+    pps.ue(0);
+    pps.ue(0);
+    pps.u(2, 0); // CAVLC
+    pps.ue(0); // one slice group
+    pps.ue(0);
+    pps.ue(0);
+    pps.u(3, 0); // no weights
+    pps.se(0);
+    pps.se(0);
+    pps.se(0);
+    pps.u(3, 0b100); // deblocking is controlled
+    pps.finish(&mut out);
+    out.extend([0, 0, 0, 1, 0x65]);
+    let mut slice = BitWriter::default();
+    slice.ue(0);
+    slice.ue(7); // I, all of them
+    slice.ue(0);
+    slice.u(4, 0); // frame_num
+    slice.ue(0); // idr_pic_id
+    slice.u(2, 0);
+    slice.se(0);
+    slice.ue(1); // no deblocking
+    for mb in 0..COLUMNS * ROWS {
+        slice.ue(25); // I_PCM
+        slice.align();
+        (0..256).for_each(|_| slice.u(8, shade(mb).into()));
+        (0..128).for_each(|_| slice.u(8, 128));
+    }
+    slice.finish(&mut out);
+    out
+}
+
+fn luma_sum(picture: &Picture<'_>) -> u64 {
+    let plane = picture.planes[0];
+    if !matches!(picture.format, PixelFormat::I420 | PixelFormat::Nv12) {
+        return 0;
+    }
+    let (width, height) = (COLUMNS as usize * 16, ROWS as usize * 16);
+    let rows = plane.data.chunks(plane.stride.max(1)).take(height);
+    rows.flat_map(|row| row.iter().take(width))
+        .map(|sample| u64::from(*sample))
+        .sum()
+}
+
+/// A grey JPEG of 16x16 pixels (ITU-T T.81 annex B), with the shortest tables that there are: each
+/// block says "no difference" and "no more" in a bit each.
+fn jpeg() -> Vec<u8> {
+    let mut out = Vec::new();
+    let size = Size::new(16, 16);
+    Band {
+        size,
+        first: 0,
+        rows: 16,
+    }
+    .write(&mut out);
+    out.extend([0xFF, 0xD8]);
+    out.extend([0xFF, 0xDB, 0, 67, 0]); // quantisers
+    out.extend([1; 64]);
+    out.extend([0xFF, 0xC0, 0, 11, 8, 0, 16, 0, 16, 1, 1, 0x11, 0]); // one grey component
+    for class in [0x00, 0x10] {
+        // Codes of one bit: one of them, for the value 0.
+        out.extend([0xFF, 0xC4, 0, 20, class, 1]);
+        out.extend([0; 15]);
+        out.push(0);
+    }
+    out.extend([0xFF, 0xDA, 0, 8, 1, 1, 0, 0, 63, 0]);
+    out.extend([0x00, 0xFF, 0xD9]);
+    out
+}
+
+fn raw() -> Vec<u8> {
+    let mut out = Vec::new();
+    let band = Band {
+        size: Size::new(2, 1),
+        first: 0,
+        rows: 1,
+    };
+    band.write(&mut out);
+    out.extend([10, 20, 30, 0, 10, 20, 30, 0]);
+    out
+}
+
+/// The first two pixels, without the bytes that mean nothing.
+fn first_bytes(picture: &Picture<'_>) -> u64 {
+    let mut bytes = [0; 8];
+    for (to, from) in bytes.iter_mut().zip(picture.planes[0].data) {
+        *to = *from;
+    }
+    (bytes[3], bytes[7]) = (0, 0);
+    u64::from_le_bytes(bytes)
+}

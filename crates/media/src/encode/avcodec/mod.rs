@@ -1,0 +1,308 @@
+//! H.264 with the encoders of libavcodec, opened at run time, by their names: hardware, and libx264
+//! for comparison. They return whole pictures, which leave as one slice: nothing is sent or decoded
+//! while a picture is being encoded.
+//!
+//! The library keeps the rate ([`Rate::Cbr`]): it has no quantiser for each picture. Run here was
+//! `libx264` only; the options of the hardware are those that its drivers' documents name.
+
+mod sys;
+
+use std::time::{Duration, Instant};
+
+use openuvr_proto::units::Bitrate;
+
+use super::h264::{Unit, deliver, units};
+use super::{
+    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rate, Rates, Settings, Slice,
+    check_picture, macroblocks,
+};
+use crate::picture::{Picture, PixelFormat};
+
+/// The lines in the table.
+pub const BACKENDS: [Backend; 5] = [
+    Backend {
+        name: "h264_nvenc",
+        about: "H.264 by an NVIDIA GPU, through libavcodec; whole pictures",
+        open: |settings| open(&NVENC, settings),
+        ..COMMON
+    },
+    Backend {
+        name: "h264_qsv",
+        about: "H.264 by an Intel GPU (Quick Sync), through libavcodec; whole pictures",
+        open: |settings| open(&QSV, settings),
+        ..COMMON
+    },
+    Backend {
+        name: "h264_v4l2m2m",
+        about: "H.264 by a small board's video unit (V4L2), through libavcodec; whole pictures",
+        open: |settings| open(&V4L2, settings),
+        ..COMMON
+    },
+    Backend {
+        name: "h264_vaapi",
+        about: "H.264 by a GPU's driver (VA-API), through libavcodec; whole pictures",
+        open: |settings| open(&VAAPI, settings),
+        ..COMMON
+    },
+    Backend {
+        name: "libx264",
+        about: "H.264 by libx264 through libavcodec: whole pictures, to compare with x264",
+        open: |settings| open(&LIBX264, settings),
+        ..COMMON
+    },
+];
+
+const COMMON: Backend = Backend {
+    name: "",
+    about: "",
+    codec: Codec::H264,
+    pixels: &[Pixels::Nv12],
+    rates: Rates::Cbr,
+    open: |settings| open(&LIBX264, settings),
+};
+
+/// An encoder of libavcodec, and what is set besides the common options: least delay, no pictures
+/// that refer to later ones, CAVLC (a lost picture can then be patched), key frames on request.
+struct Kind {
+    name: &'static str,
+    /// Names and values, as FFmpeg's documentation of the codec has them.
+    options: &'static [(&'static str, &'static str)],
+    /// Whether its pictures must lie in the GPU's memory.
+    uploads: bool,
+}
+
+const NVENC: Kind = Kind {
+    name: "h264_nvenc",
+    options: &[
+        ("preset", "p1"),
+        ("tune", "ull"),
+        ("zerolatency", "1"),
+        ("delay", "0"),
+        ("rc", "cbr"),
+        ("profile", "baseline"),
+        ("coder", "cavlc"),
+        ("forced-idr", "1"),
+    ],
+    uploads: false,
+};
+
+const QSV: Kind = Kind {
+    name: "h264_qsv",
+    options: &[
+        ("preset", "veryfast"),
+        ("async_depth", "1"),
+        ("forced_idr", "1"),
+        ("profile", "baseline"),
+    ],
+    uploads: false,
+};
+
+const V4L2: Kind = Kind {
+    name: "h264_v4l2m2m",
+    options: &[],
+    uploads: false,
+};
+
+const VAAPI: Kind = Kind {
+    name: "h264_vaapi",
+    options: &[
+        ("async_depth", "1"),
+        ("rc_mode", "CBR"),
+        ("coder", "cavlc"),
+        ("profile", "constrained_baseline"),
+    ],
+    uploads: true,
+};
+
+const LIBX264: Kind = Kind {
+    name: "libx264",
+    options: &[
+        ("preset", "ultrafast"),
+        ("tune", "zerolatency"),
+        ("profile", "baseline"),
+        ("forced-idr", "1"),
+    ],
+    uploads: false,
+};
+
+/// How long hardware may take for a picture before it counts as held back: 30 frames at 60 a second;
+/// the first one starts a driver (guess).
+const HELD_BACK: Duration = Duration::from_millis(500);
+
+/// How often it is asked meanwhile.
+const ASK_AGAIN: Duration = Duration::from_micros(200);
+
+/// Pictures between two key frames that nobody asked for: as many as every encoder takes for "none",
+/// 4.6 hours at 60 a second.
+const FAR_APART: u32 = 1_000_000;
+
+struct Avcodec {
+    name: &'static str,
+    library: sys::Encoder,
+    settings: Settings,
+    total_mbs: u32,
+    /// The newest parameter sets: not every encoder repeats them.
+    sets: Vec<u8>,
+    joined: Vec<u8>,
+    /// The last frame failed: references can't be trusted.
+    broken: bool,
+}
+
+fn open(kind: &'static Kind, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeError> {
+    settings.check(Codec::H264)?;
+    if kind.uploads {
+        return Err(EncodeError(format!(
+            "{} takes pictures from the GPU's memory only, and this version does not bring them \
+             there: choose another encoder",
+            kind.name
+        )));
+    }
+    let (columns, rows) = macroblocks(settings.size).ok_or_else(|| {
+        EncodeError(format!(
+            "{} has too many macroblocks for H.264",
+            settings.size
+        ))
+    })?;
+    let library = sys::Encoder::open(kind.name, &options(kind, settings), settings.size)
+        .map_err(|why| EncodeError(format!("the encoder {} can't be used: {why}", kind.name)))?;
+    Ok(Box::new(Avcodec {
+        name: kind.name,
+        library,
+        settings: *settings,
+        total_mbs: u32::from(columns) * u32::from(rows),
+        sets: Vec::new(),
+        joined: Vec::new(),
+        broken: true,
+    }))
+}
+
+/// What is set, in this order.
+fn options(kind: &Kind, settings: &Settings) -> Vec<(&'static str, String)> {
+    let word = |(name, value): (&'static str, &str)| (name, value.to_owned());
+    let mut all: Vec<(&str, String)> = vec![
+        ("video_size", settings.size.to_string()),
+        ("pixel_format", "nv12".into()),
+        ("time_base", format!("1/{}", settings.fps)),
+        ("g", FAR_APART.to_string()),
+        ("threads", settings.threads.to_string()),
+    ];
+    all.extend(
+        [
+            ("bf", "0"),
+            ("flags", "+low_delay"),
+            ("color_primaries", "bt709"),
+            ("color_trc", "bt709"),
+            ("colorspace", "bt709"),
+            ("color_range", "tv"),
+        ]
+        .map(word),
+    );
+    if let Rate::Cbr(bitrate) = settings.rate {
+        all.extend(rate(bitrate, settings.fps));
+    }
+    all.extend(kind.options.iter().copied().map(word));
+    all
+}
+
+/// A buffer of one frame: none is much larger than its share.
+fn rate(bitrate: Bitrate, fps: u32) -> [(&'static str, String); 3] {
+    let rate = bitrate.0.min(2_000_000_000);
+    [
+        ("b", rate.to_string()),
+        ("maxrate", rate.to_string()),
+        ("bufsize", (rate / u64::from(fps).max(1)).to_string()),
+    ]
+}
+
+impl Avcodec {
+    /// Waits for the picture that was given last.
+    fn receive(&mut self) -> Result<(), String> {
+        let begin = Instant::now();
+        while !self.library.receive()? {
+            if begin.elapsed() >= HELD_BACK {
+                return Err("it holds pictures back".into());
+            }
+            std::thread::sleep(ASK_AGAIN);
+        }
+        Ok(())
+    }
+
+    fn code(&mut self, picture: &Picture<'_>, ask: &Ask, key_frame: bool) -> Result<(), String> {
+        // Pictures of frames that failed would be taken for this one.
+        while self.library.receive()? {}
+        self.library.send(picture, ask.frame.0.into(), key_frame)?;
+        self.receive()?;
+        match self.library.packet() {
+            (pts, _) if pts != i64::from(ask.frame.0) => Err("it is a picture late".into()),
+            (_, []) => Err("it returned an empty picture".into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Encoder for Avcodec {
+    fn input(&self) -> PixelFormat {
+        PixelFormat::Nv12
+    }
+
+    fn slices(&self) -> u8 {
+        1
+    }
+
+    fn encode(
+        &mut self,
+        picture: &Picture<'_>,
+        ask: &Ask,
+        sink: &mut (dyn FnMut(Slice<'_>) + Send),
+    ) -> Result<Encoded, EncodeError> {
+        check_picture(picture, self.settings.size, PixelFormat::Nv12)?;
+        let key_frame = ask.key_frame || self.broken;
+        self.broken = true;
+        self.code(picture, ask, key_frame).map_err(|why| {
+            EncodeError(format!(
+                "{} could not encode frame {}: {why}; ask for a key frame",
+                self.name, ask.frame.0
+            ))
+        })?;
+        let (_, packet) = self.library.packet();
+        let mut parts: Vec<&[u8]> = units(packet).collect();
+        let sets = |parts: &[&[u8]]| -> Vec<u8> {
+            let sets = parts.iter().filter(|u| Unit::of(u) == Unit::ParameterSet);
+            sets.copied().flatten().copied().collect()
+        };
+        let came = sets(&parts);
+        if !came.is_empty() {
+            self.sets = came;
+        } else if parts.iter().any(|unit| is_key(unit)) {
+            parts.insert(0, &self.sets);
+        }
+        let encoded = deliver(&parts, (1, self.total_mbs), &mut self.joined, sink)?;
+        if key_frame && !encoded.key_frame {
+            return Err(EncodeError(format!(
+                "{} made no key frame of frame {} when asked for one: choose another encoder",
+                self.name, ask.frame.0
+            )));
+        }
+        self.broken = false;
+        Ok(encoded)
+    }
+
+    fn retarget(&mut self, bitrate: Bitrate) -> Result<(), EncodeError> {
+        for (name, value) in rate(bitrate, self.settings.fps) {
+            (self.library.set(name, &value))
+                .map_err(|why| EncodeError(format!("{} keeps its rate: {why}", self.name)))?;
+        }
+        self.settings.rate = Rate::Cbr(bitrate);
+        Ok(())
+    }
+}
+
+fn is_key(unit: &[u8]) -> bool {
+    matches!(
+        Unit::of(unit),
+        Unit::Slice {
+            key_frame: true,
+            ..
+        }
+    )
+}

@@ -1,0 +1,209 @@
+//! An encoder of libavcodec with its picture and its packet. Not its options: the parent module's.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_int};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use openuvr_proto::units::Size;
+
+use crate::picture::Picture;
+use crate::sys::avcodec::{AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
+
+/// `AV_PICTURE_TYPE_I`, and "as it likes".
+const PICTURE_I: c_int = 1;
+const PICTURE_ANY: c_int = 0;
+
+/// Options that an encoder may not have; all others must be taken.
+const IF_THERE: [&str; 5] = [
+    "threads",
+    "color_primaries",
+    "color_trc",
+    "colorspace",
+    "color_range",
+];
+
+/// An open encoder.
+pub(super) struct Encoder {
+    functions: Arc<Functions>,
+    context: NonNull<AvCodecContext>,
+    frame: NonNull<AvFrame>,
+    packet: NonNull<AvPacket>,
+    /// Whether the packet holds one.
+    full: bool,
+}
+
+// SAFETY: a context, its packet and its frame may be used from any thread, one call at a time;
+// `&mut self` sees to that, and `&self` only reads the packet.
+unsafe impl Send for Encoder {}
+
+impl Encoder {
+    /// Opens the encoder called `name` with `options` for NV12 pictures of `size`.
+    pub(super) fn open(
+        name: &str,
+        options: &[(&str, String)],
+        size: Size,
+    ) -> Result<Encoder, String> {
+        let functions = Functions::load()?;
+        let text = CString::new(name).map_err(|e| e.to_string())?;
+        // SAFETY: the name ends in NUL, and the library knows what it returned itself. What is
+        // allocated is freed by `drop`, or leaks if another allocation fails.
+        let (codec, context, frame, packet) = unsafe {
+            let codec = (functions.find_encoder)(text.as_ptr());
+            if codec.is_null() {
+                return Err("this libavcodec was built without it".into());
+            }
+            (
+                codec,
+                (functions.alloc_context)(codec),
+                (functions.frame_alloc)(),
+                (functions.packet_alloc)(),
+            )
+        };
+        let (Some(context), Some(frame), Some(packet)) = (
+            NonNull::new(context),
+            NonNull::new(frame),
+            NonNull::new(packet),
+        ) else {
+            return Err("there is no memory for it".into());
+        };
+        let mut encoder = Encoder {
+            functions,
+            context,
+            frame,
+            packet,
+            full: false,
+        };
+        for (name, value) in options {
+            match encoder.set(name, value) {
+                Err(why) if IF_THERE.contains(name) => tracing::debug!(%why, "left as it is"),
+                done => done?,
+            }
+        }
+        let functions = encoder.functions.clone();
+        // SAFETY: the context was allocated for this codec and is not open yet.
+        let code =
+            unsafe { (functions.open)(encoder.context.as_ptr(), codec, std::ptr::null_mut()) };
+        if code < 0 {
+            return Err(functions.error("open it: is its device there, with its driver?", code));
+        }
+        encoder.take_memory(size)?;
+        Ok(encoder)
+    }
+
+    /// Sets an option by name, also while it runs.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        // SAFETY: the context is ours.
+        unsafe { self.functions.set(self.context.as_ptr(), name, value) }
+    }
+
+    /// Gives the frame its memory.
+    fn take_memory(&mut self, size: Size) -> Result<(), String> {
+        let side = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
+        // SAFETY: the name ends in NUL.
+        let format = unsafe { (self.functions.pixel_format)(c"nv12".as_ptr()) };
+        // SAFETY: the frame is ours and empty; these are what the library wants to know.
+        let code = unsafe {
+            let frame = self.frame.as_mut();
+            frame.format = format;
+            frame.width = side(size.width);
+            frame.height = side(size.height);
+            (self.functions.frame_buffer)(self.frame.as_ptr(), 0)
+        };
+        if code < 0 {
+            return Err(self.functions.error("allocate a picture", code));
+        }
+        Ok(())
+    }
+
+    /// Gives it `picture`: NV12 of its size, checked to its end by the caller.
+    pub(super) fn send(
+        &mut self,
+        picture: &Picture<'_>,
+        pts: i64,
+        key_frame: bool,
+    ) -> Result<(), String> {
+        let kind = if key_frame { PICTURE_I } else { PICTURE_ANY };
+        // libavutil 60 has no `key_frame` in front of the picture's type.
+        let place = usize::from(self.functions.avutil < 60);
+        // SAFETY: the frame has memory; the library copies it if an earlier picture is still in use.
+        let code = unsafe { (self.functions.frame_writable)(self.frame.as_ptr()) };
+        if code < 0 {
+            return Err(self.functions.error("write a picture", code));
+        }
+        let size = picture.size;
+        let rows = [size.height as usize, size.height as usize / 2];
+        for (i, (plane, rows)) in picture.planes.iter().zip(rows).enumerate() {
+            // SAFETY: the frame has an NV12 picture of the size that the encoder was opened with:
+            // two planes of `width` bytes in each of these rows, `linesize` apart, writable by now.
+            // So has `picture`, as the caller checked; the bounds are checked again by slicing.
+            unsafe {
+                let frame = self.frame.as_ref();
+                let stride = usize::try_from(frame.linesize[i]).unwrap_or(0);
+                let width = size.width as usize;
+                if frame.data[i].is_null() || stride < width {
+                    return Err("a plane of its picture is missing".into());
+                }
+                for row in 0..rows {
+                    let from = &plane.data[row * plane.stride..][..width];
+                    let to = frame.data[i].add(row * stride);
+                    std::ptr::copy_nonoverlapping(from.as_ptr(), to, width);
+                }
+            }
+        }
+        // SAFETY: context and frame are valid; the library takes a reference to the frame's memory.
+        let code = unsafe {
+            let frame = self.frame.as_mut();
+            frame.kind[place] = kind;
+            frame.pts = pts;
+            (self.functions.send_frame)(self.context.as_ptr(), self.frame.as_ptr())
+        };
+        if code < 0 {
+            return Err(self.functions.error("take a picture", code));
+        }
+        Ok(())
+    }
+
+    /// Takes a coded picture out, if one is ready: [`Encoder::packet`].
+    pub(super) fn receive(&mut self) -> Result<bool, String> {
+        self.full = false;
+        // SAFETY: context and packet are valid; the library releases the packet's old content.
+        let code =
+            unsafe { (self.functions.receive_packet)(self.context.as_ptr(), self.packet.as_ptr()) };
+        match code {
+            EAGAIN => Ok(false),
+            code if code < 0 => Err(self.functions.error("give a coded picture", code)),
+            _ => {
+                self.full = true;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Time stamp and bytes of what was last received.
+    pub(super) fn packet(&self) -> (i64, &[u8]) {
+        // SAFETY: valid as long as `self`; written only by `&mut self` methods.
+        let packet = unsafe { self.packet.as_ref() };
+        let size = usize::try_from(packet.size).unwrap_or(0);
+        if !self.full || packet.data.is_null() || size == 0 {
+            return (packet.pts, &[]);
+        }
+        // SAFETY: the packet holds `size` bytes until it is received into again.
+        (packet.pts, unsafe {
+            std::slice::from_raw_parts(packet.data, size)
+        })
+    }
+}
+
+impl Drop for Encoder {
+    fn drop(&mut self) {
+        let (mut frame, mut packet) = (self.frame.as_ptr(), self.packet.as_ptr());
+        let mut context = self.context.as_ptr();
+        // SAFETY: allocated by this library, not used any more.
+        unsafe {
+            (self.functions.free_context)(&raw mut context);
+            (self.functions.frame_free)(&raw mut frame);
+            (self.functions.packet_free)(&raw mut packet);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Whether an encoder works on this machine: it codes real pictures, or says why it can't. Not a
+//! benchmark: one small picture on a busy machine tells what is there, not how fast it is.
+
+use std::time::{Duration, Instant};
+
+use openuvr_proto::id::FrameId;
+use openuvr_proto::units::{Bitrate, Size};
+
+use super::{Ask, Backend, EncodeError, open};
+use crate::convert::Converter;
+use crate::picture::Picture;
+
+/// The picture's size: small, but not smaller than what hardware encoders take (some begin at 145
+/// columns).
+pub const PROBE_SIZE: Size = Size::new(640, 368);
+
+/// Where the codec library keeps the rate: ordinary.
+const BITRATE: Bitrate = Bitrate::from_mbps(10);
+
+/// Pictures that are coded: the first is a key frame and warms up, the last is timed.
+const PICTURES: u32 = 3;
+
+/// What a working encoder did with one picture of [`PROBE_SIZE`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Probe {
+    /// From the picture's hand-over to its last slice, in milliseconds.
+    pub millis: f64,
+    /// What it took.
+    pub bytes: usize,
+}
+
+/// Opens `backend` and codes real pictures with it.
+///
+/// # Errors
+/// [`EncodeError`] in one line, if it can't be opened or does not code.
+pub fn probe(backend: &Backend) -> Result<Probe, EncodeError> {
+    let mut encoder = open(backend.name, &backend.settings(PROBE_SIZE, BITRATE))?;
+    let mut converter = Converter::new();
+    let mut result = Probe {
+        millis: 0.0,
+        bytes: 0,
+    };
+    for number in 1..=PICTURES {
+        let pixels = drawing(number);
+        let picture = Picture::bgrx(PROBE_SIZE, &pixels, PROBE_SIZE.width as usize * 4);
+        let picture = converter
+            .convert(&picture, encoder.input())
+            .map_err(|error| EncodeError(error.to_string()))?;
+        let ask = Ask {
+            frame: FrameId(number),
+            key_frame: number == 1,
+            reference: FrameId::NONE,
+            qp: 30,
+        };
+        let start = Instant::now();
+        let (mut last, mut bytes) = (None, 0);
+        encoder.encode(&picture, &ask, &mut |slice| {
+            bytes += slice.bytes.len();
+            if slice.last {
+                last = Some(start.elapsed());
+            }
+        })?;
+        let took: Duration = last.filter(|_| bytes > 0).ok_or_else(|| {
+            EncodeError(format!(
+                "{} returned a picture without an end",
+                backend.name
+            ))
+        })?;
+        result = Probe {
+            millis: took.as_secs_f64() * 1e3,
+            bytes,
+        };
+    }
+    Ok(result)
+}
+
+/// A gradient with a lattice that moves.
+fn drawing(number: u32) -> Vec<u8> {
+    let mut pixels = Vec::with_capacity(PROBE_SIZE.pixels() * 4);
+    for y in 0..PROBE_SIZE.height {
+        for x in 0..PROBE_SIZE.width {
+            let lattice = ((x + 4 * number) ^ y) & 32;
+            let [red, ..] = (x * 255 / PROBE_SIZE.width).to_le_bytes();
+            let [green, ..] = (y * 255 / PROBE_SIZE.height).to_le_bytes();
+            let [blue, ..] = (lattice * 4).to_le_bytes();
+            pixels.extend_from_slice(&[blue, green, red, 0]);
+        }
+    }
+    pixels
+}

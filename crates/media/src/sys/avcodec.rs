@@ -1,0 +1,243 @@
+//! libavcodec and libavutil, opened at run time. Distributions ship different major versions, so
+//! there are no bindings of one of them: options are set by name, and of the structures only the
+//! front that all supported majors share is declared. Not how a codec is used: the modules of
+//! `encode` and `decode`.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::sync::Arc;
+
+/// Majors of libavcodec and the libavutil that belongs to it, newest first: Debian 11 to 13,
+/// Ubuntu 22.04 and 24.04, FFmpeg 4.x to 8.x.
+const MAJORS: [(c_uint, c_uint); 5] = [(62, 60), (61, 59), (60, 58), (59, 57), (58, 56)];
+
+const AV_OPT_SEARCH_CHILDREN: c_int = 1;
+const AV_LOG_QUIET: c_int = -8;
+pub(crate) const EAGAIN: c_int = -libc::EAGAIN;
+
+/// The front of `AVPacket`: run with libavcodec 59; that 58 and 60 to 62 have the same front is
+/// FFmpeg's public history, not tried here.
+#[repr(C)]
+pub(crate) struct AvPacket {
+    pub(crate) buf: *mut c_void,
+    pub(crate) pts: i64,
+    _dts: i64,
+    pub(crate) data: *mut u8,
+    pub(crate) size: c_int,
+}
+
+/// The front of `AVFrame` on 64-bit machines: run with libavutil 57; that 56 and 58 to 60 have
+/// the same is FFmpeg's public history, not tried here. 60 took `key_frame` away, and alignment puts
+/// `pts` at the same place with and without it. Every picture's `pts` is compared with the frame's
+/// id, so a layout that is not this one shows as "held back", not as wrong pictures.
+#[repr(C)]
+pub(crate) struct AvFrame {
+    pub(crate) data: [*mut u8; 8],
+    pub(crate) linesize: [c_int; 8],
+    _extended_data: *mut c_void,
+    pub(crate) width: c_int,
+    pub(crate) height: c_int,
+    _nb_samples: c_int,
+    pub(crate) format: c_int,
+    /// `key_frame`, where there is one, `pict_type` and `sample_aspect_ratio`.
+    pub(crate) kind: [c_int; 4],
+    pub(crate) pts: i64,
+}
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("AVFrame's layout is only known for 64-bit machines: check it for this one");
+const _: () = assert!(std::mem::offset_of!(AvFrame, pts) == 136);
+
+pub(crate) enum AvCodec {}
+pub(crate) enum AvCodecContext {}
+
+/// What is called of both libraries.
+pub(crate) struct Functions {
+    #[cfg(feature = "client")]
+    pub(crate) find_decoder: unsafe extern "C" fn(*const c_char) -> *const AvCodec,
+    #[cfg(feature = "client")]
+    pub(crate) send_packet: unsafe extern "C" fn(*mut AvCodecContext, *const AvPacket) -> c_int,
+    #[cfg(feature = "client")]
+    pub(crate) receive_frame: unsafe extern "C" fn(*mut AvCodecContext, *mut AvFrame) -> c_int,
+    #[cfg(feature = "client")]
+    pub(crate) new_packet: unsafe extern "C" fn(*mut AvPacket, c_int) -> c_int,
+    #[cfg(feature = "client")]
+    pub(crate) frame_unref: unsafe extern "C" fn(*mut AvFrame),
+    #[cfg(feature = "client")]
+    pub(crate) buffer_is_writable: unsafe extern "C" fn(*const c_void) -> c_int,
+    #[cfg(feature = "host")]
+    pub(crate) find_encoder: unsafe extern "C" fn(*const c_char) -> *const AvCodec,
+    #[cfg(feature = "host")]
+    pub(crate) send_frame: unsafe extern "C" fn(*mut AvCodecContext, *const AvFrame) -> c_int,
+    #[cfg(feature = "host")]
+    pub(crate) receive_packet: unsafe extern "C" fn(*mut AvCodecContext, *mut AvPacket) -> c_int,
+    #[cfg(feature = "host")]
+    pub(crate) frame_buffer: unsafe extern "C" fn(*mut AvFrame, c_int) -> c_int,
+    #[cfg(feature = "host")]
+    pub(crate) frame_writable: unsafe extern "C" fn(*mut AvFrame) -> c_int,
+    pub(crate) alloc_context: unsafe extern "C" fn(*const AvCodec) -> *mut AvCodecContext,
+    pub(crate) free_context: unsafe extern "C" fn(*mut *mut AvCodecContext),
+    pub(crate) open:
+        unsafe extern "C" fn(*mut AvCodecContext, *const AvCodec, *mut c_void) -> c_int,
+    pub(crate) packet_alloc: unsafe extern "C" fn() -> *mut AvPacket,
+    pub(crate) packet_free: unsafe extern "C" fn(*mut *mut AvPacket),
+    pub(crate) packet_unref: unsafe extern "C" fn(*mut AvPacket),
+    pub(crate) frame_alloc: unsafe extern "C" fn() -> *mut AvFrame,
+    pub(crate) frame_free: unsafe extern "C" fn(*mut *mut AvFrame),
+    pub(crate) pixel_format: unsafe extern "C" fn(*const c_char) -> c_int,
+    opt_set: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, c_int) -> c_int,
+    strerror: unsafe extern "C" fn(c_int, *mut c_char, usize) -> c_int,
+    /// libavutil's major.
+    #[cfg(feature = "host")]
+    pub(crate) avutil: c_uint,
+    /// Behind the functions, which must not outlive them.
+    _libraries: [libloading::Library; 2],
+}
+
+impl Functions {
+    /// The newest supported libavcodec that is installed.
+    ///
+    /// # Errors
+    /// What is supported, what was found and what to install.
+    pub(crate) fn load() -> Result<Arc<Functions>, String> {
+        let mut refused = Vec::new();
+        for (avcodec, avutil) in MAJORS {
+            let names = [
+                format!("libavcodec.so.{avcodec}"),
+                format!("libavutil.so.{avutil}"),
+            ];
+            // SAFETY: neither has an initialiser with preconditions.
+            let opened = unsafe {
+                (
+                    libloading::Library::new(&names[0]),
+                    libloading::Library::new(&names[1]),
+                )
+            };
+            let (Ok(codec), Ok(util)) = opened else {
+                continue;
+            };
+            let found = [
+                major(&codec, "avcodec_version"),
+                major(&util, "avutil_version"),
+            ];
+            if found != [Some(avcodec), Some(avutil)] {
+                refused.push(format!("{} says it is {found:?}", names.join(" with ")));
+                continue;
+            }
+            match Functions::symbols(codec, util, avutil) {
+                Ok(functions) => {
+                    tracing::debug!(avcodec, avutil, "libavcodec is open");
+                    return Ok(Arc::new(functions));
+                }
+                Err(error) => refused.push(format!("{}: {error}", names[0])),
+            }
+        }
+        let wanted: Vec<_> = MAJORS.iter().map(|(major, _)| major.to_string()).collect();
+        refused.push("apt install ffmpeg brings it".into());
+        Err(format!(
+            "no usable libavcodec with its libavutil is installed (supported majors: {}): {}",
+            wanted.join(", "),
+            refused.join("; ")
+        ))
+    }
+
+    fn symbols(
+        codec: libloading::Library,
+        util: libloading::Library,
+        #[cfg_attr(not(feature = "host"), expect(unused, reason = "encoders ask"))] avutil: c_uint,
+    ) -> Result<Functions, libloading::Error> {
+        // SAFETY: the major versions are known ones, in all of which the functions have these
+        // types (structures behind pointers only).
+        unsafe {
+            let set_level: libloading::Symbol<'_, unsafe extern "C" fn(c_int)> =
+                util.get(b"av_log_set_level")?;
+            set_level(AV_LOG_QUIET); // it would write on the process's standard error
+            Ok(Functions {
+                #[cfg(feature = "client")]
+                find_decoder: *codec.get(b"avcodec_find_decoder_by_name")?,
+                #[cfg(feature = "client")]
+                send_packet: *codec.get(b"avcodec_send_packet")?,
+                #[cfg(feature = "client")]
+                receive_frame: *codec.get(b"avcodec_receive_frame")?,
+                #[cfg(feature = "client")]
+                new_packet: *codec.get(b"av_new_packet")?,
+                #[cfg(feature = "client")]
+                frame_unref: *util.get(b"av_frame_unref")?,
+                #[cfg(feature = "client")]
+                buffer_is_writable: *util.get(b"av_buffer_is_writable")?,
+                #[cfg(feature = "host")]
+                find_encoder: *codec.get(b"avcodec_find_encoder_by_name")?,
+                #[cfg(feature = "host")]
+                send_frame: *codec.get(b"avcodec_send_frame")?,
+                #[cfg(feature = "host")]
+                receive_packet: *codec.get(b"avcodec_receive_packet")?,
+                #[cfg(feature = "host")]
+                frame_buffer: *util.get(b"av_frame_get_buffer")?,
+                #[cfg(feature = "host")]
+                frame_writable: *util.get(b"av_frame_make_writable")?,
+                alloc_context: *codec.get(b"avcodec_alloc_context3")?,
+                free_context: *codec.get(b"avcodec_free_context")?,
+                open: *codec.get(b"avcodec_open2")?,
+                packet_alloc: *codec.get(b"av_packet_alloc")?,
+                packet_free: *codec.get(b"av_packet_free")?,
+                packet_unref: *codec.get(b"av_packet_unref")?,
+                frame_alloc: *util.get(b"av_frame_alloc")?,
+                frame_free: *util.get(b"av_frame_free")?,
+                pixel_format: *util.get(b"av_get_pix_fmt")?,
+                opt_set: *util.get(b"av_opt_set")?,
+                strerror: *util.get(b"av_strerror")?,
+                #[cfg(feature = "host")]
+                avutil,
+                _libraries: [codec, util],
+            })
+        }
+    }
+
+    /// Sets an option of a context or of its codec, by name.
+    ///
+    /// # Errors
+    /// The library's words.
+    ///
+    /// # Safety
+    /// `context` is one that this library allocated and that nobody else uses now.
+    pub(crate) unsafe fn set(
+        &self,
+        context: *mut AvCodecContext,
+        name: &str,
+        value: &str,
+    ) -> Result<(), String> {
+        let text = |text: &str| CString::new(text).map_err(|e| e.to_string());
+        let (key, word) = (text(name)?, text(value)?);
+        // SAFETY: a context starts with its class, as options need; the strings end in NUL.
+        let code = unsafe {
+            (self.opt_set)(
+                context.cast(),
+                key.as_ptr(),
+                word.as_ptr(),
+                AV_OPT_SEARCH_CHILDREN,
+            )
+        };
+        if code < 0 {
+            return Err(self.error(&format!("set {name} to {value}"), code));
+        }
+        Ok(())
+    }
+
+    /// The library's words for `code`, when it could not do `what`.
+    pub(crate) fn error(&self, what: &str, code: c_int) -> String {
+        let mut text = [0u8; 128];
+        // SAFETY: the buffer has the length that is passed; the library ends it with NUL.
+        unsafe { (self.strerror)(code, text.as_mut_ptr().cast(), text.len()) };
+        let text = CStr::from_bytes_until_nul(&text).unwrap_or_default();
+        format!("libavcodec could not {what} ({})", text.to_string_lossy())
+    }
+}
+
+fn major(library: &libloading::Library, function: &str) -> Option<c_uint> {
+    // SAFETY: both version functions have had this type in every major.
+    let version = unsafe {
+        let function: libloading::Symbol<'_, unsafe extern "C" fn() -> c_uint> =
+            library.get(function.as_bytes()).ok()?;
+        function()
+    };
+    Some(version >> 16)
+}

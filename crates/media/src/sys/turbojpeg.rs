@@ -1,0 +1,340 @@
+//! libjpeg-turbo's own interface (TurboJPEG), opened at run time: one band to JPEG and back. Not
+//! how a picture is cut into bands.
+//!
+//! Declared here is the part of turbojpeg.h that has been the same since libjpeg-turbo 2.0
+//! (Debian 10) and is in 3.x as well: `libturbojpeg.so.0` stands for it.
+
+use std::ffi::{CStr, OsString, c_char, c_int, c_uchar, c_ulong, c_void};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// `TJPF_BGRX`: 4 bytes a pixel, the fourth unused.
+const PIXELS_BGRX: c_int = 3;
+/// The caller's buffer is large enough and stays where it is.
+#[cfg(feature = "host")]
+const FLAG_NO_REALLOC: c_int = 1024;
+/// Chroma is doubled, not interpolated: with 4:2:0 that is the path without a second pass.
+#[cfg(feature = "client")]
+const FLAG_FAST_UPSAMPLE: c_int = 256;
+/// A band that only takes time (hundreds of scans) is refused; since libjpeg-turbo 2.1, ignored
+/// before.
+#[cfg(feature = "client")]
+const FLAG_LIMIT_SCANS: c_int = 32768;
+/// Half a band is none.
+#[cfg(feature = "client")]
+const FLAG_STOP_ON_WARNING: c_int = 8192;
+
+/// How chroma is sampled, as TurboJPEG numbers it.
+#[cfg(feature = "host")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub(crate) enum Sampling {
+    /// At each pixel (`TJSAMP_444`).
+    Full = 0,
+    /// At each fourth (`TJSAMP_420`).
+    Quarter = 2,
+}
+
+type Handle = *mut c_void;
+
+struct Functions {
+    #[cfg(feature = "host")]
+    init_compress: unsafe extern "C" fn() -> Handle,
+    #[cfg(feature = "host")]
+    compress: unsafe extern "C" fn(
+        Handle,
+        *const c_uchar,
+        c_int,
+        c_int,
+        c_int,
+        c_int,
+        *mut *mut c_uchar,
+        *mut c_ulong,
+        c_int,
+        c_int,
+        c_int,
+    ) -> c_int,
+    #[cfg(feature = "host")]
+    buffer_size: unsafe extern "C" fn(c_int, c_int, c_int) -> c_ulong,
+    #[cfg(feature = "client")]
+    init_decompress: unsafe extern "C" fn() -> Handle,
+    #[cfg(feature = "client")]
+    header: unsafe extern "C" fn(
+        Handle,
+        *const c_uchar,
+        c_ulong,
+        *mut c_int,
+        *mut c_int,
+        *mut c_int,
+        *mut c_int,
+    ) -> c_int,
+    #[cfg(feature = "client")]
+    decompress: unsafe extern "C" fn(
+        Handle,
+        *const c_uchar,
+        c_ulong,
+        *mut c_uchar,
+        c_int,
+        c_int,
+        c_int,
+        c_int,
+        c_int,
+    ) -> c_int,
+    destroy: unsafe extern "C" fn(Handle) -> c_int,
+    error: unsafe extern "C" fn(Handle) -> *mut c_char,
+    /// Behind the functions, which must not outlive it.
+    _library: libloading::Library,
+}
+
+/// The opened library.
+#[derive(Clone)]
+pub(crate) struct Library(Arc<Functions>);
+
+impl Library {
+    /// Opens `path`, or else the system's `libturbojpeg.so.0`.
+    ///
+    /// # Errors
+    /// What was looked for, why it can't be used, and what to install.
+    pub(crate) fn open(path: Option<OsString>) -> Result<Library, String> {
+        let file = path.unwrap_or_else(|| "libturbojpeg.so.0".into());
+        // SAFETY: libjpeg-turbo has no initialiser with preconditions.
+        let opened = unsafe { super::open([&file]) };
+        (opened.and_then(|library| Functions::load(library).map_err(|e| super::words(&e))))
+            .map(|functions| Library(Arc::new(functions)))
+            .map_err(|reason| {
+                format!(
+                    "{} can't be used ({reason}): JPEG needs libjpeg-turbo; apt install \
+                     libturbojpeg0 (Ubuntu: libturbojpeg), or set OPENUVR_TURBOJPEG to the path \
+                     of a libturbojpeg.so.0",
+                    Path::new(&file).display()
+                )
+            })
+    }
+
+    fn handle(&self, init: unsafe extern "C" fn() -> Handle) -> Result<Instance, String> {
+        // SAFETY: takes nothing.
+        let handle = NonNull::new(unsafe { init() }).ok_or("libjpeg-turbo has no memory")?;
+        Ok(Instance {
+            library: self.clone(),
+            handle,
+        })
+    }
+}
+
+impl Functions {
+    fn load(library: libloading::Library) -> Result<Functions, libloading::Error> {
+        // SAFETY: the functions have these types in every libturbojpeg.so.0 that has them.
+        unsafe {
+            Ok(Functions {
+                #[cfg(feature = "host")]
+                init_compress: *library.get(b"tjInitCompress")?,
+                #[cfg(feature = "host")]
+                compress: *library.get(b"tjCompress2")?,
+                #[cfg(feature = "host")]
+                buffer_size: *library.get(b"tjBufSize")?,
+                #[cfg(feature = "client")]
+                init_decompress: *library.get(b"tjInitDecompress")?,
+                #[cfg(feature = "client")]
+                header: *library.get(b"tjDecompressHeader3")?,
+                #[cfg(feature = "client")]
+                decompress: *library.get(b"tjDecompress2")?,
+                destroy: *library.get(b"tjDestroy")?,
+                error: *library.get(b"tjGetErrorStr2")?,
+                _library: library,
+            })
+        }
+    }
+}
+
+/// A compressor's or decompressor's state.
+struct Instance {
+    library: Library,
+    handle: NonNull<c_void>,
+}
+
+// SAFETY: the library keeps all of its state behind the handle, and may be called from any thread,
+// one call at a time: only `&mut self` methods call it.
+unsafe impl Send for Instance {}
+
+impl Instance {
+    fn error(&mut self, what: &str) -> String {
+        // SAFETY: the text belongs to the handle, ends in NUL, and is copied before the next call.
+        let text = unsafe { CStr::from_ptr((self.library.0.error)(self.handle.as_ptr())) };
+        format!(
+            "libjpeg-turbo could not {what} ({})",
+            text.to_string_lossy()
+        )
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // SAFETY: made by this library, not used any more. It fails only for no handle.
+        unsafe { (self.library.0.destroy)(self.handle.as_ptr()) };
+    }
+}
+
+fn number(n: usize) -> Result<c_int, String> {
+    c_int::try_from(n).map_err(|_| format!("{n} is too much for libjpeg-turbo"))
+}
+
+/// Makes JPEG of rows. One for each thread.
+#[cfg(feature = "host")]
+pub(crate) struct Compressor(Instance);
+
+#[cfg(feature = "host")]
+impl Compressor {
+    /// A new one.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub(crate) fn new(library: &Library) -> Result<Compressor, String> {
+        (library.handle(library.0.init_compress)).map(Compressor)
+    }
+
+    /// Appends `rows` rows of `width` BGRX pixels, `stride` bytes apart from the start of `bgrx`, as
+    /// a JPEG of `quality` 1–100 (libjpeg's scale) to `out`.
+    ///
+    /// # Errors
+    /// If `bgrx` is too short, or the library refuses; `out` is then as it was.
+    pub(crate) fn compress(
+        &mut self,
+        bgrx: &[u8],
+        (width, rows, stride): (usize, usize, usize),
+        sampling: Sampling,
+        quality: u8,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let needed = (stride.checked_mul(rows.saturating_sub(1)))
+            .and_then(|n| n.checked_add(width.checked_mul(4)?));
+        if width == 0 || rows == 0 || stride < width * 4 || needed.is_none_or(|n| n > bgrx.len()) {
+            return Err("a band of a picture is shorter than its size says".into());
+        }
+        let (columns, lines, pitch) = (number(width)?, number(rows)?, number(stride)?);
+        let functions = &*self.0.library.0;
+        // SAFETY: takes numbers only.
+        let room = unsafe { (functions.buffer_size)(columns, lines, sampling as c_int) };
+        let room = usize::try_from(room)
+            .ok()
+            .filter(|room| *room <= 1 << 30)
+            .ok_or_else(|| format!("libjpeg-turbo can't encode {width}x{rows} pixels"))?;
+        out.reserve(room);
+        let mut size = c_ulong::try_from(room).unwrap_or(c_ulong::MAX);
+        // SAFETY: `bgrx` holds `rows` rows of `width` pixels (checked above), which are only read.
+        // Behind `out`'s bytes are `room` free ones, which the library says are enough, and with
+        // this flag it writes there and nowhere else.
+        let code = unsafe {
+            let mut place = out.as_mut_ptr().add(out.len());
+            (functions.compress)(
+                self.0.handle.as_ptr(),
+                bgrx.as_ptr(),
+                columns,
+                pitch,
+                lines,
+                PIXELS_BGRX,
+                &raw mut place,
+                &raw mut size,
+                sampling as c_int,
+                c_int::from(quality.clamp(1, 100)),
+                FLAG_NO_REALLOC,
+            )
+        };
+        if code != 0 {
+            return Err(self.0.error("encode a band"));
+        }
+        let written = usize::try_from(size).unwrap_or(0).min(room);
+        // SAFETY: the library wrote that many bytes there.
+        unsafe { out.set_len(out.len() + written) };
+        Ok(())
+    }
+}
+
+/// Makes rows of JPEG.
+#[cfg(feature = "client")]
+pub(crate) struct Decompressor(Instance);
+
+#[cfg(feature = "client")]
+impl Decompressor {
+    /// A new one.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub(crate) fn new(library: &Library) -> Result<Decompressor, String> {
+        (library.handle(library.0.init_decompress)).map(Decompressor)
+    }
+
+    /// Writes the JPEG's `rows` rows of `width` pixels to `bgrx`, without gaps.
+    ///
+    /// # Errors
+    /// If it is no whole JPEG, has another size than that, or `bgrx` is too short; what is in
+    /// `bgrx` is then of no use.
+    pub(crate) fn decompress(
+        &mut self,
+        jpeg: &[u8],
+        size: (usize, usize),
+        bgrx: &mut [u8],
+    ) -> Result<(), String> {
+        let outcome = self.try_decompress(jpeg, size, bgrx);
+        if outcome.is_err() {
+            // A damaged stream leaves something behind in libjpeg-turbo 2.1: the next one has then
+            // no size (found by the test with damaged bytes).
+            let library = &self.0.library;
+            self.0 = library.handle(library.0.init_decompress)?;
+        }
+        outcome
+    }
+
+    fn try_decompress(
+        &mut self,
+        jpeg: &[u8],
+        (width, rows): (usize, usize),
+        bgrx: &mut [u8],
+    ) -> Result<(), String> {
+        let functions = &*self.0.library.0;
+        let length = c_ulong::try_from(jpeg.len()).map_err(|_| "a band is too large")?;
+        let (mut columns, mut lines, mut sampling, mut colour) = (0, 0, 0, 0);
+        // SAFETY: `jpeg` has `length` bytes, which are only read; the four numbers are ours.
+        let code = unsafe {
+            (functions.header)(
+                self.0.handle.as_ptr(),
+                jpeg.as_ptr(),
+                length,
+                &raw mut columns,
+                &raw mut lines,
+                &raw mut sampling,
+                &raw mut colour,
+            )
+        };
+        if code != 0 {
+            return Err(self.0.error("read a band's header"));
+        }
+        if (columns, lines) != (number(width)?, number(rows)?) {
+            return Err(format!(
+                "a band of {width}x{rows} holds a JPEG of {columns}x{lines}"
+            ));
+        }
+        if width.checked_mul(rows).and_then(|n| n.checked_mul(4)) != Some(bgrx.len()) {
+            return Err("a band does not fit its picture".into());
+        }
+        // SAFETY: the target has room for exactly the size that is asked for (checked above): the
+        // library fails if the JPEG has another one.
+        let code = unsafe {
+            (functions.decompress)(
+                self.0.handle.as_ptr(),
+                jpeg.as_ptr(),
+                length,
+                bgrx.as_mut_ptr(),
+                columns,
+                0,
+                lines,
+                PIXELS_BGRX,
+                FLAG_FAST_UPSAMPLE | FLAG_LIMIT_SCANS | FLAG_STOP_ON_WARNING,
+            )
+        };
+        if code != 0 {
+            return Err(self.0.error("decode a band"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,212 @@
+//! The transports of one program behind one link: the path of a datagram says which of them it
+//! takes, and what arrives on any of them arrives here.
+//!
+//! A session begins on one of them and may go over to another, by a change of its path alone. Raw
+//! Ethernet speaks the number of the UDP port, so that a peer that knows one knows both, and no two
+//! programs of a machine get each other's frames.
+//!
+//! What it is not: it does not decide who goes where (`Rung`s are tried by crate `runtime`).
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::id::PathId;
+
+use crate::address::station_of;
+use crate::ether::Mac;
+use crate::raw::Raw;
+use crate::sys::event::{self, Event};
+use crate::sys::interfaces;
+use crate::udp::{Options, Udp};
+use crate::{Link, LinkError, MAX_DATAGRAM, RecvBatch, Transport};
+
+/// A program's transports. One thread should receive, any number may send.
+pub struct Ladder {
+    /// There in any case: it owns the port.
+    udp: Udp,
+    /// Whether datagrams come and go over it.
+    open: bool,
+    ethernet: OnceLock<Raw>,
+    woken: Event,
+    /// Whose datagrams are taken first next time, so that a flood on one is not the other's end.
+    ethernet_first: AtomicBool,
+}
+
+impl Ladder {
+    /// The link of a host: everything that this machine can do, or one transport alone. Raw
+    /// Ethernet listens on the interface that has the address, or on all if there is none in it.
+    ///
+    /// # Errors
+    /// [`LinkError`] if the port is taken, the address foreign, or the one transport is not to be
+    /// had.
+    pub fn host(bind: SocketAddr, only: Option<Rung>) -> Result<Ladder, LinkError> {
+        let ladder = Ladder::new(bind, only, true)?;
+        if only.is_none_or(|rung| rung == Rung::Raw) {
+            match ladder.open_ethernet() {
+                Err(why) if only.is_none() => tracing::info!("{why}; UDP will do"),
+                outcome => outcome?,
+            }
+        }
+        Ok(ladder)
+    }
+
+    /// The link of a client, at a port that the system chooses: UDP, or raw Ethernet alone.
+    ///
+    /// # Errors
+    /// [`LinkError`] if the one transport is not to be had.
+    pub fn client(only: Option<Rung>) -> Result<Ladder, LinkError> {
+        // Where there is no IPv6, the other family has to do.
+        let dual = (Ipv6Addr::UNSPECIFIED, 0).into();
+        let ladder = Ladder::new(dual, only, false)
+            .or_else(|_| Ladder::new((Ipv4Addr::UNSPECIFIED, 0).into(), only, false))?;
+        if only == Some(Rung::Raw) {
+            ladder.open_ethernet()?;
+        }
+        Ok(ladder)
+    }
+
+    fn new(bind: SocketAddr, only: Option<Rung>, dialled: bool) -> Result<Ladder, LinkError> {
+        let options = match only {
+            None | Some(Rung::UdpGso) => Options::default(),
+            Some(_) => Options::PLAIN,
+        };
+        Ladder::of(Udp::bind(bind, &Options { dialled, ..options })?, only)
+    }
+
+    pub(crate) fn of(udp: Udp, only: Option<Rung>) -> Result<Ladder, LinkError> {
+        let woken = Event::new().map_err(|error| LinkError::Io {
+            what: "cannot create an eventfd".to_owned(),
+            error,
+        })?;
+        Ok(Ladder {
+            udp,
+            open: !matches!(only, Some(Rung::Raw | Rung::Xdp)),
+            ethernet: OnceLock::new(),
+            woken,
+            ethernet_first: AtomicBool::new(false),
+        })
+    }
+
+    /// Adds raw Ethernet, if it is not there yet. [`Link::recv`] of the same thread listens to it
+    /// from then on.
+    ///
+    /// # Errors
+    /// [`LinkError::Io`] if it is not to be had, and what to do.
+    pub fn open_ethernet(&self) -> Result<(), LinkError> {
+        if self.ethernet.get().is_none() {
+            let local = self.udp.local_addr();
+            let interface = interfaces::holding(local).map_err(|error| LinkError::Io {
+                what: format!("cannot find the interface of {}", local.ip()),
+                error,
+            })?;
+            // Somebody else was faster only if two threads climb at a time; one socket is as good.
+            let _ = self.ethernet.set(Raw::open(interface, local.port())?);
+        }
+        Ok(())
+    }
+
+    /// Whether raw Ethernet is there.
+    #[must_use]
+    pub fn has_ethernet(&self) -> bool {
+        self.ethernet.get().is_some()
+    }
+
+    /// The port of this program, the same on all transports.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.udp.local_addr().port()
+    }
+
+    fn transport(&self, path: PathId) -> Option<&dyn Transport> {
+        if station_of(path).is_some() {
+            self.ethernet.get().map(|raw| raw as &dyn Transport)
+        } else {
+            self.open.then_some(&self.udp as &dyn Transport)
+        }
+    }
+
+    /// Those that receive, in the order in which they are looked at this time.
+    fn open(&self) -> [Option<&dyn Transport>; 2] {
+        let udp = self.open.then_some(&self.udp as &dyn Transport);
+        let ethernet = self.ethernet.get().map(|raw| raw as &dyn Transport);
+        if self.ethernet_first.load(Ordering::Relaxed) {
+            [ethernet, udp]
+        } else {
+            [udp, ethernet]
+        }
+    }
+}
+
+impl Link for Ladder {
+    fn rung(&self, path: PathId) -> Rung {
+        self.transport(path).map_or(Rung::Udp, |t| t.rung(path))
+    }
+
+    fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let transport = self.transport(to).ok_or(LinkError::NoWay)?;
+        let segment = segment.min(batch.len());
+        if segment == 0 || segment > MAX_DATAGRAM {
+            return Err(LinkError::Io {
+                what: format!("no datagram has {segment} bytes"),
+                error: std::io::ErrorKind::InvalidInput.into(),
+            });
+        }
+        transport.send(to, batch, segment)
+    }
+
+    fn recv(&self, batch: &mut RecvBatch, timeout: Option<Duration>) -> Result<(), LinkError> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            let open = self.open();
+            for transport in open.iter().flatten() {
+                transport.take(batch)?;
+                if !batch.is_empty() {
+                    self.ethernet_first.fetch_xor(true, Ordering::Relaxed);
+                    return Ok(());
+                }
+            }
+            let mut sockets = [self.udp.readable(); 2];
+            let mut count = 0;
+            for transport in open.iter().flatten() {
+                sockets[count] = transport.readable();
+                count += 1;
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let woken = |sockets: &[BorrowedFd<'_>]| {
+                event::wait(sockets, &self.woken, left).map_err(|error| LinkError::Io {
+                    what: "cannot wait for datagrams".to_owned(),
+                    error,
+                })
+            };
+            if left == Some(Duration::ZERO) || woken(&sockets[..count])? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn wake(&self) {
+        self.woken.raise();
+    }
+
+    fn local_addr(&self) -> Option<SocketAddr> {
+        self.open.then(|| self.udp.local_addr())
+    }
+}
+
+/// The Ethernet interfaces of this machine that are up: name and address.
+///
+/// # Errors
+/// The system's.
+pub fn interfaces() -> std::io::Result<Vec<(String, Mac)>> {
+    interfaces::stations()
+}
+
+#[cfg(test)]
+mod tests;

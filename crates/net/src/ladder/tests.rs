@@ -1,0 +1,170 @@
+//! Real sockets of all kinds on the loopback device, in a network of the test's own where packet
+//! sockets are concerned.
+
+use std::time::Duration;
+
+use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::id::PathId;
+
+use super::Ladder;
+use crate::address::{path_of, path_of_station, station_of};
+use crate::ether::{Mac, Station};
+use crate::sys::namespace::in_new_network;
+use crate::{LINKS, Link, LinkError, MAX_DATAGRAM, RecvBatch};
+
+const LONG: Option<Duration> = Some(Duration::from_secs(10));
+
+fn loopback(port: u16) -> PathId {
+    path_of_station(Station {
+        mac: Mac::default(),
+        interface: 1,
+        port,
+    })
+}
+
+/// Receives `count` datagrams; where the last came from, and all.
+fn collect(link: &Ladder, count: usize) -> (PathId, Vec<Vec<u8>>) {
+    let mut batch = RecvBatch::default();
+    let (mut from, mut all) = (PathId::default(), Vec::new());
+    while all.len() < count {
+        link.recv(&mut batch, LONG).unwrap();
+        assert!(!batch.is_empty(), "only {} of {count} arrived", all.len());
+        for (path, bytes) in batch.iter() {
+            from = path;
+            all.push(bytes.to_vec());
+        }
+    }
+    (from, all)
+}
+
+fn bytes(count: usize, segment: usize, last: usize) -> Vec<u8> {
+    let len = (count - 1) * segment + last;
+    (0..len).map(|i| (i / 7 + i % 251) as u8).collect()
+}
+
+#[test]
+fn batches_go_both_ways_over_raw_ethernet_whole_and_in_order() {
+    in_new_network("raw Ethernet", "ip link set lo up", || {
+        let host = Ladder::host("[::]:4710".parse().unwrap(), None).unwrap();
+        let other = Ladder::host("[::]:4711".parse().unwrap(), None).unwrap();
+        let client = Ladder::client(Some(Rung::Raw)).unwrap();
+        let to = loopback(4710);
+        assert_eq!(client.rung(to), Rung::Raw);
+        for (count, segment, last) in [
+            (1, 1, 1),
+            (1, 1400, 1400),
+            (8, 1400, 3),
+            (65, 1400, 1400),
+            (200, 37, 1),
+        ] {
+            let batch = bytes(count, segment, last);
+            let want: Vec<_> = batch.chunks(segment).map(<[u8]>::to_vec).collect();
+            client.send(to, &batch, segment).unwrap();
+            let (from, got) = collect(&host, count);
+            assert!(got == want, "{count} of {segment} to the host");
+            host.send(from, &batch, segment).unwrap();
+            let (back, got) = collect(&client, count);
+            assert!(got == want, "{count} of {segment} to the client");
+            assert_eq!(station_of(back).unwrap().port, 4710);
+        }
+        // Nobody else's frames, and none of one's own.
+        for link in [&host, &other, &client] {
+            let mut batch = RecvBatch::default();
+            link.recv(&mut batch, Some(Duration::from_millis(1)))
+                .unwrap();
+            assert!(batch.is_empty());
+        }
+    });
+}
+
+#[test]
+fn one_link_hears_all_its_transports_and_a_flood_on_one_does_not_drown_the_other() {
+    in_new_network("raw Ethernet", "ip link set lo up", || {
+        let host = Ladder::host("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let address = host.local_addr().unwrap();
+        let client = Ladder::client(None).unwrap();
+        client.open_ethernet().unwrap();
+        let (udp, raw) = (path_of(address), loopback(address.port()));
+        for (first, second) in [(udp, raw), (raw, udp)] {
+            client.send(first, &bytes(500, 100, 100), 100).unwrap();
+            client.send(second, b"x", 1).unwrap();
+            let mut batch = RecvBatch::default();
+            let mut reads = 0;
+            loop {
+                host.recv(&mut batch, LONG).unwrap();
+                reads += 1;
+                if batch.iter().any(|(_, bytes)| bytes == b"x") {
+                    break;
+                }
+            }
+            assert!(reads <= 2, "{reads} reads");
+            while !batch.is_empty() {
+                host.recv(&mut batch, Some(Duration::ZERO)).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_not_there_is_an_error_and_nothing_else_takes_its_place() {
+    let host = Ladder::host("127.0.0.1:0".parse().unwrap(), Some(Rung::Udp)).unwrap();
+    let to = host.local_addr().unwrap();
+    assert_eq!(host.rung(path_of(to)), Rung::Udp);
+    assert!(matches!(
+        host.send(loopback(1), b"x", 1),
+        Err(LinkError::NoWay)
+    ));
+    for segment in [0, MAX_DATAGRAM + 1] {
+        let refused = host.send(path_of(to), &[0; 3000], segment);
+        assert!(matches!(refused, Err(LinkError::Io { .. })), "{segment}");
+    }
+    in_new_network("raw Ethernet", "ip link set lo up", || {
+        let raw = Ladder::host("[::]:0".parse().unwrap(), Some(Rung::Raw)).unwrap();
+        assert_eq!(raw.local_addr(), None);
+        let udp = path_of("127.0.0.1:9".parse().unwrap());
+        assert!(matches!(raw.send(udp, b"x", 1), Err(LinkError::NoWay)));
+    });
+}
+
+#[test]
+fn frames_that_are_not_for_us_do_not_arrive() {
+    let cable = "ip link add here type veth peer name there address 02:00:00:00:00:02
+        ip link set here up
+        ip link set there up";
+    in_new_network("raw Ethernet", cable, || {
+        let (host, client) = (
+            Ladder::host("[::]:4710".parse().unwrap(), Some(Rung::Raw)).unwrap(),
+            Ladder::client(Some(Rung::Raw)).unwrap(),
+        );
+        let here = crate::neighbour::interface("here").unwrap();
+        let station = |mac| {
+            path_of_station(Station {
+                mac: Mac(mac),
+                interface: here,
+                port: 4710,
+            })
+        };
+        client.send(station([0xff; 6]), b"to all", 6).unwrap();
+        client
+            .send(station([2, 0, 0, 0, 0, 9]), b"to another", 10)
+            .unwrap();
+        client
+            .send(station([2, 0, 0, 0, 0, 2]), b"to the host", 11)
+            .unwrap();
+        let (from, got) = collect(&host, 1);
+        assert_eq!(got, [b"to the host".to_vec()]);
+        // The answer leaves by the interface at which the question came.
+        host.send(from, b"back", 4).unwrap();
+        assert_eq!(collect(&client, 1).1, [b"back".to_vec()]);
+    });
+}
+
+#[test]
+fn the_table_has_each_transport_once() {
+    for kind in LINKS {
+        assert_eq!(
+            LINKS.iter().filter(|other| other.rung == kind.rung).count(),
+            1
+        );
+    }
+}

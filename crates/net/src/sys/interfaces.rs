@@ -1,0 +1,82 @@
+//! The interfaces of this machine (getifaddrs(3)).
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::ether::Mac;
+
+/// The index of the interface that has the address; 0, which stands for all, if the address is
+/// unspecified or nobody has it.
+pub(crate) fn holding(address: SocketAddr) -> io::Result<u32> {
+    if address.ip().is_unspecified() {
+        return Ok(0);
+    }
+    let mut found = 0;
+    each(|name, of| {
+        if matches!(of, Of::Ip(ip) if ip == address.ip()) {
+            // SAFETY: `name` ends with a zero.
+            found = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        }
+    })?;
+    Ok(found)
+}
+
+/// The Ethernet addresses of the interfaces that are up, but for the loopback device.
+pub(crate) fn stations() -> io::Result<Vec<(String, Mac)>> {
+    let mut all = Vec::new();
+    each(|name, of| {
+        if let Of::Ethernet(mac) = of {
+            all.push((name.to_string_lossy().into_owned(), mac));
+        }
+    })?;
+    Ok(all)
+}
+
+enum Of {
+    Ip(IpAddr),
+    Ethernet(Mac),
+}
+
+fn each(mut see: impl FnMut(&CStr, Of)) -> io::Result<()> {
+    let mut first = std::ptr::null_mut();
+    // SAFETY: `first` is writable; the list it gets is freed below.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut next = first;
+    // SAFETY: every entry of the list is valid until it is freed, its name ends with a zero, and
+    // its address has the structure that its family says.
+    unsafe {
+        while let Some(entry) = next.as_ref() {
+            next = entry.ifa_next;
+            if entry.ifa_addr.is_null() {
+                continue;
+            }
+            let of = match i32::from((*entry.ifa_addr).sa_family) {
+                libc::AF_INET => {
+                    let name: libc::sockaddr_in = entry.ifa_addr.cast::<libc::sockaddr_in>().read();
+                    Of::Ip(Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes()).into())
+                }
+                libc::AF_INET6 => {
+                    let name = entry.ifa_addr.cast::<libc::sockaddr_in6>().read();
+                    Of::Ip(Ipv6Addr::from(name.sin6_addr.s6_addr).into())
+                }
+                libc::AF_PACKET => {
+                    let name = entry.ifa_addr.cast::<libc::sockaddr_ll>().read();
+                    #[expect(clippy::cast_sign_loss, reason = "IFF_UP is a small positive number")]
+                    let up = entry.ifa_flags & libc::IFF_UP as u32 != 0;
+                    if name.sll_hatype != libc::ARPHRD_ETHER || !up {
+                        continue;
+                    }
+                    let [a, b, c, d, e, f, ..] = name.sll_addr;
+                    Of::Ethernet(Mac([a, b, c, d, e, f]))
+                }
+                _ => continue,
+            };
+            see(CStr::from_ptr(entry.ifa_name), of);
+        }
+        libc::freeifaddrs(first);
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! The link ladder: the transports by name, and the exchange that shows that one carries a stream.
+//!
+//! The client asks over a transport for a burst of full datagrams, and the host answers with one
+//! over the same way. Only what has arrived so counts: that a socket opened, or that small
+//! datagrams pass, says nothing about a frame. Neither the question nor the answer moves the
+//! session; the first other datagram over the new way does.
+//!
+//! What it is not: it does not choose what to try (crate `runtime`), and knows no addresses.
+
+use std::time::Duration;
+
+use crate::id::PathId;
+use crate::time::Instant;
+
+/// A transport. The numbers are those on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Rung {
+    /// UDP, a datagram at a time.
+    Udp = 0,
+    /// UDP, batches cut by the kernel.
+    UdpGso = 1,
+    /// Raw Ethernet through packet sockets.
+    Raw = 2,
+    /// Raw Ethernet through `AF_XDP`.
+    Xdp = 3,
+}
+
+impl Rung {
+    /// All of them.
+    pub const ALL: [Rung; 4] = [Rung::Udp, Rung::UdpGso, Rung::Raw, Rung::Xdp];
+
+    /// Its name in options, tables and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rung::Udp => "udp",
+            Rung::UdpGso => "udp-gso",
+            Rung::Raw => "raw",
+            Rung::Xdp => "xdp",
+        }
+    }
+
+    /// The one with this number.
+    #[must_use]
+    pub fn of(number: u8) -> Option<Rung> {
+        Rung::ALL.into_iter().find(|rung| *rung as u8 == number)
+    }
+}
+
+/// Datagrams of an answer: a slice or two at 20 Mb/s.
+pub const BURST: u8 = 8;
+
+/// So many of them suffice: on a link that loses a tenth of everything, less than one answer in
+/// 2000 has fewer.
+const ENOUGH: u32 = 4;
+
+/// A question is asked this often …
+const TRIES: u8 = 4;
+
+/// … and waits this long for its answer: far more than a round trip on a local network, so that a
+/// busy machine is not taken for a bad link (guess).
+const PATIENCE: Duration = Duration::from_millis(150);
+
+/// One way that is being tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// The way.
+    pub path: PathId,
+    /// Whether the host may let the kernel cut the burst.
+    pub segmented: bool,
+}
+
+/// What came of trying a way: `None` if no answer came, else what the host answered with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// What was tried.
+    pub step: Step,
+    /// What the host answered with; a number that this program does not know is `None` inside.
+    pub answer: Option<Option<Rung>>,
+}
+
+/// The client's side of one exchange.
+pub(crate) struct Probe {
+    step: Step,
+    token: u32,
+    tries: u8,
+    ask_at: Instant,
+    /// Which datagrams of the answer to the newest question came, a bit each.
+    pieces: u32,
+}
+
+impl Probe {
+    /// Begins; `token` must differ from that of the probe before by at least [`TRIES`].
+    pub(crate) fn new(now: Instant, step: Step, token: u32) -> Probe {
+        Probe {
+            step,
+            token,
+            tries: 0,
+            ask_at: now,
+            pieces: 0,
+        }
+    }
+
+    /// When something is due.
+    pub(crate) fn next_timeout(&self) -> Instant {
+        self.ask_at
+    }
+
+    /// The token of a question that is to be asked now, and where; the end if it was asked often
+    /// enough.
+    pub(crate) fn poll(&mut self, now: Instant) -> Result<Option<(u32, Step)>, Found> {
+        if now < self.ask_at {
+            return Ok(None);
+        }
+        if self.tries == TRIES {
+            return Err(Found {
+                step: self.step,
+                answer: None,
+            });
+        }
+        self.tries += 1;
+        self.token = self.token.wrapping_add(1);
+        self.pieces = 0;
+        self.ask_at = now + PATIENCE;
+        Ok(Some((self.token, self.step)))
+    }
+
+    /// A datagram of an answer came.
+    pub(crate) fn answered(&mut self, token: u32, piece: u8, rung: Option<Rung>) -> Option<Found> {
+        if token != self.token || self.tries == 0 || piece >= BURST {
+            return None;
+        }
+        self.pieces |= 1 << piece;
+        (self.pieces.count_ones() >= ENOUGH).then_some(Found {
+            step: self.step,
+            answer: Some(rung),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BURST, Found, PATIENCE, Probe, Rung, Step, TRIES};
+    use crate::id::PathId;
+    use crate::time::Instant;
+
+    const STEP: Step = Step {
+        path: PathId([7; PathId::LEN]),
+        segmented: true,
+    };
+
+    #[test]
+    fn half_a_burst_of_the_newest_answer_is_enough_and_less_is_not() {
+        let mut probe = Probe::new(Instant(0), STEP, 9);
+        assert_eq!(probe.answered(9, 0, None), None, "nothing was asked yet");
+        let (first, _) = probe.poll(Instant(0)).unwrap().unwrap();
+        for piece in [0, 1, 2, 2, 2, BURST, 255] {
+            assert_eq!(probe.answered(first, piece, Some(Rung::Raw)), None);
+        }
+        let later = Instant(0) + PATIENCE;
+        assert_eq!(
+            probe.poll(later - std::time::Duration::from_nanos(1)),
+            Ok(None)
+        );
+        let (second, step) = probe.poll(later).unwrap().unwrap();
+        assert_eq!(step, STEP);
+        // What is left of the first answer does not add up with the second.
+        for token in [first, first, second, second, second, second + 1] {
+            assert_eq!(probe.answered(token, (token - first) as u8 * 4, None), None);
+        }
+        assert_eq!(probe.answered(second, 5, Some(Rung::Raw)), None);
+        assert_eq!(probe.answered(second, 6, Some(Rung::Raw)), None);
+        let found = Found {
+            step: STEP,
+            answer: Some(Some(Rung::Raw)),
+        };
+        assert_eq!(probe.answered(second, 7, Some(Rung::Raw)), Some(found));
+    }
+
+    #[test]
+    fn a_way_that_brings_nothing_is_given_up() {
+        let mut probe = Probe::new(Instant(0), STEP, u32::MAX);
+        let mut asked = 0;
+        let found = loop {
+            match probe.poll(probe.next_timeout()) {
+                Ok(question) => asked += u8::from(question.is_some()),
+                Err(found) => break found,
+            }
+        };
+        assert_eq!((asked, found.answer), (TRIES, None));
+        assert_eq!(
+            probe.next_timeout(),
+            Instant(0) + PATIENCE * u32::from(TRIES)
+        );
+    }
+
+    #[test]
+    fn numbers_and_names_are_those_of_the_table() {
+        for rung in Rung::ALL {
+            assert_eq!(Rung::of(rung as u8), Some(rung));
+        }
+        assert_eq!(Rung::of(4), None);
+    }
+}

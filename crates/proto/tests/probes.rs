@@ -1,0 +1,199 @@
+//! Both sides of a probe: which way its datagrams go, and that nothing but the first datagram of
+//! another kind moves the session.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test knows its numbers, and ends with a panic"
+)]
+
+mod support;
+
+use openuvr_proto::client::{ClientEvent, ClientSession};
+use openuvr_proto::control::ladder::{BURST, Rung, Step};
+use openuvr_proto::control::negotiate::{Offer, Role};
+use openuvr_proto::host::{Asked, Host, HostEvent, HostPolicy, SecondPlayer};
+use openuvr_proto::id::PathId;
+use openuvr_proto::time::Instant;
+use openuvr_proto::wire::MAX_DATAGRAM;
+use support::established;
+
+const OLD: PathId = PathId([1; PathId::LEN]);
+const NEW: PathId = PathId([2; PathId::LEN]);
+const MS: i64 = 1_000_000;
+
+struct Pair {
+    now: Instant,
+    host: Host,
+    client: ClientSession,
+    /// Where the client sends what is no probe.
+    path: PathId,
+    out: Vec<u8>,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let (now, out) = (Instant(0), Vec::new());
+        let mut host = Host::new(HostPolicy {
+            name: "host".into(),
+            codec: 1,
+            second_player: SecondPlayer::Refuse,
+            max_observers: 0,
+        });
+        host.established(now, OLD, &established());
+        let offer = Offer {
+            role: Role::Player,
+            take_over: false,
+            codecs: 2,
+            name: String::new(),
+            software: String::new(),
+        };
+        let client = ClientSession::new(now, &established(), offer);
+        let path = OLD;
+        Pair {
+            now,
+            host,
+            client,
+            path,
+            out,
+        }
+    }
+
+    /// Both say what they have to say, the client no probe. What the host tells its runtime.
+    fn talk(&mut self) -> Vec<HostEvent> {
+        while self.client.poll_transmit(self.now, &mut self.out) {
+            let _ = self.host.handle_datagram(self.now, self.path, &self.out);
+        }
+        while let Some(to) = self.host.poll_transmit(self.now, &mut self.out) {
+            assert_eq!(to, self.path, "it goes where the client is");
+            let _ = self.client.handle_datagram(self.now, &self.out);
+        }
+        std::iter::from_fn(|| self.host.poll_event()).collect()
+    }
+
+    /// The client asks; what the host is asked.
+    fn ask(&mut self) -> Vec<Asked> {
+        while let Some(to) = self.client.poll_probe(self.now, &mut self.out) {
+            self.host.handle_datagram(self.now, to, &self.out).unwrap();
+        }
+        std::iter::from_fn(|| self.host.poll_probe()).collect()
+    }
+
+    /// The host answers, and the first `arrive` datagrams get there.
+    fn answer(&mut self, asked: &Asked, rung: Rung, arrive: usize) {
+        let length = self.host.answer_probe(self.now, asked, rung, &mut self.out);
+        assert_eq!(length, MAX_DATAGRAM);
+        assert_eq!(self.out.len(), length * usize::from(BURST));
+        for datagram in self.out.chunks(length).take(arrive) {
+            self.client.handle_datagram(self.now, datagram).unwrap();
+        }
+    }
+
+    fn found(&mut self) -> Option<Option<Option<Rung>>> {
+        std::iter::from_fn(|| self.client.poll_event()).find_map(|event| match event {
+            ClientEvent::Probed(found) => Some(found.answer),
+            _ => None,
+        })
+    }
+}
+
+fn moves(events: &[HostEvent]) -> Vec<(PathId, bool)> {
+    let moved = |event: &HostEvent| match event {
+        HostEvent::PathChanged {
+            path, segmented, ..
+        } => Some((*path, *segmented)),
+        _ => None,
+    };
+    events.iter().filter_map(moved).collect()
+}
+
+#[test]
+fn a_probe_is_answered_on_its_own_way_and_moves_nobody() {
+    let mut pair = Pair::new();
+    pair.talk();
+    pair.client.probe(
+        pair.now,
+        Step {
+            path: NEW,
+            segmented: true,
+        },
+    );
+    let asked = pair.ask();
+    assert_eq!(asked.len(), 1);
+    assert_eq!((asked[0].path, asked[0].segmented), (NEW, true));
+    pair.answer(&asked[0], Rung::Raw, 8);
+    assert_eq!(pair.found(), Some(Some(Some(Rung::Raw))));
+    assert_eq!(moves(&pair.talk()), [], "the session stays where it was");
+
+    pair.path = NEW;
+    pair.client.moved(pair.now);
+    assert_eq!(moves(&pair.talk()), [(NEW, true)], "the host hears at once");
+    assert_eq!(pair.ask(), [], "one question was enough");
+}
+
+#[test]
+fn half_an_answer_is_enough_and_less_is_asked_for_again() {
+    for (arrive, want) in [(4, Some(Some(Some(Rung::UdpGso)))), (3, None)] {
+        let mut pair = Pair::new();
+        pair.talk();
+        pair.client.probe(
+            pair.now,
+            Step {
+                path: OLD,
+                segmented: true,
+            },
+        );
+        let asked = pair.ask();
+        pair.answer(&asked[0], Rung::UdpGso, arrive);
+        assert_eq!(pair.found(), want, "{arrive} of 8");
+        // Four questions, and a second later the verdict.
+        let mut questions = 1;
+        for _ in 0..20 {
+            pair.now.0 += 50 * MS;
+            questions += pair.ask().len();
+        }
+        let (more, verdict) = if want.is_some() {
+            (1, None)
+        } else {
+            (4, Some(None))
+        };
+        assert_eq!((questions, pair.found()), (more, verdict));
+    }
+}
+
+#[test]
+fn a_client_that_gets_no_cut_batches_is_sent_whole_ones_from_then_on() {
+    let mut pair = Pair::new();
+    pair.talk();
+    for segmented in [true, false, false, true] {
+        let step = Step {
+            path: OLD,
+            segmented,
+        };
+        pair.client.probe(pair.now, step);
+        let asked = pair.ask();
+        assert_eq!(asked[0].segmented, segmented);
+        pair.now.0 += MS;
+    }
+    assert_eq!(moves(&pair.talk()), [(OLD, false), (OLD, true)]);
+}
+
+#[test]
+fn a_silent_way_shows_by_pings_without_an_answer() {
+    let mut pair = Pair::new();
+    pair.talk();
+    pair.now.0 += 300 * MS;
+    pair.talk();
+    let before = pair.client.unanswered(pair.now);
+    assert!(before.as_millis() < 50, "{before:?}");
+    // The host's own pings still come: only the way there is dead.
+    for _ in 0..20 {
+        pair.now.0 += 100 * MS;
+        while pair.client.poll_transmit(pair.now, &mut pair.out) {}
+        while pair.host.poll_transmit(pair.now, &mut pair.out).is_some() {
+            pair.client.handle_datagram(pair.now, &pair.out).unwrap();
+        }
+    }
+    assert!(pair.client.silence(pair.now).as_millis() < 600);
+    assert_eq!(pair.client.unanswered(pair.now).as_millis(), 2000);
+    pair.client.moved(pair.now);
+    assert_eq!(pair.client.unanswered(pair.now).as_millis(), 0);
+}
