@@ -115,7 +115,7 @@ fn report(draw: &mut Draw<'_>) -> Report {
         motion_to_photon: None,
         echo: EchoKind::None,
         datagrams: 1,
-        missing: 0,
+        missing: draw.u8().into(),
         runs: draw.u8().into(),
         repaired: 0,
         resent: 0,

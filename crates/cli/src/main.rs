@@ -7,6 +7,7 @@
 )]
 
 mod bench;
+mod cable;
 mod child;
 mod client;
 mod clock;
