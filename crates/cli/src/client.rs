@@ -180,7 +180,11 @@ fn reach(target: &Target, only: Option<Rung>) -> Result<(Ladder, Option<Rung>, V
             port: target.port,
         };
         let only = only.or(Some(Rung::Raw));
-        return Ok((Ladder::client(only)?, only, vec![path_of_station(station)]));
+        let link = Ladder::client(only)?;
+        if only == Some(Rung::Xdp) {
+            link.open_xdp(station.interface)?;
+        }
+        return Ok((link, only, vec![path_of_station(station)]));
     }
     // The privilege first: it is wanted without a host, too.
     let link = Ladder::client(only)?;
@@ -190,17 +194,17 @@ fn reach(target: &Target, only: Option<Rung>) -> Result<(Ladder, Option<Rung>, V
     if addresses.is_empty() {
         bail!("the name {:?} has no address", target.host);
     }
-    let paths = if only == Some(Rung::Raw) {
+    let paths = if let Some(rung @ (Rung::Raw | Rung::Xdp)) = only {
         let found = addresses.into_iter().map(neighbour::find);
         let (stations, reasons): (Vec<_>, Vec<_>) = found.partition(Result::is_ok);
         if let (true, Some(Err(why))) = (stations.is_empty(), reasons.into_iter().next()) {
-            bail!("no link raw: {why}");
+            bail!("no link {}: {why}", rung.name());
         }
-        stations
-            .into_iter()
-            .flatten()
-            .map(path_of_station)
-            .collect()
+        let stations: Vec<_> = stations.into_iter().flatten().collect();
+        if let (Rung::Xdp, Some(station)) = (rung, stations.first()) {
+            link.open_xdp(station.interface)?;
+        }
+        stations.into_iter().map(path_of_station).collect()
     } else {
         addresses.into_iter().map(path_of).collect()
     };

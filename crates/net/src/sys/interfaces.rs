@@ -33,6 +33,21 @@ pub(crate) fn stations() -> io::Result<Vec<(String, Mac)>> {
     Ok(all)
 }
 
+/// The Ethernet address of an interface; zeros for the loopback device, which has none.
+#[cfg(feature = "xdp")]
+pub(crate) fn mac_of(interface: u32) -> io::Result<Mac> {
+    let mut found = Mac::default();
+    each(|name, of| {
+        // SAFETY: `name` ends with a zero.
+        if let Of::Ethernet(mac) = of
+            && unsafe { libc::if_nametoindex(name.as_ptr()) } == interface
+        {
+            found = mac;
+        }
+    })?;
+    Ok(found)
+}
+
 enum Of {
     Ip(IpAddr),
     Ethernet(Mac),
@@ -64,7 +79,6 @@ fn each(mut see: impl FnMut(&CStr, Of)) -> io::Result<()> {
                 }
                 libc::AF_PACKET => {
                     let name = entry.ifa_addr.cast::<libc::sockaddr_ll>().read();
-                    #[expect(clippy::cast_sign_loss, reason = "IFF_UP is a small positive number")]
                     let up = entry.ifa_flags & libc::IFF_UP as u32 != 0;
                     if name.sll_hatype != libc::ARPHRD_ETHER || !up {
                         continue;

@@ -57,6 +57,12 @@ impl Terms {
         };
         (at + self.round_trip <= deadline).then_some(at)
     }
+
+    /// Until when an answer may come to what was asked for then and so often, or to the next ask.
+    pub(super) fn answer_by(&self, (at, asks): (Instant, u8), deadline: Instant) -> Instant {
+        let next = self.ask_at(at, Some((at, asks)), deadline);
+        next.unwrap_or(at) + self.answer_takes
+    }
 }
 
 /// A slice on its way in.
@@ -162,6 +168,8 @@ pub(super) struct Assembly {
     pub(super) next_mb: u16,
     pub(super) patched: bool,
     pub(super) first_received: Instant,
+    /// When the first of it or of a later frame came: what waits for it must not wait for long.
+    pub(super) waited_since: Instant,
     pub(super) recoverable: Option<Instant>,
     /// Since when something of a later frame is here, or the host has said that there is no more
     /// of this one.
@@ -190,6 +198,7 @@ impl Assembly {
             next_mb: 0,
             patched: false,
             first_received: now,
+            waited_since: now,
             recoverable: None,
             overtaken: None,
             bytes: 0,
@@ -302,7 +311,7 @@ impl Assembly {
 
     fn ask_slice_at(&self, i: usize, terms: &Terms) -> Option<Instant> {
         let since = self.lacks_since(i)?;
-        let deadline = self.first_received + terms.interval;
+        let deadline = self.waited_since + terms.interval;
         terms.ask_at(since, self.slices[i].asked, deadline)
     }
 
@@ -333,11 +342,12 @@ impl Assembly {
         (!ranges.is_empty()).then_some(ResendRequest { frame, ranges })
     }
 
-    /// When something of it was asked for last.
-    pub(super) fn asked(&self) -> Option<Instant> {
+    /// Until when answers may come to what it was asked for.
+    pub(super) fn answer_by(&self, terms: &Terms) -> Option<Instant> {
+        let deadline = self.waited_since + terms.interval;
         let slices = self.slices[..self.count].iter();
-        let asked = slices.filter(|s| !s.is_complete());
-        asked.filter_map(|s| s.asked).map(|(at, _)| at).max()
+        let asked = slices.filter(|s| !s.is_complete()).filter_map(|s| s.asked);
+        asked.map(|asked| terms.answer_by(asked, deadline)).max()
     }
 
     /// How many macroblocks are missing from [`Self::next_mb`] up to slice `until`; `total` is

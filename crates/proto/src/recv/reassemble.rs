@@ -203,6 +203,8 @@ impl MediaReceiver {
                 let storage = self.storage.pop().unwrap_or_default();
                 let mut new = Assembly::new(now, fragment, storage);
                 new.insert(now, fragment, arrival, room)?;
+                let later = self.frames.range(place..).map(|a| a.waited_since);
+                new.waited_since = later.min().unwrap_or(now);
                 self.frames.insert(place, new);
             }
         }
@@ -301,24 +303,30 @@ impl MediaReceiver {
         gap.then(|| front.first_received + REORDER_WAIT)
     }
 
-    /// A frame of which nothing is here although it is known to have been sent, and is needed:
-    /// since when that is known.
-    fn lacked(&self) -> Option<(FrameId, Instant)> {
+    /// A frame of which nothing is here although it is known to have been sent, and is needed;
+    /// since when that is known, and by when it must be here.
+    fn lacked(&self) -> Option<(FrameId, Instant, Instant)> {
         let Some(front) = self.frames.front() else {
-            return self.announced.filter(|(frame, _)| *frame > self.done);
+            let (frame, at) = self.announced.filter(|(frame, _)| *frame > self.done)?;
+            return Some((frame, at, at + self.interval()));
         };
         let reference = front.header.reference;
-        (self.is_configured(front) && reference > self.done)
-            .then_some((reference, front.first_received))
+        let lacks = self.is_configured(front) && reference > self.done;
+        let deadline = front.waited_since + self.interval();
+        lacks.then_some((reference, front.first_received, deadline))
     }
 
     /// Until when that frame is waited for.
     fn sought_until(&self) -> Option<Instant> {
-        let (frame, since) = self.lacked()?;
-        let answer = self.sought.filter(|(sought, ..)| *sought == frame);
-        let until = answer.map_or(since, |(_, asked, _)| asked + self.answer_takes());
-        let deadline = since + self.interval();
-        Some(until.min(deadline).max(since + REORDER_WAIT))
+        let (frame, since, deadline) = self.lacked()?;
+        let sought = self.sought.filter(|(sought, ..)| *sought == frame);
+        let answer = sought.zip(self.terms());
+        let until = answer.map(|((_, at, asks), terms)| terms.answer_by((at, asks), deadline));
+        Some(
+            until
+                .map_or(since, |until| until.min(deadline))
+                .max(since + REORDER_WAIT),
+        )
     }
 
     fn is_configured(&self, frame: &Assembly) -> bool {
@@ -335,20 +343,17 @@ impl MediaReceiver {
         Duration::from_secs(1) / u32::from(fps)
     }
 
-    fn answer_takes(&self) -> Duration {
-        self.round_trip.unwrap_or_default() + ANSWER_WAIT
-    }
-
     /// Until when the front frame's hole is waited for.
     fn hole_until(&self) -> Option<Instant> {
         let front = self.frames.front()?;
         let since = front.hole_since()?;
-        let deadline = front.first_received + self.interval();
+        let deadline = front.waited_since + self.interval();
         let parity = front.flags.parity.then(|| match front.overtaken {
             Some(at) => at + REORDER_WAIT,
             None => deadline,
         });
-        let answer = front.asked().map(|asked| asked + self.answer_takes());
+        let terms = self.terms();
+        let answer = terms.and_then(|terms| front.answer_by(&terms));
         let hope = parity.into_iter().chain(answer).max();
         let until = hope.map_or(since, |until| until.min(deadline));
         Some(until.max(since + REORDER_WAIT))
@@ -383,16 +388,17 @@ impl MediaReceiver {
 
     /// When a frame of which nothing is here should be asked for.
     fn seek_at(&self, terms: &Terms) -> Option<(FrameId, Instant)> {
-        let (frame, since) = self.lacked()?;
+        let (frame, since, deadline) = self.lacked()?;
         let asked = self.sought.filter(|(sought, ..)| *sought == frame);
         let asked = asked.map(|(_, at, asks)| (at, asks));
-        Some((frame, terms.ask_at(since, asked, since + terms.interval)?))
+        Some((frame, terms.ask_at(since, asked, deadline)?))
     }
 
     fn terms(&self) -> Option<Terms> {
+        let round_trip = self.round_trip.filter(|_| self.resends)?;
         Some(Terms {
-            round_trip: self.round_trip.filter(|_| self.resends)?,
-            answer_takes: self.answer_takes(),
+            round_trip,
+            answer_takes: round_trip + ANSWER_WAIT,
             interval: self.interval(),
         })
     }

@@ -292,15 +292,13 @@ impl Media {
     /// What is done against the losses that the clients report.
     fn protect(&mut self) {
         let now = clock::now();
+        let interval = Duration::from_secs_f64(1.0 / self.rendition.fps.max(1.0));
         let sessions = self.shared.sessions();
         for d in &mut self.destinations {
             let Some(link) = sessions.link(now, d.session) else {
                 continue;
             };
-            d.protection.parity.follow(link.loss);
-            // An answer that comes when the next frame does helps nobody.
-            let interval = Duration::from_secs_f64(1.0 / self.rendition.fps.max(1.0));
-            d.protection.resend = link.round_trip < interval;
+            d.protection.follow(&link, interval);
             d.media.protect(&d.protection);
         }
     }
@@ -494,10 +492,10 @@ impl Media {
         )
         .map_err(|e| fail(Stage::Encoded)(&e))?;
         debug_assert!(encoded.key_frame || !key_frame);
+        stamps.stamp(Stage::Encoded, clock::now());
         for d in self.destinations.iter_mut().filter(|d| d.started) {
             d.send_parity(&mut self.buffer, self.shared.link.as_ref());
         }
-        stamps.stamp(Stage::Encoded, clock::now());
         self.finish(*stamps, key_frame, qp, still);
         Ok(())
     }
