@@ -223,6 +223,7 @@ fn measure(args: &Args, report: &mut Report, stop: &AtomicBool) -> Result<()> {
     more_host.extend(args.host_arg.iter().cloned());
     report.stream = Some(rig.stream(&Streamed {
         source: Source::Screen,
+        cable: None,
         fps: setting.fps,
         bitrate: &setting.bitrate,
         seconds,
