@@ -17,7 +17,7 @@ use crate::send::key_frame::{KeyFramePolicy, hold_off};
 use crate::send::loss::Loss;
 use crate::send::packetize::Protection;
 use crate::send::references::References;
-use crate::time::Instant;
+use crate::time::{Instant, PeerInstant};
 use crate::trace::{FrameRecord, Stage};
 use crate::units::Bitrate;
 
@@ -318,11 +318,10 @@ impl Policy {
         let (Some(first), Some(last)) = sent else {
             return;
         };
-        let received = record.client.first_received;
-        let whole = received.zip(record.client.recoverable).map(|(at, span)| {
+        let arrived = record.client.first_received;
+        let recoverable = arrived.zip(record.client.recoverable).map(|(at, span)| {
             let span = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
-            let recoverable = crate::time::PeerInstant(at.0.saturating_add(span));
-            (at, recoverable)
+            PeerInstant(at.0.saturating_add(span))
         });
         let missing = u32::from(record.missing).min(record.cost.datagrams);
         let fit = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
@@ -330,7 +329,9 @@ impl Policy {
             frame: record.frame,
             bytes: record.cost.bytes + record.cost.datagrams * TRANSPORT_HEADERS,
             sent: (first, last),
-            received: whole,
+            first: arrived,
+            // What was sent again came a round trip later, not through a queue.
+            recoverable: recoverable.filter(|_| record.resent == 0),
             datagrams: (fit(record.cost.datagrams - missing), fit(missing)),
         };
         let change = self.congestion.heard(now, &crossing);
