@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::ArgMatches;
+use openuvr_media::codec::Codec;
 use openuvr_media::decode;
 use openuvr_media::input_source;
 use openuvr_media::present::{self, x11::WindowConfig};
@@ -106,6 +107,10 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
         InputFrom::Script(file) => Some(input_source::open(&format!("script:{}", file.display()))?),
         InputFrom::Window | InputFrom::Nothing => None,
     };
+    let decoder = config
+        .decoder
+        .map(|name| decode::find(name.0))
+        .transpose()?;
     let setup = ClientSetup {
         identity,
         name: DeviceName::new(&config.name),
@@ -120,10 +125,11 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
                 Role::Player
             },
             take_over: config.take_over,
-            codecs: decodable(),
+            codecs: decodable(decoder)?,
             name: config.name.clone(),
             software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
         },
+        decoder: decoder.copied(),
         link: Arc::new(link),
         only,
         surface: open_surface(surface)?,
@@ -137,17 +143,32 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
     Ok((client, scheduler))
 }
 
-/// The codecs whose decoders open here, a bit each.
-fn decodable() -> u32 {
-    decode::BACKENDS
-        .iter()
-        .fold(0, |bits, backend| match (backend.open)() {
-            Ok(_) => bits | 1 << backend.codec as u8,
-            Err(e) => {
+/// The codecs that can be decoded here, a bit each; of H.264 with what the person chose.
+fn decodable(chosen: Option<&decode::Backend>) -> Result<u32> {
+    if let Some(chosen) = chosen {
+        // Never silently another one.
+        decode::probe(chosen)?;
+    }
+    let of = |codec: u8| 1_u32 << codec;
+    let mut seen = chosen.map_or(0, |chosen| of(chosen.codec as u8));
+    let mut bits = seen;
+    for backend in decode::BACKENDS {
+        let bit = of(backend.codec as u8);
+        if seen & bit != 0 {
+            // Not what would be opened.
+            continue;
+        }
+        seen |= bit;
+        match (backend.open)() {
+            Ok(_) => bits |= bit,
+            // What hosts send unless they are told otherwise.
+            Err(e) if backend.codec == Codec::H264 => {
                 eprintln!("openuvr client: {}: {e}", backend.name);
-                bits
             }
-        })
+            Err(e) => tracing::debug!(decoder = backend.name, %e, "not usable"),
+        }
+    }
+    Ok(bits)
 }
 
 /// Opens a link to a host: the link, the one transport that will do, and the host's paths.

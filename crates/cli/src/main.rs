@@ -7,6 +7,7 @@
 )]
 
 mod bench;
+mod cable;
 mod child;
 mod client;
 mod clock;
@@ -23,6 +24,7 @@ mod realtime;
 mod record;
 mod scene;
 mod screen;
+mod soak;
 mod wrap;
 
 use std::process::ExitCode;

@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result, bail};
 
 use openuvr_proto::control::pairing::Pin;
 
+use crate::cable::{Cable, HOST};
 use crate::child::Child;
 use crate::clock;
 
@@ -53,13 +54,30 @@ impl Pair {
         Pair::start_over(options, Ok)
     }
 
+    /// The same, each in its own network namespace with a cable between them.
+    pub(crate) fn start_on(options: &Options<'_>, cable: &Cable) -> Result<Pair> {
+        Pair::start_at(options, Some(cable), Ok)
+    }
+
     /// The same with a link between them: `link` is told where the host listens, and says where
     /// the client is to connect.
     pub(crate) fn start_over(
         options: &Options<'_>,
         link: impl FnOnce(SocketAddr) -> Result<SocketAddr>,
     ) -> Result<Pair> {
-        let port = free_port()?;
+        Pair::start_at(options, None, link)
+    }
+
+    fn start_at(
+        options: &Options<'_>,
+        cable: Option<&Cable>,
+        link: impl FnOnce(SocketAddr) -> Result<SocketAddr>,
+    ) -> Result<Pair> {
+        let at = match cable {
+            // Nobody else is there.
+            Some(_) => SocketAddr::from((HOST, 4710)),
+            None => (Ipv4Addr::LOCALHOST, free_port()?).into(),
+        };
         let (host_dir, client_dir) = (options.dir.join("host"), options.dir.join("client"));
         for dir in [&host_dir, &client_dir] {
             std::fs::create_dir_all(dir)
@@ -67,9 +85,12 @@ impl Pair {
         }
         // Nobody else of this machine should be first.
         let pin = Pin::generate()?.to_string();
-        let mut host = own("host")?;
+        let mut host = match cable {
+            Some(cable) => cable.at_host("host")?,
+            None => own("host")?,
+        };
         host.args(["--display", options.host_display])
-            .args(["--bind", &format!("127.0.0.1:{port}")])
+            .args(["--bind", &at.to_string()])
             .args(["--pin", &pin])
             .args(["--fps", &options.fps.to_string()])
             .args(["--bitrate", options.bitrate])
@@ -83,16 +104,19 @@ impl Pair {
         let log = (!options.show_host).then_some(log.as_path());
         let mut host = Child::start("host", host, log)?;
         let until = clock::now() + HOST_START;
-        while !is_bound(port) {
+        while !is_bound(host.id(), at.port()) {
             host.check()?;
             if clock::now() > until {
-                bail!("the host did not open UDP port {port}{}", host.last_words());
+                bail!("the host did not open UDP {at}{}", host.last_words());
             }
             clock::sleep_until(clock::now() + Duration::from_millis(20));
         }
-        let mut client = own("client")?;
+        let mut client = match cable {
+            Some(cable) => cable.at_client("client")?,
+            None => own("client")?,
+        };
         client
-            .arg(link((Ipv4Addr::LOCALHOST, port).into())?.to_string())
+            .arg(link(at)?.to_string())
             .args(["--display", options.client_display])
             .args(["--pin", &pin])
             // Two tables would draw over each other; the host's knows more.
@@ -140,10 +164,11 @@ fn free_port() -> Result<u16> {
     Ok(socket.local_addr()?.port())
 }
 
-/// Whether any process of this network namespace has the UDP port (proc(5), `/proc/net/udp`).
-fn is_bound(port: u16) -> bool {
-    ["/proc/net/udp", "/proc/net/udp6"].iter().any(|path| {
-        std::fs::read_to_string(path).is_ok_and(|table| {
+/// Whether any process of the network namespace of process `id` has the UDP port (proc(5),
+/// `/proc/[pid]/net/udp`).
+fn is_bound(id: u32, port: u16) -> bool {
+    ["udp", "udp6"].iter().any(|table| {
+        std::fs::read_to_string(format!("/proc/{id}/net/{table}")).is_ok_and(|table| {
             table.lines().skip(1).any(|line| {
                 let local = line.split_whitespace().nth(1).unwrap_or_default();
                 local
@@ -193,9 +218,9 @@ mod tests {
     fn a_bound_port_is_seen_and_a_free_one_is_not() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
-        assert!(is_bound(port));
+        assert!(is_bound(std::process::id(), port));
         drop(socket);
-        assert!(!is_bound(port));
+        assert!(!is_bound(std::process::id(), port));
     }
 
     #[test]

@@ -24,13 +24,14 @@ use super::report::QUIET;
 use super::rig::{Rig, Setup, Source, Streamed};
 use super::sched::Sched;
 use super::stats::{Range, Summary};
+use crate::cable::Cable;
 use crate::pair::TemporaryDir;
 
 /// Measure what each optimisation is worth: with and without it.
 ///
 /// The figures: cumulative, from a stream as screen grabbers and video libraries make it to ours,
-/// one change at a time; leave-one-out, ours without one of them; alternatives; and the same with
-/// every core busy. Drawn to visible, from pixels, frames displayed whole only; the median and the
+/// one change at a time; leave-one-out, ours without one of them; alternatives; the links, over a
+/// cable between two network namespaces (needs root); and the same with every core busy. Drawn to visible, from pixels, frames displayed whole only; the median and the
 /// range over the repetitions, which take turns. A step smaller than its range is no finding.
 ///
 /// What can't run here is listed with the reason.
@@ -120,10 +121,19 @@ const FACTORS: [Factor; 8] = [
 ];
 
 /// Ours with something else in its place; not part of the ladder.
-const ALTERNATIVES: [(&str, &[&str]); 3] = [
-    ("RGB, not converted", &["--pixels", "rgb444"]),
-    ("raw Ethernet", &["--link", "raw"]),
-    ("AF_XDP", &["--link", "xdp"]),
+const ALTERNATIVES: [(&str, &[&str]); 1] = [("RGB, not converted", &["--pixels", "rgb444"])];
+
+/// Ours over a cable between two network namespaces, where each link exists: what it is called,
+/// and the host's and the client's words. The first is what the others are compared with.
+const LINKS: [(&str, &[&str], &[&str]); 4] = [
+    (
+        "a call per datagram",
+        &["--sending", "single"],
+        &["--link", "udp"],
+    ),
+    ("segmented by the kernel", &[], &["--link", "udp-gso"]),
+    ("raw Ethernet", &[], &["--link", "raw"]),
+    ("AF_XDP", &[], &["--link", "xdp"]),
 ];
 
 /// A configuration: which factors are left out, what is said besides, and whether cores are busy.
@@ -132,7 +142,9 @@ struct Configuration {
     name: String,
     without: Vec<usize>,
     more: Vec<String>,
+    more_client: Vec<String>,
     busy: bool,
+    cable: bool,
 }
 
 impl Configuration {
@@ -141,13 +153,16 @@ impl Configuration {
             name: name.to_owned(),
             without,
             more: Vec::new(),
+            more_client: Vec::new(),
             busy: false,
+            cable: false,
         }
     }
 
-    /// What the host is told: an option of a later factor gives way to that of an earlier one.
+    /// What the host is told: an option of a later factor gives way to that of an earlier one. The
+    /// rate is constant, or a slow link would be made up for by a worse picture.
     fn host_words(&self) -> Vec<String> {
-        let mut words: Vec<String> = Vec::new();
+        let mut words: Vec<String> = ["--rate", "constant"].map(String::from).to_vec();
         for &factor in &self.without {
             for pair in FACTORS[factor].without.chunks(2) {
                 if !words.iter().any(|word| word == pair[0]) {
@@ -160,16 +175,15 @@ impl Configuration {
     }
 
     fn client_words(&self) -> Vec<String> {
-        let ordinary = self
+        let mut words = self.more_client.clone();
+        if self
             .host_words()
             .windows(2)
-            .any(|w| w == ["--realtime", "off"]);
-        let words: &[&str] = if ordinary {
-            &["--realtime", "off"]
-        } else {
-            &[]
-        };
-        words.iter().map(|word| (*word).to_owned()).collect()
+            .any(|w| w == ["--realtime", "off"])
+        {
+            words.extend(["--realtime", "off"].map(String::from));
+        }
+        words
     }
 }
 
@@ -222,6 +236,7 @@ struct Ablation {
     cumulative: Vec<Row>,
     leave_one_out: Vec<Row>,
     alternatives: Vec<Row>,
+    links: Vec<Row>,
     busy: Vec<Row>,
     runs: Vec<Run>,
 }
@@ -292,6 +307,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         cumulative: measured.cumulative(),
         leave_one_out: measured.leave_one_out(),
         alternatives: measured.alternatives(),
+        links: measured.links(),
         busy: measured.busy(),
         runs: measured.runs,
     };
@@ -310,8 +326,15 @@ fn configurations() -> Vec<Configuration> {
     // The last rung but one is ours without the last factor.
     let leave_one_out =
         (0..all - 1).map(|factor| Configuration::without(&lacking(factor), vec![factor]));
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let alternatives = ALTERNATIVES.iter().map(|(name, words)| Configuration {
-        more: words.iter().map(|word| (*word).to_owned()).collect(),
+        more: owned(words),
+        ..Configuration::without(name, Vec::new())
+    });
+    let links = LINKS.iter().map(|(name, host, client)| Configuration {
+        more: owned(host),
+        more_client: owned(client),
+        cable: true,
         ..Configuration::without(name, Vec::new())
     });
     let busy =
@@ -322,6 +345,7 @@ fn configurations() -> Vec<Configuration> {
     cumulative
         .chain(leave_one_out)
         .chain(alternatives)
+        .chain(links)
         .chain(busy)
         .collect()
 }
@@ -354,9 +378,11 @@ fn measure(
     repetition: u32,
 ) -> Result<Run> {
     let _busy = configuration.busy.then(Busy::start).transpose()?;
+    let cable = configuration.cable.then(Cable::lay).transpose()?;
     let csv = dir.path().join("frames.csv");
     let stream = rig.stream(&Streamed {
         source: Source::Screen,
+        cable: cable.as_ref(),
         fps: FPS,
         bitrate: &args.bitrate,
         seconds,
@@ -514,6 +540,15 @@ impl Measured {
         ALTERNATIVES.iter().map(row).collect()
     }
 
+    fn links(&self) -> Vec<Row> {
+        let first = LINKS[0].0;
+        let row = |(name, host, client): &(&str, &[&str], &[&str])| {
+            let note = [*host, *client].concat().join(" ");
+            self.row(name, &note, (*name != first).then_some(first))
+        };
+        LINKS.iter().map(row).collect()
+    }
+
     fn busy(&self) -> Vec<Row> {
         vec![
             self.row(BUSY_OTHER, "a busy thread on each core", None),
@@ -562,7 +597,7 @@ mod tests {
             }
         }
         assert!(
-            all[FACTORS.len()].host_words().is_empty(),
+            all[FACTORS.len()].host_words() == ["--rate", "constant"],
             "ours is the default"
         );
         assert_eq!(all[0].client_words(), ["--realtime", "off"]);
@@ -588,7 +623,7 @@ mod tests {
         assert_eq!(rows[1].clear, Some(false));
         assert_eq!(rows[2].worth_ms, None, "not measured is not zero");
         assert_eq!(rows[0].whole, Some(0.9));
-        let xdp = &measured.alternatives()[2];
+        let xdp = &measured.links()[3];
         assert_eq!(xdp.unavailable.as_deref(), Some("no such device"));
     }
 

@@ -37,11 +37,12 @@ pub(crate) struct Args {
 
 /// The benches, the file that each leaves in the folder, and the option that names its place: the
 /// folder or the file.
-const BENCHES: [(&str, &str, &str); 4] = [
+const BENCHES: [(&str, &str, &str); 5] = [
     ("latency", "latency.json", "--json"),
     ("ablation", "ablation.json", "--out"),
     ("sync", "sync.json", "--out"),
     ("handoff", "handoff.json", "--out"),
+    ("quality", "quality.json", "--json"),
 ];
 
 /// What the benches found.
@@ -332,6 +333,7 @@ fn latency(data: &Data, page: &mut String) -> Result<()> {
         title: "Share of frames visible within a time".into(),
         x: "drawn to visible, ms".into(),
         y: "% of whole frames".into(),
+        names: Vec::new(),
         series: curves.filter(|series| !series.points.is_empty()).collect(),
     };
     if !lines.series.is_empty() {
@@ -388,6 +390,7 @@ fn ablation(data: &Data, page: &mut String) -> Result<()> {
         ("Cumulative", "/cumulative"),
         ("Ours, leaving one out", "/leave_one_out"),
         ("Ours, with something else", "/alternatives"),
+        ("Ours over a virtual cable", "/links"),
         ("Every core busy", "/busy"),
     ] {
         let rows = list(all, at).iter().map(|row| {
@@ -503,14 +506,29 @@ fn quality(data: &Data, page: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// A plot as `bench quality` writes it: a line of means, and one of the worst where they differ.
+/// A plot as `bench quality` writes it: a line of means, and one of the worst. Where places have
+/// labels, they stand side by side in their order.
 fn lines(plot: &Value) -> Lines {
     let mut series = Vec::new();
+    let mut places: Vec<(f64, &str)> = list(plot, "/series")
+        .iter()
+        .flat_map(|one| list(one, "/points"))
+        .filter_map(|p| Some((number(p, "/x")?, p.pointer("/label")?.as_str()?)))
+        .collect();
+    places.sort_by(|a, b| a.0.total_cmp(&b.0));
+    places.dedup_by_key(|place| place.0);
+    let rank = |x: f64| {
+        places
+            .iter()
+            .position(|place| place.0 == x)
+            .map(|n| n as f64)
+    };
     for one in list(plot, "/series") {
         let line = |at: &str, ranged: bool| -> Vec<Point> {
             let points = list(one, "/points").iter().filter_map(|p| {
+                let x = number(p, "/x")?;
                 Some(Point {
-                    x: number(p, "/x")?,
+                    x: rank(x).unwrap_or(x),
                     y: number(p, at)?,
                     range: number(p, "/lo").zip(number(p, "/hi")).filter(|_| ranged),
                 })
@@ -531,6 +549,7 @@ fn lines(plot: &Value) -> Lines {
         title: words(plot, "/title").to_owned(),
         x: words(plot, "/x").to_owned(),
         y: words(plot, "/y").to_owned(),
+        names: places.iter().map(|place| place.1.to_owned()).collect(),
         series,
     }
 }

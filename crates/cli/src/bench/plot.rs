@@ -283,6 +283,8 @@ pub(super) struct Lines {
     pub(super) title: String,
     pub(super) x: String,
     pub(super) y: String,
+    /// What stands at 0, 1, … where the axis has names instead of numbers.
+    pub(super) names: Vec<String>,
     pub(super) series: Vec<Series>,
 }
 
@@ -335,6 +337,21 @@ impl Plot for Lines {
             .configure_mesh()
             .x_desc(&self.x)
             .y_desc(&self.y)
+            .x_labels(if self.names.is_empty() {
+                10
+            } else {
+                self.names.len()
+            })
+            .x_label_formatter(&|x| {
+                let place = x.round();
+                let name = ((x - place).abs() < 1e-6 && place >= 0.0)
+                    .then(|| self.names.get(place as usize).cloned());
+                match name {
+                    _ if self.names.is_empty() => format!("{}", (x * 1e6).round() / 1e6),
+                    Some(Some(name)) => name,
+                    _ => String::new(),
+                }
+            })
             .light_line_style(WHITE)
             .bold_line_style(GRID)
             .label_style(font(13))

@@ -18,6 +18,7 @@ use super::reader::{Reader, Sighting};
 use super::report::{Case, Sample, Stream};
 use super::sched::{Part, Sched};
 use super::stats::{Frames, Summary};
+use crate::cable::Cable;
 use crate::child::Child;
 use crate::clock;
 use crate::display::VirtualDisplay;
@@ -67,6 +68,8 @@ pub(super) struct Setup {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Streamed<'a> {
     pub(super) source: Source,
+    /// Between host and client; `None`: the loopback device.
+    pub(super) cable: Option<&'a Cable>,
     pub(super) fps: f64,
     pub(super) bitrate: &'a str,
     pub(super) seconds: f64,
@@ -158,7 +161,7 @@ impl<'a> Rig<'a> {
         // Last: what the caller says goes.
         more_host.extend_from_slice(of.more_host);
         more_client.extend_from_slice(of.more_client);
-        let mut pair = Pair::start(&pair::Options {
+        let options = pair::Options {
             host_display: self.near.name(),
             client_display: self.far.name(),
             fps: of.fps,
@@ -168,7 +171,11 @@ impl<'a> Rig<'a> {
             show_host: false,
             more_host: &more_host,
             more_client: &more_client,
-        })?;
+        };
+        let mut pair = match of.cable {
+            Some(cable) => Pair::start_on(&options, cable)?,
+            None => Pair::start(&options)?,
+        };
         let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
         let children = [("host", pair.host.id()), ("client", pair.client.id())];
         let case = self.measure(&reader, &children, of.seconds, &mut || pair.check())?;

@@ -127,6 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             eprintln!("bench sync: {repetition}/{repetitions} {name}");
             streams.push(rig.stream(&Streamed {
                 source: *source,
+                cable: None,
                 // The cap lets 2 % more by, and the rate control shares the bitrate out by it.
                 fps: args.scene_fps.floor().max(1.0),
                 bitrate: &args.bitrate,

@@ -64,6 +64,11 @@ Examples:
             /// `x11` is a window; `headless` writes PNG files, see `--output`; `null` decodes them
             /// and shows nothing.
             present: PresentKind = "present", choice(), Default::Is("x11");
+            /// What decodes H.264.
+            /// `avcodec` is the processor, which decodes while a picture arrives; the others are
+            /// hardware through libavcodec, which begins when it is whole. One that does not work
+            /// here is an error.
+            decoder: Option<DecoderName> = "decoder", optional(choice()), Default::Unset("avcodec");
             /// The X display of the window.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
                 Default::From("$DISPLAY", |s| s.display.clone());
@@ -112,6 +117,19 @@ Examples:
             log: Level = "log", choice(), Default::Is("info");
         }
     }
+}
+
+/// A decoder: its name in `openuvr_media::decode::BACKENDS`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DecoderName(pub(crate) &'static str);
+
+impl Choice for DecoderName {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("avcodec", DecoderName("avcodec")),
+        ("h264_cuvid", DecoderName("h264_cuvid")),
+        ("h264_qsv", DecoderName("h264_qsv")),
+        ("h264_v4l2m2m", DecoderName("h264_v4l2m2m")),
+    ];
 }
 
 /// Where pictures go, with all that it needs.

@@ -39,6 +39,7 @@ pub(super) fn text(all: &Ablation) -> String {
         ("cumulative", &all.cumulative, "gained"),
         ("ours, leaving one out", &all.leave_one_out, "worth"),
         ("ours, with something else", &all.alternatives, "gained"),
+        ("ours over a virtual cable", &all.links, "gained"),
         ("every core busy", &all.busy, "gained"),
     ] {
         let _ = writeln!(
@@ -189,7 +190,8 @@ mod tests {
             other_cores: 0.0,
             cumulative: vec![row("conventional", Some(30.0)), row("+ burst", Some(20.0))],
             leave_one_out: Vec::new(),
-            alternatives: vec![row("AF_XDP", None)],
+            alternatives: Vec::new(),
+            links: vec![row("AF_XDP", None)],
             busy: Vec::new(),
             runs: Vec::new(),
         };
