@@ -18,8 +18,7 @@ fn talk(host: &mut Host, client: &mut ClientSession) {
     let mut datagram = Vec::new();
     for _ in 0..10 {
         while client.poll_transmit(NOW, &mut datagram) {
-            host.handle_datagram(NOW, PATH, &datagram)
-                .expect("honest");
+            host.handle_datagram(NOW, PATH, &datagram).expect("honest");
         }
         while host.poll_transmit(NOW, &mut datagram).is_some() {
             client.handle_datagram(NOW, &datagram).expect("honest");
