@@ -39,7 +39,7 @@ enum Study {
     /// --punctual and --max-late) says so and ends with exit code 3, so that nobody trusts its
     /// figures. Its thread runs as SCHED_FIFO 60 where that is allowed.
     #[command(after_help = HOP_HELP)]
-    Hop(HopArgs),
+    Hop(Box<HopArgs>),
     Soak(crate::soak::Args),
 }
 
@@ -288,7 +288,7 @@ mod tests {
 
     fn hop(program: Program) -> HopArgs {
         match program.lab.study {
-            Study::Hop(args) => args,
+            Study::Hop(args) => *args,
             Study::Soak(args) => panic!("{args:?}"),
         }
     }
