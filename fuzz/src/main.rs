@@ -27,6 +27,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("header", wire::header),
     ("ether_frame", wire::ether_frame),
     ("fragment", wire::fragment),
+    ("parity", wire::parity),
     ("control_messages", wire::control_messages),
     ("negotiation", wire::negotiation),
     ("stream_segments", wire::stream_segments),

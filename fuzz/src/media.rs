@@ -1,14 +1,18 @@
 //! An authentic host that says absurd things: fragments that contradict each other, refer to
-//! anything, and are never finished.
+//! anything, and are never finished, and parity of what never was.
+
+use std::time::Duration;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId, SessionId};
 use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::header::{HEADER, Plane, TAG};
+use openuvr_proto::wire::parity::{Parity, SHARD_LENGTH};
 use openuvr_proto::wire::seal::{Direction, Sealer};
 use openuvr_proto::wire::video::{
     Configuration, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, InputEcho, SlicePlace,
+    VIDEO_HEADER,
 };
 
 use crate::{Draw, established};
@@ -41,6 +45,7 @@ pub(crate) fn receiver(bytes: &[u8]) {
     let (direction, plane) = (Direction::HostToClient, Plane::Media);
     let mut sealer = Sealer::new(&e.secret, SessionId(5), direction, plane);
     let mut receiver = MediaReceiver::new(&e);
+    receiver.round_trip(Some(Duration::from_millis(2)));
     let mut order = Order::default();
     let mut now = Instant(0);
     let mut base = 0_u32;
@@ -50,7 +55,11 @@ pub(crate) fn receiver(bytes: &[u8]) {
             0 => now.0 += i64::from(draw.u16()) * 1000,
             1 => receiver.announce(now, FrameId(base.wrapping_add(draw.u8().into()))),
             2 => base = base.wrapping_add(draw.u16().into()),
-            3 => receiver.decoding_failed(),
+            3 if what & 64 == 0 => receiver.decoding_failed(),
+            3 | 4 => {
+                let datagram = absurd_parity(&mut draw, &mut sealer, base, now);
+                let _ = receiver.handle_datagram(now, &datagram);
+            }
             _ => {
                 let datagram = absurd(&mut draw, &mut sealer, base, now);
                 let _ = receiver.handle_datagram(now, &datagram);
@@ -81,6 +90,12 @@ fn drain(receiver: &mut MediaReceiver, now: Instant, order: &mut Order) {
             Some(Step::End(end)) => order.end(end.header.frame),
             Some(Step::Dropped { frame, .. }) => order.end(frame),
             None => break,
+        }
+    }
+    for requests in 0.. {
+        assert!(requests < 10_000, "it asks without an end");
+        if receiver.poll_request(now).is_none() {
+            break;
         }
     }
     let due = receiver.next_timeout();
@@ -145,20 +160,50 @@ fn absurd(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> 
         header,
         slice,
         place,
-        flags: Flags {
-            resend: flags & 32 != 0,
-            parity: flags & 64 != 0,
-            again: flags & 128 != 0,
-        },
         fec: FecPlace {
-            block: places % 3,
-            index: places % 5,
+            block: flags >> 7,
+            index: places % 8,
+        },
+        flags: Flags {
+            resend: flags & 32 == 0,
+            parity: flags & 8 != 0,
+            again: flags & 64 != 0,
         },
         configuration,
         payload: &[flags; 8],
     };
+    let mut body = Vec::new();
+    fragment.write(&mut body);
+    sealed(sealer, now, &body)
+}
+
+/// Parity of small blocks, right or wrong.
+fn absurd_parity(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> Vec<u8> {
+    let (shape, place) = (draw.u8(), draw.u8());
+    let length = usize::from(draw.u8() / 4 * 2);
+    let mut shard = draw.take(length).to_vec();
+    // As long as the shards of most of the fragments, or longer.
+    let least = SHARD_LENGTH + VIDEO_HEADER + 8;
+    shard.resize(shard.len().max(least), place);
+    let parity = Parity {
+        stream: 0,
+        view: 0,
+        last: shape & 128 != 0,
+        frame: FrameId(base.wrapping_add(u32::from(draw.u8() % 32))),
+        block: place >> 7,
+        index: place % 4,
+        data: 1 + shape % 8,
+        parity: 1 + shape / 8 % 4,
+        shard: &shard,
+    };
+    let mut body = Vec::new();
+    parity.write(&mut body);
+    sealed(sealer, now, &body)
+}
+
+fn sealed(sealer: &mut Sealer, now: Instant, body: &[u8]) -> Vec<u8> {
     let mut datagram = vec![0; HEADER];
-    fragment.write(&mut datagram);
+    datagram.extend_from_slice(body);
     datagram.extend_from_slice(&[0; TAG]);
     sealer.seal(now, &mut datagram);
     datagram

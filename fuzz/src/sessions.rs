@@ -115,7 +115,7 @@ fn report(draw: &mut Draw<'_>) -> Report {
         motion_to_photon: None,
         echo: EchoKind::None,
         datagrams: 1,
-        missing: 0,
+        missing: draw.u8().into(),
         runs: draw.u8().into(),
         repaired: 0,
         resent: 0,
@@ -186,7 +186,11 @@ pub(crate) fn host(bytes: &[u8]) {
                 let device = draw.u8() % 6;
                 let session = peers.len() as u32 + 1;
                 peers.push(Peer::new(device, session, Direction::ClientToHost));
-                host.established(now, PathId([device; PathId::LEN]), &established(device, session));
+                host.established(
+                    now,
+                    PathId([device; PathId::LEN]),
+                    &established(device, session),
+                );
             }
             1 => now.0 += i64::from(draw.u8()) * 1_000_000,
             2 => now.0 += i64::from(draw.u16()) * 100_000,

@@ -6,6 +6,7 @@ use openuvr_proto::control::stream::{Incoming, Outgoing, SEGMENT};
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::{Message, Messages};
 use openuvr_proto::wire::header::{Header, Plane, plane_of};
+use openuvr_proto::wire::parity::Parity;
 use openuvr_proto::wire::video::Fragment;
 
 use crate::Draw;
@@ -40,6 +41,15 @@ pub(crate) fn fragment(bytes: &[u8]) {
         let mut written = Vec::new();
         fragment.write(&mut written);
         assert_eq!(Fragment::parse(&written), Ok(fragment));
+    }
+}
+
+pub(crate) fn parity(bytes: &[u8]) {
+    if let Ok(parity) = Parity::parse(bytes) {
+        assert!(Parity::is(bytes));
+        let mut written = Vec::new();
+        parity.write(&mut written);
+        assert_eq!(Parity::parse(&written), Ok(parity));
     }
 }
 

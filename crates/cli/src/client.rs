@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::ArgMatches;
+use openuvr_media::codec::Codec;
 use openuvr_media::decode;
 use openuvr_media::input_source;
 use openuvr_media::present::{self, x11::WindowConfig};
@@ -106,6 +107,10 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
         InputFrom::Script(file) => Some(input_source::open(&format!("script:{}", file.display()))?),
         InputFrom::Window | InputFrom::Nothing => None,
     };
+    let decoder = config
+        .decoder
+        .map(|name| decode::find(name.0))
+        .transpose()?;
     let setup = ClientSetup {
         identity,
         name: DeviceName::new(&config.name),
@@ -120,10 +125,11 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
                 Role::Player
             },
             take_over: config.take_over,
-            codecs: decodable(),
+            codecs: decodable(decoder)?,
             name: config.name.clone(),
             software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
         },
+        decoder: decoder.copied(),
         link: Arc::new(link),
         only,
         surface: open_surface(surface)?,
@@ -137,17 +143,32 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
     Ok((client, scheduler))
 }
 
-/// The codecs whose decoders open here, a bit each.
-fn decodable() -> u32 {
-    decode::BACKENDS
-        .iter()
-        .fold(0, |bits, backend| match (backend.open)() {
-            Ok(_) => bits | 1 << backend.codec as u8,
-            Err(e) => {
+/// The codecs that can be decoded here, a bit each; of H.264 with what the person chose.
+fn decodable(chosen: Option<&decode::Backend>) -> Result<u32> {
+    if let Some(chosen) = chosen {
+        // Never silently another one.
+        decode::probe(chosen)?;
+    }
+    let of = |codec: u8| 1_u32 << codec;
+    let mut seen = chosen.map_or(0, |chosen| of(chosen.codec as u8));
+    let mut bits = seen;
+    for backend in decode::BACKENDS {
+        let bit = of(backend.codec as u8);
+        if seen & bit != 0 {
+            // Not what would be opened.
+            continue;
+        }
+        seen |= bit;
+        match (backend.open)() {
+            Ok(_) => bits |= bit,
+            // What hosts send unless they are told otherwise.
+            Err(e) if backend.codec == Codec::H264 => {
                 eprintln!("openuvr client: {}: {e}", backend.name);
-                bits
             }
-        })
+            Err(e) => tracing::debug!(decoder = backend.name, %e, "not usable"),
+        }
+    }
+    Ok(bits)
 }
 
 /// Opens a link to a host: the link, the one transport that will do, and the host's paths.
@@ -159,7 +180,11 @@ fn reach(target: &Target, only: Option<Rung>) -> Result<(Ladder, Option<Rung>, V
             port: target.port,
         };
         let only = only.or(Some(Rung::Raw));
-        return Ok((Ladder::client(only)?, only, vec![path_of_station(station)]));
+        let link = Ladder::client(only)?;
+        if only == Some(Rung::Xdp) {
+            link.open_xdp(station.interface)?;
+        }
+        return Ok((link, only, vec![path_of_station(station)]));
     }
     // The privilege first: it is wanted without a host, too.
     let link = Ladder::client(only)?;
@@ -169,17 +194,17 @@ fn reach(target: &Target, only: Option<Rung>) -> Result<(Ladder, Option<Rung>, V
     if addresses.is_empty() {
         bail!("the name {:?} has no address", target.host);
     }
-    let paths = if only == Some(Rung::Raw) {
+    let paths = if let Some(rung @ (Rung::Raw | Rung::Xdp)) = only {
         let found = addresses.into_iter().map(neighbour::find);
         let (stations, reasons): (Vec<_>, Vec<_>) = found.partition(Result::is_ok);
         if let (true, Some(Err(why))) = (stations.is_empty(), reasons.into_iter().next()) {
-            bail!("no link raw: {why}");
+            bail!("no link {}: {why}", rung.name());
         }
-        stations
-            .into_iter()
-            .flatten()
-            .map(path_of_station)
-            .collect()
+        let stations: Vec<_> = stations.into_iter().flatten().collect();
+        if let (Rung::Xdp, Some(station)) = (rung, stations.first()) {
+            link.open_xdp(station.interface)?;
+        }
+        stations.into_iter().map(path_of_station).collect()
     } else {
         addresses.into_iter().map(path_of).collect()
     };

@@ -22,6 +22,7 @@ use openuvr_media::input_sink;
 use openuvr_net::Link;
 use openuvr_net::address::path_of;
 use openuvr_net::ladder::{self, Ladder};
+use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Ending, HostPolicy};
@@ -185,7 +186,8 @@ pub(crate) fn finish(recorder: Recorder) -> Summary {
 }
 
 fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
-    let link = Ladder::host(config.bind, config.link.map(|link| link.0))?;
+    let only = config.link.map(|link| link.0);
+    let link = Ladder::host(config.bind, only)?;
     let identity = load_or_create(&config.config_dir, identity_store::Role::Host)?;
     let devices = DeviceStore::open(&config.config_dir)?;
     let source = open_source(config)?;
@@ -202,7 +204,7 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
         None if config.pair || devices.devices().is_empty() => Some(Pin::generate()?),
         None => None,
     };
-    let streaming = format!("streaming {} on {}", source.words, place(&link));
+    let streaming = format!("streaming {} on {}", source.words, place(&link, only));
     // One that the person chose need not be told.
     let invitation = pin.clone().filter(|_| config.pin.is_none());
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
@@ -285,7 +287,7 @@ fn hindered(
 }
 
 /// Where clients reach this host.
-fn place(link: &Ladder) -> String {
+fn place(link: &Ladder, only: Option<Rung>) -> String {
     match link.local_addr() {
         Some(address) => {
             let ethernet = if link.has_ethernet() {
@@ -297,7 +299,12 @@ fn place(link: &Ladder) -> String {
             format!("UDP {address}, {rung}{ethernet}")
         }
         None => {
-            let mut text = format!("raw Ethernet, port {}", link.port());
+            let through = if only == Some(Rung::Xdp) {
+                " through AF_XDP"
+            } else {
+                ""
+            };
+            let mut text = format!("raw Ethernet{through}, port {}", link.port());
             for (name, mac) in ladder::interfaces().unwrap_or_default() {
                 text += &format!(", {mac} ({name})");
             }
@@ -434,7 +441,10 @@ impl Clients {
                     self.recorder.record(clock::now(), &record, *role, name);
                 }
             }
-            Notice::Decision(decision) => tracing::debug!("{decision}"),
+            Notice::Decision(decision) => {
+                tracing::debug!("{decision}");
+                self.recorder.decision(clock::now(), &decision.to_string());
+            }
             Notice::Resized(size) => eprintln!("openuvr host: the picture is {size}"),
             Notice::Hidden => eprintln!("openuvr host: the window is hidden; waiting for it"),
             Notice::Trouble(why) => eprintln!("openuvr host: {why}"),

@@ -19,7 +19,7 @@ use openuvr_runtime::sched::{Role, Scheduler};
 /// How often it is looked whether a signal came.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The studies: what a link does to a stream.
+/// The studies: what a link does to a stream, and what time does to host and client.
 #[derive(Args, Debug)]
 pub(crate) struct LabArgs {
     #[command(subcommand)]
@@ -40,6 +40,7 @@ enum Study {
     /// figures. Its thread runs as SCHED_FIFO 60 where that is allowed.
     #[command(after_help = HOP_HELP)]
     Hop(HopArgs),
+    Soak(crate::soak::Args),
 }
 
 /// Exit code of a run that must be thrown away.
@@ -130,6 +131,7 @@ struct HopArgs {
 pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
     match &args.study {
         Study::Hop(hop) => run_hop(hop),
+        Study::Soak(soak) => crate::soak::run(soak),
     }
 }
 
@@ -281,8 +283,14 @@ mod tests {
 
     fn parse(options: &str) -> Result<HopArgs, clap::Error> {
         let line = format!("lab hop --to 127.0.0.1:1 {options}");
-        let Study::Hop(args) = Program::try_parse_from(line.split_whitespace())?.lab.study;
-        Ok(args)
+        Ok(hop(Program::try_parse_from(line.split_whitespace())?))
+    }
+
+    fn hop(program: Program) -> HopArgs {
+        match program.lab.study {
+            Study::Hop(args) => args,
+            Study::Soak(args) => panic!("{args:?}"),
+        }
     }
 
     #[test]
@@ -364,7 +372,7 @@ mod tests {
     #[test]
     fn a_bridge_takes_the_place_of_a_relay() {
         let args = |line: &str| Program::try_parse_from(line.split_whitespace());
-        let Study::Hop(hop) = args("lab hop --bridge a,b --loss 1%").unwrap().lab.study;
+        let hop = hop(args("lab hop --bridge a,b --loss 1%").unwrap());
         assert_eq!(hop.bridge, Some(("a".into(), "b".into())));
         for wrong in [
             "",

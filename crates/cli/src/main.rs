@@ -24,6 +24,7 @@ mod realtime;
 mod record;
 mod scene;
 mod screen;
+mod soak;
 mod wrap;
 
 use std::process::ExitCode;

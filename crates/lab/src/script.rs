@@ -220,6 +220,8 @@ fn split(text: &str) -> Result<(f64, &str), String> {
 pub fn time(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text)?;
     let seconds = match unit {
+        "h" => number * 3600.0,
+        "m" => number * 60.0,
         "s" => number,
         "ms" => number / 1e3,
         "us" | "µs" => number / 1e6,

@@ -104,12 +104,13 @@ struct Subscription {
 impl Subscription {
     /// Follows what the link loses, as far as the world allows it.
     fn protect(&mut self, host: &Host, now: Instant, (parity, resend): (bool, bool)) {
-        if let Some(link) = host.link(now, self.session).filter(|_| parity) {
-            self.protection.parity.follow(link.loss);
-        } else {
+        if let Some(link) = host.link(now, self.session) {
+            self.protection.follow(&link, FRAME_INTERVAL);
+        }
+        self.protection.resend &= resend;
+        if !parity {
             self.protection.parity = ParityPlan::NONE;
         }
-        self.protection.resend = resend;
         self.media.protect(&self.protection);
     }
 }

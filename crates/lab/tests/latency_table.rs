@@ -12,7 +12,7 @@ use openuvr_lab::world::{Device, FRAME_INTERVAL, World};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::send::key_frame::hold_off;
-use openuvr_proto::trace::{DropCause, Fidelity, Outcome};
+use openuvr_proto::trace::{DropCause, Fidelity, FrameRecord, Outcome};
 use openuvr_proto::units::Bitrate;
 
 const FRAMES: u32 = 600;
@@ -149,8 +149,15 @@ fn row(name: &str, link: &Impairment) -> String {
         0 => "-".to_owned(),
         n => format!("{:.2}", delays[(n - 1) * percent / 100].as_secs_f64() * 1e3),
     };
+    let sum = |count: &dyn Fn(&FrameRecord) -> u32| -> u32 { records.iter().map(count).sum() };
+    let mended = format!(
+        "{:>8} {:>8} {:>6}",
+        sum(&|r| r.cost.parity),
+        sum(&|r| r.repaired.into()),
+        sum(&|r| r.resent.into()),
+    );
     format!(
-        "{name:<20} {whole:>5} {concealed:>9} {tainted:>7} {lost:>4} {:>10} {:>7} {:>7} {:>7}\n",
+        "{name:<20} {whole:>5} {concealed:>9} {tainted:>7} {lost:>4} {:>10} {:>7} {:>7} {:>7} {mended}\n",
         world.key_frames_sent.len(),
         at(50),
         at(99),
@@ -161,8 +168,10 @@ fn row(name: &str, link: &Impairment) -> String {
 #[test]
 fn the_table_is_as_it_was() {
     let mut table = String::from(
-        "600 frames              frames that were shown       key    capture to display, ms\n\
-         link                 whole concealed tainted lost     frames     p50     p99     max\n",
+        "600 frames              frames that were shown       key    capture to display, ms         \
+         datagrams\n\
+         link                 whole concealed tainted lost     frames     p50     p99     max   \
+         parity repaired resent\n",
     );
     for (name, link) in links() {
         let _ = write!(table, "{}", row(name, &link));

@@ -914,7 +914,7 @@ fn what_can_t_be_opened_says_why() {
     assert!(error("raw", &settings(SIZES[0], 0, 1)).contains("slices"));
     assert!(error("raw", &settings(SIZES[0], 8, 65)).contains("threads"));
     assert!(error("raw", &Settings { fps: 0, ..good }).contains("frames/s"));
-    let error = decode::open_named("x265").err().expect("refused");
+    let error = decode::find("x265").err().expect("refused");
     assert!(error.to_string().contains("avcodec, jpeg, h264_cuvid"));
     // A picture that is too short is refused, and the encoder goes on.
     let mut encoder = encode::open("x264", &good).expect("libx264");

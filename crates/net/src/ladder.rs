@@ -22,6 +22,8 @@ use crate::raw::Raw;
 use crate::sys::event::{self, Event};
 use crate::sys::interfaces;
 use crate::udp::{Options, Udp};
+#[cfg(feature = "xdp")]
+use crate::xdp::Xdp;
 use crate::{Link, LinkError, MAX_DATAGRAM, RecvBatch, Transport};
 
 /// A program's transports. One thread should receive, any number may send.
@@ -31,6 +33,8 @@ pub struct Ladder {
     /// Whether datagrams come and go over it.
     open: bool,
     ethernet: OnceLock<Raw>,
+    #[cfg(feature = "xdp")]
+    xdp: OnceLock<Xdp>,
     woken: Event,
     /// Whose datagrams are taken first next time, so that a flood on one is not the other's end.
     ethernet_first: AtomicBool,
@@ -45,11 +49,14 @@ impl Ladder {
     /// had.
     pub fn host(bind: SocketAddr, only: Option<Rung>) -> Result<Ladder, LinkError> {
         let ladder = Ladder::new(bind, only, true)?;
-        if only.is_none_or(|rung| rung == Rung::Raw) {
+        if only.is_none_or(|rung| matches!(rung, Rung::Raw | Rung::Xdp)) {
             match ladder.open_ethernet() {
                 Err(why) if only.is_none() => tracing::info!("{why}; UDP will do"),
                 outcome => outcome?,
             }
+        }
+        if only == Some(Rung::Xdp) {
+            ladder.open_xdp(ladder.one_interface()?)?;
         }
         Ok(ladder)
     }
@@ -63,7 +70,7 @@ impl Ladder {
         let dual = (Ipv6Addr::UNSPECIFIED, 0).into();
         let ladder = Ladder::new(dual, only, false)
             .or_else(|_| Ladder::new((Ipv4Addr::UNSPECIFIED, 0).into(), only, false))?;
-        if only == Some(Rung::Raw) {
+        if matches!(only, Some(Rung::Raw | Rung::Xdp)) {
             ladder.open_ethernet()?;
         }
         Ok(ladder)
@@ -86,6 +93,8 @@ impl Ladder {
             udp,
             open: !matches!(only, Some(Rung::Raw | Rung::Xdp)),
             ethernet: OnceLock::new(),
+            #[cfg(feature = "xdp")]
+            xdp: OnceLock::new(),
             woken,
             ethernet_first: AtomicBool::new(false),
         })
@@ -109,6 +118,56 @@ impl Ladder {
         Ok(())
     }
 
+    /// Has frames of one interface go through `AF_XDP`.
+    ///
+    /// # Errors
+    /// [`LinkError`] if this program was built without it, or it is not to be had, and what to do.
+    #[cfg(feature = "xdp")]
+    pub fn open_xdp(&self, interface: u32) -> Result<(), LinkError> {
+        let own = interfaces::mac_of(interface).map_err(|error| LinkError::Io {
+            what: "cannot read the addresses of the interfaces".to_owned(),
+            error,
+        })?;
+        let xdp = Xdp::open(interface, own, self.port())?;
+        // Whoever was first has the interface; this one is closed again.
+        let _ = self.xdp.set(xdp);
+        Ok(())
+    }
+
+    /// Has frames of one interface go through `AF_XDP`.
+    ///
+    /// # Errors
+    /// [`LinkError`]: this program was built without it.
+    #[cfg(not(feature = "xdp"))]
+    pub fn open_xdp(&self, _: u32) -> Result<(), LinkError> {
+        Err(LinkError::NotAllowed(
+            "this program was built without AF_XDP: build it with `cargo build --release \
+             --features xdp`, or use the link raw"
+                .to_owned(),
+        ))
+    }
+
+    /// The interface of the address that is bound, or the only one that there is.
+    fn one_interface(&self) -> Result<u32, LinkError> {
+        let failed = |error| LinkError::Io {
+            what: "cannot list the interfaces".to_owned(),
+            error,
+        };
+        let bound = interfaces::holding(self.udp.local_addr()).map_err(failed)?;
+        if bound != 0 {
+            return Ok(bound);
+        }
+        let all = interfaces::stations().map_err(failed)?;
+        match &all[..] {
+            [(name, _)] => crate::neighbour::interface(name).map_err(|_| LinkError::NoWay),
+            _ => Err(LinkError::NotAllowed(format!(
+                "AF_XDP takes one interface, and this machine has {}: bind an address of the one \
+                 that is meant",
+                all.len()
+            ))),
+        }
+    }
+
     /// Whether raw Ethernet is there.
     #[must_use]
     pub fn has_ethernet(&self) -> bool {
@@ -122,7 +181,11 @@ impl Ladder {
     }
 
     fn transport(&self, path: PathId) -> Option<&dyn Transport> {
-        if station_of(path).is_some() {
+        if let Some(_station) = station_of(path) {
+            #[cfg(feature = "xdp")]
+            if let Some(xdp) = self.xdp.get().filter(|xdp| xdp.reaches(_station)) {
+                return Some(xdp);
+            }
             self.ethernet.get().map(|raw| raw as &dyn Transport)
         } else {
             self.open.then_some(&self.udp as &dyn Transport)
@@ -130,13 +193,17 @@ impl Ladder {
     }
 
     /// Those that receive, in the order in which they are looked at this time.
-    fn open(&self) -> [Option<&dyn Transport>; 2] {
+    fn open(&self) -> [Option<&dyn Transport>; 3] {
         let udp = self.open.then_some(&self.udp as &dyn Transport);
         let ethernet = self.ethernet.get().map(|raw| raw as &dyn Transport);
+        #[cfg(feature = "xdp")]
+        let xdp = self.xdp.get().map(|xdp| xdp as &dyn Transport);
+        #[cfg(not(feature = "xdp"))]
+        let xdp = None;
         if self.ethernet_first.load(Ordering::Relaxed) {
-            [ethernet, udp]
+            [xdp, ethernet, udp]
         } else {
-            [udp, ethernet]
+            [udp, ethernet, xdp]
         }
     }
 }
@@ -172,7 +239,7 @@ impl Link for Ladder {
                     return Ok(());
                 }
             }
-            let mut sockets = [self.udp.readable(); 2];
+            let mut sockets = [self.udp.readable(); 3];
             let mut count = 0;
             for transport in open.iter().flatten() {
                 sockets[count] = transport.readable();

@@ -11,6 +11,8 @@ pub mod neighbour;
 pub mod raw;
 mod sys;
 pub mod udp;
+#[cfg(feature = "xdp")]
+mod xdp;
 
 use std::io;
 use std::net::SocketAddr;
@@ -88,6 +90,10 @@ pub const LINKS: &[LinkKind] = &[
     LinkKind {
         rung: Rung::Raw,
         about: "raw Ethernet without IP (OpenUVRDPP); needs CAP_NET_RAW and one segment",
+    },
+    LinkKind {
+        rung: Rung::Xdp,
+        about: "raw Ethernet through AF_XDP, if built in; needs CAP_NET_ADMIN and CAP_BPF as well",
     },
     LinkKind {
         rung: Rung::Udp,

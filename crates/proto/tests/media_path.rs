@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::reassemble::{MediaReceiver, REORDER_WAIT, Step};
-use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::send::fec::{Care, ParityPlan};
+use openuvr_proto::send::loss::Loss;
+use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::Fidelity;
 use openuvr_proto::units::Size;
@@ -57,7 +59,10 @@ fn check_runs(out: &SendBuf) {
 type Sent = (Vec<Vec<u8>>, BTreeMap<FrameId, Vec<Vec<u8>>>);
 
 fn send(frames: &[Frame]) -> Sent {
-    let mut sender = MediaSender::new(&established());
+    send_with(&mut MediaSender::new(&established()), frames)
+}
+
+fn send_with(sender: &mut MediaSender, frames: &[Frame]) -> Sent {
     let (mut datagrams, mut sent) = (Vec::new(), BTreeMap::new());
     let mut newest = FrameId::NONE;
     for (i, frame) in frames.iter().enumerate() {
@@ -94,6 +99,10 @@ fn send(frames: &[Frame]) -> Sent {
             datagrams.extend(out.iter().map(<[u8]>::to_vec));
             slices.push(bytes);
         }
+        let mut out = SendBuf::default();
+        sender.parity(Instant(1), &mut out);
+        check_runs(&out);
+        datagrams.extend(out.iter().map(<[u8]>::to_vec));
         sent.insert(newest, slices);
     }
     (datagrams, sent)
@@ -210,8 +219,15 @@ proptest! {
         frames in frames(prop::bool::weighted(0.2)),
         order in prop::collection::vec(any::<usize>(), 0..200),
         fate in prop::collection::vec((0_u8..4, 0_u64..4), 1..200),
+        parity: bool,
     ) {
-        let (datagrams, sent) = send(&frames);
+        let mut sender = MediaSender::new(&established());
+        if parity {
+            let loss = Loss { rate: 0.05, run: 2.0 };
+            let parity = ParityPlan::of(loss, Care::Usual);
+            sender.protect(&Protection { parity, resend: false });
+        }
+        let (datagrams, sent) = send_with(&mut sender, &frames);
         let mut receiver = MediaReceiver::new(&established());
         let mut out = CameOut::default();
         let mut now = Instant(0);
@@ -231,7 +247,8 @@ proptest! {
         }
         let newest = *sent.last_key_value().unwrap().0;
         receiver.announce(now, newest);
-        for _ in 0..2 * sent.len() + 2 {
+        // What parity may bring is waited for until the next frame is due.
+        for _ in 0..12 * (sent.len() + 1) {
             now = now + REORDER_WAIT;
             out.drain(&mut receiver, now);
         }

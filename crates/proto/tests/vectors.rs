@@ -22,7 +22,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role};
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
-use openuvr_proto::send::fec::ParityPlan;
+use openuvr_proto::send::fec::{Care, ParityPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::time::{Instant, PeerInstant};
@@ -186,7 +186,7 @@ fn protected(v: &mut Vectors, sender: &mut MediaSender) {
         run: 1.0,
     };
     sender.protect(&Protection {
-        parity: ParityPlan::of(loss),
+        parity: ParityPlan::of(loss, Care::Usual),
         resend: true,
     });
     let now = Instant(2_000_000_000);

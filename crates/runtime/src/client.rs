@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_media::decode;
 use openuvr_media::input_source::{InputSource, SourceEvent};
 use openuvr_media::present::{PresentError, Surface};
 use openuvr_net::Link as _;
@@ -60,6 +61,8 @@ pub struct ClientSetup {
     pub pin: Option<Pin>,
     /// What is asked of the host.
     pub offer: Offer,
+    /// What decodes its codec, instead of the first of the table that does.
+    pub decoder: Option<decode::Backend>,
     /// The ways there.
     pub link: Arc<Ladder>,
     /// The one transport that will do; `None`: the best that works.

@@ -47,7 +47,8 @@ Examples:
             /// The only transport that will do.
             /// Without it the best that works is taken, and shown: `udp-gso`, where the kernel splits
             /// batches; `raw`, Ethernet without IP, where host and client are on one segment and both
-            /// have the capability CAP_NET_RAW; `udp`, each datagram by itself.
+            /// have the capability CAP_NET_RAW; `udp`, each datagram by itself. `xdp` is `raw` through
+            /// AF_XDP on this side, if it was built in; it is never taken by itself.
             link: Option<LinkName> = "link", optional(choice()), Default::Unset("the best that works");
             /// Connect again when the link breaks.
             reconnect: bool = "reconnect", flag(), Default::Is("true");
@@ -63,6 +64,11 @@ Examples:
             /// `x11` is a window; `headless` writes PNG files, see `--output`; `null` decodes them
             /// and shows nothing.
             present: PresentKind = "present", choice(), Default::Is("x11");
+            /// What decodes H.264.
+            /// `avcodec` is the processor, which decodes while a picture arrives; the others are
+            /// hardware through libavcodec, which begins when it is whole. One that does not work
+            /// here is an error.
+            decoder: Option<DecoderName> = "decoder", optional(choice()), Default::Unset("avcodec");
             /// The X display of the window.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
                 Default::From("$DISPLAY", |s| s.display.clone());
@@ -111,6 +117,19 @@ Examples:
             log: Level = "log", choice(), Default::Is("info");
         }
     }
+}
+
+/// A decoder: its name in `openuvr_media::decode::BACKENDS`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DecoderName(pub(crate) &'static str);
+
+impl Choice for DecoderName {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("avcodec", DecoderName("avcodec")),
+        ("h264_cuvid", DecoderName("h264_cuvid")),
+        ("h264_qsv", DecoderName("h264_qsv")),
+        ("h264_v4l2m2m", DecoderName("h264_v4l2m2m")),
+    ];
 }
 
 /// Where pictures go, with all that it needs.
@@ -195,9 +214,11 @@ impl ClientConfig {
         let scripted = self.input == Some(InputKind::Script);
         let words = match () {
             () if self.host.ethernet().is_some()
-                && self.link.is_some_and(|link| link.0 != Rung::Raw) =>
+                && self
+                    .link
+                    .is_some_and(|link| !matches!(link.0, Rung::Raw | Rung::Xdp)) =>
             {
-                "a host that is named by its Ethernet address is reached by the link raw alone"
+                "a host that is named by its Ethernet address is reached by the links raw and xdp alone"
             }
             () if self.observe && self.take_over => {
                 "observe and take-over exclude each other: give one of them"

@@ -106,6 +106,11 @@ fn every_encoder_of_the_table_can_be_asked_for() {
         let config = host(&["--encoder", backend.name]).expect(backend.name);
         assert_eq!(config.encoder.0, backend.name);
     }
+    for backend in openuvr_media::decode::BACKENDS {
+        let h264 = backend.codec == openuvr_media::codec::Codec::H264;
+        let asked = client(&["desk", "--decoder", backend.name]);
+        assert_eq!(asked.is_ok(), h264, "{}", backend.name);
+    }
     let given = host(&["--pixels", "rgb444", "--rate-mode", "cbr"]).unwrap();
     assert_eq!(given.pixels.map(|p| p.name()), Some("rgb444"));
     assert_eq!(given.rate_mode, Some(RateMode::Cbr));

@@ -204,6 +204,30 @@ fn a_host_on_raw_ethernet_alone_is_found_by_its_address() {
 }
 
 #[test]
+fn af_xdp_carries_a_session_if_it_was_built_in() {
+    let Some(stage) = Stage::new(Machines::with_ip()) else {
+        return;
+    };
+    if !cfg!(feature = "xdp") {
+        let words = ["host", "--source", "pattern", "--link", "xdp"];
+        let command = on(&stage.machines.host, &[], &stage.home("h"), None, &words);
+        let text = Program::start("host", command).fails_in_one_line();
+        assert!(text.contains("--features xdp"), "{text}");
+        return;
+    }
+    // One end, and both.
+    for link in ["raw", "xdp"] {
+        let mut host = stage.host(&[], &["--link", "xdp"]);
+        let mut client = stage.client(&[], HOST, &["--link", link]);
+        client.line("the video comes by xdp");
+        host.line("is served by xdp");
+        stage.more_frames(20);
+        client.stop();
+        host.stop();
+    }
+}
+
+#[test]
 fn raw_ethernet_works_on_one_machine_too() {
     if !rustix::process::geteuid().is_root() {
         skip("packet sockets need CAP_NET_RAW");

@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::process::Command;
 
-use crate::support::{Display, Folder, Host, PIN, Program, client, openuvr};
+use crate::support::{Display, Folder, Host, PATIENCE, PIN, Program, client, openuvr, port_of};
 
 /// A host that nobody needs to see, small and slow.
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
@@ -260,4 +260,27 @@ fn forbidding_a_device_ends_its_live_session() {
     host.blind("guest", &[]).line("showing");
     friend.assert_running();
     host.program.assert_running();
+}
+
+#[test]
+fn a_link_that_was_late_itself_rejects_its_run() {
+    let target = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    target.set_read_timeout(Some(PATIENCE)).expect("a time");
+    let to = target.local_addr().expect("an address").to_string();
+    // Nothing leaves within a nanosecond.
+    for (limit, code) in [("1ns", 3), ("1000s", 0)] {
+        let words = ["lab", "hop", "--listen", "127.0.0.1:0", "--to", &to];
+        let limits = ["--punctual", "1000s", "--max-late", limit];
+        let mut hop = Program::start("hop", openuvr(&[&words[..], &limits].concat()));
+        let port = port_of(&hop.line("relaying from"));
+        let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        client.send_to(b"word", ("127.0.0.1", port)).expect("sent");
+        let mut word = [0; 8];
+        assert_eq!(target.recv(&mut word).expect("it is relayed"), 4);
+        hop.signal(rustix::process::Signal::INT);
+        let (status, text) = hop.ended();
+        assert_eq!(status.code(), Some(code), "{text}");
+        let verdict = if code == 0 { "is valid" } else { "is INVALID" };
+        assert_says(&text, &["this run ", verdict]);
+    }
 }

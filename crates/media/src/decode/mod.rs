@@ -38,20 +38,21 @@ pub fn open(codec: Codec) -> Result<Box<dyn Decoder>, DecodeError> {
     }
 }
 
-/// Opens the decoder that is called `name` in [`BACKENDS`].
+/// The decoder that is called `name` in [`BACKENDS`].
 ///
 /// # Errors
-/// [`DecodeError`] if there is none of that name (the text lists those there are) or it can't
-/// be opened.
-pub fn open_named(name: &str) -> Result<Box<dyn Decoder>, DecodeError> {
-    if let Some(backend) = BACKENDS.iter().find(|backend| backend.name == name) {
-        return (backend.open)();
-    }
-    let names: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
-    Err(DecodeError(format!(
-        "there is no decoder \"{name}\": choose one of {}",
-        names.join(", ")
-    )))
+/// [`DecodeError`] if there is none of that name; the text lists those there are.
+pub fn find(name: &str) -> Result<&'static Backend, DecodeError> {
+    BACKENDS
+        .iter()
+        .find(|backend| backend.name == name)
+        .ok_or_else(|| {
+            let names: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
+            DecodeError(format!(
+                "there is no decoder \"{name}\": choose one of {}",
+                names.join(", ")
+            ))
+        })
 }
 
 /// A decoder that can be asked for by name or by what it takes.

@@ -39,7 +39,7 @@ fn collect(link: &Ladder, count: usize) -> (PathId, Vec<Vec<u8>>) {
 
 fn bytes(count: usize, segment: usize, last: usize) -> Vec<u8> {
     let len = (count - 1) * segment + last;
-    (0..len).map(|i| (i / 7 + i % 251) as u8).collect()
+    (0..251).cycle().take(len).collect()
 }
 
 #[test]
@@ -167,4 +167,57 @@ fn the_table_has_each_transport_once() {
             1
         );
     }
+}
+
+#[cfg(feature = "xdp")]
+#[test]
+fn af_xdp_takes_our_frames_and_leaves_the_others() {
+    use crate::Transport as _;
+
+    let cable = "ip link add here type veth peer name there address 02:00:00:00:00:02
+        ip link set here up
+        ip link set there up";
+    in_new_network("AF_XDP", cable, || {
+        let index = |name| crate::neighbour::interface(name).unwrap();
+        let (here, there) = (index("here"), index("there"));
+        let any = |port| format!("[::]:{port}").parse().unwrap();
+        let other = Ladder::host(any(4711), Some(Rung::Raw)).unwrap();
+        let client = Ladder::client(Some(Rung::Raw)).unwrap();
+        let to = |port| {
+            path_of_station(Station {
+                mac: Mac([2, 0, 0, 0, 0, 2]),
+                interface: here,
+                port,
+            })
+        };
+        // The second time another socket has just left the queue.
+        for _ in 0..2 {
+            let host = Ladder::host(any(4710), Some(Rung::Raw)).unwrap();
+            host.open_xdp(there).unwrap();
+            let mut back = PathId::default();
+            for (count, segment, last) in [(1, 1, 1), (8, 1400, 3), (300, 1400, 1400)] {
+                let batch = bytes(count, segment, last);
+                let want: Vec<_> = batch.chunks(segment).map(<[u8]>::to_vec).collect();
+                client.send(to(4710), &batch, segment).unwrap();
+                let (from, got) = collect(&host, count);
+                assert!(got == want, "{count} of {segment} to the host");
+                assert_eq!(station_of(from).unwrap().interface, there);
+                assert_eq!(host.rung(from), Rung::Xdp);
+                host.send(from, &batch, segment).unwrap();
+                let got = collect(&client, count).1;
+                assert!(got == want, "{count} of {segment} to the client");
+                back = from;
+            }
+            // Nothing of it went the ordinary way, and nobody else's frames were taken.
+            client.send(to(4710), b"ours", 4).unwrap();
+            client.send(to(4711), b"another's", 9).unwrap();
+            assert_eq!(collect(&other, 1).1, [b"another's".to_vec()]);
+            let mut batch = RecvBatch::default();
+            host.ethernet.get().unwrap().take(&mut batch).unwrap();
+            assert!(batch.is_empty());
+            host.xdp.get().unwrap().take(&mut batch).unwrap();
+            let taken: Vec<_> = batch.iter().collect();
+            assert_eq!(taken, [(back, &b"ours"[..])]);
+        }
+    });
 }

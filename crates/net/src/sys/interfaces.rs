@@ -15,8 +15,7 @@ pub(crate) fn holding(address: SocketAddr) -> io::Result<u32> {
     let mut found = 0;
     each(|name, of| {
         if matches!(of, Of::Ip(ip) if ip == address.ip()) {
-            // SAFETY: `name` ends with a zero.
-            found = unsafe { libc::if_nametoindex(name.as_ptr()) };
+            found = index(name);
         }
     })?;
     Ok(found)
@@ -31,6 +30,25 @@ pub(crate) fn stations() -> io::Result<Vec<(String, Mac)>> {
         }
     })?;
     Ok(all)
+}
+
+/// The Ethernet address of an interface; zeros for the loopback device, which has none.
+#[cfg(feature = "xdp")]
+pub(crate) fn mac_of(interface: u32) -> io::Result<Mac> {
+    let mut found = Mac::default();
+    each(|name, of| {
+        if let Of::Ethernet(mac) = of
+            && index(name) == interface
+        {
+            found = mac;
+        }
+    })?;
+    Ok(found)
+}
+
+fn index(name: &CStr) -> u32 {
+    // SAFETY: `name` ends with a zero.
+    unsafe { libc::if_nametoindex(name.as_ptr()) }
 }
 
 enum Of {
@@ -64,7 +82,6 @@ fn each(mut see: impl FnMut(&CStr, Of)) -> io::Result<()> {
                 }
                 libc::AF_PACKET => {
                     let name = entry.ifa_addr.cast::<libc::sockaddr_ll>().read();
-                    #[expect(clippy::cast_sign_loss, reason = "IFF_UP is a small positive number")]
                     let up = entry.ifa_flags & libc::IFF_UP as u32 != 0;
                     if name.sll_hatype != libc::ARPHRD_ETHER || !up {
                         continue;

@@ -9,3 +9,5 @@ pub(crate) mod message;
 pub(crate) mod namespace;
 pub(crate) mod packet;
 pub(crate) mod socket;
+#[cfg(feature = "xdp")]
+pub(crate) mod xsk;

@@ -9,16 +9,37 @@ use reed_solomon_simd::ReedSolomonEncoder;
 use super::loss::Loss;
 use crate::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, SHARD_LENGTH};
 
-/// A block may be lost this often, with its parity: at 60 frames/s one frame in 17 s.
-pub const BLOCK_LOSS: f64 = 1e-3;
+/// How rarely a block should fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Care {
+    /// With a probability of 10⁻³, at 60 frames/s one in 17 s: where what is lost can still be sent
+    /// again in time.
+    #[default]
+    Usual,
+    /// With a probability of 10⁻⁵: where each failure costs all frames of a round trip.
+    Great,
+}
 
-/// Below this share nothing is done: a frame of 16 datagrams is lost more rarely than
-/// [`BLOCK_LOSS`].
+impl Care {
+    /// The probability.
+    #[must_use]
+    pub const fn block_loss(self) -> f64 {
+        match self {
+            Care::Usual => 1e-3,
+            Care::Great => 1e-5,
+        }
+    }
+}
+
+/// Below this share nothing is done: of frames of 16 datagrams one in a thousand is lost then.
 const NEGLIGIBLE: f64 = 5e-5;
 
 /// Small blocks may have this much parity, although it is more than half of their data: they take
 /// little of the link, and a burst takes them as a whole.
 const SMALL: usize = 4;
+
+/// The block that decides whether parity helps at all: a frame of 10 Mb/s at 60 frames/s.
+const TYPICAL: usize = 16;
 
 /// Loss figures within a quarter of an octave make the same plan.
 const STEPS_PER_OCTAVE: f64 = 4.0;
@@ -26,7 +47,7 @@ const STEPS_PER_OCTAVE: f64 = 4.0;
 /// How many parity shards a block gets, by how many data shards it has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParityPlan {
-    cell: Option<(i32, i32)>,
+    cell: Option<Cell>,
     parity: [u8; BLOCK + 1],
 }
 
@@ -43,25 +64,24 @@ impl ParityPlan {
         parity: [0; BLOCK + 1],
     };
 
-    /// The plan for a link that loses this much: a block fails with a probability of at most
-    /// [`BLOCK_LOSS`], or has half as many parity shards as data shards (four, if that is more);
-    /// where anything is lost it has one at least, so that what is said to be protected is.
-    /// About 0.1 ms.
+    /// The plan for a link that loses this much: a block fails as rarely as `care` asks, or has half as many parity shards as data shards (four, if that is more).
+    /// Where that would not even halve the failures there is none: outages are longer than any
+    /// parity. About 0.1 ms.
     #[must_use]
-    pub fn of(loss: Loss) -> ParityPlan {
-        match cell(loss) {
+    pub fn of(loss: Loss, care: Care) -> ParityPlan {
+        match Cell::of(loss, care) {
             Some(cell) => ParityPlan {
                 cell: Some(cell),
-                parity: fitting(loss_of(cell)),
+                parity: fitting(cell.loss(), care.block_loss()),
             },
             None => ParityPlan::NONE,
         }
     }
 
     /// Becomes the plan for `loss`; costs nothing while that stays within a quarter of an octave.
-    pub fn follow(&mut self, loss: Loss) {
-        if self.cell != cell(loss) {
-            *self = ParityPlan::of(loss);
+    pub fn follow(&mut self, loss: Loss, care: Care) {
+        if self.cell != Cell::of(loss, care) {
+            *self = ParityPlan::of(loss, care);
         }
     }
 
@@ -71,37 +91,50 @@ impl ParityPlan {
         self.parity.get(data).copied().unwrap_or(0).into()
     }
 
-    /// Whether no block gets any.
+    /// Whether no block gets any; if one does, all do.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        self.cell.is_none()
+        self.parity[BLOCK] == 0
     }
 }
 
-/// The figures, rounded up to a quarter of an octave.
-fn cell(loss: Loss) -> Option<(i32, i32)> {
-    #[expect(clippy::cast_possible_truncation, reason = "both are small")]
-    let step = |x: f64| (x.log2() * STEPS_PER_OCTAVE).ceil() as i32;
-    let rate = loss.rate.clamp(0.0, 0.5);
-    (rate >= NEGLIGIBLE).then(|| (step(rate), step(loss.run.clamp(1.0, 64.0))))
+/// What a plan is made from; the figures in quarters of an octave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Cell {
+    rate: i32,
+    run: i32,
+    care: Care,
 }
 
-fn loss_of((rate, run): (i32, i32)) -> Loss {
-    let value = |step: i32| 2_f64.powf(f64::from(step) / STEPS_PER_OCTAVE);
-    Loss {
-        rate: value(rate),
-        run: value(run),
+impl Cell {
+    fn of(loss: Loss, care: Care) -> Option<Cell> {
+        #[expect(clippy::cast_possible_truncation, reason = "both are small")]
+        let step = |x: f64| (x.log2() * STEPS_PER_OCTAVE).round() as i32;
+        let rate = loss.rate.clamp(0.0, 0.5);
+        (rate >= NEGLIGIBLE).then(|| Cell {
+            rate: step(rate),
+            run: step(loss.run.clamp(1.0, 64.0)),
+            care,
+        })
+    }
+
+    fn loss(self) -> Loss {
+        let value = |step: i32| 2_f64.powf(f64::from(step) / STEPS_PER_OCTAVE);
+        Loss {
+            rate: value(self.rate),
+            run: value(self.run),
+        }
     }
 }
 
 /// Parity shards that a block of `data` may have at most.
 fn cap(data: usize) -> usize {
-    data.div_ceil(2).max(SMALL).min(MAX_PARITY)
+    data.div_ceil(2).clamp(SMALL, MAX_PARITY)
 }
 
 /// The least parity for each number of data shards, by one walk over the distribution of the number
 /// of losses among n datagrams in a row, n = 1, 2, …
-fn fitting(loss: Loss) -> [u8; BLOCK + 1] {
+fn fitting(loss: Loss, block_loss: f64) -> [u8; BLOCK + 1] {
     const MOST: usize = MAX_PARITY + 1;
     // Without memory the mean run is that of independent losses; it can't be shorter.
     let rate = loss.rate.min(0.5);
@@ -113,6 +146,8 @@ fn fitting(loss: Loss) -> [u8; BLOCK + 1] {
     let mut bad = [0.0; MOST + 1];
     (good[0], bad[0]) = (1.0 - rate, rate);
     let mut parity: [Option<u8>; BLOCK + 1] = [None; BLOCK + 1];
+    // How likely a block fails without parity, and with as much as it may have.
+    let (mut bare, mut best) = ([0.0; BLOCK + 1], [0.0; BLOCK + 1]);
     for n in 1..=BLOCK + MAX_PARITY {
         let mut above_bad = 0.0;
         for c in (0..=MOST).rev() {
@@ -130,15 +165,27 @@ fn fitting(loss: Loss) -> [u8; BLOCK + 1] {
         for m in 0..=MAX_PARITY.min(n - 1) {
             kept += good[m] + bad[m];
             let data = n - m;
-            if data <= BLOCK && parity[data].is_none() && 1.0 - kept <= BLOCK_LOSS {
+            if data > BLOCK {
+                continue;
+            }
+            if parity[data].is_none() && 1.0 - kept <= block_loss {
                 parity[data] = u8::try_from(m).ok();
+            }
+            if m == 0 {
+                bare[data] = 1.0 - kept;
+            }
+            if m == cap(data) {
+                best[data] = 1.0 - kept;
             }
         }
     }
+    if best[TYPICAL] > bare[TYPICAL] / 2.0 {
+        return [0; BLOCK + 1];
+    }
     std::array::from_fn(|data| {
-        let cap = if data == 0 { 0 } else { cap(data) };
-        let most = u8::try_from(cap).unwrap_or(u8::MAX);
-        parity[data].unwrap_or(most).max(1).min(most)
+        let most = u8::try_from(cap(data)).unwrap_or(u8::MAX);
+        let wanted = parity[data].unwrap_or(most).clamp(1, most);
+        if data == 0 { 0 } else { wanted }
     })
 }
 
@@ -265,45 +312,55 @@ mod tests {
             rate in 0.002_f64..0.1, run in 1.0_f64..6.0, data in 1..=BLOCK, seed: u64,
         ) {
             let loss = Loss { rate, run };
-            let plan = ParityPlan::of(loss);
+            let plan = ParityPlan::of(loss, Care::Usual);
             let parity = plan.parity(data);
             prop_assert!(parity <= cap(data));
             let mut link = Gilbert::new(loss, seed);
             if parity < cap(data) {
                 let fails = link.fails(data + parity, parity, 20_000);
-                prop_assert!(fails <= 3.0 * BLOCK_LOSS, "{fails}, {parity} for {data}");
+                prop_assert!(fails <= 3.0 * Care::Usual.block_loss(), "{fails}, {parity} for {data}");
             }
             if parity > 0 {
                 let more = Loss { rate: rate * 2.5, run };
                 let mut link = Gilbert::new(more, seed);
                 let fails = link.fails(data + parity - 1, parity - 1, 20_000);
-                prop_assert!(fails >= 0.1 * BLOCK_LOSS, "{fails}, {parity} for {data}");
+                prop_assert!(fails >= 0.1 * Care::Usual.block_loss(), "{fails}, {parity} for {data}");
             }
         }
 
         /// More loss never means less parity.
         #[test]
         fn more_loss_means_more_parity(
-            rate in 0.0001_f64..0.25, more in 1.2_f64..2.0, data in 1..=BLOCK,
+            rate in 0.0001_f64..0.1, more in 1.2_f64..2.0, data in 1..=BLOCK,
         ) {
-            let plan = |rate| ParityPlan::of(Loss { rate, run: 1.0 });
+            let plan = |rate| ParityPlan::of(Loss { rate, run: 1.0 }, Care::Usual);
             prop_assert!(plan(rate).parity(data) <= plan(rate * more).parity(data));
         }
     }
 
     #[test]
     fn without_loss_there_is_none() {
-        let plan = ParityPlan::of(Loss::NONE);
+        let plan = ParityPlan::of(Loss::NONE, Care::Great);
         assert!(plan.is_none());
         assert!((0..=BLOCK).all(|data| plan.parity(data) == 0));
     }
 
     #[test]
+    fn outages_are_left_alone() {
+        let outages = Loss {
+            rate: 0.03,
+            run: 60.0,
+        };
+        assert!(ParityPlan::of(outages, Care::Great).is_none());
+    }
+
+    #[test]
     fn one_percent_costs_a_frame_of_sixteen_datagrams_two() {
-        let plan = ParityPlan::of(Loss {
+        let loss = Loss {
             rate: 0.01,
             run: 1.0,
-        });
-        assert_eq!(plan.parity(16), 2);
+        };
+        assert_eq!(ParityPlan::of(loss, Care::Usual).parity(16), 2);
+        assert_eq!(ParityPlan::of(loss, Care::Great).parity(16), 4);
     }
 }

@@ -1,8 +1,11 @@
 //! Slices become sealed datagrams, the moment each slice is there; parity follows them.
 
-use super::fec::{BlockCoder, ParityPlan};
+use std::time::Duration;
+
+use super::fec::{BlockCoder, Care, ParityPlan};
 use super::resend::SentBodies;
 use crate::control::handshake::Established;
+use crate::host::LinkState;
 use crate::time::Instant;
 use crate::wire::MAX_DATAGRAM;
 use crate::wire::control::ResendRequest;
@@ -110,6 +113,20 @@ pub struct Protection {
     pub parity: ParityPlan,
     /// Whether what is asked for is sent again.
     pub resend: bool,
+}
+
+impl Protection {
+    /// Follows what the link loses. An answer that comes when the next frame does helps nobody:
+    /// where the round trip is that long, nothing is sent again, and more parity goes with each
+    /// frame.
+    pub fn follow(&mut self, link: &LinkState, interval: Duration) {
+        self.resend = link.round_trip < interval;
+        let care = match self.resend {
+            true => Care::Usual,
+            false => Care::Great,
+        };
+        self.parity.follow(link.loss, care);
+    }
 }
 
 /// Fragments and seals one subscriber's video; the owner of its media key's counter.

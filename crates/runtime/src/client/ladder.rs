@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use openuvr_net::Link as _;
 use openuvr_net::address::{address_of, path_of_station, station_of};
 use openuvr_net::ladder::Ladder;
 use openuvr_net::neighbour;
@@ -100,7 +101,7 @@ impl Climb {
             tried_raw: false,
         };
         let first = match only {
-            _ if station_of(climb.paths.base()).is_some() => Rung::Raw,
+            _ if station_of(climb.paths.base()).is_some() => climb.link.rung(climb.paths.base()),
             Some(only) => only,
             None => Rung::UdpGso,
         };
@@ -150,7 +151,10 @@ impl Climb {
             (Rung::UdpGso, Some(Some(Rung::UdpGso))) => vec![Said::On(Rung::UdpGso)],
             (Rung::Raw | Rung::Xdp, Some(answer)) => {
                 self.go(found.step.path, now, session);
-                vec![Said::On(answer.unwrap_or(Rung::Raw))]
+                // AF_XDP at one end is no other wire, but worth telling.
+                let own = self.link.rung(found.step.path);
+                let theirs = answer.unwrap_or(own);
+                vec![Said::On(if own == Rung::Xdp { own } else { theirs })]
             }
             (Rung::Udp, Some(_)) => vec![Said::On(Rung::Udp)],
             (_, answer) if self.only.is_some() => vec![Said::Failed(why_not(tried, answer))],

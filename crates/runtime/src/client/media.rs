@@ -65,8 +65,8 @@ impl Media {
         Media {
             shared,
             role: setup.offer.role,
+            screen: Screen::new(setup.decoder),
             setup,
-            screen: Screen::new(),
             overlay: Overlay::default(),
             batch: RecvBatch::default(),
             inputs: Vec::new(),

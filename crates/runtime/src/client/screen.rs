@@ -18,6 +18,8 @@ use crate::clock;
 
 /// Where the client's pictures become visible.
 pub(super) struct Screen {
+    /// What decodes its codec, if the person chose it.
+    chosen: Option<decode::Backend>,
     decoder: Option<(ConfigEpoch, Box<dyn Decoder>)>,
     pub(super) presenter: Option<Box<dyn Presenter>>,
     cursor: Cursor,
@@ -42,8 +44,9 @@ pub(super) enum Shown {
 }
 
 impl Screen {
-    pub(super) fn new() -> Screen {
+    pub(super) fn new(chosen: Option<decode::Backend>) -> Screen {
         Screen {
+            chosen,
             decoder: None,
             presenter: None,
             cursor: Cursor {
@@ -130,7 +133,13 @@ impl Screen {
         {
             let opened = Codec::try_from(configuration.codec)
                 .map_err(|e| e.to_string())
-                .and_then(|codec| decode::open(codec).map_err(|e| e.to_string()));
+                .and_then(|codec| {
+                    match self.chosen.filter(|chosen| chosen.codec == codec) {
+                        Some(chosen) => (chosen.open)(),
+                        None => decode::open(codec),
+                    }
+                    .map_err(|e| e.to_string())
+                });
             match opened {
                 Ok(decoder) => {
                     self.decoder = Some((header.epoch, decoder));

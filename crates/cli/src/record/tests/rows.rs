@@ -24,7 +24,13 @@ fn rows(records: &[FrameRecord]) -> Vec<HashMap<String, String>> {
 
 #[test]
 fn a_row_has_each_stage_on_the_clock_of_its_side() {
-    let rows = rows(&[whole(7, 1)]);
+    let rows = rows(&[FrameRecord {
+        missing: 3,
+        runs: 2,
+        repaired: 1,
+        resent: 4,
+        ..whole(7, 1)
+    }]);
     let row = |name: &str| rows[0][name].as_str();
     assert_eq!(
         (row("session"), row("frame"), row("outcome")),

@@ -1,0 +1,134 @@
+//! What parity and sending again make of lossy links: twenty seconds of 10 Mb/s at 60 frames a
+//! second over each, with and without. The counts are of one seed; the same run gives the same
+//! counts on every machine.
+#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+
+use std::time::Duration;
+
+use openuvr_lab::link::{BurstLoss, Impairment};
+use openuvr_lab::world::{Device, World};
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::SecondPlayer;
+use openuvr_proto::trace::Fidelity;
+
+const SECONDS: u32 = 20;
+const FRAMES: u32 = 60 * SECONDS;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// What a run came to.
+#[derive(Debug)]
+struct Run {
+    /// Frames that were shown whole.
+    whole: u32,
+    /// Between two of them, once the loss was known: from the second second on.
+    longest_gap: Duration,
+    /// From capture to display, the 99th percentile of them.
+    p99: Duration,
+    /// Fragments that parity brought back, and that came because they were asked for.
+    repaired: u32,
+    resent: u32,
+    /// Datagrams of parity.
+    parity: u32,
+}
+
+fn run(link: &Impairment, parity: bool, resend: bool) -> Run {
+    let mut world = World::new(77, SecondPlayer::Refuse);
+    world.parity = parity;
+    world.resend = resend;
+    let player = world.connect(&Device::new(1, Role::Player).behind(link));
+    world.rest(ms(300));
+    world.frames(FRAMES);
+    world.rest(Duration::from_secs(3));
+    world.check_conservation(player);
+    let shown = world.machine(player).shown.iter();
+    let whole: Vec<_> = shown.filter(|s| s.fidelity == Fidelity::Whole).collect();
+    let begun = whole.first().map(|first| first.at).unwrap_or_default();
+    let known = begun + Duration::from_secs(1);
+    let gaps = whole.windows(2).filter(|pair| pair[0].at >= known);
+    let gaps = gaps.map(|pair| pair[1].at.since(pair[0].at));
+    let mut delays: Vec<_> = whole.iter().map(|s| s.at.since(s.captured)).collect();
+    delays.sort();
+    let records = world.records_of(player);
+    let run = Run {
+        whole: whole.len() as u32,
+        longest_gap: gaps.max().unwrap_or(Duration::MAX),
+        p99: delays
+            .get(delays.len() * 99 / 100)
+            .copied()
+            .unwrap_or_default(),
+        repaired: records.iter().map(|r| u32::from(r.repaired)).sum(),
+        resent: records.iter().map(|r| u32::from(r.resent)).sum(),
+        parity: records.iter().map(|r| r.cost.parity).sum(),
+    };
+    eprintln!("parity {parity}, resend {resend}: {run:?}");
+    run
+}
+
+fn lossy(delay: Duration, loss: f64) -> Impairment {
+    Impairment {
+        delay,
+        loss,
+        ..Impairment::default()
+    }
+}
+
+/// A link that loses nothing costs nothing.
+#[test]
+fn without_loss_there_is_no_parity_and_nothing_is_asked_for() {
+    let run = run(&lossy(ms(1), 0.0), true, true);
+    assert_eq!((run.whole, run.parity, run.resent), (FRAMES, 0, 0));
+}
+
+#[test]
+fn one_percent_near_by() {
+    let link = lossy(ms(1), 0.01);
+    assert!(run(&link, false, false).whole < FRAMES * 7 / 10);
+    for (parity, resend) in [(true, false), (false, true), (true, true)] {
+        let run = run(&link, parity, resend);
+        assert!(run.whole >= 59 * SECONDS, "{run:?}");
+        assert!(run.longest_gap <= ms(34), "{run:?}");
+        assert_eq!(run.repaired > 0, parity, "{run:?}");
+    }
+}
+
+/// An answer would come too late: parity alone must do.
+#[test]
+fn one_percent_twenty_milliseconds_away() {
+    let link = lossy(ms(10), 0.01);
+    assert!(run(&link, false, false).whole < FRAMES * 6 / 10);
+    let run = run(&link, true, true);
+    assert!(run.whole >= 59 * SECONDS, "{run:?}");
+    assert!(run.longest_gap <= ms(34), "{run:?}");
+    assert_eq!(run.resent, 0);
+}
+
+/// 2 % in bursts of four, 5–8 ms each way.
+#[test]
+fn two_percent_in_bursts() {
+    let link = Impairment {
+        jitter: ms(3),
+        burst: Some(BurstLoss {
+            enter: 0.02 / 0.98 / 4.0,
+            leave: 0.25,
+            loss: 1.0,
+        }),
+        ..lossy(ms(5), 0.0)
+    };
+    assert!(run(&link, false, false).whole < FRAMES * 8 / 10);
+    let run = run(&link, true, true);
+    assert!(run.whole >= 56 * SECONDS, "{run:?}");
+    assert!(run.p99 <= ms(8 + 20), "{run:?}");
+}
+
+#[test]
+fn ten_percent_is_usable() {
+    for delay in [ms(1), ms(10)] {
+        let link = lossy(delay, 0.1);
+        assert!(run(&link, false, false).whole < FRAMES / 10);
+        let run = run(&link, true, true);
+        assert!(run.whole >= 56 * SECONDS, "{run:?}");
+    }
+}

@@ -1,0 +1,109 @@
+//! After start-up no datagram costs an allocation: not in fragmenting, sealing and parity, nor in
+//! opening, reassembling and repairing.
+#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+
+#[path = "../support/mod.rs"]
+mod support;
+mod sys;
+
+use openuvr_proto::id::{ConfigEpoch, FrameId};
+use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
+use openuvr_proto::send::fec::{Care, ParityPlan};
+use openuvr_proto::send::loss::Loss;
+use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::Fidelity;
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::video::{Configuration, FrameHeader, InputEcho, SlicePlace};
+use support::established;
+
+/// Frames until everything has grown to its size: what is kept to be sent again is kept for 100 ms,
+/// and the largest frame must have come.
+const START_UP: u32 = 60;
+const FRAMES: u32 = 600;
+const SLICES: u8 = 8;
+
+#[test]
+fn a_datagram_costs_no_allocation() {
+    sys::count();
+    drop(vec![0_u8; 100]);
+    assert_eq!(sys::counted(), 1, "it counts");
+    let mut sender = MediaSender::new(&established());
+    let loss = Loss {
+        rate: 0.05,
+        run: 2.0,
+    };
+    sender.protect(&Protection {
+        parity: ParityPlan::of(loss, Care::Usual),
+        resend: true,
+    });
+    let mut receiver = MediaReceiver::new(&established());
+    let mut out = SendBuf::default();
+    let bytes: Vec<u8> = (0..60_000_u32).map(|i| (i * 7) as u8).collect();
+    let (mut sent, mut lost, mut repaired, mut whole) = (0, 0, 0, 0);
+    for frame in 1..=START_UP + FRAMES {
+        if frame == START_UP {
+            sys::count();
+        }
+        let now = Instant(i64::from(frame) * 16_666_667);
+        // A key frame now and then, and one large frame in start-up that has more than one block.
+        let key = frame % 50 == 1;
+        let length = match frame {
+            5 => 40_000,
+            _ => 500 + (frame as usize * 977) % 4000,
+        };
+        let header = FrameHeader {
+            frame: FrameId(frame),
+            reference: FrameId(if key { 0 } else { frame - 1 }),
+            epoch: ConfigEpoch(1),
+            stream: 0,
+            view: 0,
+            captured: now.0,
+            clock_epoch: 0,
+            echo: InputEcho::default(),
+        };
+        let configuration = key.then_some(Configuration {
+            size: Size::new(640, 128),
+            codec: 1,
+            colour: 1,
+            fps: 60,
+        });
+        for index in 0..=SLICES {
+            if index == SLICES {
+                sender.parity(now, &mut out);
+            } else {
+                let place = SlicePlace {
+                    index,
+                    count: SLICES,
+                    first_mb: u16::from(index) * 40,
+                    mbs: 40,
+                };
+                let bytes = &bytes[..length];
+                sender.slice(now, &header, configuration, place, bytes, &mut out);
+            }
+            for (bytes, each) in out.runs() {
+                for datagram in bytes.chunks(each) {
+                    sent += 1;
+                    if sent % 29 == 0 {
+                        lost += 1;
+                    } else {
+                        receiver.handle_datagram(now, datagram).unwrap();
+                    }
+                }
+            }
+            while let Some(step) = receiver.poll(now) {
+                if let Step::End(end) = step {
+                    repaired += u32::from(end.repaired);
+                    whole += u32::from(end.fidelity == Fidelity::Whole);
+                }
+            }
+        }
+    }
+    let counted = sys::counted();
+    assert_eq!(whole, START_UP + FRAMES, "so that all of it ran");
+    assert!(
+        lost > 300 && repaired > 200,
+        "{lost} lost, {repaired} repaired"
+    );
+    assert_eq!(counted, 0, "allocations for {sent} datagrams");
+}

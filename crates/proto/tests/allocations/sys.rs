@@ -1,0 +1,50 @@
+//! An allocator that counts.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    /// Allocations of this thread since [`count`]; `None` before.
+    static COUNTED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Counts this thread's allocations from now on.
+pub(crate) fn count() {
+    COUNTED.set(Some(0));
+}
+
+/// How many there were; it counts no more.
+pub(crate) fn counted() -> u64 {
+    COUNTED.take().unwrap_or_default()
+}
+
+fn note() {
+    COUNTED.set(COUNTED.get().map(|n| n + 1));
+}
+
+// SAFETY: every call goes to the system's allocator as it came; counting touches a thread-local
+// number that needs neither an allocation nor a destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note();
+        // SAFETY: the caller keeps `alloc`'s contract, which is this one's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: `place` came from `alloc` or `realloc` above, and so from `System`.
+        unsafe { System.dealloc(place, layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note();
+        // SAFETY: `place` came from `System`, and the caller keeps `realloc`'s contract.
+        unsafe { System.realloc(place, layout, size) }
+    }
+}

@@ -1,0 +1,381 @@
+//! Parity and sending again, from [`MediaSender`] to [`MediaReceiver`]: what is lost comes back, as
+//! long as it can, and nothing wrong ever comes out.
+#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+
+mod support;
+
+use std::time::Duration;
+
+use openuvr_proto::id::{ConfigEpoch, FrameId};
+use openuvr_proto::recv::reassemble::{MediaReceiver, REORDER_WAIT, Step};
+use openuvr_proto::send::fec::{Care, ParityPlan};
+use openuvr_proto::send::loss::Loss;
+use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{DropCause, Fidelity};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::control::{MissingRange, ResendRequest};
+use openuvr_proto::wire::video::{Configuration, FrameHeader, InputEcho, SlicePlace};
+use proptest::prelude::*;
+use support::established;
+
+const ROUND_TRIP: Duration = Duration::from_millis(2);
+const INTERVAL: Duration = Duration::from_micros(16_667);
+
+fn ms(ms: i64) -> Instant {
+    Instant(ms * 1_000_000)
+}
+
+/// A sender, and what it sent of a frame.
+struct Sender {
+    media: MediaSender,
+    slices: Vec<Vec<u8>>,
+}
+
+impl Sender {
+    fn new(parity: bool, resend: bool) -> Sender {
+        let mut media = MediaSender::new(&established());
+        let loss = Loss {
+            rate: 0.02,
+            run: 1.0,
+        };
+        let mut protection = Protection {
+            resend,
+            ..Protection::default()
+        };
+        if parity {
+            protection.parity = ParityPlan::of(loss, Care::Usual);
+        }
+        media.protect(&protection);
+        let slices = Vec::new();
+        Sender { media, slices }
+    }
+
+    /// The datagrams of a frame with slices of these lengths, and how many of them are parity.
+    fn frame(&mut self, frame: u32, reference: u32, lengths: &[usize]) -> (Vec<Vec<u8>>, usize) {
+        let header = FrameHeader {
+            frame: FrameId(frame),
+            reference: FrameId(reference),
+            epoch: ConfigEpoch(1),
+            stream: 0,
+            view: 0,
+            captured: 7,
+            clock_epoch: 0,
+            echo: InputEcho::default(),
+        };
+        let configuration = (reference == 0).then_some(Configuration {
+            size: Size::new(640, 16 * lengths.len() as u32),
+            codec: 1,
+            colour: 1,
+            fps: 60,
+        });
+        let mut datagrams = Vec::new();
+        let mut out = SendBuf::default();
+        let mut parity = 0;
+        self.slices.clear();
+        for (index, length) in lengths.iter().enumerate() {
+            let bytes: Vec<u8> = (0..*length)
+                .map(|i| (i * 7 + i / 256 + index * 31 + frame as usize) as u8)
+                .collect();
+            let place = SlicePlace {
+                index: index as u8,
+                count: lengths.len() as u8,
+                first_mb: index as u16 * 40,
+                mbs: 40,
+            };
+            self.media
+                .slice(ms(0), &header, configuration, place, &bytes, &mut out);
+            datagrams.extend(out.iter().map(<[u8]>::to_vec));
+            parity += out.parity();
+            self.slices.push(bytes);
+        }
+        self.media.parity(ms(0), &mut out);
+        datagrams.extend(out.iter().map(<[u8]>::to_vec));
+        (datagrams, parity + out.parity())
+    }
+
+    fn again(&mut self, now: Instant, request: &ResendRequest) -> Vec<Vec<u8>> {
+        let mut out = SendBuf::default();
+        self.media.resend(now, request, &mut out);
+        out.iter().map(<[u8]>::to_vec).collect()
+    }
+}
+
+/// How the frames ended that came out, after checking every slice against what was sent.
+fn ends(receiver: &mut MediaReceiver, now: Instant, sender: &Sender) -> Vec<(u32, Fidelity)> {
+    let mut ends = Vec::new();
+    while let Some(step) = receiver.poll(now) {
+        match step {
+            Step::Slice {
+                macroblocks, bytes, ..
+            } => assert_eq!(bytes, sender.slices[usize::from(macroblocks.0 / 40)]),
+            Step::End(end) => ends.push((end.header.frame.0, end.fidelity)),
+            Step::Missing { .. } => {}
+            Step::Dropped { frame, why, .. } => panic!("{frame:?} was dropped: {why:?}"),
+        }
+    }
+    receiver.check_invariants();
+    ends
+}
+
+fn receiver() -> MediaReceiver {
+    let mut receiver = MediaReceiver::new(&established());
+    receiver.round_trip(Some(ROUND_TRIP));
+    receiver
+}
+
+fn take(receiver: &mut MediaReceiver, now: Instant, datagrams: &[Vec<u8>]) {
+    for datagram in datagrams {
+        let taken = receiver.handle_datagram(now, datagram);
+        assert_eq!(taken, Ok(()));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Of a block as many datagrams may be lost as it has parity, whichever they are and in which
+    /// order the others come: the frame is whole at once.
+    #[test]
+    fn a_block_comes_back(
+        lengths in prop::collection::vec(0_usize..9000, 1..8),
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 80),
+        lost in any::<prop::sample::Index>(),
+    ) {
+        let mut sender = Sender::new(true, false);
+        let mut receiver = receiver();
+        let (mut datagrams, parity) = sender.frame(1, 0, &lengths);
+        prop_assert!(parity > 0);
+        for pick in picks.iter().take(lost.index(parity + 1)) {
+            datagrams.remove(pick.index(datagrams.len()));
+        }
+        let count = datagrams.len();
+        for (i, pick) in picks.iter().enumerate().take(count) {
+            datagrams.swap(i, pick.index(count));
+        }
+        take(&mut receiver, ms(1), &datagrams);
+        prop_assert_eq!(ends(&mut receiver, ms(1), &sender), [(1, Fidelity::Whole)]);
+        prop_assert_eq!(receiver.next_timeout(), None);
+    }
+
+    /// Whatever is lost and asked for, in the end the frame is whole if the answers arrive, and out
+    /// in time if they do not.
+    #[test]
+    fn what_is_asked_for_comes_back(
+        lengths in prop::collection::vec(0_usize..9000, 1..8),
+        lost in prop::collection::vec(any::<bool>(), 1..40),
+        parity: bool, answered: bool,
+    ) {
+        let mut sender = Sender::new(parity, true);
+        let mut receiver = receiver();
+        let (datagrams, _) = sender.frame(1, 0, &lengths);
+        let mut arrived = 0;
+        for (i, datagram) in datagrams.iter().enumerate() {
+            // The first arrives: without its configuration there is nothing to show.
+            if i == 0 || !lost[i % lost.len()] {
+                receiver.handle_datagram(ms(0), datagram).unwrap();
+                arrived += 1;
+            }
+        }
+        receiver.announce(ms(0), FrameId(1));
+        let mut now = ms(0);
+        let mut out = ends(&mut receiver, now, &sender);
+        let mut asked = 0;
+        while let Some(at) = receiver.next_timeout() {
+            prop_assert!(at > now, "a timer that leads to nothing");
+            now = at;
+            out.extend(ends(&mut receiver, now, &sender));
+            while let Some(request) = receiver.poll_request(now) {
+                prop_assert_eq!(request.frame, FrameId(1));
+                asked += 1;
+                let again = sender.again(now, &request);
+                prop_assert!(!again.is_empty());
+                if answered {
+                    now = now + ROUND_TRIP;
+                    take(&mut receiver, now, &again);
+                }
+            }
+            out.extend(ends(&mut receiver, now, &sender));
+        }
+        prop_assert_eq!(out.len(), 1);
+        let all = arrived == datagrams.len();
+        let whole = out[0].1 == Fidelity::Whole;
+        prop_assert!(whole || !(answered || all));
+        prop_assert!(!all || asked == 0);
+        prop_assert!(asked <= 2);
+        prop_assert!(now <= ms(0) + INTERVAL, "{now:?}");
+    }
+}
+
+/// More is lost than there is parity: what is missing is asked for when the parity is there, and
+/// not before.
+#[test]
+fn parity_goes_before_asking() {
+    let mut sender = Sender::new(true, true);
+    let mut receiver = receiver();
+    let (datagrams, parity) = sender.frame(1, 0, &[1000; 12]);
+    assert_eq!(datagrams.len(), 12 + parity);
+    let arrives = [&datagrams[..1], &datagrams[6..12]].concat();
+    take(&mut receiver, ms(0), &arrives);
+    assert_eq!(ends(&mut receiver, ms(5), &sender), []);
+    assert_eq!(receiver.poll_request(ms(5)), None, "parity may follow");
+    take(&mut receiver, ms(5), &datagrams[12..]);
+    assert_eq!(
+        receiver.poll_request(ms(5)),
+        None,
+        "what is late may follow"
+    );
+    let request = receiver.poll_request(ms(6)).expect("five are missing");
+    let again = sender.again(ms(7), &request);
+    assert_eq!(again.len(), 5);
+    // With the parity, as many are enough as it does not replace.
+    take(&mut receiver, ms(8), &again[..5 - parity]);
+    assert_eq!(ends(&mut receiver, ms(8), &sender), [(1, Fidelity::Whole)]);
+}
+
+#[test]
+fn a_host_that_does_not_send_again_is_not_waited_for() {
+    let mut sender = Sender::new(false, false);
+    let mut receiver = receiver();
+    let (datagrams, _) = sender.frame(1, 0, &[1000; 4]);
+    take(&mut receiver, ms(0), &datagrams[..2]);
+    take(&mut receiver, ms(0), &datagrams[3..]);
+    assert_eq!(receiver.poll_request(ms(2)), None);
+    let at = ms(0) + REORDER_WAIT;
+    assert_eq!(ends(&mut receiver, at, &sender), [(1, Fidelity::Concealed)]);
+    let request = ResendRequest {
+        frame: FrameId(1),
+        ranges: Vec::new(),
+    };
+    assert!(sender.again(ms(3), &request).is_empty());
+}
+
+/// A frame of which nothing came is asked for as a whole, and waited for.
+#[test]
+fn a_whole_frame_comes_back() {
+    let mut sender = Sender::new(false, true);
+    let mut receiver = receiver();
+    let (first, _) = sender.frame(1, 0, &[3000; 3]);
+    take(&mut receiver, ms(0), &first);
+    assert_eq!(ends(&mut receiver, ms(0), &sender), [(1, Fidelity::Whole)]);
+    let (lost, _) = sender.frame(2, 1, &[3000; 3]);
+    let slices = sender.slices.clone();
+    let (third, _) = sender.frame(3, 2, &[3000; 3]);
+    take(&mut receiver, ms(10), &third);
+    assert_eq!(ends(&mut receiver, ms(10), &sender), []);
+    let request = receiver.poll_request(ms(11)).expect("frame 2 is missing");
+    assert_eq!((request.frame, request.ranges.len()), (FrameId(2), 0));
+    let again = sender.again(ms(12), &request);
+    assert_eq!(again.len(), lost.len());
+    take(&mut receiver, ms(13), &again);
+    let third = std::mem::replace(&mut sender.slices, slices);
+    let mut out = Vec::new();
+    while let Some(step) = receiver.poll(ms(13)) {
+        if let Step::End(end) = step {
+            out.push((end.header.frame.0, end.fidelity, end.resent));
+            sender.slices.clone_from(&third);
+        }
+    }
+    let whole = Fidelity::Whole;
+    assert_eq!(out, [(2, whole, lost.len() as u16), (3, whole, 0)]);
+}
+
+#[test]
+fn a_body_is_sent_again_twice_and_not_when_it_is_old() {
+    let mut sender = Sender::new(false, true);
+    let (datagrams, _) = sender.frame(1, 0, &[5000]);
+    let one = ResendRequest {
+        frame: FrameId(1),
+        ranges: vec![MissingRange {
+            slice: 0,
+            first: 1,
+            last: 2,
+        }],
+    };
+    let all = ResendRequest {
+        frame: FrameId(1),
+        ranges: Vec::new(),
+    };
+    assert_eq!(sender.again(ms(1), &one).len(), 2);
+    assert_eq!(sender.again(ms(1), &one).len(), 2);
+    assert_eq!(sender.again(ms(1), &one).len(), 0);
+    assert_eq!(sender.again(ms(1), &all).len(), datagrams.len() - 2);
+    assert_eq!(sender.again(ms(101), &all).len(), 0);
+}
+
+/// After a loss the host may refer to an older frame that the client has: then the picture is
+/// sound again, without a key frame.
+#[test]
+fn a_frame_is_as_sound_as_the_one_that_it_refers_to() {
+    let mut sender = Sender::new(false, false);
+    let mut receiver = receiver();
+    let mut ended = Vec::new();
+    let mut now = ms(0);
+    for (frame, reference, arrives) in [
+        (1, 0, true),
+        (2, 1, true),
+        (3, 2, false),
+        (4, 3, true),
+        (5, 4, true),
+        (6, 2, true),
+        (7, 6, true),
+        (8, 3, true),
+        (9, 7, true),
+    ] {
+        let (datagrams, _) = sender.frame(frame, reference, &[500; 2]);
+        if arrives {
+            take(&mut receiver, now, &datagrams);
+        }
+        now = now + INTERVAL;
+        while let Some(step) = receiver.poll(now) {
+            match step {
+                Step::End(end) => ended.push((end.header.frame.0, Some(end.fidelity))),
+                Step::Dropped { frame, why, .. } => {
+                    assert_eq!(why, DropCause::Lost);
+                    ended.push((frame.0, None));
+                }
+                _ => {}
+            }
+        }
+        let last = ended.last().and_then(|(_, fidelity)| *fidelity);
+        assert_eq!(receiver.picture().broken, last != Some(Fidelity::Whole));
+    }
+    let (whole, tainted) = (Some(Fidelity::Whole), Some(Fidelity::Tainted));
+    let expected = [
+        (1, whole),
+        (2, whole),
+        (3, None),
+        (4, tainted),
+        (5, tainted),
+        (6, whole),
+        (7, whole),
+        (8, tainted),
+        (9, whole),
+    ];
+    assert_eq!(ended, expected);
+    assert_eq!(receiver.picture().last_good, FrameId(9));
+}
+
+/// Frames to which a frame does not refer are waited for no longer than what is reordered.
+#[test]
+fn frames_that_are_not_needed_are_not_waited_for() {
+    let mut sender = Sender::new(false, false);
+    let mut receiver = receiver();
+    let (first, _) = sender.frame(1, 0, &[500; 2]);
+    take(&mut receiver, ms(0), &first);
+    let (second, _) = sender.frame(2, 1, &[500; 2]);
+    take(&mut receiver, ms(0), &second);
+    while receiver.poll(ms(0)).is_some() {}
+    let (third, _) = sender.frame(3, 2, &[500; 2]);
+    let late = sender.slices.clone();
+    let (fourth, _) = sender.frame(4, 1, &[500; 2]);
+    take(&mut receiver, ms(1), &fourth);
+    assert_eq!(ends(&mut receiver, ms(1), &sender), []);
+    let until = ms(1) + REORDER_WAIT;
+    assert_eq!(receiver.next_timeout(), Some(until));
+    assert_eq!(ends(&mut receiver, until, &sender), [(4, Fidelity::Whole)]);
+    sender.slices = late;
+    take(&mut receiver, until, &third);
+    assert_eq!(ends(&mut receiver, until, &sender), []);
+    assert_eq!(receiver.counters().late, third.len() as u64);
+}
