@@ -228,8 +228,7 @@ impl X11Capture {
     /// Takes the whole picture `fps` times a second, drawn or not, as screen grabbers do: for
     /// measuring what waiting for the application is worth. Below 0.1 and above 1000: as these.
     pub fn poll(&mut self, fps: f64) {
-        let fps = if fps >= 0.1 { fps.min(1000.0) } else { 0.1 };
-        let period = Duration::from_secs_f64(1.0 / fps);
+        let period = Duration::from_secs_f64(1.0 / fps.clamp(0.1, 1000.0));
         self.poll = Some((period, self.display.now()));
     }
 
