@@ -100,7 +100,7 @@ fn the_scene_arrives_as_it_was_drawn() {
     client.assert_running();
     assert_eq!(
         client.text().lines().count(),
-        3,
+        4,
         "nothing to complain about:\n{}",
         client.text()
     );
