@@ -14,7 +14,7 @@ use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PathId, SessionId};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
-use openuvr_proto::send::fec::ParityPlan;
+use openuvr_proto::send::fec::{Care, ParityPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::time::{Instant, PeerInstant};
@@ -268,7 +268,7 @@ impl Talk {
             run: 1.0,
         };
         sender.protect(&Protection {
-            parity: ParityPlan::of(loss),
+            parity: ParityPlan::of(loss, Care::Usual),
             resend: how & 16 != 0,
         });
         let mut buffer = SendBuf::default();
