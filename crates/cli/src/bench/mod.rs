@@ -2,11 +2,13 @@
 
 mod ablation;
 mod codec;
+mod emulated;
 mod figures;
 mod floor;
 mod handoff;
 mod journey;
 mod latency;
+mod link;
 mod machine;
 mod page;
 mod plot;
@@ -36,6 +38,7 @@ enum What {
     Latency(latency::Args),
     Ablation(ablation::Args),
     Quality(quality::Args),
+    Link(link::Args),
     Sync(sync::Args),
     Handoff(handoff::Args),
     Report(page::Args),
@@ -47,6 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Latency(args) => latency::run(args),
         What::Ablation(args) => ablation::run(args),
         What::Quality(args) => quality::run(args),
+        What::Link(args) => link::run(args),
         What::Sync(args) => sync::run(args),
         What::Handoff(args) => handoff::run(args),
         What::Report(args) => page::run(args),

@@ -14,14 +14,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use openuvr_lab::course::Course;
-use openuvr_lab::hop::{Config, Hop, Meter, Report, Stopper};
 use openuvr_media::barcode::{self, Stamp};
 use openuvr_media::capture::clip::{Clip, place};
 use openuvr_media::picture::Picture;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use openuvr_runtime::sched::{Role, Scheduler};
 
+use super::super::emulated::Emulated;
 use super::super::journey::{self, Row};
 use super::super::reader::Sighting;
 use super::likeness::Luma;
@@ -107,7 +106,8 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
     };
     let mut link = None;
     let mut pair = Pair::start_over(&options, |host| {
-        let started = Link::start(setup, host)?;
+        let courses = [setup.link.clone(), setup.link.clone()];
+        let started = Emulated::start(courses, host, setup.seed, setup.real_time)?;
         let listens = started.listens;
         link = Some(started);
         Ok(listens)
@@ -169,53 +169,6 @@ fn traffic(before: (u64, u64), after: (u64, u64), seconds: f64) -> Traffic {
         mbps: (bytes + datagrams * HEADERS) * 8.0 / 1e6 / seconds,
         rate: datagrams / seconds,
         payload: bytes / datagrams.max(1.0),
-    }
-}
-
-/// An emulated link in a thread of this process.
-struct Link {
-    listens: std::net::SocketAddr,
-    meter: Meter,
-    stopper: Stopper,
-    thread: Option<JoinHandle<Result<Report>>>,
-}
-
-impl Link {
-    fn start(setup: &Setup<'_>, to: std::net::SocketAddr) -> Result<Link> {
-        let hop = Hop::open(Config {
-            listen: (std::net::Ipv4Addr::LOCALHOST, 0).into(),
-            to,
-            up: setup.link.clone(),
-            down: setup.link.clone(),
-            seed: setup.seed,
-        })?;
-        let (listens, meter, stopper) = (hop.local_addr()?, hop.meter(), hop.stopper());
-        let scheduler = if setup.real_time {
-            Scheduler::new()
-        } else {
-            Scheduler::ordinary()
-        };
-        let thread = scheduler.spawn(Role::EmulatedLink, "hop", || Ok(hop.run()?))?;
-        Ok(Link {
-            listens,
-            meter,
-            stopper,
-            thread: Some(thread),
-        })
-    }
-
-    fn end(mut self) -> Result<Report> {
-        self.stopper.stop();
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(report)) => report,
-            _ => bail!("the link's thread panicked"),
-        }
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        self.stopper.stop();
     }
 }
 

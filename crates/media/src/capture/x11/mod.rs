@@ -228,7 +228,7 @@ impl X11Capture {
     /// Takes the whole picture `fps` times a second, drawn or not, as screen grabbers do: for
     /// measuring what waiting for the application is worth. Below 0.1 and above 1000: as these.
     pub fn poll(&mut self, fps: f64) {
-        let period = Duration::from_secs_f64(1.0 / fps.max(0.1).min(1000.0));
+        let period = Duration::from_secs_f64(1.0 / fps.clamp(0.1, 1000.0));
         self.poll = Some((period, self.display.now()));
     }
 

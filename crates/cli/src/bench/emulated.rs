@@ -1,0 +1,65 @@
+//! An emulated link in a thread of this process, between a host and a client.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::thread::JoinHandle;
+
+use anyhow::{Result, bail};
+use openuvr_lab::course::Course;
+use openuvr_lab::hop::{Config, Hop, Meter, Report, Stopper};
+use openuvr_runtime::sched::{Role, Scheduler};
+
+/// The link; it ends when dropped.
+pub(super) struct Emulated {
+    /// Where the client finds the host.
+    pub(super) listens: SocketAddr,
+    /// What was given to it.
+    pub(super) meter: Meter,
+    stopper: Stopper,
+    thread: Option<JoinHandle<Result<Report>>>,
+}
+
+impl Emulated {
+    /// Begins to carry datagrams to the host at `to` and back, each way on its own `course`.
+    pub(super) fn start(
+        [up, down]: [Course; 2],
+        to: SocketAddr,
+        seed: u64,
+        real_time: bool,
+    ) -> Result<Emulated> {
+        let hop = Hop::open(Config {
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            to,
+            up,
+            down,
+            seed,
+        })?;
+        let (listens, meter, stopper) = (hop.local_addr()?, hop.meter(), hop.stopper());
+        let scheduler = if real_time {
+            Scheduler::new()
+        } else {
+            Scheduler::ordinary()
+        };
+        let thread = scheduler.spawn(Role::EmulatedLink, "hop", || Ok(hop.run()?))?;
+        Ok(Emulated {
+            listens,
+            meter,
+            stopper,
+            thread: Some(thread),
+        })
+    }
+
+    /// What it did.
+    pub(super) fn end(mut self) -> Result<Report> {
+        self.stopper.stop();
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(report)) => report,
+            _ => bail!("the link's thread panicked"),
+        }
+    }
+}
+
+impl Drop for Emulated {
+    fn drop(&mut self) {
+        self.stopper.stop();
+    }
+}
