@@ -441,7 +441,10 @@ impl Clients {
                     self.recorder.record(clock::now(), &record, *role, name);
                 }
             }
-            Notice::Decision(decision) => tracing::debug!("{decision}"),
+            Notice::Decision(decision) => {
+                tracing::debug!("{decision}");
+                self.recorder.decision(clock::now(), &decision.to_string());
+            }
             Notice::Resized(size) => eprintln!("openuvr host: the picture is {size}"),
             Notice::Hidden => eprintln!("openuvr host: the window is hidden; waiting for it"),
             Notice::Trouble(why) => eprintln!("openuvr host: {why}"),

@@ -5,8 +5,6 @@
 
 use openuvr_proto::units::Size;
 
-use crate::codec::MAX_PIXELS;
-
 /// A place in a picture: all of its columns, some of its rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Band {
@@ -45,7 +43,7 @@ impl Band {
             first: number(4),
             rows: number(6),
         };
-        if !band.size.is_valid() || band.size.pixels() > MAX_PIXELS {
+        if !band.size.is_valid() || band.size.pixels() > crate::codec::MAX_PIXELS {
             return Err("a band says an impossible size");
         }
         if band.rows == 0 || band.first + band.rows > band.size.height {

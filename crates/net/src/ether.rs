@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_datagram_survives_its_frame_and_what_fills_it_up() {
         for len in [1, 37, MAX_DATAGRAM] {
-            let datagram: Vec<u8> = (0..len).map(|i| (i % 256) as u8).collect();
+            let datagram: Vec<u8> = (0..=255).cycle().take(len).collect();
             for filling in [0, 1, 46] {
                 let mut payload = prefix(4710, 513, len).to_vec();
                 payload.extend_from_slice(&datagram);

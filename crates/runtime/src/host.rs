@@ -89,6 +89,11 @@ pub struct Rendition {
 }
 
 impl Rendition {
+    /// Between two frames at the highest rate.
+    fn interval(&self) -> Duration {
+        Duration::from_secs_f64(1.0 / self.fps.max(1.0))
+    }
+
     /// Frames a second, rounded up: 1–65 535.
     fn whole_fps(&self) -> u16 {
         #[expect(clippy::cast_possible_truncation, reason = "it is within 1–65 535")]

@@ -90,7 +90,7 @@ enum Preset {
     /// 1920x1080, 20 Mb/s
     #[value(name = "1080p")]
     P1080,
-    /// 1280x720 as strips of JPEG, 100 Mb/s
+    /// 1280x720 as strips of JPEG, 60 Mb/s
     Jpeg,
 }
 
@@ -192,7 +192,7 @@ fn settings(args: &Args) -> Vec<Setting> {
                 p99_ms: Target::at(6.0),
                 ..Targets::default()
             };
-            setting("jpeg", hd, "jpeg", "100M", targets)
+            setting("jpeg", hd, "jpeg", "60M", targets)
         }
     };
     args.cases.iter().map(preset).collect()

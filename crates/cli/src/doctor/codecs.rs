@@ -28,7 +28,7 @@ pub(super) fn encoders() -> Vec<Finding> {
             ),
         ),
         Err(why) => {
-            let (why, remedy) = split(why);
+            let (why, remedy) = advice(backend.name, why);
             match (backend.name == USUAL, instead) {
                 (true, None) => Finding::missing(backend.name, why, remedy),
                 (true, Some(other)) => Finding::better(
@@ -57,7 +57,7 @@ pub(super) fn decoders() -> Vec<Finding> {
                 ),
             ),
             Err(why) => {
-                let (why, remedy) = split(why);
+                let (why, remedy) = advice(backend.name, why);
                 // What hosts send unless they are told otherwise.
                 match backend.codec == Codec::H264 && !usable(Codec::H264) {
                     true => Finding::missing(backend.name, why, remedy),
@@ -72,8 +72,27 @@ fn compresses(codec: Codec) -> bool {
     !matches!(codec, Codec::Null | Codec::Raw)
 }
 
-/// What is wrong, and what to do about it: the messages of backends put both into one line, with
-/// a colon or semicolon before the latter.
+/// What is wrong, and what to do about it.
+fn advice(name: &str, why: &str) -> (String, String) {
+    match driver(name) {
+        Some(driver) => (why.to_owned(), driver.to_owned()),
+        None => split(why),
+    }
+}
+
+/// What a backend needs that uses a device: packages of Debian, main and non-free.
+fn driver(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "h264_nvenc" => "with a GPU of NVIDIA: sudo apt install libnvidia-encode1",
+        "h264_cuvid" => "with a GPU of NVIDIA: sudo apt install libnvcuvid1",
+        "h264_qsv" => "with a GPU of Intel: sudo apt install libmfx-gen1.2 intel-media-va-driver",
+        "h264_v4l2m2m" => "on a board that has it: `ls /dev/video*`; sudo usermod -aG video $USER",
+        _ => return None,
+    })
+}
+
+/// Takes a message apart: those of backends put both into one line, with a colon or semicolon
+/// between them.
 fn split(why: &str) -> (String, String) {
     match why.rsplit_once(": ").or_else(|| why.rsplit_once("; ")) {
         Some((what, remedy)) => (what.to_owned(), remedy.to_owned()),

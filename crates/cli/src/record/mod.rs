@@ -107,6 +107,14 @@ impl Recorder {
         }
     }
 
+    /// Notes what the host's policy decided for the player.
+    pub(crate) fn decision(&mut self, now: Instant, words: &str) {
+        File::write(&mut self.trace, |trace| trace.decision(now, words));
+        if let Some(table) = &mut self.table {
+            table.decision(words);
+        }
+    }
+
     /// Brings the table up to date and the files to the disk; call it about four times a second.
     pub(crate) fn tick(&mut self, now: Instant) {
         File::write(&mut self.csv, |csv| csv.tick(now));

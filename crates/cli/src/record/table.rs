@@ -59,6 +59,8 @@ pub(super) struct Table {
     journeys: HashMap<SessionId, Journey>,
     /// What each session's video goes with, also before its first frame.
     links: HashMap<SessionId, Rung>,
+    /// What the policy decided last.
+    decision: Option<String>,
 }
 
 /// What one subscriber's frames took.
@@ -168,7 +170,12 @@ impl Table {
             begun: None,
             journeys: HashMap::new(),
             links: HashMap::new(),
+            decision: None,
         }
+    }
+
+    pub(super) fn decision(&mut self, words: &str) {
+        self.decision = Some(words.to_owned());
     }
 
     pub(super) fn link(&mut self, session: SessionId, rung: Rung) {
@@ -274,6 +281,8 @@ impl Table {
         }
         if all.is_empty() {
             text.push_str("no client yet\n");
+        } else if let Some(decision) = &self.decision {
+            push(&mut text, format_args!("last decision: {decision}\n"));
         }
         // A terminal of few rows: the top is what matters.
         let kept: Vec<&str> = text.lines().take(room).collect();

@@ -362,6 +362,18 @@ impl Trace {
         self.push(&instant)
     }
 
+    /// What the host's policy decided for the player.
+    pub(super) fn decision(&mut self, now: Instant, words: &str) -> std::io::Result<()> {
+        let track = HOST * TRACKS + DROPS;
+        if self.lanes.insert(track, now).is_none() {
+            self.name("thread_name", HOST, track, "decisions", true)?;
+        }
+        let mut instant = event(words, "i", now, HOST, track);
+        instant.cat = Some("decision");
+        instant.s = Some("p");
+        self.push(&instant)
+    }
+
     /// The quantiser when it changes, and the bit rate twice a second.
     fn counters(&mut self, record: &FrameRecord, name: &str) -> std::io::Result<()> {
         let (Some(at), Some(session)) = (

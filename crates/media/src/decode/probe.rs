@@ -41,9 +41,12 @@ pub fn probe(backend: &Backend) -> Result<Probe, DecodeError> {
         bytes: Some(&sample.bytes),
     };
     let start = Instant::now();
-    let picture = decoder
-        .feed(&chunk)
-        .map_err(|why| DecodeError(format!("{} does not decode: {why}", backend.name)))?;
+    let picture = decoder.feed(&chunk).map_err(|why| {
+        DecodeError(format!(
+            "{} does not decode ({why}): choose another decoder",
+            backend.name
+        ))
+    })?;
     let millis = start.elapsed().as_secs_f64() * 1e3;
     let shown = picture.as_ref().map(sample.measure);
     if shown != Some(sample.expected) {

@@ -39,7 +39,7 @@ fn collect(link: &Ladder, count: usize) -> (PathId, Vec<Vec<u8>>) {
 
 fn bytes(count: usize, segment: usize, last: usize) -> Vec<u8> {
     let len = (count - 1) * segment + last;
-    (0..len).map(|i| (i / 7 + i % 251) as u8).collect()
+    (0..251).cycle().take(len).collect()
 }
 
 #[test]

@@ -15,8 +15,7 @@ pub(crate) fn holding(address: SocketAddr) -> io::Result<u32> {
     let mut found = 0;
     each(|name, of| {
         if matches!(of, Of::Ip(ip) if ip == address.ip()) {
-            // SAFETY: `name` ends with a zero.
-            found = unsafe { libc::if_nametoindex(name.as_ptr()) };
+            found = index(name);
         }
     })?;
     Ok(found)
@@ -38,14 +37,18 @@ pub(crate) fn stations() -> io::Result<Vec<(String, Mac)>> {
 pub(crate) fn mac_of(interface: u32) -> io::Result<Mac> {
     let mut found = Mac::default();
     each(|name, of| {
-        // SAFETY: `name` ends with a zero.
         if let Of::Ethernet(mac) = of
-            && unsafe { libc::if_nametoindex(name.as_ptr()) } == interface
+            && index(name) == interface
         {
             found = mac;
         }
     })?;
     Ok(found)
+}
+
+fn index(name: &CStr) -> u32 {
+    // SAFETY: `name` ends with a zero.
+    unsafe { libc::if_nametoindex(name.as_ptr()) }
 }
 
 enum Of {

@@ -1,8 +1,10 @@
 //! An `AF_XDP` socket (crate `xdp`), and the little program in the kernel that hands it our frames
 //! (bpf(2)).
 
+// Lengths of a few bytes and system call results, converted to the integer types of bpf(2).
+#![allow(clippy::cast_possible_truncation)]
+
 use std::io;
-use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -222,7 +224,6 @@ impl Attached {
         let map = descriptor(BPF_MAP_CREATE, &[BPF_MAP_TYPE_XSKMAP, 4, 4, QUEUE + 1])?;
         let program = load(&map, port)?;
         let (key, value) = (QUEUE, socket.as_raw_fd());
-        #[expect(clippy::cast_sign_loss, reason = "open descriptors are not negative")]
         let [low, high] = words(std::ptr::from_ref(&key) as u64);
         let [value_low, value_high] = words(std::ptr::from_ref(&value) as u64);
         let fd = number(&map);
@@ -321,7 +322,7 @@ fn bpf(command: i32, attributes: &[u32]) -> io::Result<i32> {
             libc::SYS_bpf,
             command,
             attributes.as_ptr(),
-            size_of::<u32>() * attributes.len(),
+            size_of_val(attributes),
         )
     };
     if rc < 0 {

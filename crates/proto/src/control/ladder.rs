@@ -165,8 +165,14 @@ mod tests {
         let (second, step) = probe.poll(later).unwrap().unwrap();
         assert_eq!(step, STEP);
         // What is left of the first answer does not add up with the second.
-        for token in [first, first, second, second, second, second + 1] {
-            assert_eq!(probe.answered(token, (token - first) as u8 * 4, None), None);
+        for (token, piece) in [
+            (first, 3),
+            (first, 4),
+            (second, 0),
+            (second, 0),
+            (second + 1, 1),
+        ] {
+            assert_eq!(probe.answered(token, piece, None), None);
         }
         assert_eq!(probe.answered(second, 5, Some(Rung::Raw)), None);
         assert_eq!(probe.answered(second, 6, Some(Rung::Raw)), None);

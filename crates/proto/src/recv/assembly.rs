@@ -294,52 +294,49 @@ impl Assembly {
         behind.chain(next.gap_since).chain(self.overtaken).min()
     }
 
-    /// Since when slice `i` lacks something that was sent before what is here. Of a protected frame
-    /// that counts only when parity did not help: it comes behind everything else.
-    fn lacks_since(&self, i: usize) -> Option<Instant> {
-        let slice = &self.slices[i];
-        if slice.is_complete() {
-            return None;
-        }
-        if self.flags.parity {
-            return self.overtaken;
-        }
-        let behind = self.slices[i + 1..self.count].iter();
-        let behind = behind.filter_map(|s| s.began);
-        behind.chain(slice.gap_since).chain(self.overtaken).min()
-    }
-
-    fn ask_slice_at(&self, i: usize, terms: &Terms) -> Option<Instant> {
-        let since = self.lacks_since(i)?;
-        let deadline = self.waited_since + terms.interval;
-        terms.ask_at(since, self.slices[i].asked, deadline)
+    /// The slices, from the last one on, that lack something that was sent before what is here:
+    /// since when that is known, and whether all that is missing of it is meant. Of a protected
+    /// frame it is known only when parity did not help: that comes behind everything else.
+    fn lacking(&self) -> impl Iterator<Item = (usize, Instant, bool)> {
+        let mut behind = self.overtaken;
+        (self.cursor..self.count).rev().filter_map(move |i| {
+            let slice = &self.slices[i];
+            let all = behind.is_some();
+            let since = match self.flags.parity {
+                true => self.overtaken,
+                false => behind.into_iter().chain(slice.gap_since).min(),
+            };
+            behind = behind.into_iter().chain(slice.began).min();
+            Some((i, since.filter(|_| !slice.is_complete())?, all))
+        })
     }
 
     /// When it should be asked for something.
     pub(super) fn next_ask(&self, terms: &Terms) -> Option<Instant> {
-        (self.cursor..self.count)
-            .filter_map(|i| self.ask_slice_at(i, terms))
-            .min()
+        let deadline = self.waited_since + terms.interval;
+        let asks = self
+            .lacking()
+            .filter_map(|(i, since, _)| terms.ask_at(since, self.slices[i].asked, deadline));
+        asks.min()
     }
 
     /// What should be asked for now.
     pub(super) fn ask(&mut self, now: Instant, terms: &Terms) -> Option<ResendRequest> {
+        if self.next_ask(terms).is_none_or(|at| at > now) {
+            return None;
+        }
+        let deadline = self.waited_since + terms.interval;
         let mut ranges = Vec::new();
-        for i in self.cursor..self.count {
-            let due = self.ask_slice_at(i, terms).is_some_and(|at| at <= now);
-            if !due || ranges.len() == MAX_RANGES {
-                continue;
-            }
-            let all = self.overtaken.is_some()
-                || self.slices[i + 1..self.count]
-                    .iter()
-                    .any(|s| s.began.is_some());
+        for (i, since, all) in self.lacking().collect::<Vec<_>>() {
             let slice = &mut self.slices[i];
-            slice.asked = Some((now, slice.asked.map_or(0, |(_, asks)| asks) + 1));
-            slice.missing_ranges(u8::try_from(i).unwrap_or(u8::MAX), all, &mut ranges);
+            let due = terms.ask_at(since, slice.asked, deadline);
+            if due.is_some_and(|at| at <= now) && ranges.len() < MAX_RANGES {
+                slice.asked = Some((now, slice.asked.map_or(0, |(_, asks)| asks) + 1));
+                slice.missing_ranges(u8::try_from(i).unwrap_or(u8::MAX), all, &mut ranges);
+            }
         }
         let frame = self.header.frame;
-        (!ranges.is_empty()).then_some(ResendRequest { frame, ranges })
+        Some(ResendRequest { frame, ranges })
     }
 
     /// Until when answers may come to what it was asked for.

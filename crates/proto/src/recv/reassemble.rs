@@ -7,10 +7,12 @@
 //! ahead of it. Frame numbers may have gaps that mean nothing (the host skips numbers of frames
 //! that it does not send); what was lost is known from the references.
 
+mod patience;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::assembly::{Arrival, Assembly, MAX_FRAME_BYTES, SliceAssembly, Terms};
+use super::assembly::{Arrival, Assembly, MAX_FRAME_BYTES, SliceAssembly};
 use super::history::History;
 use super::losses::Losses;
 use super::repair::Repair;
@@ -20,11 +22,11 @@ use crate::id::{ConfigEpoch, FrameId};
 use crate::time::Instant;
 use crate::trace::{DropCause, Fidelity};
 use crate::wire::Reject;
-use crate::wire::control::ResendRequest;
 use crate::wire::header::Plane;
 use crate::wire::parity::Parity;
 use crate::wire::seal::{Direction, Opener};
 use crate::wire::video::{Configuration, Flags, Fragment};
+pub(super) use patience::ASKS;
 
 /// How long something missing is waited for once later data has overtaken it: the OpenUVR
 /// implementation gave up a frame after 3 ms without a packet; links that reorder (Wi-Fi block
@@ -44,15 +46,6 @@ pub const MAX_BYTES: usize = 2 * MAX_FRAME_BYTES;
 
 /// Storages of finished frames that are kept for the next ones.
 const KEPT_FRAMES: usize = 4;
-
-/// How often the same is asked for at most: the first answer may be lost like what it answers.
-pub(super) const ASKS: u8 = 2;
-
-/// How much later than a round trip an answer of the host may come: it may be encoding (guess).
-const ANSWER_WAIT: Duration = Duration::from_millis(3);
-
-/// Between two frames, before a host has said how fast they follow each other.
-const INTERVAL: Duration = Duration::from_nanos(16_666_667);
 
 /// Side of a macroblock in pixels (ITU-T H.264, section 3).
 const MACROBLOCK: u32 = 16;
@@ -293,114 +286,9 @@ impl MediaReceiver {
         self.repair.forget(self.done);
     }
 
-    /// Until when frames before the front one are waited for to which it does not refer: they may
-    /// only be late.
-    fn gap_until(&self) -> Option<Instant> {
-        let front = self.frames.front()?;
-        let header = front.header;
-        let gap =
-            !header.is_key() && header.reference < self.done && header.frame > self.done.next();
-        gap.then(|| front.first_received + REORDER_WAIT)
-    }
-
-    /// A frame of which nothing is here although it is known to have been sent, and is needed;
-    /// since when that is known, and by when it must be here.
-    fn lacked(&self) -> Option<(FrameId, Instant, Instant)> {
-        let Some(front) = self.frames.front() else {
-            let (frame, at) = self.announced.filter(|(frame, _)| *frame > self.done)?;
-            return Some((frame, at, at + self.interval()));
-        };
-        let reference = front.header.reference;
-        let lacks = self.is_configured(front) && reference > self.done;
-        let deadline = front.waited_since + self.interval();
-        lacks.then_some((reference, front.first_received, deadline))
-    }
-
-    /// Until when that frame is waited for.
-    fn sought_until(&self) -> Option<Instant> {
-        let (frame, since, deadline) = self.lacked()?;
-        let sought = self.sought.filter(|(sought, ..)| *sought == frame);
-        let answer = sought.zip(self.terms());
-        let until = answer.map(|((_, at, asks), terms)| terms.answer_by((at, asks), deadline));
-        Some(
-            until
-                .map_or(since, |until| until.min(deadline))
-                .max(since + REORDER_WAIT),
-        )
-    }
-
     fn is_configured(&self, frame: &Assembly) -> bool {
         self.configuration
             .is_some_and(|(epoch, _)| epoch == frame.header.epoch)
-    }
-
-    /// Between two frames.
-    fn interval(&self) -> Duration {
-        let fps = self.configuration.map_or(0, |(_, c)| c.fps);
-        if fps == 0 {
-            return INTERVAL;
-        }
-        Duration::from_secs(1) / u32::from(fps)
-    }
-
-    /// Until when the front frame's hole is waited for.
-    fn hole_until(&self) -> Option<Instant> {
-        let front = self.frames.front()?;
-        let since = front.hole_since()?;
-        let deadline = front.waited_since + self.interval();
-        let parity = front.flags.parity.then(|| match front.overtaken {
-            Some(at) => at + REORDER_WAIT,
-            None => deadline,
-        });
-        let terms = self.terms();
-        let answer = terms.and_then(|terms| front.answer_by(&terms));
-        let hope = parity.into_iter().chain(answer).max();
-        let until = hope.map_or(since, |until| until.min(deadline));
-        Some(until.max(since + REORDER_WAIT))
-    }
-
-    /// The shortest round trip to the host lately: without it nothing is asked for.
-    pub fn round_trip(&mut self, round_trip: Option<Duration>) {
-        self.round_trip = round_trip;
-    }
-
-    /// What the host should be asked for again; call until `None`, after [`MediaReceiver::poll`].
-    pub fn poll_request(&mut self, now: Instant) -> Option<ResendRequest> {
-        let terms = self.terms()?;
-        if let Some((frame, at)) = self.seek_at(&terms)
-            && at <= now
-        {
-            let asks = match self.sought {
-                Some((sought, _, asks)) if sought == frame => asks,
-                _ => 0,
-            };
-            self.sought = Some((frame, now, asks + 1));
-            return Some(ResendRequest {
-                frame,
-                ranges: Vec::new(),
-            });
-        }
-        self.frames
-            .iter_mut()
-            .filter(|frame| frame.recoverable.is_none())
-            .find_map(|frame| frame.ask(now, &terms))
-    }
-
-    /// When a frame of which nothing is here should be asked for.
-    fn seek_at(&self, terms: &Terms) -> Option<(FrameId, Instant)> {
-        let (frame, since, deadline) = self.lacked()?;
-        let asked = self.sought.filter(|(sought, ..)| *sought == frame);
-        let asked = asked.map(|(_, at, asks)| (at, asks));
-        Some((frame, terms.ask_at(since, asked, deadline)?))
-    }
-
-    fn terms(&self) -> Option<Terms> {
-        let round_trip = self.round_trip.filter(|_| self.resends)?;
-        Some(Terms {
-            round_trip,
-            answer_takes: round_trip + ANSWER_WAIT,
-            interval: self.interval(),
-        })
     }
 
     /// Whether what the front frame lacks will not be waited for any longer.
@@ -567,35 +455,6 @@ impl MediaReceiver {
             runs: self.losses.runs,
             late: self.late,
         }
-    }
-
-    /// When [`MediaReceiver::poll`] and [`MediaReceiver::poll_request`] must be called again although
-    /// nothing arrives: when something that is missing is asked for or given up.
-    #[must_use]
-    pub fn next_timeout(&self) -> Option<Instant> {
-        let asking = self.terms().and_then(|terms| {
-            let seek = self.seek_at(&terms).map(|(_, at)| at);
-            let frames = self.frames.iter().filter(|f| f.recoverable.is_none());
-            seek.into_iter()
-                .chain(frames.filter_map(|f| f.next_ask(&terms)))
-                .min()
-        });
-        self.gives_up_at().into_iter().chain(asking).min()
-    }
-
-    fn gives_up_at(&self) -> Option<Instant> {
-        let Some(front) = self.frames.front() else {
-            self.announced?;
-            return Some(self.sought_until().unwrap_or(Instant(i64::MIN)));
-        };
-        let header = front.header;
-        if !header.is_key() && !self.is_configured(front) {
-            return Some(front.first_received + REORDER_WAIT);
-        }
-        if !header.is_key() && header.reference > self.done {
-            return self.sought_until();
-        }
-        self.gap_until().or_else(|| self.hole_until())
     }
 
     /// Panics if something that always holds does not: for tests and fuzzing.

@@ -4,6 +4,7 @@ pub mod congestion;
 pub mod fec;
 pub mod key_frame;
 pub mod loss;
+pub mod pace;
 pub mod packetize;
 pub mod policy;
 pub mod rate;

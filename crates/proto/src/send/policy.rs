@@ -10,9 +10,12 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::control::negotiate::Role;
+use crate::host::LinkState;
 use crate::id::FrameId;
 use crate::send::congestion::{Change, Congestion, Crossing, Range};
 use crate::send::key_frame::{KeyFramePolicy, hold_off};
+use crate::send::loss::Loss;
+use crate::send::packetize::Protection;
 use crate::send::references::References;
 use crate::time::Instant;
 use crate::trace::{FrameRecord, Stage};
@@ -20,6 +23,9 @@ use crate::units::Bitrate;
 
 /// Bytes of UDP and IPv4 headers in front of each datagram (20 + 8).
 pub const TRANSPORT_HEADERS: u32 = 28;
+
+/// Datagrams of a frame at 10 Mb/s and 60 frames/s, by which parity is told.
+pub const TYPICAL: usize = 16;
 
 /// Decisions that wait to be read; older ones go.
 const KEPT_DECISIONS: usize = 32;
@@ -68,6 +74,17 @@ pub enum Decision {
         frame: FrameId,
         /// Why.
         why: KeyReason,
+    },
+    /// Frames are protected against loss in another way.
+    Protect {
+        /// Parity shards that a frame of [`TYPICAL`] datagrams gets.
+        parity: u8,
+        /// Whether what is missing is sent again.
+        resend: bool,
+        /// What the link loses.
+        loss: Loss,
+        /// The round trip.
+        round_trip: Duration,
     },
     /// New frames are held back.
     Hold {
@@ -139,6 +156,26 @@ impl fmt::Display for Decision {
                     KeyReason::First => "it is the first",
                 }
             ),
+            Decision::Protect {
+                parity,
+                resend,
+                loss,
+                round_trip,
+            } => {
+                match parity {
+                    0 => f.write_str("no parity")?,
+                    n => write!(f, "{n} parity for {TYPICAL} datagrams")?,
+                }
+                let again = if resend { "" } else { "not " };
+                write!(
+                    f,
+                    ", what is missing is {again}sent again: {:.1} % lost, {:.1} in a row, round \
+                     trip {:.1} ms",
+                    loss.rate * 100.0,
+                    loss.run,
+                    round_trip.as_secs_f64() * 1e3
+                )
+            }
             Decision::Hold { wait } => write!(
                 f,
                 "frames are held back for {} ms: the link's queue drains",
@@ -160,6 +197,8 @@ pub struct Policy {
     congestion: Congestion,
     last_coded: Option<Instant>,
     holding: bool,
+    /// Parity of a typical frame, and whether what is missing is sent again.
+    protection: (u8, bool),
     decisions: VecDeque<Decision>,
 }
 
@@ -176,6 +215,7 @@ impl Policy {
             congestion: Congestion::new(settings.range),
             last_coded: None,
             holding: false,
+            protection: (0, true),
             decisions: VecDeque::new(),
         }
     }
@@ -212,11 +252,35 @@ impl Policy {
     pub fn player_changed(&mut self) {
         self.congestion = Congestion::new(self.settings.range);
         self.holding = false;
+        self.protection = (0, true);
     }
 
     /// The shortest round trip to the player.
     pub fn set_round_trip(&mut self, round_trip: Duration) {
         self.round_trip = round_trip;
+    }
+
+    /// How the player's frames are protected from now on.
+    pub fn protected(&mut self, protection: &Protection, link: &LinkState) {
+        let parity = u8::try_from(protection.parity.parity(TYPICAL)).unwrap_or(u8::MAX);
+        let now = (parity, protection.resend);
+        if std::mem::replace(&mut self.protection, now) != now {
+            self.decide(Decision::Protect {
+                parity,
+                resend: protection.resend,
+                loss: link.loss,
+                round_trip: link.round_trip,
+            });
+        }
+    }
+
+    /// What the link was found to carry when it was full of late; more than that is not sent in
+    /// a burst.
+    #[must_use]
+    pub fn capacity(&self) -> Option<Bitrate> {
+        self.congestion
+            .capacity()
+            .filter(|_| self.settings.adaptive)
     }
 
     /// A new highest rate, which is also where the rate goes on from.

@@ -13,6 +13,7 @@ use openuvr_net::{Link, LinkError};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SentFrame;
 use openuvr_proto::id::{ConfigEpoch, FrameId, PathId, SessionId};
+use openuvr_proto::send::pace::Pacer;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::send::policy::{Next, Policy, Settings as PolicySettings, TRANSPORT_HEADERS};
 use openuvr_proto::send::rate::RateControl;
@@ -38,6 +39,9 @@ const TOP_UP_STEP: u8 = 5;
 /// After a frame that failed, a picture that does not move is tried again this much later (guess).
 const TRY_AGAIN: Duration = Duration::from_millis(200);
 
+/// A shorter wait is not worth a sleep (guess): the link's queue takes as much.
+const WORTH_A_SLEEP: Duration = Duration::from_millis(1);
+
 /// A picture that was held back is tried again this much later, a third of a frame (guess).
 const HELD_LOOK: Duration = Duration::from_millis(5);
 
@@ -52,6 +56,9 @@ struct Destination {
     role: Role,
     media: Box<MediaSender>,
     protection: Protection,
+    /// Keeps a burst within what the link was found to carry, if it was full of late.
+    pacer: Pacer,
+    capacity: Option<Bitrate>,
     /// Whether it has had a key frame: before one, nothing is of use to it.
     started: bool,
     /// Bytes that were sent again, since the last frame.
@@ -88,6 +95,16 @@ impl Destination {
         self.sent.datagrams += u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
         self.sent.parity += u32::try_from(buffer.parity()).unwrap_or(u32::MAX);
         self.sent.bytes += u32::try_from(buffer.len()).unwrap_or(u32::MAX);
+    }
+
+    /// Waits until the link can take `bytes` more, where it was found to be full.
+    fn pace(&mut self, bytes: usize, interval: Duration) {
+        let wait = self
+            .pacer
+            .wait(clock::now(), bytes, self.capacity, interval);
+        if wait >= WORTH_A_SLEEP {
+            std::thread::sleep(wait);
+        }
     }
 
     /// Sends the parity of the frame whose last slice was sent.
@@ -227,6 +244,8 @@ impl Media {
                         role,
                         media,
                         protection: Protection::default(),
+                        pacer: Pacer::default(),
+                        capacity: None,
                         started: false,
                         again: 0,
                         sent,
@@ -292,7 +311,7 @@ impl Media {
     /// What is done against the losses that the clients report.
     fn protect(&mut self) {
         let now = clock::now();
-        let interval = Duration::from_secs_f64(1.0 / self.rendition.fps.max(1.0));
+        let interval = self.rendition.interval();
         let sessions = self.shared.sessions();
         for d in &mut self.destinations {
             let Some(link) = sessions.link(now, d.session) else {
@@ -300,6 +319,10 @@ impl Media {
             };
             d.protection.follow(&link, interval);
             d.media.protect(&d.protection);
+            if d.role == Role::Player {
+                self.policy.protected(&d.protection, &link);
+                d.capacity = self.policy.capacity();
+            }
         }
     }
 
@@ -310,12 +333,12 @@ impl Media {
         }
         let improvable = self.rendition.top_up && self.last_qp > GOOD_QP;
         let top_up = improvable.then(|| self.last_frame_at + STILL);
-        let held = self.held.then_some(self.last_frame_at + HELD_LOOK);
-        let due = (self.policy.due())
-            .into_iter()
-            .chain(top_up)
-            .chain(held)
-            .min()?;
+        let due = if self.held {
+            // Whatever else is due would be held back too, and be due again at once.
+            self.last_frame_at + HELD_LOOK
+        } else {
+            self.policy.due().into_iter().chain(top_up).min()?
+        };
         // Trouble that stays would otherwise be met again at once, without an end.
         let calm = self.trouble.as_ref().map(|(since, _)| *since + TRY_AGAIN);
         Some(calm.map_or(due, |calm| due.max(calm)))
@@ -479,6 +502,7 @@ impl Media {
             qp,
         };
         let count = encoder.slices();
+        let interval = self.rendition.interval();
         let encoded = send_slices(
             encoder.as_mut(),
             &picture,
@@ -488,6 +512,7 @@ impl Media {
             &mut self.destinations,
             &mut self.buffer,
             self.shared.link.as_ref(),
+            interval,
             stamps,
         )
         .map_err(|e| fail(Stage::Encoded)(&e))?;
@@ -569,6 +594,7 @@ fn send_slices(
     destinations: &mut [Destination],
     buffer: &mut SendBuf,
     link: &dyn Link,
+    interval: Duration,
     stamps: &mut Stamps,
 ) -> Result<encode::Encoded, encode::EncodeError> {
     let unechoed = FrameHeader {
@@ -584,14 +610,20 @@ fn send_slices(
             mbs: slice.mbs,
         };
         for d in destinations.iter_mut().filter(|d| d.started) {
-            let now = clock::now();
             // Input is counted per session: the player's numbers mean nothing to others.
             let header = match d.role {
                 Role::Player => header,
                 Role::Observer => &unechoed,
             };
-            d.media
-                .slice(now, header, configuration, place, slice.bytes, buffer);
+            d.pace(slice.bytes.len(), interval);
+            d.media.slice(
+                clock::now(),
+                header,
+                configuration,
+                place,
+                slice.bytes,
+                buffer,
+            );
             d.send(buffer, link);
         }
     })

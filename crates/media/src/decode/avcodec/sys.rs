@@ -74,7 +74,10 @@ impl Context {
         let code = unsafe { (functions.open)(self.0.as_ptr(), codec, std::ptr::null_mut()) };
         if code < 0 {
             let what = format!("open its decoder {}", kind.name);
-            return Err(DecodeError(functions.error(&what, code)));
+            let why = functions.error(&what, code);
+            return Err(DecodeError(format!(
+                "{why}: give it its device and driver, or choose another decoder"
+            )));
         }
         Ok(())
     }

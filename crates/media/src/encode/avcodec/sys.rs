@@ -85,7 +85,10 @@ impl Encoder {
         let code =
             unsafe { (functions.open)(encoder.context.as_ptr(), codec, std::ptr::null_mut()) };
         if code < 0 {
-            return Err(functions.error("open it: is its device there, with its driver?", code));
+            let why = functions.error("open it", code);
+            return Err(format!(
+                "{why}: give it its device and driver, or choose another encoder"
+            ));
         }
         encoder.take_memory(size)?;
         Ok(encoder)
