@@ -570,6 +570,22 @@ mod tests {
     }
 
     #[test]
+    fn a_group_of_pictures_ends_although_nothing_was_lost() {
+        let mut policy = Policy::new(Settings {
+            key_frame_every: Some(5),
+            ..policy().settings
+        });
+        policy.encoder_opened(7);
+        policy.join(Role::Player);
+        let keys: Vec<u32> = (1..=12)
+            .filter(|frame| code(&mut policy, *frame) == Next::Key)
+            .collect();
+        assert_eq!(keys, [1, 6, 11]);
+        let last = policy.decisions.back().map(ToString::to_string);
+        assert!(last.is_some_and(|words| words.ends_with("it is time for one")));
+    }
+
+    #[test]
     fn an_encoder_that_remembers_nothing_gets_key_frames() {
         let mut policy = policy();
         policy.encoder_opened(1);
