@@ -10,7 +10,7 @@ use openuvr_proto::units::Size;
 use yuv::{BufferStoreMut, YuvBiPlanarImageMut, YuvRange, YuvStandardMatrix, bgra_to_yuv_nv12};
 
 use super::swscale::Swscale;
-use super::{ConvertError, MODE, check, whole_rows};
+use super::{ConvertError, MODE, check, halves, whole_rows};
 use crate::picture::{Picture, PixelFormat, Plane};
 
 /// The converted picture's memory, reused from frame to frame.
@@ -90,35 +90,33 @@ impl Nv12Buffer {
         data: &[u8],
         stride: usize,
     ) -> Result<(), ConvertError> {
-        let count = rows.len();
-        if count == 0 {
+        if rows.is_empty() {
             return Ok(());
         }
         let even = self.size.width as usize;
-        let bad = |e: &dyn std::fmt::Display| {
-            ConvertError(format!("can't convert {count} rows of {width} pixels: {e}"))
-        };
         // Neither source nor target may have a row too many: `yuv` takes an odd last row from
         // what is left over after pairs of rows.
-        let mut nv12 = YuvBiPlanarImageMut {
-            y_plane: BufferStoreMut::Borrowed(&mut self.luma[even * rows.start..even * rows.end]),
-            y_stride: self.size.width,
-            uv_plane: BufferStoreMut::Borrowed(
-                &mut self.chroma[even * (rows.start / 2)..even * rows.end.div_ceil(2)],
-            ),
-            uv_stride: self.size.width,
-            width,
-            height: u32::try_from(count).map_err(|e| bad(&e))?,
+        let luma = &mut self.luma[even * rows.start..even * rows.end];
+        let chroma = &mut self.chroma[even * (rows.start / 2)..even * rows.end.div_ceil(2)];
+        let data = &data[..stride * rows.len()];
+        let Some(half) = halves(width, rows.len()) else {
+            return convert_band([luma, chroma], self.size.width, width, data, stride);
         };
-        bgra_to_yuv_nv12(
-            &mut nv12,
-            &data[..stride * count],
-            u32::try_from(stride).map_err(|e| bad(&e))?,
-            YuvRange::Limited,
-            YuvStandardMatrix::Bt709,
-            MODE,
-        )
-        .map_err(|e| bad(&e))
+        let (upper_luma, lower_luma) = luma.split_at_mut(even * half);
+        let (upper_chroma, lower_chroma) = chroma.split_at_mut(even * half / 2);
+        let (upper, lower) = data.split_at(stride * half);
+        let even = self.size.width;
+        std::thread::scope(|scope| {
+            let lower = scope.spawn(move || {
+                convert_band([lower_luma, lower_chroma], even, width, lower, stride)
+            });
+            let upper = convert_band([upper_luma, upper_chroma], even, width, upper, stride);
+            upper.and(
+                lower
+                    .join()
+                    .unwrap_or_else(|e| std::panic::resume_unwind(e)),
+            )
+        })
     }
 
     /// Repeats the last column and row of luma. Chroma needs none: its last sample is there.
@@ -153,6 +151,37 @@ impl Nv12Buffer {
             ],
         }
     }
+}
+
+/// Converts rows whose planes are `planes`, with rows of `even` bytes.
+fn convert_band(
+    [luma, chroma]: [&mut [u8]; 2],
+    even: u32,
+    width: u32,
+    data: &[u8],
+    stride: usize,
+) -> Result<(), ConvertError> {
+    let count = luma.len() / even as usize;
+    let bad = |e: &dyn std::fmt::Display| {
+        ConvertError(format!("can't convert {count} rows of {width} pixels: {e}"))
+    };
+    let mut nv12 = YuvBiPlanarImageMut {
+        y_plane: BufferStoreMut::Borrowed(luma),
+        y_stride: even,
+        uv_plane: BufferStoreMut::Borrowed(chroma),
+        uv_stride: even,
+        width,
+        height: u32::try_from(count).map_err(|e| bad(&e))?,
+    };
+    bgra_to_yuv_nv12(
+        &mut nv12,
+        data,
+        u32::try_from(stride).map_err(|e| bad(&e))?,
+        YuvRange::Limited,
+        YuvStandardMatrix::Bt709,
+        MODE,
+    )
+    .map_err(|e| bad(&e))
 }
 
 #[cfg(test)]

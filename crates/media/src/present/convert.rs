@@ -1,11 +1,13 @@
-//! Any picture into packed BGRX, on the calling thread.
+//! Any picture into packed BGRX, on the calling thread and, if it is large, one more.
 
+use openuvr_proto::units::Size;
 use yuv::{
     YuvBiPlanarImage, YuvConversionMode, YuvPlanarImage, YuvRange, YuvStandardMatrix, gbr_to_bgra,
     yuv_nv12_to_bgra, yuv420_to_bgra, yuv444_to_bgra,
 };
 
 use super::PresentError;
+use crate::convert::halves;
 use crate::picture::{Picture, PixelFormat, Plane};
 
 /// Writes `picture` into `bgrx`, rows `4 × width` bytes apart.
@@ -13,6 +15,51 @@ use crate::picture::{Picture, PixelFormat, Plane};
 /// # Errors
 /// [`PresentError`] if a plane is shorter than the size and stride say.
 pub fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentError> {
+    let Size { width, height } = picture.size;
+    let half = halves(width, height as usize).filter(|half| *half > 0);
+    let parts = half.and_then(|half| {
+        let (upper, lower) = parts(picture, half)?;
+        let (above, below) = bgrx.split_at_mut_checked(width as usize * 4 * half)?;
+        Some((upper, above, lower, below))
+    });
+    let Some((upper, above, lower, below)) = parts else {
+        return rows_to_bgrx(picture, bgrx);
+    };
+    std::thread::scope(|scope| {
+        let lower = scope.spawn(move || rows_to_bgrx(&lower, below));
+        let upper = rows_to_bgrx(&upper, above);
+        upper.and(
+            lower
+                .join()
+                .unwrap_or_else(|e| std::panic::resume_unwind(e)),
+        )
+    })
+}
+
+/// The picture above row `half`, an even one, and the rest.
+fn parts<'a>(picture: &Picture<'a>, half: usize) -> Option<(Picture<'a>, Picture<'a>)> {
+    let (mut upper, mut lower) = (*picture, *picture);
+    upper.size.height = u32::try_from(half).ok()?;
+    lower.size.height = picture.size.height.checked_sub(upper.size.height)?;
+    for (i, plane) in picture.planes.iter().enumerate() {
+        // Chroma of 4:2:0 has half as many rows.
+        let rows = match picture.format {
+            PixelFormat::Nv12 | PixelFormat::I420 if i > 0 => half / 2,
+            _ => half,
+        };
+        if plane.data.is_empty() {
+            continue;
+        }
+        let (above, below) = plane
+            .data
+            .split_at_checked(rows.checked_mul(plane.stride)?)?;
+        upper.planes[i].data = above;
+        lower.planes[i].data = below;
+    }
+    Some((upper, lower))
+}
+
+fn rows_to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentError> {
     let size = picture.size;
     let row = size.width as usize * 4;
     let bgrx = bgrx
@@ -74,6 +121,47 @@ pub fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErro
                 _ => yuv420_to_bgra(&image, bgrx, out_stride, range, matrix),
             }
             .map_err(|cause| wrong(&cause))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_cores_write_what_one_does() {
+        let size = Size::new(1920, 1080);
+        let noise: Vec<u8> = (0..size.pixels() * 4)
+            .map(|i| (i.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0])
+            .collect();
+        let (luma, chroma) = (size.pixels(), size.pixels() / 4);
+        let plane = |at: usize, bytes: usize, stride| Plane {
+            data: &noise[at..at + bytes],
+            stride,
+        };
+        let all = [
+            (PixelFormat::Nv12, [(luma, 1920), (luma / 2, 1920), (0, 0)]),
+            (
+                PixelFormat::I420,
+                [(luma, 1920), (chroma, 960), (chroma, 960)],
+            ),
+            (
+                PixelFormat::I444,
+                [(luma, 1920), (luma, 1920), (luma, 1920)],
+            ),
+            (PixelFormat::Bgrx, [(luma * 4, 7680), (0, 0), (0, 0)]),
+        ];
+        for (format, planes) in all {
+            let picture = Picture {
+                size,
+                format,
+                planes: planes.map(|(bytes, stride)| plane(0, bytes, stride)),
+            };
+            let (mut one, mut two) = (vec![0; luma * 4], vec![1; luma * 4]);
+            rows_to_bgrx(&picture, &mut one).expect("one core");
+            to_bgrx(&picture, &mut two).expect("two cores");
+            assert!(one == two, "{format:?}");
         }
     }
 }
