@@ -1,4 +1,9 @@
 //! What the host decided about the stream reaches the person who watches.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::unwrap_used,
+    reason = "a test knows its numbers, and ends with a panic"
+)]
 
 mod support;
 
