@@ -29,12 +29,13 @@ struct Folder(PathBuf);
 impl Folder {
     fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("openuvr-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
+        std::fs::create_dir_all(&path).expect("a folder");
         Folder(path)
     }
 
     fn json(&self, name: &str) -> Value {
-        serde_json::from_str(&std::fs::read_to_string(self.0.join(name)).unwrap()).unwrap()
+        let text = std::fs::read_to_string(self.0.join(name)).expect("what was written");
+        serde_json::from_str(&text).expect("JSON")
     }
 }
 
@@ -52,8 +53,8 @@ fn bench(words: &[&str], option: &str, folder: &Path) -> String {
         .arg(option)
         .arg(folder)
         .output()
-        .unwrap();
-    let text = String::from_utf8(out.stdout).unwrap();
+        .expect("openuvr starts");
+    let text = String::from_utf8(out.stdout).expect("text");
     let errors = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{text}\n{errors}");
     let long = text.lines().find(|line| line.chars().count() > 100);

@@ -174,6 +174,13 @@ impl Configuration {
         words
     }
 
+    /// The link that the client insists on.
+    fn link(&self) -> Option<&str> {
+        let mut words = self.more_client.iter();
+        words.find(|word| *word == "--link")?;
+        words.next().map(String::as_str)
+    }
+
     fn client_words(&self) -> Vec<String> {
         let mut words = self.more_client.clone();
         if self
@@ -378,6 +385,13 @@ fn measure(
     repetition: u32,
 ) -> Result<Run> {
     let _busy = configuration.busy.then(Busy::start).transpose()?;
+    if let Some(link) = configuration.link()
+        && !openuvr_net::LINKS
+            .iter()
+            .any(|kind| kind.rung.name() == link)
+    {
+        bail!("this build has no link {link}");
+    }
     let cable = configuration.cable.then(Cable::lay).transpose()?;
     let csv = dir.path().join("frames.csv");
     let stream = rig.stream(&Streamed {

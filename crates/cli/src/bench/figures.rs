@@ -269,11 +269,12 @@ fn gained(row: &Value, what: &str) -> Option<(Mark, String)> {
         return Some((Mark::NotTestable, format!("it did not run: {why}")));
     }
     let worth = number(row, "/worth_ms")?;
-    let unsure = row.pointer("/clear").and_then(Value::as_bool) == Some(false);
-    let doubt = if unsure {
-        ", within the range of the runs"
-    } else {
-        ""
+    let clear = row.pointer("/clear").and_then(Value::as_bool);
+    let unsure = clear == Some(false);
+    let doubt = match clear {
+        Some(true) => "",
+        Some(false) => ", within the range of the runs",
+        None => " in the one run that was made",
     };
     let word = if worth >= 0.0 { "saves" } else { "costs" };
     let why = format!("{what} {word} {:.2} ms{doubt}", worth.abs());

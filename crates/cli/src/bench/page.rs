@@ -535,12 +535,15 @@ fn lines(plot: &Value) -> Lines {
             });
             points.collect()
         };
-        let name = words(one, "/name");
+        let (name, before) = (words(one, "/name"), series.len());
+        let (means, worst) = (line("/mean", true), line("/worst", false));
+        // Of a single batch, the worst is the only one.
+        let tells = worst.iter().zip(&means).any(|(a, b)| a.y != b.y);
         for (points, name) in [
-            (line("/mean", true), name.to_owned()),
-            (line("/worst", false), format!("{name}, worst")),
+            (means, name.to_owned()),
+            (worst, format!("{name}, worst batch")),
         ] {
-            if !points.is_empty() {
+            if !points.is_empty() && (tells || series.len() == before) {
                 series.push(Series { name, points });
             }
         }

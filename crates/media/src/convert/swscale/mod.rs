@@ -71,3 +71,57 @@ impl fmt::Debug for Swscale {
         f.debug_struct("Swscale").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use openuvr_proto::units::Size;
+
+    use crate::convert::Nv12Buffer;
+    use crate::picture::Picture;
+
+    #[test]
+    fn it_agrees_with_our_own_conversion() {
+        let mut theirs = match Nv12Buffer::with_swscale() {
+            Ok(buffer) => buffer,
+            Err(why) => {
+                println!("skipped: {why}");
+                assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
+                return;
+            }
+        };
+        let mut ours = Nv12Buffer::new();
+        // Slow changes: libswscale takes more than two rows for a row of colour.
+        for size in [Size::new(2, 2), Size::new(64, 48), Size::new(1282, 34)] {
+            let (width, height) = (size.width as usize, size.height as usize);
+            let stride = width * 4 + 12;
+            let mut data = vec![0; stride * height];
+            for y in 0..height {
+                for x in 0..width {
+                    let at = y * stride + x * 4;
+                    let level = |n: usize| u8::try_from(n.min(255)).unwrap();
+                    data[at] = level(40 + x / 8);
+                    data[at + 1] = level(60 + y * 2);
+                    data[at + 2] = level(200 - x / 16);
+                }
+            }
+            let picture = Picture::bgrx(size, &data, stride);
+            let theirs = theirs.convert(&picture).unwrap();
+            let ours = ours.convert(&picture).unwrap();
+            for plane in 0..2 {
+                let (a, b) = (theirs.planes[plane].data, ours.planes[plane].data);
+                assert_eq!(a.len(), b.len());
+                let apart = a.iter().zip(b).map(|(a, b)| a.abs_diff(*b)).max();
+                assert!(apart <= Some(4), "{size}, plane {plane}: {apart:?} apart");
+            }
+        }
+    }
+
+    #[test]
+    fn odd_sides_are_refused() {
+        if let Ok(mut buffer) = Nv12Buffer::with_swscale() {
+            let data = vec![0; 3 * 2 * 4];
+            let odd = Picture::bgrx(Size::new(3, 2), &data, 12);
+            assert!(buffer.convert(&odd).is_err());
+        }
+    }
+}
