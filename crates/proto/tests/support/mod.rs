@@ -8,6 +8,7 @@ use openuvr_proto::id::SessionId;
 pub(crate) fn established() -> Established {
     Established {
         session: SessionId(0x0a0b_0c0d),
+        #[allow(clippy::cast_possible_truncation, reason = "32 places")]
         secret: SessionSecret(std::array::from_fn(|i| i as u8)),
         peer: PublicKey([9; 32]),
         version: 1,
