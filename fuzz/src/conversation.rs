@@ -27,7 +27,7 @@ use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho
 
 use crate::{Draw, established};
 
-const PATH: PathId = PathId([7; 35]);
+const PATH: PathId = PathId([7; PathId::LEN]);
 const SESSION: SessionId = SessionId(1);
 
 /// Datagrams that may be under way in one direction; what is more is lost. Less than the replay

@@ -39,7 +39,7 @@ enum Study {
     /// --punctual and --max-late) says so and ends with exit code 3, so that nobody trusts its
     /// figures. Its thread runs as SCHED_FIFO 60 where that is allowed.
     #[command(after_help = HOP_HELP)]
-    Hop(HopArgs),
+    Hop(Box<HopArgs>),
     Soak(crate::soak::Args),
 }
 
@@ -58,10 +58,11 @@ Examples: a bad Wi-Fi link to a host on this machine:
     --loss 0.5% --burst-loss 0.1%,20% --rate 50M
 Between two namespaces, client and host, for anything that is Ethernet:
   ip netns add client; ip netns add host; ip netns add hop
-  ip -n hop link add a type veth peer name eth0 netns client
-  ip -n hop link add b type veth peer name eth0 netns host
-  for n in 'client eth0' 'hop a' 'hop b' 'host eth0'; do set -- $n; ip -n $1 link set dev $2 up; done
-  ip netns exec hop openuvr lab hop --bridge a,b --delay 5ms --loss 1%";
+  ip -n hop link add to-client type veth peer name eth0 netns client
+  ip -n hop link add to-host type veth peer name eth0 netns host
+  for n in 'client eth0' 'hop to-client' 'hop to-host' 'host eth0'; do
+    set -- $n; ip -n $1 link set dev $2 up; done
+  ip netns exec hop openuvr lab hop --bridge to-client,to-host --delay 5ms --loss 1%";
 
 #[derive(Args, Debug)]
 struct HopArgs {
@@ -288,7 +289,7 @@ mod tests {
 
     fn hop(program: Program) -> HopArgs {
         match program.lab.study {
-            Study::Hop(args) => args,
+            Study::Hop(args) => *args,
             Study::Soak(args) => panic!("{args:?}"),
         }
     }

@@ -356,6 +356,23 @@ fn a_frame_is_as_sound_as_the_one_that_it_refers_to() {
     assert_eq!(receiver.picture().last_good, FrameId(9));
 }
 
+/// A frame that lacks something is not waited for when one that does without it is here.
+#[test]
+fn a_frame_that_is_not_needed_any_more_is_given_up() {
+    let mut sender = Sender::new(true, true);
+    let mut receiver = receiver();
+    let (first, _) = sender.frame(1, 0, &[500; 2]);
+    take(&mut receiver, ms(0), &first);
+    while receiver.poll(ms(0)).is_some() {}
+    let (second, _) = sender.frame(2, 1, &[500; 2]);
+    take(&mut receiver, ms(1), &second[..1]);
+    assert!(receiver.poll(ms(1)).is_some(), "its first slice");
+    let (third, _) = sender.frame(3, 1, &[500; 2]);
+    take(&mut receiver, ms(2), &third);
+    let ended = ends(&mut receiver, ms(2), &sender);
+    assert_eq!(ended, [(2, Fidelity::Concealed), (3, Fidelity::Whole)]);
+}
+
 /// Frames to which a frame does not refer are waited for no longer than what is reordered.
 #[test]
 fn frames_that_are_not_needed_are_not_waited_for() {

@@ -80,8 +80,8 @@ Examples:
             /// `libx264`, to compare. `raw` sends the pixels as they are (1.8 Gbit/s); `null` sends
             /// frames without pictures, to try a link. One that does not work here is an error.
             encoder: EncoderName = "encoder", choice(), Default::Is("x264");
-            /// Bits per second that the video takes at most, repairs and headers included.
-            /// With K, M or G for thousands, millions and billions.
+            /// Bits per second that the video takes at most.
+            /// Repairs and headers included. With K, M or G for thousands, millions and billions.
             bitrate: Option<Bitrate> = "bitrate", optional(bitrate(BITRATES)),
                 Default::Unset("20M; 60M with the encoder jpeg, 1G with raw");
             /// Whether the rate follows what the link carries.

@@ -224,6 +224,12 @@ fn hosts_are_names_or_addresses_with_or_without_a_port() {
         ("::1", "::1", 4710),
         ("[::1]", "::1", 4710),
         ("[fe80::1%eth0]:65535", "fe80::1%eth0", 65535),
+        ("eth0/52:54:00:12:34:5F", "eth0/52:54:00:12:34:5f", 4710),
+        (
+            "br-lan.7/02:00:00:00:00:01:4711",
+            "br-lan.7/02:00:00:00:00:01",
+            4711,
+        ),
     ];
     for (text, host, port) in good {
         assert_eq!(
@@ -241,6 +247,12 @@ fn hosts_are_names_or_addresses_with_or_without_a_port() {
         "desk:",
         "desk:0",
         "desk:65536",
+        "/52:54:00:12:34:56",
+        "eth0/52:54:00:12:34",
+        "eth0/52:54:00:12:34:5g",
+        "eth0/52:54:00:12:34:56:0",
+        "eth0/52:54:00:12:34:56/7",
+        "an-interface-too-long/52:54:00:12:34:56",
         "[desk]",
         "[::1",
         "[::1]4710",
@@ -347,7 +359,7 @@ fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
             "4710",
             "an address and a port, such as 192.168.1.5:4710 or [::]:4710",
         ),
-        ("link", "tcp", "one of udp-gso, udp"),
+        ("link", "tcp", "one of udp-gso, raw, xdp, udp"),
         ("pin", "123", "4 to 12 digits (in a file: between quotes)"),
         ("pin", "12a4", "4 to 12 digits (in a file: between quotes)"),
         (

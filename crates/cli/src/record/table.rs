@@ -306,9 +306,14 @@ impl Table {
         let Some(journey) = self.journeys.get_mut(&session) else {
             return;
         };
+        let link = self.links.get(&session);
+        let unit = link.map_or_else(
+            || "ms".to_owned(),
+            |rung| format!("over {}, in ms", rung.name()),
+        );
         push(
             text,
-            format_args!("{:25}{:^24} {:>16}\n", "ms", "last 5 s", "whole run"),
+            format_args!("{unit:25}{:^24} {:>16}\n", "last 5 s", "whole run"),
         );
         let names = "   p50   p95   p99   max";
         push(text, format_args!("{:25}{names} {names}\n", ""));
@@ -331,14 +336,10 @@ impl Table {
 
     /// The line on top: name, role, and what flows.
     fn headline(&mut self, now: Instant, session: SessionId, subscriber: &Subscriber) -> String {
-        let name: String = subscriber.name.chars().take(14).collect();
-        let link = self.links.get(&session).map(|rung| rung.name());
+        let name: String = subscriber.name.chars().take(16).collect();
         let mut line = format!("{name} ({})", subscriber.role.name());
         if let Some(journey) = self.journeys.get_mut(&session) {
             push(&mut line, format_args!("  {}", flow(now, journey)));
-        }
-        if let Some(link) = link {
-            push(&mut line, format_args!("  {link}"));
         }
         line.push('\n');
         line

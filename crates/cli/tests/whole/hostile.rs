@@ -135,7 +135,7 @@ impl Wire {
     fn pass(&self, count: &mut u32, from: &UdpSocket, datagram: &[u8], send: impl Fn(&[u8])) {
         *count += 1;
         let disorderly = self.disorderly.load(Ordering::Relaxed);
-        if disorderly && *count % 5 == 0 {
+        if disorderly && count.is_multiple_of(5) {
             let mut next = [0; 2048];
             let at_once = rustix::net::RecvFlags::DONTWAIT;
             if let Ok((n, _)) = rustix::net::recv(from, &mut next[..], at_once) {
@@ -143,7 +143,7 @@ impl Wire {
             }
         }
         send(datagram);
-        if disorderly && *count % 3 == 0 {
+        if disorderly && count.is_multiple_of(3) {
             send(datagram);
         }
     }

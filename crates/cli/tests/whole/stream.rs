@@ -100,10 +100,35 @@ fn the_scene_arrives_as_it_was_drawn() {
     client.assert_running();
     assert_eq!(
         client.text().lines().count(),
-        3,
+        4,
         "nothing to complain about:\n{}",
         client.text()
     );
+}
+
+#[test]
+fn every_way_to_encode_shows_what_was_drawn() {
+    let Some(there) = Display::start(SIZE) else {
+        return;
+    };
+    for way in [
+        &["--encoder", "jpeg"][..],
+        &["--encoder", "jpeg", "--pixels", "yuv444"],
+        &["--encoder", "openh264"],
+        &["--encoder", "libx264"],
+        &["--pixels", "rgb444"],
+        &["--pixels", "yuv444"],
+        &["--rate-mode", "cbr"],
+    ] {
+        let pattern = ["--source", "pattern", "--size", SIZE];
+        let mut host = Host::start(&[&PIN[..], &pattern, way].concat());
+        let mut client = host.client("client", &there, &PIN);
+        client.line("showing 640x360");
+        // Each is a bar code that was read from the window.
+        Eye::open(&there).more_frames(5);
+        host.program.assert_running();
+        client.assert_running();
+    }
 }
 
 #[test]

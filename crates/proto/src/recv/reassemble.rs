@@ -294,12 +294,12 @@ impl MediaReceiver {
     /// Whether what the front frame lacks will not be waited for any longer.
     fn front_is_due(&self, now: Instant) -> bool {
         let overtaken = self.hole_until().is_some_and(|until| now >= until);
-        // A later key frame makes the rest of this one worthless.
+        // A later frame that does not build on this one makes the rest of it worthless.
         let superseded = self
             .frames
             .iter()
             .skip(1)
-            .any(|a| a.header.is_key() && a.recoverable.is_some());
+            .any(|a| a.header.reference <= self.done && a.recoverable.is_some());
         overtaken || superseded || self.frames.len() > MAX_FRAMES
     }
 

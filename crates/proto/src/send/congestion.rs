@@ -7,9 +7,9 @@
 //! back while the queue drains. A link without a queue is climbed again, faster when the spread of
 //! the frames says that there is room.
 //!
-//! What it is not: it chooses no quantiser (that is [`rate`](super::rate)), and loss alone, up to
-//! a tenth, is not congestion to it: radio links lose without being full (the same bound as in
-//! Google's congestion control, draft-ietf-rmcat-gcc-02, section 6).
+//! What it is not: it chooses no quantiser (that is [`rate`](super::rate)), and loss alone is not
+//! congestion to it unless it is heavy: radio links lose without being full, and parity is made
+//! for that.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -39,8 +39,10 @@ pub struct Crossing {
     pub bytes: u32,
     /// When its first and last datagram left, on the host's clock.
     pub sent: (Instant, Instant),
-    /// When the first arrived and when enough had, on the client's; `None` if that never was.
-    pub received: Option<(PeerInstant, PeerInstant)>,
+    /// When the first arrived, on the client's clock; `None` if none did.
+    pub first: Option<PeerInstant>,
+    /// When enough had arrived for the whole frame; `None` if that never was.
+    pub recoverable: Option<PeerInstant>,
     /// Datagrams that arrived and that did not, since the report before.
     pub datagrams: (u16, u16),
 }
@@ -90,16 +92,20 @@ const VERY_LATE: Duration = Duration::from_millis(60);
 const BELOW_CAPACITY: f64 = 0.8;
 /// A single cut halves at most: one frame's spread may be a hiccup of the radio.
 const LARGEST_CUT: f64 = 0.5;
-/// Loss beyond this is congestion.
-const HEAVY_LOSS: f64 = 0.1;
-/// Loss is judged over so many datagrams at least.
-const LOSS_SAMPLE: u32 = 100;
+/// Loss beyond this is congestion. Google's congestion control draws the line at a tenth
+/// (draft-ietf-rmcat-gcc-02, section 6); measured at a tenth, parity still brings every frame.
+const HEAVY_LOSS: f64 = 0.15;
+/// Loss is judged over so many datagrams at least: a tenth looks like more than the line once in
+/// a hundred times.
+const LOSS_SAMPLE: u32 = 200;
 /// The target climbs this often …
 const CLIMB_EVERY: Duration = Duration::from_millis(250);
 /// … by this factor (8 to 20 Mb/s in four seconds), …
 const CLIMB: f64 = 1.06;
-/// … by this one if each frame of late crossed as fast as twice the target, …
+/// … by this one if the frames since the last step crossed this much faster than the target (on a
+/// full link they can't), …
 const CLIMB_FREE: f64 = 1.15;
+const ROOM: f64 = 1.5;
 /// … and by this one near the rate at which the link was last full.
 const CLIMB_CAREFUL: f64 = 1.01;
 /// What is near that rate, and how long it is remembered.
@@ -132,8 +138,8 @@ pub struct Congestion {
     cut_at: FrameId,
     newest: FrameId,
     capacity: Option<(f64, Instant)>,
-    /// The slowest crossing since the last climb.
-    slowest: Option<f64>,
+    /// Bits of the frames since the last climb, and the seconds over which they were spread.
+    crossed: (f64, f64),
     next_climb: Option<Instant>,
     draining: bool,
     last_sent: Option<Instant>,
@@ -156,7 +162,7 @@ impl Congestion {
             cut_at: FrameId::NONE,
             newest: FrameId::NONE,
             capacity: None,
-            slowest: None,
+            crossed: (0.0, 0.0),
             next_climb: None,
             draining: false,
             last_sent: None,
@@ -233,43 +239,30 @@ impl Congestion {
         if self.draining && self.capacity.is_none_or(|(c, _)| self.backlog(c) < DRAINED) {
             self.draining = false;
         }
-        let queue = crossing
-            .received
-            .and_then(|received| self.waited(now, crossing, received));
+        let first = crossing.first;
+        let queue = first.and_then(|first| self.waited(now, crossing, first));
         queue
             .or_else(|| self.heavy_loss(now))
             .or_else(|| self.climb(now))
     }
 
     /// What a frame's delay says.
-    fn waited(
-        &mut self,
-        now: Instant,
-        crossing: &Crossing,
-        (first, last): (PeerInstant, PeerInstant),
-    ) -> Option<Change> {
-        let delay = last.0.saturating_sub(crossing.sent.1.0);
+    fn waited(&mut self, now: Instant, crossing: &Crossing, first: PeerInstant) -> Option<Change> {
+        // Of a frame that lost something, only its first datagram tells how long it waited.
+        let delay = match crossing.recoverable {
+            Some(last) => last.0.saturating_sub(crossing.sent.1.0),
+            None => first.0.saturating_sub(crossing.sent.0.0),
+        };
         let wait = self.above_base(now, delay);
         let growing = wait >= self.last_wait;
         self.last_wait = wait;
-        let spread = last.since(first).max(Duration::from_micros(50));
-        // The first datagram's own time on the link is not in the spread.
-        let bytes = (f64::from(crossing.bytes) - MAX_DATAGRAM as f64).max(1.0);
-        let crossed = bytes * 8.0 / spread.as_secs_f64();
-        self.slowest = Some(self.slowest.map_or(crossed, |s| s.min(crossed)));
+        let crossed = self.crossed_with(crossing, first);
         self.late = if wait > LATE { self.late + 1 } else { 0 };
         let full = (self.late >= 2 && growing) || wait > VERY_LATE;
         if !full || crossing.frame <= self.cut_at {
             return None;
         }
-        // Sent over a longer time than it arrived in: its spread is the encoder's, and a stop
-        // of the link delayed all of it.
-        let sent_over = crossing.sent.1.since(crossing.sent.0);
-        let capacity = if spread > sent_over / 2 {
-            crossed
-        } else {
-            self.target * LARGEST_CUT
-        };
+        let capacity = crossed.unwrap_or(self.target * LARGEST_CUT);
         let to = (capacity.min(self.target) * BELOW_CAPACITY).max(self.target * LARGEST_CUT);
         self.cut(now, to, capacity);
         Some(Change::Queue {
@@ -277,6 +270,24 @@ impl Congestion {
             waited: wait,
             capacity: self.capacity()?,
         })
+    }
+
+    /// What the link carried of a frame, in bits a second; `None` if that can't be told.
+    fn crossed_with(&mut self, crossing: &Crossing, first: PeerInstant) -> Option<f64> {
+        let (arrived, missing) = crossing.datagrams;
+        let Some(last) = crossing.recoverable else {
+            // It is what its queue let through of what we sent.
+            let all = f64::from(arrived) + f64::from(missing);
+            return (missing > 0).then(|| self.target * f64::from(arrived) / all);
+        };
+        let spread = last.since(first).max(Duration::from_micros(50));
+        // The first datagram's own time on the link is not in the spread.
+        let bytes = (f64::from(crossing.bytes) - MAX_DATAGRAM as f64).max(1.0);
+        self.crossed.0 += bytes * 8.0;
+        self.crossed.1 += spread.as_secs_f64();
+        // It arrived in less time than it was sent in: a stop of the link delayed all of it.
+        let sent_over = crossing.sent.1.since(crossing.sent.0);
+        (spread > sent_over / 2).then(|| bytes * 8.0 / spread.as_secs_f64())
     }
 
     fn above_base(&mut self, now: Instant, delay: i64) -> Duration {
@@ -304,7 +315,7 @@ impl Congestion {
         self.draining = true;
         self.climbing = false;
         self.next_climb = Some(now + CLIMB_EVERY * 2);
-        self.slowest = None;
+        self.crossed = (0.0, 0.0);
         self.late = 0;
     }
 
@@ -344,7 +355,8 @@ impl Congestion {
         let near = self
             .capacity
             .is_some_and(|(full, _)| (full * NEAR.0..full * NEAR.1).contains(&self.target));
-        let room = self.slowest.take().is_some_and(|s| s > self.target * 2.0);
+        let (bits, seconds) = std::mem::take(&mut self.crossed);
+        let room = bits > self.target * ROOM * seconds;
         let factor = match (room, near) {
             (true, _) => CLIMB_FREE,
             (false, true) => CLIMB_CAREFUL,
@@ -478,10 +490,8 @@ mod tests {
                 frame,
                 bytes,
                 sent: (Instant(self.now), Instant(left)),
-                received: first
-                    .zip(last)
-                    .filter(|_| whole)
-                    .map(|(a, b)| (clock(a), clock(b))),
+                first: first.map(clock),
+                recoverable: last.filter(|_| whole).map(clock),
                 datagrams: ((count - missing) as u16, missing as u16),
             };
             let done = last.unwrap_or(left + 40 * MS);

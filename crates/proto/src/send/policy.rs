@@ -17,7 +17,7 @@ use crate::send::key_frame::{KeyFramePolicy, hold_off};
 use crate::send::loss::Loss;
 use crate::send::packetize::Protection;
 use crate::send::references::References;
-use crate::time::Instant;
+use crate::time::{Instant, PeerInstant};
 use crate::trace::{FrameRecord, Stage};
 use crate::units::Bitrate;
 
@@ -318,11 +318,10 @@ impl Policy {
         let (Some(first), Some(last)) = sent else {
             return;
         };
-        let received = record.client.first_received;
-        let whole = received.zip(record.client.recoverable).map(|(at, span)| {
+        let arrived = record.client.first_received;
+        let recoverable = arrived.zip(record.client.recoverable).map(|(at, span)| {
             let span = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
-            let recoverable = crate::time::PeerInstant(at.0.saturating_add(span));
-            (at, recoverable)
+            PeerInstant(at.0.saturating_add(span))
         });
         let missing = u32::from(record.missing).min(record.cost.datagrams);
         let fit = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
@@ -330,7 +329,9 @@ impl Policy {
             frame: record.frame,
             bytes: record.cost.bytes + record.cost.datagrams * TRANSPORT_HEADERS,
             sent: (first, last),
-            received: whole,
+            first: arrived,
+            // What was sent again came a round trip later, not through a queue.
+            recoverable: recoverable.filter(|_| record.resent == 0),
             datagrams: (fit(record.cost.datagrams - missing), fit(missing)),
         };
         let change = self.congestion.heard(now, &crossing);
@@ -566,6 +567,22 @@ mod tests {
         // Within the hold-off whatever is sent is tainted.
         assert_eq!(code(&mut policy, 14), Next::After(FrameId(13)));
         assert_eq!(code(&mut policy, 15), Next::Key);
+    }
+
+    #[test]
+    fn a_group_of_pictures_ends_although_nothing_was_lost() {
+        let mut policy = Policy::new(Settings {
+            key_frame_every: Some(5),
+            ..policy().settings
+        });
+        policy.encoder_opened(7);
+        policy.join(Role::Player);
+        let keys: Vec<u32> = (1..=12)
+            .filter(|frame| code(&mut policy, *frame) == Next::Key)
+            .collect();
+        assert_eq!(keys, [1, 6, 11]);
+        let last = policy.decisions.back().map(ToString::to_string);
+        assert!(last.is_some_and(|words| words.ends_with("it is time for one")));
     }
 
     #[test]

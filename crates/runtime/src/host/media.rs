@@ -333,12 +333,12 @@ impl Media {
         }
         let improvable = self.rendition.top_up && self.last_qp > GOOD_QP;
         let top_up = improvable.then(|| self.last_frame_at + STILL);
-        let held = self.held.then_some(self.last_frame_at + HELD_LOOK);
-        let due = (self.policy.due())
-            .into_iter()
-            .chain(top_up)
-            .chain(held)
-            .min()?;
+        let due = if self.held {
+            // Whatever else is due would be held back too, and be due again at once.
+            self.last_frame_at + HELD_LOOK
+        } else {
+            self.policy.due().into_iter().chain(top_up).min()?
+        };
         // Trouble that stays would otherwise be met again at once, without an end.
         let calm = self.trouble.as_ref().map(|(since, _)| *since + TRY_AGAIN);
         Some(calm.map_or(due, |calm| due.max(calm)))

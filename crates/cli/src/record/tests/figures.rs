@@ -1,4 +1,5 @@
 use super::*;
+use openuvr_proto::control::ladder::Rung;
 
 fn naive(values: &[u64], percent: usize) -> u64 {
     let mut sorted = values.to_vec();
@@ -171,6 +172,15 @@ fn without_a_terminal_there_are_plain_lines() {
     assert!(lines[0].contains("Captured→Submitted p50 13.0 p95 13.0 p99 13.0 max 13.0 ms ±0.03"));
     assert!(lines[0].contains("motion-to-photon ≥ p50 21.5"));
     assert!(lines[1].starts_with("a very long name of a client (observer): "));
+
+    let (paper, mut totals) = (Paper::default(), Totals::default());
+    let mut table = Table::new(Box::new(paper.clone()), false);
+    table.link(whole(1, 1).session, Rung::Raw);
+    fill(&mut totals, &mut table, 6);
+    table.finish(&totals).unwrap();
+    let text = paper.take();
+    assert!(text.contains(" %  raw; "), "a line: {text}");
+    assert!(text.contains("\nover raw, in ms  "), "the table: {text}");
 }
 
 #[test]
