@@ -16,10 +16,9 @@ use crate::pair;
 
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
 ///
-/// Reads latency.json, ablation.json, sync.json, handoff.json, link.json and
-/// quality*.json. Each figure of
-/// the papers is marked as reproduced, refuted here, or not testable here, with the reason,
-/// computed from that data.
+/// Reads latency.json, ablation.json, sync.json, handoff.json, link.json and quality*.json. Each
+/// figure of the papers is marked as reproduced, refuted here, or not testable here, with the
+/// reason, computed from that data.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Folder with the data of the benches
