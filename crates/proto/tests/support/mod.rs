@@ -1,4 +1,5 @@
 //! What the tests of this folder share.
+#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
 use openuvr_proto::id::SessionId;
