@@ -16,9 +16,9 @@ use crate::pair;
 
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
 ///
-/// Reads latency.json, ablation.json, sync.json, handoff.json and quality*.json. Each figure of
-/// the papers is marked as reproduced, refuted here, or not testable here, with the reason,
-/// computed from that data.
+/// Reads latency.json, ablation.json, sync.json, handoff.json, link.json and quality*.json. Each
+/// figure of the papers is marked as reproduced, refuted here, or not testable here, with the
+/// reason, computed from that data.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Folder with the data of the benches
@@ -37,11 +37,12 @@ pub(crate) struct Args {
 
 /// The benches, the file that each leaves in the folder, and the option that names its place: the
 /// folder or the file.
-const BENCHES: [(&str, &str, &str); 5] = [
+const BENCHES: [(&str, &str, &str); 6] = [
     ("latency", "latency.json", "--json"),
     ("ablation", "ablation.json", "--out"),
     ("sync", "sync.json", "--out"),
     ("handoff", "handoff.json", "--out"),
+    ("link", "link.json", "--json"),
     ("quality", "quality.json", "--json"),
 ];
 
@@ -53,6 +54,8 @@ pub(super) struct Data {
     pub(super) ablation: Value,
     pub(super) sync: Value,
     pub(super) handoff: Value,
+    /// One for each case.
+    pub(super) link: Vec<Value>,
     /// Objects with `title`, `x` and `series`.
     pub(super) quality: Vec<Value>,
 }
@@ -140,12 +143,14 @@ impl Data {
                 "ablation" => data.ablation = value,
                 "sync" => data.sync = value,
                 "handoff" => data.handoff = value,
+                "link" => data.link = value.as_array().cloned().unwrap_or_default(),
                 _ if name.starts_with("quality") => collect(&value, &mut data.quality),
                 _ => {}
             }
         }
         let nothing = data.latency.is_empty()
             && data.quality.is_empty()
+            && data.link.is_empty()
             && [&data.ablation, &data.sync, &data.handoff]
                 .iter()
                 .all(|v| v.is_null());
@@ -242,6 +247,7 @@ fn page(data: &Data) -> Result<String> {
     ablation(data, &mut page)?;
     sync(data, &mut page);
     handoff(data, &mut page);
+    link(data, &mut page);
     quality(data, &mut page)?;
     page.push_str("</body></html>\n");
     Ok(page)
@@ -493,6 +499,40 @@ fn handoff(data: &Data, page: &mut String) {
     let heads = ["", "p50, µs", "p99, µs", "p99.9, µs", "max, µs"];
     page.push_str(&table(&heads, handoffs.chain(sealing)));
     page.push_str("<p>Targets under FIFO: p99 10, p99.9 50; sealing 10.</p>");
+}
+
+fn link(data: &Data, page: &mut String) {
+    if data.link.is_empty() {
+        return;
+    }
+    page.push_str(&section("On a bad link"));
+    let rows = data.link.iter().map(|case| {
+        let cell = |at: &str| number(case, at).map_or("–".to_owned(), |n| format!("{n:.1}"));
+        vec![
+            escaped(words(case, "/case")),
+            cell("/whole_per_second"),
+            cell("/longest_gap_ms"),
+            cell("/latency_ms/p50"),
+            cell("/latency_ms/p99"),
+            cell("/wire_mbps"),
+            cell("/narrow/settled_p99_ms"),
+            cell("/narrow/back_after_s"),
+        ]
+    });
+    let heads = [
+        "case",
+        "whole frames/s",
+        "longest gap, ms",
+        "p50, ms",
+        "p99, ms",
+        "Mb/s",
+        "p99 settled, ms",
+        "rate back after, s",
+    ];
+    page.push_str(&table(&heads, rows));
+    page.push_str(
+        "<p>Captured to submitted; `openuvr bench link --help` says what each case is.</p>",
+    );
 }
 
 fn quality(data: &Data, page: &mut String) -> Result<()> {
