@@ -18,6 +18,7 @@ pub(crate) struct Band {
 
 impl Band {
     /// Bytes of the header.
+    #[cfg(feature = "client")]
     pub(crate) const HEADER: usize = 8;
 
     /// Appends the header to `out`.

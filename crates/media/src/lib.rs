@@ -10,6 +10,8 @@ pub mod cursor;
 #[cfg(any(feature = "host", feature = "client"))]
 pub mod display;
 #[cfg(any(feature = "host", feature = "client"))]
+mod halves;
+#[cfg(any(feature = "host", feature = "client"))]
 pub mod keyboard;
 pub mod picture;
 #[cfg(any(feature = "host", feature = "client"))]

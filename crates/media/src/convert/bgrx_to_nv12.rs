@@ -10,7 +10,8 @@ use openuvr_proto::units::Size;
 use yuv::{BufferStoreMut, YuvBiPlanarImageMut, YuvRange, YuvStandardMatrix, bgra_to_yuv_nv12};
 
 use super::swscale::Swscale;
-use super::{ConvertError, MODE, check, halves, whole_rows};
+use super::{ConvertError, MODE, check, whole_rows};
+use crate::halves::halves;
 use crate::picture::{Picture, PixelFormat, Plane};
 
 /// The converted picture's memory, reused from frame to frame.

@@ -110,18 +110,6 @@ fn check(picture: &Picture<'_>) -> Result<(), ConvertError> {
     Ok(())
 }
 
-/// Above this many pixels a conversion uses two cores: 1280 × 720, below which starting a thread
-/// (some 40 µs) takes most of what it saves.
-const ONE_CORE: usize = 1280 * 720;
-
-/// The even row at which a conversion of that many rows is split between two cores, if it is
-/// worth it.
-pub(crate) fn halves(width: u32, rows: usize) -> Option<usize> {
-    let large = width as usize * rows > ONE_CORE;
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    (large && cores() > 1).then_some(rows / 4 * 2)
-}
-
 /// Calls `convert` with all rows of `plane`, of a BGRX picture of `size` that was checked. `yuv`
 /// skips a last pair of rows that lacks the bytes between row and stride, which a [`Picture`] need
 /// not have: those rows go through `copy`. Each call begins with an even row.

@@ -7,7 +7,7 @@ use yuv::{
 };
 
 use super::PresentError;
-use crate::convert::halves;
+use crate::halves::halves;
 use crate::picture::{Picture, PixelFormat, Plane};
 
 /// Writes `picture` into `bgrx`, rows `4 × width` bytes apart.

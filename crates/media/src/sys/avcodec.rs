@@ -80,6 +80,7 @@ pub(crate) struct Functions {
         unsafe extern "C" fn(*mut AvCodecContext, *const AvCodec, *mut c_void) -> c_int,
     pub(crate) packet_alloc: unsafe extern "C" fn() -> *mut AvPacket,
     pub(crate) packet_free: unsafe extern "C" fn(*mut *mut AvPacket),
+    #[cfg(feature = "client")]
     pub(crate) packet_unref: unsafe extern "C" fn(*mut AvPacket),
     pub(crate) frame_alloc: unsafe extern "C" fn() -> *mut AvFrame,
     pub(crate) frame_free: unsafe extern "C" fn(*mut *mut AvFrame),
@@ -179,6 +180,7 @@ impl Functions {
                 open: *codec.get(b"avcodec_open2")?,
                 packet_alloc: *codec.get(b"av_packet_alloc")?,
                 packet_free: *codec.get(b"av_packet_free")?,
+                #[cfg(feature = "client")]
                 packet_unref: *codec.get(b"av_packet_unref")?,
                 frame_alloc: *util.get(b"av_frame_alloc")?,
                 frame_free: *util.get(b"av_frame_free")?,
