@@ -1,5 +1,7 @@
 //! Where a large picture is cut in two, so that two cores convert it.
 
+use std::sync::LazyLock;
+
 /// Above this many pixels a conversion uses two cores: 1280 × 720, below which starting a thread
 /// (some 40 µs) takes most of what it saves.
 const ONE_CORE: usize = 1280 * 720;
@@ -8,6 +10,8 @@ const ONE_CORE: usize = 1280 * 720;
 /// worth it.
 pub(crate) fn halves(width: u32, rows: usize) -> Option<usize> {
     let large = width as usize * rows > ONE_CORE;
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    (large && cores() > 1).then_some(rows / 4 * 2)
+    // It asks the control groups each time.
+    static CORES: LazyLock<usize> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+    (large && *CORES > 1).then_some(rows / 4 * 2)
 }
