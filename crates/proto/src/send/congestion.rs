@@ -35,7 +35,8 @@ pub struct Range {
 pub struct Crossing {
     /// The frame.
     pub frame: FrameId,
-    /// Bytes of its datagrams, transport headers included.
+    /// Bytes of its datagrams but for parity, transport headers included: what had to arrive until
+    /// it was recoverable.
     pub bytes: u32,
     /// When its first and last datagram left, on the host's clock.
     pub sent: (Instant, Instant),
@@ -88,6 +89,8 @@ pub enum Change {
 const LATE: Duration = Duration::from_millis(10);
 /// One frame that waited this long is enough; otherwise two that were late in a row are.
 const VERY_LATE: Duration = Duration::from_millis(60);
+/// So many frames in a row that were late, and fast, are more than a hiccup.
+const STANDSTILL: u32 = 8;
 /// The share of the measured capacity that becomes the target: the rest drains the queue.
 const BELOW_CAPACITY: f64 = 0.8;
 /// A single cut halves at most: one frame's spread may be a hiccup of the radio.
@@ -184,15 +187,18 @@ impl Congestion {
         Bitrate(target)
     }
 
-    /// What the link carries, if it was full of late.
+    /// What the link carries, if it was full of late and the target has not climbed past that.
     #[must_use]
     pub fn capacity(&self) -> Option<Bitrate> {
+        let full = self.capacity.map(|(full, _)| full);
+        let full = full.filter(|full| self.target < full * NEAR.1)?;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "> 0"
         )]
-        self.capacity.map(|(rate, _)| Bitrate(rate as u64))
+        let full = full as u64;
+        Some(Bitrate(full))
     }
 
     /// How long the newest frame that was reported on waited in queues.
@@ -248,12 +254,15 @@ impl Congestion {
 
     /// What a frame's delay says.
     fn waited(&mut self, now: Instant, crossing: &Crossing, first: PeerInstant) -> Option<Change> {
-        // Of a frame that lost something, only its first datagram tells how long it waited.
+        // The first datagram alone says how long an empty link takes: behind it, a decoder that is
+        // more urgent than the encoder can make the last one look as if it had left after it
+        // arrived. Of a frame that lost something, it also says how long the frame waited.
+        let empty = first.0.saturating_sub(crossing.sent.0.0);
         let delay = match crossing.recoverable {
             Some(last) => last.0.saturating_sub(crossing.sent.1.0),
-            None => first.0.saturating_sub(crossing.sent.0.0),
+            None => empty,
         };
-        let wait = self.above_base(now, delay);
+        let wait = self.above_base(now, empty, delay);
         let growing = wait >= self.last_wait;
         self.last_wait = wait;
         let crossed = self.crossed_with(crossing, first);
@@ -262,13 +271,25 @@ impl Congestion {
         if !full || crossing.frame <= self.cut_at {
             return None;
         }
-        let capacity = crossed.unwrap_or(self.target * LARGEST_CUT);
+        // What crossed much faster than we send did not wait behind what we sent: the link stood
+        // still for a moment, and that is no reason to send less unless it goes on.
+        let capacity = match crossed.filter(|crossed| *crossed <= self.target * ROOM) {
+            Some(crossed) => crossed,
+            None if self.late >= STANDSTILL => self.target * LARGEST_CUT,
+            None => return None,
+        };
         let to = (capacity.min(self.target) * BELOW_CAPACITY).max(self.target * LARGEST_CUT);
         self.cut(now, to, capacity);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "> 0"
+        )]
+        let capacity = Bitrate(capacity as u64);
         Some(Change::Queue {
             to: self.target(),
             waited: wait,
-            capacity: self.capacity()?,
+            capacity,
         })
     }
 
@@ -290,11 +311,12 @@ impl Congestion {
         (spread > sent_over / 2).then(|| bytes * 8.0 / spread.as_secs_f64())
     }
 
-    fn above_base(&mut self, now: Instant, delay: i64) -> Duration {
+    /// How much longer `delay` is than the shortest of those on an `empty` link.
+    fn above_base(&mut self, now: Instant, empty: i64, delay: i64) -> Duration {
         let second = now.0.div_euclid(1_000_000_000);
         match self.bases.back_mut() {
-            Some((at, base)) if *at == second => *base = delay.min(*base),
-            _ => self.bases.push_back((second, delay)),
+            Some((at, base)) if *at == second => *base = empty.min(*base),
+            _ => self.bases.push_back((second, empty)),
         }
         while self
             .bases

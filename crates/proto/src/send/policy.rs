@@ -18,8 +18,9 @@ use crate::send::loss::Loss;
 use crate::send::packetize::Protection;
 use crate::send::references::References;
 use crate::time::{Instant, PeerInstant};
-use crate::trace::{FrameRecord, Stage};
+use crate::trace::{FrameCost, FrameRecord, Stage};
 use crate::units::Bitrate;
+use crate::wire::MAX_DATAGRAM;
 
 /// Bytes of UDP and IPv4 headers in front of each datagram (20 + 8).
 pub const TRANSPORT_HEADERS: u32 = 28;
@@ -327,7 +328,7 @@ impl Policy {
         let fit = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
         let crossing = Crossing {
             frame: record.frame,
-            bytes: record.cost.bytes + record.cost.datagrams * TRANSPORT_HEADERS,
+            bytes: data_bytes(&record.cost),
             sent: (first, last),
             first: arrived,
             // What was sent again came a round trip later, not through a queue.
@@ -451,6 +452,15 @@ impl Policy {
         self.references.forget();
         self.key_frames.failed();
     }
+}
+
+/// Bytes of a frame's datagrams with their transport headers, but not of its parity, which is as
+/// long as its longest datagrams.
+fn data_bytes(cost: &FrameCost) -> u32 {
+    let data = cost.datagrams.saturating_sub(cost.parity);
+    let full = u32::try_from(MAX_DATAGRAM).unwrap_or(u32::MAX);
+    let parity = cost.parity.saturating_mul(full).min(cost.bytes / 2);
+    cost.bytes - parity + data * TRANSPORT_HEADERS
 }
 
 #[cfg(test)]
