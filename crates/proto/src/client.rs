@@ -33,6 +33,10 @@ const REPORTS_AT_ONCE: usize = 28;
 /// Unacknowledged input is sent again after a round trip, but not before this (guess).
 const INPUT_AGAIN: Duration = Duration::from_millis(5);
 
+/// … and after this at the latest: a round trip that was measured while a machine stood still says
+/// nothing of now (guess).
+const INPUT_LATEST: Duration = Duration::from_millis(250);
+
 /// Something for the runtime.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientEvent {
@@ -197,7 +201,8 @@ impl ClientSession {
     fn send_input(&mut self, now: Instant) {
         self.plane
             .say(&Message::Input(self.outbox.batch(self.epoch)));
-        self.input_again = Some(now + self.plane.round_trip().max(INPUT_AGAIN));
+        let wait = self.plane.round_trip().clamp(INPUT_AGAIN, INPUT_LATEST);
+        self.input_again = Some(now + wait);
     }
 
     /// When an input event was sampled.

@@ -1,10 +1,8 @@
 //! Bands of JPEG back into a picture with libjpeg-turbo, opened at run time, each as it arrives
 //! (`encode/jpeg.rs` says what a band is). A lost band leaves the rows of the frame before.
 
-use openuvr_proto::units::Size;
-
+use super::canvas::Canvas;
 use super::{Backend, Chunk, Codec, DecodeError, Decoder};
-use crate::band::Band;
 use crate::picture::Picture;
 use crate::sys::turbojpeg::{Decompressor, Library};
 
@@ -18,8 +16,7 @@ pub const BACKEND: Backend = Backend {
 
 struct Jpeg {
     decompressor: Decompressor,
-    size: Size,
-    pixels: Vec<u8>,
+    canvas: Canvas,
 }
 
 fn open() -> Result<Box<dyn Decoder>, DecodeError> {
@@ -27,50 +24,19 @@ fn open() -> Result<Box<dyn Decoder>, DecodeError> {
         .and_then(|library| Decompressor::new(&library));
     Ok(Box::new(Jpeg {
         decompressor: opened.map_err(DecodeError)?,
-        size: Size::default(),
-        pixels: Vec::new(),
+        canvas: Canvas::default(),
     }))
-}
-
-impl Jpeg {
-    fn band(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let (band, jpeg) = Band::read(bytes)?;
-        if band.size != self.size {
-            self.size = band.size;
-            self.pixels.clear();
-            self.pixels.resize(band.size.pixels() * 4, 0);
-        }
-        let (width, rows) = (band.size.width as usize, band.rows as usize);
-        let place = &mut self.pixels[band.first as usize * width * 4..][..rows * width * 4];
-        self.decompressor.decompress(jpeg, (width, rows), place)
-    }
 }
 
 impl Decoder for Jpeg {
     fn feed(&mut self, chunk: &Chunk<'_>) -> Result<Option<Picture<'_>>, DecodeError> {
-        if let Some(bytes) = chunk.bytes {
-            self.band(bytes).map_err(|what| {
-                DecodeError(format!(
-                    "frame {}: {what}, the band is dropped",
-                    chunk.frame.0
-                ))
-            })?;
-        }
-        if !chunk.last {
-            return Ok(None);
-        }
-        if self.pixels.is_empty() {
-            return Err(DecodeError(format!(
-                "frame {} lost all its bands, and there was none before it",
-                chunk.frame.0
-            )));
-        }
-        let stride = self.size.width as usize * 4;
-        Ok(Some(Picture::bgrx(self.size, &self.pixels, stride)))
+        self.canvas.feed(chunk, |jpeg, band, place| {
+            let size = (band.size.width as usize, band.rows as usize);
+            self.decompressor.decompress(jpeg, size, place)
+        })
     }
 
     fn reset(&mut self) {
-        self.size = Size::default();
-        self.pixels = Vec::new();
+        self.canvas = Canvas::default();
     }
 }

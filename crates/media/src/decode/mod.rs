@@ -8,6 +8,7 @@ use crate::picture::Picture;
 pub use probe::{Probe, probe};
 
 pub mod avcodec;
+mod canvas;
 mod h264_bits;
 mod h264_header;
 pub mod h264_pskip;
