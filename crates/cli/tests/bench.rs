@@ -245,3 +245,30 @@ fn hand_offs_and_sealing_are_counted() {
     }
     assert_eq!(count(&all["sealing_us"]), 2);
 }
+
+#[test]
+fn the_link_bench_counts_what_a_bad_link_leaves() {
+    if !has_displays() {
+        return;
+    }
+    let folder = Folder::new("link");
+    let json = folder.0.join("link.json");
+    let words = ["link", "--quick", "--cases", "heavy", "--sched", "off"];
+    let text = bench(&words, "--json", &json);
+    assert!(text.contains("whole "), "{text}");
+    let all = folder.json("link.json");
+    assert_eq!(count(&all), 1);
+    let figures = &all[0];
+    assert_eq!(figures["case"], "heavy");
+    assert!(figures["narrow"].is_null());
+    let outcomes = figures["outcomes"].as_object().expect("outcomes");
+    let number = |how: &str| outcomes.get(how).and_then(Value::as_u64).unwrap_or(0);
+    let recorded: u64 = outcomes.values().filter_map(Value::as_u64).sum();
+    assert!(number("whole") > 0 && number("whole") <= recorded, "{text}");
+    let seconds = figures["seconds"].as_f64().expect("seconds");
+    let rate = figures["whole_per_second"].as_f64().expect("a rate");
+    assert!((rate * seconds - number("whole") as f64).abs() < 1e-6);
+    assert_eq!(figures["latency_ms"]["count"], number("whole"));
+    assert!(figures["wire_mbps"].as_f64().expect("a rate") > 0.0);
+    assert!(figures["longest_gap_ms"].as_f64().expect("a gap") > 0.0);
+}

@@ -435,3 +435,55 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record of frames `from..to` at 60 a second, each of `bytes` bytes and whole, 10 ms on
+    /// their way.
+    fn record(frames: std::ops::Range<i64>, bytes: u32) -> Vec<Row> {
+        let header = "outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,FirstSent,LastSent,\
+            FirstReceived,Recoverable,Decoded,Submitted,datagrams,bytes";
+        let rows = frames.map(|frame| {
+            let at = frame * 16_666_667;
+            let shown = at + 10_000_000;
+            format!("whole,,,{at},,,,,,,,,{shown},0,{bytes}")
+        });
+        let text: Vec<_> = std::iter::once(header.to_owned()).chain(rows).collect();
+        journey::parse(&text.join("\n")).expect("a record")
+    }
+
+    fn of(rows: &[Row]) -> Vec<&Row> {
+        rows.iter().collect()
+    }
+
+    #[test]
+    fn the_longest_gap_counts_both_ends_of_the_run() {
+        let rows = record(0..60, 1000);
+        let (from, to) = (0, 1_000_000_000);
+        let gap = longest_gap(&of(&rows), from, to);
+        assert!((gap - 16.67).abs() < 0.1, "{gap}");
+        let gap = longest_gap(&of(&rows[10..]), from, to);
+        assert!((gap - 176.67).abs() < 0.1, "{gap}");
+        assert!((longest_gap(&[], from, to) - 1000.0).abs() < 0.1);
+        assert_eq!(latencies(&of(&rows)), [10.0; 60]);
+    }
+
+    #[test]
+    fn the_rate_is_back_when_a_second_carries_nine_tenths_of_it() {
+        let before = record(0..360, 10_000);
+        let within = record(360..720, 3_000);
+        // Three seconds at half the rate, then as before.
+        let mut after = record(720..900, 5_000);
+        let never = narrow(&of(&before), &of(&within), &of(&after), &of(&within), 6.0);
+        assert_eq!(never.back_after_s, None);
+        assert_eq!(never.settled_p99_ms, Some(10.0));
+        after.extend(record(900..1080, 10_000));
+        let all = narrow(&of(&before), &of(&within), &of(&after), &[], 6.0);
+        let back = all.back_after_s.expect("it comes back");
+        assert!((3.5..=4.1).contains(&back), "{back}");
+        assert!((all.mbps[0] - 4.8).abs() < 0.1, "{:?}", all.mbps);
+        assert_eq!(all.settled_p99_ms, None, "no frame, no figure");
+    }
+}
