@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use openuvr_proto::units::Size;
@@ -22,7 +21,6 @@ use super::journey::Step;
 use super::machine::Machine;
 use super::report::QUIET;
 use super::rig::{Rig, Setup, Source, Streamed};
-use super::sched::Sched;
 use super::stats::{Range, Summary};
 use crate::cable::Cable;
 use crate::pair::TemporaryDir;
@@ -254,18 +252,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         true => (1, 1.0, 0.5),
         false => (args.repetitions, args.seconds, 1.0),
     };
-    ensure!(repetitions >= 1, "--repetitions must be at least 1");
-    ensure!(
-        (0.1..=3600.0).contains(&seconds),
-        "--seconds {seconds} is out of range: choose 0.1 to 3600"
-    );
+    let runs = (repetitions, seconds);
+    let setup = Setup::repeated(args.size, args.scene_fps, warm_up, runs)?;
     let stop = crate::stop_on_signals()?;
-    let setup = Setup {
-        size: args.size,
-        scene_fps: args.scene_fps,
-        sched: Sched::Auto,
-        warm_up: Duration::from_secs_f64(warm_up),
-    };
     let mut rig = Rig::start(setup, &stop)?;
     let floor_ms = rig.floor(seconds)?.latency_ms;
     let dir = TemporaryDir::new()?;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use openuvr_proto::units::Size;
 
 use super::floor::Copier;
@@ -62,6 +62,31 @@ pub(super) struct Setup {
     pub(super) sched: Sched,
     /// What is left out at the start of a case: caches, rate control and schedulers settle.
     pub(super) warm_up: Duration,
+}
+
+impl Setup {
+    /// For runs of `seconds` that are repeated and take turns.
+    ///
+    /// # Errors
+    /// A number is out of range.
+    pub(super) fn repeated(
+        size: Size,
+        scene_fps: f64,
+        warm_up: f64,
+        (repetitions, seconds): (u32, f64),
+    ) -> Result<Setup> {
+        ensure!(repetitions >= 1, "--repetitions must be at least 1");
+        ensure!(
+            (0.1..=3600.0).contains(&seconds),
+            "--seconds {seconds} is out of range: choose 0.1 to 3600"
+        );
+        Ok(Setup {
+            size,
+            scene_fps,
+            sched: Sched::Auto,
+            warm_up: Duration::from_secs_f64(warm_up),
+        })
+    }
 }
 
 /// A host and a client that are to be measured.

@@ -9,16 +9,14 @@
 //! engine with threads of its own, and energy.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use openuvr_proto::units::Size;
 use serde::Serialize;
 
 use super::machine::Machine;
 use super::report::{QUIET, Stream};
 use super::rig::{Rig, Setup, Source, Streamed};
-use super::sched::Sched;
 use super::stats::{Range, Summary};
 use crate::pair::TemporaryDir;
 
@@ -106,18 +104,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         true => (1, 1.5, 0.5),
         false => (args.repetitions, args.seconds, 1.0),
     };
-    ensure!(repetitions >= 1, "--repetitions must be at least 1");
-    ensure!(
-        (0.1..=3600.0).contains(&seconds),
-        "--seconds {seconds} is out of range: choose 0.1 to 3600"
-    );
+    let runs = (repetitions, seconds);
+    let setup = Setup::repeated(args.size, args.scene_fps, warm_up, runs)?;
     let stop = crate::stop_on_signals()?;
-    let setup = Setup {
-        size: args.size,
-        scene_fps: args.scene_fps,
-        sched: Sched::Auto,
-        warm_up: Duration::from_secs_f64(warm_up),
-    };
     let mut rig = Rig::start(setup, &stop)?;
     let dir = TemporaryDir::new()?;
     let csv = dir.path().join("frames.csv");

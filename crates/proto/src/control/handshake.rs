@@ -45,7 +45,7 @@ use std::time::Duration;
 use zeroize::Zeroize;
 
 pub use self::client::{ClientHandshake, Trust};
-pub use self::host::{HostHandshake, Paired, PairingStatus, Reaction, Standing};
+pub use self::host::{HostHandshake, Paired, Reaction, Standing};
 pub use super::identity::{ClientId, DeviceName, Identity, NoRandomness, PublicKey};
 pub use super::pairing::{BadPin, Pin};
 use crate::id::SessionId;

@@ -181,6 +181,7 @@ impl PairingWindow {
         self.closes
     }
 
+    #[cfg(test)]
     pub(super) fn tries_left(&self) -> u32 {
         MAX_TRIES.saturating_sub(self.wrong)
     }

@@ -201,12 +201,6 @@ impl Congestion {
         Some(Bitrate(full))
     }
 
-    /// How long the newest frame that was reported on waited in queues.
-    #[must_use]
-    pub fn queued(&self) -> Duration {
-        self.last_wait
-    }
-
     /// A frame left for the player.
     pub fn sent(&mut self, now: Instant, frame: FrameId, bytes: u32) {
         if self.under_way.len() == KEPT {

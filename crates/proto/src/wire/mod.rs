@@ -17,6 +17,11 @@ pub mod video;
 /// carries behind IPv6 and UDP headers (40 + 8 bytes), less room for a tunnel.
 pub const MAX_DATAGRAM: usize = 1400;
 
+/// Refuses a `field` whose value is not `ok`.
+fn range(ok: bool, field: &'static str) -> Result<(), Reject> {
+    ok.then_some(()).ok_or(Reject::Range(field))
+}
+
 /// Why bytes from the network were refused. Never fatal: the datagram is counted and forgotten.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::header::{HEADER, TAG};
 use super::video::{StreamKind, VIDEO_HEADER};
-use super::{MAX_DATAGRAM, Reject};
+use super::{MAX_DATAGRAM, Reject, range};
 use crate::id::FrameId;
 
 /// Data shards of a block at most: with half as many parity shards they can be counted in a byte.
@@ -114,13 +114,6 @@ impl<'a> Parity<'a> {
         if l.kind != StreamKind::Parity as u8 {
             return Err(Reject::Kind(l.kind));
         }
-        let range = |ok: bool, field| {
-            if ok {
-                Ok(())
-            } else {
-                Err(Reject::Range(field))
-            }
-        };
         range(l.frame.get() != 0, "frame id")?;
         range((1..=BLOCK).contains(&l.data.into()), "data shards")?;
         range((1..=MAX_PARITY).contains(&l.parity.into()), "parity shards")?;

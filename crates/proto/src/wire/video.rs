@@ -22,8 +22,8 @@
 use zerocopy::little_endian::{I64, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::Reject;
 use super::fields::{Reader, Writer};
+use super::{Reject, range};
 use crate::id::{ConfigEpoch, FrameId, InputSeq};
 use crate::units::Size;
 
@@ -297,13 +297,6 @@ impl<'a> Fragment<'a> {
         if l.kind != StreamKind::Video as u8 {
             return Err(Reject::Kind(l.kind));
         }
-        let range = |ok: bool, field| {
-            if ok {
-                Ok(())
-            } else {
-                Err(Reject::Range(field))
-            }
-        };
         range(l.slices >= 1 && l.slices <= MAX_SLICES, "slices")?;
         range(l.slice < l.slices, "slice")?;
         range(

@@ -319,9 +319,11 @@ impl Media {
             };
             d.protection.follow(&link, interval);
             d.media.protect(&d.protection);
-            if d.role == Role::Player {
+            // The policy knows the player's link only.
+            let player = d.role == Role::Player;
+            d.capacity = self.policy.capacity().filter(|_| player);
+            if player {
                 self.policy.protected(&d.protection, &link);
-                d.capacity = self.policy.capacity();
             }
         }
     }

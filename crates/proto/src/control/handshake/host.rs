@@ -66,13 +66,14 @@ pub enum Paired {
     Known,
 }
 
-/// The state of the pairing window, for the person at the host.
+/// The state of the pairing window.
+#[cfg(test)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PairingStatus {
+pub(super) struct PairingStatus {
     /// When it closes by itself.
-    pub closes: Instant,
+    pub(super) closes: Instant,
     /// Wrong PINs that it still takes.
-    pub tries_left: u32,
+    pub(super) tries_left: u32,
 }
 
 struct HalfOpen {
@@ -144,13 +145,14 @@ impl HostHandshake {
     }
 
     /// Lets nobody pair from here on.
-    pub fn close_pairing(&mut self) {
+    #[cfg(test)]
+    pub(super) fn close_pairing(&mut self) {
         self.window = None;
     }
 
     /// The pairing window, if one is open at `now`.
-    #[must_use]
-    pub fn pairing(&self, now: Instant) -> Option<PairingStatus> {
+    #[cfg(test)]
+    pub(super) fn pairing(&self, now: Instant) -> Option<PairingStatus> {
         let window = self.window.as_ref()?;
         let open = window.admits(now) != Err(NotNow::Closed);
         open.then(|| PairingStatus {
@@ -160,8 +162,8 @@ impl HostHandshake {
     }
 
     /// Handshakes that are half open or have just ended.
-    #[must_use]
-    pub fn half_open(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn half_open(&self) -> usize {
         self.halves.len()
     }
 

@@ -2,44 +2,11 @@
 //! written. How good the picture is depends on the codec and on how busy the machine is; a clip that
 //! arrives raw is equal to what was captured, whatever the machine does.
 
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
-fn has_displays() -> bool {
-    let there = Command::new("Xvfb")
-        .arg("-help")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok();
-    if !there {
-        assert!(
-            std::env::var("CI").as_deref() != Ok("true"),
-            "Xvfb is missing: apt install xvfb"
-        );
-        eprintln!("skipped: Xvfb is missing (apt install xvfb)");
-    }
-    there
-}
-
-/// A folder of this test, gone at its end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        let path = std::env::temp_dir().join(format!("openuvr-quality-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use super::{Folder, has_displays};
 
 /// A clip of 20 pictures in which a textured ground moves by two pixels a picture.
 fn clip() -> Vec<u8> {
@@ -62,7 +29,7 @@ fn two_points_are_judged_and_written() {
     if !has_displays() {
         return;
     }
-    let folder = Folder::new();
+    let folder = Folder::new("quality");
     let at = |name: &str| folder.0.join(name).to_string_lossy().into_owned();
     std::fs::write(at("moving.y4m"), clip()).unwrap();
     let (clip, csv, json) = (at("moving.y4m"), at("a.csv"), at("a.json"));

@@ -1,6 +1,8 @@
 //! The benches as a user starts them: everything is measured, counted and written. Times are not
 //! looked at.
 
+mod quality;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
