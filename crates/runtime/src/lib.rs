@@ -5,9 +5,11 @@
 //! devices only through their traits (crates `net` and `media`).
 #![deny(unsafe_code)]
 
+#[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
 pub mod hindered;
+#[cfg(feature = "host")]
 pub mod host;
 pub mod identity_store;
 pub mod sched;
