@@ -1,7 +1,9 @@
 //! An application with guests in it, and real clients: real encoder, decoder and sockets.
 
+#![expect(clippy::unwrap_used, reason = "a test ends there")]
+
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use openuvr_media::capture::submit::Pool;
@@ -21,6 +23,9 @@ use openuvr_runtime::host::config::Config;
 /// Longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// More pictures and notices than a test makes.
+const MOST: usize = 65_536;
+
 /// A folder that goes when it is dropped.
 struct Folder(PathBuf);
 
@@ -39,7 +44,7 @@ impl Drop for Folder {
 }
 
 /// The size and the grey level in the middle of each picture that is shown.
-struct Eye(Sender<(Size, u8)>);
+struct Eye(SyncSender<(Size, u8)>);
 
 impl Presenter for Eye {
     fn present(&mut self, _: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
@@ -67,7 +72,7 @@ impl InputSource for Hand {
 struct Watcher {
     client: ClientRuntime,
     seen: Receiver<(Size, u8)>,
-    hand: Sender<InputEvent>,
+    hand: SyncSender<InputEvent>,
 }
 
 fn watch(guest: &Guest, folder: &Path) -> Watcher {
@@ -80,8 +85,8 @@ fn watch(guest: &Guest, folder: &Path) -> Watcher {
         ..client::config::Config::new(target)
     };
     let opened = config.open().unwrap();
-    let (eye, seen) = channel();
-    let (hand, typed) = channel();
+    let (eye, seen) = sync_channel(MOST);
+    let (hand, typed) = sync_channel(MOST);
     let client = ClientRuntime::start(ClientSetup {
         identity: opened.identity,
         name: opened.name,
@@ -116,7 +121,7 @@ fn start(folder: &Path, name: &str, size: Size) -> (Guest, Receiver<Notice>) {
         fps: 240.0,
         ..Config::default()
     };
-    let (tell, told) = channel();
+    let (tell, told) = sync_channel(MOST);
     let tell = move |notice| drop(tell.send(notice));
     (
         Guest::start(&config, InputTo::Application, size, tell).unwrap(),
