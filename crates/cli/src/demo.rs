@@ -97,6 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let dir = TemporaryDir::new()?;
     let reader = Reader::start(&client_display)?;
     let mut pair = Pair::start(&pair::Options {
+        serve: pair::Serve::Host,
         host_display: &host_display,
         client_display: &client_display,
         fps: args.fps,

@@ -173,6 +173,7 @@ impl Stage {
             }
         }
         Pair::start(&Options {
+            serve: crate::pair::Serve::Host,
             host_display: here,
             client_display: there,
             fps: args.fps,

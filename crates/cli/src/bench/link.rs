@@ -210,6 +210,7 @@ fn measure(args: &Args, case: Case, stop: &AtomicBool) -> Result<Figures> {
         }
     }
     let options = pair::Options {
+        serve: pair::Serve::Host,
         host_display: near.name(),
         client_display: far.name(),
         fps: FPS,

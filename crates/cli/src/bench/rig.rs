@@ -39,13 +39,15 @@ pub(super) enum Source {
     /// The host draws the scene itself and submits its pictures: the word is the host's option
     /// `--submit`.
     Submit(&'static str),
+    /// The scene is started by `openuvr run`, and the host is in its process.
+    Hook,
 }
 
 impl Source {
     /// What the host is told.
     fn words(self) -> Vec<String> {
         match self {
-            Source::Screen => Vec::new(),
+            Source::Screen | Source::Hook => Vec::new(),
             Source::Submit(how) => ["--source", "scene", "--submit", how]
                 .map(String::from)
                 .to_vec(),
@@ -169,8 +171,18 @@ impl<'a> Rig<'a> {
     pub(super) fn stream(&mut self, of: &Streamed<'_>) -> Result<Stream> {
         let mut more_host = of.source.words();
         let fps = self.setup.scene_fps.to_string();
+        let mut game = Vec::new();
         match of.source {
             Source::Screen => self.with_scene()?,
+            Source::Hook => {
+                self.scene = None;
+                let program = std::env::current_exe().context("can't find this program")?;
+                game.extend([program.display().to_string(), "scene".to_owned()]);
+                let Setup {
+                    size, scene_fps, ..
+                } = self.setup;
+                game.extend(pair::scene_words(self.near.name(), size, scene_fps));
+            }
             Source::Submit(_) => {
                 self.scene = None;
                 let size = self.setup.size.to_string();
@@ -187,6 +199,10 @@ impl<'a> Rig<'a> {
         more_host.extend_from_slice(of.more_host);
         more_client.extend_from_slice(of.more_client);
         let options = pair::Options {
+            serve: match of.source {
+                Source::Hook => pair::Serve::Hook(&game),
+                Source::Screen | Source::Submit(_) => pair::Serve::Host,
+            },
             host_display: self.near.name(),
             client_display: self.far.name(),
             fps: of.fps,
@@ -249,8 +265,8 @@ impl<'a> Rig<'a> {
             cores: children
                 .iter()
                 .chain(&scene)
-                .chain(&shared)
-                .filter_map(|(name, id)| Some((*name, *used.cores.get(id)?)))
+                .map(|(name, id)| (*name, used.of_family(*id)))
+                .chain(shared.map(|(name, id)| (name, used.of(id))))
                 .collect(),
             loopback_mbps: used.loopback_mbps,
             threads: machine::threads().into_iter().collect(),
