@@ -132,7 +132,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 fn start_app(args: &Args, display: &str) -> Result<Child> {
     let Some(line) = &args.app else {
-        return pair::scene(display, args.size, args.fps);
+        return pair::scene(&pair::scene_words(display, args.size, args.fps));
     };
     let mut command = Command::new("/bin/sh");
     command

@@ -156,10 +156,10 @@ impl Pair {
     }
 }
 
-/// Starts the scene on `display`.
-pub(crate) fn scene(display: &str, size: Size, fps: f64) -> Result<Child> {
+/// Starts the scene with these words.
+pub(crate) fn scene(words: &[String]) -> Result<Child> {
     let mut command = own("scene")?;
-    command.args(scene_words(display, size, fps));
+    command.args(words);
     let null = Path::new("/dev/null");
     Child::start("scene", command, Some(null))
 }

@@ -199,7 +199,7 @@ fn measure(args: &Args, case: Case, stop: &AtomicBool) -> Result<Figures> {
     for display in [&near, &far] {
         args.sched.raise(display.id(), Part::Display);
     }
-    let mut scene = pair::scene(near.name(), size, FPS)?;
+    let mut scene = pair::scene(&pair::scene_words(near.name(), size, FPS))?;
     let dir = TemporaryDir::new()?;
     let own_csv = dir.path().join("frames.csv");
     let csv = args.host_csv.as_ref().unwrap_or(&own_csv);

@@ -4,7 +4,7 @@
 //! It decides nothing about what is compared, and prints nothing.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -116,6 +116,8 @@ pub(super) struct Rig<'a> {
     setup: Setup,
     stop: &'a AtomicBool,
     scene: Option<Child>,
+    /// Where the scene writes how long its frames took.
+    times: Option<PathBuf>,
     near: VirtualDisplay,
     far: VirtualDisplay,
 }
@@ -131,20 +133,43 @@ impl<'a> Rig<'a> {
             setup,
             stop,
             scene: None,
+            times: None,
             near,
             far,
         })
     }
 
+    /// Lets the next scene write here how long its frames took, when it ends.
+    pub(super) fn keep_times(&mut self, path: &Path) {
+        self.times = Some(path.to_owned());
+    }
+
+    /// How the scene is told what to draw.
+    fn scene_words(&self) -> Vec<String> {
+        let Setup {
+            size, scene_fps, ..
+        } = self.setup;
+        let mut words = pair::scene_words(self.near.name(), size, scene_fps);
+        let times = self.times.as_ref().map(|path| path.display().to_string());
+        words.extend(times.into_iter().flat_map(|path| ["--times".into(), path]));
+        words
+    }
+
     /// Starts the scene's process, if it does not run.
     fn with_scene(&mut self) -> Result<()> {
         if self.scene.is_none() {
-            let Setup {
-                size, scene_fps, ..
-            } = self.setup;
-            self.scene = Some(pair::scene(self.near.name(), size, scene_fps)?);
+            self.scene = Some(pair::scene(&self.scene_words())?);
         }
         Ok(())
+    }
+
+    /// Lets the scene run by itself; `read_back`: and read its pictures back for nothing.
+    pub(super) fn alone(&mut self, seconds: f64, read_back: bool) -> Result<()> {
+        let mut words = self.scene_words();
+        words.extend(read_back.then(|| "--read-back".to_owned()));
+        let mut scene = pair::scene(&words)?;
+        let span = self.setup.warm_up + Duration::from_secs_f64(seconds);
+        self.pass(span, &mut || scene.check())
     }
 
     /// How long the scene itself takes to show a press: its wait for the next frame and that
@@ -178,10 +203,7 @@ impl<'a> Rig<'a> {
                 self.scene = None;
                 let program = std::env::current_exe().context("can't find this program")?;
                 game.extend([program.display().to_string(), "scene".to_owned()]);
-                let Setup {
-                    size, scene_fps, ..
-                } = self.setup;
-                game.extend(pair::scene_words(self.near.name(), size, scene_fps));
+                game.extend(self.scene_words());
             }
             Source::Submit(_) => {
                 self.scene = None;
