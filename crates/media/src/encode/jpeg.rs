@@ -131,6 +131,7 @@ impl Encoder for Jpeg {
         Ok(Encoded {
             key_frame: true,
             bytes: outcome.bytes,
+            clean_after: None,
         })
     }
 }

@@ -13,6 +13,7 @@ pub use probe::{PROBE_SIZE, Probe, probe};
 
 pub mod avcodec;
 mod h264;
+mod h264_sei;
 pub mod jpeg;
 pub mod null;
 pub mod openh264;
@@ -58,7 +59,13 @@ pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeE
         (Rate::Own, Rates::Cbr) => return Err(refused("rate mode", "own", vec!["cbr"])),
         _ => {}
     }
-    (backend.open)(settings)
+    let encoder = (backend.open)(settings)?;
+    if settings.refresh.is_some() && !encoder.refreshes() {
+        return Err(EncodeError(format!(
+            "the encoder {name} has no intra refresh: choose x264, or another answer to losses"
+        )));
+    }
+    Ok(encoder)
 }
 
 /// The encoder that is called `name` in [`BACKENDS`].
@@ -112,6 +119,16 @@ pub enum Rate {
     Cbr(Bitrate),
 }
 
+/// When a wave of intra blocks crosses the picture, after which it is clean whatever was lost before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refresh {
+    /// When [`Ask::refresh`] wants one. It advances by a column of macroblocks in each frame.
+    OnDemand,
+    /// In addition every so many frames, 2 or more; where the picture has more columns, each wave
+    /// advances so fast that it is through when the next begins.
+    Every(u16),
+}
+
 /// Who can decide it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rates {
@@ -141,6 +158,8 @@ pub struct Settings {
     pub pixels: Pixels,
     /// Who decides how many bits a picture gets.
     pub rate: Rate,
+    /// Whether waves of intra blocks are made. Then no frame refers to another than the newest.
+    pub refresh: Option<Refresh>,
 }
 
 impl Settings {
@@ -155,6 +174,7 @@ impl Settings {
             subpel: false,
             pixels: Pixels::Nv12,
             rate: Rate::Own,
+            refresh: None,
         }
     }
 
@@ -260,6 +280,9 @@ pub struct Ask {
     /// Otherwise the frame that it refers to: the newest, or an older one among the
     /// [`Encoder::memory`] newest; what is between is forgotten. [`FrameId::NONE`]: the newest.
     pub reference: FrameId,
+    /// Whether a wave of intra blocks should begin: with this frame, or with the one behind the wave
+    /// that is under way. Only with [`Settings::refresh`].
+    pub refresh: bool,
     /// Quantiser, in H.264's scale 0 (best) to 51.
     pub qp: u8,
 }
@@ -275,6 +298,9 @@ pub struct Slice<'a> {
     pub mbs: u16,
     /// Whether it is the frame's last.
     pub last: bool,
+    /// The same in each slice of a frame: a wave of intra blocks begins with it, and if nothing is
+    /// lost from it on, the picture is clean, to the bit, so many frames later.
+    pub clean_after: Option<u16>,
     /// The bytes; for H.264 in Annex B form, parameter sets in front of a key frame's slice 0.
     pub bytes: &'a [u8],
 }
@@ -286,6 +312,8 @@ pub struct Encoded {
     pub key_frame: bool,
     /// Bytes of all its slices.
     pub bytes: usize,
+    /// See [`Slice::clean_after`].
+    pub clean_after: Option<u16>,
 }
 
 /// An opened encoder, owned by the media thread.
@@ -300,6 +328,11 @@ pub trait Encoder: Send {
     /// that each frame is a key frame.
     fn memory(&self) -> u8 {
         1
+    }
+
+    /// Whether it makes waves of intra blocks: it was opened with [`Settings::refresh`], and can.
+    fn refreshes(&self) -> bool {
+        false
     }
 
     /// Encodes one picture and hands each slice to `sink` as soon as it is ready, in order, from

@@ -41,11 +41,13 @@ impl Encoder for Null {
             first_mb: 0,
             mbs: 0,
             last: true,
+            clean_after: None,
             bytes: &bytes,
         });
         Ok(Encoded {
             key_frame: true,
             bytes: bytes.len(),
+            clean_after: None,
         })
     }
 }

@@ -75,12 +75,14 @@ impl Encoder for Raw {
                 first_mb: 0,
                 mbs: 0,
                 last: index + 1 == self.slices,
+                clean_after: None,
                 bytes: &self.band,
             });
         }
         Ok(Encoded {
             key_frame: true,
             bytes,
+            clean_after: None,
         })
     }
 }
