@@ -37,8 +37,7 @@ use openuvr_runtime::{clock, hindered};
 
 use crate::config::kind::WindowName;
 use crate::config::{
-    CaptureMode, ConverterKind, HostConfig, Pacing, Rate, RateMode, Recovery, Sending,
-    Settings as _, Subject,
+    CaptureMode, ConverterKind, HostConfig, Pacing, Rate, RateMode, Sending, Settings as _, Subject,
 };
 use crate::realtime;
 use crate::record::{Options, Recorder, Summary};
@@ -244,7 +243,8 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
             fps: config.fps,
             range: config.range(),
             adaptive: config.rate == Rate::Adaptive,
-            skip_back: config.recovery == Recovery::SkipBack,
+            recovery: config.recovery,
+            refresh_every: config.refresh_every,
             top_up: config.top_up,
             key_frame_every: config.key_frame_every,
         },

@@ -9,6 +9,7 @@ use std::time::Duration;
 use openuvr_media::encode::Pixels;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::send::congestion::Range;
+use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::units::{Bitrate, Size};
 use tracing::Level;
 
@@ -97,7 +98,15 @@ Examples:
             /// How a picture that was damaged by a loss is made clean again.
             /// `skip-back`: the next frame builds on the newest one that arrived whole, where the
             /// encoder can; else, and with `key-frame`, a whole new picture is sent, which is large.
+            /// `refresh` (x264 only): each frame carries a column of 16 pixels of a new one, until all
+            /// of it is new. Nothing becomes large, but 1280 pixels take 79 frames.
             recovery: Recovery = "recovery", choice(), Default::Is("skip-back");
+            /// Refresh the picture all the time, all of it in so many frames.
+            /// Also called periodic intra refresh. A loss is mended after one to two such times without
+            /// anybody asking; the columns that are new in each frame cost quality. Only with
+            /// `--recovery refresh`, which without it refreshes on demand.
+            refresh_every: Option<u16> = "refresh-every", optional(count(2..=10_000, "frames")),
+                Default::Unset("only on need");
             /// As what colours are encoded.
             /// `nv12`: brightness at each pixel, colour at each fourth. `yuv444`: both at each pixel,
             /// for text and drawings (x264, jpeg). `rgb444`: as they are, nothing is converted (x264,
@@ -238,19 +247,11 @@ impl Choice for Rate {
         &[("adaptive", Rate::Adaptive), ("constant", Rate::Constant)];
 }
 
-/// How a damaged picture is made clean again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Recovery {
-    /// By a frame that refers to the newest sound one.
-    SkipBack,
-    /// By a key frame.
-    KeyFrame,
-}
-
 impl Choice for Recovery {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("skip-back", Recovery::SkipBack),
         ("key-frame", Recovery::KeyFrame),
+        ("refresh", Recovery::Refresh),
     ];
 }
 
@@ -381,6 +382,13 @@ impl HostConfig {
             }
             () if (x11 || clip) && self.size.is_some() => {
                 "size is that of the test picture or the scene: it needs the source pattern or scene"
+            }
+            () if self.recovery == Recovery::Refresh && self.encoder.0 != "x264" => {
+                "of the encoders only x264 refreshes a picture part by part: choose it, or another \
+                 recovery"
+            }
+            () if self.recovery != Recovery::Refresh && self.refresh_every.is_some() => {
+                "refresh-every is how often a picture is refreshed: it needs recovery refresh"
             }
             () if self.rate == Rate::Constant
                 && (self.min_bitrate.is_some() || self.start_bitrate.is_some()) =>

@@ -22,7 +22,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 pub(crate) use self::client::{ClientConfig, InputFrom, Surface};
 pub(crate) use self::host::{
-    CaptureMode, ConverterKind, HostConfig, Pacing, Rate, RateMode, Recovery, Sending, Subject,
+    CaptureMode, ConverterKind, HostConfig, Pacing, Rate, RateMode, Sending, Subject,
 };
 use self::kind::{Form, Kind};
 
