@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use openuvr_media::encode::Pixels;
+use openuvr_media::encode::{self, Pixels};
 use openuvr_proto::host::SecondPlayer;
-use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_runtime::host::config::{BITRATES, Config, REFRESHES, usual_bitrate};
 use tracing::Level;
 
 use super::kind::{
@@ -105,7 +104,7 @@ Examples:
             /// Also called periodic intra refresh. A loss is mended after one to two such times without
             /// anybody asking; the columns that are new in each frame cost quality. Only with
             /// `--recovery refresh`, which without it refreshes on demand.
-            refresh_every: Option<u16> = "refresh-every", optional(count(2..=10_000, "frames")),
+            refresh_every: Option<u16> = "refresh-every", optional(count(REFRESHES, "frames")),
                 Default::Unset("only on need");
             /// As what colours are encoded.
             /// `nv12`: brightness at each pixel, colour at each fourth. `yuv444`: both at each pixel,
@@ -224,12 +223,6 @@ Examples:
     }
 }
 
-/// What the video may aim at.
-const BITRATES: RangeInclusive<Bitrate> = Bitrate(100_000)..=Bitrate(1_000_000_000);
-
-/// The least that an adaptive rate goes down to by itself (guess: a picture to recognise).
-const LEAST: Bitrate = Bitrate(1_000_000);
-
 /// The test picture's size if none is given: the smallest that is called HD.
 const PATTERN: Size = Size::new(1280, 720);
 
@@ -329,15 +322,9 @@ impl HostConfig {
         }
     }
 
-    /// Bits per second that the video aims at: if none is given, what the encoder needs to be of
-    /// use. JPEG of quality 70 took 54 Mbit/s, measured at 1280x720 and 60 frames/s of a game.
+    /// Bits per second that the video aims at.
     pub(crate) fn bitrate(&self) -> Bitrate {
-        let usual = match self.encoder.0 {
-            "jpeg" => 60,
-            "raw" => 1000,
-            _ => 20,
-        };
-        self.bitrate.unwrap_or(Bitrate::from_mbps(usual))
+        self.bitrate.unwrap_or(usual_bitrate(self.encoder.0))
     }
 
     /// A bitrate as the setting takes it.
@@ -348,14 +335,6 @@ impl HostConfig {
         let kind = bitrate(BITRATES);
         let refused = || Refused(format!("{text:?} must be {}", kind.allowed));
         (kind.parse)(text).ok_or_else(refused)
-    }
-
-    /// Between what the rate may vary.
-    pub(crate) fn range(&self) -> Range {
-        let max = self.bitrate();
-        let min = self.min_bitrate.unwrap_or(LEAST).min(max);
-        let start = self.start_bitrate.unwrap_or(max);
-        Range { min, start, max }
     }
 
     /// Whether input goes to the display (or nowhere).
@@ -383,9 +362,10 @@ impl HostConfig {
             () if (x11 || clip) && self.size.is_some() => {
                 "size is that of the test picture or the scene: it needs the source pattern or scene"
             }
-            () if self.recovery == Recovery::Refresh && self.encoder.0 != "x264" => {
-                "of the encoders only x264 refreshes a picture part by part: choose it, or another \
-                 recovery"
+            () if self.recovery == Recovery::Refresh
+                && !encode::find(self.encoder.0).is_ok_and(|backend| backend.refreshes) =>
+            {
+                "this encoder can't refresh a picture part by part: choose x264, or another recovery"
             }
             () if self.recovery != Recovery::Refresh && self.refresh_every.is_some() => {
                 "refresh-every is how often a picture is refreshed: it needs recovery refresh"
@@ -414,6 +394,41 @@ impl HostConfig {
             () => return Ok(()),
         };
         Err(Refused(words.to_owned()))
+    }
+}
+
+impl From<&HostConfig> for Config {
+    fn from(config: &HostConfig) -> Config {
+        Config {
+            name: config.name.clone(),
+            bind: config.bind,
+            link: config.link.map(|link| link.0.name().to_owned()),
+            config_dir: Some(config.config_dir.clone()),
+            pin: config.pin.as_ref().map(|pin| pin.digits().to_owned()),
+            pair: config.pair,
+            pair_for: u32::try_from(config.pair_for.as_secs()).unwrap_or(u32::MAX),
+            second_player: config.second_player.word().to_owned(),
+            max_observers: config.max_observers,
+            encoder: config.encoder.0.to_owned(),
+            slices: config.slices,
+            encoder_threads: config.encoder_threads,
+            subpel: config.subpel.wanted(),
+            pixels: config.pixels.map(|pixels| pixels.name().to_owned()),
+            cbr: config.rate_mode.map(|mode| mode == RateMode::Cbr),
+            fps: config.fps,
+            bitrate: config.bitrate.map(|rate| rate.0),
+            min_bitrate: config.min_bitrate.map(|rate| rate.0),
+            start_bitrate: config.start_bitrate.map(|rate| rate.0),
+            adaptive: config.rate == Rate::Adaptive,
+            recovery: config.recovery.word().to_owned(),
+            refresh_every: config.refresh_every,
+            top_up: config.top_up,
+            key_frame_every: config.key_frame_every,
+            realtime: config.realtime == Realtime::Auto,
+            pin_cores: config.pin_cores.clone(),
+            // The program writes it, with the table.
+            csv: None,
+        }
     }
 }
 

@@ -59,13 +59,15 @@ pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeE
         (Rate::Own, Rates::Cbr) => return Err(refused("rate mode", "own", vec!["cbr"])),
         _ => {}
     }
-    let encoder = (backend.open)(settings)?;
-    if settings.refresh.is_some() && !encoder.refreshes() {
+    if settings.refresh.is_some() && !backend.refreshes {
+        let all = BACKENDS.iter().filter(|backend| backend.refreshes);
+        let there = all.map(|backend| backend.name).collect::<Vec<_>>();
         return Err(EncodeError(format!(
-            "the encoder {name} has no intra refresh: choose x264, or another answer to losses"
+            "the encoder {name} has no intra refresh: choose {}, or another answer to losses",
+            there.join(" or ")
         )));
     }
-    Ok(encoder)
+    (backend.open)(settings)
 }
 
 /// The encoder that is called `name` in [`BACKENDS`].
@@ -249,6 +251,7 @@ fn check_picture(
             (width / 2, height / 2),
         ],
         PixelFormat::I444 | PixelFormat::Gbr => &[(width, height); 3],
+        PixelFormat::Rgbx | PixelFormat::Bgr | PixelFormat::Rgb => &[],
     };
     let fits = rows
         .iter()
@@ -258,7 +261,7 @@ fn check_picture(
                 && (plane.stride.checked_mul(rows - 1))
                     .is_some_and(|start| plane.data.len() >= start.saturating_add(row))
         });
-    if picture.size == size && picture.format == format && fits {
+    if picture.size == size && picture.format == format && fits && !rows.is_empty() {
         return Ok(());
     }
     Err(EncodeError(format!(
@@ -330,11 +333,6 @@ pub trait Encoder: Send {
         1
     }
 
-    /// Whether it makes waves of intra blocks: it was opened with [`Settings::refresh`], and can.
-    fn refreshes(&self) -> bool {
-        false
-    }
-
     /// Encodes one picture and hands each slice to `sink` as soon as it is ready, in order, from
     /// this or another thread, never two at a time, all before the call returns.
     ///
@@ -371,6 +369,8 @@ pub struct Backend {
     pub pixels: &'static [Pixels],
     /// Who can decide how many bits a picture gets.
     pub rates: Rates,
+    /// Whether it can make waves of intra blocks ([`Settings::refresh`]).
+    pub refreshes: bool,
     /// Opens it.
     pub open: fn(&Settings) -> Result<Box<dyn Encoder>, EncodeError>,
 }

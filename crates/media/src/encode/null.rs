@@ -11,6 +11,7 @@ pub const BACKEND: Backend = Backend {
     codec: Codec::Null,
     pixels: &[Pixels::Rgb444],
     rates: Rates::Own,
+    refreshes: false,
     open: |_: &Settings| Ok(Box::new(Null)),
 };
 

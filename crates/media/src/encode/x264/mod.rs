@@ -22,6 +22,7 @@ pub const BACKEND: Backend = Backend {
     codec: Codec::H264,
     pixels: &[Pixels::Nv12, Pixels::Rgb444, Pixels::Yuv444],
     rates: Rates::Either,
+    refreshes: true,
     open,
 };
 
@@ -106,10 +107,6 @@ impl Encoder for X264 {
         }
     }
 
-    fn refreshes(&self) -> bool {
-        self.settings.refresh.is_some()
-    }
-
     fn encode(
         &mut self,
         picture: &Picture<'_>,
@@ -121,7 +118,7 @@ impl Encoder for X264 {
         if skips_back && !ask.key_frame {
             self.encoder.forget_from(i64::from(ask.reference.0) + 1)?;
         }
-        if ask.refresh && self.refreshes() && !ask.key_frame {
+        if ask.refresh && self.settings.refresh.is_some() && !ask.key_frame {
             self.encoder.refresh();
         }
         self.newest = ask.frame;
@@ -367,6 +364,7 @@ mod tests {
         let picture = Picture {
             size,
             format: PixelFormat::Nv12,
+            rows: crate::picture::Rows::TopDown,
             planes: [plane(&luma), plane(&chroma), crate::picture::Plane::EMPTY],
         };
         let ask = Ask {
