@@ -11,8 +11,8 @@ use openuvr_proto::wire::header::{HEADER, Plane, TAG};
 use openuvr_proto::wire::parity::{Parity, SHARD_LENGTH};
 use openuvr_proto::wire::seal::{Direction, Sealer};
 use openuvr_proto::wire::video::{
-    Configuration, Extensions, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, InputEcho, SlicePlace,
-    VIDEO_HEADER,
+    Configuration, Extensions, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, InputEcho,
+    SlicePlace, VIDEO_HEADER,
 };
 
 use crate::{Draw, established};
