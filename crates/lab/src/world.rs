@@ -23,13 +23,13 @@ use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::fec::ParityPlan;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
-use openuvr_proto::send::policy::{Next, Policy, Settings};
+use openuvr_proto::send::policy::{Policy, Recovery, Settings};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, FrameRecord, Stage, Stamps};
 use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
-use openuvr_proto::wire::video::{EchoKind, InputEcho};
+use openuvr_proto::wire::video::{EchoKind, Extensions, InputEcho};
 
 use crate::course::Course;
 use crate::link::{Impairment, LinkModel};
@@ -134,6 +134,8 @@ pub struct World {
     pub resend: bool,
     /// Key frames, and when each was begun.
     pub key_frames_sent: Vec<(FrameId, Instant)>,
+    /// Waves of intra blocks: the frame with which each began, and after how many it was through.
+    pub waves_sent: Vec<(FrameId, u16)>,
     /// The host's view: how each frame ended, by session.
     pub records: BTreeMap<u32, Vec<FrameRecord>>,
     /// Which frames were captured while a session subscribed.
@@ -161,7 +163,7 @@ impl World {
                 second_player,
                 max_observers: 2,
             }),
-            policy: policy(false),
+            policy: policy(Recovery::KeyFrame),
             subscriptions: Vec::new(),
             machines: Vec::new(),
             source: source::Source::new(seed),
@@ -172,6 +174,7 @@ impl World {
             parity: true,
             resend: true,
             key_frames_sent: Vec::new(),
+            waves_sent: Vec::new(),
             records: BTreeMap::new(),
             captured: BTreeMap::new(),
             injected: Vec::new(),
@@ -179,6 +182,13 @@ impl World {
             ended: Vec::new(),
             role_changes: Vec::new(),
         }
+    }
+
+    /// Losses are answered by waves of intra blocks that are through after so many frames, not by key
+    /// frames. Before anybody connects.
+    pub fn answer_by_waves(&mut self, clean_after: u16) {
+        self.policy = policy(Recovery::Refresh);
+        self.source.clean_after = clean_after;
     }
 
     /// The world's time, which is the host's clock.
@@ -453,12 +463,13 @@ impl World {
         } else if due {
             let round_trip = self.host.round_trip().unwrap_or_default();
             self.policy.set_round_trip(round_trip);
-            let reference = match self.policy.next(self.now, self.source.next_frame()) {
-                Next::Key => FrameId::NONE,
-                Next::After(reference) => reference,
-            };
-            let coding = self.source.code(self.now, reference);
+            let next = self.policy.next(self.now, self.source.next_frame());
+            let coding = self.source.code(self.now, next);
             let frame = coding.header.frame;
+            if let Some(frames) = coding.clean_after {
+                self.policy.wave_began(frame, frames);
+                self.waves_sent.push((frame, frames));
+            }
             if coding.header.is_key() {
                 self.key_frames_sent.push((frame, self.now));
             }
@@ -493,10 +504,13 @@ impl World {
                 if s.role == Role::Player {
                     header.echo = coding.echo(self.echo);
                 }
-                let configuration = header.is_key().then_some(coding.configuration);
+                let extensions = Extensions {
+                    configuration: header.is_key().then_some(coding.configuration),
+                    clean_after: coding.clean_after,
+                };
                 let out = &mut self.out;
                 s.media
-                    .slice(self.now, &header, configuration, place, &bytes, out);
+                    .slice(self.now, &header, extensions, place, &bytes, out);
                 let machine = &mut self.machines[s.machine];
                 for datagram in out.iter() {
                     machine.send_down(self.now, datagram);
@@ -579,7 +593,7 @@ impl World {
 }
 
 /// The policy of a host whose frames have the size that they have.
-fn policy(skip_back: bool) -> Policy {
+fn policy(recovery: Recovery) -> Policy {
     let rate = Bitrate::from_mbps(1000);
     Policy::new(Settings {
         fps: 60.0,
@@ -589,7 +603,7 @@ fn policy(skip_back: bool) -> Policy {
             max: rate,
         },
         adaptive: false,
-        skip_back,
+        recovery,
         key_frame_every: None,
     })
 }

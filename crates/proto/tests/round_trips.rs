@@ -16,8 +16,8 @@ use openuvr_proto::wire::control::{
 };
 use openuvr_proto::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, Parity};
 use openuvr_proto::wire::video::{
-    Configuration, EchoKind, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, InputEcho,
-    MAX_FRAGMENTS, MAX_SLICES, SlicePlace,
+    Configuration, EchoKind, Extensions, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader,
+    InputEcho, MAX_FRAGMENTS, MAX_SLICES, SlicePlace,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -301,6 +301,7 @@ proptest! {
         header in header(), (slice, place) in places(), fec in (any::<u8>(), 0..BLOCK),
         flags in any::<[bool; 3]>(),
         configuration in prop::option::of(configuration()),
+        clean_after: Option<u16>,
         payload in prop::collection::vec(any::<u8>(), 0..1200),
     ) {
         let fragment = Fragment {
@@ -309,7 +310,7 @@ proptest! {
             place,
             fec: FecPlace { block: fec.0, index: fec.1 as u8 },
             flags: Flags { resend: flags[0], parity: flags[1], again: flags[2] },
-            configuration,
+            extensions: Extensions { configuration, clean_after },
             payload: &payload,
         };
         let mut body = Vec::new();

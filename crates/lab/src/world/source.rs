@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
+use openuvr_proto::send::policy::Next;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{Configuration, FrameHeader, InputEcho, SlicePlace};
@@ -24,6 +25,12 @@ pub(super) struct Source {
     newest: FrameId,
     /// When the next frame is captured, while something moves.
     pub(super) next: Option<Instant>,
+    /// After how many frames a wave of intra blocks is through.
+    pub(super) clean_after: u16,
+    /// Frames that the one under way still takes, and whether another one was asked for: libx264
+    /// begins it when that is through.
+    wave: u16,
+    asked: bool,
 }
 
 impl Source {
@@ -32,6 +39,9 @@ impl Source {
             seed,
             newest: FrameId::NONE,
             next: None,
+            clean_after: 0,
+            wave: 0,
+            asked: false,
         }
     }
 
@@ -42,9 +52,14 @@ impl Source {
 
     /// Captures a frame at `now` and begins to code it; a key frame refers to
     /// [`FrameId::NONE`].
-    pub(super) fn code(&mut self, now: Instant, reference: FrameId) -> Coding {
+    pub(super) fn code(&mut self, now: Instant, next: Next) -> Coding {
         self.next = Some(now + FRAME_INTERVAL);
         self.newest = self.newest.next();
+        let reference = match next {
+            Next::Key => FrameId::NONE,
+            Next::After(reference) | Next::Refresh(reference) => reference,
+        };
+        let clean_after = self.wave(next);
         Coding {
             header: FrameHeader {
                 frame: self.newest,
@@ -62,11 +77,26 @@ impl Source {
                 colour: 1,
                 fps: 60,
             },
+            clean_after,
             next: now + FIRST_SLICE,
             echo: None,
             seed: self.seed,
             index: 0,
         }
+    }
+
+    /// The next frame's part in a wave: if it begins one, after how many frames that is through.
+    fn wave(&mut self, next: Next) -> Option<u16> {
+        self.asked |= matches!(next, Next::Refresh(_));
+        if next == Next::Key {
+            (self.wave, self.asked) = (0, false);
+        } else if self.wave > 0 {
+            self.wave -= 1;
+        } else if std::mem::take(&mut self.asked) {
+            self.wave = self.clean_after;
+            return Some(self.clean_after);
+        }
+        None
     }
 
     /// The bytes of a slice.
@@ -80,6 +110,8 @@ impl Source {
 pub(super) struct Coding {
     pub(super) header: FrameHeader,
     pub(super) configuration: Configuration,
+    /// If a wave of intra blocks begins here, after how many frames it is through.
+    pub(super) clean_after: Option<u16>,
     /// When the next slice is there.
     pub(super) next: Instant,
     echo: Option<InputEcho>,
