@@ -62,7 +62,7 @@ impl Peer {
     /// Whatever comes to mind.
     fn anything(&mut self, draw: &mut Draw<'_>) -> Vec<u8> {
         let mut body = Vec::new();
-        match draw.u8() % 8 {
+        match draw.u8() % 9 {
             0 => body.extend_from_slice(draw.take(64)),
             1 => Message::Pong {
                 asked: draw.u64(8) as i64,
@@ -84,7 +84,12 @@ impl Peer {
                 through: draw.u16().into(),
             }
             .write(&mut body),
-            6 => Message::ReportsSeen {
+            6 => {
+                let frame = FrameId(draw.u8().into());
+                Message::ReportsAfter { frame }.write(&mut body);
+                Message::Report(report(draw)).write(&mut body);
+            }
+            7 => Message::ReportsSeen {
                 through: FrameId(draw.u8().into()),
             }
             .write(&mut body),

@@ -151,6 +151,7 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         }),
         report().prop_map(Message::Report),
         frame().prop_map(|through| Message::ReportsSeen { through }),
+        frame().prop_map(|frame| Message::ReportsAfter { frame }),
         (frame(), frame())
             .prop_map(|(last_good, newest)| Message::KeyFrameWanted { last_good, newest }),
         frame().prop_map(|newest| Message::Beacon { newest }),
@@ -276,7 +277,7 @@ proptest! {
     #[test]
     fn unknown_messages_are_skipped(
         before in message(), after in message(),
-        kind in 17_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
+        kind in 18_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let mut body = Vec::new();
         before.write(&mut body);

@@ -457,6 +457,7 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
                 padding: 5,
             },
         ),
+        ("reports_after", Message::ReportsAfter { frame: FrameId(6) }),
     ]
 }
 
