@@ -31,7 +31,9 @@ use openuvr_proto::control::identity::{DeviceName, Identity};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Refusal, Role};
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::id::PathId;
+use openuvr_proto::id::{PathId, PoseId};
+use openuvr_proto::pose::Pose;
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{GoodbyeReason, Report};
 
@@ -260,6 +262,17 @@ impl ClientRuntime {
                 .unwrap_or_else(PoisonError::into_inner);
             end.take().map(Notice::Over)
         })
+    }
+
+    /// The person's head is here, at `sampled` of the monotonic clock: the time of the sensor, or
+    /// the moment that it was predicted for. It leaves at once; of more than 2000 a second some do
+    /// not. From any thread. Its number; `None` while there is no session.
+    pub fn set_pose(&self, pose: &Pose, sampled: Instant) -> Option<PoseId> {
+        let mut session = self.shared.session();
+        let session = session.as_mut()?;
+        let id = session.pose(clock::now(), *pose, sampled);
+        self.shared.flush(session);
+        Some(id)
     }
 
     /// Notices that found no room because nobody read them.

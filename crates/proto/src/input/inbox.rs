@@ -1,8 +1,10 @@
 //! Input on its way in: each event is applied once, in order, and what is pressed is reconciled.
 
-use super::event::InputEvent;
+use std::collections::BTreeSet;
+
+use super::event::{EV_SYN, InputEvent};
 use super::pressed::Pressed;
-use crate::id::InputSeq;
+use crate::id::{DeviceId, InputSeq};
 use crate::seq;
 use crate::time::PeerInstant;
 use crate::wire::control::InputBatch;
@@ -58,16 +60,34 @@ impl Inbox {
         let whole = batch.newest() == self.through();
         if let Some(wanted) = batch.pressed.as_ref().filter(|_| whole) {
             let sampled = batch.events.last().map_or(PeerInstant(0), |e| e.1);
-            for event in self.pressed.releases(wanted) {
-                self.pressed.note(&event);
+            let mut devices = BTreeSet::new();
+            let mut release = |event| {
                 arrived.push(Arrived {
                     seq: InputSeq(self.through),
                     event,
                     sampled,
                 });
+            };
+            for event in self.pressed.releases(wanted) {
+                self.pressed.note(&event);
+                if let InputEvent::Device { device, .. } = event {
+                    devices.insert(device);
+                }
+                release(event);
             }
+            devices.into_iter().map(report).for_each(release);
         }
         arrived
+    }
+}
+
+/// The end of what a device did at once.
+fn report(device: DeviceId) -> InputEvent {
+    InputEvent::Device {
+        device,
+        kind: EV_SYN,
+        code: 0,
+        value: 0,
     }
 }
 
@@ -77,11 +97,11 @@ mod tests {
 
     use std::collections::BTreeMap;
 
-    use super::super::event::{Button, EV_KEY, EV_REL, EV_SYN, KeyCode};
+    use super::super::event::{Button, EV_KEY, EV_REL, KeyCode};
     use super::super::outbox::Outbox;
     use super::super::pressed::Held;
     use super::*;
-    use crate::id::{ConfigEpoch, DeviceId};
+    use crate::id::ConfigEpoch;
     use crate::time::Instant;
 
     fn key(code: u16, pressed: bool) -> InputEvent {
@@ -235,6 +255,7 @@ mod tests {
                 button: Button::LEFT,
                 pressed: false,
             },
+            report(DeviceId(3)),
         ];
         assert_eq!(released, expected);
         assert_eq!(inbox.take(&empty), []);
