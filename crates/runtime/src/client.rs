@@ -32,6 +32,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Refusal, Role};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::{PathId, PoseId};
+use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
@@ -162,6 +163,15 @@ impl Shared {
         let next = session.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
         if next < self.media_sleeps_until.load(Ordering::Relaxed) {
             self.link.wake();
+        }
+    }
+
+    /// Sends what the person did, now if it is not known when.
+    fn input(&self, event: InputEvent, sampled: Option<Instant>) {
+        let now = clock::now();
+        if let Some(session) = self.session().as_mut() {
+            session.input(now, event, sampled.map_or(now, |at| at.min(now)));
+            self.flush(session);
         }
     }
 
@@ -310,14 +320,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
     while !shared.stopping() {
         match source.next(Some(LOOK_EVERY)) {
-            Ok(SourceEvent::Input(event)) if send => {
-                let now = clock::now();
-                if let Some(session) = shared.session().as_mut() {
-                    session.input(now, event, now);
-                    shared.flush(session);
-                }
-            }
-            Ok(SourceEvent::Input(_) | SourceEvent::TimedOut) => {}
+            Ok(SourceEvent::Input(event)) if send => shared.input(event, None),
+            Ok(SourceEvent::Sampled(event, at)) if send => shared.input(event, Some(at)),
+            Ok(SourceEvent::Input(_) | SourceEvent::Sampled(..) | SourceEvent::TimedOut) => {}
             Ok(SourceEvent::ToggleOverlay) => {
                 shared.overlay.fetch_xor(true, Ordering::Relaxed);
                 shared.link.wake();
