@@ -18,8 +18,9 @@ use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Role};
 use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
-use openuvr_proto::id::{FrameId, InputSeq, PathId, SessionId};
+use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::pose::{Pose, Posed};
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::fec::ParityPlan;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
@@ -244,6 +245,19 @@ impl World {
         let seq = self.machines[client].input(self.now, event);
         self.turn();
         seq
+    }
+
+    /// The head of the person at a client is here.
+    pub fn pose(&mut self, client: usize, pose: Pose) -> PoseId {
+        let id = self.machines[client].pose(self.now, pose);
+        self.turn();
+        id
+    }
+
+    /// Where the host believes the player's head to be.
+    #[must_use]
+    pub fn posed(&self) -> Option<Posed> {
+        self.host.pose()
     }
 
     /// The application changes the pointer's shape.
