@@ -18,8 +18,9 @@ use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Role};
 use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
-use openuvr_proto::id::{FrameId, InputSeq, PathId, SessionId};
+use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::pose::{Pose, Posed};
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::fec::ParityPlan;
 use openuvr_proto::send::pace::Pacer;
@@ -358,6 +359,19 @@ impl World {
         seq
     }
 
+    /// The head of the person at a client is here.
+    pub fn pose(&mut self, client: usize, pose: Pose) -> PoseId {
+        let id = self.machines[client].pose(self.now, pose);
+        self.turn();
+        id
+    }
+
+    /// Where the host believes the player's head to be.
+    #[must_use]
+    pub fn posed(&self) -> Option<Posed> {
+        self.host.pose()
+    }
+
     /// The application changes the pointer's shape.
     pub fn cursor_shape(&mut self, shape: Negotiation) {
         self.host.cursor_shape(shape);
@@ -574,8 +588,8 @@ impl World {
             }
             let next = self.policy.next(self.now, self.source.next_frame());
             let target = self.policy.target();
-            let coded = (self.encoder.as_mut())
-                .map(|encoder| encoder.code(target, next == Next::Key));
+            let coded =
+                (self.encoder.as_mut()).map(|encoder| encoder.code(target, next == Next::Key));
             self.qp = coded.map_or(0, |(qp, _)| qp);
             let size = coded.map(|(_, size)| size);
             let coding = self.source.code(self.now, next, size);
