@@ -1,11 +1,10 @@
 //! The calls of the application that go through this layer, and how they go on.
 //!
 //! Every one is passed on exactly once, and its result is the application's. What we do about it is
-//! kept apart by [`quietly`]: if that fails, the call still goes on. In a process that was forked off
+//! kept apart by [`guarded`]: if that fails, the call still goes on. In a process that was forked off
 //! only the passing on is left.
 
 use std::ffi::{CStr, c_char};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use ash::vk;
@@ -14,18 +13,13 @@ use super::device::{DEVICES, Device};
 use super::instance::{INSTANCES, Instance, Window, typed};
 use super::loader::{self, key};
 use super::present;
+use crate::stream::{guarded, stream};
 
 type Result = vk::Result;
 type Allocator<'a> = *const vk::AllocationCallbacks<'a>;
 
 /// What a call gets that the layers can't pass on; no loader makes one.
 const LOST: Result = Result::ERROR_INITIALIZATION_FAILED;
-
-/// Our own work within a call of the application: a panic in it is the end of that work, and of
-/// nothing else.
-fn quietly<T>(work: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(work)).ok()
-}
 
 /// The process that loaded the layer.
 static HOME: OnceLock<u32> = OnceLock::new();
@@ -130,7 +124,7 @@ unsafe extern "system" fn create_instance(
         };
         let result = create(info, allocator, instance);
         if result == Result::SUCCESS {
-            quietly(|| {
+            guarded(|| {
                 let made = Instance::new(*instance, next);
                 INSTANCES.add(key(*instance), Arc::new(made));
             });
@@ -169,7 +163,7 @@ unsafe extern "system" fn create_device(
         let create = instance.functions.fp_v1_0().create_device;
         let result = create(physical, info, allocator, device);
         if result == Result::SUCCESS {
-            quietly(|| {
+            guarded(|| {
                 let made = Device::new(*device, physical, instance, &next, &*info);
                 DEVICES.add(key(*device), Arc::new(made));
             });
@@ -188,7 +182,7 @@ unsafe extern "system" fn destroy_device(device: vk::Device, allocator: Allocato
             return;
         };
         if !forked() {
-            quietly(|| known.close());
+            guarded(|| known.close());
         }
         (known.functions.fp_v1_0().destroy_device)(device, allocator);
     }
@@ -204,7 +198,7 @@ unsafe extern "system" fn device_queue(
     unsafe {
         if let Some(known) = DEVICES.find(key(device)) {
             (known.functions.fp_v1_0().get_device_queue)(device, family, index, queue);
-            quietly(|| known.queue_seen(*queue, family));
+            guarded(|| known.queue_seen(*queue, family));
         }
     }
 }
@@ -218,7 +212,7 @@ unsafe extern "system" fn device_queue_2(
     unsafe {
         if let Some(known) = DEVICES.find(key(device)) {
             (known.functions.fp_v1_1().get_device_queue2)(device, info, queue);
-            quietly(|| known.queue_seen(*queue, (*info).queue_family_index));
+            guarded(|| known.queue_seen(*queue, (*info).queue_family_index));
         }
     }
 }
@@ -243,7 +237,7 @@ macro_rules! surface {
                 let result = create(instance, info, allocator, surface);
                 if result == Result::SUCCESS {
                     let window: fn(&vk::$info<'_>) -> Window = $window;
-                    quietly(|| known.surface_made(*surface, window(&*info)));
+                    guarded(|| known.surface_made(*surface, window(&*info)));
                 }
                 result
             }
@@ -281,7 +275,7 @@ unsafe extern "system" fn destroy_surface(
             return;
         };
         if !forked() {
-            quietly(|| {
+            guarded(|| {
                 known.surface_gone(surface);
                 present::forget(&known, surface);
             });
@@ -307,12 +301,13 @@ unsafe extern "system" fn create_swapchain(
             return LOST;
         };
         let mut info = *info;
-        if !forked() && let Some(usage) = quietly(|| known.usage(&info)) {
+        let ours = !forked() && stream().is_some();
+        if ours && let Some(usage) = guarded(|| known.usage(&info)) {
             info.image_usage = usage;
         }
         let result = (next.create_swapchain_khr)(device, &info, allocator, swapchain);
-        if result == Result::SUCCESS && !forked() {
-            quietly(|| known.swapchain_made(*swapchain, &info));
+        if ours && result == Result::SUCCESS {
+            guarded(|| known.swapchain_made(*swapchain, &info));
         }
         result
     }
@@ -331,13 +326,13 @@ unsafe extern "system" fn destroy_swapchain(
         let going = if forked() {
             None
         } else {
-            quietly(|| known.swapchain_going(swapchain)).flatten()
+            guarded(|| known.swapchain_going(swapchain)).flatten()
         };
         if let Some(next) = &known.swapchain {
             (next.destroy_swapchain_khr)(device, swapchain, allocator);
         }
         if let Some(gone) = going {
-            quietly(|| known.swapchain_gone(&gone));
+            guarded(|| known.swapchain_gone(&gone));
         }
     }
 }
@@ -355,7 +350,7 @@ unsafe extern "system" fn queue_present(
             return LOST;
         };
         let mut info = *info;
-        let copied = quietly(|| present::read_back(&known, queue, &info)).flatten();
+        let copied = guarded(|| present::read_back(&known, queue, &info)).flatten();
         if let Some(copied) = &copied {
             info.wait_semaphore_count = 1;
             info.p_wait_semaphores = copied;

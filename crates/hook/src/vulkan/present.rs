@@ -11,6 +11,7 @@ use ash::vk::{self, Handle};
 
 use super::device::{Device, Swapchain, chained};
 use super::instance::{Instance, Window};
+use super::pixels::Pixels;
 use super::ring::Copy;
 use crate::stream::{Stream, stream};
 use crate::windows::{Key, Place};
@@ -36,34 +37,30 @@ pub(super) unsafe fn read_back(
     };
     let (swapchain, index) = largest(device, swapchains, images)?;
     // SAFETY: the application's chain.
-    let apart =
-        unsafe { chained(info.p_next, vk::StructureType::DEVICE_GROUP_PRESENT_INFO_KHR) };
-    let pixels = match &swapchain.pixels {
-        Ok(_) if device.group || apart.is_some() => {
-            Err("pictures that several graphics devices draw together are not streamed")
-        }
-        Ok(pixels) => Ok(*pixels),
-        Err(why) => Err(why.as_str()),
+    let readable = unsafe { readable(device, queue, info, &swapchain) };
+    let wanted = || {
+        let key = key(&device.instance, swapchain.surface);
+        stream.wants(key, swapchain.size, || place(&swapchain))
     };
-    let pixels = match pixels {
-        Ok(pixels) => pixels,
+    let (pixels, family) = match readable {
+        Ok(how) => how,
+        Err(_) if swapchain.said.load(Ordering::Relaxed) => return None,
         Err(why) => {
-            refuse(stream, &swapchain, why);
+            // Asked, or nobody would be there to be told.
+            wanted();
+            say(stream, &swapchain, why);
             return None;
         }
-    };
-    let Some(family) = device.copying_family(queue) else {
-        refuse(stream, &swapchain, "the queue that presents can't copy");
-        return None;
     };
     let (image, done) = swapchain.image(index)?;
     let ring = device.ring()?;
     if !ring.idle() {
         return None;
     }
-    let to = stream.wants(key(&device.instance, swapchain.surface), swapchain.size, || {
-        place(&swapchain)
-    })?;
+    let to = wanted()?;
+    if swapchain.window == Window::Wayland {
+        say(stream, &swapchain, "no input reaches the game: its window is one of Wayland");
+    }
     let copy = Copy {
         queue,
         family,
@@ -77,6 +74,28 @@ pub(super) unsafe fn read_back(
     // SAFETY: the application presents the image with this queue, so it may use both; after the
     // presentation, which waits for the copy, it may use them again.
     unsafe { ring.copy(&copy) }.then_some(done)
+}
+
+/// How the pixels are read and by which family of queues, or why not.
+///
+/// # Safety
+/// As [`read_back`].
+unsafe fn readable<'a>(
+    device: &Device,
+    queue: vk::Queue,
+    info: &vk::PresentInfoKHR<'_>,
+    swapchain: &'a Swapchain,
+) -> Result<(Pixels, u32), &'a str> {
+    let pixels = swapchain.pixels.as_ref().map_err(String::as_str)?;
+    // SAFETY: the application's chain.
+    let apart =
+        unsafe { chained(info.p_next, vk::StructureType::DEVICE_GROUP_PRESENT_INFO_KHR) };
+    if device.group || apart.is_some() {
+        return Err("pictures that several graphics devices draw together are not streamed");
+    }
+    let family = device.copying_family(queue);
+    let family = family.ok_or("pictures are not streamed: the queue that presents can't copy")?;
+    Ok((*pixels, family))
 }
 
 /// A surface is about to go: it is streamed no more.
@@ -113,10 +132,11 @@ fn place(swapchain: &Swapchain) -> Option<Place> {
     }
 }
 
-/// Says once for each swapchain why it is not streamed.
-fn refuse(stream: &Stream, swapchain: &Swapchain, why: &str) {
-    if !swapchain.said.swap(true, Ordering::Relaxed) {
-        stream.say(why);
+/// Says once for each swapchain why it is not streamed, or not as it should be; as soon as somebody
+/// can be told.
+fn say(stream: &Stream, swapchain: &Swapchain, why: &str) {
+    if !swapchain.said.load(Ordering::Relaxed) && stream.say(why) {
+        swapchain.said.store(true, Ordering::Relaxed);
     }
 }
 
