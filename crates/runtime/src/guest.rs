@@ -31,6 +31,7 @@
 mod inputs;
 mod statistics;
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -41,6 +42,7 @@ use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Drawn, Taken};
 use openuvr_media::convert::Converter;
 use openuvr_media::input_sink;
+use openuvr_net::Link as _;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
@@ -81,6 +83,7 @@ pub struct Guest {
     statistics: Arc<Mutex<Statistics>>,
     pin: Option<Pin>,
     place: String,
+    address: Option<SocketAddr>,
     /// The process that it belongs to.
     process: u32,
 }
@@ -143,6 +146,7 @@ impl Guest {
             (Some(sink), _) => Input::Sink(input_sink::open(&sink).map_err(|e| e.to_string())?),
             (None, inputs) => Input::Application(inputs.clone().unwrap_or_default()),
         };
+        let address = opened.link.local_addr();
         let pin = opened.pairing.as_ref().map(|(pin, _)| pin.clone());
         let host = HostRuntime::start(HostSetup {
             policy: opened.policy,
@@ -188,6 +192,7 @@ impl Guest {
             statistics,
             pin,
             place: opened.place,
+            address,
             process: std::process::id(),
         })
     }
@@ -274,6 +279,12 @@ impl Guest {
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    /// Its UDP address; `None` if it is reached by raw Ethernet only.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
     }
 
     /// Lets in a device that knows `pin`, for `span`.

@@ -16,7 +16,12 @@ pub mod host;
 pub mod identity_store;
 #[cfg(feature = "host")]
 pub mod line;
+pub mod machine;
 pub mod sched;
 pub mod store;
 mod sys;
 pub mod trust_store;
+
+/// The port of a host, if none is named: a guess at a number that IANA has not assigned to a service
+/// in use.
+pub const PORT: u16 = 4710;
