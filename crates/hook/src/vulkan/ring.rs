@@ -320,3 +320,6 @@ impl Frame for Held {
         Picture::bgrx(*size, slot.bytes(*size), size.width as usize * 4)
     }
 }
+
+#[cfg(test)]
+mod tests;
