@@ -115,6 +115,13 @@ impl Session {
         self.stop();
     }
 
+    /// Says what does not work; `false` if nobody can be told yet.
+    pub(crate) fn say(&self, why: &str) -> bool {
+        let reached = self.shared.socket.get().is_some();
+        self.shared.say(&Line::Trouble(why.to_owned()));
+        reached
+    }
+
     /// Ends the thread and waits for it, at most [`PATIENCE`].
     pub(crate) fn end(self) {
         self.stop();

@@ -153,6 +153,13 @@ impl Stream {
         turn_off();
     }
 
+    /// Says why some pictures are not streamed; others may be. `false` if nobody can be told yet.
+    pub(crate) fn say(&self, why: &str) -> bool {
+        let state = self.state();
+        let session = state.session.as_ref();
+        session.is_some_and(|session| session.say(why))
+    }
+
     /// Ends the stream and waits until the clients have been told, at most `session::PATIENCE`.
     pub(crate) fn end(&self) {
         turn_off();
