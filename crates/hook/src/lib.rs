@@ -22,4 +22,5 @@ mod place;
 mod real;
 mod session;
 mod stream;
+mod vulkan;
 mod windows;

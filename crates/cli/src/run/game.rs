@@ -15,6 +15,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
 use super::desk::Desk;
+use crate::layer;
 
 const LIBRARY: &str = "libopenuvr_hook.so";
 
@@ -103,9 +104,12 @@ impl Game {
             preload.push(":");
             preload.push(others);
         }
+        let layer = layer::announce(desk.folder(), library, |name| std::env::var_os(name));
+        let layer = layer.context("the layer of Vulkan can't be announced")?;
         let mut command = Command::new(program);
         command
             .args(arguments)
+            .envs(layer)
             .env("LD_PRELOAD", preload)
             .env("OPENUVR_RUN", desk.socket());
         let child = command.spawn();
