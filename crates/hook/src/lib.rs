@@ -15,7 +15,11 @@
 //! What it is not: it captures no 32-bit or statically linked program, and none that gains
 //! privileges when it starts (the loader ignores `LD_PRELOAD` there).
 
+mod exports;
+mod gl;
+mod libc_symbols;
 mod place;
+mod real;
 mod session;
 mod stream;
 mod vulkan;

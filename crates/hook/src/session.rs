@@ -104,6 +104,11 @@ impl Session {
         }
     }
 
+    /// Says what went wrong.
+    pub(crate) fn trouble(&self, why: &str) {
+        self.shared.say(&Line::Trouble(why.to_owned()));
+    }
+
     /// Says why there will be no more pictures.
     pub(crate) fn fail(&self, why: &str) {
         self.shared.say(&Line::Failed(why.to_owned()));

@@ -12,6 +12,7 @@ use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
 
+use crate::gl::Readers;
 use crate::session::{self, Session};
 use crate::windows::{Key, Place, Windows};
 
@@ -30,6 +31,7 @@ static STREAM: Stream = Stream {
         windows: Windows::new(),
         session: None,
     }),
+    readers: Readers::new(),
 };
 
 /// The stream of this process; `None` if it has none: not started by `openuvr run`, forked, or
@@ -76,6 +78,7 @@ pub(crate) fn turn_off() {
 /// What the swaps of this process share.
 pub(crate) struct Stream {
     state: Mutex<State>,
+    readers: Readers,
 }
 
 struct State {
@@ -123,6 +126,18 @@ impl Stream {
         let frames = session.frames()?;
         drop(state);
         frames.wants(now).then_some(frames)
+    }
+
+    /// What reads the pictures of contexts of OpenGL.
+    pub(crate) fn readers(&self) -> &Readers {
+        &self.readers
+    }
+
+    /// Says what went wrong; the stream goes on.
+    pub(crate) fn trouble(&self, why: &str) {
+        if let Some(session) = &self.state().session {
+            session.trouble(why);
+        }
     }
 
     /// A window is gone, or its pictures can't be read: another may be streamed.

@@ -8,6 +8,7 @@
 #[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
+pub mod csv;
 #[cfg(feature = "host")]
 pub mod guest;
 pub mod hindered;

@@ -119,6 +119,7 @@ fn start(folder: &Path, name: &str, size: Size) -> (Guest, Receiver<Notice>) {
         config_dir: Some(folder.join(name)),
         realtime: false,
         fps: 240.0,
+        csv: Some(folder.join(format!("{name}.csv"))),
         ..Config::default()
     };
     let (tell, told) = sync_channel(MOST);
@@ -181,13 +182,15 @@ fn an_application_streams_itself_takes_input_and_changes_its_size() {
 
     drop(watcher);
     drop(guest);
-    let mut exact = 0;
-    let mut ended = 0;
+    let (mut exact, mut ended, mut records) = (0, 0, 0);
     for notice in told.try_iter() {
         match notice {
-            Notice::Record(record) if record.motion_to_photon.is_some() => {
-                assert_eq!(record.echo, EchoKind::Consumed);
-                exact += 1;
+            Notice::Record(record) => {
+                records += 1;
+                if record.motion_to_photon.is_some() {
+                    assert_eq!(record.echo, EchoKind::Consumed);
+                    exact += 1;
+                }
             }
             Notice::Ended(..) => ended += 1,
             _ => {}
@@ -197,6 +200,12 @@ fn an_application_streams_itself_takes_input_and_changes_its_size() {
         (exact, ended),
         (1, 1),
         "one picture is the first to show the key"
+    );
+    let csv = std::fs::read_to_string(folder.0.join("application.csv")).unwrap();
+    assert_eq!(
+        csv.lines().count(),
+        1 + records,
+        "a header and a row for each"
     );
 }
 

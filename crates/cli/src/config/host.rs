@@ -361,18 +361,6 @@ impl HostConfig {
             () if (x11 || clip) && self.size.is_some() => {
                 "size is that of the test picture or the scene: it needs the source pattern or scene"
             }
-            () if self.rate == Rate::Constant
-                && (self.min_bitrate.is_some() || self.start_bitrate.is_some()) =>
-            {
-                "min-bitrate and start-bitrate are for a rate that varies: they need rate adaptive"
-            }
-            () if self.min_bitrate.is_some_and(|min| min > self.bitrate())
-                || self
-                    .start_bitrate
-                    .is_some_and(|start| start > self.bitrate()) =>
-            {
-                "min-bitrate and start-bitrate must not be above bitrate"
-            }
             () if !scene && (self.submit.is_some() || self.scene_fps.is_some()) => {
                 "submit and scene-fps belong to the scene: they need the source scene"
             }
@@ -381,6 +369,22 @@ impl HostConfig {
             }
             () if (x11 || scene || self.injects()) && self.display.is_none() => {
                 "no X display is known: give --display, such as :0, or set DISPLAY"
+            }
+            () => return self.rates_agree(),
+        };
+        Err(Refused(words.to_owned()))
+    }
+
+    /// Refuses bitrates that contradict each other.
+    pub(super) fn rates_agree(&self) -> Result<(), Refused> {
+        let above = |rate: Option<Bitrate>| rate.is_some_and(|rate| rate > self.bitrate());
+        let (min, start) = (self.min_bitrate, self.start_bitrate);
+        let words = match () {
+            () if self.rate == Rate::Constant && (min.is_some() || start.is_some()) => {
+                "min-bitrate and start-bitrate are for a rate that varies: they need rate adaptive"
+            }
+            () if above(min) || above(start) => {
+                "min-bitrate and start-bitrate must not be above bitrate"
             }
             () => return Ok(()),
         };
@@ -416,6 +420,8 @@ impl From<&HostConfig> for Config {
             key_frame_every: config.key_frame_every,
             realtime: config.realtime == Realtime::Auto,
             pin_cores: config.pin_cores.clone(),
+            // The program writes it, with the table.
+            csv: None,
         }
     }
 }

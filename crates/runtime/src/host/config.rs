@@ -93,6 +93,8 @@ pub struct Config {
     pub realtime: bool,
     /// The cores of the threads that must not wait; empty: any.
     pub pin_cores: BTreeSet<usize>,
+    /// Write a row for each frame and client here ([`crate::csv`]), if a guest is told this.
+    pub csv: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -123,6 +125,7 @@ impl Default for Config {
             key_frame_every: None,
             realtime: true,
             pin_cores: BTreeSet::new(),
+            csv: None,
         }
     }
 }
