@@ -40,11 +40,6 @@ impl Follower {
         })
     }
 
-    /// Which window it is.
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
-    }
-
     /// Its left and upper edge on the display and its size, if that may have changed.
     pub(crate) fn news(&mut self) -> Option<(i32, i32, Size)> {
         let mut seen = None;

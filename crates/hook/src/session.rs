@@ -104,17 +104,6 @@ impl Session {
         }
     }
 
-    /// Says what went wrong.
-    pub(crate) fn trouble(&self, why: &str) {
-        self.shared.say(&Line::Trouble(why.to_owned()));
-    }
-
-    /// Says why there will be no more pictures.
-    pub(crate) fn fail(&self, why: &str) {
-        self.shared.say(&Line::Failed(why.to_owned()));
-        self.stop();
-    }
-
     /// Says what does not work; `false` if nobody can be told yet.
     pub(crate) fn say(&self, why: &str) -> bool {
         let reached = self.shared.socket.get().is_some();

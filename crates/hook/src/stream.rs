@@ -133,24 +133,9 @@ impl Stream {
         &self.readers
     }
 
-    /// Says what went wrong; the stream goes on.
-    pub(crate) fn trouble(&self, why: &str) {
-        if let Some(session) = &self.state().session {
-            session.trouble(why);
-        }
-    }
-
     /// A window is gone, or its pictures can't be read: another may be streamed.
     pub(crate) fn gone(&self, key: Key) {
         self.state().windows.gone(key);
-    }
-
-    /// Says once why pictures can't be read back, and that the game goes on without a stream.
-    pub(crate) fn fail(&self, why: &str) {
-        if let Some(session) = &self.state().session {
-            session.fail(why);
-        }
-        turn_off();
     }
 
     /// Says why some pictures are not streamed; others may be. `false` if nobody can be told yet.

@@ -104,14 +104,13 @@ impl Game {
             preload.push(":");
             preload.push(others);
         }
-        let folder = desk.folder();
-        let layer = layer::announce(folder, library, |name| std::env::var_os(name));
-        let layer = layer.with_context(|| format!("no manifest in {}", folder.display()))?;
+        let layer = layer::announce(desk.folder(), library, |name| std::env::var_os(name));
+        let layer = layer.context("the layer of Vulkan can't be announced")?;
         let mut command = Command::new(program);
         command
             .args(arguments)
-            .env("LD_PRELOAD", preload)
             .envs(layer)
+            .env("LD_PRELOAD", preload)
             .env("OPENUVR_RUN", desk.socket());
         let child = command.spawn();
         let child = child.with_context(|| anyhow!("can't start {}", program.display()))?;

@@ -84,6 +84,12 @@ impl Eye {
         self.stamp_when("later bar codes", |stamp| stamp.frame >= first.frame + n)
     }
 
+    /// The size of a window, if it exists.
+    pub(crate) fn geometry(&self, window: Window) -> Option<Size> {
+        let reply = self.conn.get_geometry(window).ok()?.reply().ok()?;
+        Some(Size::new(reply.width.into(), reply.height.into()))
+    }
+
     /// The client's window, if it is shown.
     pub(crate) fn client_window(&self) -> Option<Window> {
         let tree = self.conn.query_tree(self.root).ok()?.reply().ok()?;

@@ -53,8 +53,12 @@ impl Stage {
     fn words(&self) -> Vec<String> {
         let own = ["--bind", "127.0.0.1:0", "--encoder", "raw", "--fps", "240"];
         let words = own.into_iter().chain(["--realtime", "off"]).chain(PIN);
-        let config = ["--config-dir".to_owned(), self.folder.join("host")];
-        words.map(str::to_owned).chain(config).collect()
+        let program = Path::new(env!("CARGO_BIN_EXE_openuvr"));
+        let hook = program.with_file_name("deps/libopenuvr_hook.so");
+        let hook = hook.to_str().expect("UTF-8").to_owned();
+        let folder = self.folder.join("host");
+        let paths = ["--hook".to_owned(), hook, "--config-dir".to_owned(), folder];
+        words.map(str::to_owned).chain(paths).collect()
     }
 
     fn application(&self) -> Application {

@@ -29,7 +29,7 @@ type Boolean = c_uint;
 const FALSE: Boolean = 0;
 const DRAW: c_int = 0x3059;
 
-hooks! { HOOKED [9]:
+hooks! { HOOKED [10]:
     /// Shows a picture.
     SWAP_BUFFERS eglSwapBuffers(display: Display, surface: Surface) -> Boolean,
         otherwise FALSE, |real| shows(&Shown { display, surface }, || {
@@ -68,13 +68,25 @@ hooks! { HOOKED [9]:
             guarded(|| made(surface, window.addr()));
             surface
         };
-    /// Makes a surface of a window, whose name is behind the pointer on X11 (EGL 1.5).
+    /// Makes a surface of a window (EGL 1.5).
     CREATE_PLATFORM_SURFACE eglCreatePlatformWindowSurface(
         display: Display, config: Config, window: *mut c_void, attributes: *const isize
     ) -> Surface,
         otherwise null_mut(), |real| {
             // SAFETY: the arguments are the caller's.
-            unsafe { real(display, config, window, attributes) }
+            let surface = unsafe { real(display, config, window, attributes) };
+            guarded(|| made_behind(surface, window));
+            surface
+        };
+    /// The same (`EGL_EXT_platform_base`).
+    CREATE_PLATFORM_SURFACE_EXT eglCreatePlatformWindowSurfaceEXT(
+        display: Display, config: Config, window: *mut c_void, attributes: *const c_int
+    ) -> Surface,
+        otherwise null_mut(), |real| {
+            // SAFETY: the arguments are the caller's.
+            let surface = unsafe { real(display, config, window, attributes) };
+            guarded(|| made_behind(surface, window));
+            surface
         };
     /// Ends a surface.
     DESTROY_SURFACE eglDestroySurface(display: Display, surface: Surface) -> Boolean,
@@ -203,6 +215,15 @@ fn made(surface: Surface, window: usize) {
         if surfaces.len() < MANY {
             surfaces.push((surface.addr(), window));
         }
+    }
+}
+
+/// The platforms' functions take a pointer: on X11 to the window's name (`EGL_EXT_platform_x11`),
+/// elsewhere to an object, which does not begin with a name that an X server knows.
+fn made_behind(surface: Surface, window: *mut c_void) {
+    if !surface.is_null() && !window.is_null() {
+        // SAFETY: the function has made a surface of it, so that it is a pointer to something.
+        made(surface, unsafe { window.cast::<u32>().read_unaligned() } as usize);
     }
 }
 

@@ -73,7 +73,8 @@ fn read(stream: &Stream, window: &impl Window) -> Option<Arc<Reader>> {
     if read_back.is_none() && !reader.begun() {
         match open(window, frames) {
             Ok(opened) => *read_back = Some(opened),
-            Err(why) => stream.trouble(&why),
+            // There is a session, since it wanted the picture.
+            Err(why) => drop(stream.say(&why)),
         }
     }
     let reading = read_back
