@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::app::{App, Saw};
 use crate::hand::Hand;
 use crate::rig::Rig;
+use crate::support::eventually;
 
 /// Key codes of X, which are eight above those of Linux.
 const A: u8 = 38;
@@ -50,7 +51,7 @@ fn a_keyboard_and_a_mouse_without_the_window() {
         event(0, 0, 1),
     ];
     keys.write_all(&said.concat()).expect("room");
-    app.saw(Saw::Down(A));
+    assert_eq!(app.saw(Saw::Down(A)), [Saw::Down(A)]);
     let said = [event(2, 0, 30), event(2, 1, -20), event(0, 0, 0)];
     moves.write_all(&said.concat()).expect("room");
     let said = [
@@ -60,11 +61,14 @@ fn a_keyboard_and_a_mouse_without_the_window() {
         event(0, 0, 0),
     ];
     moves.write_all(&said.concat()).expect("room");
-    let clicked = [Saw::ButtonDown(1), Saw::ButtonUp(1)];
-    assert_eq!(app.saw(Saw::ButtonUp(1)), clicked);
+    // The host's X server repeats the key meanwhile.
+    let mut clicked = app.saw(Saw::ButtonUp(1));
+    clicked.retain(|saw| !matches!(saw, Saw::Down(A) | Saw::Up(A)));
+    assert_eq!(clicked, [Saw::ButtonDown(1), Saw::ButtonUp(1)]);
     assert_eq!(pointer.pointer(), (130, 80));
     // The client is gone, and with it what its keyboard holds.
     drop(client);
-    assert_eq!(app.saw(Saw::Up(A)), [Saw::Up(A)]);
-    assert!(app.saw_nothing_more());
+    eventually("the key is up", || {
+        pointer.pressed().0.is_empty().then_some(())
+    });
 }
