@@ -145,7 +145,7 @@ impl Stream {
         session.is_some_and(|session| session.say(why))
     }
 
-    /// Ends the stream and waits until the clients have been told, at most `session::PATIENCE`.
+    /// Ends the stream and waits until the clients have been told.
     pub(crate) fn end(&self) {
         turn_off();
         // A thread that was stopped in mid-swap may hold it for ever.
@@ -164,12 +164,8 @@ impl Stream {
 }
 
 /// At the end of the process (`exit`, or a return from `main`) the clients are told goodbye. Not in
-/// a forked child, and not in a process that never swapped.
-extern "C" fn at_exit() {
+/// a forked child. Libraries, this one included, take themselves apart later: our threads must have
+/// ended by then.
+pub(crate) extern "C" fn at_exit() {
     guarded(|| begun().map(Stream::end));
 }
-
-#[used]
-// SAFETY: the loader calls what is in this section once, without arguments, when the process ends.
-#[unsafe(link_section = ".fini_array")]
-static AT_EXIT: extern "C" fn() = at_exit;
