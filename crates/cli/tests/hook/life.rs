@@ -2,6 +2,7 @@
 
 use rustix::process::Signal;
 
+use crate::hand::Hand;
 use crate::rig::{BLUE, GREEN, RED, Run, WHITE, YELLOW, actor, displays, sees};
 use crate::support::{Eye, eventually};
 
@@ -39,7 +40,9 @@ fn a_program_with_forks_threads_and_contexts_is_streamed_and_ends_as_it_wants() 
     // Nothing went wrong on the way.
     assert_eq!(text.matches("was played").count(), acts.len(), "{text}");
     assert_eq!(text.matches("streaming").count(), 1, "{text}");
-    let sizes = text.lines().filter_map(|line| line.split_once("the picture is "));
+    let sizes = text
+        .lines()
+        .filter_map(|line| line.split_once("the picture is "));
     let sizes: Vec<&str> = sizes.map(|(_, size)| size).collect();
     let wanted = ["320x240", "400x200", "480x320", "400x200", "320x240"];
     assert_eq!(sizes, wanted, "{text}");
@@ -87,6 +90,24 @@ fn a_stream_that_is_killed_leaves_the_program_alone() {
     });
     // Said behind the end of openuvr run.
     run.program.line("go-on was played");
+}
+
+#[test]
+fn the_pointer_goes_to_the_same_place_of_the_game() {
+    let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    let run = Run::start(&here, &[], &[actor]);
+    let _client = run.client(&there, &[]);
+    sees(&Eye::open(&there), RED, GREEN);
+    let (game, person) = (Hand::at(&here), Hand::at(&there));
+    for (x, y) in [(100, 60), (7, 231)] {
+        person.points(x, y);
+        // The game's window is 40 pixels from the left edge, the client's in the corner.
+        eventually("the pointer", || {
+            (game.pointer() == (x + 40, y)).then_some(())
+        });
+    }
 }
 
 #[test]
