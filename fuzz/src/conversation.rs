@@ -11,8 +11,9 @@ use std::time::Duration;
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::negotiate::{Offer, Role};
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
-use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PathId, SessionId};
+use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::pose::Pose;
 use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
 use openuvr_proto::send::fec::{Care, ParityPlan};
 use openuvr_proto::send::loss::Loss;
@@ -78,6 +79,8 @@ struct Talk {
     shown: FrameId,
     typed: InputSeq,
     applied: InputSeq,
+    posed: PoseId,
+    seen: PoseId,
     said: BTreeSet<String>,
 }
 
@@ -122,6 +125,8 @@ impl Talk {
             ended: BTreeSet::new(),
             shown: FrameId::NONE,
             typed: InputSeq::default(),
+            posed: PoseId::default(),
+            seen: PoseId::default(),
             applied: InputSeq::default(),
             said: BTreeSet::new(),
         }
@@ -135,10 +140,19 @@ impl Talk {
             0 => self.now.0 += i64::from(draw.u8()) * 100_000,
             1 => self.now.0 += i64::from(draw.u8()) * 10_000_000,
             2 => {
-                let event = InputEvent::Key {
-                    code: KeyCode(u16::from(what)),
-                    text: None,
-                    pressed: draw.u8() & 1 == 0,
+                let how = draw.u8();
+                let event = match how & 2 {
+                    0 => InputEvent::Key {
+                        code: KeyCode(u16::from(what)),
+                        text: None,
+                        pressed: how & 1 == 0,
+                    },
+                    _ => InputEvent::Device {
+                        device: DeviceId(how >> 6),
+                        kind: u16::from(how >> 4 & 3),
+                        code: u16::from(how >> 3 & 1),
+                        value: i32::from(how & 1),
+                    },
                 };
                 self.typed = self.client.input(self.now, event, self.now);
             }
@@ -152,6 +166,11 @@ impl Talk {
             7 => self.lose(upwards, draw.u8()),
             8 => self.again(upwards, draw.u8()),
             9 => self.altered(upwards, draw),
+            10 => {
+                let at = [f32::from(what), 0.0, 0.0];
+                let pose = Pose::new(at, [0.0, 0.0, 0.0, 1.0]).expect("a pose");
+                self.posed = self.client.pose(self.now, pose, self.now);
+            }
             _ => {
                 // Out of order if the number says so.
                 let place = usize::from(draw.u8() / 64);
@@ -318,6 +337,13 @@ impl Talk {
         // A session ends when its last word has left.
         while let Some(event) = self.host.poll_event() {
             self.at_the_host(event);
+        }
+        if let Some(posed) = self.host.pose() {
+            assert!(
+                (self.seen..=self.posed).contains(&posed.id),
+                "an older pose"
+            );
+            self.seen = posed.id;
         }
         self.host.check_invariants();
         self.client.check_invariants();

@@ -211,7 +211,7 @@ fn measure(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result
     for display in [&near, &far] {
         args.sched.raise(display.id(), Part::Display);
     }
-    let mut scene = pair::scene(near.name(), size, FPS)?;
+    let mut scene = pair::scene(&pair::scene_words(near.name(), size, FPS))?;
     let dir = TemporaryDir::new()?;
     let own_csv = dir.path().join("frames.csv");
     let csv = args.host_csv.as_ref().unwrap_or(&own_csv);
@@ -223,6 +223,7 @@ fn measure(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result
         }
     }
     let options = pair::Options {
+        serve: pair::Serve::Host,
         host_display: near.name(),
         client_display: far.name(),
         fps: FPS,

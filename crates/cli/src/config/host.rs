@@ -362,26 +362,6 @@ impl HostConfig {
             () if (x11 || clip) && self.size.is_some() => {
                 "size is that of the test picture or the scene: it needs the source pattern or scene"
             }
-            () if self.recovery == Recovery::Refresh
-                && !encode::find(self.encoder.0).is_ok_and(|backend| backend.refreshes) =>
-            {
-                "this encoder can't refresh a picture part by part: choose x264, or another recovery"
-            }
-            () if self.recovery != Recovery::Refresh && self.refresh_every.is_some() => {
-                "refresh-every is how often a picture is refreshed: it needs recovery refresh"
-            }
-            () if self.rate == Rate::Constant
-                && (self.min_bitrate.is_some() || self.start_bitrate.is_some()) =>
-            {
-                "min-bitrate and start-bitrate are for a rate that varies: they need rate adaptive"
-            }
-            () if self.min_bitrate.is_some_and(|min| min > self.bitrate())
-                || self
-                    .start_bitrate
-                    .is_some_and(|start| start > self.bitrate()) =>
-            {
-                "min-bitrate and start-bitrate must not be above bitrate"
-            }
             () if !scene && (self.submit.is_some() || self.scene_fps.is_some()) => {
                 "submit and scene-fps belong to the scene: they need the source scene"
             }
@@ -390,6 +370,29 @@ impl HostConfig {
             }
             () if (x11 || scene || self.injects()) && self.display.is_none() => {
                 "no X display is known: give --display, such as :0, or set DISPLAY"
+            }
+            () => return self.encoding_agrees(),
+        };
+        Err(Refused(words.to_owned()))
+    }
+
+    /// Refuses what contradicts itself in how pictures are encoded.
+    pub(super) fn encoding_agrees(&self) -> Result<(), Refused> {
+        let above = |rate: Option<Bitrate>| rate.is_some_and(|rate| rate > self.bitrate());
+        let (min, start) = (self.min_bitrate, self.start_bitrate);
+        let refresh = self.recovery == Recovery::Refresh;
+        let words = match () {
+            () if self.rate == Rate::Constant && (min.is_some() || start.is_some()) => {
+                "min-bitrate and start-bitrate are for a rate that varies: they need rate adaptive"
+            }
+            () if above(min) || above(start) => {
+                "min-bitrate and start-bitrate must not be above bitrate"
+            }
+            () if refresh && !encode::find(self.encoder.0).is_ok_and(|found| found.refreshes) => {
+                "this encoder can't refresh a picture part by part: choose x264, or another recovery"
+            }
+            () if !refresh && self.refresh_every.is_some() => {
+                "refresh-every is how often a picture is refreshed: it needs recovery refresh"
             }
             () => return Ok(()),
         };

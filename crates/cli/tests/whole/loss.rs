@@ -100,7 +100,10 @@ impl Chain {
 struct Row {
     frame: u64,
     outcome: String,
+    held_back: bool,
     key_frame: bool,
+    /// 0 if it was not coded.
+    qp: u32,
     /// Datagrams of parity, and fragments that parity or asking brought back.
     parity: u32,
     mended: u32,
@@ -113,13 +116,16 @@ fn rows(path: &Path) -> Vec<Row> {
     let column = |name| names.iter().position(|n| *n == name).expect("a column");
     let (frame, outcome, key) = (column("frame"), column("outcome"), column("key_frame"));
     let [parity, repaired, resent] = ["parity", "repaired", "resent"].map(column);
+    let (cause, qp) = (column("cause"), column("qp"));
     // What was not sent cost nothing.
     let number = |field: &str| field.parse().unwrap_or(0);
     lines
         .map(|line| Row {
             frame: line[frame].parse().expect("a number"),
             outcome: line[outcome].to_owned(),
+            held_back: line[cause] == "HeldBack",
             key_frame: line[key] == "1",
+            qp: number(line[qp]),
             parity: number(line[parity]),
             mended: number(line[repaired]) + number(line[resent]),
         })
@@ -251,4 +257,33 @@ fn what_overtakes_or_comes_twice_harms_nothing() {
     );
     let keys = rows.iter().filter(|row| row.key_frame).count();
     assert!(keys <= 1 + count(&rows, "dropped"), "{keys} key frames");
+}
+
+/// A picture that waited for a full link is not one that stands still, which is coded again and
+/// better: that would fill the link for good.
+#[test]
+fn what_was_held_back_is_coded_no_better_for_it() {
+    let Some(mut chain) = Chain::start(&["--rate", "200k", "--queue", "20000"]) else {
+        return;
+    };
+    chain.burst(60);
+    let mut rows = chain.end();
+    rows.sort_by_key(|row| row.frame);
+    let held = rows.iter().filter(|row| row.held_back).count();
+    assert!(held > 3, "{held} of {} were held back", rows.len());
+    let (mut before, mut after_held) = (0, false);
+    for row in &rows {
+        if row.qp > 0 {
+            // The rate control itself takes a step of two, and a little for a higher rate.
+            let better = !row.key_frame && row.qp + 4 < before;
+            assert!(
+                !(after_held && better),
+                "frame {}: {before}, {}",
+                row.frame,
+                row.qp
+            );
+            before = row.qp;
+        }
+        after_held = row.held_back;
+    }
 }

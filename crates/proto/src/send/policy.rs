@@ -1,9 +1,9 @@
 //! What is done about loss and a link that changes: one policy, each decision with its reason.
 //!
 //! It joins what knows one thing each: [`References`] (what the player has), [`KeyFramePolicy`]
-//! (how often a key frame helps), [`Waves`] (intra refresh), [`Congestion`] (what the link carries). The media thread asks it
-//! before each frame and tells it afterwards; the client's reports on the player's frames are what
-//! it learns from. It is a value: `now` comes in.
+//! (how often a key frame helps), [`Waves`] (intra refresh), [`Congestion`] (what the link carries).
+//! The media thread asks it before each frame and tells it afterwards; the client's reports on the
+//! player's frames are what it learns from. It is a value: `now` comes in.
 
 use std::collections::VecDeque;
 use std::time::Duration;

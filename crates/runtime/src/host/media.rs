@@ -204,12 +204,12 @@ impl Media {
             self.take_orders();
             let timeout = self.next_deadline().map(|at| at.since(clock::now()));
             match self.capture.next(timeout) {
-                Ok(CaptureEvent::Frame) => self.frame(false),
+                Ok(CaptureEvent::Frame) => self.frame(true),
                 Ok(CaptureEvent::TimedOut | CaptureEvent::Woken) => {
                     self.take_orders();
                     if self.next_deadline().is_some_and(|at| at <= clock::now()) {
                         // Nothing moved, but somebody needs the picture, or a better one.
-                        self.frame(true);
+                        self.frame(false);
                     }
                 }
                 // The next frame has the new size, and begins a new epoch.
@@ -351,8 +351,10 @@ impl Media {
         Some(calm.map_or(due, |calm| due.max(calm)))
     }
 
-    /// Sends the newest picture; `still` if it is the one that was sent before.
-    fn frame(&mut self, still: bool) {
+    /// Sends the newest picture, which has just been captured, if it is `news`. Otherwise it was
+    /// sent before, or was held back: such a one is new to everybody, and on a full link it must
+    /// not be taken for a picture that stands still, and be coded better and better.
+    fn frame(&mut self, news: bool) {
         let captured = clock::now();
         let mut stamps = Stamps::default();
         stamps.stamp(Stage::Captured, captured);
@@ -362,8 +364,14 @@ impl Media {
         }
         let round_trip = self.shared.sessions().round_trip().unwrap_or_default();
         self.policy.set_round_trip(round_trip);
+        let again = std::mem::replace(&mut self.held, self.policy.held_until(captured).is_some());
+        if self.held && again && !news {
+            // It is in the books already.
+            self.last_frame_at = captured;
+            return;
+        }
+        let still = !again && !news;
         self.frame = self.frame.next();
-        self.held = self.policy.held_until(captured).is_some();
         if self.held {
             self.last_frame_at = captured;
             self.drop_frame(&stamps, Stage::Converted, DropCause::HeldBack);
