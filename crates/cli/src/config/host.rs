@@ -219,7 +219,7 @@ Examples:
 const BITRATES: RangeInclusive<Bitrate> = Bitrate(100_000)..=Bitrate(1_000_000_000);
 
 /// The least that an adaptive rate goes down to by itself (guess: a picture to recognise).
-const LEAST: Bitrate = Bitrate(1_000_000);
+const LEAST: Bitrate = Bitrate(500_000);
 
 /// The test picture's size if none is given: the smallest that is called HD.
 const PATTERN: Size = Size::new(1280, 720);
