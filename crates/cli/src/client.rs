@@ -188,9 +188,13 @@ fn reach(target: &Target, only: Option<Rung>) -> Result<(Ladder, Option<Rung>, V
     }
     // The privilege first: it is wanted without a host, too.
     let link = Ladder::client(only)?;
-    let addresses = target
-        .resolve()
-        .with_context(|| format!("can't find the host {:?}", target.host))?;
+    let addresses = target.resolve().with_context(|| {
+        format!(
+            "can't find the host {:?}: check its name, or give its address, which `ip address` \
+                 shows there",
+            target.host
+        )
+    })?;
     if addresses.is_empty() {
         bail!("the name {:?} has no address", target.host);
     }
