@@ -9,6 +9,8 @@ ALLOWED = {
     "media": {"proto"},
     "runtime": {"proto", "net", "media"},
     "lab": {"proto"},
+    "capi": {"proto", "net", "media", "runtime"},
+    "hook": {"proto", "net", "media", "runtime"},
     "cli": {"proto", "net", "media", "runtime", "lab"},
 }
 PREFIX = "openuvr-"

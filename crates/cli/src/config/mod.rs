@@ -21,9 +21,9 @@ use anyhow::{Context, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 pub(crate) use self::client::{ClientConfig, InputFrom, Surface};
-pub(crate) use self::host::{
-    CaptureMode, ConverterKind, HostConfig, Pacing, Rate, RateMode, Recovery, Sending, Subject,
-};
+pub(crate) use self::host::{CaptureMode, ConverterKind, HostConfig, Pacing, Sending, Subject};
+use openuvr_runtime::machine::{self, LONGEST_NAME};
+
 use self::kind::{Form, Kind};
 
 /// A role that can be configured.
@@ -337,12 +337,8 @@ pub(crate) struct Surroundings {
     /// The folder of settings and keys, `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     pub(crate) config_dir: Option<PathBuf>,
     /// This machine's name, at most [`LONGEST_NAME`] bytes.
-    pub(crate) machine: Option<String>,
+    pub(crate) machine: String,
 }
-
-/// The longest name of a device in bytes: what the protocol carries, a host name's label (RFC 1035
-/// section 2.3.4: 63 octets) and one.
-pub(crate) const LONGEST_NAME: usize = 64;
 
 impl Surroundings {
     /// Those of this process.
@@ -356,14 +352,10 @@ impl Surroundings {
         };
         let config = absolute("XDG_CONFIG_HOME")
             .or_else(|| absolute("HOME").map(|home| home.join(".config")));
-        // proc(5): the name of this UTS namespace.
-        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
         Surroundings {
             display: variable("DISPLAY"),
             config_dir: config.map(|dir| dir.join("openuvr")),
-            machine: machine
-                .map(|name| name.trim().to_owned())
-                .filter(|name| !name.is_empty() && name.len() <= LONGEST_NAME),
+            machine: machine::name(),
         }
     }
 
@@ -372,7 +364,7 @@ impl Surroundings {
     }
 
     fn machine_text(&self) -> Option<String> {
-        Some(self.machine.clone().unwrap_or_else(|| "openuvr".to_owned()))
+        Some(self.machine.clone())
     }
 }
 

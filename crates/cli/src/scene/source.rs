@@ -11,7 +11,8 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use openuvr_media::capture::submit::{self, Submitted};
+use openuvr_media::capture::Drawn;
+use openuvr_media::capture::submit::{self, Pool, Submitted};
 use openuvr_proto::units::Size;
 
 use super::{Args, play};
@@ -41,8 +42,10 @@ pub(crate) fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Resu
         speed: 1.0,
         full_screen: false,
         coarse: false,
+        read_back: false,
+        times: None,
     };
-    let (submitter, submitted) = submit::channel(size)?;
+    let (submitter, submitted) = submit::channel(size, fps)?;
     let (opened, is_open) = sync_channel(1);
     // Never raised: the scene ends with the host, when it finds nobody to submit to.
     let never = Arc::new(AtomicBool::new(false));
@@ -57,16 +60,16 @@ pub(crate) fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Resu
                 }
             };
             let _ = opened.send(Ok(()));
-            let mut buffer = vec![0; size.pixels() * 4];
+            let pool = Pool::default();
             play(&mut window, &renderer, &args, &never, &mut |window| {
                 // One that somebody has resized is not read beyond what the channel takes.
-                renderer.read(size, &mut buffer);
-                let Some(free) = submitter.submit(std::mem::take(&mut buffer)) else {
+                let mut picture = pool.take(size);
+                renderer.read(size, picture.bytes());
+                let Some(ticket) = submitter.submit(Box::new(picture), Drawn::default()) else {
                     return false;
                 };
-                buffer = free;
                 window.swap();
-                submit == Submit::Free || submitter.wait(PATIENCE)
+                submit == Submit::Free || submitter.wait(ticket, PATIENCE)
             });
         })
         .context("can't start the scene's thread")?;

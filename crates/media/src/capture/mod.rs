@@ -12,6 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use openuvr_proto::id::{InputSeq, SessionId};
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
 use crate::picture::Picture;
@@ -34,6 +36,36 @@ pub trait Capture: Send {
     /// A handle with which another thread makes [`Capture::next`] return
     /// [`CaptureEvent::Woken`].
     fn waker(&self) -> Waker;
+
+    /// What the application did before it drew the newest picture, where it is known.
+    fn drawn(&self) -> Drawn {
+        Drawn::default()
+    }
+
+    /// Somebody watches, or nobody any more: a source may save itself what nobody sees.
+    fn set_watched(&mut self, _watched: bool) {}
+}
+
+/// What an application that submits its pictures did before it drew one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Drawn {
+    /// The newest input that it had taken.
+    pub input: Option<Taken>,
+    /// When it began to draw.
+    pub begun: Option<Instant>,
+}
+
+/// An input event that the application took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Taken {
+    /// Whose input it was.
+    pub session: SessionId,
+    /// Its number in that session.
+    pub seq: InputSeq,
+    /// When it arrived at the host.
+    pub received: Instant,
+    /// When the application took it.
+    pub taken: Instant,
 }
 
 /// What [`Capture::next`] saw.

@@ -1,37 +1,58 @@
 //! Pictures that the application submits itself, from a thread of this process: no display is
-//! asked, and nothing is copied: pictures change hands as whole buffers.
+//! asked, and nothing is copied: a picture stays where its owner has it until the host needs it
+//! no more.
 //!
 //! The application may go on at once (the newest picture wins), or wait until what it submitted
 //! is encoded and sent: OpenUVR's continuous and synchronous modes (paper, section V-E).
+//!
+//! What it is not: it reads no graphics library, and converts nothing.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant as Clock};
 
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::{Capture, CaptureError, CaptureEvent, Waker};
+use super::pace::Pace;
+use super::{Capture, CaptureError, CaptureEvent, Drawn, Waker};
 use crate::picture::Picture;
 
-/// The application's end and the host's end, for pictures of one `size`: BGRX without gaps.
+/// While nobody watches, a picture is wanted this often, so that who comes then sees something at
+/// once even if the application draws no more (guess).
+const UNWATCHED: Duration = Duration::from_secs(1);
+
+/// A picture whose memory belongs to somebody who gets it back when this is dropped: by the host's
+/// thread when a newer picture has come, or by the application's if it was never taken.
+pub trait Frame: Send {
+    /// The picture: [`PixelFormat::Bgrx`](crate::picture::PixelFormat::Bgrx), of any size.
+    fn picture(&self) -> Picture<'_>;
+}
+
+/// The application's end and the host's end. Until the first picture comes the source has the size
+/// `size`; it is asked for at most `fps` pictures a second.
 ///
 /// # Errors
 /// This process has no file descriptor left.
-pub fn channel(size: Size) -> Result<(Submitter, Submitted), CaptureError> {
+pub fn channel(size: Size, fps: f64) -> Result<(Submitter, Submitted), CaptureError> {
+    let state = State {
+        pace: Pace::new(fps),
+        ..State::default()
+    };
     let shared = Arc::new(Shared {
-        state: Mutex::default(),
+        state: Mutex::new(state),
         progress: Condvar::new(),
         arrived: Waker::new()?,
     });
     let submitter = Submitter {
-        size,
         shared: shared.clone(),
     };
     let submitted = Submitted {
         size,
         shared,
-        picture: None,
+        frame: None,
+        drawn: Drawn::default(),
         waker: Waker::new()?,
     };
     Ok((submitter, submitted))
@@ -45,16 +66,32 @@ struct Shared {
     arrived: Waker,
 }
 
-#[derive(Default)]
 struct State {
-    next: Option<Vec<u8>>,
-    /// A buffer that nobody needs any more.
-    spare: Option<Vec<u8>>,
+    next: Option<(Box<dyn Frame>, Drawn)>,
     /// Pictures submitted, taken out by the host, and done with by it, counted from the start.
     submitted: u64,
     taken: u64,
     done: u64,
     closed: bool,
+    pace: Pace,
+    watched: bool,
+    /// When a picture was wanted last.
+    wanted: Option<Instant>,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State {
+            next: None,
+            submitted: 0,
+            taken: 0,
+            done: 0,
+            closed: false,
+            pace: Pace::unlimited(),
+            watched: false,
+            wanted: None,
+        }
+    }
 }
 
 impl Shared {
@@ -63,44 +100,64 @@ impl Shared {
     }
 }
 
-/// The application's end. Dropping it ends the source.
+/// Which picture was submitted: what [`Submitter::wait`] waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Ticket(u64);
+
+/// The application's end, for any of its threads. Dropping it ends the source.
 pub struct Submitter {
-    size: Size,
     shared: Arc<Shared>,
 }
 
 impl Submitter {
-    /// Hands over a picture and returns a buffer for the next one, of the same length. A picture
-    /// that the host has not taken yet is replaced. `None` if the host is gone or the picture has
-    /// not the channel's size.
+    /// Whether a picture that is finished at `now` is worth handing over: somebody watches, and
+    /// pictures have not come faster than wanted (a token bucket). Asked once for each picture,
+    /// before it is read back; what is not wanted need not be submitted.
     #[must_use]
-    pub fn submit(&self, picture: Vec<u8>) -> Option<Vec<u8>> {
-        let length = self.size.pixels() * 4;
+    pub fn wants(&self, now: Instant) -> bool {
         let mut state = self.shared.state();
-        if state.closed || picture.len() != length {
-            return None;
+        let rested = state.wanted.is_none_or(|last| now.since(last) >= UNWATCHED);
+        if state.closed || !(state.watched || rested) {
+            return false;
         }
-        let replaced = state.next.replace(picture);
-        state.submitted += 1;
-        let free = replaced.or_else(|| state.spare.take());
-        drop(state);
-        self.shared.arrived.wake();
-        Some(free.unwrap_or_else(|| vec![0; length]))
+        state.pace.offer(now);
+        if state.pace.due().is_some_and(|due| due > now) {
+            return false;
+        }
+        state.pace.take(now);
+        state.wanted = Some(now);
+        true
     }
 
-    /// Waits until the host has done all it will do with what was submitted: encoded and sent it.
-    /// `false` if it is gone, or not done within `timeout`.
+    /// Hands over a picture, and what is known of how it was drawn. One that the host has not taken
+    /// yet is replaced. `None` if the host is gone.
     #[must_use]
-    pub fn wait(&self, timeout: Duration) -> bool {
-        let state = self.shared.state();
-        let mine = state.submitted;
-        let waits = |state: &mut State| state.done < mine && !state.closed;
+    pub fn submit(&self, frame: Box<dyn Frame>, drawn: Drawn) -> Option<Ticket> {
+        let mut state = self.shared.state();
+        if state.closed {
+            return None;
+        }
+        let replaced = state.next.replace((frame, drawn));
+        state.submitted += 1;
+        let ticket = Ticket(state.submitted);
+        drop(state);
+        // Its owner may want a lock of its own.
+        drop(replaced);
+        self.shared.arrived.wake();
+        Some(ticket)
+    }
+
+    /// Waits until the host has done all it will do with a picture or a newer one: encoded and sent
+    /// it. `false` if it is gone, or not done within `timeout`.
+    #[must_use]
+    pub fn wait(&self, ticket: Ticket, timeout: Duration) -> bool {
+        let waits = |state: &mut State| state.done < ticket.0 && !state.closed;
         let waited = self
             .shared
             .progress
-            .wait_timeout_while(state, timeout, waits);
+            .wait_timeout_while(self.shared.state(), timeout, waits);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.done >= mine
+        state.done >= ticket.0
     }
 }
 
@@ -115,7 +172,8 @@ impl Drop for Submitter {
 pub struct Submitted {
     size: Size,
     shared: Arc<Shared>,
-    picture: Option<Vec<u8>>,
+    frame: Option<Box<dyn Frame>>,
+    drawn: Drawn,
     waker: Waker,
 }
 
@@ -123,15 +181,16 @@ impl Submitted {
     /// Takes the newest picture, if there is one.
     fn take(&mut self) -> Option<CaptureEvent> {
         let mut state = self.shared.state();
-        let Some(next) = state.next.take() else {
+        let Some((frame, drawn)) = state.next.take() else {
             return state
                 .closed
                 .then_some(CaptureEvent::Ended("the application has ended"));
         };
         state.taken = state.submitted;
-        if let Some(old) = self.picture.replace(next) {
-            state.spare = Some(old);
-        }
+        drop(state);
+        self.size = frame.picture().size;
+        self.drawn = drawn;
+        self.frame = Some(frame);
         Some(CaptureEvent::Frame)
     }
 }
@@ -148,7 +207,7 @@ impl Capture for Submitted {
             state.done = state.taken;
             self.shared.progress.notify_all();
         }
-        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let until = timeout.and_then(|timeout| Clock::now().checked_add(timeout));
         loop {
             if self.waker.lower() {
                 return Ok(CaptureEvent::Woken);
@@ -157,7 +216,7 @@ impl Capture for Submitted {
             if let Some(event) = self.take() {
                 return Ok(event);
             }
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let left = until.map(|until| until.saturating_duration_since(Clock::now()));
             if left == Some(Duration::ZERO) {
                 return Ok(CaptureEvent::TimedOut);
             }
@@ -172,8 +231,15 @@ impl Capture for Submitted {
     }
 
     fn picture(&self) -> Option<Picture<'_>> {
-        let data = self.picture.as_deref()?;
-        Some(Picture::bgrx(self.size, data, self.size.width as usize * 4))
+        self.frame.as_deref().map(Frame::picture)
+    }
+
+    fn drawn(&self) -> Drawn {
+        self.drawn
+    }
+
+    fn set_watched(&mut self, watched: bool) {
+        self.shared.state().watched = watched;
     }
 
     fn waker(&self) -> Waker {
@@ -183,8 +249,64 @@ impl Capture for Submitted {
 
 impl Drop for Submitted {
     fn drop(&mut self) {
-        self.shared.state().closed = true;
+        let next = {
+            let mut state = self.shared.state();
+            state.closed = true;
+            state.next.take()
+        };
+        drop(next);
         self.shared.progress.notify_all();
+    }
+}
+
+/// Buffers in ordinary memory that go round: for who copies a picture that is not theirs to keep.
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    free: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Pool {
+    /// A picture of BGRX without gaps whose bytes are of an earlier one, or zero.
+    #[must_use]
+    pub fn take(&self, size: Size) -> Copied {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut data = free.pop().unwrap_or_default();
+        drop(free);
+        data.resize(size.pixels() * 4, 0);
+        Copied {
+            size,
+            data,
+            home: self.clone(),
+        }
+    }
+}
+
+/// A picture in a buffer of a [`Pool`], which gets it back.
+#[derive(Debug)]
+pub struct Copied {
+    size: Size,
+    data: Vec<u8>,
+    home: Pool,
+}
+
+impl Copied {
+    /// The rows, one after the other, 4 bytes a pixel.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        &mut self.data
+    }
+}
+
+impl Frame for Copied {
+    fn picture(&self) -> Picture<'_> {
+        Picture::bgrx(self.size, &self.data, self.size.width as usize * 4)
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        let data = std::mem::take(&mut self.data);
+        let free = self.home.free.lock();
+        free.unwrap_or_else(PoisonError::into_inner).push(data);
     }
 }
 
@@ -193,42 +315,68 @@ mod tests {
     use super::*;
 
     const SIZE: Size = Size::new(16, 8);
+    const FAST: f64 = 1000.0;
 
-    fn picture(value: u8) -> Vec<u8> {
-        vec![value; SIZE.pixels() * 4]
+    fn picture(pool: &Pool, value: u8) -> Box<Copied> {
+        let mut picture = pool.take(SIZE);
+        picture.bytes().fill(value);
+        Box::new(picture)
     }
 
     fn shown(capture: &Submitted) -> u8 {
         capture.picture().expect("a picture").planes[0].data[0]
     }
 
+    fn free(pool: &Pool) -> usize {
+        pool.free.lock().unwrap().len()
+    }
+
     #[test]
     fn the_newest_picture_wins_and_buffers_go_round() {
-        let (app, mut host) = channel(SIZE).unwrap();
+        let (app, mut host) = channel(SIZE, FAST).unwrap();
+        let pool = Pool::default();
+        let submit = |value| app.submit(picture(&pool, value), Drawn::default()).unwrap();
         let zero = Some(Duration::ZERO);
         assert_eq!(host.next(zero).unwrap(), CaptureEvent::TimedOut);
         assert!(host.picture().is_none());
-        assert_eq!(app.submit(picture(1)).unwrap(), picture(0), "a fresh one");
-        assert_eq!(app.submit(picture(2)).unwrap(), picture(1), "it was late");
+        submit(1);
+        submit(2);
+        assert_eq!(free(&pool), 1, "the first was late");
         assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
         assert_eq!(shown(&host), 2);
-        app.submit(picture(3)).unwrap();
+        submit(3);
         assert_eq!(shown(&host), 2, "until the next is asked for");
         assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
         assert_eq!(shown(&host), 3);
-        assert_eq!(app.submit(picture(4)).unwrap(), picture(2), "used again");
-        assert!(app.submit(vec![0; 3]).is_none(), "not of this size");
+        assert_eq!(free(&pool), 1, "two are in use at most");
+    }
+
+    #[test]
+    fn a_picture_may_have_another_size_and_says_how_it_was_drawn() {
+        let (app, mut host) = channel(SIZE, FAST).unwrap();
+        assert_eq!(host.size(), SIZE);
+        let other = Size::new(24, 10);
+        let drawn = Drawn {
+            begun: Some(Instant(7)),
+            ..Drawn::default()
+        };
+        app.submit(Box::new(Pool::default().take(other)), drawn)
+            .unwrap();
+        assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
+        assert_eq!((host.size(), host.drawn()), (other, drawn));
+        assert_eq!(host.picture().unwrap().size, other);
     }
 
     #[test]
     fn waiting_ends_when_the_host_asks_for_the_next() {
-        let (app, mut host) = channel(SIZE).unwrap();
-        app.submit(picture(1)).unwrap();
-        assert!(!app.wait(Duration::ZERO), "nobody has taken it");
+        let (app, mut host) = channel(SIZE, FAST).unwrap();
+        let pool = Pool::default();
+        let ticket = app.submit(picture(&pool, 1), Drawn::default()).unwrap();
+        assert!(!app.wait(ticket, Duration::ZERO), "nobody has taken it");
         assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
-        assert!(!app.wait(Duration::ZERO), "it is being encoded");
+        assert!(!app.wait(ticket, Duration::ZERO), "it is being encoded");
         let thread = std::thread::spawn(move || {
-            let done = app.wait(Duration::from_secs(60));
+            let done = app.wait(ticket, Duration::from_secs(60));
             (done, app)
         });
         assert_eq!(
@@ -245,10 +393,27 @@ mod tests {
 
     #[test]
     fn a_host_that_leaves_lets_the_application_go() {
-        let (app, host) = channel(SIZE).unwrap();
-        app.submit(picture(1)).unwrap();
+        let (app, host) = channel(SIZE, FAST).unwrap();
+        let pool = Pool::default();
+        let ticket = app.submit(picture(&pool, 1), Drawn::default()).unwrap();
         drop(host);
-        assert!(!app.wait(Duration::from_secs(60)));
-        assert!(app.submit(picture(2)).is_none());
+        assert_eq!(free(&pool), 1, "nobody needs it any more");
+        assert!(!app.wait(ticket, Duration::from_secs(60)));
+        assert!(!app.wants(Instant(0)));
+        assert!(
+            app.submit(picture(&pool, 2), Drawn::default()).is_none(),
+            "nobody is there"
+        );
+    }
+
+    #[test]
+    fn pictures_are_wanted_at_the_rate_that_is_watched() {
+        let (app, mut host) = channel(SIZE, 60.0).unwrap();
+        let at = |ms: i64| Instant(ms * 1_000_000);
+        let wanted = |from, to| (from..to).filter(|ms| app.wants(at(*ms))).count();
+        assert_eq!(wanted(0, 3000), 3, "nobody watches");
+        host.set_watched(true);
+        // 2 % more are let by, and one that was saved up.
+        assert!((180..=185).contains(&wanted(3000, 6000)));
     }
 }

@@ -12,7 +12,7 @@ use openuvr_media::picture::{Picture, PixelFormat};
 use openuvr_net::{Link, LinkError};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SentFrame;
-use openuvr_proto::id::{ConfigEpoch, FrameId, PathId, SessionId};
+use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PathId, SessionId};
 use openuvr_proto::send::pace::Pacer;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::send::policy::{Next, Policy, Settings as PolicySettings, TRANSPORT_HEADERS};
@@ -147,7 +147,7 @@ pub(super) struct Media {
     held: bool,
     last_frame_at: Instant,
     last_qp: u8,
-    last_echo: Injected,
+    last_echo: InputSeq,
     player: Option<SessionId>,
     /// When the last frame failed and why, if it did.
     trouble: Option<(Instant, String)>,
@@ -189,7 +189,7 @@ impl Media {
             held: false,
             last_frame_at: clock::now(),
             last_qp: 0,
-            last_echo: Injected::default(),
+            last_echo: InputSeq::default(),
             player: None,
             trouble: None,
         }
@@ -286,10 +286,11 @@ impl Media {
             // The next player counts its input anew, and has another link.
             self.player = player;
             self.policy.player_changed();
-            self.last_echo = Injected::default();
+            self.last_echo = InputSeq::default();
             let injected = self.shared.injected.lock();
             *injected.unwrap_or_else(PoisonError::into_inner) = Injected::default();
         }
+        self.capture.set_watched(!self.destinations.is_empty());
         // The player's datagrams leave first.
         self.destinations.sort_by_key(|d| d.role == Role::Observer);
         self.tell_decisions();
@@ -404,20 +405,38 @@ impl Media {
         self.shared.flush(&mut sessions);
     }
 
-    /// The newest input that was injected before this frame was captured.
+    /// The newest input that was injected before this frame was captured, or that the application
+    /// says it had taken before it drew it.
     fn echo(&mut self, stamps: &mut Stamps) -> InputEcho {
+        let drawn = self.capture.drawn();
+        if let Some(at) = drawn.begun {
+            stamps.stamp(Stage::RenderBegun, at);
+        }
+        // What a player before this one did is counted otherwise.
+        let taken = (drawn.input).filter(|taken| self.player == Some(taken.session));
+        if let Some(taken) = taken {
+            if taken.seq != self.last_echo {
+                stamps.stamp(Stage::InputReceived, taken.received);
+                stamps.stamp(Stage::InputConsumed, taken.taken);
+                self.last_echo = taken.seq;
+            }
+            return InputEcho {
+                seq: taken.seq,
+                kind: EchoKind::Consumed,
+            };
+        }
         let newest = *self
             .shared
             .injected
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if newest.seq.0 == 0 {
+        if newest.seq == InputSeq::default() {
             return InputEcho::default();
         }
-        if newest.seq != self.last_echo.seq {
+        if newest.seq != self.last_echo {
             stamps.stamp(Stage::InputReceived, newest.received);
             stamps.stamp(Stage::InputInjected, newest.injected);
-            self.last_echo = newest;
+            self.last_echo = newest.seq;
         }
         InputEcho {
             seq: newest.seq,

@@ -1,0 +1,1 @@
+//! `libopenuvr`: the OpenUVR API (paper, Table I) for applications in C.

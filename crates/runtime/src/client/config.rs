@@ -1,0 +1,247 @@
+//! What a client is told, in plain words and numbers: what a C program or a command line can say.
+//!
+//! What it is not: it opens no window and asks nobody for a PIN.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use openuvr_media::codec::Codec;
+use openuvr_media::decode;
+use openuvr_net::address::{path_of, path_of_station};
+use openuvr_net::ether::Station;
+use openuvr_net::ladder::Ladder;
+use openuvr_net::neighbour;
+use openuvr_proto::control::identity::{DeviceName, Identity};
+use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::negotiate::{Offer, Role};
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::id::PathId;
+
+use super::Target;
+use crate::identity_store::{self, load_or_create};
+use crate::machine;
+use crate::sched::Scheduler;
+use crate::store;
+use crate::trust_store::HostStore;
+
+/// What a client is told.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// The host.
+    pub host: Target,
+    /// The PIN that it shows, for the first meeting.
+    pub pin: Option<String>,
+    /// Whether it only watches.
+    pub observe: bool,
+    /// Whether it takes the player's role from whoever has it, if the host allows it.
+    pub take_over: bool,
+    /// The only transport that will do; `None`: the best that works.
+    pub link: Option<Rung>,
+    /// Its name at the host, at most [`machine::LONGEST_NAME`] bytes; empty: this machine's.
+    pub name: String,
+    /// The folder of keys and known hosts; `None`: [`store::config_dir`].
+    pub config_dir: Option<PathBuf>,
+    /// What decodes H.264, by its name in [`decode::BACKENDS`]; `None`: the first that can.
+    pub decoder: Option<String>,
+    /// The software and its version, for the host's log.
+    pub software: String,
+    /// Whether threads ask for real-time scheduling.
+    pub realtime: bool,
+    /// The cores of the threads that must not wait; empty: any.
+    pub pin_cores: BTreeSet<usize>,
+}
+
+impl Config {
+    /// A player at `host`, with what is usual.
+    #[must_use]
+    pub fn new(host: Target) -> Config {
+        Config {
+            host,
+            pin: None,
+            observe: false,
+            take_over: false,
+            link: None,
+            name: String::new(),
+            config_dir: None,
+            decoder: None,
+            software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
+            realtime: true,
+            pin_cores: BTreeSet::new(),
+        }
+    }
+}
+
+/// What [`Config::open`] opened: all of a client but its surface and its input.
+pub struct Opened {
+    /// Who this client is.
+    pub identity: Identity,
+    /// What it calls itself.
+    pub name: DeviceName,
+    /// Whom it knows.
+    pub hosts: HostStore,
+    /// The host, as it is remembered.
+    pub host: String,
+    /// Its addresses, best first.
+    pub paths: Vec<PathId>,
+    /// The PIN for the first meeting.
+    pub pin: Option<Pin>,
+    /// What is asked of the host.
+    pub offer: Offer,
+    /// What decodes H.264, if it was chosen.
+    pub decoder: Option<decode::Backend>,
+    /// What else could decode H.264, and why it can't here.
+    pub unusable: Vec<String>,
+    /// The ways there.
+    pub link: Arc<Ladder>,
+    /// The one transport that will do.
+    pub only: Option<Rung>,
+}
+
+impl Opened {
+    /// Whether no session can come about without a PIN: the host is not known.
+    #[must_use]
+    pub fn needs_pin(&self) -> bool {
+        self.pin.is_none() && self.hosts.key(&self.host).is_none()
+    }
+}
+
+impl Config {
+    /// Opens what it names. Asks the name service: may block for seconds.
+    ///
+    /// # Errors
+    /// One line: what is out of range, unknown, or can't be opened.
+    pub fn open(&self) -> Result<Opened, String> {
+        let pin = match &self.pin {
+            Some(pin) => Some(Pin::parse(pin).map_err(|e| format!("pin: {e}"))?),
+            None => None,
+        };
+        let name = match self.name.as_str() {
+            "" => machine::name(),
+            name => machine::checked(name)?,
+        };
+        let decoder = self.decoder.as_deref().map(decode::find).transpose();
+        let decoder = decoder.map_err(|e| e.to_string())?;
+        let dir = match &self.config_dir {
+            Some(dir) => dir.clone(),
+            None => store::config_dir().map_err(|e| e.to_string())?,
+        };
+        let identity = load_or_create(&dir, identity_store::Role::Client);
+        let identity = identity.map_err(|e| e.to_string())?;
+        let hosts = HostStore::open(&dir).map_err(|e| e.to_string())?;
+        let (link, only, paths) = reach(&self.host, self.link)?;
+        let (codecs, unusable) = decodable(decoder)?;
+        let role = match self.observe {
+            true => Role::Observer,
+            false => Role::Player,
+        };
+        Ok(Opened {
+            identity,
+            name: DeviceName::new(&name),
+            hosts,
+            host: format!("{}:{}", self.host.host, self.host.port),
+            paths,
+            pin,
+            offer: Offer {
+                role,
+                take_over: self.take_over,
+                codecs,
+                name,
+                software: self.software.clone(),
+            },
+            decoder: decoder.copied(),
+            unusable,
+            link: Arc::new(link),
+            only,
+        })
+    }
+
+    /// How urgent its threads are.
+    #[must_use]
+    pub fn scheduler(&self) -> Scheduler {
+        let scheduler = match self.realtime {
+            true => Scheduler::new(),
+            false => Scheduler::ordinary(),
+        };
+        scheduler.pinned_to(self.pin_cores.clone())
+    }
+}
+
+/// The codecs that can be decoded here, a bit each, of H.264 with what was chosen; and why what
+/// decodes H.264 does not, where it is so.
+fn decodable(chosen: Option<&decode::Backend>) -> Result<(u32, Vec<String>), String> {
+    if let Some(chosen) = chosen {
+        // Never silently another one.
+        decode::probe(chosen).map_err(|e| e.to_string())?;
+    }
+    let of = |codec: u8| 1_u32 << codec;
+    let mut seen = chosen.map_or(0, |chosen| of(chosen.codec as u8));
+    let mut bits = seen;
+    let mut unusable = Vec::new();
+    for backend in decode::BACKENDS {
+        let bit = of(backend.codec as u8);
+        if seen & bit != 0 {
+            // Not what would be opened.
+            continue;
+        }
+        seen |= bit;
+        match (backend.open)() {
+            Ok(_) => bits |= bit,
+            // What hosts send unless they are told otherwise.
+            Err(e) if backend.codec == Codec::H264 => {
+                unusable.push(format!("{}: {e}", backend.name));
+            }
+            Err(e) => tracing::debug!(decoder = backend.name, %e, "not usable"),
+        }
+    }
+    Ok((bits, unusable))
+}
+
+/// Opens a link to a host: the link, the one transport that will do, and the host's paths.
+fn reach(
+    target: &Target,
+    only: Option<Rung>,
+) -> Result<(Ladder, Option<Rung>, Vec<PathId>), String> {
+    let said = |e: openuvr_net::LinkError| e.to_string();
+    if let Some((interface, mac)) = target.ethernet() {
+        let station = Station {
+            mac,
+            interface: neighbour::interface(interface).map_err(|e| e.to_string())?,
+            port: target.port,
+        };
+        let only = only.or(Some(Rung::Raw));
+        let link = Ladder::client(only).map_err(said)?;
+        if only == Some(Rung::Xdp) {
+            link.open_xdp(station.interface).map_err(said)?;
+        }
+        return Ok((link, only, vec![path_of_station(station)]));
+    }
+    // The privilege first: it is wanted without a host, too.
+    let link = Ladder::client(only).map_err(said)?;
+    let addresses = target.resolve();
+    let addresses = addresses.map_err(|e| {
+        format!(
+            "can't find the host {:?} ({e}): check the name, or give the address that `ip address` \
+             shows there",
+            target.host
+        )
+    })?;
+    if addresses.is_empty() {
+        return Err(format!("the name {:?} has no address", target.host));
+    }
+    let paths = if let Some(rung @ (Rung::Raw | Rung::Xdp)) = only {
+        let found = addresses.into_iter().map(neighbour::find);
+        let (stations, reasons): (Vec<_>, Vec<_>) = found.partition(Result::is_ok);
+        if let (true, Some(Err(why))) = (stations.is_empty(), reasons.into_iter().next()) {
+            return Err(format!("no link {}: {why}", rung.name()));
+        }
+        let stations: Vec<_> = stations.into_iter().flatten().collect();
+        if let (Rung::Xdp, Some(station)) = (rung, stations.first()) {
+            link.open_xdp(station.interface).map_err(said)?;
+        }
+        stations.into_iter().map(path_of_station).collect()
+    } else {
+        addresses.into_iter().map(path_of).collect()
+    };
+    Ok((link, only, paths))
+}

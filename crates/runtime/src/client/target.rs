@@ -1,0 +1,108 @@
+//! Where a host is: `desk`, `192.168.1.5:4711`, `[fe80::1%eth0]`, `2001:db8::1`,
+//! `eth0/52:54:00:12:34:56`.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::str::FromStr;
+
+use openuvr_net::ether::Mac;
+
+use crate::PORT;
+
+/// Where a host is, by name or address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// A name, an IPv4 address, an IPv6 address without brackets, or an interface of this machine,
+    /// `/` and an Ethernet address.
+    pub host: String,
+    /// The port, the same for all transports.
+    pub port: u16,
+}
+
+impl Target {
+    /// The interface and the address, if it is an Ethernet address.
+    #[must_use]
+    pub fn ethernet(&self) -> Option<(&str, Mac)> {
+        let (interface, mac) = self.host.split_once('/')?;
+        Some((interface, mac.parse().ok()?))
+    }
+
+    /// All addresses that the name stands for now, in the system's order of preference. Asks the
+    /// name service: may block for seconds.
+    ///
+    /// # Errors
+    /// The system's, if nobody knows the name.
+    pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+        Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') && self.ethernet().is_none() {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// It is no place of a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "a host is a name or address, with a port if it isn't {PORT}: desk, 192.168.1.5:4710, \
+     [::1]:4710, eth0/52:54:00:12:34:56"
+)]
+pub struct BadTarget;
+
+impl FromStr for Target {
+    type Err = BadTarget;
+
+    fn from_str(text: &str) -> Result<Target, BadTarget> {
+        parse(text).ok_or(BadTarget)
+    }
+}
+
+fn parse(text: &str) -> Option<Target> {
+    let is_v6 = |host: &str| {
+        let (address, zone) = host.split_once('%').unwrap_or((host, "0"));
+        address.parse::<Ipv6Addr>().is_ok() && !zone.is_empty()
+    };
+    let port_behind = |rest: &str| match rest.strip_prefix(':') {
+        Some(port) => number(port).filter(|port| *port != 0),
+        None => rest.is_empty().then_some(PORT),
+    };
+    if let Some((interface, rest)) = text.split_once('/') {
+        // Interface names have at most 15 bytes (IFNAMSIZ), Ethernet addresses 17.
+        let (mac, rest) = rest.split_at_checked(17)?;
+        let mac: Mac = mac.parse().ok()?;
+        let named = |c: char| c.is_ascii_graphic() && !"/:".contains(c);
+        let sound = (1..=15).contains(&interface.len()) && interface.chars().all(named);
+        return sound.then_some(Target {
+            host: format!("{interface}/{mac}"),
+            port: port_behind(rest)?,
+        });
+    }
+    let (host, port) = if let Some(bracketed) = text.strip_prefix('[') {
+        let (host, rest) = bracketed.split_once(']')?;
+        (is_v6(host).then_some(host)?, port_behind(rest)?)
+    } else if is_v6(text) {
+        (text, PORT)
+    } else {
+        let (host, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
+        let named = |c: char| c.is_alphanumeric() || "-._".contains(c);
+        let sound = !host.is_empty() && !host.starts_with('-') && host.chars().all(named);
+        (sound.then_some(host)?, port_behind(rest)?)
+    };
+    Some(Target {
+        host: host.to_owned(),
+        port,
+    })
+}
+
+/// A number of digits only: `parse` would take a sign.
+fn number(text: &str) -> Option<u16> {
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| text.parse().ok())?
+}
