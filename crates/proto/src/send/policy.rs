@@ -46,6 +46,16 @@ pub struct Settings {
     pub key_frame_every: Option<u32>,
 }
 
+impl Settings {
+    fn interval(&self) -> Duration {
+        Duration::from_secs_f64(1.0 / self.fps.max(1.0))
+    }
+
+    fn congestion(&self) -> Congestion {
+        Congestion::new(self.range, self.interval())
+    }
+}
+
 /// How a picture that was damaged by a loss is made clean again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recovery {
@@ -98,7 +108,7 @@ impl Policy {
             references: References::default(),
             waves: Waves::default(),
             key_frames: KeyFramePolicy::with_one_every(settings.key_frame_every),
-            congestion: Congestion::new(settings.range),
+            congestion: settings.congestion(),
             last_coded: None,
             holding: false,
             protection: (0, true),
@@ -135,7 +145,7 @@ impl Policy {
 
     /// Another player, or none: what was learnt of the link is not true of it.
     pub fn player_changed(&mut self) {
-        self.congestion = Congestion::new(self.settings.range);
+        self.congestion = self.settings.congestion();
         self.holding = false;
         self.protection = (0, true);
     }
@@ -174,7 +184,7 @@ impl Policy {
         range.max = max;
         range.start = max;
         range.min = range.min.min(max);
-        self.congestion = Congestion::new(*range);
+        self.congestion = self.settings.congestion();
     }
 
     /// Somebody's picture is broken: the newest frame that they displayed whole, and the newest
@@ -308,7 +318,7 @@ impl Policy {
     }
 
     fn interval(&self) -> Duration {
-        Duration::from_secs_f64(1.0 / self.settings.fps.max(1.0))
+        self.settings.interval()
     }
 
     fn hold_off(&self) -> Duration {
