@@ -24,7 +24,9 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::Report;
 use openuvr_proto::wire::header::{Plane, plane_of};
-use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
+use openuvr_proto::wire::video::{
+    Configuration, EchoKind, Extensions, FrameHeader, InputEcho, SlicePlace,
+};
 
 use crate::{Draw, established};
 
@@ -282,6 +284,10 @@ impl Talk {
             colour: 1,
             fps: 60,
         });
+        let extensions = Extensions {
+            configuration,
+            clean_after: (how & 36 == 36).then_some(3),
+        };
         let loss = Loss {
             rate: f64::from(how / 64) / 10.0,
             run: 1.0,
@@ -299,7 +305,7 @@ impl Talk {
                 mbs: 40,
             };
             let bytes = slice(frame, index);
-            sender.slice(self.now, &header, configuration, place, &bytes, &mut buffer);
+            sender.slice(self.now, &header, extensions, place, &bytes, &mut buffer);
             buffer.iter().for_each(|datagram| self.down.send(datagram));
         }
         sender.parity(self.now, &mut buffer);

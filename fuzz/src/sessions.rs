@@ -85,7 +85,12 @@ impl Peer {
                 through: draw.u16().into(),
             }
             .write(&mut body),
-            6 => Message::ReportsSeen {
+            6 => {
+                let frame = FrameId(draw.u8().into());
+                Message::ReportsAfter { frame }.write(&mut body);
+                Message::Report(report(draw)).write(&mut body);
+            }
+            7 => Message::ReportsSeen {
                 through: FrameId(draw.u8().into()),
             }
             .write(&mut body),

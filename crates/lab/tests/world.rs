@@ -508,3 +508,38 @@ fn motion_to_photon_is_the_truth_although_clocks_drift() {
         }
     }
 }
+
+/// Reports take little of the link however many are on their way, and none is lost for good.
+#[test]
+fn reports_take_little_however_far_away_the_host_is() {
+    for (delay, lost, most) in [
+        (1, 0.0, 60),
+        (300, 0.0, 120),
+        (300, 0.05, 120),
+        (300, 0.3, 180),
+    ] {
+        let mut world = World::new(8, SecondPlayer::Refuse);
+        let link = |loss| Impairment {
+            delay: ms(delay),
+            loss,
+            ..Impairment::default()
+        };
+        let device = Device {
+            up: link(lost).into(),
+            ..Device::new(1, Role::Player).behind(&link(0.0))
+        };
+        let player = world.connect(&device);
+        world.rest(Duration::from_secs(3));
+        let before = world.upstream(player).sent_bytes;
+        world.frames(600);
+        let bytes = world.upstream(player).sent_bytes - before;
+        world.rest(Duration::from_secs(4));
+        world.check_conservation(player);
+        let kbps = bytes * 8 / 10_000;
+        world.step(&format!("{delay} ms, {lost} lost: {kbps} kb/s"));
+        assert!(kbps <= most, "{delay} ms, {lost} lost: {kbps} kb/s");
+        let mut known: Vec<_> = world.records_of(player).to_vec();
+        known.retain(|r| r.outcome == Outcome::Displayed(Fidelity::Whole));
+        assert!(known.len() >= 590, "{} of 600 are known", known.len());
+    }
+}
