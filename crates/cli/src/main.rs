@@ -19,7 +19,6 @@ mod display;
 mod doctor;
 mod host;
 mod lab;
-#[allow(dead_code, reason = "for `openuvr run`")]
 mod layer;
 mod pair;
 mod picture_match;

@@ -2,7 +2,7 @@
 //! runs inside the game.
 //!
 //! ```text
-//! openuvr run ─► game (LD_PRELOAD=libopenuvr_hook.so, OPENUVR_RUN=socket)
+//! openuvr run ─► game (LD_PRELOAD=libopenuvr_hook.so, a layer of Vulkan, OPENUVR_RUN=socket)
 //!      ▲           └─► first swap: connects, is told what to do, streams to the clients itself
 //!      └── lines ──────┘
 //! ```
