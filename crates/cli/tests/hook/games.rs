@@ -26,7 +26,8 @@ fn sees_motion(there: &Display, size: Size, pictures: usize) {
 
 fn installed(program: &str) -> bool {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/games";
-    path.split(':').any(|folder| Path::new(folder).join(program).exists())
+    path.split(':')
+        .any(|folder| Path::new(folder).join(program).exists())
 }
 
 #[test]

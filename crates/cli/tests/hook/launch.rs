@@ -49,7 +49,10 @@ fn a_program_without_pictures_is_left_alone_and_the_person_is_told_why_nothing_c
     let folder = crate::support::Folder::new();
     let start = |game: &[&str]| {
         let mut command = openuvr(&[&words, game].concat());
-        let out = command.env("HOME", folder.path()).output().expect("it runs");
+        let out = command
+            .env("HOME", folder.path())
+            .output()
+            .expect("it runs");
         let text = String::from_utf8_lossy(&out.stderr).into_owned();
         (out.status.code(), text)
     };

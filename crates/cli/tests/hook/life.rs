@@ -14,7 +14,14 @@ fn a_program_with_forks_threads_and_contexts_is_streamed_and_ends_as_it_wants() 
     let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
         return;
     };
-    let acts = ["fork", "threads", "contexts", "resize", "hand-over", "close"];
+    let acts = [
+        "fork",
+        "threads",
+        "contexts",
+        "resize",
+        "hand-over",
+        "close",
+    ];
     let mut run = Run::start(&here, &[], &[&[actor], &acts[..]].concat());
     let mut client = run.client(&there, &[]);
     let eye = Eye::open(&there);
@@ -67,7 +74,10 @@ fn a_stream_that_is_killed_leaves_the_program_alone() {
     run.program.kill();
     client.line("goodbye");
     let eye = Eye::open(&here);
-    assert!(eye.shot().pixels.iter().any(|part| *part > 0), "it still shows something");
+    assert!(
+        eye.shot().pixels.iter().any(|part| *part > 0),
+        "it still shows something"
+    );
     run.seen("enough");
     eventually("the program's own end", || {
         let shown = eye.shot().pixels.chunks_exact(4).any(|p| p[..3] != [0; 3]);

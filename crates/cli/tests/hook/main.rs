@@ -5,6 +5,6 @@
 mod support;
 
 mod games;
-mod life;
 mod launch;
+mod life;
 mod rig;

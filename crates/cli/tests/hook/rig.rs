@@ -7,7 +7,9 @@ use std::sync::OnceLock;
 
 use openuvr_proto::units::Size;
 
-use crate::support::{Display, Eye, Folder, PIN, Program, client, eventually, openuvr, port_of, skip};
+use crate::support::{
+    Display, Eye, Folder, PIN, Program, client, eventually, openuvr, port_of, skip,
+};
 
 /// The hook that was built with these tests.
 pub(crate) fn hook() -> PathBuf {
@@ -28,7 +30,15 @@ impl Run {
         let folder = Folder::new();
         let (hook, dir) = (hook(), folder.join("host"));
         let hook = hook.to_str().expect("a path of text");
-        let own = ["run", "--hook", hook, "--config-dir", &dir, "--bind", "127.0.0.1:0"];
+        let own = [
+            "run",
+            "--hook",
+            hook,
+            "--config-dir",
+            &dir,
+            "--bind",
+            "127.0.0.1:0",
+        ];
         let words = [&own[..], &PIN, &["--realtime", "off", "--"], game].concat();
         let mut command = openuvr(&words);
         command
@@ -72,7 +82,9 @@ pub(crate) fn actor() -> Option<&'static str> {
 pub(crate) fn build(source: &str, name: &str, words: &[&str]) -> Option<String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let made = folder.join(format!("{name}-{}", std::process::id()));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hook").join(source);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/hook")
+        .join(source);
     let mut command = Command::new("cc");
     command.args(["-std=gnu11", "-Wall", "-Werror", "-O1", "-o"]);
     command.arg(&made).arg(source).args(words).args(["-ldl"]);

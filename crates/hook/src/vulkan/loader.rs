@@ -87,9 +87,7 @@ pub(super) struct NextOfDevice {
 ///
 /// # Safety
 /// `info` is what the loader gave to `vkCreateDevice`.
-pub(super) unsafe fn next_of_device(
-    info: *const vk::DeviceCreateInfo<'_>,
-) -> Option<NextOfDevice> {
+pub(super) unsafe fn next_of_device(info: *const vk::DeviceCreateInfo<'_>) -> Option<NextOfDevice> {
     // SAFETY: the caller's `info`, a chain that the loader built for us to change; the value of
     // a data callback is that function or null, which `Option` of a function has room for.
     unsafe {

@@ -59,7 +59,11 @@ pub(super) unsafe fn read_back(
     }
     let to = wanted()?;
     if swapchain.window == Window::Wayland {
-        say(stream, &swapchain, "no input reaches the game: its window is one of Wayland");
+        say(
+            stream,
+            &swapchain,
+            "no input reaches the game: its window is one of Wayland",
+        );
     }
     let copy = Copy {
         queue,
@@ -88,8 +92,12 @@ unsafe fn readable<'a>(
 ) -> Result<(Pixels, u32), &'a str> {
     let pixels = swapchain.pixels.as_ref().map_err(String::as_str)?;
     // SAFETY: the application's chain.
-    let apart =
-        unsafe { chained(info.p_next, vk::StructureType::DEVICE_GROUP_PRESENT_INFO_KHR) };
+    let apart = unsafe {
+        chained(
+            info.p_next,
+            vk::StructureType::DEVICE_GROUP_PRESENT_INFO_KHR,
+        )
+    };
     if device.group || apart.is_some() {
         return Err("pictures that several graphics devices draw together are not streamed");
     }

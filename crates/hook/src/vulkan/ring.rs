@@ -103,7 +103,9 @@ impl Ring {
         let waits = shared.clone();
         // Not real-time: some drivers wait for a device by asking it again and again.
         let waiter = Scheduler::ordinary()
-            .spawn(Role::HandOff, "openuvr-vulkan", move || wait(&waits, &waiting))
+            .spawn(Role::HandOff, "openuvr-vulkan", move || {
+                wait(&waits, &waiting)
+            })
             .ok()?;
         Some(Ring {
             shared,
@@ -141,7 +143,9 @@ impl Ring {
                 };
                 let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
                 // It is there until the device is destroyed.
-                waiter.as_ref().is_some_and(|(jobs, _)| jobs.send(job).is_ok())
+                waiter
+                    .as_ref()
+                    .is_some_and(|(jobs, _)| jobs.send(job).is_ok())
             }
             Err(_) => {
                 state.broken = true;
@@ -195,7 +199,11 @@ impl Ring {
     /// # Safety
     /// The device is about to be destroyed: nothing runs on it.
     pub(super) unsafe fn close(&self) {
-        let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waiter = self
+            .waiter
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some((jobs, waiter)) = waiter {
             drop(jobs);
             // It panics only if the submitting did, and then it holds nothing.
@@ -210,7 +218,10 @@ impl Ring {
             let _ = to.submit(copied, Drawn::default());
         }
         let state = self.shared.state();
-        let waited = self.shared.changed.wait_while(state, |state| state.lent > 0);
+        let waited = self
+            .shared
+            .changed
+            .wait_while(state, |state| state.lent > 0);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         state.broken = true;
         let device = &self.shared.device;

@@ -282,10 +282,7 @@ impl Slot {
 }
 
 /// The best kind of memory among `allowed`, and whether it is coherent.
-fn memory_kind(
-    memory: &vk::PhysicalDeviceMemoryProperties,
-    allowed: u32,
-) -> Option<(u32, bool)> {
+fn memory_kind(memory: &vk::PhysicalDeviceMemoryProperties, allowed: u32) -> Option<(u32, bool)> {
     let kinds = (0..).zip(memory.memory_types_as_slice());
     let kinds = kinds.filter(|(index, _)| allowed & (1 << index) != 0);
     let best = KINDS.iter().find_map(|wanted| {
