@@ -133,5 +133,12 @@ unsafe fn find(
 /// `handle` is a live dispatchable handle.
 pub(super) unsafe fn key(handle: impl vk::Handle) -> usize {
     // SAFETY: the loader puts its dispatch table there for each dispatchable object.
-    unsafe { *(handle.as_raw() as usize as *const usize) }
+    unsafe { *object(handle) }
+}
+
+/// What a dispatchable handle points to.
+pub(super) fn object(handle: impl vk::Handle) -> *mut usize {
+    #[expect(clippy::cast_possible_truncation, reason = "a pointer, which ash widens")]
+    let address = handle.as_raw() as usize;
+    address as *mut usize
 }

@@ -77,7 +77,15 @@ pub(super) unsafe fn read_back(
     };
     // SAFETY: the application presents the image with this queue, so it may use both; after the
     // presentation, which waits for the copy, it may use them again.
-    unsafe { ring.copy(&copy) }.then_some(done)
+    match unsafe { ring.copy(&copy) } {
+        Ok(true) => Some(done),
+        Ok(false) => None,
+        Err(why) => {
+            let why = format!("pictures can't be read back: Vulkan says {}", why.as_raw());
+            say(stream, &swapchain, &why);
+            None
+        }
+    }
 }
 
 /// How the pixels are read and by which family of queues, or why not.

@@ -208,7 +208,7 @@ impl Gpu {
         };
         // SAFETY: all is live, and the wait below ends the use of the image.
         unsafe {
-            let copied = ring.copy(&copy);
+            let copied = ring.copy(&copy).unwrap();
             let waits = [if copied { drawn.copied } else { drawn.drawn }];
             let stages = [vk::PipelineStageFlags::ALL_COMMANDS];
             let submit = vk::SubmitInfo::default()
