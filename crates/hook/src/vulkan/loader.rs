@@ -138,7 +138,10 @@ pub(super) unsafe fn key(handle: impl vk::Handle) -> usize {
 
 /// What a dispatchable handle points to.
 pub(super) fn object(handle: impl vk::Handle) -> *mut usize {
-    #[expect(clippy::cast_possible_truncation, reason = "a pointer, which ash widens")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a pointer, which ash widens"
+    )]
     let address = handle.as_raw() as usize;
     address as *mut usize
 }
