@@ -92,7 +92,7 @@ impl Settings for RunConfig {
     }
 
     fn agree(&self) -> Result<(), Refused> {
-        self.host.rates_agree()
+        self.host.encoding_agrees()
     }
 }
 
