@@ -275,19 +275,6 @@ impl World {
         });
     }
 
-    /// What the policy decided since the last call, as text.
-    pub fn decisions(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.policy.poll_decision())
-            .map(|decision| decision.to_string())
-            .collect()
-    }
-
-    /// What the policy aims at.
-    #[must_use]
-    pub fn target(&self) -> Bitrate {
-        self.policy.target()
-    }
-
     /// The world's time, which is the host's clock.
     #[must_use]
     pub fn now(&self) -> Instant {
@@ -304,6 +291,12 @@ impl World {
     #[must_use]
     pub fn upstream(&self, client: usize) -> Counters {
         self.machines[client].up.counters()
+    }
+
+    /// What the host gave to a client's link until now.
+    #[must_use]
+    pub fn downstream(&self, client: usize) -> Counters {
+        self.machines[client].down.counters()
     }
 
     /// Says what comes next; shown when the run fails.

@@ -35,7 +35,7 @@ use crate::trust_store::DeviceStore;
 pub const BITRATES: RangeInclusive<Bitrate> = Bitrate(100_000)..=Bitrate(1_000_000_000);
 
 /// The least that an adaptive rate goes down to by itself (guess: a picture to recognise).
-const LEAST: Bitrate = Bitrate(1_000_000);
+const LEAST: Bitrate = Bitrate(500_000);
 
 /// Frames in which all of a picture is refreshed; with less than two there would be only key frames.
 pub const REFRESHES: RangeInclusive<u16> = 2..=10_000;
