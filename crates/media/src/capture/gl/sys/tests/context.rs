@@ -51,6 +51,18 @@ pub(super) trait Context: Send {
     fn destroy(&mut self);
 }
 
+/// Keeps the libraries until the process ends: a thread that has used one calls into it when it ends,
+/// which may be after the test that opened it.
+fn keep() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        for name in ["libX11.so.6", "libGL.so.1", "libEGL.so.1"] {
+            // SAFETY: none of them has an initialiser with preconditions.
+            std::mem::forget(unsafe { libloading::Library::new(name) });
+        }
+    });
+}
+
 pub(super) fn functions(context: &dyn Context) -> glow::Context {
     // SAFETY: the context is current on this thread, as each test sees to.
     unsafe { glow::Context::from_loader_function_cstr(|name| context.find(name)) }
@@ -81,6 +93,7 @@ impl Glx {
         wanted: Wanted,
         share: Option<&Glx>,
     ) -> Option<Glx> {
+        keep();
         let x = xlib::Xlib::open().expect("libX11");
         let glx = glx::Glx::open().expect("libGL");
         let name = CString::new(display).expect("a name");
@@ -305,6 +318,7 @@ impl Egl {
     /// there is none such. What has no display is drawn by Mesa's software renderer, or by the GPU
     /// whose number among EGL's devices is in `OPENUVR_EGL_DEVICE`.
     pub(super) fn open(display: Option<&str>, size: Size, wanted: Wanted) -> Option<Egl> {
+        keep();
         // SAFETY: libEGL's and Xlib's functions have these types; pointers are their own or to
         // locals that outlive the calls.
         unsafe {
