@@ -7,29 +7,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::ArgMatches;
-use openuvr_media::codec::Codec;
 use openuvr_media::decode;
 use openuvr_media::input_source;
 use openuvr_media::present::{self, x11::WindowConfig};
-use openuvr_net::address::{path_of, path_of_station};
-use openuvr_net::ether::Station;
-use openuvr_net::ladder::Ladder;
-use openuvr_net::neighbour;
 use openuvr_proto::control::identity::DeviceName;
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Role};
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::id::{PathId, SessionId};
+use openuvr_proto::id::SessionId;
 use openuvr_proto::units::Size;
+use openuvr_runtime::client::config::decodable;
+use openuvr_runtime::client::target::Reached;
 use openuvr_runtime::client::{ClientRuntime, ClientSetup, Notice, OpenSurface, Over};
 use openuvr_runtime::clock;
 use openuvr_runtime::identity_store::{self, load_or_create};
 use openuvr_runtime::sched::Scheduler;
 use openuvr_runtime::trust_store::HostStore;
 
-use crate::config::kind::Target;
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
 use crate::host::{TICK, finish, goodbye};
 use crate::realtime;
@@ -94,8 +89,10 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
     let identity = load_or_create(&config.config_dir, identity_store::Role::Client)?;
     let hosts = HostStore::open(&config.config_dir)?;
     let target = &config.host;
-    let (link, only, paths) = reach(target, config.link.map(|link| link.0))?;
-    let host = format!("{}:{}", target.host, target.port);
+    let Reached { link, only, paths } = target
+        .reach(config.link.map(|link| link.0))
+        .map_err(|e| anyhow!(e))?;
+    let host = target.remembered_as();
     let pin = match &config.pin {
         Some(pin) => Some(Pin::parse(pin.digits())?),
         None if hosts.key(&host).is_none() => Some(ask_for_pin(&host)?),
@@ -111,6 +108,10 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
         .decoder
         .map(|name| decode::find(name.0))
         .transpose()?;
+    let (codecs, unusable) = decodable(decoder).map_err(|e| anyhow!(e))?;
+    for why in unusable {
+        eprintln!("openuvr client: {why}");
+    }
     let setup = ClientSetup {
         identity,
         name: DeviceName::new(&config.name),
@@ -125,7 +126,7 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
                 Role::Player
             },
             take_over: config.take_over,
-            codecs: decodable(decoder)?,
+            codecs,
             name: config.name.clone(),
             software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
         },
@@ -141,74 +142,6 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
     };
     let client = ClientRuntime::start(setup).map_err(|e| anyhow!(e))?;
     Ok((client, scheduler))
-}
-
-/// The codecs that can be decoded here, a bit each; of H.264 with what the person chose.
-fn decodable(chosen: Option<&decode::Backend>) -> Result<u32> {
-    if let Some(chosen) = chosen {
-        // Never silently another one.
-        decode::probe(chosen)?;
-    }
-    let of = |codec: u8| 1_u32 << codec;
-    let mut seen = chosen.map_or(0, |chosen| of(chosen.codec as u8));
-    let mut bits = seen;
-    for backend in decode::BACKENDS {
-        let bit = of(backend.codec as u8);
-        if seen & bit != 0 {
-            // Not what would be opened.
-            continue;
-        }
-        seen |= bit;
-        match (backend.open)() {
-            Ok(_) => bits |= bit,
-            // What hosts send unless they are told otherwise.
-            Err(e) if backend.codec == Codec::H264 => {
-                eprintln!("openuvr client: {}: {e}", backend.name);
-            }
-            Err(e) => tracing::debug!(decoder = backend.name, %e, "not usable"),
-        }
-    }
-    Ok(bits)
-}
-
-/// Opens a link to a host: the link, the one transport that will do, and the host's paths.
-fn reach(target: &Target, only: Option<Rung>) -> Result<(Ladder, Option<Rung>, Vec<PathId>)> {
-    if let Some((interface, mac)) = target.ethernet() {
-        let station = Station {
-            mac,
-            interface: neighbour::interface(interface)?,
-            port: target.port,
-        };
-        let only = only.or(Some(Rung::Raw));
-        let link = Ladder::client(only)?;
-        if only == Some(Rung::Xdp) {
-            link.open_xdp(station.interface)?;
-        }
-        return Ok((link, only, vec![path_of_station(station)]));
-    }
-    // The privilege first: it is wanted without a host, too.
-    let link = Ladder::client(only)?;
-    let addresses = target
-        .resolve()
-        .with_context(|| format!("can't find the host {:?}", target.host))?;
-    if addresses.is_empty() {
-        bail!("the name {:?} has no address", target.host);
-    }
-    let paths = if let Some(rung @ (Rung::Raw | Rung::Xdp)) = only {
-        let found = addresses.into_iter().map(neighbour::find);
-        let (stations, reasons): (Vec<_>, Vec<_>) = found.partition(Result::is_ok);
-        if let (true, Some(Err(why))) = (stations.is_empty(), reasons.into_iter().next()) {
-            bail!("no link {}: {why}", rung.name());
-        }
-        let stations: Vec<_> = stations.into_iter().flatten().collect();
-        if let (Rung::Xdp, Some(station)) = (rung, stations.first()) {
-            link.open_xdp(station.interface)?;
-        }
-        stations.into_iter().map(path_of_station).collect()
-    } else {
-        addresses.into_iter().map(path_of).collect()
-    };
-    Ok((link, only, paths))
 }
 
 fn ask_for_pin(host: &str) -> Result<Pin> {

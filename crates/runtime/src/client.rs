@@ -8,11 +8,13 @@
 //! Receiving and decoding share a thread, so that a slice is decoded the moment it is here, while
 //! later slices are still being encoded.
 
+pub mod config;
 mod connect;
 mod ladder;
 mod media;
 mod overlay;
 mod screen;
+pub mod target;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::units::Size;
+use openuvr_runtime::client::target::Target;
 use tracing::Level;
 
 use super::kind::{
-    Choice, LinkName, Pin, Realtime, TableMode, Target, choice, cores, count, flag, optional, path,
+    Choice, LinkName, Pin, Realtime, TableMode, choice, cores, count, flag, optional, path,
     pin, size, target, text, time,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};

@@ -4,20 +4,16 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use openuvr_net::ether::Mac;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::units::{Bitrate, Size};
-
-/// The UDP port of a host, if none is named: a guess at a number that IANA has not assigned to a
-/// service in use.
-pub(crate) const PORT: u16 = 4710;
+use openuvr_runtime::client::target::Target;
 
 /// What values of one setting look like.
 pub(crate) struct Kind<T> {
@@ -369,43 +365,6 @@ impl Choice for LinkName {
     ];
 }
 
-/// Where a host is, by name or address.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Target {
-    /// A name, an IPv4 address, an IPv6 address without brackets, or an interface of this machine,
-    /// `/` and an Ethernet address.
-    pub(crate) host: String,
-    /// The port, the same for all transports.
-    pub(crate) port: u16,
-}
-
-impl Target {
-    /// The interface and the address, if it is an Ethernet address.
-    pub(crate) fn ethernet(&self) -> Option<(&str, Mac)> {
-        let (interface, mac) = self.host.split_once('/')?;
-        Some((interface, mac.parse().ok()?))
-    }
-
-    /// All addresses that the name stands for now, in the system's order of preference. Asks the
-    /// name service: may block for seconds.
-    ///
-    /// # Errors
-    /// The system's, if nobody knows the name.
-    pub(crate) fn resolve(&self) -> std::io::Result<Vec<SocketAddr>> {
-        Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
-    }
-}
-
-impl Display for Target {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.host.contains(':') && self.ethernet().is_none() {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
-
 /// A host: `desk`, `192.168.1.5:4711`, `[fe80::1%eth0]`, `2001:db8::1`, `eth0/52:54:00:12:34:56`.
 pub(super) fn target() -> Kind<Target> {
     Kind {
@@ -416,46 +375,9 @@ pub(super) fn target() -> Kind<Target> {
              eth0/52:54:00:12:34:56"
                 .to_owned(),
         form: Form::Text,
-        parse: Box::new(parse_target),
+        parse: Box::new(|text| text.parse().ok()),
         absent: None,
     }
-}
-
-fn parse_target(text: &str) -> Option<Target> {
-    let is_v6 = |host: &str| {
-        let (address, zone) = host.split_once('%').unwrap_or((host, "0"));
-        address.parse::<Ipv6Addr>().is_ok() && !zone.is_empty()
-    };
-    let port_behind = |rest: &str| match rest.strip_prefix(':') {
-        Some(port) => u16::try_from(whole(port)?).ok().filter(|port| *port != 0),
-        None => rest.is_empty().then_some(PORT),
-    };
-    if let Some((interface, rest)) = text.split_once('/') {
-        // Interface names have at most 15 bytes (IFNAMSIZ), Ethernet addresses 17.
-        let (mac, rest) = rest.split_at_checked(17)?;
-        let mac: Mac = mac.parse().ok()?;
-        let named = |c: char| c.is_ascii_graphic() && !"/:".contains(c);
-        let sound = (1..=15).contains(&interface.len()) && interface.chars().all(named);
-        return sound.then_some(Target {
-            host: format!("{interface}/{mac}"),
-            port: port_behind(rest)?,
-        });
-    }
-    let (host, port) = if let Some(bracketed) = text.strip_prefix('[') {
-        let (host, rest) = bracketed.split_once(']')?;
-        (is_v6(host).then_some(host)?, port_behind(rest)?)
-    } else if is_v6(text) {
-        (text, PORT)
-    } else {
-        let (host, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
-        let named = |c: char| c.is_alphanumeric() || "-._".contains(c);
-        let sound = !host.is_empty() && !host.starts_with('-') && host.chars().all(named);
-        (sound.then_some(host)?, port_behind(rest)?)
-    };
-    Some(Target {
-        host: host.to_owned(),
-        port,
-    })
 }
 
 /// The digits that a person types to pair two devices. `Debug` does not show them.

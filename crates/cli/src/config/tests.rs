@@ -5,10 +5,11 @@ use clap::error::ErrorKind;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_runtime::client::target::Target;
 
 use super::client::{ClientConfig, InputFrom, Surface};
 use super::host::{EncoderName, HostConfig, RateMode, Subject};
-use super::kind::{Choice, LinkName, Region, TableMode, Target, WindowName};
+use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
 use super::{Effective, Settings, Surroundings};
 
 /// A folder that is gone at the end of the test.
