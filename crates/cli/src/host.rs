@@ -17,28 +17,22 @@ use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
 use openuvr_media::convert::Converter;
-use openuvr_media::encode;
 use openuvr_media::input_sink;
 use openuvr_net::Link;
-use openuvr_net::address::path_of;
-use openuvr_net::ladder::{self, Ladder};
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::host::{Ending, HostPolicy};
+use openuvr_proto::host::Ending;
 use openuvr_proto::id::SessionId;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::GoodbyeReason;
-use openuvr_runtime::host::{HostRuntime, HostSetup, Notice, Rendition, codec_of};
-use openuvr_runtime::identity_store::{self, load_or_create};
+use openuvr_runtime::host::config::Config;
+use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
 use openuvr_runtime::sched::{self, Scheduler};
-use openuvr_runtime::trust_store::DeviceStore;
 use openuvr_runtime::{clock, hindered};
 
 use crate::config::kind::WindowName;
 use crate::config::{
-    CaptureMode, ConverterKind, HostConfig, Pacing, Rate, RateMode, Recovery, Sending,
-    Settings as _, Subject,
+    CaptureMode, ConverterKind, HostConfig, Pacing, Sending, Settings as _, Subject,
 };
 use crate::realtime;
 use crate::record::{Options, Recorder, Summary};
@@ -186,10 +180,7 @@ pub(crate) fn finish(recorder: Recorder) -> Summary {
 }
 
 fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
-    let only = config.link.map(|link| link.0);
-    let link = Ladder::host(config.bind, only)?;
-    let identity = load_or_create(&config.config_dir, identity_store::Role::Host)?;
-    let devices = DeviceStore::open(&config.config_dir)?;
+    let opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
     let source = open_source(config)?;
     let display = config.display.clone().unwrap_or_default();
     let input = if config.injects() {
@@ -198,76 +189,36 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
         "null".to_owned()
     };
     let input = input_sink::open(&input)?;
-
-    let pin = match &config.pin {
-        Some(pin) => Some(Pin::parse(pin.digits())?),
-        None if config.pair || devices.devices().is_empty() => Some(Pin::generate()?),
-        None => None,
-    };
-    let streaming = format!("streaming {} on {}", source.words, place(&link, only));
+    let streaming = format!("streaming {} on {}", source.words, opened.place);
     // One that the person chose need not be told.
-    let invitation = pin.clone().filter(|_| config.pin.is_none());
+    let invitation = opened.pairing.clone().filter(|_| config.pin.is_none());
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
-    let link = hindered(config, Arc::new(link), &scheduler)?;
+    let link = hindered(config, opened.link, &scheduler)?;
     let converter = match config.converter {
         ConverterKind::Simd => Converter::new(),
         ConverterKind::Swscale => Converter::with_swscale()?,
     };
-    let encoder = config.encoder.0;
-    let codec = codec_of(encoder).ok_or_else(|| anyhow!("no encoder is named {encoder}"))?;
     let setup = HostSetup {
-        policy: HostPolicy {
-            name: config.name.clone(),
-            codec,
-            second_player: config.second_player,
-            max_observers: config.max_observers.into(),
-        },
-        identity,
-        devices,
-        pairing: pin.map(|pin| (pin, config.pair_for)),
+        policy: opened.policy,
+        identity: opened.identity,
+        devices: opened.devices,
+        pairing: opened.pairing,
         link,
         capture: source.capture,
         viewport: source.viewport,
         cursor: source.cursor,
-        input,
+        input: Input::Sink(input),
         converter,
-        rendition: Rendition {
-            encoder: encoder.to_owned(),
-            slices: config.slices,
-            threads: config.encoder_threads.unwrap_or_else(encoder_threads),
-            subpel: config.subpel.wanted(),
-            pixels: config.pixels,
-            rate: config.rate_mode.map(|mode| match mode {
-                RateMode::Own => encode::Rate::Own,
-                RateMode::Cbr => encode::Rate::Cbr(config.bitrate()),
-            }),
-            fps: config.fps,
-            range: config.range(),
-            adaptive: config.rate == Rate::Adaptive,
-            skip_back: config.recovery == Recovery::SkipBack,
-            top_up: config.top_up,
-            key_frame_every: config.key_frame_every,
-        },
+        rendition: opened.rendition,
         scheduler: scheduler.clone(),
     };
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
     // Only now is it true.
     eprintln!("openuvr host: {streaming}");
-    if let Some(pin) = invitation {
-        invite(&pin, config.pair_for);
+    if let Some((pin, span)) = invitation {
+        invite(&pin, span);
     }
     Ok((host, scheduler))
-}
-
-/// Threads for an encoder that shares the machine with the application: two halve the time of a
-/// picture (measured on two cores, both ends on them: 0.6 ms less at 720p and 1.5 ms at 1080p); four
-/// on a large machine are a guess.
-pub(crate) fn encoder_threads() -> u8 {
-    match std::thread::available_parallelism().map_or(1, usize::from) {
-        1 => 1,
-        2..8 => 2,
-        _ => 4,
-    }
 }
 
 /// The link as the experiments want it.
@@ -284,33 +235,6 @@ fn hindered(
         link = Arc::new(batches.context("can't start a thread")?);
     }
     Ok(link)
-}
-
-/// Where clients reach this host.
-fn place(link: &Ladder, only: Option<Rung>) -> String {
-    match link.local_addr() {
-        Some(address) => {
-            let ethernet = if link.has_ethernet() {
-                " and raw Ethernet"
-            } else {
-                ""
-            };
-            let rung = link.rung(path_of(address)).name();
-            format!("UDP {address}, {rung}{ethernet}")
-        }
-        None => {
-            let through = if only == Some(Rung::Xdp) {
-                " through AF_XDP"
-            } else {
-                ""
-            };
-            let mut text = format!("raw Ethernet{through}, port {}", link.port());
-            for (name, mac) in ladder::interfaces().unwrap_or_default() {
-                text += &format!(", {mac} ({name})");
-            }
-            text
-        }
-    }
 }
 
 struct Source {

@@ -8,6 +8,7 @@
 //! The media thread never waits for the control thread but for the lock around the sessions, which
 //! nobody holds across a system call that can block. What overflows is a named drop.
 
+pub mod config;
 mod control;
 mod cursor;
 mod media;
@@ -42,6 +43,7 @@ use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
 use crate::clock;
+use crate::guest::Inputs;
 use crate::sched::{self, Scheduler};
 use crate::trust_store::DeviceStore;
 
@@ -122,13 +124,21 @@ pub struct HostSetup {
     /// The pointer, if it is sent.
     pub cursor: Option<CursorWatch>,
     /// Where input goes.
-    pub input: Box<dyn InputSink>,
+    pub input: Input,
     /// Converts pictures for encoders that want NV12.
     pub converter: Converter,
     /// How pictures are encoded.
     pub rendition: Rendition,
     /// How urgent the threads are.
     pub scheduler: Scheduler,
+}
+
+/// Where the player's input goes.
+pub enum Input {
+    /// Into a window system or a device.
+    Sink(Box<dyn InputSink>),
+    /// To the application, which takes it when it draws.
+    Application(Arc<Inputs>),
 }
 
 /// Something that the application may want to show or write down.
@@ -295,7 +305,7 @@ impl Drop for Watched {
 /// A running host. Dropping it stops it.
 pub struct HostRuntime {
     shared: Arc<Shared>,
-    notices: Receiver<Notice>,
+    notices: Mutex<Receiver<Notice>>,
     threads: Vec<JoinHandle<()>>,
     wakers: Vec<Waker>,
     commands: SyncSender<control::Command>,
@@ -348,7 +358,7 @@ impl HostRuntime {
         // From here on a failure stops what was started, by its drop.
         let mut host = HostRuntime {
             shared: shared.clone(),
-            notices: inbox,
+            notices: Mutex::new(inbox),
             threads: Vec::new(),
             wakers: vec![waker.clone()],
             commands,
@@ -401,10 +411,12 @@ impl HostRuntime {
         Ok(host)
     }
 
-    /// The next notice; `None` when `timeout` is over.
+    /// The next notice; `None` when `timeout` is over. One thread asks at a time.
     #[must_use]
     pub fn notice(&self, timeout: Duration) -> Option<Notice> {
-        let notice = self.notices.recv_timeout(timeout).ok();
+        let notices = self.notices.lock();
+        let notices = notices.unwrap_or_else(PoisonError::into_inner);
+        let notice = notices.recv_timeout(timeout).ok();
         notice.or_else(|| {
             let mut end = self
                 .shared
@@ -440,15 +452,22 @@ impl HostRuntime {
     #[must_use]
     pub fn stop(mut self) -> Vec<Notice> {
         self.halt();
-        self.notices.try_iter().collect()
+        let notices = self.notices.get_mut();
+        let notices = notices.unwrap_or_else(PoisonError::into_inner);
+        notices.try_iter().collect()
     }
 
-    fn halt(&mut self) {
+    /// Says goodbye to all clients and lets the threads end, without waiting for them.
+    pub fn cancel(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         for waker in &self.wakers {
             waker.wake();
         }
         self.shared.link.wake();
+    }
+
+    fn halt(&mut self) {
+        self.cancel();
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so on standard error.
             let _ = thread.join();

@@ -8,6 +8,8 @@
 #[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
+#[cfg(feature = "host")]
+pub mod guest;
 pub mod hindered;
 #[cfg(feature = "host")]
 pub mod host;

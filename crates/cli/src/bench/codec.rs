@@ -239,7 +239,7 @@ fn usual(size: Size, how: How) -> Settings {
     Settings {
         fps: how.fps.ceil() as u32,
         slices: SLICES,
-        threads: crate::host::encoder_threads(),
+        threads: openuvr_runtime::host::config::encoder_threads(),
         subpel: size.pixels() <= SUBPEL_PIXELS,
         ..Settings::of(Nv12Buffer::padded(size))
     }

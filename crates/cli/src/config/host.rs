@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use openuvr_media::encode::Pixels;
 use openuvr_proto::host::SecondPlayer;
-use openuvr_proto::send::congestion::Range;
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_runtime::host::config::{BITRATES, Config, usual_bitrate};
 use tracing::Level;
 
 use super::kind::{
@@ -215,12 +214,6 @@ Examples:
     }
 }
 
-/// What the video may aim at.
-const BITRATES: RangeInclusive<Bitrate> = Bitrate(100_000)..=Bitrate(1_000_000_000);
-
-/// The least that an adaptive rate goes down to by itself (guess: a picture to recognise).
-const LEAST: Bitrate = Bitrate(1_000_000);
-
 /// The test picture's size if none is given: the smallest that is called HD.
 const PATTERN: Size = Size::new(1280, 720);
 
@@ -328,15 +321,9 @@ impl HostConfig {
         }
     }
 
-    /// Bits per second that the video aims at: if none is given, what the encoder needs to be of
-    /// use. JPEG of quality 70 took 54 Mbit/s, measured at 1280x720 and 60 frames/s of a game.
+    /// Bits per second that the video aims at.
     pub(crate) fn bitrate(&self) -> Bitrate {
-        let usual = match self.encoder.0 {
-            "jpeg" => 60,
-            "raw" => 1000,
-            _ => 20,
-        };
-        self.bitrate.unwrap_or(Bitrate::from_mbps(usual))
+        self.bitrate.unwrap_or(usual_bitrate(self.encoder.0))
     }
 
     /// A bitrate as the setting takes it.
@@ -347,14 +334,6 @@ impl HostConfig {
         let kind = bitrate(BITRATES);
         let refused = || Refused(format!("{text:?} must be {}", kind.allowed));
         (kind.parse)(text).ok_or_else(refused)
-    }
-
-    /// Between what the rate may vary.
-    pub(crate) fn range(&self) -> Range {
-        let max = self.bitrate();
-        let min = self.min_bitrate.unwrap_or(LEAST).min(max);
-        let start = self.start_bitrate.unwrap_or(max);
-        Range { min, start, max }
     }
 
     /// Whether input goes to the display (or nowhere).
@@ -406,6 +385,38 @@ impl HostConfig {
             () => return Ok(()),
         };
         Err(Refused(words.to_owned()))
+    }
+}
+
+impl From<&HostConfig> for Config {
+    fn from(config: &HostConfig) -> Config {
+        Config {
+            name: config.name.clone(),
+            bind: config.bind,
+            link: config.link.map(|link| link.0.name().to_owned()),
+            config_dir: Some(config.config_dir.clone()),
+            pin: config.pin.as_ref().map(|pin| pin.digits().to_owned()),
+            pair: config.pair,
+            pair_for: u32::try_from(config.pair_for.as_secs()).unwrap_or(u32::MAX),
+            second_player: config.second_player.word().to_owned(),
+            max_observers: config.max_observers,
+            encoder: config.encoder.0.to_owned(),
+            slices: config.slices,
+            encoder_threads: config.encoder_threads,
+            subpel: config.subpel.wanted(),
+            pixels: config.pixels.map(|pixels| pixels.name().to_owned()),
+            cbr: config.rate_mode.map(|mode| mode == RateMode::Cbr),
+            fps: config.fps,
+            bitrate: config.bitrate.map(|rate| rate.0),
+            min_bitrate: config.min_bitrate.map(|rate| rate.0),
+            start_bitrate: config.start_bitrate.map(|rate| rate.0),
+            adaptive: config.rate == Rate::Adaptive,
+            recovery: config.recovery.word().to_owned(),
+            top_up: config.top_up,
+            key_frame_every: config.key_frame_every,
+            realtime: config.realtime == Realtime::Auto,
+            pin_cores: config.pin_cores.clone(),
+        }
     }
 }
 

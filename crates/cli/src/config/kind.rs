@@ -107,6 +107,17 @@ where
 pub(super) trait Choice: Copy + 'static {
     /// Each word with its meaning.
     const WORDS: &'static [(&'static str, Self)];
+
+    /// The word that means this.
+    fn word(self) -> &'static str
+    where
+        Self: PartialEq,
+    {
+        let mut words = Self::WORDS.iter();
+        words
+            .find(|(_, meaning)| *meaning == self)
+            .map_or("", |(word, _)| word)
+    }
 }
 
 /// One of the words of `T`.

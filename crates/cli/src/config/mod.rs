@@ -21,9 +21,9 @@ use anyhow::{Context, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 pub(crate) use self::client::{ClientConfig, InputFrom, Surface};
-pub(crate) use self::host::{
-    CaptureMode, ConverterKind, HostConfig, Pacing, Rate, RateMode, Recovery, Sending, Subject,
-};
+pub(crate) use self::host::{CaptureMode, ConverterKind, HostConfig, Pacing, Sending, Subject};
+use openuvr_runtime::host::config::{LONGEST_NAME, machine};
+
 use self::kind::{Form, Kind};
 
 /// A role that can be configured.
@@ -340,10 +340,6 @@ pub(crate) struct Surroundings {
     pub(crate) machine: Option<String>,
 }
 
-/// The longest name of a device in bytes: what the protocol carries, a host name's label (RFC 1035
-/// section 2.3.4: 63 octets) and one.
-pub(crate) const LONGEST_NAME: usize = 64;
-
 impl Surroundings {
     /// Those of this process.
     pub(crate) fn of_process() -> Surroundings {
@@ -356,14 +352,10 @@ impl Surroundings {
         };
         let config = absolute("XDG_CONFIG_HOME")
             .or_else(|| absolute("HOME").map(|home| home.join(".config")));
-        // proc(5): the name of this UTS namespace.
-        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
         Surroundings {
             display: variable("DISPLAY"),
             config_dir: config.map(|dir| dir.join("openuvr")),
-            machine: machine
-                .map(|name| name.trim().to_owned())
-                .filter(|name| !name.is_empty() && name.len() <= LONGEST_NAME),
+            machine: machine(),
         }
     }
 

@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use openuvr_media::capture::Waker;
 use openuvr_media::capture::x11::Viewport;
-use openuvr_media::input_sink::InputSink;
+use openuvr_media::capture::{Taken, Waker};
 use openuvr_net::RecvBatch;
 use openuvr_net::address::segmented;
 use openuvr_proto::control::handshake::{HostHandshake, Paired};
@@ -24,8 +23,9 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
 
-use super::{Injected, Notice, Order, Shared};
+use super::{Injected, Input, Notice, Order, Shared};
 use crate::clock;
+use crate::guest::ForApplication;
 use crate::trust_store::DeviceStore;
 
 /// How often the list of devices is looked at for a device that was forbidden meanwhile.
@@ -41,7 +41,7 @@ pub(super) struct Control {
     pub(super) shared: std::sync::Arc<Shared>,
     pub(super) handshake: HostHandshake,
     pub(super) devices: DeviceStore,
-    pub(super) input: Box<dyn InputSink>,
+    pub(super) input: Input,
     pub(super) viewport: Option<Viewport>,
     pub(super) orders: SyncSender<Order>,
     pub(super) media: Waker,
@@ -242,11 +242,7 @@ impl Control {
                 self.shared.notice(Notice::Ended(session, ending));
             }
             HostEvent::Input(arrived) => self.inject(&arrived),
-            HostEvent::ReleaseInput => {
-                if let Err(e) = self.input.release_all() {
-                    self.shared.notice(Notice::Trouble(e.to_string()));
-                }
-            }
+            HostEvent::ReleaseInput => self.release_all(),
             HostEvent::KeyFrameWanted {
                 role,
                 last_good,
@@ -275,11 +271,28 @@ impl Control {
 
     fn inject(&mut self, arrived: &Arrived) {
         let received = clock::now();
+        let input = match &mut self.input {
+            Input::Sink(sink) => sink,
+            Input::Application(inputs) => {
+                // Only a player's input arrives.
+                let taken = self.player.map(|session| Taken {
+                    session,
+                    seq: arrived.seq,
+                    received,
+                    taken: received,
+                });
+                let event = arrived.event;
+                if let Some(taken) = taken {
+                    inputs.push(ForApplication { event, taken });
+                }
+                return;
+            }
+        };
         if let Some(viewport) = &self.viewport {
             let (x, y, size) = viewport.now();
-            self.input.set_viewport(x, y, size);
+            input.set_viewport(x, y, size);
         }
-        if let Err(e) = self.input.apply(&arrived.event) {
+        if let Err(e) = input.apply(&arrived.event) {
             self.shared.notice(Notice::Trouble(e.to_string()));
             return;
         }
@@ -323,8 +336,17 @@ impl Control {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         self.turn(|sessions| sessions.end(why, |_| true), now);
-        if let Err(e) = self.input.release_all() {
-            shared.notice(Notice::Trouble(e.to_string()));
+        self.release_all();
+    }
+
+    fn release_all(&mut self) {
+        match &mut self.input {
+            Input::Sink(sink) => {
+                if let Err(e) = sink.release_all() {
+                    self.shared.notice(Notice::Trouble(e.to_string()));
+                }
+            }
+            Input::Application(inputs) => inputs.release_all(),
         }
     }
 }

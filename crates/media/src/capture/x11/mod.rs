@@ -107,7 +107,8 @@ impl Viewport {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, x: i32, y: i32, size: Size) {
+    /// It has moved. From any thread.
+    pub fn set(&self, x: i32, y: i32, size: Size) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (x, y, size);
     }
 }

@@ -1,0 +1,328 @@
+//! A host inside an application's process: the application hands over pictures and takes input, the
+//! rest is ours.
+//!
+//! ```no_run
+//! use openuvr_media::capture::submit::Pool;
+//! use openuvr_proto::units::Size;
+//! use openuvr_runtime::guest::{Guest, InputTo};
+//! use openuvr_runtime::host::config::Config;
+//!
+//! let size = Size::new(1280, 720);
+//! let guest = Guest::start(&Config::default(), InputTo::Application, size, |notice| {
+//!     println!("{notice:?}"); // the PIN, who joins and leaves, what became of each frame
+//! })?;
+//! let pool = Pool::default();
+//! loop {
+//!     while let Some(input) = guest.next_input() {
+//!         println!("{:?}", input.event);
+//!     }
+//!     let mut picture = pool.take(size);
+//!     picture.bytes().fill(128); // draw
+//!     if guest.wants() && guest.submit(Box::new(picture)).is_none() {
+//!         break;
+//!     }
+//! }
+//! # Ok::<(), String>(())
+//! ```
+//! The rules of a guest: no second process, no `exit`, no console, no signals, nothing global (an
+//! application may have several guests), no `mlockall`. If the stream fails the application goes on.
+//! In a child that the application forks, a guest does nothing.
+
+mod inputs;
+mod statistics;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use openuvr_media::capture::submit::{self, Frame, Submitter, Ticket};
+use openuvr_media::capture::x11::Viewport;
+use openuvr_media::capture::{Drawn, Taken};
+use openuvr_media::convert::Converter;
+use openuvr_media::input_sink;
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::{Bitrate, Size};
+
+use crate::clock;
+use crate::host::config::Config;
+use crate::host::{HostRuntime, HostSetup, Input, Notice};
+use crate::sched;
+
+pub use inputs::{ForApplication, Inputs};
+pub use statistics::Statistics;
+
+/// How long the thread that tells what happened sleeps, if nothing does, before it looks whether it
+/// is over.
+const TURN: Duration = Duration::from_millis(100);
+
+/// Where the players' input goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum InputTo {
+    /// To the application, which asks with [`Guest::next_input`].
+    Application,
+    /// Into this X display, by XTEST.
+    Display(String),
+    /// Nowhere.
+    Nothing,
+}
+
+/// A host that lives in the process of the application whose pictures it streams. All its methods
+/// may be called from any thread. Dropping it says goodbye to the clients and ends its threads; the
+/// thread that drops it waits for that, some milliseconds.
+pub struct Guest {
+    /// `None` when it is being dropped.
+    running: Option<Running>,
+    frames: Arc<Submitter>,
+    inputs: Option<Arc<Inputs>>,
+    viewport: Viewport,
+    drawing: Mutex<Drawing>,
+    statistics: Arc<Mutex<Statistics>>,
+    pin: Option<Pin>,
+    place: String,
+    /// The process that it belongs to.
+    process: u32,
+}
+
+struct Running {
+    host: Arc<HostRuntime>,
+    over: Arc<AtomicBool>,
+    teller: JoinHandle<Teller>,
+}
+
+type Tell = Box<dyn FnMut(Notice) + Send>;
+
+/// Passes on what happens.
+struct Teller {
+    tell: Tell,
+    statistics: Arc<Mutex<Statistics>>,
+}
+
+impl Teller {
+    fn tell(&mut self, notice: Notice) {
+        lock(&self.statistics).note(&notice);
+        (self.tell)(notice);
+    }
+}
+
+/// The picture that is being drawn.
+#[derive(Default)]
+struct Drawing {
+    begun: Option<Instant>,
+    /// What it shows at least.
+    input: Option<Taken>,
+    /// What was taken last.
+    newest: Option<Taken>,
+}
+
+impl Guest {
+    /// Starts a host for pictures of `size`; later ones may have another. `tell` is told what
+    /// happens, on a thread of ours, one notice at a time, and for the last time before the guest's
+    /// drop returns.
+    ///
+    /// # Errors
+    /// One line, if something can't be opened or is out of range.
+    pub fn start(
+        config: &Config,
+        input: InputTo,
+        size: Size,
+        tell: impl FnMut(Notice) + Send + 'static,
+    ) -> Result<Guest, String> {
+        let opened = config.open()?;
+        let scheduler = config.scheduler();
+        let (frames, capture) = submit::channel(size, config.fps).map_err(|e| e.to_string())?;
+        let viewport = Viewport::new(0, 0, size);
+        let inputs = (input == InputTo::Application).then(Arc::<Inputs>::default);
+        let input = match (&input, &inputs) {
+            (InputTo::Display(display), _) => Some(format!("xtest:{display}")),
+            (InputTo::Nothing, _) => Some("null".to_owned()),
+            (InputTo::Application, _) => None,
+        };
+        let input = match (input, &inputs) {
+            (Some(sink), _) => Input::Sink(input_sink::open(&sink).map_err(|e| e.to_string())?),
+            (None, inputs) => Input::Application(inputs.clone().unwrap_or_default()),
+        };
+        let pin = opened.pairing.as_ref().map(|(pin, _)| pin.clone());
+        let host = HostRuntime::start(HostSetup {
+            policy: opened.policy,
+            identity: opened.identity,
+            devices: opened.devices,
+            pairing: opened.pairing,
+            link: opened.link,
+            capture: Box::new(capture),
+            viewport: Some(viewport.clone()),
+            cursor: None,
+            input,
+            converter: Converter::new(),
+            rendition: opened.rendition,
+            scheduler: scheduler.clone(),
+        })?;
+        let host = Arc::new(host);
+        let statistics = Arc::<Mutex<Statistics>>::default();
+        let over = Arc::new(AtomicBool::new(false));
+        let mut teller = Teller {
+            tell: Box::new(tell),
+            statistics: statistics.clone(),
+        };
+        let (source, end) = (host.clone(), over.clone());
+        let teller = scheduler.spawn(sched::Role::Background, "ouvr-notices", move || {
+            while !end.load(Ordering::Relaxed) {
+                let Some(notice) = source.notice(TURN) else {
+                    continue;
+                };
+                if matches!(notice, Notice::Failed(_) | Notice::SourceEnded(_)) {
+                    source.cancel();
+                }
+                teller.tell(notice);
+            }
+            teller
+        });
+        let teller = teller.map_err(|e| format!("can't start a thread: {e}"))?;
+        Ok(Guest {
+            running: Some(Running { host, over, teller }),
+            frames: Arc::new(frames),
+            inputs,
+            viewport,
+            drawing: Mutex::default(),
+            statistics,
+            pin,
+            place: opened.place,
+            process: std::process::id(),
+        })
+    }
+
+    /// Whether a picture that is finished now is worth handing over: see [`Submitter::wants`].
+    /// Never in a forked child.
+    #[must_use]
+    pub fn wants(&self) -> bool {
+        !self.forked() && self.frames.wants(clock::now())
+    }
+
+    /// The application begins to draw a picture: what it has taken of the input until now is in
+    /// it. Without this call that is what it has taken when it submits.
+    pub fn begin_frame(&self) {
+        let mut drawing = lock(&self.drawing);
+        drawing.begun = Some(clock::now());
+        drawing.input = drawing.newest;
+    }
+
+    /// What there is to say of the picture that was drawn; the next one begins.
+    #[must_use]
+    pub fn drawn(&self) -> Drawn {
+        let mut drawing = lock(&self.drawing);
+        let begun = drawing.begun.take();
+        let input = match begun {
+            Some(_) => drawing.input,
+            None => drawing.newest,
+        };
+        Drawn { input, begun }
+    }
+
+    /// Hands over the picture that was drawn; `None` if the host is over.
+    #[must_use]
+    pub fn submit(&self, frame: Box<dyn Frame>) -> Option<Ticket> {
+        if self.forked() {
+            return None;
+        }
+        self.frames.submit(frame, self.drawn())
+    }
+
+    /// Waits until a picture, or a newer one, is encoded and sent: [`Submitter::wait`].
+    #[must_use]
+    pub fn wait(&self, ticket: Ticket, timeout: Duration) -> bool {
+        !self.forked() && self.frames.wait(ticket, timeout)
+    }
+
+    /// Where pictures are handed over, for threads that outlive a borrow.
+    #[must_use]
+    pub fn frames(&self) -> &Arc<Submitter> {
+        &self.frames
+    }
+
+    /// The oldest input that was not taken yet; `None` if there is none, or if input does not go to
+    /// the application.
+    #[must_use]
+    pub fn next_input(&self) -> Option<ForApplication> {
+        if self.forked() {
+            return None;
+        }
+        let mut input = self.inputs.as_ref()?.pop()?;
+        input.taken.taken = clock::now();
+        lock(&self.drawing).newest = Some(input.taken);
+        Some(input)
+    }
+
+    /// Where the picture lies on the display that input is injected into.
+    pub fn set_viewport(&self, x: i32, y: i32, size: Size) {
+        self.viewport.set(x, y, size);
+    }
+
+    /// What happened until now.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        lock(&self.statistics).clone()
+    }
+
+    /// With what a new device may pair at first; `None` if none may.
+    #[must_use]
+    pub fn pin(&self) -> Option<&Pin> {
+        self.pin.as_ref()
+    }
+
+    /// Where clients reach it, in words.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Lets in a device that knows `pin`, for `span`.
+    pub fn open_pairing(&self, pin: Pin, span: Duration) {
+        if let Some(host) = self.host() {
+            host.open_pairing(pin, span);
+        }
+    }
+
+    /// The video takes this much of the network at most from now on.
+    pub fn set_bitrate(&self, max: Bitrate) {
+        if let Some(host) = self.host() {
+            host.set_bitrate(max);
+        }
+    }
+
+    /// The host; `None` in a forked child, where it has no threads.
+    fn host(&self) -> Option<&HostRuntime> {
+        let running = self.running.as_ref().filter(|_| !self.forked());
+        running.map(|running| &*running.host)
+    }
+
+    fn forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let Some(Running { host, over, teller }) = self.running.take() else {
+            return;
+        };
+        if self.forked() {
+            // Its threads are in the parent, and so are those who hold its locks.
+            std::mem::forget((host, teller, self.frames.clone()));
+            return;
+        }
+        over.store(true, Ordering::Relaxed);
+        let teller = teller.join();
+        // The thread is gone, so this is the last.
+        let (Ok(mut teller), Some(host)) = (teller, Arc::into_inner(host)) else {
+            return;
+        };
+        for notice in host.stop() {
+            teller.tell(notice);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,113 @@
+//! Input that waits for the application to take it.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use openuvr_media::capture::Taken;
+use openuvr_proto::input::event::InputEvent;
+
+/// Events that wait at most: a second of a mouse of 1000 Hz. An application that takes none for
+/// longer gets a release of all keys instead of what it missed.
+const MOST: usize = 1024;
+
+/// An event for the application.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ForApplication {
+    /// What the person did.
+    pub event: InputEvent,
+    /// Whose it was, and when it arrived and was taken.
+    pub taken: Taken,
+}
+
+/// Events on their way from the control thread to the application, oldest first.
+#[derive(Debug, Default)]
+pub struct Inputs(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<ForApplication>,
+    /// The newest that was added.
+    newest: Option<Taken>,
+}
+
+impl Inputs {
+    /// Adds an event.
+    pub fn push(&self, input: ForApplication) {
+        let mut state = self.lock();
+        if state.waiting.len() >= MOST {
+            // Half of a stream of presses and releases is worse than none.
+            state.release();
+        }
+        state.newest = Some(input.taken);
+        state.waiting.push_back(input);
+    }
+
+    /// Takes the oldest.
+    #[must_use]
+    pub fn pop(&self) -> Option<ForApplication> {
+        self.lock().waiting.pop_front()
+    }
+
+    /// What the player had pressed is released; what still waited is of no use any more.
+    pub fn release_all(&self) {
+        self.lock().release();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn release(&mut self) {
+        self.waiting.clear();
+        let event = InputEvent::ReleaseAll;
+        let newest = self.newest;
+        self.waiting
+            .extend(newest.map(|taken| ForApplication { event, taken }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_proto::id::{InputSeq, SessionId};
+    use openuvr_proto::input::event::KeyCode;
+    use openuvr_proto::time::Instant;
+
+    use super::*;
+
+    fn press(seq: u32) -> ForApplication {
+        ForApplication {
+            event: InputEvent::Key {
+                code: KeyCode(30),
+                text: None,
+                pressed: true,
+            },
+            taken: Taken {
+                session: SessionId(1),
+                seq: InputSeq(seq),
+                received: Instant(0),
+                taken: Instant(0),
+            },
+        }
+    }
+
+    fn seqs(inputs: &Inputs) -> Vec<(u32, bool)> {
+        std::iter::from_fn(|| inputs.pop())
+            .map(|i| (i.taken.seq.0, i.event == InputEvent::ReleaseAll))
+            .collect()
+    }
+
+    #[test]
+    fn events_come_in_order_and_those_of_an_application_that_sleeps_end_in_a_release() {
+        let inputs = Inputs::default();
+        inputs.release_all();
+        assert!(seqs(&inputs).is_empty(), "nothing was pressed");
+        (1..=3).for_each(|seq| inputs.push(press(seq)));
+        assert_eq!(seqs(&inputs), [(1, false), (2, false), (3, false)]);
+        inputs.release_all();
+        assert_eq!(seqs(&inputs), [(3, true)], "although none waits");
+        (1..=1025).for_each(|seq| inputs.push(press(seq)));
+        assert_eq!(seqs(&inputs), [(1024, true), (1025, false)]);
+    }
+}

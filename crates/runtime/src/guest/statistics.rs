@@ -1,0 +1,111 @@
+//! What a guest can tell of its stream.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::id::SessionId;
+use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome, Stage};
+
+use crate::host::Notice;
+
+/// Frames whose times are kept: two seconds at 60 frames/s.
+const KEPT: usize = 120;
+
+/// Counts since the start; the player's frames only.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    /// Clients that are served now, the player among them.
+    pub clients: Vec<(SessionId, Role)>,
+    /// With what the newest client's video goes.
+    pub link: Option<Rung>,
+    /// Frames that were captured while somebody played.
+    pub captured: u64,
+    /// Those displayed whole.
+    pub whole: u64,
+    /// Those displayed patched, or built on a picture that was.
+    pub damaged: u64,
+    /// Those that were not displayed.
+    pub dropped: u64,
+    /// Bytes on the wire for them, without transport headers.
+    pub bytes: u64,
+    /// What the policy decided last, in words.
+    pub decision: Option<String>,
+    /// Of the newest [`KEPT`] frames that were whole.
+    captured_to_last: VecDeque<Duration>,
+    motion_to_photon: VecDeque<Duration>,
+}
+
+impl Statistics {
+    pub(super) fn note(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Subscribed { session, role, .. } => self.clients.push((*session, *role)),
+            Notice::RoleChanged(session, role) => {
+                let client = self.clients.iter_mut().find(|(id, _)| id == session);
+                if let Some((_, now)) = client {
+                    *now = *role;
+                }
+            }
+            Notice::Ended(session, _) => self.clients.retain(|(id, _)| id != session),
+            Notice::Link(_, rung) => self.link = Some(*rung),
+            Notice::Decision(decision) => self.decision = Some(decision.to_string()),
+            Notice::Record(record) => self.frame(record),
+            _ => {}
+        }
+    }
+
+    fn frame(&mut self, record: &FrameRecord) {
+        if !self.clients.contains(&(record.session, Role::Player)) {
+            return;
+        }
+        self.captured += 1;
+        self.bytes += u64::from(record.cost.bytes);
+        match record.outcome {
+            Outcome::Displayed(Fidelity::Whole) => self.whole += 1,
+            Outcome::Displayed(_) => self.damaged += 1,
+            Outcome::Dropped { .. } => self.dropped += 1,
+        }
+        if !record.outcome.is_whole() {
+            return;
+        }
+        let last = [Stage::Presented, Stage::Submitted]
+            .into_iter()
+            .find_map(|stage| record.client.here(stage));
+        if let (Some(captured), Some(last)) = (record.host.at(Stage::Captured), last) {
+            keep(&mut self.captured_to_last, last.at.since(captured));
+        }
+        if let Some(span) = record.motion_to_photon {
+            keep(&mut self.motion_to_photon, span);
+        }
+    }
+
+    /// The median and the 99th percentile of the time from [`Stage::Captured`] to the last stage at
+    /// the client, over the newest whole frames, by the estimate of the two clocks' offset; `None`
+    /// before the first.
+    #[must_use]
+    pub fn captured_to_last(&self) -> Option<(Duration, Duration)> {
+        percentiles(&self.captured_to_last)
+    }
+
+    /// The same of the time from [`Stage::InputSampled`] to the last stage, on the client's clock
+    /// alone.
+    #[must_use]
+    pub fn motion_to_photon(&self) -> Option<(Duration, Duration)> {
+        percentiles(&self.motion_to_photon)
+    }
+}
+
+fn keep(spans: &mut VecDeque<Duration>, span: Duration) {
+    if spans.len() == KEPT {
+        spans.pop_front();
+    }
+    spans.push_back(span);
+}
+
+fn percentiles(spans: &VecDeque<Duration>) -> Option<(Duration, Duration)> {
+    let mut sorted: Vec<Duration> = spans.iter().copied().collect();
+    sorted.sort_unstable();
+    let last = sorted.len().checked_sub(1)?;
+    Some((sorted[last / 2], sorted[last * 99 / 100]))
+}

@@ -1,0 +1,397 @@
+//! What a host is told, in plain words and numbers: what another process, a C program or a file can
+//! say.
+//!
+//! What it is not: it knows no options of a command line, and opens no source of pictures.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openuvr_media::encode::{self, Pixels, Rate};
+use openuvr_net::Link as _;
+use openuvr_net::address::path_of;
+use openuvr_net::ladder::{self, Ladder};
+use openuvr_proto::control::identity::Identity;
+use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::host::{HostPolicy, SecondPlayer};
+use openuvr_proto::send::congestion::Range;
+use openuvr_proto::units::Bitrate;
+use serde::{Deserialize, Serialize};
+
+use super::{Rendition, codec_of};
+use crate::identity_store::{self, load_or_create};
+use crate::sched::Scheduler;
+use crate::store;
+use crate::trust_store::DeviceStore;
+
+/// What the video may aim at.
+pub const BITRATES: RangeInclusive<Bitrate> = Bitrate(100_000)..=Bitrate(1_000_000_000);
+
+/// The least that an adaptive rate goes down to by itself (guess: a picture to recognise).
+const LEAST: Bitrate = Bitrate(1_000_000);
+
+/// Frames a second.
+const RATES: RangeInclusive<f64> = 1.0..=240.0;
+
+/// The port of a host.
+pub const PORT: u16 = 4710;
+
+/// The longest name of a device in bytes: what the protocol carries, a host name's label (RFC 1035
+/// section 2.3.4: 63 octets) and one.
+pub const LONGEST_NAME: usize = 64;
+
+/// What a host is told. [`Config::default`] is what `openuvr host` does without options.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Its name at clients, at most [`LONGEST_NAME`] bytes; empty: this machine's.
+    pub name: String,
+    /// Where clients reach it.
+    pub bind: SocketAddr,
+    /// The only transport that will do, by its [`Rung::name`]; `None`: all that work.
+    pub link: Option<String>,
+    /// The folder of keys and known devices; `None`: [`store::config_dir`].
+    pub config_dir: Option<PathBuf>,
+    /// Lets in a new device that knows this PIN.
+    pub pin: Option<String>,
+    /// Lets in a new device with a random PIN. Without either, that happens if no device is known.
+    pub pair: bool,
+    /// How long pairing stays open, in seconds.
+    pub pair_for: u32,
+    /// What a second player gets: `refuse`, `observe` or `take-over`.
+    pub second_player: String,
+    /// Most clients that only watch, 0–64.
+    pub max_observers: u16,
+    /// The encoder's name in [`encode::BACKENDS`].
+    pub encoder: String,
+    /// Slices a frame, 1–64.
+    pub slices: u8,
+    /// Encoder threads, 1–64; `None`: [`encoder_threads`].
+    pub encoder_threads: Option<u8>,
+    /// Whether motion is searched to quarters of a pixel; `None`: as the picture's size allows.
+    pub subpel: Option<bool>,
+    /// As what colours are coded, by [`Pixels::name`]; `None`: as the encoder usually does.
+    pub pixels: Option<String>,
+    /// Whether the encoder decides how many bits a picture gets; `None`: who usually does.
+    pub cbr: Option<bool>,
+    /// Most frames a second, 1–240.
+    pub fps: f64,
+    /// Bits per second that the video takes at most; `None`: what the encoder needs to be of use.
+    pub bitrate: Option<u64>,
+    /// The adaptive rate never goes below it; `None`: 1 Mb/s.
+    pub min_bitrate: Option<u64>,
+    /// Where the adaptive rate starts; `None`: at the highest.
+    pub start_bitrate: Option<u64>,
+    /// Whether the rate follows the link.
+    pub adaptive: bool,
+    /// What answers a loss: `skip-back` or `key-frame`.
+    pub recovery: String,
+    /// Whether a picture that does not move is sent again in better quality.
+    pub top_up: bool,
+    /// Every so many-th frame is a key frame; `None`: only on need.
+    pub key_frame_every: Option<u32>,
+    /// Whether threads ask for real-time scheduling.
+    pub realtime: bool,
+    /// The cores of the threads that must not wait; empty: any.
+    pub pin_cores: BTreeSet<usize>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            name: String::new(),
+            bind: (Ipv6Addr::UNSPECIFIED, PORT).into(),
+            link: None,
+            config_dir: None,
+            pin: None,
+            pair: false,
+            pair_for: 120,
+            second_player: "observe".into(),
+            max_observers: 8,
+            encoder: "x264".into(),
+            slices: 8,
+            encoder_threads: None,
+            subpel: None,
+            pixels: None,
+            cbr: None,
+            fps: 60.0,
+            bitrate: None,
+            min_bitrate: None,
+            start_bitrate: None,
+            adaptive: true,
+            recovery: "skip-back".into(),
+            top_up: true,
+            key_frame_every: None,
+            realtime: true,
+            pin_cores: BTreeSet::new(),
+        }
+    }
+}
+
+/// What [`Config::open`] opened: all of a host but its pictures and its input.
+pub struct Opened {
+    /// The way to the clients.
+    pub link: Arc<Ladder>,
+    /// Where clients reach it, in words.
+    pub place: String,
+    /// Who this host is.
+    pub identity: Identity,
+    /// Whom it knows.
+    pub devices: DeviceStore,
+    /// With what a new device may pair, and how long.
+    pub pairing: Option<(Pin, Duration)>,
+    /// Names, roles, limits.
+    pub policy: HostPolicy,
+    /// How pictures are encoded.
+    pub rendition: Rendition,
+}
+
+impl Config {
+    /// Opens what it names.
+    ///
+    /// # Errors
+    /// One line: what is out of range, or can't be opened.
+    pub fn open(&self) -> Result<Opened, String> {
+        let rendition = self.rendition()?;
+        let policy = self.policy()?;
+        let only = self.only()?;
+        let pin = match &self.pin {
+            Some(pin) => Some(Pin::parse(pin).map_err(|e| format!("pin: {e}"))?),
+            None => None,
+        };
+        let link = Ladder::host(self.bind, only).map_err(|e| e.to_string())?;
+        let dir = match &self.config_dir {
+            Some(dir) => dir.clone(),
+            None => store::config_dir().map_err(|e| e.to_string())?,
+        };
+        let identity =
+            load_or_create(&dir, identity_store::Role::Host).map_err(|e| e.to_string())?;
+        let devices = DeviceStore::open(&dir).map_err(|e| e.to_string())?;
+        let pin = match pin {
+            None if self.pair || devices.devices().is_empty() => {
+                Some(Pin::generate().map_err(|e| e.to_string())?)
+            }
+            pin => pin,
+        };
+        let span = Duration::from_secs(self.pair_for.into());
+        Ok(Opened {
+            place: place(&link, only),
+            link: Arc::new(link),
+            identity,
+            devices,
+            pairing: pin.map(|pin| (pin, span)),
+            policy,
+            rendition,
+        })
+    }
+
+    /// How urgent its threads are.
+    #[must_use]
+    pub fn scheduler(&self) -> Scheduler {
+        let scheduler = match self.realtime {
+            true => Scheduler::new(),
+            false => Scheduler::ordinary(),
+        };
+        scheduler.pinned_to(self.pin_cores.clone())
+    }
+
+    fn only(&self) -> Result<Option<Rung>, String> {
+        let named = |name: &String| {
+            let all = Rung::ALL.map(|rung| (rung.name(), rung));
+            one_of("link", name, &all)
+        };
+        self.link.as_ref().map(named).transpose()
+    }
+
+    fn policy(&self) -> Result<HostPolicy, String> {
+        let second = [
+            ("refuse", SecondPlayer::Refuse),
+            ("observe", SecondPlayer::Observe),
+            ("take-over", SecondPlayer::TakeOver),
+        ];
+        let codec = codec_of(&self.encoder).ok_or_else(|| match encode::find(&self.encoder) {
+            Err(e) => e.to_string(),
+            Ok(_) => format!("the encoder {} has no number", self.encoder),
+        })?;
+        let name = match self.name.as_str() {
+            "" => machine().unwrap_or_else(|| "openuvr".to_owned()),
+            name if name.len() <= LONGEST_NAME => name.to_owned(),
+            name => {
+                return Err(format!(
+                    "name: {name:?} is longer than {LONGEST_NAME} bytes"
+                ));
+            }
+        };
+        within("max_observers", self.max_observers, 0..=64)?;
+        Ok(HostPolicy {
+            name,
+            codec,
+            second_player: one_of("second_player", &self.second_player, &second)?,
+            max_observers: self.max_observers.into(),
+        })
+    }
+
+    /// How pictures are encoded.
+    ///
+    /// # Errors
+    /// What is out of range, and the range.
+    pub fn rendition(&self) -> Result<Rendition, String> {
+        let range = self.range()?;
+        let pixels = [Pixels::Nv12, Pixels::Rgb444, Pixels::Yuv444].map(|p| (p.name(), p));
+        let named = |name: &String| one_of("pixels", name, &pixels);
+        let skips = [("skip-back", true), ("key-frame", false)];
+        let threads = self.encoder_threads.unwrap_or_else(encoder_threads);
+        within("slices", self.slices, 1..=encode::Settings::MAX_PARTS)?;
+        within("encoder_threads", threads, 1..=encode::Settings::MAX_PARTS)?;
+        within("fps", self.fps, RATES)?;
+        if let Some(every) = self.key_frame_every {
+            within("key_frame_every", every, 1..=100_000)?;
+        }
+        Ok(Rendition {
+            encoder: self.encoder.clone(),
+            slices: self.slices,
+            threads,
+            subpel: self.subpel,
+            pixels: self.pixels.as_ref().map(named).transpose()?,
+            rate: self.cbr.map(|cbr| match cbr {
+                true => Rate::Cbr(range.max),
+                false => Rate::Own,
+            }),
+            fps: self.fps,
+            range,
+            adaptive: self.adaptive,
+            skip_back: one_of("recovery", &self.recovery, &skips)?,
+            top_up: self.top_up,
+            key_frame_every: self.key_frame_every,
+        })
+    }
+
+    /// Between what the rate may vary.
+    fn range(&self) -> Result<Range, String> {
+        let max = self.bitrate.map_or(usual_bitrate(&self.encoder), Bitrate);
+        let min = self.min_bitrate.map_or(LEAST.min(max), Bitrate);
+        let start = self.start_bitrate.map_or(max, Bitrate);
+        let bits = |rate: &Bitrate| rate.0;
+        let bounds = bits(BITRATES.start())..=bits(BITRATES.end());
+        within("bitrate", max.0, bounds.clone())?;
+        within("min_bitrate", min.0, *bounds.start()..=max.0)?;
+        within("start_bitrate", start.0, min.0..=max.0)?;
+        Ok(Range { min, start, max })
+    }
+}
+
+/// Bits per second that the encoder of this name needs to be of use. JPEG of quality 70 took
+/// 54 Mbit/s, measured at 1280x720 and 60 frames/s of a game.
+#[must_use]
+pub fn usual_bitrate(encoder: &str) -> Bitrate {
+    Bitrate::from_mbps(match encoder {
+        "jpeg" => 60,
+        "raw" => 1000,
+        _ => 20,
+    })
+}
+
+/// Threads for an encoder that shares the machine with the application: two halve the time of a
+/// picture (measured on two cores, both ends on them: 0.6 ms less at 720p and 1.5 ms at 1080p); four
+/// on a large machine are a guess.
+#[must_use]
+pub fn encoder_threads() -> u8 {
+    match std::thread::available_parallelism().map_or(1, usize::from) {
+        1 => 1,
+        2..8 => 2,
+        _ => 4,
+    }
+}
+
+/// This machine's name, if it has one that the protocol carries.
+#[must_use]
+pub fn machine() -> Option<String> {
+    // proc(5): the name of this UTS namespace.
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    let fits = |name: &&str| !name.is_empty() && name.len() <= LONGEST_NAME;
+    Some(name.trim()).filter(fits).map(str::to_owned)
+}
+
+/// Where clients reach this host.
+fn place(link: &Ladder, only: Option<Rung>) -> String {
+    match link.local_addr() {
+        Some(address) => {
+            let ethernet = if link.has_ethernet() {
+                " and raw Ethernet"
+            } else {
+                ""
+            };
+            let rung = link.rung(path_of(address)).name();
+            format!("UDP {address}, {rung}{ethernet}")
+        }
+        None => {
+            let through = if only == Some(Rung::Xdp) {
+                " through AF_XDP"
+            } else {
+                ""
+            };
+            let mut text = format!("raw Ethernet{through}, port {}", link.port());
+            for (name, mac) in ladder::interfaces().unwrap_or_default() {
+                text += &format!(", {mac} ({name})");
+            }
+            text
+        }
+    }
+}
+
+fn one_of<T: Copy>(what: &str, word: &str, choices: &[(&str, T)]) -> Result<T, String> {
+    let found = choices.iter().find(|(name, _)| *name == word);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        format!("{what}: {word:?} must be one of {}", names.join(", "))
+    })
+}
+
+fn within<T: PartialOrd + std::fmt::Display>(
+    what: &str,
+    value: T,
+    range: RangeInclusive<T>,
+) -> Result<(), String> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (least, most) = range.into_inner();
+    Err(format!("{what}: {value} must be {least} to {most}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_in_range_and_survives_being_written_down() {
+        let config = Config::default();
+        let rendition = config.rendition().unwrap();
+        assert_eq!(rendition.range.max, Bitrate::from_mbps(20));
+        let text = toml::to_string(&config).unwrap();
+        assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_would_do() {
+        let refused = |change: &dyn Fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            let policy = config.policy().err();
+            let only = config.only().err();
+            policy.or(only).or(config.rendition().err()).unwrap()
+        };
+        assert!(refused(&|c| c.encoder = "vhs".into()).contains("x264, jpeg"));
+        assert!(refused(&|c| c.slices = 0).contains("slices: 0 must be 1 to 64"));
+        assert!(refused(&|c| c.fps = f64::NAN).contains("fps"));
+        assert!(refused(&|c| c.bitrate = Some(1)).contains("bitrate: 1 must be 100000"));
+        assert!(refused(&|c| c.min_bitrate = Some(30_000_000)).contains("min_bitrate"));
+        assert!(refused(&|c| c.link = Some("post".into())).contains("udp, udp-gso, raw"));
+        assert!(refused(&|c| c.second_player = String::new()).contains("refuse, observe"));
+        assert!(refused(&|c| c.name = "x".repeat(65)).contains("longer than 64"));
+    }
+}
