@@ -18,3 +18,7 @@ pub mod sched;
 pub mod store;
 mod sys;
 pub mod trust_store;
+
+/// The UDP port of a host, if none is named: a guess at a number that IANA has not assigned to a
+/// service in use.
+pub const PORT: u16 = 4710;

@@ -11,9 +11,7 @@ use openuvr_net::neighbour;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::PathId;
 
-/// The UDP port of a host, if none is named: a guess at a number that IANA has not assigned to a
-/// service in use.
-pub const PORT: u16 = 4710;
+use crate::PORT;
 
 /// Where a host is, by name or address: `desk`, `192.168.1.5:4711`, `[fe80::1%eth0]`,
 /// `2001:db8::1`, `eth0/52:54:00:12:34:56`.
@@ -82,7 +80,10 @@ impl Target {
     }
 
     /// All addresses that the name stands for now, in the system's order of preference.
-    fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
+    ///
+    /// # Errors
+    /// One line, if nobody knows the name.
+    pub fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
         let host = &self.host;
         let found = (host.as_str(), self.port).to_socket_addrs();
         let found: Vec<_> = found

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Rendition, codec_of};
 use crate::identity_store::{self, load_or_create};
+use crate::PORT;
 use crate::sched::Scheduler;
 use crate::store;
 use crate::trust_store::DeviceStore;
@@ -36,9 +37,6 @@ const LEAST: Bitrate = Bitrate(1_000_000);
 
 /// Frames a second.
 const RATES: RangeInclusive<f64> = 1.0..=240.0;
-
-/// The port of a host.
-pub const PORT: u16 = 4710;
 
 /// The longest name of a device in bytes: what the protocol carries, a host name's label (RFC 1035
 /// section 2.3.4: 63 octets) and one.
