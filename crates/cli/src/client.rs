@@ -3,27 +3,21 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use clap::ArgMatches;
-use openuvr_media::decode;
 use openuvr_media::input_source;
 use openuvr_media::present::{self, x11::WindowConfig};
-use openuvr_proto::control::identity::DeviceName;
-use openuvr_proto::control::negotiate::{Offer, Role};
+use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::SessionId;
 use openuvr_proto::units::Size;
-use openuvr_runtime::client::config::decodable;
-use openuvr_runtime::client::target::Reached;
+use openuvr_runtime::client::config::Config;
 use openuvr_runtime::client::{ClientRuntime, ClientSetup, Notice, OpenSurface, Over};
 use openuvr_runtime::clock;
-use openuvr_runtime::identity_store::{self, load_or_create};
 use openuvr_runtime::sched::Scheduler;
-use openuvr_runtime::trust_store::HostStore;
 
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
 use crate::host::{TICK, finish, goodbye};
@@ -86,17 +80,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 
 fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
     let surface = config.surface().map_err(|e| anyhow!("{e}"))?;
-    let identity = load_or_create(&config.config_dir, identity_store::Role::Client)?;
-    let hosts = HostStore::open(&config.config_dir)?;
-    let target = &config.host;
-    let Reached { link, only, paths } = target
-        .reach(config.link.map(|link| link.0))
-        .map_err(|e| anyhow!(e))?;
-    let host = target.remembered_as();
-    let pin = match &config.pin {
-        Some(pin) => Some(Pin::parse(pin.digits())?),
-        None if hosts.key(&host).is_none() => Some(ask_for_pin(&host)?),
-        None => None,
+    let opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
+    for why in &opened.unusable {
+        eprintln!("openuvr client: {why}");
+    }
+    let pin = match opened.needs_pin() {
+        true => Some(ask_for_pin(&opened.host)?),
+        false => opened.pin,
     };
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let input_from = config.input_from();
@@ -104,35 +94,17 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
         InputFrom::Script(file) => Some(input_source::open(&format!("script:{}", file.display()))?),
         InputFrom::Window | InputFrom::Nothing => None,
     };
-    let decoder = config
-        .decoder
-        .map(|name| decode::find(name.0))
-        .transpose()?;
-    let (codecs, unusable) = decodable(decoder).map_err(|e| anyhow!(e))?;
-    for why in unusable {
-        eprintln!("openuvr client: {why}");
-    }
     let setup = ClientSetup {
-        identity,
-        name: DeviceName::new(&config.name),
-        hosts,
-        host,
-        paths,
+        identity: opened.identity,
+        name: opened.name,
+        hosts: opened.hosts,
+        host: opened.host,
+        paths: opened.paths,
         pin,
-        offer: Offer {
-            role: if config.observe {
-                Role::Observer
-            } else {
-                Role::Player
-            },
-            take_over: config.take_over,
-            codecs,
-            name: config.name.clone(),
-            software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
-        },
-        decoder: decoder.copied(),
-        link: Arc::new(link),
-        only,
+        offer: opened.offer,
+        decoder: opened.decoder,
+        link: opened.link,
+        only: opened.only,
         surface: open_surface(surface)?,
         input,
         send_input: input_from != InputFrom::Nothing,

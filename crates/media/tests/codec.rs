@@ -10,6 +10,7 @@ use openuvr_media::decode::{self, Chunk, DecodeError, Decoder};
 use openuvr_media::encode::{self, Ask, Encoded, Encoder, Pixels, Rate, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat, Plane};
 use openuvr_proto::id::FrameId;
+use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::units::{Bitrate, Size};
 
 const SIZES: [Size; 2] = [Size::new(640, 360), Size::new(850, 478)];
@@ -690,6 +691,38 @@ fn six_steps_of_the_quantiser_change_the_bytes_of_jpeg_as_the_rate_control_expec
     // Less than double, since the headers stay and zeros cost little; more, or it would not settle.
     let grows = |w: &[usize]| w[1] * 10 > w[0] * 11 && w[1] < w[0] * 3;
     assert!(bytes.windows(2).all(grows), "{bytes:?}");
+}
+
+#[test]
+fn key_frames_that_come_often_do_not_cost_more_than_the_rate_allows() {
+    let (size, target) = (SIZES[0], Bitrate(2_000_000));
+    for every in [1, 2, 3, 10] {
+        let mut encoder = encode::open("x264", &settings(size, 8, 1)).expect("libx264");
+        let mut rate = RateControl::new(target, 60.0);
+        rate.opened(size, Some(every));
+        let mut spent = Vec::new();
+        for frame in 1..=120 {
+            let source = Nv12::frame(size, frame);
+            let key_frame = (frame - 1) % every == 0;
+            let ask = Ask {
+                frame: FrameId(frame),
+                key_frame,
+                reference: FrameId::NONE,
+                qp: rate.qp(key_frame),
+            };
+            let coded = encoder
+                .encode(&source.picture(), &ask, &mut |_| {})
+                .expect("encoded");
+            rate.coded(key_frame, ask.qp, coded.bytes as u64 * 8);
+            spent.push(coded.bytes * 8);
+        }
+        // The second of them: the first frame is a guess.
+        let second: usize = spent[60..].iter().sum();
+        assert!(
+            (1_600_000..=2_150_000).contains(&second),
+            "every {every}: {second} bits, {spent:?}"
+        );
+    }
 }
 
 #[test]

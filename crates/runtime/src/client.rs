@@ -14,7 +14,7 @@ mod ladder;
 mod media;
 mod overlay;
 mod screen;
-pub mod target;
+mod target;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -40,6 +40,8 @@ use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use crate::clock;
 use crate::sched::{self, Scheduler};
 use crate::trust_store::HostStore;
+
+pub use target::{BadTarget, Target};
 
 /// Notices that may wait for the application: a few seconds of reports.
 const NOTICES: usize = 4096;

@@ -31,6 +31,10 @@
 mod inputs;
 mod statistics;
 
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -41,11 +45,13 @@ use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Drawn, Taken};
 use openuvr_media::convert::Converter;
 use openuvr_media::input_sink;
+use openuvr_net::Link as _;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
 
 use crate::clock;
+use crate::csv::Csv;
 use crate::host::config::Config;
 use crate::host::{HostRuntime, HostSetup, Input, Notice};
 use crate::sched;
@@ -81,6 +87,7 @@ pub struct Guest {
     statistics: Arc<Mutex<Statistics>>,
     pin: Option<Pin>,
     place: String,
+    address: Option<SocketAddr>,
     /// The process that it belongs to.
     process: u32,
 }
@@ -97,12 +104,27 @@ type Tell = Box<dyn FnMut(Notice) + Send>;
 struct Teller {
     tell: Tell,
     statistics: Arc<Mutex<Statistics>>,
+    csv: Option<Csv>,
 }
 
 impl Teller {
     fn tell(&mut self, notice: Notice) {
         lock(&self.statistics).note(&notice);
+        if let Notice::Record(record) = &notice {
+            self.write(|csv| csv.row(record).and_then(|()| csv.tick(clock::now())));
+        }
         (self.tell)(notice);
+    }
+
+    /// Writes into the CSV; one that fails is written no further.
+    fn write(&mut self, with: impl FnOnce(&mut Csv) -> io::Result<()>) {
+        let Some(Err(e)) = self.csv.as_mut().map(with) else {
+            return;
+        };
+        self.csv = None;
+        (self.tell)(Notice::Trouble(format!(
+            "can't write the CSV any more: {e}"
+        )));
     }
 }
 
@@ -129,6 +151,7 @@ impl Guest {
         size: Size,
         tell: impl FnMut(Notice) + Send + 'static,
     ) -> Result<Guest, String> {
+        let csv = config.csv.as_deref().map(create).transpose()?;
         let opened = config.open()?;
         let scheduler = config.scheduler();
         let (frames, capture) = submit::channel(size, config.fps).map_err(|e| e.to_string())?;
@@ -143,6 +166,7 @@ impl Guest {
             (Some(sink), _) => Input::Sink(input_sink::open(&sink).map_err(|e| e.to_string())?),
             (None, inputs) => Input::Application(inputs.clone().unwrap_or_default()),
         };
+        let address = opened.link.local_addr();
         let pin = opened.pairing.as_ref().map(|(pin, _)| pin.clone());
         let host = HostRuntime::start(HostSetup {
             policy: opened.policy,
@@ -164,6 +188,7 @@ impl Guest {
         let mut teller = Teller {
             tell: Box::new(tell),
             statistics: statistics.clone(),
+            csv,
         };
         let (source, end) = (host.clone(), over.clone());
         let teller = scheduler.spawn(sched::Role::Background, "ouvr-notices", move || {
@@ -188,6 +213,7 @@ impl Guest {
             statistics,
             pin,
             place: opened.place,
+            address,
             process: std::process::id(),
         })
     }
@@ -289,6 +315,12 @@ impl Guest {
         &self.place
     }
 
+    /// Its UDP address; `None` if it is reached by raw Ethernet only.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
     /// Lets in a device that knows `pin`, for `span`.
     pub fn open_pairing(&self, pin: Pin, span: Duration) {
         if let Some(host) = self.host() {
@@ -333,7 +365,14 @@ impl Drop for Guest {
         for notice in host.stop() {
             teller.tell(notice);
         }
+        teller.write(Csv::finish);
     }
+}
+
+/// A new CSV with its header.
+fn create(path: &Path) -> Result<Csv, String> {
+    let file = File::create(path).and_then(|file| Csv::new(Box::new(file)));
+    file.map_err(|e| format!("can't write {}: {e}", path.display()))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

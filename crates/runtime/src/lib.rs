@@ -8,17 +8,19 @@
 #[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
+pub mod csv;
 #[cfg(feature = "host")]
 pub mod guest;
 pub mod hindered;
 #[cfg(feature = "host")]
 pub mod host;
 pub mod identity_store;
+pub mod machine;
 pub mod sched;
 pub mod store;
 mod sys;
 pub mod trust_store;
 
-/// The UDP port of a host, if none is named: a guess at a number that IANA has not assigned to a
-/// service in use.
+/// The port of a host, if none is named: a guess at a number that IANA has not assigned to a service
+/// in use.
 pub const PORT: u16 = 4710;

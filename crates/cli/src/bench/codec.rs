@@ -177,7 +177,7 @@ fn encode_all(film: &[Shot], how: How, pieces: &SyncSender<Piece>) -> Result<f64
     let size = film[0].size;
     let mut encoder = encode::open("x264", &usual(size, how))?;
     let mut rate = RateControl::new(how.bitrate, how.fps);
-    rate.resized(size);
+    rate.opened(size, None);
     let (mut nv12, mut bytes) = (Nv12Buffer::new(), 0);
     for (frame, picture) in paced(film, how) {
         let begin = clock::now();

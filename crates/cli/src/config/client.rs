@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::units::Size;
-use openuvr_runtime::client::target::Target;
+use openuvr_runtime::client::Target;
+use openuvr_runtime::client::config::Config;
 use tracing::Level;
 
 use super::kind::{
-    Choice, LinkName, Pin, Realtime, TableMode, choice, cores, count, flag, optional, path,
-    pin, size, target, text, time,
+    Choice, LinkName, Pin, Realtime, TableMode, choice, cores, count, flag, optional, path, pin,
+    size, target, text, time,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
 
@@ -116,6 +117,23 @@ Examples:
             pin_cores: BTreeSet<usize> = "pin-cores", cores(), Default::Is("off");
             /// How much is logged.
             log: Level = "log", choice(), Default::Is("info");
+        }
+    }
+}
+
+impl From<&ClientConfig> for Config {
+    fn from(config: &ClientConfig) -> Config {
+        Config {
+            pin: config.pin.as_ref().map(|pin| pin.digits().to_owned()),
+            observe: config.observe,
+            take_over: config.take_over,
+            link: config.link.map(|link| link.0),
+            name: config.name.clone(),
+            config_dir: Some(config.config_dir.clone()),
+            decoder: config.decoder.map(|name| name.0.to_owned()),
+            realtime: config.realtime == Realtime::Auto,
+            pin_cores: config.pin_cores.clone(),
+            ..Config::new(config.host.clone())
         }
     }
 }

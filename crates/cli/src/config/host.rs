@@ -416,6 +416,8 @@ impl From<&HostConfig> for Config {
             key_frame_every: config.key_frame_every,
             realtime: config.realtime == Realtime::Auto,
             pin_cores: config.pin_cores.clone(),
+            // The program writes it, with the table.
+            csv: None,
         }
     }
 }

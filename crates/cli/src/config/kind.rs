@@ -13,7 +13,7 @@ use std::time::Duration;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_runtime::client::target::Target;
+use openuvr_runtime::client::Target;
 
 /// What values of one setting look like.
 pub(crate) struct Kind<T> {

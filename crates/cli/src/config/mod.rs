@@ -22,7 +22,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 pub(crate) use self::client::{ClientConfig, InputFrom, Surface};
 pub(crate) use self::host::{CaptureMode, ConverterKind, HostConfig, Pacing, Sending, Subject};
-use openuvr_runtime::host::config::{LONGEST_NAME, machine};
+use openuvr_runtime::machine::{self, LONGEST_NAME};
 
 use self::kind::{Form, Kind};
 
@@ -337,7 +337,7 @@ pub(crate) struct Surroundings {
     /// The folder of settings and keys, `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     pub(crate) config_dir: Option<PathBuf>,
     /// This machine's name, at most [`LONGEST_NAME`] bytes.
-    pub(crate) machine: Option<String>,
+    pub(crate) machine: String,
 }
 
 impl Surroundings {
@@ -355,7 +355,7 @@ impl Surroundings {
         Surroundings {
             display: variable("DISPLAY"),
             config_dir: config.map(|dir| dir.join("openuvr")),
-            machine: machine(),
+            machine: machine::name(),
         }
     }
 
@@ -364,7 +364,7 @@ impl Surroundings {
     }
 
     fn machine_text(&self) -> Option<String> {
-        Some(self.machine.clone().unwrap_or_else(|| "openuvr".to_owned()))
+        Some(self.machine.clone())
     }
 }
 

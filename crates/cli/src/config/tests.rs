@@ -11,6 +11,7 @@ use super::client::{ClientConfig, InputFrom, Surface};
 use super::host::{EncoderName, HostConfig, RateMode, Subject};
 use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
 use super::{Effective, Settings, Surroundings};
+use openuvr_runtime::client::Target;
 
 /// A folder that is gone at the end of the test.
 struct Folder(PathBuf);
@@ -40,7 +41,7 @@ fn surroundings(config_dir: &Path) -> Surroundings {
     Surroundings {
         display: Some(":7".to_owned()),
         config_dir: Some(config_dir.to_owned()),
-        machine: Some("desk".to_owned()),
+        machine: "desk".to_owned(),
     }
 }
 
@@ -471,7 +472,7 @@ fn contradictions_are_refused() {
     let nowhere = Surroundings {
         display: None,
         config_dir: None,
-        machine: None,
+        machine: "openuvr".to_owned(),
     };
     let no_display = effective::<HostConfig>(&["--config-dir", "/tmp"], &nowhere).unwrap_err();
     assert!(no_display.to_string().contains("--display"), "{no_display}");
@@ -496,7 +497,7 @@ fn what_is_printed_reads_back_as_the_same_configuration() {
         let elsewhere = Surroundings {
             display: None,
             config_dir: None,
-            machine: None,
+            machine: "openuvr".to_owned(),
         };
         let again: Effective<C> =
             effective(&["--config", file.to_str().unwrap()], &elsewhere).unwrap();

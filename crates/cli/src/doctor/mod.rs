@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DISPLAY")]
     display: Option<String>,
     /// The UDP port that a host is to listen at
-    #[arg(long, value_name = "PORT", default_value_t = 4710)]
+    #[arg(long, value_name = "PORT", default_value_t = openuvr_runtime::PORT)]
     port: u16,
     /// Print JSON instead: an object with `role`, `can_run` and the list `findings`
     #[arg(long)]

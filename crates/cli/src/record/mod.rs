@@ -5,7 +5,6 @@
 //! writes to files and the terminal, which may block: it belongs to a thread that no frame waits
 //! for.
 
-mod csv;
 mod spread;
 mod table;
 #[cfg(test)]
@@ -24,7 +23,8 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{ClientStamps, FrameCost, FrameRecord, Stamps};
 use openuvr_proto::wire::control::Report;
 
-use self::csv::Csv;
+use openuvr_runtime::csv::Csv;
+
 use self::table::Table;
 pub(crate) use self::totals::{Summary, Totals};
 use self::trace::Trace;

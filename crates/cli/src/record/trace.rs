@@ -304,7 +304,7 @@ impl Trace {
             args["datagrams"] = json!(record.cost.datagrams);
         }
         if let Outcome::Displayed(fidelity) = record.outcome {
-            args["outcome"] = json!(super::csv::fidelity_word(fidelity));
+            args["outcome"] = json!(openuvr_runtime::csv::fidelity_word(fidelity));
         }
         args
     }

@@ -1,14 +1,16 @@
 //! Decode: slices go in as they arrive, the picture comes out behind the last.
 
 use openuvr_proto::id::FrameId;
+use openuvr_proto::units::Size;
 
 use crate::codec::Codec;
 use crate::picture::Picture;
+use crate::present::Canvas;
 
 pub use probe::{Probe, probe};
 
 pub mod avcodec;
-mod canvas;
+mod bands;
 mod h264_bits;
 mod h264_header;
 pub mod h264_pskip;
@@ -87,6 +89,15 @@ pub struct Chunk<'a> {
     pub bytes: Option<&'a [u8]>,
 }
 
+/// What [`Decoder::paint`] has behind a frame's last chunk.
+#[derive(Clone, Copy, Debug)]
+pub enum Decoded<'a> {
+    /// A picture in the decoder's own memory.
+    Picture(Picture<'a>),
+    /// A picture of this size, on the canvas.
+    OnCanvas(Size),
+}
+
 /// An opened decoder, owned by the client's media thread.
 pub trait Decoder: Send {
     /// Feeds the next chunk, in order within a frame and frames in order. Behind the chunk
@@ -96,6 +107,21 @@ pub trait Decoder: Send {
     /// [`DecodeError`] if the frame is not decodable; the decoder stays usable, and the next key
     /// frame mends the picture.
     fn feed(&mut self, chunk: &Chunk<'_>) -> Result<Option<Picture<'_>>, DecodeError>;
+
+    /// As [`feed`](Decoder::feed), but a decoder of bands paints each on the canvas that a surface
+    /// lends, so that nobody copies the picture. A decoder gets all of its chunks this way, or
+    /// none.
+    ///
+    /// # Errors
+    /// As [`feed`](Decoder::feed).
+    fn paint(
+        &mut self,
+        chunk: &Chunk<'_>,
+        canvas: &mut dyn Canvas,
+    ) -> Result<Option<Decoded<'_>>, DecodeError> {
+        let _ = canvas;
+        Ok(self.feed(chunk)?.map(Decoded::Picture))
+    }
 
     /// Forgets the frame that is under way and all references: the next frame is a key frame.
     fn reset(&mut self);

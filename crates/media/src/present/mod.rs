@@ -6,7 +6,10 @@ pub mod null;
 mod panel;
 pub mod x11;
 
+use std::ops::Range;
+
 use openuvr_proto::id::FrameId;
+use openuvr_proto::units::Size;
 
 use crate::cursor::Cursor;
 use crate::input_source::InputSource;
@@ -24,6 +27,12 @@ pub trait Presenter: Send {
     /// [`PresentError`] if the surface is gone.
     fn present(&mut self, frame: FrameId, picture: &Picture<'_>) -> Result<(), PresentError>;
 
+    /// Memory to paint the next picture on, in place of one that [`present`](Presenter::present)
+    /// copies; `None` for a surface that lends none.
+    fn canvas(&mut self) -> Option<&mut dyn Canvas> {
+        None
+    }
+
     /// The pointer's shape and place, drawn over the picture without waiting for a frame.
     ///
     /// # Errors
@@ -40,6 +49,20 @@ pub trait Presenter: Send {
         let _ = lines;
         Ok(())
     }
+}
+
+/// The memory of a surface's next picture, which shows what was painted on it without a copy.
+pub trait Canvas {
+    /// Rows of the next picture, packed BGRX, for the caller to write whole. Within a frame they
+    /// are asked for from top to bottom; those that nobody asks for keep what the picture before
+    /// had there. `None` while the surface has no memory to lend: the picture will not be shown.
+    fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]>;
+
+    /// Shows what was painted, as [`Presenter::present`] does.
+    ///
+    /// # Errors
+    /// [`PresentError`] if the surface is gone, or has no memory for a picture of this size.
+    fn show(&mut self, frame: FrameId, size: Size) -> Result<(), PresentError>;
 }
 
 /// A surface with the input that belongs to it, if any does.

@@ -3,7 +3,8 @@
 //! x264's own rate control spends 1–2 ms before the first slice; constant quantisers with this
 //! controller around them do not (measured at 720p and 1080p on one core: 1.0 and 2.0 ms).
 //! It has no cap within a frame, so key frames are predicted: their size is kept near three times
-//! the mean.
+//! that of another frame. Where every so many-th frame is one, or many are asked for, all frames
+//! get less for it, so that the mean stays.
 
 use crate::units::{Bitrate, Size};
 
@@ -16,7 +17,7 @@ const QP_START: f64 = 32.0;
 /// log2 of the bits that a pixel of a key frame takes at quantiser 0, before one was coded: 0.82
 /// bits at 32 were measured on a room full of detailed textures, which is much for a game.
 const KEY_PIXEL: f64 = 5.05;
-/// A key frame may take this many times a frame's share.
+/// A key frame may take this many times another frame's share.
 const KEY_FRAME_SHARE: f64 = 3.0;
 /// Halving the quantiser step is 6 quantiser numbers (ITU-T H.264, section 8.5), and roughly
 /// doubles the bits.
@@ -32,9 +33,16 @@ const DEBT_FRAMES: f64 = 30.0;
 /// Chooses quantisers so that the mean rate on the wire stays at the target.
 #[derive(Clone, Debug)]
 pub struct RateControl {
+    /// Bits a frame, in the mean.
+    mean: f64,
+    /// Bits of a frame that is no key frame.
     share: f64,
+    /// Every so many-th frame is a key frame anyway.
+    key_every: Option<u32>,
     qp: f64,
     debt: f64,
+    /// Whether the newest frame was a key frame.
+    after_key: bool,
     /// log2 of the bits that a key frame would take at quantiser 0.
     key_size: Option<f64>,
 }
@@ -43,25 +51,47 @@ impl RateControl {
     /// For frames of a stream of `fps` frames a second that may take `target` on the wire.
     #[must_use]
     pub fn new(target: Bitrate, fps: f64) -> RateControl {
+        let mean = mean(target, fps);
         RateControl {
-            share: share(target, fps),
+            mean,
+            share: mean,
+            key_every: None,
             qp: QP_START,
             debt: 0.0,
+            after_key: false,
             key_size: None,
         }
     }
 
-    /// The pictures have a new size: what is known of key frames is not true of it.
-    pub fn resized(&mut self, size: Size) {
+    /// A new encoder for pictures of this size, of which every `key_every`-th is a key frame
+    /// whatever happens (`None`: only those that are asked for). What is known of key frames is
+    /// not true of it.
+    pub fn opened(&mut self, size: Size, key_every: Option<u32>) {
         self.key_size = Some((size.pixels().max(1) as f64).log2() + KEY_PIXEL);
+        self.key_every = key_every;
+        self.share();
     }
 
     /// Changes the target from the next frame on.
     pub fn retarget(&mut self, target: Bitrate, fps: f64) {
-        let before = self.share;
-        self.share = share(target, fps);
-        self.qp = (self.qp + QP_PER_OCTAVE * (before / self.share).log2()).clamp(QP_MIN, QP_MAX);
-        self.debt = self.debt.min(self.share * DEBT_FRAMES);
+        let before = self.mean;
+        self.mean = mean(target, fps);
+        self.share();
+        self.qp = (self.qp + QP_PER_OCTAVE * (before / self.mean).log2()).clamp(QP_MIN, QP_MAX);
+        self.debt = self.debt.min(self.mean * DEBT_FRAMES);
+    }
+
+    /// Of `n` frames one may take three shares, and together they take what `n` take in the mean.
+    fn share(&mut self) {
+        let n = self.key_every.map(|n| f64::from(n.max(1)));
+        self.share = self.mean * n.map_or(1.0, |n| n / (n - 1.0 + KEY_FRAME_SHARE));
+    }
+
+    /// What a frame may take now, while what was spent too much is saved again.
+    fn goal(&self, key_frame: bool) -> f64 {
+        let shares = if key_frame { KEY_FRAME_SHARE } else { 1.0 };
+        let saved = 1.0 - self.debt / (self.mean * DEBT_FRAMES);
+        self.share * shares * saved.clamp(0.5, 1.0)
     }
 
     /// The quantiser of the next frame.
@@ -69,7 +99,7 @@ impl RateControl {
     pub fn qp(&self, key_frame: bool) -> u8 {
         let qp = match self.key_size {
             Some(size) if key_frame => {
-                let fitting = QP_PER_OCTAVE * (size - (self.share * KEY_FRAME_SHARE).log2());
+                let fitting = QP_PER_OCTAVE * (size - self.goal(true).log2());
                 fitting.max(self.qp)
             }
             _ => self.qp,
@@ -82,15 +112,19 @@ impl RateControl {
     /// A frame was coded with `qp` and took `bits` on the wire, headers included.
     pub fn coded(&mut self, key_frame: bool, qp: u8, bits: u64) {
         let bits = (bits as f64).max(1.0);
-        self.debt = (self.debt + bits - self.share).clamp(-self.share, self.share * DEBT_FRAMES);
+        self.debt = (self.debt + bits - self.mean).clamp(-self.mean, self.mean * DEBT_FRAMES);
+        let error = QP_PER_OCTAVE * (bits / self.goal(key_frame)).log2();
+        let key_frames_only = std::mem::replace(&mut self.after_key, key_frame) && key_frame;
         if key_frame {
             self.key_size = Some(bits.log2() + f64::from(qp) / QP_PER_OCTAVE);
             self.qp = self.qp.max(f64::from(qp) - QP_PER_OCTAVE);
-            return;
+            if !key_frames_only {
+                return;
+            }
         }
-        let goal = self.share * (1.0 - self.debt / (self.share * DEBT_FRAMES)).clamp(0.5, 1.0);
-        let error = QP_PER_OCTAVE * (bits / goal).log2();
-        let step = GAIN * error.clamp(STEP_DOWN, STEP_UP);
+        // Key frames alone say nothing about others, but must get better where there is room.
+        let most = if key_frame { 0.0 } else { STEP_UP };
+        let step = GAIN * error.clamp(STEP_DOWN, most);
         self.qp = (self.qp + step).clamp(QP_MIN, QP_MAX);
     }
 }
@@ -99,7 +133,8 @@ impl RateControl {
 /// target (measured: within 0.5 % over 20 s of the built-in scene).
 const HEADROOM: f64 = 0.99;
 
-fn share(target: Bitrate, fps: f64) -> f64 {
+/// Bits a frame.
+fn mean(target: Bitrate, fps: f64) -> f64 {
     (target.0 as f64 * HEADROOM / fps.max(1.0)).max(1000.0)
 }
 
@@ -118,7 +153,7 @@ mod tests {
     fn the_mean_settles_at_the_target_whatever_the_content() {
         for complexity in [2e6, 8e6, 3e7] {
             let mut rate = RateControl::new(Bitrate::from_mbps(10), 60.0);
-            rate.resized(Size::new(1280, 720));
+            rate.opened(Size::new(1280, 720), None);
             let mut total = 0;
             for frame in 0..600 {
                 let key = frame % 200 == 0;
@@ -137,6 +172,40 @@ mod tests {
                 (8_500_000..=10_600_000).contains(&mean),
                 "{complexity}: {mean} b/s"
             );
+        }
+    }
+
+    /// However often a key frame comes, and whether that is known before or not.
+    #[test]
+    fn key_frames_are_paid_for_by_the_frames_around_them() {
+        for complexity in [5e5, 2e6, 8e6] {
+            for every in [1, 2, 3, 5, 10, 30] {
+                for known in [true, false] {
+                    // A request is not fulfilled twice within two frames.
+                    if every < 2 && !known {
+                        continue;
+                    }
+                    let mut rate = RateControl::new(Bitrate::from_mbps(10), 60.0);
+                    rate.opened(Size::new(1280, 720), known.then_some(every));
+                    let mut spent = Vec::new();
+                    for frame in 0..600 {
+                        let key = frame % every == 0;
+                        let qp = rate.qp(key);
+                        spent.push(bits(complexity, key, qp));
+                        rate.coded(key, qp, spent[frame as usize]);
+                    }
+                    let mean = spent.iter().sum::<u64>() / 10;
+                    let what = format!("{complexity}, every {every}, known {known}: {mean} b/s");
+                    assert!(mean <= 10_700_000, "{what}");
+                    // The cheapest pictures can't be made as dear as they may be.
+                    assert!(mean >= 8_500_000 || complexity < 1e6, "{what}");
+                    let second = spent[..60].iter().sum::<u64>();
+                    assert!(
+                        !known || second <= 12_000_000,
+                        "{what}: {second} in the first"
+                    );
+                }
+            }
         }
     }
 

@@ -1,6 +1,6 @@
-//! What a client is told, in plain words and numbers: what a C program can say.
+//! What a client is told, in plain words and numbers: what a C program or a command line can say.
 //!
-//! What it is not: it knows no options of a command line, and opens no window.
+//! What it is not: it opens no window and asks nobody for a PIN.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,155 +8,170 @@ use std::sync::Arc;
 
 use openuvr_media::codec::Codec;
 use openuvr_media::decode;
-use openuvr_media::input_source::InputSource;
-use openuvr_proto::control::identity::DeviceName;
+use openuvr_net::address::{path_of, path_of_station};
+use openuvr_net::ether::Station;
+use openuvr_net::ladder::Ladder;
+use openuvr_net::neighbour;
+use openuvr_proto::control::identity::{DeviceName, Identity};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Role};
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::id::PathId;
 
-use super::target::{Reached, Target};
-use super::{ClientSetup, OpenSurface};
+use super::Target;
 use crate::identity_store::{self, load_or_create};
+use crate::machine;
 use crate::sched::Scheduler;
 use crate::store;
 use crate::trust_store::HostStore;
 
-/// What a client is told. [`Config::default`] is what `openuvr client` does without options, but it
-/// knows no host.
+/// What a client is told.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// The host, as a [`Target`] is written.
-    pub host: String,
+    /// The host.
+    pub host: Target,
     /// The PIN that it shows, for the first meeting.
     pub pin: Option<String>,
-    /// The only transport that will do, by its [`Rung::name`]; `None`: the best that works.
-    pub link: Option<String>,
+    /// Whether it only watches.
+    pub observe: bool,
+    /// Whether it takes the player's role from whoever has it, if the host allows it.
+    pub take_over: bool,
+    /// The only transport that will do; `None`: the best that works.
+    pub link: Option<Rung>,
+    /// Its name at the host, at most [`machine::LONGEST_NAME`] bytes; empty: this machine's.
+    pub name: String,
     /// The folder of keys and known hosts; `None`: [`store::config_dir`].
     pub config_dir: Option<PathBuf>,
-    /// This client's name at the host.
-    pub name: String,
-    /// Only watch.
-    pub observe: bool,
-    /// Take the player's role from whoever has it.
-    pub take_over: bool,
-    /// Look for a lost host again.
-    pub reconnect: bool,
-    /// The decoder of H.264 by its name in [`decode::BACKENDS`]; `None`: the first.
+    /// What decodes H.264, by its name in [`decode::BACKENDS`]; `None`: the first that can.
     pub decoder: Option<String>,
+    /// The software and its version, for the host's log.
+    pub software: String,
     /// Whether threads ask for real-time scheduling.
     pub realtime: bool,
     /// The cores of the threads that must not wait; empty: any.
     pub pin_cores: BTreeSet<usize>,
 }
 
-impl Default for Config {
-    fn default() -> Config {
+impl Config {
+    /// A player at `host`, with what is usual.
+    #[must_use]
+    pub fn new(host: Target) -> Config {
         Config {
-            host: String::new(),
+            host,
             pin: None,
-            link: None,
-            config_dir: None,
-            name: "openuvr".into(),
             observe: false,
             take_over: false,
-            reconnect: true,
+            link: None,
+            name: String::new(),
+            config_dir: None,
             decoder: None,
+            software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
             realtime: true,
             pin_cores: BTreeSet::new(),
         }
     }
 }
 
+/// What [`Config::open`] opened: all of a client but its surface and its input.
+pub struct Opened {
+    /// Who this client is.
+    pub identity: Identity,
+    /// What it calls itself.
+    pub name: DeviceName,
+    /// Whom it knows.
+    pub hosts: HostStore,
+    /// The host, as it is remembered.
+    pub host: String,
+    /// Its addresses, best first.
+    pub paths: Vec<PathId>,
+    /// The PIN for the first meeting.
+    pub pin: Option<Pin>,
+    /// What is asked of the host.
+    pub offer: Offer,
+    /// What decodes H.264, if it was chosen.
+    pub decoder: Option<decode::Backend>,
+    /// What else could decode H.264, and why it can't here.
+    pub unusable: Vec<String>,
+    /// The ways there.
+    pub link: Arc<Ladder>,
+    /// The one transport that will do.
+    pub only: Option<Rung>,
+}
+
+impl Opened {
+    /// Whether no session can come about without a PIN: the host is not known.
+    #[must_use]
+    pub fn needs_pin(&self) -> bool {
+        self.pin.is_none() && self.hosts.key(&self.host).is_none()
+    }
+}
+
 impl Config {
-    /// Opens what it names; pictures go to `surface`, and `input` comes beside that of its window.
+    /// Opens what it names. Asks the name service: may block for seconds.
     ///
     /// # Errors
-    /// One line: what is missing, out of range, or can't be opened. A host that is not known yet
-    /// needs a PIN.
-    pub fn open(
-        &self,
-        surface: OpenSurface,
-        input: Option<Box<dyn InputSource>>,
-        send_input: bool,
-    ) -> Result<ClientSetup, String> {
-        let target: Target = self.host.parse().map_err(|e| format!("{e}"))?;
-        let pin = self.pin.as_deref().map(Pin::parse).transpose();
-        let pin = pin.map_err(|e| format!("pin: {e}"))?;
-        let decoder = match &self.decoder {
-            Some(name) => Some(decode::find(name).map_err(|e| e.to_string())?),
+    /// One line: what is out of range, unknown, or can't be opened.
+    pub fn open(&self) -> Result<Opened, String> {
+        let pin = match &self.pin {
+            Some(pin) => Some(Pin::parse(pin).map_err(|e| format!("pin: {e}"))?),
             None => None,
         };
+        let name = match self.name.as_str() {
+            "" => machine::name(),
+            name => machine::checked(name)?,
+        };
+        let decoder = self.decoder.as_deref().map(decode::find).transpose();
+        let decoder = decoder.map_err(|e| e.to_string())?;
         let dir = match &self.config_dir {
             Some(dir) => dir.clone(),
             None => store::config_dir().map_err(|e| e.to_string())?,
         };
-        let identity =
-            load_or_create(&dir, identity_store::Role::Client).map_err(|e| e.to_string())?;
+        let identity = load_or_create(&dir, identity_store::Role::Client);
+        let identity = identity.map_err(|e| e.to_string())?;
         let hosts = HostStore::open(&dir).map_err(|e| e.to_string())?;
-        let host = target.remembered_as();
-        if pin.is_none() && hosts.key(&host).is_none() {
-            return Err(format!(
-                "the host {host} is not known yet: give the PIN that it shows"
-            ));
-        }
+        let (link, only, paths) = reach(&self.host, self.link)?;
         let (codecs, unusable) = decodable(decoder)?;
-        for why in unusable {
-            tracing::warn!("{why}");
-        }
-        let Reached { link, only, paths } = target.reach(self.only()?)?;
+        let role = match self.observe {
+            true => Role::Observer,
+            false => Role::Player,
+        };
+        Ok(Opened {
+            identity,
+            name: DeviceName::new(&name),
+            hosts,
+            host: format!("{}:{}", self.host.host, self.host.port),
+            paths,
+            pin,
+            offer: Offer {
+                role,
+                take_over: self.take_over,
+                codecs,
+                name,
+                software: self.software.clone(),
+            },
+            decoder: decoder.copied(),
+            unusable,
+            link: Arc::new(link),
+            only,
+        })
+    }
+
+    /// How urgent its threads are.
+    #[must_use]
+    pub fn scheduler(&self) -> Scheduler {
         let scheduler = match self.realtime {
             true => Scheduler::new(),
             false => Scheduler::ordinary(),
         };
-        Ok(ClientSetup {
-            identity,
-            name: DeviceName::new(&self.name),
-            hosts,
-            host,
-            paths,
-            pin,
-            offer: Offer {
-                role: match self.observe {
-                    true => Role::Observer,
-                    false => Role::Player,
-                },
-                take_over: self.take_over,
-                codecs,
-                name: self.name.clone(),
-                software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
-            },
-            decoder: decoder.copied(),
-            link: Arc::new(link),
-            only,
-            surface,
-            input,
-            send_input,
-            overlay: false,
-            reconnect: self.reconnect,
-            scheduler: scheduler.pinned_to(self.pin_cores.clone()),
-        })
-    }
-
-    fn only(&self) -> Result<Option<Rung>, String> {
-        let Some(name) = &self.link else {
-            return Ok(None);
-        };
-        let found = Rung::ALL.into_iter().find(|rung| rung.name() == name);
-        let found = found.ok_or_else(|| {
-            let names = Rung::ALL.map(Rung::name).join(", ");
-            format!("link: {name:?} must be one of {names}")
-        });
-        found.map(Some)
+        scheduler.pinned_to(self.pin_cores.clone())
     }
 }
 
-/// The codecs that can be decoded here, a bit each; of H.264 with what was chosen. Beside it, in
-/// words, why what most hosts send is not among them, if it is not.
-///
-/// # Errors
-/// One line, if what was chosen does not decode here: never silently another one.
-pub fn decodable(chosen: Option<&decode::Backend>) -> Result<(u32, Vec<String>), String> {
+/// The codecs that can be decoded here, a bit each, of H.264 with what was chosen; and why what
+/// decodes H.264 does not, where it is so.
+fn decodable(chosen: Option<&decode::Backend>) -> Result<(u32, Vec<String>), String> {
     if let Some(chosen) = chosen {
+        // Never silently another one.
         decode::probe(chosen).map_err(|e| e.to_string())?;
     }
     let of = |codec: u8| 1_u32 << codec;
@@ -180,4 +195,47 @@ pub fn decodable(chosen: Option<&decode::Backend>) -> Result<(u32, Vec<String>),
         }
     }
     Ok((bits, unusable))
+}
+
+/// Opens a link to a host: the link, the one transport that will do, and the host's paths.
+fn reach(
+    target: &Target,
+    only: Option<Rung>,
+) -> Result<(Ladder, Option<Rung>, Vec<PathId>), String> {
+    let said = |e: openuvr_net::LinkError| e.to_string();
+    if let Some((interface, mac)) = target.ethernet() {
+        let station = Station {
+            mac,
+            interface: neighbour::interface(interface).map_err(|e| e.to_string())?,
+            port: target.port,
+        };
+        let only = only.or(Some(Rung::Raw));
+        let link = Ladder::client(only).map_err(said)?;
+        if only == Some(Rung::Xdp) {
+            link.open_xdp(station.interface).map_err(said)?;
+        }
+        return Ok((link, only, vec![path_of_station(station)]));
+    }
+    // The privilege first: it is wanted without a host, too.
+    let link = Ladder::client(only).map_err(said)?;
+    let addresses = target.resolve();
+    let addresses = addresses.map_err(|e| format!("can't find the host {:?}: {e}", target.host))?;
+    if addresses.is_empty() {
+        return Err(format!("the name {:?} has no address", target.host));
+    }
+    let paths = if let Some(rung @ (Rung::Raw | Rung::Xdp)) = only {
+        let found = addresses.into_iter().map(neighbour::find);
+        let (stations, reasons): (Vec<_>, Vec<_>) = found.partition(Result::is_ok);
+        if let (true, Some(Err(why))) = (stations.is_empty(), reasons.into_iter().next()) {
+            return Err(format!("no link {}: {why}", rung.name()));
+        }
+        let stations: Vec<_> = stations.into_iter().flatten().collect();
+        if let (Rung::Xdp, Some(station)) = (rung, stations.first()) {
+            link.open_xdp(station.interface).map_err(said)?;
+        }
+        stations.into_iter().map(path_of_station).collect()
+    } else {
+        addresses.into_iter().map(path_of).collect()
+    };
+    Ok((link, only, paths))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use openuvr_media::codec::Codec;
 use openuvr_media::cursor::{Cursor, CursorShape};
-use openuvr_media::decode::{self, Chunk, Decoder};
+use openuvr_media::decode::{self, Chunk, Decoded, Decoder};
 use openuvr_media::picture::Picture;
 use openuvr_media::present::Presenter;
 use openuvr_proto::id::ConfigEpoch;
@@ -148,11 +148,17 @@ impl Screen {
                 Err(e) => return self.failed(e),
             }
         }
-        let Some((_, decoder)) = self.decoder.as_mut() else {
+        let (Some((_, decoder)), Some(presenter)) =
+            (self.decoder.as_mut(), self.presenter.as_mut())
+        else {
             return Shown::Fine;
         };
-        let picture = match decoder.feed(chunk) {
-            Ok(Some(picture)) => picture,
+        let decoded = match presenter.canvas() {
+            Some(canvas) => decoder.paint(chunk, canvas),
+            None => (decoder.feed(chunk)).map(|picture| picture.map(Decoded::Picture)),
+        };
+        let decoded = match decoded {
+            Ok(Some(decoded)) => decoded,
             Ok(None) => return Shown::Fine,
             Err(e) => {
                 let why = e.to_string();
@@ -164,11 +170,14 @@ impl Screen {
             self.failure = Some((Stage::Submitted, DropCause::Superseded));
             return Shown::Fine;
         }
-        let picture = cropped(picture, configuration.size);
-        let Some(presenter) = self.presenter.as_mut() else {
-            return Shown::Fine;
+        let presented = match (decoded, presenter.canvas()) {
+            (Decoded::Picture(picture), _) => {
+                presenter.present(header.frame, &cropped(picture, configuration.size))
+            }
+            (Decoded::OnCanvas(size), Some(canvas)) => canvas.show(header.frame, size),
+            (Decoded::OnCanvas(_), None) => return Shown::Fine,
         };
-        match presenter.present(header.frame, &picture) {
+        match presented {
             Ok(()) => {
                 self.submitted = Some(clock::now());
                 Shown::Fine

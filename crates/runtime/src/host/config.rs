@@ -23,8 +23,9 @@ use openuvr_proto::units::Bitrate;
 use serde::{Deserialize, Serialize};
 
 use super::{Rendition, codec_of};
-use crate::identity_store::{self, load_or_create};
 use crate::PORT;
+use crate::identity_store::{self, load_or_create};
+use crate::machine;
 use crate::sched::Scheduler;
 use crate::store;
 use crate::trust_store::DeviceStore;
@@ -38,15 +39,11 @@ const LEAST: Bitrate = Bitrate(1_000_000);
 /// Frames a second.
 const RATES: RangeInclusive<f64> = 1.0..=240.0;
 
-/// The longest name of a device in bytes: what the protocol carries, a host name's label (RFC 1035
-/// section 2.3.4: 63 octets) and one.
-pub const LONGEST_NAME: usize = 64;
-
 /// What a host is told. [`Config::default`] is what `openuvr host` does without options.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Its name at clients, at most [`LONGEST_NAME`] bytes; empty: this machine's.
+    /// Its name at clients, at most [`machine::LONGEST_NAME`] bytes; empty: this machine's.
     pub name: String,
     /// Where clients reach it.
     pub bind: SocketAddr,
@@ -96,6 +93,8 @@ pub struct Config {
     pub realtime: bool,
     /// The cores of the threads that must not wait; empty: any.
     pub pin_cores: BTreeSet<usize>,
+    /// Write a row for each frame and client here ([`crate::csv`]), if a guest is told this.
+    pub csv: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -126,6 +125,7 @@ impl Default for Config {
             key_frame_every: None,
             realtime: true,
             pin_cores: BTreeSet::new(),
+            csv: None,
         }
     }
 }
@@ -216,13 +216,8 @@ impl Config {
             Ok(_) => format!("the encoder {} has no number", self.encoder),
         })?;
         let name = match self.name.as_str() {
-            "" => machine().unwrap_or_else(|| "openuvr".to_owned()),
-            name if name.len() <= LONGEST_NAME => name.to_owned(),
-            name => {
-                return Err(format!(
-                    "name: {name:?} is longer than {LONGEST_NAME} bytes"
-                ));
-            }
+            "" => machine::name(),
+            name => machine::checked(name)?,
         };
         within("max_observers", self.max_observers, 0..=64)?;
         Ok(HostPolicy {
@@ -303,15 +298,6 @@ pub fn encoder_threads() -> u8 {
         2..8 => 2,
         _ => 4,
     }
-}
-
-/// This machine's name, if it has one that the protocol carries.
-#[must_use]
-pub fn machine() -> Option<String> {
-    // proc(5): the name of this UTS namespace.
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    let fits = |name: &&str| !name.is_empty() && name.len() <= LONGEST_NAME;
-    Some(name.trim()).filter(fits).map(str::to_owned)
 }
 
 /// Where clients reach this host.

@@ -456,7 +456,6 @@ impl Media {
             );
             self.epoch = ConfigEpoch(self.epoch.0.wrapping_add(1));
             self.size = picture.size;
-            self.rate.resized(picture.size);
             if resized {
                 self.shared.notice(Notice::Resized(picture.size));
             }
@@ -465,7 +464,11 @@ impl Media {
             return Ok(());
         };
         if opened {
-            self.policy.encoder_opened(encoder.memory());
+            let memory = encoder.memory();
+            self.policy.encoder_opened(memory);
+            // Where no frame refers to another none takes more than others.
+            let key_every = self.rendition.key_frame_every.filter(|_| memory > 0);
+            self.rate.opened(picture.size, key_every);
         }
         let picture = (self.converter)
             .convert(&picture, encoder.input())

@@ -22,13 +22,13 @@ use openuvr_proto::trace::{
 use openuvr_proto::wire::video::EchoKind;
 use serde_json::Value;
 
-use super::csv::Csv;
 use super::spread::{Spread, WINDOW};
 use super::table::Table;
 use super::totals::{MOST, Totals};
 use super::trace::Trace;
 use super::{Options, Recorder};
 use crate::config::kind::TableMode;
+use openuvr_runtime::csv::Csv;
 
 /// What was written, readable while it is.
 #[derive(Clone, Default)]

@@ -2,6 +2,8 @@
 //!
 //! Spec: MIT Shared Memory Extension, version 1.2 (segments passed as file descriptors).
 
+use std::ops::Range;
+
 use openuvr_proto::units::Size;
 use x11rb::connection::Connection;
 use x11rb::protocol::shm::{self, ConnectionExt as _};
@@ -60,11 +62,28 @@ impl Buffers {
         self.size
     }
 
-    /// A buffer that nobody reads and that is not `kept`: its segment and its bytes.
-    pub(super) fn free(&mut self, kept: Option<shm::Seg>) -> Option<(shm::Seg, &mut [u8])> {
-        let free = |each: &&mut Buffer| each.readers == 0 && Some(each.segment) != kept;
-        let buffer = self.all.iter_mut().find(free)?;
-        Some((buffer.segment, buffer.memory.bytes()))
+    /// A buffer that nobody reads and that is not `kept`.
+    pub(super) fn free(&self, kept: Option<shm::Seg>) -> Option<shm::Seg> {
+        let free = |each: &&Buffer| each.readers == 0 && Some(each.segment) != kept;
+        self.all.iter().find(free).map(|buffer| buffer.segment)
+    }
+
+    /// The bytes of a buffer.
+    pub(super) fn bytes(&mut self, segment: shm::Seg) -> Option<&mut [u8]> {
+        let buffer = self.all.iter_mut().find(|each| each.segment == segment)?;
+        Some(buffer.memory.bytes())
+    }
+
+    /// Copies bytes from one buffer into the same place of another.
+    pub(super) fn copy(&mut self, from: shm::Seg, to: shm::Seg, bytes: Range<usize>) {
+        let at = |segment| self.all.iter().position(|each| each.segment == segment);
+        if let (Some(from), Some(to)) = (at(from), at(to))
+            && let Ok([from, to]) = self.all.get_disjoint_mut([from, to])
+            && let Some(from) = from.memory.bytes().get(bytes.clone())
+            && let Some(to) = to.memory.bytes().get_mut(bytes)
+        {
+            to.copy_from_slice(from);
+        }
     }
 
     /// Notes `requests` more requests that read `segment` and will announce their completion.

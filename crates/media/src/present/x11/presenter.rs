@@ -1,6 +1,7 @@
 //! The media thread's half of the window: converts a picture into shared memory, tells the server
 //! to copy it, returns.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::cursor::Cursor;
 use crate::picture::Picture;
 use crate::present::convert::to_bgrx;
 use crate::present::panel::Panel;
-use crate::present::{PresentError, Presenter};
+use crate::present::{Canvas, PresentError, Presenter};
 
 /// How long a picture waits for a server that has not yet read the two before it. A server that
 /// runs takes well under a millisecond; one that hangs this long costs pictures, not the session.
@@ -36,8 +37,20 @@ pub struct X11Presenter {
     pub(super) stage: Arc<Stage>,
     painter: Painter,
     buffers: Buffers,
+    /// What the next picture is written into.
+    next: Option<Next>,
     generation: u64,
+    /// Whether there was no buffer for a part of the picture that is being painted.
+    stalled: bool,
     skipped: u64,
+}
+
+/// A buffer that the next picture is written into.
+#[derive(Clone, Copy)]
+struct Next {
+    segment: shm::Seg,
+    /// Rows from the top that are newer than what is shown; below lies an older picture.
+    rows: u32,
 }
 
 impl X11Presenter {
@@ -70,7 +83,9 @@ impl X11Presenter {
             stage,
             painter,
             buffers,
+            next: None,
             generation: 0,
+            stalled: false,
             skipped: 0,
         })
     }
@@ -97,19 +112,83 @@ impl X11Presenter {
         }
     }
 
-    /// Waits until a buffer can be written; `false` if the server is stalled.
-    fn wait_for_buffer(&mut self, kept: Option<shm::Seg>) -> Result<bool, PresentError> {
+    /// Finds a buffer for the next picture, if there is none yet; `false` if the server is stalled.
+    fn begin(&mut self, size: Size) -> Result<bool, PresentError> {
+        if !size.is_valid() {
+            return Err(PresentError(format!("a picture can't have {size} pixels")));
+        }
+        if self.buffers.size() != size {
+            // The scene must not name a segment that the server is told to forget.
+            self.stage.scene().shown = None;
+            self.next = None;
+            let new = Buffers::new(&self.conn, size)?;
+            std::mem::replace(&mut self.buffers, new).detach(&self.conn);
+        }
+        if self.next.is_some() {
+            return Ok(true);
+        }
+        let kept = self.stage.scene().shown.map(|shown| shown.segment);
         self.drain()?;
-        let timeout = Timespec::try_from(STALLED).unwrap_or_default();
-        while self.buffers.free(kept).is_none() {
+        // It is waited for once, not for each band.
+        let patience = if self.stalled {
+            Duration::ZERO
+        } else {
+            STALLED
+        };
+        let timeout = Timespec::try_from(patience).unwrap_or_default();
+        let segment = loop {
+            if let Some(segment) = self.buffers.free(kept) {
+                break segment;
+            }
             let mut ready = [PollFd::new(self.conn.stream(), PollFlags::IN)];
             match poll(&mut ready, Some(&timeout)) {
-                Ok(0) => return Ok(false),
+                Ok(0) => {
+                    self.stalled = true;
+                    return Ok(false);
+                }
                 Ok(_) | Err(rustix::io::Errno::INTR) => self.drain()?,
                 Err(cause) => return Err(self.stage.gone(&cause)),
             }
-        }
+        };
+        self.next = Some(Next { segment, rows: 0 });
         Ok(true)
+    }
+
+    /// Fills the rows from the first one that is out of date up to `end` with what is shown.
+    fn keep_rows(&mut self, end: u32) {
+        let Some(next) = self.next.as_mut().filter(|next| next.rows < end) else {
+            return;
+        };
+        let row = self.buffers.size().width as usize * 4;
+        let bytes = next.rows as usize * row..end as usize * row;
+        // Before the first picture the buffers are black.
+        if let Some(shown) = self.stage.scene().shown {
+            self.buffers.copy(shown.segment, next.segment, bytes);
+        }
+        next.rows = end;
+    }
+
+    /// Puts the next picture on the window.
+    fn put(&mut self, size: Size) -> Result<(), PresentError> {
+        let Some(Next { segment, .. }) = self.next.take() else {
+            return Ok(());
+        };
+        let stage = Arc::clone(&self.stage);
+        let mut scene = stage.scene();
+        self.generation += 1;
+        let before = scene.shown.replace(Shown {
+            segment,
+            size,
+            generation: self.generation,
+        });
+        if before.is_none() {
+            self.painter.bars(&self.conn, &scene)?;
+        }
+        let reads = self.painter.everything(&self.conn, &scene, true)?;
+        self.conn.flush().map_err(|cause| stage.gone(&cause))?;
+        drop(scene);
+        self.buffers.reading(segment, reads);
+        Ok(())
     }
 
     /// Makes the window's own cursor look like the host's: the server moves it with no latency.
@@ -145,47 +224,21 @@ impl X11Presenter {
 
 impl Presenter for X11Presenter {
     fn present(&mut self, _frame: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
-        if !picture.size.is_valid() {
-            return Err(PresentError(format!(
-                "a picture can't have {} pixels",
-                picture.size
-            )));
-        }
-        let stage = Arc::clone(&self.stage);
-        let kept = match self.buffers.size() == picture.size {
-            true => stage.scene().shown.map(|shown| shown.segment),
-            false => {
-                // The scene must not name a segment that the server is told to forget.
-                stage.scene().shown = None;
-                let new = Buffers::new(&self.conn, picture.size)?;
-                std::mem::replace(&mut self.buffers, new).detach(&self.conn);
-                None
-            }
-        };
-        if !self.wait_for_buffer(kept)? {
+        self.stalled = false;
+        if !self.begin(picture.size)? {
             self.skipped += 1;
             return Ok(());
         }
-        let Some((segment, bytes)) = self.buffers.free(kept) else {
-            return Ok(());
-        };
-        to_bgrx(picture, bytes)?;
-
-        let mut scene = stage.scene();
-        self.generation += 1;
-        let before = scene.shown.replace(Shown {
-            segment,
-            size: picture.size,
-            generation: self.generation,
-        });
-        if before.is_none() {
-            self.painter.bars(&self.conn, &scene)?;
+        if let Some(next) = self.next
+            && let Some(bytes) = self.buffers.bytes(next.segment)
+        {
+            to_bgrx(picture, bytes)?;
         }
-        let reads = self.painter.everything(&self.conn, &scene, true)?;
-        self.conn.flush().map_err(|cause| stage.gone(&cause))?;
-        drop(scene);
-        self.buffers.reading(segment, reads);
-        Ok(())
+        self.put(picture.size)
+    }
+
+    fn canvas(&mut self) -> Option<&mut dyn Canvas> {
+        Some(self)
     }
 
     fn cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError> {
@@ -244,5 +297,29 @@ impl Presenter for X11Presenter {
             self.buffers.reading(segment, reads);
         }
         Ok(())
+    }
+}
+
+impl Canvas for X11Presenter {
+    fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]> {
+        // What is wrong here is wrong when the picture is to be shown too, and told then.
+        if !self.begin(size).unwrap_or(false) {
+            return None;
+        }
+        self.keep_rows(rows.start);
+        let next = self.next.as_mut()?;
+        next.rows = next.rows.max(rows.end);
+        let row = size.width as usize * 4;
+        let bytes = self.buffers.bytes(next.segment)?;
+        bytes.get_mut(rows.start as usize * row..rows.end as usize * row)
+    }
+
+    fn show(&mut self, _frame: FrameId, size: Size) -> Result<(), PresentError> {
+        if !self.begin(size)? | std::mem::take(&mut self.stalled) {
+            self.skipped += 1;
+            return Ok(());
+        }
+        self.keep_rows(size.height);
+        self.put(size)
     }
 }

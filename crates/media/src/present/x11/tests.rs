@@ -11,7 +11,10 @@ use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
 use super::{WindowConfig, X11Presenter, open};
+use crate::band::Band;
+use crate::codec::Codec;
 use crate::cursor::{Cursor, CursorShape};
+use crate::decode::{self, Chunk, Decoded, Decoder};
 use crate::input_source::x11::X11InputSource;
 use crate::input_source::{InputSource, SourceEvent};
 use crate::picture::{Picture, PixelFormat, Plane};
@@ -527,6 +530,89 @@ fn a_stalled_server_costs_pictures_and_then_shows_the_newest() {
             .iter()
             .all(|pixel| *pixel == [200; 3])
     );
+}
+
+/// A frame of four bands of raw rows, whose pixels all have the value `shade`; `lost` bands are not
+/// there.
+fn paint(it: &mut Fixture, decoder: &mut dyn Decoder, shade: u8, lost: &[usize]) -> Option<Size> {
+    let rows = SIZE.height / 4;
+    for i in 0..4 {
+        let mut bytes = Vec::new();
+        let (size, first) = (SIZE, rows * u32::try_from(i).unwrap());
+        Band { size, first, rows }.write(&mut bytes);
+        bytes.resize(bytes.len() + (SIZE.width * rows * 4) as usize, shade);
+        let chunk = Chunk {
+            frame: FrameId(shade.into()),
+            first: i == 0,
+            last: i == 3,
+            first_mb: 0,
+            mbs: 0,
+            bytes: (!lost.contains(&i)).then_some(&bytes),
+        };
+        let canvas = it.presenter.canvas().expect("lent");
+        match decoder.paint(&chunk, canvas).expect("decoded") {
+            Some(Decoded::OnCanvas(size)) => return Some(size),
+            Some(Decoded::Picture(_)) => panic!("a decoder of bands paints"),
+            None => {}
+        }
+    }
+    None
+}
+
+#[test]
+fn bands_are_painted_where_they_are_shown_and_a_lost_one_keeps_the_rows_before() {
+    let Some(mut it) = fixture(window_of(SIZE)) else {
+        return;
+    };
+    let mut decoder = decode::open(Codec::Raw).expect("raw");
+    let mut expected = [0; 4];
+    // Lost bands come at every place, while each of the buffers is the one that is painted on.
+    for shade in 1..=40u8 {
+        let lost: Vec<usize> = (0..4).filter(|i| (shade >> i) & 1 == 1).collect();
+        let size = match shade {
+            1 => paint(&mut it, &mut *decoder, shade, &[]),
+            _ => paint(&mut it, &mut *decoder, shade, &lost),
+        };
+        assert_eq!(size, Some(SIZE));
+        for (i, row) in expected.iter_mut().enumerate() {
+            if shade == 1 || !lost.contains(&i) {
+                *row = shade;
+            }
+        }
+        if shade % 7 == 3 {
+            // A later one is whole already: this one is not shown, but is what the next keeps.
+            continue;
+        }
+        let canvas = it.presenter.canvas().expect("lent");
+        canvas.show(FrameId(shade.into()), SIZE).expect("shown");
+        let image = rgb(&it.read((0, 0), (64, 48)));
+        for (i, band) in image.chunks(64 * 12).enumerate() {
+            assert!(band.iter().all(|p| *p == [expected[i]; 3]), "{shade}, {i}");
+        }
+    }
+    assert_eq!(it.presenter.skipped(), 0);
+    // Another decoder that has its own pictures takes over, and gives back.
+    let data = bgrx(SIZE);
+    it.present(SIZE, &data);
+    assert_eq!(paint(&mut it, &mut *decoder, 41, &[0, 1, 2, 3]), Some(SIZE));
+    let canvas = it.presenter.canvas().expect("lent");
+    canvas.show(FrameId(41), SIZE).expect("shown");
+    assert_eq!(rgb(&it.read((0, 0), (64, 48))), rgb(&data));
+
+    it.xvfb.freeze(true);
+    for shade in 50..55 {
+        paint(&mut it, &mut *decoder, shade, &[]);
+        let canvas = it.presenter.canvas().expect("lent");
+        canvas.show(FrameId(shade.into()), SIZE).expect("alive");
+    }
+    let skipped = it.presenter.skipped();
+    assert!((2..=4).contains(&skipped), "{skipped}");
+    it.xvfb.freeze(false);
+    paint(&mut it, &mut *decoder, 60, &[]);
+    let canvas = it.presenter.canvas().expect("lent");
+    canvas.show(FrameId(60), SIZE).expect("shown");
+    let image = rgb(&it.read((0, 0), (64, 48)));
+    assert!(image.iter().all(|pixel| *pixel == [60; 3]));
 }
 
 #[test]

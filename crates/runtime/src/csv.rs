@@ -31,14 +31,17 @@ const BEHIND: [&str; 12] = [
 ];
 
 /// Writes the rows.
-pub(super) struct Csv {
+pub struct Csv {
     out: BufWriter<Box<dyn Write + Send>>,
     flushed: Option<Instant>,
 }
 
 impl Csv {
     /// Writes the header.
-    pub(super) fn new(out: Box<dyn Write + Send>) -> std::io::Result<Csv> {
+    ///
+    /// # Errors
+    /// The system's, as those of all of them.
+    pub fn new(out: Box<dyn Write + Send>) -> std::io::Result<Csv> {
         let mut out = BufWriter::with_capacity(64 << 10, out);
         let stages = Stage::ALL.iter().map(|stage| stage.name());
         let names: Vec<&str> = BEFORE.into_iter().chain(stages).chain(BEHIND).collect();
@@ -47,7 +50,11 @@ impl Csv {
         Ok(Csv { out, flushed: None })
     }
 
-    pub(super) fn row(&mut self, record: &FrameRecord) -> std::io::Result<()> {
+    /// Writes a row.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn row(&mut self, record: &FrameRecord) -> std::io::Result<()> {
         let out = &mut self.out;
         write!(out, "{},{}", record.session.0, record.frame.0)?;
         match record.outcome {
@@ -79,7 +86,10 @@ impl Csv {
     }
 
     /// Brings the rows to the disk, if it is time.
-    pub(super) fn tick(&mut self, now: Instant) -> std::io::Result<()> {
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn tick(&mut self, now: Instant) -> std::io::Result<()> {
         match self.flushed {
             Some(before) if now.since(before) < FLUSH_EVERY => Ok(()),
             _ => {
@@ -89,7 +99,11 @@ impl Csv {
         }
     }
 
-    pub(super) fn finish(&mut self) -> std::io::Result<()> {
+    /// Brings all rows to the disk.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn finish(&mut self) -> std::io::Result<()> {
         self.out.flush()
     }
 }
@@ -113,7 +127,8 @@ fn optional(out: &mut impl Write, value: Option<impl std::fmt::Display>) -> std:
 }
 
 /// The outcome's word, as in the CSV and the table.
-pub(super) fn fidelity_word(fidelity: Fidelity) -> &'static str {
+#[must_use]
+pub fn fidelity_word(fidelity: Fidelity) -> &'static str {
     match fidelity {
         Fidelity::Whole => "whole",
         Fidelity::Concealed => "concealed",

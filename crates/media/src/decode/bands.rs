@@ -1,0 +1,102 @@
+//! Decoders of pictures that are made of bands that know nothing of each other: each is painted as
+//! it arrives, and a lost one leaves the rows of the frame before. Not what is in a band: its codec's.
+
+use openuvr_proto::units::Size;
+
+use super::{Chunk, DecodeError, Decoded, Decoder};
+use crate::band::Band;
+use crate::picture::Picture;
+use crate::present::Canvas;
+
+/// Paints bands with `paint`, which turns the bytes behind a band's header into its rows, packed
+/// BGRX.
+pub(super) struct Bands<P> {
+    paint: P,
+    /// Of the newest band.
+    size: Option<Size>,
+    own: Own,
+}
+
+/// Pixels for a surface that lends none.
+#[derive(Default)]
+struct Own {
+    size: Size,
+    pixels: Vec<u8>,
+}
+
+impl<P> Bands<P>
+where
+    P: FnMut(&[u8], Band, &mut [u8]) -> Result<(), String> + Send,
+{
+    pub(super) fn new(paint: P) -> Bands<P> {
+        Bands {
+            paint,
+            size: None,
+            own: Own::default(),
+        }
+    }
+}
+
+impl<P> Decoder for Bands<P>
+where
+    P: FnMut(&[u8], Band, &mut [u8]) -> Result<(), String> + Send,
+{
+    fn feed(&mut self, chunk: &Chunk<'_>) -> Result<Option<Picture<'_>>, DecodeError> {
+        let own = &mut self.own;
+        let size = paint(&mut self.paint, &mut self.size, chunk, |band| {
+            Some(own.rows(band))
+        })?;
+        Ok(size.map(|size| Picture::bgrx(size, &self.own.pixels, size.width as usize * 4)))
+    }
+
+    fn paint(
+        &mut self,
+        chunk: &Chunk<'_>,
+        canvas: &mut dyn Canvas,
+    ) -> Result<Option<Decoded<'_>>, DecodeError> {
+        let size = paint(&mut self.paint, &mut self.size, chunk, |band| {
+            canvas.rows(band.size, band.first..band.first + band.rows)
+        })?;
+        Ok(size.map(Decoded::OnCanvas))
+    }
+
+    fn reset(&mut self) {
+        self.size = None;
+    }
+}
+
+impl Own {
+    fn rows(&mut self, band: Band) -> &mut [u8] {
+        if band.size != self.size {
+            self.size = band.size;
+            self.pixels.clear();
+            self.pixels.resize(band.size.pixels() * 4, 0);
+        }
+        let row = band.size.width as usize * 4;
+        &mut self.pixels[band.first as usize * row..][..band.rows as usize * row]
+    }
+}
+
+/// Paints the chunk's band on the rows that `rows` has for it, if it has any; the picture's size,
+/// behind the last chunk of a frame.
+fn paint<'r>(
+    paint: &mut impl FnMut(&[u8], Band, &mut [u8]) -> Result<(), String>,
+    size: &mut Option<Size>,
+    chunk: &Chunk<'_>,
+    rows: impl FnOnce(Band) -> Option<&'r mut [u8]>,
+) -> Result<Option<Size>, DecodeError> {
+    let wrong = |what: String| DecodeError(format!("frame {}: {what}", chunk.frame.0));
+    if let Some(bytes) = chunk.bytes {
+        let dropped = |what| wrong(format!("{what}, the band is dropped"));
+        let (band, content) = Band::read(bytes).map_err(|what| dropped(what.into()))?;
+        *size = Some(band.size);
+        if let Some(place) = rows(band) {
+            paint(content, band, place).map_err(dropped)?;
+        }
+    }
+    let none = "all its bands were lost, and there was no frame before it";
+    match chunk.last {
+        true => size.map(Some).ok_or_else(|| wrong(none.to_owned())),
+        false => Ok(None),
+    }
+}
