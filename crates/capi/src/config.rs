@@ -80,7 +80,7 @@ unsafe impl Sized32 for openuvr_config {}
 impl Default for openuvr_config {
     fn default() -> openuvr_config {
         openuvr_config {
-            size: size_of::<openuvr_config>() as u32,
+            size: crate::size_of32::<openuvr_config>(),
             encoder: OPENUVR_ENCODER_TYPE::OPENUVR_ENCODER_H264 as u32,
             network: OPENUVR_NETWORK_TYPE::OPENUVR_NETWORK_ANY as u32,
             // The paper's listing.
@@ -143,7 +143,7 @@ pub struct openuvr_mud_config {
     pub pin: *const c_char,
     /// The folder of keys and known hosts; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     pub config_dir: *const c_char,
-    /// This MUD's name at the host; NULL: "openuvr".
+    /// This MUD's name at the host; NULL: the machine's.
     pub name: *const c_char,
     /// 1: only watch; 0: play.
     pub observe: u32,
@@ -184,7 +184,7 @@ unsafe impl Sized32 for openuvr_mud_config {}
 impl Default for openuvr_mud_config {
     fn default() -> openuvr_mud_config {
         openuvr_mud_config {
-            size: size_of::<openuvr_mud_config>() as u32,
+            size: crate::size_of32::<openuvr_mud_config>(),
             decoder: OPENUVR_ENCODER_TYPE::OPENUVR_ENCODER_H264 as u32,
             network: OPENUVR_NETWORK_TYPE::OPENUVR_NETWORK_ANY as u32,
             surface: OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW as u32,

@@ -58,7 +58,7 @@ unsafe impl Sized32 for openuvr_input {}
 impl Default for openuvr_input {
     fn default() -> openuvr_input {
         openuvr_input {
-            size: size_of::<openuvr_input>() as u32,
+            size: crate::size_of32::<openuvr_input>(),
             kind: 0,
             code: 0,
             value: 0,

@@ -22,6 +22,7 @@ pub mod mud;
 mod picture;
 mod statistics;
 mod tap;
+mod version;
 pub mod words;
 
 pub use config::{openuvr_config, openuvr_config_default};
@@ -31,3 +32,10 @@ pub use input::{OPENUVR_INPUT_KIND, openuvr_input};
 pub use log::{OPENUVR_LOG_LEVEL, openuvr_log_callback};
 pub use picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
 pub use statistics::{openuvr_mud_statistics, openuvr_statistics};
+pub use version::openuvr_version;
+
+/// The size of a structure, as it crosses the border.
+#[expect(clippy::cast_possible_truncation, reason = "structures of a few hundred bytes")]
+pub(crate) const fn size_of32<T>() -> u32 {
+    size_of::<T>() as u32
+}

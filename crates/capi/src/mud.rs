@@ -12,7 +12,7 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::trace::{Fidelity, Outcome as Fate};
 use openuvr_proto::units::Size;
 use openuvr_runtime::client::config::Config;
-use openuvr_runtime::client::{ClientRuntime, Notice, OpenSurface, Over};
+use openuvr_runtime::client::{ClientRuntime, ClientSetup, Notice, OpenSurface, Over, Target};
 use openuvr_runtime::sched::{Role as ThreadRole, Scheduler};
 
 use crate::border::{border, give_text, must_give_text, read, text, write};
@@ -66,7 +66,10 @@ impl Kind for Mud {
 }
 
 struct Settings {
+    /// With any host, until [`Settings::host`] is known.
     config: Config,
+    host: Option<Target>,
+    reconnect: bool,
     surface: OPENUVR_SURFACE,
     window: WindowConfig,
     overlay: bool,
@@ -195,21 +198,24 @@ unsafe fn make(config: &openuvr_mud_config) -> Outcome<Box<Held<Mud>>> {
         let why = format!("a window of {size}: its sides are 1 to {}", Size::MAX_SIDE);
         return Err(Failure::argument(why));
     }
-    let usual = Config::default();
+    let nowhere = Target {
+        host: String::new(),
+        port: 0,
+    };
     let settings = Settings {
         config: Config {
-            host: host.unwrap_or_default(),
             pin,
-            link: only.map(|rung| rung.name().to_owned()),
+            link: only,
             config_dir: dir.map(PathBuf::from),
-            name: name.unwrap_or(usual.name),
+            name: name.unwrap_or_default(),
             observe: config.observe != 0,
             take_over: config.take_over != 0,
-            reconnect: config.reconnect != 0,
             decoder: word.decoder.map(str::to_owned),
             realtime: config.realtime != 0,
-            pin_cores: usual.pin_cores,
+            ..Config::new(nowhere)
         },
+        host: host.as_deref().map(target).transpose()?,
+        reconnect: config.reconnect != 0,
         surface,
         window: WindowConfig {
             display,
@@ -232,6 +238,11 @@ unsafe fn make(config: &openuvr_mud_config) -> Outcome<Box<Held<Mud>>> {
             started: OnceLock::new(),
         },
     ))
+}
+
+fn target(host: &str) -> Outcome<Target> {
+    host.parse()
+        .map_err(|e| Failure::argument(format!("host: {host:?}: {e}")))
 }
 
 /// Says goodbye to the host, closes the window, ends the threads, and frees the context; `*context`
@@ -271,7 +282,7 @@ pub unsafe extern "C" fn openuvr_set_host(
                 return Err(Failure::state("the thread is started already"));
             }
             let mut settings = lock(&held.inner.settings);
-            settings.config.host = host;
+            settings.host = Some(target(&host)?);
             settings.config.pin = pin;
             Ok(DONE)
         })
@@ -303,10 +314,17 @@ pub unsafe extern "C" fn openuvr_init_mud_thread(context: *mut openuvr_mud_conte
 }
 
 fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
-    if settings.config.host.is_empty() {
-        return Err(Failure::state(
-            "no host is named: openuvr_set_host, or host in the configuration, says where it is",
-        ));
+    settings.config.host = settings.host.clone().ok_or_else(|| {
+        let why = "no host is named: openuvr_set_host, or host in the configuration, says where it is";
+        Failure::state(why)
+    })?;
+    let opened = settings.config.open().map_err(Failure::failed)?;
+    if opened.needs_pin() {
+        let why = format!("the host {} is new: give the PIN that it shows", opened.host);
+        return Err(Failure::state(why));
+    }
+    for why in &opened.unusable {
+        log.tell(OPENUVR_LOG_LEVEL::OPENUVR_LOG_WARNING, why);
     }
     let pictures = Arc::<Pictures>::default();
     let pulled = settings.surface == OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION
@@ -328,10 +346,25 @@ fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
             (surface, Some(typist), Some(typed))
         }
     };
-    let setup = settings.config.open(surface, typist, true);
-    let mut setup = setup.map_err(Failure::failed)?;
-    setup.overlay = settings.overlay;
-    let client = ClientRuntime::start(setup).map_err(Failure::failed)?;
+    let client = ClientRuntime::start(ClientSetup {
+        identity: opened.identity,
+        name: opened.name,
+        hosts: opened.hosts,
+        host: opened.host,
+        paths: opened.paths,
+        pin: opened.pin,
+        offer: opened.offer,
+        decoder: opened.decoder,
+        link: opened.link,
+        only: opened.only,
+        surface,
+        input: typist,
+        send_input: true,
+        overlay: settings.overlay,
+        reconnect: settings.reconnect,
+        scheduler: settings.config.scheduler(),
+    });
+    let client = client.map_err(Failure::failed)?;
     let told = Arc::new(Mutex::new(Told {
         statistics: openuvr_mud_statistics::default(),
         end: None,

@@ -77,7 +77,7 @@ unsafe impl Sized32 for openuvr_picture {}
 impl Default for openuvr_picture {
     fn default() -> openuvr_picture {
         openuvr_picture {
-            size: size_of::<openuvr_picture>() as u32,
+            size: crate::size_of32::<openuvr_picture>(),
             width: 0,
             height: 0,
             format: 0,

@@ -57,7 +57,7 @@ impl From<&Statistics> for openuvr_statistics {
         let latency = both(told.captured_to_last());
         let motion = both(told.motion_to_photon());
         openuvr_statistics {
-            size: size_of::<openuvr_statistics>() as u32,
+            size: crate::size_of32::<openuvr_statistics>(),
             players: count(players),
             observers: count(told.clients.len() - players),
             unused: 0,
@@ -102,7 +102,7 @@ unsafe impl Sized32 for openuvr_mud_statistics {}
 impl Default for openuvr_mud_statistics {
     fn default() -> openuvr_mud_statistics {
         openuvr_mud_statistics {
-            size: size_of::<openuvr_mud_statistics>() as u32,
+            size: crate::size_of32::<openuvr_mud_statistics>(),
             state: 0,
             width: 0,
             height: 0,

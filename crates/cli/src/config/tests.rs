@@ -5,7 +5,6 @@ use clap::error::ErrorKind;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_runtime::client::target::Target;
 
 use super::client::{ClientConfig, InputFrom, Surface};
 use super::host::{EncoderName, HostConfig, RateMode, Subject};
