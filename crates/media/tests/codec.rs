@@ -8,7 +8,7 @@ use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
 use openuvr_media::decode::{self, Chunk, DecodeError, Decoder};
 use openuvr_media::encode::{self, Ask, Encoded, Encoder, Pixels, Rate, Settings, Slice};
-use openuvr_media::picture::{Picture, PixelFormat, Plane};
+use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::units::{Bitrate, Size};
@@ -469,6 +469,7 @@ fn planar(size: Size, planes: &[Vec<u8>; 3]) -> Picture<'_> {
     Picture {
         size,
         format: PixelFormat::I420,
+        rows: Rows::TopDown,
         planes: std::array::from_fn(|i| Plane {
             data: &planes[i],
             stride: strides[i],

@@ -14,11 +14,12 @@ pub(crate) mod source;
 mod sys;
 mod texture;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use openuvr_media::barcode::{self, Stamp};
 use openuvr_proto::units::Size;
 
@@ -55,6 +56,13 @@ pub(crate) struct Args {
     /// Don't smooth textures: coarser to look at, cheaper to draw without a GPU
     #[arg(long)]
     coarse: bool,
+    /// Read each picture back from the GL and throw it away: the least that streaming from inside
+    /// an application can cost it
+    #[arg(long)]
+    read_back: bool,
+    /// Write here how long each frame took, in microseconds: to draw, and to put on the display
+    #[arg(long, value_name = "FILE")]
+    times: Option<PathBuf>,
 }
 
 /// Runs until the window is closed, a signal comes, or the frames are drawn.
@@ -77,12 +85,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         args.fps,
         renderer.name()
     );
-    let drawn = play(&mut window, &renderer, args, &stop, &mut |window| {
+    let mut bytes = Vec::new();
+    let spent = play(&mut window, &renderer, args, &stop, &mut |window| {
+        if args.read_back {
+            bytes.resize(window.size().pixels() * 4, 0);
+            renderer.read(window.size(), &mut bytes);
+        }
         window.swap();
         true
     });
-    if let Some(line) = drawn {
+    if let Some(line) = spent.summary() {
         eprintln!("scene: {line}");
+    }
+    if let Some(path) = &args.times {
+        let written = std::fs::write(path, spent.table());
+        written.with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(())
 }
@@ -93,21 +110,32 @@ fn open(args: &Args) -> Result<(Window, Renderer)> {
     Ok((window, renderer))
 }
 
-/// The frames, one by one, each handed to `show`, until that says no; returns a line about them.
+/// How long the frames took, and all together.
+#[derive(Default)]
+struct Spent {
+    /// To draw, and to put on the display.
+    frames: Vec<(Duration, Duration)>,
+    all: Duration,
+}
+
+/// Frames whose times are kept: hours.
+const KEPT: usize = 1_000_000;
+
+/// The frames, one by one, each handed to `show`, until that says no.
 fn play(
     window: &mut Window,
     renderer: &Renderer,
     args: &Args,
     stop: &Arc<AtomicBool>,
     show: &mut dyn FnMut(&mut Window) -> bool,
-) -> Option<String> {
+) -> Spent {
     let period = Duration::from_secs_f64(1.0 / args.fps);
     let start = clock::now();
     let mut due = start;
     let mut camera = Camera::default();
     let mut stamp = Stamp::default();
     let (mut last, mut pressed_at) = (0.0, f32::NEG_INFINITY);
-    let mut spent = Vec::new();
+    let mut spent = Spent::default();
     while !stop.load(Ordering::Relaxed) && args.frames.is_none_or(|frames| stamp.frame < frames) {
         clock::sleep_until(due);
         let begun = clock::now();
@@ -121,7 +149,10 @@ fn play(
                 Event::Walk(direction, down) => camera.walk(direction, down),
                 Event::Look(x, y) => camera.look(x, y),
                 Event::Resized(_) => {}
-                Event::Close => return summary(&mut spent, due.since(start)),
+                Event::Close => {
+                    spent.all = due.since(start);
+                    return spent;
+                }
             }
         }
         let size = window.size();
@@ -137,8 +168,9 @@ fn play(
         if !show(window) {
             break;
         }
-        if spent.len() < 1_000_000 {
-            spent.push((drawn.since(begun), clock::now().since(drawn)));
+        if spent.frames.len() < KEPT {
+            let shown = clock::now().since(drawn);
+            spent.frames.push((drawn.since(begun), shown));
         }
         due = due + period;
         if clock::now() > due + period {
@@ -146,21 +178,30 @@ fn play(
             due = clock::now();
         }
     }
-    summary(&mut spent, clock::now().since(start))
+    spent.all = clock::now().since(start);
+    spent
 }
 
-fn summary(spent: &mut [(Duration, Duration)], all: Duration) -> Option<String> {
-    let frames = spent.len();
-    let middle = |values: &mut Vec<Duration>| {
-        values.sort_unstable();
-        values
-            .get(values.len() / 2)
-            .map(|value| value.as_secs_f64() * 1e3)
-    };
-    let draw = middle(&mut spent.iter().map(|&(draw, _)| draw).collect())?;
-    let show = middle(&mut spent.iter().map(|&(_, show)| show).collect())?;
-    Some(format!(
-        "{frames} frames in {:.1} s; median {draw:.2} ms to draw, {show:.2} ms to put on the display",
-        all.as_secs_f64()
-    ))
+impl Spent {
+    fn summary(&self) -> Option<String> {
+        let middle = |mut values: Vec<Duration>| {
+            values.sort_unstable();
+            let middle = values.get(values.len() / 2);
+            middle.map(|value| value.as_secs_f64() * 1e3)
+        };
+        let draw = middle(self.frames.iter().map(|&(draw, _)| draw).collect())?;
+        let show = middle(self.frames.iter().map(|&(_, show)| show).collect())?;
+        Some(format!(
+            "{} frames in {:.1} s; median {draw:.2} ms to draw, {show:.2} ms to put on the display",
+            self.frames.len(),
+            self.all.as_secs_f64()
+        ))
+    }
+
+    fn table(&self) -> String {
+        let line = |(draw, show): &(Duration, Duration)| {
+            format!("{} {}\n", draw.as_micros(), show.as_micros())
+        };
+        self.frames.iter().map(line).collect()
+    }
 }

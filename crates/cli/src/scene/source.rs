@@ -42,6 +42,8 @@ pub(crate) fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Resu
         speed: 1.0,
         full_screen: false,
         coarse: false,
+        read_back: false,
+        times: None,
     };
     let (submitter, submitted) = submit::channel(size, fps)?;
     let (opened, is_open) = sync_channel(1);

@@ -10,7 +10,7 @@ use std::ops::Range;
 use openuvr_proto::units::Size;
 use yuv::YuvConversionMode;
 
-use crate::picture::{Picture, PixelFormat, Plane};
+use crate::picture::{Picture, PixelFormat, Plane, Rows};
 
 pub use bgrx_to_nv12::Nv12Buffer;
 pub use bgrx_to_planes::Planes;
@@ -21,6 +21,7 @@ pub struct Converter {
     nv12: Nv12Buffer,
     i420: Planes<2>,
     i444: Planes<1>,
+    bgrx: Vec<u8>,
 }
 
 impl Converter {
@@ -47,27 +48,31 @@ impl Converter {
     pub fn padded(size: Size, to: PixelFormat) -> Size {
         match to {
             PixelFormat::Nv12 | PixelFormat::I420 => Nv12Buffer::padded(size),
-            PixelFormat::Bgrx | PixelFormat::I444 | PixelFormat::Gbr => size,
+            _ => size,
         }
     }
 
-    /// The `picture` (BGRX) as `to`, of size [`Converter::padded`], valid until the next call; BGRX
-    /// stays where it is.
+    /// The `picture` (packed: [`PixelFormat::packed`]) as `to`, of size [`Converter::padded`], valid
+    /// until the next call; BGRX stays where it is. Rows that come bottom-up may leave so:
+    /// [`Picture::rows`] of the result says it.
     ///
     /// # Errors
-    /// [`ConvertError`] if `picture` isn't BGRX, has an invalid size or too few bytes, or if there is
-    /// no way to that format.
+    /// [`ConvertError`] if `picture` isn't packed, has an invalid size or too few bytes, or if there
+    /// is no way to that format.
     pub fn convert<'a>(
         &'a mut self,
         picture: &Picture<'a>,
         to: PixelFormat,
     ) -> Result<Picture<'a>, ConvertError> {
         match to {
-            PixelFormat::Bgrx => Ok(*picture),
+            PixelFormat::Bgrx if picture.format == to => Ok(*picture),
+            PixelFormat::Bgrx => packed_to_bgrx(picture, &mut self.bgrx),
             PixelFormat::Nv12 => self.nv12.convert(picture),
             PixelFormat::I420 => self.i420.convert(picture),
             PixelFormat::I444 => self.i444.convert(picture),
-            PixelFormat::Gbr => Err(ConvertError("nothing here takes GBR planes".into())),
+            PixelFormat::Gbr | PixelFormat::Rgbx | PixelFormat::Bgr | PixelFormat::Rgb => {
+                Err(ConvertError(format!("no encoder here takes {to:?}")))
+            }
         }
     }
 }
@@ -82,39 +87,83 @@ pub struct ConvertError(pub String);
 /// core. There is a mode with 7 bits; it could save only a part of that.
 const MODE: YuvConversionMode = YuvConversionMode::Balanced;
 
-/// Whether `picture` is what it says.
-fn check(picture: &Picture<'_>) -> Result<(), ConvertError> {
+/// Whether `picture` is packed and what it says; the bytes of a row.
+fn check(picture: &Picture<'_>) -> Result<usize, ConvertError> {
     let size = picture.size;
     let plane = picture.planes[0];
-    if picture.format != PixelFormat::Bgrx {
+    let Some(pixel) = picture.format.packed() else {
         return Err(ConvertError(format!(
-            "only BGRX is converted here, not {:?}",
+            "only packed pixels are converted here, not {:?}",
             picture.format
         )));
-    }
+    };
     if !size.is_valid() {
         return Err(ConvertError(format!("no picture can be {size}")));
     }
-    let row = size.width as usize * 4;
+    let row = size.width as usize * pixel;
     let needed = plane
         .stride
         .checked_mul(size.height as usize - 1)
         .and_then(|n| n.checked_add(row));
     if plane.stride < row || needed.is_none_or(|n| n > plane.data.len()) {
         return Err(ConvertError(format!(
-            "a {size} BGRX picture has at least {row} bytes a row; this one has {} and {} in all",
+            "a {size} {:?} picture has at least {row} bytes a row; this one has {} and {} in all",
+            picture.format,
             plane.stride,
             plane.data.len()
         )));
     }
-    Ok(())
+    Ok(row)
 }
 
-/// Calls `convert` with all rows of `plane`, of a BGRX picture of `size` that was checked. `yuv`
-/// skips a last pair of rows that lacks the bytes between row and stride, which a [`Picture`] need
-/// not have: those rows go through `copy`. Each call begins with an even row.
+/// A checked `picture` with the upper row first: copied to `memory` if it has the lower first.
+fn upright<'a>(picture: &Picture<'a>, row: usize, memory: &'a mut Vec<u8>) -> Picture<'a> {
+    if picture.rows == Rows::TopDown {
+        return *picture;
+    }
+    let plane = picture.planes[0];
+    memory.clear();
+    for n in (0..picture.size.height as usize).rev() {
+        memory.extend_from_slice(&plane.data[n * plane.stride..][..row]);
+    }
+    let mut upright = *picture;
+    upright.rows = Rows::TopDown;
+    upright.planes[0] = Plane {
+        data: memory,
+        stride: row,
+    };
+    upright
+}
+
+/// A packed picture as BGRX, in `memory`; its rows stay in their order.
+fn packed_to_bgrx<'a>(
+    picture: &Picture<'_>,
+    memory: &'a mut Vec<u8>,
+) -> Result<Picture<'a>, ConvertError> {
+    let row = check(picture)?;
+    let (size, plane) = (picture.size, picture.planes[0]);
+    let stride = size.width as usize * 4;
+    memory.resize(stride * size.height as usize, 0);
+    let red_first = matches!(picture.format, PixelFormat::Rgbx | PixelFormat::Rgb);
+    let pixel = row / size.width as usize;
+    for (n, to) in memory.chunks_exact_mut(stride).enumerate() {
+        let from = &plane.data[n * plane.stride..][..row];
+        for (to, from) in to.chunks_exact_mut(4).zip(from.chunks_exact(pixel)) {
+            let (first, third) = if red_first { (2, 0) } else { (0, 2) };
+            to[..3].copy_from_slice(&[from[first], from[1], from[third]]);
+        }
+    }
+    let mut bgrx = Picture::bgrx(size, memory, stride);
+    bgrx.rows = picture.rows;
+    Ok(bgrx)
+}
+
+/// Calls `convert` with all rows of `plane`, of a packed picture of `size` and `row` bytes a row that
+/// was checked. `yuv` skips a last pair of rows that lacks the bytes between row and stride, which a
+/// [`Picture`] need not have: those rows go through `copy`. Each call begins with an even row.
 fn whole_rows(
     size: Size,
+    row: usize,
     plane: Plane<'_>,
     copy: &mut Vec<u8>,
     mut convert: impl FnMut(Range<usize>, &[u8], usize) -> Result<(), ConvertError>,
@@ -124,7 +173,6 @@ fn whole_rows(
     let direct = if complete { rows } else { (rows - 1) & !1 };
     convert(0..direct, plane.data, plane.stride)?;
     if direct < rows {
-        let row = size.width as usize * 4;
         copy.clear();
         for n in direct..rows {
             copy.extend_from_slice(&plane.data[n * plane.stride..][..row]);

@@ -15,7 +15,7 @@ use super::{
     check_picture, macroblocks,
 };
 use crate::band::Band;
-use crate::picture::{Picture, PixelFormat};
+use crate::picture::{self, Picture, PixelFormat};
 use crate::sys::turbojpeg::{Compressor, Library, Sampling};
 
 /// The line in the table.
@@ -171,10 +171,16 @@ impl Work<'_> {
         let rows = (band.count * BLOCK).min(size.height - first);
         Band { size, first, rows }.write(bytes);
         let plane = self.picture.planes[0];
+        // Its row that comes first in memory.
+        let start = match self.picture.rows {
+            picture::Rows::TopDown => first,
+            picture::Rows::BottomUp => size.height - first - rows,
+        };
         let (width, rows) = (size.width as usize, rows as usize);
         compressor.compress(
-            &plane.data[first as usize * plane.stride..],
+            &plane.data[start as usize * plane.stride..],
             (width, rows, plane.stride),
+            self.picture.rows,
             self.sampling,
             self.quality,
             bytes,

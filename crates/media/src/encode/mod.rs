@@ -229,6 +229,7 @@ fn check_picture(
             (width / 2, height / 2),
         ],
         PixelFormat::I444 | PixelFormat::Gbr => &[(width, height); 3],
+        PixelFormat::Rgbx | PixelFormat::Bgr | PixelFormat::Rgb => &[],
     };
     let fits = rows
         .iter()
@@ -238,7 +239,7 @@ fn check_picture(
                 && (plane.stride.checked_mul(rows - 1))
                     .is_some_and(|start| plane.data.len() >= start.saturating_add(row))
         });
-    if picture.size == size && picture.format == format && fits {
+    if picture.size == size && picture.format == format && fits && !rows.is_empty() {
         return Ok(());
     }
     Err(EncodeError(format!(

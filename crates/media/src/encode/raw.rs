@@ -7,7 +7,7 @@ use super::{
     check_picture,
 };
 use crate::band::Band;
-use crate::picture::{Picture, PixelFormat};
+use crate::picture::{Picture, PixelFormat, Rows};
 
 /// The line in the table.
 pub const BACKEND: Backend = Backend {
@@ -66,6 +66,10 @@ impl Encoder for Raw {
             self.band.clear();
             Band { size, first, rows }.write(&mut self.band);
             for y in first..end {
+                let y = match picture.rows {
+                    Rows::TopDown => y,
+                    Rows::BottomUp => size.height - 1 - y,
+                };
                 let start = y as usize * plane.stride;
                 self.band.extend_from_slice(&plane.data[start..start + row]);
             }

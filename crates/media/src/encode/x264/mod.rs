@@ -341,6 +341,7 @@ mod tests {
         let picture = Picture {
             size,
             format: PixelFormat::Nv12,
+            rows: crate::picture::Rows::TopDown,
             planes: [plane(&luma), plane(&chroma), crate::picture::Plane::EMPTY],
         };
         let ask = Ask {

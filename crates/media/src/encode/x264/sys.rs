@@ -15,10 +15,12 @@ pub(super) use bindings::{
     X264_BUILD, X264_CSP_BGRA, X264_CSP_I444, X264_CSP_NV12, X264_KEYINT_MAX_INFINITE,
     X264_LOG_NONE, X264_RC_ABR, X264_RC_CQP, x264_param_t,
 };
-use bindings::{X264_QP_AUTO, X264_TYPE_AUTO, X264_TYPE_IDR, x264_nal_t, x264_picture_t, x264_t};
+use bindings::{
+    X264_CSP_VFLIP, X264_QP_AUTO, X264_TYPE_AUTO, X264_TYPE_IDR, x264_nal_t, x264_picture_t, x264_t,
+};
 
 use crate::encode::EncodeError;
-use crate::picture::{Picture, PixelFormat};
+use crate::picture::{Picture, PixelFormat, Rows};
 
 #[allow(
     missing_docs,
@@ -247,11 +249,15 @@ impl Encoder {
             PixelFormat::Nv12 => (X264_CSP_NV12, 2),
             PixelFormat::I444 => (X264_CSP_I444, 3),
             PixelFormat::Bgrx => (X264_CSP_BGRA, 1),
-            PixelFormat::I420 | PixelFormat::Gbr => {
+            _ => {
                 return Err(EncodeError("libx264 is not given such pictures".into()));
             }
         };
-        picture.img.i_csp = layout.cast_signed();
+        let flip = match input.picture.rows {
+            Rows::TopDown => 0,
+            Rows::BottomUp => X264_CSP_VFLIP,
+        };
+        picture.img.i_csp = (layout | flip).cast_signed();
         picture.img.i_plane = c_int::try_from(planes).unwrap_or(0);
         for (i, plane) in input.picture.planes[..planes].iter().enumerate() {
             picture.img.plane[i] = plane.data.as_ptr().cast_mut();
