@@ -92,6 +92,7 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
     let input_from = config.input_from();
     let input = match &input_from {
         InputFrom::Script(file) => Some(input_source::open(&format!("script:{}", file.display()))?),
+        InputFrom::Devices(list) => Some(input_source::open(&format!("evdev:{list}"))?),
         InputFrom::Window | InputFrom::Nothing => None,
     };
     let setup = ClientSetup {

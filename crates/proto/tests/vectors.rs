@@ -20,8 +20,10 @@ use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role};
-use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
-use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
+use openuvr_proto::input::event::{Button, EV_KEY, EV_REL, InputEvent, KeyCode};
+use openuvr_proto::input::pressed::Held;
+use openuvr_proto::pose::Pose;
 use openuvr_proto::send::fec::{Care, ParityPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
@@ -305,13 +307,30 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
         },
         InputEvent::Wheel { dx: 0, dy: -120 },
         InputEvent::ReleaseAll,
+        InputEvent::Device {
+            device: DeviceId(2),
+            kind: EV_KEY,
+            code: 30,
+            value: 1,
+        },
+        InputEvent::Device {
+            device: DeviceId(255),
+            kind: EV_REL,
+            code: 0,
+            value: -2,
+        },
     ];
+    let held = |device, code| Held { device, code };
     let events = (0_i64..).zip(events);
     let input = InputBatch {
         epoch: ConfigEpoch(2),
         first: InputSeq(70),
         events: events.map(|(i, e)| (e, PeerInstant(i * 1000))).collect(),
-        pressed: Some(vec![42, 0x110]),
+        pressed: Some(vec![
+            held(None, 42),
+            held(None, 0x110),
+            held(Some(DeviceId(2)), 30),
+        ]),
     };
     let unsettled = InputBatch {
         events: Vec::new(),
@@ -427,7 +446,18 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
                 padding: 5,
             },
         ),
+        ("pose", pose(None)),
+        ("pose_moving", pose(Some([0.5, -0.25, 0.0]))),
     ]
+}
+
+fn pose(velocity: Option<[f32; 3]>) -> Message<'static> {
+    let pose = Pose::new([0.25, 1.75, -3.0], [0.0, 0.6, 0.0, 0.8]).unwrap();
+    Message::Pose {
+        id: PoseId(12),
+        sampled: PeerInstant(6_000_000_000),
+        pose: pose.moving(velocity, velocity).unwrap(),
+    }
 }
 
 fn control(v: &mut Vectors) {

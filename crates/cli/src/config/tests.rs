@@ -212,6 +212,10 @@ fn every_kind_of_value_is_understood() {
     assert_eq!(headless.unwrap().input_from(), InputFrom::Nothing);
     let script = client(&["h", "--input-script", "-"]).unwrap();
     assert_eq!(script.input_from(), InputFrom::Script("-".into()));
+    let devices = client(&["desk", "--input", "evdev:2=/dev/input/event3"]);
+    let list = InputFrom::Devices("2=/dev/input/event3".into());
+    assert_eq!(devices.unwrap().input_from(), list);
+    assert!(client(&["desk", "--input", "evdev:"]).is_err());
 }
 
 #[test]
