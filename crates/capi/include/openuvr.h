@@ -193,8 +193,7 @@ enum OPENUVR_LOG_LEVEL {
 
 // How a pixel's bytes lie in memory, the first one first.
 enum OPENUVR_PIXEL_FORMAT {
-    // Blue, green, red, and one that is not looked at: nothing is converted before the encoder.
-    // OpenGL's `GL_BGRA` with `GL_UNSIGNED_BYTE`.
+    // Blue, green, red, and one that is not looked at: the fastest. OpenGL's `GL_BGRA` with `GL_UNSIGNED_BYTE`.
     OPENUVR_PIXEL_FORMAT_BGRX = 1,
     // Red, green, blue, and one that is not looked at. `GL_RGBA` with `GL_UNSIGNED_BYTE`.
     OPENUVR_PIXEL_FORMAT_RGBX = 2,
@@ -220,6 +219,9 @@ enum OPENUVR_INPUT_KIND {
     OPENUVR_INPUT_WHEEL = 5,
     // Everything that is pressed is released: the MUD lost its focus, or the player left.
     OPENUVR_INPUT_RELEASE_ALL = 6,
+    // A registered device said this, of which `code` and `value` are those of its `struct
+    // input_event` and `x` its type. At the host, one that is not mapped to a descriptor.
+    OPENUVR_INPUT_DEVICE = 7,
 };
 
 // How far a MUD is.
@@ -267,6 +269,10 @@ struct openuvr_input {
     int32_t y;
     // A Unicode scalar value, or 0.
     uint32_t text;
+    // The device's number, for `OPENUVR_INPUT_DEVICE`.
+    uint32_t device;
+    // Not used.
+    uint32_t unused;
     // At the host: whose it is, for applications that tell players apart.
     uint32_t session;
     // At the host: when it arrived, in nanoseconds of CLOCK_MONOTONIC.
@@ -363,10 +369,10 @@ struct openuvr_picture {
     uint64_t offset;
     // How it is tiled, a `DRM_FORMAT_MOD_` number. Only 0, linear, can be read here.
     uint64_t modifier;
-    // If not NULL, the memory is only lent: a picture of BGRX that is not bottom-up is used where
-    // it lies, and this is called once, with `user`, when it is needed no more; on a thread of the
-    // library, or before the call that took the picture returns. If the call fails it is not called.
-    // It must not call functions of this library.
+    // If not NULL, `data` is only lent: it is used where it lies, without a copy, and this is called
+    // once, with `user`, when it is needed no more: on a thread of the library when a later picture
+    // has come, or before the call that gave the picture returns. If that call fails it is not
+    // called. It must not call functions of this library.
     void (*release)(void *user);
     // For `release`.
     void *user;
@@ -390,7 +396,7 @@ struct openuvr_mud_config {
     const char *pin;
     // The folder of keys and known hosts; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     const char *config_dir;
-    // This MUD's name at the host; NULL: "openuvr".
+    // This MUD's name at the host; NULL: the machine's.
     const char *name;
     // 1: only watch; 0: play.
     uint32_t observe;
@@ -422,6 +428,34 @@ struct openuvr_mud_config {
     // that decodes: until it returns, nothing is decoded. Then `openuvr_next_frame` has none. NULL:
     // it has. The picture is valid until it returns. It must not close this context.
     void (*on_frame)(void *user, const struct openuvr_picture *picture);
+};
+
+// Where a person's head is: right-handed, y up, -z forward, in the MUD's space, as OpenXR has it.
+// Set `size` to `sizeof(struct openuvr_pose)`.
+struct openuvr_pose {
+    // Bytes of this structure.
+    uint32_t size;
+    // 1: `linear` is known.
+    uint32_t has_linear;
+    // 1: `angular` is known.
+    uint32_t has_angular;
+    // At the host: its number, counted from 1 in each session.
+    uint32_t id;
+    // In metres.
+    float position[3];
+    // A rotation as a quaternion x, y, z, w of length 1, within 1 %.
+    float orientation[4];
+    // Velocity in metres a second.
+    float linear[3];
+    // In radians a second around each axis.
+    float angular[3];
+    // At the host: whose it is.
+    uint32_t session;
+    // When it was sampled, or the moment that it was predicted for, in nanoseconds of
+    // CLOCK_MONOTONIC here; at the MUD 0: now; at the host -1: not known yet.
+    int64_t sampled_ns;
+    // At the host: when it arrived.
+    int64_t received_ns;
 };
 
 // Of a host, since its thread was started. Set `size` to `sizeof(struct openuvr_statistics)`.
@@ -552,12 +586,39 @@ int openuvr_send_picture(struct openuvr_context *context,
                          const struct openuvr_picture *picture,
                          int wait);
 
+// The pixel buffer holds a whole picture (continuous mode, the paper's usual one): it is copied
+// behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
+// may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
+// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind. On the
+// thread where the OpenGL context of the pixel buffer is current, outside of `glBegin` and `glEnd`;
+// changes none of its state.
+int openuvr_frame_ready(struct openuvr_context *context);
+
+// The same, and returns when the picture is encoded and sent (synchronous mode, paper V-E), at most
+// a second later: the application is in step with the stream. Returns 1 if the picture was sent, 0 if
+// nobody wants one now. On the thread where the OpenGL context of the pixel buffer is current.
+int openuvr_send_frame(struct openuvr_context *context);
+
 // Takes the oldest event of the player's input that was not taken yet, into `*input`, whose `size`
 // the caller has set. Returns 1 if there was one, 0 if not. Call it until it returns 0, before you
 // draw. An application that takes none for long gets one `OPENUVR_INPUT_RELEASE_ALL` instead of what
 // it missed. From any thread.
 int openuvr_next_input(struct openuvr_context *context,
                        struct openuvr_input *input);
+
+// Maps a device of the MUD to a local one (paper, Table I): what the device that was registered
+// there as `id`, 0 to 255, says is written into `fd` as `struct input_event`s, those that belong
+// together at once: a uinput device, a pipe, a socket. What is not mapped comes as input to where
+// input goes. The descriptor is duplicated: it stays the caller's, but becomes non-blocking; what it
+// has no room for is lost, except that keys are released. -1 as `fd` ends it. From any thread.
+int openuvr_map_input_device(struct openuvr_context *context,
+                             int id,
+                             int fd);
+
+// Writes where the player's head was last into `*pose`, whose `size` the caller has set. Returns 1,
+// or 0 if nobody has told since the player of now came. Ask before each picture. From any thread.
+int openuvr_last_pose(struct openuvr_context *context,
+                      struct openuvr_pose *pose);
 
 // Writes the message of the last call with this context that failed, as far as `size` bytes go. From
 // any thread; it is of the last call of any of them.
@@ -620,10 +681,23 @@ int openuvr_next_frame(struct openuvr_mud_context *context,
                        struct openuvr_picture *picture,
                        uint32_t timeout_ms);
 
-// With `OPENUVR_SURFACE_APPLICATION`: sends what the person did to the host. Returns 1, or 0 if
-// more events wait than may and this one is lost. From any thread; does not block.
+// With `OPENUVR_SURFACE_APPLICATION`: sends what the person did to the host, now. Before a session
+// has begun nobody hears it. From any thread; does not block.
 int openuvr_send_input(struct openuvr_mud_context *context,
                        const struct openuvr_input *input);
+
+// Sends where the person's head is. It is no event: only the newest counts. More than 2000 a second
+// are not sent. Returns its number, or 0 while there is no session. From any thread; does not block.
+int openuvr_send_pose(struct openuvr_mud_context *context,
+                      const struct openuvr_pose *pose);
+
+// Registers an input device (paper, Table I): what the event device or mouse (`/dev/input/event3`,
+// `/dev/input/mice`) that is open for reading as `fd` says goes to the host as device `id`, 0 to
+// 255, a number that the host's application knows too (`OPENUVR_DEVICE`). A pipe or socket may give
+// `struct input_event`s as well. The descriptor is duplicated: it stays the caller's, but becomes
+// non-blocking. With a window, register before the thread is started; the window's own keys and
+// mouse, which would say the same again, are then not sent. From any thread.
+int openuvr_register_input_device(struct openuvr_mud_context *context, int id, int fd);
 
 // Writes the message of the last call with this context that failed, or why it is over, as far as
 // `size` bytes go. From any thread.

@@ -70,8 +70,7 @@ pub struct openuvr_config {
     /// Takes the player's input, one event at a time, on a thread of the library that does nothing
     /// else; then `openuvr_next_input` has none. NULL: it has. The event is valid until it returns.
     /// It must not close this context.
-    pub on_input:
-        Option<unsafe extern "C" fn(user: *mut c_void, input: *const openuvr_input)>,
+    pub on_input: Option<unsafe extern "C" fn(user: *mut c_void, input: *const openuvr_input)>,
 }
 
 // SAFETY: `repr(C)`; numbers, pointers and functions that may be absent.
@@ -174,8 +173,7 @@ pub struct openuvr_mud_config {
     /// With `OPENUVR_SURFACE_APPLICATION`: is given each picture, BGRX without gaps, on the thread
     /// that decodes: until it returns, nothing is decoded. Then `openuvr_next_frame` has none. NULL:
     /// it has. The picture is valid until it returns. It must not close this context.
-    pub on_frame:
-        Option<unsafe extern "C" fn(user: *mut c_void, picture: *const openuvr_picture)>,
+    pub on_frame: Option<unsafe extern "C" fn(user: *mut c_void, picture: *const openuvr_picture)>,
 }
 
 // SAFETY: `repr(C)`; numbers, pointers and functions that may be absent.

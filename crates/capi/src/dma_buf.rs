@@ -5,12 +5,11 @@
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
-use openuvr_media::capture::submit::{Copied, Pool};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::error::{Failure, Outcome};
-use crate::picture::{Layout, openuvr_picture};
+use crate::picture::openuvr_picture;
 
 /// `DMA_BUF_IOCTL_SYNC` of linux/dma-buf.h: `_IOW('b', 0, u64)`.
 const SYNC: libc::c_ulong = 0x4008_6200;
@@ -18,8 +17,12 @@ const SYNC: libc::c_ulong = 0x4008_6200;
 const BEGIN: u64 = 1;
 const END: u64 = 1 | 1 << 2;
 
-/// Reads the picture out of it.
-pub(crate) fn copy(picture: &openuvr_picture, layout: &Layout, pool: &Pool) -> Outcome<Copied> {
+/// Has `copy` read the picture, which has `len` bytes, out of it.
+pub(crate) fn read<T>(
+    picture: &openuvr_picture,
+    len: usize,
+    copy: impl FnOnce(&[u8]) -> T,
+) -> Outcome<T> {
     if picture.modifier != 0 {
         return Err(Failure::unavailable(format!(
             "a dma-buf with the modifier {:#x} is tiled, which only its GPU can read: a linear one \
@@ -34,9 +37,9 @@ pub(crate) fn copy(picture: &openuvr_picture, layout: &Layout, pool: &Pool) -> O
     // not kept.
     let fd = unsafe { BorrowedFd::borrow_raw(picture.dma_buf) };
     let wrong = |what: &str| Failure::argument(format!("dma_buf {}: {what}", fd.as_raw_fd()));
-    let map = Map::new(fd, picture.offset, layout.bytes()).map_err(|why| wrong(&why))?;
+    let map = Map::new(fd, picture.offset, len).map_err(|why| wrong(&why))?;
     map.sync(BEGIN).map_err(|why| wrong(&why))?;
-    let copied = layout.copy(map.bytes(), pool);
+    let copied = copy(map.bytes());
     map.sync(END).map_err(|why| wrong(&why))?;
     Ok(copied)
 }
@@ -62,7 +65,9 @@ impl<'a> Map<'a> {
         // Memory that somebody may cut off while it is read would end the application by SIGBUS.
         let sealed = fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
         if !device && !sealed {
-            return Err("neither a dma-buf nor a memfd that is sealed against shrinking".to_owned());
+            return Err(
+                "neither a dma-buf nor a memfd that is sealed against shrinking".to_owned(),
+            );
         }
         let size = match rustix::fs::seek(fd, rustix::fs::SeekFrom::End(0)) {
             Ok(size) => size,

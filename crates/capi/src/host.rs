@@ -1,14 +1,16 @@
 //! The host: an application whose pictures are streamed and that gets a person's input.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use openuvr_media::capture::submit::{Frame, Pool};
+use openuvr_media::capture::submit::Ticket;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::id::DeviceId;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::guest::{Guest, InputTo};
 use openuvr_runtime::host::Notice;
@@ -21,10 +23,11 @@ use crate::error::OPENUVR_ERROR::{
     OPENUVR_ERROR_NULL, OPENUVR_ERROR_OVER, OPENUVR_ERROR_PANIC, OPENUVR_ERROR_TIMEOUT,
 };
 use crate::error::{DONE, Failure, Outcome};
+use crate::gl::{Given, PixelBuffer};
 use crate::held::{Held, Kind, call, lock, take};
-use crate::input::openuvr_input;
+use crate::input::{device_id, duplicated, openuvr_input, openuvr_pose};
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
-use crate::picture::{Layout, openuvr_picture, taken};
+use crate::picture::{Layout, Spare, openuvr_picture, taken};
 use crate::statistics::openuvr_statistics;
 use crate::words::{self, BufferName, OPENUVR_FEATURE, OPENUVR_INPUT_TO};
 
@@ -46,7 +49,19 @@ pub struct openuvr_context {
 pub(crate) struct Host {
     settings: Mutex<Settings>,
     started: OnceLock<Started>,
-    pool: Pool,
+    spare: Spare,
+    /// Locked before the settings.
+    pixels: Mutex<Option<PixelBuffer>>,
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // First the host's threads, which may look at a picture in the pixel buffers.
+        self.started.take();
+        if let Some(pixels) = lock(&self.pixels).take() {
+            pixels.end();
+        }
+    }
 }
 
 impl Kind for Host {
@@ -63,9 +78,10 @@ struct Settings {
     input: InputTo,
     on_input: Option<OnInput>,
     buffer: Option<BufferName>,
+    devices: Vec<(DeviceId, OwnedFd)>,
 }
 
-struct Started {
+pub(crate) struct Started {
     guest: Arc<Guest>,
     listener: Option<Listener>,
 }
@@ -193,11 +209,15 @@ unsafe fn make(config: &openuvr_config) -> Outcome<Box<Held<Host>>> {
     let bind = match bind {
         None => usual.bind,
         Some(bind) => bind.parse().map_err(|_| {
-            Failure::argument(format!("bind: {bind:?} is no ADDRESS:PORT such as [::]:4710"))
+            Failure::argument(format!(
+                "bind: {bind:?} is no ADDRESS:PORT such as [::]:4710"
+            ))
         })?,
     };
     let second = ["refuse", "observe", "take-over"];
-    let second = usize::try_from(config.second_player).ok().and_then(|n| second.get(n));
+    let second = usize::try_from(config.second_player)
+        .ok()
+        .and_then(|n| second.get(n));
     let told = Config {
         name: name.unwrap_or_default(),
         bind,
@@ -243,6 +263,7 @@ unsafe fn make(config: &openuvr_config) -> Outcome<Box<Held<Host>>> {
             user: config.user,
         }),
         buffer: Some(BufferName(config.pixel_buffer)).filter(|name| !name.0.is_null()),
+        devices: Vec::new(),
     };
     settings.layout()?;
     let log = Arc::new(Log::new(config.log, config.user));
@@ -251,7 +272,8 @@ unsafe fn make(config: &openuvr_config) -> Outcome<Box<Held<Host>>> {
         Host {
             settings: Mutex::new(settings),
             started: OnceLock::new(),
-            pool: Pool::default(),
+            spare: Spare::default(),
+            pixels: Mutex::default(),
         },
     ))
 }
@@ -313,9 +335,8 @@ pub unsafe extern "C" fn openuvr_set_feature(
 impl Settings {
     fn set(&mut self, feature: OPENUVR_FEATURE, value: c_int) -> Outcome {
         use OPENUVR_FEATURE::*;
-        let wrong = |range: &str| {
-            Failure::argument(format!("{feature:?}: {value} is not within {range}"))
-        };
+        let wrong =
+            |range: &str| Failure::argument(format!("{feature:?}: {value} is not within {range}"));
         let whole = u32::try_from(value).map_err(|_| wrong("numbers from 0 on"))?;
         let flag = || match whole {
             0 | 1 => Ok(whole == 1),
@@ -350,7 +371,10 @@ impl Settings {
             OPENUVR_FEATURE_REALTIME => config.realtime = flag()?,
             OPENUVR_FEATURE_STRIDE => self.stride = whole as usize,
             OPENUVR_FEATURE_ENCODER => {
-                words::serves(whole, words::OPENUVR_NETWORK_TYPE::OPENUVR_NETWORK_ANY as u32)?;
+                words::serves(
+                    whole,
+                    words::OPENUVR_NETWORK_TYPE::OPENUVR_NETWORK_ANY as u32,
+                )?;
                 config.encoder = words::encoder(whole)?.encoder.to_owned();
             }
         }
@@ -371,9 +395,13 @@ impl Started {
 }
 
 fn bitrate(kilobits: c_int) -> Outcome<Bitrate> {
-    let rate = u64::try_from(kilobits).ok().filter(|k| (100..=1_000_000).contains(k));
+    let rate = u64::try_from(kilobits)
+        .ok()
+        .filter(|k| (100..=1_000_000).contains(k));
     let rate = rate.ok_or_else(|| {
-        Failure::argument(format!("a bitrate of {kilobits} kbit/s: 100 to 1000000 are possible"))
+        Failure::argument(format!(
+            "a bitrate of {kilobits} kbit/s: 100 to 1000000 are possible"
+        ))
     });
     rate.map(|kilobits| Bitrate(kilobits * 1000))
 }
@@ -410,13 +438,24 @@ fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
             own.tell(level, &line);
         }
     };
-    let guest = Guest::start(&settings.config, settings.input.clone(), settings.size, tell);
+    let guest = Guest::start(
+        &settings.config,
+        settings.input.clone(),
+        settings.size,
+        tell,
+    );
     let guest = Arc::new(guest.map_err(Failure::failed)?);
+    for (id, fd) in std::mem::take(&mut settings.devices) {
+        map_device(&guest, id, Some(fd))?;
+    }
     let info = OPENUVR_LOG_LEVEL::OPENUVR_LOG_INFO;
     log.tell(info, &format!("MUDs reach this host by {}", guest.place()));
     if let Some(pin) = guest.pin() {
         let seconds = settings.config.pair_for;
-        log.tell(info, &format!("a new device may pair within {seconds} s with the PIN {pin}"));
+        log.tell(
+            info,
+            &format!("a new device may pair within {seconds} s with the PIN {pin}"),
+        );
     }
     let listener = match settings.on_input.take() {
         Some(on_input) => Some(listen(guest.clone(), on_input)?),
@@ -446,9 +485,10 @@ fn listen(guest: Arc<Guest>, on_input: OnInput) -> Outcome<Listener> {
 fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
     use OPENUVR_LOG_LEVEL::*;
     Some(match notice {
-        Notice::Paired { name, fingerprint } => {
-            (OPENUVR_LOG_INFO, format!("paired with {name} ({fingerprint})"))
-        }
+        Notice::Paired { name, fingerprint } => (
+            OPENUVR_LOG_INFO,
+            format!("paired with {name} ({fingerprint})"),
+        ),
         Notice::Subscribed {
             role,
             name,
@@ -524,8 +564,8 @@ pub unsafe extern "C" fn openuvr_send_picture(
                 }
                 return Ok(0);
             }
-            let frame = taken(&picture, &host.pool)?;
-            started.submit(frame, wait != 0)
+            let ticket = started.guest.submit(taken(&picture, &host.spare)?);
+            started.given(ticket, wait != 0)
         })
     }
 }
@@ -538,10 +578,10 @@ impl Host {
 }
 
 impl Started {
-    /// Hands over a picture, and waits for it if `wait`.
-    fn submit(&self, frame: Box<dyn Frame>, wait: bool) -> Outcome {
+    /// A picture was handed over, if there is a ticket; waits for it if `wait`.
+    fn given(&self, ticket: Option<Ticket>, wait: bool) -> Outcome {
         let over = || Failure::new(OPENUVR_ERROR_OVER, "the stream has ended");
-        let ticket = self.guest.submit(frame).ok_or_else(over)?;
+        let ticket = ticket.ok_or_else(over)?;
         if !wait || self.guest.wait(ticket, WAIT) {
             return Ok(1);
         }
@@ -549,6 +589,67 @@ impl Started {
             OPENUVR_ERROR_TIMEOUT,
             "the picture was not encoded and sent within a second",
         ))
+    }
+}
+
+/// The pixel buffer holds a whole picture (continuous mode, the paper's usual one): it is copied
+/// behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
+/// may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
+/// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind. On the
+/// thread where the OpenGL context of the pixel buffer is current, outside of `glBegin` and `glEnd`;
+/// changes none of its state.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed, whose pixel buffer's name lies where it was.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_frame_ready(context: *mut openuvr_context) -> c_int {
+    // SAFETY: as ours.
+    unsafe { call(context.cast::<Held<Host>>(), |held| held.give_buffer(false)) }
+}
+
+/// The same, and returns when the picture is encoded and sent (synchronous mode, paper V-E), at most
+/// a second later: the application is in step with the stream. Returns 1 if the picture was sent, 0 if
+/// nobody wants one now. On the thread where the OpenGL context of the pixel buffer is current.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed, whose pixel buffer's name lies where it was.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_send_frame(context: *mut openuvr_context) -> c_int {
+    // SAFETY: as ours.
+    unsafe { call(context.cast::<Held<Host>>(), |held| held.give_buffer(true)) }
+}
+
+impl Held<Host> {
+    fn give_buffer(&self, wait: bool) -> Outcome {
+        let host = &self.inner;
+        let started = host.started()?;
+        let mut pixels = lock(&host.pixels);
+        let (name, layout) = {
+            let settings = lock(&host.settings);
+            let name = settings.buffer.ok_or_else(|| {
+                let why = "this context has no pixel buffer: give pictures by openuvr_send_picture";
+                Failure::state(why)
+            })?;
+            (name, settings.layout()?)
+        };
+        if !started.guest.wants() {
+            return Ok(0);
+        }
+        let span = wait.then_some(WAIT);
+        match PixelBuffer::read(&mut pixels, &started.guest, name, &layout, span)? {
+            Given::Taken(ticket) if wait => started.given(ticket, true),
+            Given::Taken(_) => Ok(1),
+            Given::Skipped(why, _) if wait => Err(Failure::failed(format!(
+                "the pixel buffer was not read: {why}"
+            ))),
+            Given::Skipped(why, news) => {
+                if news {
+                    let line = format!("a picture was left out: {why}");
+                    self.log.tell(OPENUVR_LOG_LEVEL::OPENUVR_LOG_WARNING, &line);
+                }
+                Ok(0)
+            }
+        }
     }
 }
 
@@ -579,6 +680,72 @@ pub unsafe extern "C" fn openuvr_next_input(
             match started.guest.next_input() {
                 Some(event) => write(input, &event.into(), "the input").map(|()| 1),
                 None => Ok(0),
+            }
+        })
+    }
+}
+
+/// Maps a device of the MUD to a local one (paper, Table I): what the device that was registered
+/// there as `id`, 0 to 255, says is written into `fd` as `struct input_event`s, those that belong
+/// together at once: a uinput device, a pipe, a socket. What is not mapped comes as input to where
+/// input goes. The descriptor is duplicated: it stays the caller's, but becomes non-blocking; what it
+/// has no room for is lost, except that keys are released. -1 as `fd` ends it. From any thread.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_map_input_device(
+    context: *mut openuvr_context,
+    id: c_int,
+    fd: c_int,
+) -> c_int {
+    // SAFETY: as ours.
+    unsafe {
+        call(context.cast::<Held<Host>>(), |held| {
+            let id = device_id(id)?;
+            let fd = match fd {
+                -1 => None,
+                fd => Some(duplicated(fd)?),
+            };
+            let mut settings = lock(&held.inner.settings);
+            match held.inner.started.get() {
+                Some(started) => map_device(&started.guest, id, fd)?,
+                None => {
+                    settings.devices.retain(|(known, _)| *known != id);
+                    settings.devices.extend(fd.map(|fd| (id, fd)));
+                }
+            }
+            Ok(DONE)
+        })
+    }
+}
+
+fn map_device(guest: &Guest, id: DeviceId, fd: Option<OwnedFd>) -> Outcome<()> {
+    match fd {
+        Some(fd) => guest.map_device(id, fd),
+        None => guest.unmap_device(id),
+    }
+    .map_err(Failure::argument)
+}
+
+/// Writes where the player's head was last into `*pose`, whose `size` the caller has set. Returns 1,
+/// or 0 if nobody has told since the player of now came. Ask before each picture. From any thread.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed; `pose` is NULL or writable for as many bytes as
+/// its size says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_last_pose(
+    context: *mut openuvr_context,
+    pose: *mut openuvr_pose,
+) -> c_int {
+    // SAFETY: as ours.
+    unsafe {
+        call(context.cast::<Held<Host>>(), |held| {
+            match held.inner.started()?.guest.pose() {
+                Some(posed) => write(pose, &posed.into(), "the pose").map(|()| 1),
+                // What is wrong with it is told all the same.
+                None => read(pose, openuvr_pose::default(), "the pose").map(|_| 0),
             }
         })
     }

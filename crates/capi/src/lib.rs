@@ -14,6 +14,7 @@ mod border;
 mod config;
 mod dma_buf;
 mod error;
+mod gl;
 mod held;
 pub mod host;
 mod input;
@@ -28,14 +29,17 @@ pub mod words;
 pub use config::{openuvr_config, openuvr_config_default};
 pub use config::{openuvr_mud_config, openuvr_mud_config_default};
 pub use error::{OPENUVR_ERROR, openuvr_error_text};
-pub use input::{OPENUVR_INPUT_KIND, openuvr_input};
+pub use input::{OPENUVR_INPUT_KIND, openuvr_input, openuvr_pose};
 pub use log::{OPENUVR_LOG_LEVEL, openuvr_log_callback};
 pub use picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
 pub use statistics::{openuvr_mud_statistics, openuvr_statistics};
 pub use version::openuvr_version;
 
 /// The size of a structure, as it crosses the border.
-#[expect(clippy::cast_possible_truncation, reason = "structures of a few hundred bytes")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "structures of a few hundred bytes"
+)]
 pub(crate) const fn size_of32<T>() -> u32 {
     size_of::<T>() as u32
 }

@@ -1,14 +1,18 @@
 //! The MUD (mobile user device): shows what a host streams, and sends it a person's input.
 
 use std::ffi::{c_char, c_int};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use openuvr_media::present::{self, x11::WindowConfig};
+use openuvr_media::input_source::InputSource;
+use openuvr_media::input_source::evdev::{Evdev, Registrar};
+use openuvr_media::present::{self, Presenter, x11::WindowConfig};
 use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::id::DeviceId;
 use openuvr_proto::trace::{Fidelity, Outcome as Fate};
 use openuvr_proto::units::Size;
 use openuvr_runtime::client::config::Config;
@@ -20,11 +24,11 @@ use crate::config::openuvr_mud_config;
 use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_NULL, OPENUVR_ERROR_OVER, OPENUVR_ERROR_PANIC};
 use crate::error::{DONE, Failure, Outcome};
 use crate::held::{Held, Kind, call, lock, take};
-use crate::input::{event_of, openuvr_input};
+use crate::input::{device_id, duplicated, event_of, openuvr_input, openuvr_pose};
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 use crate::picture::openuvr_picture;
 use crate::statistics::openuvr_mud_statistics;
-use crate::tap::{OnFrame, Pictures, Shown, Tap, Typed, typed};
+use crate::tap::{OnFrame, Pictures, Shown, Tap};
 use crate::words::{self, OPENUVR_SURFACE};
 
 /// How often the thread that passes on what happens looks whether it is over.
@@ -74,15 +78,20 @@ struct Settings {
     window: WindowConfig,
     overlay: bool,
     on_frame: Option<OnFrame>,
+    devices: Vec<(DeviceId, OwnedFd)>,
 }
 
 struct Started {
     pictures: Arc<Pictures>,
     /// What the application looks at.
     lent: Mutex<Option<Shown>>,
-    typed: Option<Typed>,
+    /// Whether the application shows the pictures, and how it gets them.
+    surface: OPENUVR_SURFACE,
     pulled: bool,
+    client: Option<Arc<ClientRuntime>>,
+    devices: Option<Registrar>,
     told: Arc<Mutex<Told>>,
+    log: Arc<Log>,
     over: Arc<AtomicBool>,
     teller: Option<JoinHandle<()>>,
 }
@@ -92,6 +101,11 @@ impl Drop for Started {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.teller.take() {
             let _ = thread.join();
+        }
+        // The thread is gone, so this is the last.
+        let client = self.client.take().and_then(Arc::into_inner);
+        for notice in client.map(ClientRuntime::stop).unwrap_or_default() {
+            tell(&self.told, &self.log, notice);
         }
     }
 }
@@ -229,6 +243,7 @@ unsafe fn make(config: &openuvr_mud_config) -> Outcome<Box<Held<Mud>>> {
             call,
             user: config.user,
         }),
+        devices: Vec::new(),
     };
     let log = Arc::new(Log::new(config.log, config.user));
     Ok(Held::new(
@@ -315,12 +330,16 @@ pub unsafe extern "C" fn openuvr_init_mud_thread(context: *mut openuvr_mud_conte
 
 fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
     settings.config.host = settings.host.clone().ok_or_else(|| {
-        let why = "no host is named: openuvr_set_host, or host in the configuration, says where it is";
+        let why =
+            "no host is named: openuvr_set_host, or host in the configuration, says where it is";
         Failure::state(why)
     })?;
     let opened = settings.config.open().map_err(Failure::failed)?;
     if opened.needs_pin() {
-        let why = format!("the host {} is new: give the PIN that it shows", opened.host);
+        let why = format!(
+            "the host {} is new: give the PIN that it shows",
+            opened.host
+        );
         return Err(Failure::state(why));
     }
     for why in &opened.unusable {
@@ -329,21 +348,29 @@ fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
     let pictures = Arc::<Pictures>::default();
     let pulled = settings.surface == OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION
         && settings.on_frame.is_none();
-    let (surface, typist, typed) = match settings.surface {
-        OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW => (window(&settings.window)?, None, None),
+    let evdev = match settings.surface {
+        OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW if settings.devices.is_empty() => None,
+        _ => Some(Evdev::new().map_err(|e| Failure::failed(e.to_string()))?),
+    };
+    let devices = evdev.as_ref().map(Evdev::registrar);
+    if let Some(devices) = &devices {
+        for (id, fd) in std::mem::take(&mut settings.devices) {
+            let added = devices.register(id, fd);
+            added.map_err(|e| Failure::failed(e.to_string()))?;
+        }
+    }
+    let surface = match settings.surface {
+        OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW => window(&settings.window)?,
         OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION => {
             let mut tap = Some(Tap {
                 pictures: pictures.clone(),
                 on_frame: settings.on_frame.take(),
             });
-            let surface: OpenSurface = Box::new(move |_, _, _| {
+            Box::new(move |_: Size, _: &str, _: Role| {
                 let tap = tap.take();
                 let tap = tap.ok_or_else(|| present::PresentError("opened twice".to_owned()))?;
-                Ok((Box::new(tap), None))
-            });
-            let (typed, typist) = typed();
-            let typist: Box<dyn openuvr_media::input_source::InputSource> = Box::new(typist);
-            (surface, Some(typist), Some(typed))
+                Ok((Box::new(tap) as Box<dyn Presenter>, None))
+            })
         }
     };
     let client = ClientRuntime::start(ClientSetup {
@@ -358,39 +385,37 @@ fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
         link: opened.link,
         only: opened.only,
         surface,
-        input: typist,
+        input: evdev.map(|evdev| Box::new(evdev) as Box<dyn InputSource>),
         send_input: true,
         overlay: settings.overlay,
         reconnect: settings.reconnect,
         scheduler: settings.config.scheduler(),
     });
-    let client = client.map_err(Failure::failed)?;
+    let client = Arc::new(client.map_err(Failure::failed)?);
     let told = Arc::new(Mutex::new(Told {
         statistics: openuvr_mud_statistics::default(),
         end: None,
     }));
     let over = Arc::new(AtomicBool::new(false));
-    let (own, end, log) = (told.clone(), over.clone(), log.clone());
+    let (source, own, end, to) = (client.clone(), told.clone(), over.clone(), log.clone());
     let teller = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-notices", move || {
         while !end.load(Ordering::Relaxed) {
-            if let Some(notice) = client.notice(TURN) {
-                tell(&own, &log, notice);
+            if let Some(notice) = source.notice(TURN) {
+                tell(&own, &to, notice);
             }
-        }
-        for notice in client.stop() {
-            tell(&own, &log, notice);
         }
     });
     Ok(Started {
         pictures,
         lent: Mutex::default(),
-        typed,
+        surface: settings.surface,
         pulled,
+        client: Some(client),
+        devices,
         told,
+        log: log.clone(),
         over,
-        teller: Some(
-            teller.map_err(|e| Failure::failed(format!("can't start a thread: {e}")))?,
-        ),
+        teller: Some(teller.map_err(|e| Failure::failed(format!("can't start a thread: {e}")))?),
     })
 }
 
@@ -431,7 +456,11 @@ fn tell(told: &Mutex<Told>, log: &Log, notice: Notice) {
             paired,
             fingerprint,
         } => {
-            let how = if paired { "paired with" } else { "connected to" };
+            let how = if paired {
+                "paired with"
+            } else {
+                "connected to"
+            };
             (OPENUVR_LOG_INFO, format!("{how} the host {fingerprint}"))
         }
         Notice::Granted { role, host } => {
@@ -490,6 +519,11 @@ impl Mud {
 }
 
 impl Started {
+    fn client(&self) -> Outcome<&ClientRuntime> {
+        let over = || Failure::new(OPENUVR_ERROR_OVER, "the stream has ended");
+        self.client.as_deref().ok_or_else(over)
+    }
+
     /// The end, if it has come.
     fn end(&self) -> Option<Failure> {
         let end = lock(&self.told).end.clone();
@@ -539,8 +573,8 @@ pub unsafe extern "C" fn openuvr_next_frame(
     }
 }
 
-/// With `OPENUVR_SURFACE_APPLICATION`: sends what the person did to the host. Returns 1, or 0 if
-/// more events wait than may and this one is lost. From any thread; does not block.
+/// With `OPENUVR_SURFACE_APPLICATION`: sends what the person did to the host, now. Before a session
+/// has begun nobody hears it. From any thread; does not block.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `input` is NULL or readable for as many bytes as
@@ -556,11 +590,73 @@ pub unsafe extern "C" fn openuvr_send_input(
             let input = read(input, openuvr_input::default(), "the input")?;
             let event = event_of(&input)?;
             let started = held.inner.started()?;
-            let typed = started.typed.as_ref().ok_or_else(|| {
-                let why = "input comes from the window: set the surface to OPENUVR_SURFACE_APPLICATION";
+            if started.surface != OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION {
+                let why =
+                    "input comes from the window: set the surface to OPENUVR_SURFACE_APPLICATION";
+                return Err(Failure::state(why));
+            }
+            started.client()?.input(event);
+            Ok(DONE)
+        })
+    }
+}
+
+/// Sends where the person's head is. It is no event: only the newest counts. More than 2000 a second
+/// are not sent. Returns its number, or 0 while there is no session. From any thread; does not block.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed; `pose` is NULL or readable for as many bytes as
+/// its size says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_send_pose(
+    context: *mut openuvr_mud_context,
+    pose: *const openuvr_pose,
+) -> c_int {
+    // SAFETY: as ours.
+    unsafe {
+        call(context.cast::<Held<Mud>>(), |held| {
+            let pose = read(pose, openuvr_pose::default(), "the pose")?;
+            let (told, sampled) = pose.told()?;
+            let client = held.inner.started()?.client()?;
+            let id = client.set_pose(&told, sampled);
+            Ok(id.map_or(0, |id| c_int::try_from(id.0).unwrap_or(c_int::MAX)))
+        })
+    }
+}
+
+/// Registers an input device (paper, Table I): what the event device or mouse (`/dev/input/event3`,
+/// `/dev/input/mice`) that is open for reading as `fd` says goes to the host as device `id`, 0 to
+/// 255, a number that the host's application knows too (`OPENUVR_DEVICE`). A pipe or socket may give
+/// `struct input_event`s as well. The descriptor is duplicated: it stays the caller's, but becomes
+/// non-blocking. With a window, register before the thread is started; the window's own keys and
+/// mouse, which would say the same again, are then not sent. From any thread.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_register_input_device(
+    context: *mut openuvr_mud_context,
+    id: c_int,
+    fd: c_int,
+) -> c_int {
+    // SAFETY: as ours.
+    unsafe {
+        call(context.cast::<Held<Mud>>(), |held| {
+            let id = device_id(id)?;
+            let fd = duplicated(fd)?;
+            let mut settings = lock(&held.inner.settings);
+            let Some(started) = held.inner.started.get() else {
+                settings.devices.push((id, fd));
+                return Ok(DONE);
+            };
+            let devices = started.devices.as_ref().ok_or_else(|| {
+                let why = "input comes from the window: register devices before \
+                           openuvr_init_mud_thread";
                 Failure::state(why)
             })?;
-            Ok(typed.send(event).into())
+            let added = devices.register(id, fd);
+            added.map_err(|e| Failure::argument(e.to_string()))?;
+            Ok(DONE)
         })
     }
 }

@@ -1,20 +1,21 @@
-//! Pictures of the application in plain memory, on their way to BGRX.
+//! Pictures of the application in plain memory: copied as they are, or used where they lie.
 
 use std::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex};
 
-use openuvr_media::capture::submit::{Copied, Frame, Pool};
-use openuvr_media::picture::Picture;
+use openuvr_media::capture::submit::Frame;
+use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
 use openuvr_proto::units::Size;
 
 use crate::border::Sized32;
 use crate::error::{Failure, Outcome};
+use crate::held::lock;
 
 /// How a pixel's bytes lie in memory, the first one first.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_PIXEL_FORMAT {
-    /// Blue, green, red, and one that is not looked at: nothing is converted before the encoder.
-    /// OpenGL's `GL_BGRA` with `GL_UNSIGNED_BYTE`.
+    /// Blue, green, red, and one that is not looked at: the fastest. OpenGL's `GL_BGRA` with `GL_UNSIGNED_BYTE`.
     OPENUVR_PIXEL_FORMAT_BGRX = 1,
     /// Red, green, blue, and one that is not looked at. `GL_RGBA` with `GL_UNSIGNED_BYTE`.
     OPENUVR_PIXEL_FORMAT_RGBX = 2,
@@ -62,10 +63,10 @@ pub struct openuvr_picture {
     pub offset: u64,
     /// How it is tiled, a `DRM_FORMAT_MOD_` number. Only 0, linear, can be read here.
     pub modifier: u64,
-    /// If not NULL, the memory is only lent: a picture of BGRX that is not bottom-up is used where
-    /// it lies, and this is called once, with `user`, when it is needed no more; on a thread of the
-    /// library, or before the call that took the picture returns. If the call fails it is not called.
-    /// It must not call functions of this library.
+    /// If not NULL, `data` is only lent: it is used where it lies, without a copy, and this is called
+    /// once, with `user`, when it is needed no more: on a thread of the library when a later picture
+    /// has come, or before the call that gave the picture returns. If that call fails it is not
+    /// called. It must not call functions of this library.
     pub release: Option<unsafe extern "C" fn(user: *mut c_void)>,
     /// For `release`.
     pub user: *mut c_void,
@@ -145,20 +146,21 @@ impl Layout {
         self.stride * (self.size.height as usize - 1) + row
     }
 
-    /// Writes the picture as BGRX, the highest row first. `from` has [`Layout::bytes`].
-    pub(crate) fn copy(&self, from: &[u8], pool: &Pool) -> Copied {
-        let mut picture = pool.take(self.size);
-        let row = self.size.width as usize * self.format.bytes();
-        let rows = picture
-            .bytes()
-            .chunks_exact_mut(self.size.width as usize * 4);
-        let last = self.size.height as usize - 1;
-        for (y, to) in rows.enumerate() {
-            let y = if self.bottom_up { last - y } else { y };
-            let at = y * self.stride;
-            self.format.copy_row(&from[at..at + row], to);
+    /// The picture over its bytes.
+    fn picture<'a>(&self, data: &'a [u8]) -> Picture<'a> {
+        let plane = Plane {
+            data,
+            stride: self.stride,
+        };
+        Picture {
+            size: self.size,
+            format: self.format.packed(),
+            rows: match self.bottom_up {
+                true => Rows::BottomUp,
+                false => Rows::TopDown,
+            },
+            planes: [plane, Plane::EMPTY, Plane::EMPTY],
         }
-        picture
     }
 }
 
@@ -180,19 +182,13 @@ impl OPENUVR_PIXEL_FORMAT {
         }
     }
 
-    fn copy_row(self, from: &[u8], to: &mut [u8]) {
-        fn pixels<const N: usize>(from: &[u8], to: &mut [u8], order: [usize; 3]) {
-            let (from, _) = from.as_chunks::<N>();
-            let (to, _) = to.as_chunks_mut::<4>();
-            for (from, to) in from.iter().zip(to) {
-                *to = [from[order[0]], from[order[1]], from[order[2]], 0];
-            }
-        }
+    /// The same word inside.
+    pub(crate) const fn packed(self) -> PixelFormat {
         match self {
-            OPENUVR_PIXEL_FORMAT_BGRX => to.copy_from_slice(from),
-            OPENUVR_PIXEL_FORMAT_RGBX => pixels::<4>(from, to, [2, 1, 0]),
-            OPENUVR_PIXEL_FORMAT_RGB => pixels::<3>(from, to, [2, 1, 0]),
-            OPENUVR_PIXEL_FORMAT_BGR => pixels::<3>(from, to, [0, 1, 2]),
+            OPENUVR_PIXEL_FORMAT_BGRX => PixelFormat::Bgrx,
+            OPENUVR_PIXEL_FORMAT_RGBX => PixelFormat::Rgbx,
+            OPENUVR_PIXEL_FORMAT_RGB => PixelFormat::Rgb,
+            OPENUVR_PIXEL_FORMAT_BGR => PixelFormat::Bgr,
         }
     }
 }
@@ -212,29 +208,26 @@ pub(crate) fn check(picture: &openuvr_picture) -> Outcome<Layout> {
 ///
 /// # Safety
 /// What `picture` says of its memory is true.
-pub(crate) unsafe fn taken(picture: &openuvr_picture, pool: &Pool) -> Outcome<Box<dyn Frame>> {
+pub(crate) unsafe fn taken(picture: &openuvr_picture, spare: &Spare) -> Outcome<Box<dyn Frame>> {
     let layout = check(picture)?;
     if picture.is_dma_buf != 0 {
-        let frame = crate::dma_buf::copy(picture, &layout, pool)?;
+        let copy = |bytes: &[u8]| spare.copy(layout, bytes);
+        let frame = crate::dma_buf::read(picture, layout.bytes(), copy)?;
         return Ok(Box::new(frame));
     }
-    let release = picture.release.map(|call| Release {
-        call,
-        user: picture.user,
-    });
     // SAFETY: the application says that the picture lies there; no slice is longer than isize::MAX
     // by the bounds of size and stride.
     let bytes = unsafe { std::slice::from_raw_parts(picture.data.cast::<u8>(), layout.bytes()) };
-    Ok(match release {
-        Some(release) if layout.format == OPENUVR_PIXEL_FORMAT_BGRX && !layout.bottom_up => {
-            Box::new(Lent {
-                layout,
-                bytes,
-                _release: release,
-            })
-        }
-        // What is dropped here is given back.
-        _ => Box::new(layout.copy(bytes, pool)),
+    Ok(match picture.release {
+        Some(call) => Box::new(Lent {
+            layout,
+            bytes,
+            _release: Release {
+                call,
+                user: picture.user,
+            },
+        }),
+        None => Box::new(spare.copy(layout, bytes)),
     })
 }
 
@@ -264,6 +257,44 @@ struct Lent {
 
 impl Frame for Lent {
     fn picture(&self) -> Picture<'_> {
-        Picture::bgrx(self.layout.size, self.bytes, self.layout.stride)
+        self.layout.picture(self.bytes)
+    }
+}
+
+/// Memory for copies, which goes round: a picture with the host, one that it has not taken, one that
+/// is being copied.
+#[derive(Clone, Default)]
+pub(crate) struct Spare(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Spare {
+    /// Copies a picture as it lies.
+    fn copy(&self, layout: Layout, from: &[u8]) -> Kept {
+        let mut bytes = lock(&self.0).pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(from);
+        Kept {
+            layout,
+            bytes,
+            home: self.clone(),
+        }
+    }
+}
+
+/// A copied picture.
+pub(crate) struct Kept {
+    layout: Layout,
+    bytes: Vec<u8>,
+    home: Spare,
+}
+
+impl Frame for Kept {
+    fn picture(&self) -> Picture<'_> {
+        self.layout.picture(&self.bytes)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        lock(&self.home.0).push(std::mem::take(&mut self.bytes));
     }
 }

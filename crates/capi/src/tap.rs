@@ -1,16 +1,13 @@
-//! A surface that gives its pictures to the application, and input that comes from it.
+//! A surface that gives its pictures to the application.
 
 use std::ffi::c_void;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use openuvr_media::cursor::Cursor;
-use openuvr_media::input_source::{InputSource, SourceError, SourceEvent};
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter, to_bgrx};
 use openuvr_proto::id::FrameId;
-use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
 
 use crate::held::lock;
@@ -112,48 +109,5 @@ impl Presenter for Tap {
     /// The pointer is not drawn: the application has its own.
     fn cursor(&mut self, _: &Cursor) -> Result<(), PresentError> {
         Ok(())
-    }
-}
-
-/// Events that may wait for the thread that sends them: a quarter of a second of a mouse of 1000 Hz.
-const EVENTS: usize = 256;
-
-/// The application's end of its input. Shared by all its threads.
-#[derive(Clone)]
-pub(crate) struct Typed(SyncSender<InputEvent>);
-
-/// The other end.
-pub(crate) struct Typist(Receiver<InputEvent>);
-
-pub(crate) fn typed() -> (Typed, Typist) {
-    let (events, inbox) = sync_channel(EVENTS);
-    (Typed(events), Typist(inbox))
-}
-
-impl Typed {
-    /// Sends an event; `false` if more wait than may, or nobody takes them any more.
-    pub(crate) fn send(&self, event: InputEvent) -> bool {
-        match self.0.try_send(event) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
-        }
-    }
-}
-
-impl InputSource for Typist {
-    fn next(&mut self, timeout: Option<Duration>) -> Result<SourceEvent, SourceError> {
-        let event = match timeout {
-            Some(timeout) => self.0.recv_timeout(timeout),
-            None => self.0.recv().map_err(RecvTimeoutError::from),
-        };
-        Ok(match event {
-            Ok(event) => SourceEvent::Input(event),
-            Err(RecvTimeoutError::Timeout) => SourceEvent::TimedOut,
-            // The context is being closed, which stops this thread by itself.
-            Err(RecvTimeoutError::Disconnected) => {
-                std::thread::sleep(timeout.unwrap_or_default());
-                SourceEvent::TimedOut
-            }
-        })
     }
 }

@@ -13,6 +13,8 @@ pub extern "C" fn openuvr_version() -> u32 {
             env!("CARGO_PKG_VERSION_PATCH"),
         ];
         let number = |part: &str| part.parse::<u32>().unwrap_or(0);
-        parts.into_iter().fold(0, |all, part| all << 8 | number(part))
+        parts
+            .into_iter()
+            .fold(0, |all, part| all << 8 | number(part))
     })
 }

@@ -268,7 +268,9 @@ pub(crate) fn serves(encoder: u32, network: u32) -> Outcome<()> {
     let bind = (std::net::Ipv6Addr::UNSPECIFIED, 0).into();
     match Ladder::host(bind, only) {
         Ok(_) => Ok(()),
-        Err(e) => Err(Failure::unavailable(format!("{e}: OPENUVR_NETWORK_UDP would work"))),
+        Err(e) => Err(Failure::unavailable(format!(
+            "{e}: OPENUVR_NETWORK_UDP would work"
+        ))),
     }
 }
 
@@ -277,13 +279,13 @@ pub(crate) fn mud_serves(decoder: u32, network: u32) -> Outcome<()> {
     let only = self::network(network)?;
     if let Some(name) = word.decoder {
         let works = decode::find(name).and_then(decode::probe);
-        works.map_err(|e| {
-            Failure::unavailable(format!("{e}: OPENUVR_ENCODER_H264 would work"))
-        })?;
+        works.map_err(|e| Failure::unavailable(format!("{e}: OPENUVR_ENCODER_H264 would work")))?;
     }
     match Ladder::client(only) {
         Ok(_) => Ok(()),
-        Err(e) => Err(Failure::unavailable(format!("{e}: OPENUVR_NETWORK_UDP would work"))),
+        Err(e) => Err(Failure::unavailable(format!(
+            "{e}: OPENUVR_NETWORK_UDP would work"
+        ))),
     }
 }
 

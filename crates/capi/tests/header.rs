@@ -197,18 +197,26 @@ fn check_bodies(path: &Path) -> usize {
     let mut count = 0;
     for part in text.split("#[unsafe(no_mangle)]").skip(1) {
         count += 1;
-        let name = part.split("fn ").nth(1).and_then(|rest| rest.split('(').next());
+        let name = part
+            .split("fn ")
+            .nth(1)
+            .and_then(|rest| rest.split('(').next());
         let body = part.split_once("{\n").expect("a body").1;
         let first = body
             .lines()
-            .map(str::trim)
-            .find(|line| !line.starts_with("//") && *line != "unsafe {")
+            .map(|line| line.trim().trim_start_matches("unsafe {").trim())
+            .find(|line| !line.is_empty() && !line.starts_with("//"))
             .expect("a line");
         let wrapped = ["border(", "plain(", "call("]
             .iter()
             .any(|wrapper| first.starts_with(wrapper));
         assert!(wrapped, "{}: {name:?} begins with {first}", path.display());
     }
-    assert_eq!(count, text.matches("extern \"C\" fn openuvr_").count(), "{}", path.display());
+    assert_eq!(
+        count,
+        text.matches("extern \"C\" fn openuvr_").count(),
+        "{}",
+        path.display()
+    );
     count
 }

@@ -11,8 +11,8 @@ use openuvr_runtime::client::config::Config;
 use tracing::Level;
 
 use super::kind::{
-    Choice, Form, Kind, LinkName, Pin, Realtime, TableMode, choice, cores, count, flag,
-    optional, path, pin, size, target, text, time,
+    Choice, Form, Kind, LinkName, Pin, Realtime, TableMode, choice, cores, count, flag, optional,
+    path, pin, size, target, text, time,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
 

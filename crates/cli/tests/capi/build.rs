@@ -15,7 +15,11 @@ pub(crate) fn library() -> Library {
     // Cargo puts the library of a dependency beside the test.
     let test = std::env::current_exe().expect("a test has a file");
     let folder = test.parent().expect("in a folder").to_owned();
-    assert!(folder.join("libopenuvr.so").is_file(), "{}", folder.display());
+    assert!(
+        folder.join("libopenuvr.so").is_file(),
+        "{}",
+        folder.display()
+    );
     let include = crates().join("capi/include");
     Library { folder, include }
 }

@@ -7,4 +7,5 @@
 mod support;
 
 mod build;
+mod listings;
 mod plain;

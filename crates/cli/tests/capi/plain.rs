@@ -34,7 +34,12 @@ fn plain_memory_reaches_a_window_and_the_pointer_moves_the_square() {
     let script = folder.path().join("script");
     std::fs::write(&script, "wait 300ms\nmove 1 1\nwait 100s\n").unwrap();
     let address = format!("127.0.0.1:{port}");
-    let words = ["--display", &display.name, "--input-script", script.to_str().unwrap()];
+    let words = [
+        "--display",
+        &display.name,
+        "--input-script",
+        script.to_str().unwrap(),
+    ];
     let client = client(&folder, "guest", &address, &[&PIN[..], &words].concat());
     client.line("showing 640x368");
     let eye = Eye::open(&display);

@@ -125,7 +125,11 @@ mod tests {
         assert_eq!(seqs(&inputs), [(1, false), (2, false), (3, false)]);
         inputs.release_all();
         let released = inputs.wait(Duration::from_secs(60));
-        assert_eq!(released.map(|i| i.event), Some(InputEvent::ReleaseAll), "although none waits");
+        assert_eq!(
+            released.map(|i| i.event),
+            Some(InputEvent::ReleaseAll),
+            "although none waits"
+        );
         (1..=1025).for_each(|seq| inputs.push(press(seq)));
         assert_eq!(seqs(&inputs), [(1024, true), (1025, false)]);
     }
