@@ -456,6 +456,59 @@ fn colours_at_each_pixel_come_back_and_a_lost_slice_is_concealed() {
     }
 }
 
+#[test]
+fn a_picture_is_coded_to_the_same_bytes_whichever_row_comes_first() {
+    let tried = [
+        ("x264", Pixels::Nv12, Size::new(128, 96)),
+        ("x264", Pixels::Rgb444, Size::new(101, 67)),
+        ("x264", Pixels::Yuv444, Size::new(101, 67)),
+        ("jpeg", Pixels::Nv12, Size::new(101, 67)),
+        ("openh264", Pixels::Nv12, Size::new(128, 96)),
+        ("raw", Pixels::Rgb444, Size::new(101, 67)),
+        ("libx264", Pixels::Nv12, Size::new(128, 96)),
+    ];
+    let mut coded = 0;
+    for (name, pixels, size) in tried {
+        let settings = Settings {
+            pixels,
+            ..usual(name, size, 3, 1)
+        };
+        let film = |rows: Rows| -> Option<Vec<Vec<u8>>> {
+            let mut encoder = match encode::open(name, &settings) {
+                Ok(encoder) => encoder,
+                Err(why) => {
+                    println!("SKIPPED: {name}: {why}");
+                    assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
+                    return None;
+                }
+            };
+            let mut converter = Converter::new();
+            let mut slices = Vec::new();
+            for frame in 1..=4 {
+                let (drawn, stride) = bgrx(size, frame);
+                let turned: Vec<u8> = drawn.chunks(stride).rev().flatten().copied().collect();
+                let picture = match rows {
+                    Rows::TopDown => Picture::bgrx(size, &drawn, stride),
+                    Rows::BottomUp => Picture {
+                        rows,
+                        ..Picture::bgrx(size, &turned, stride)
+                    },
+                };
+                let picture = converter.convert(&picture, encoder.input()).expect("taken");
+                let kept = encode_one(&mut *encoder, &picture, frame, frame == 1).0;
+                slices.extend(kept.into_iter().map(|slice| slice.bytes));
+            }
+            Some(slices)
+        };
+        let (Some(usual), Some(turned)) = (film(Rows::TopDown), film(Rows::BottomUp)) else {
+            continue;
+        };
+        assert!(usual == turned, "{name}, {pixels:?}");
+        coded += 1;
+    }
+    assert!(coded > 0);
+}
+
 /// The luma, Cb and Cr of a picture of the film, as an encoder takes them.
 fn i420(size: Size, t: u32) -> [Vec<u8>; 3] {
     let source = Nv12::frame(size, t);

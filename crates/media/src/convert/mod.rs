@@ -181,3 +181,156 @@ fn whole_rows(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(len: usize) -> Vec<u8> {
+        let mut seed = 77u32;
+        std::iter::repeat_with(|| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            seed.to_le_bytes()[3]
+        })
+        .take(len)
+        .collect()
+    }
+
+    /// The same picture in other words: each packed format, in both orders of rows.
+    fn ways(size: Size, bgrx: &[u8]) -> Vec<(PixelFormat, Rows, Vec<u8>, usize)> {
+        let width = size.width as usize;
+        let formats = [
+            PixelFormat::Bgrx,
+            PixelFormat::Rgbx,
+            PixelFormat::Bgr,
+            PixelFormat::Rgb,
+        ];
+        let mut all = Vec::new();
+        for format in formats {
+            let bytes = format.packed().expect("packed");
+            let stride = width * bytes + 12;
+            for order in [Rows::TopDown, Rows::BottomUp] {
+                let mut rows: Vec<&[u8]> = bgrx.chunks_exact(width * 4).collect();
+                if order == Rows::BottomUp {
+                    rows.reverse();
+                }
+                let mut data = Vec::new();
+                for row in rows {
+                    for pixel in row.chunks_exact(4) {
+                        let [b, g, r, x] = [pixel[0], pixel[1], pixel[2], pixel[3]];
+                        let pixel = match format {
+                            PixelFormat::Bgrx | PixelFormat::Bgr => [b, g, r, x],
+                            _ => [r, g, b, x],
+                        };
+                        data.extend_from_slice(&pixel[..bytes]);
+                    }
+                    data.extend_from_slice(&[99; 12]);
+                }
+                data.truncate(data.len() - 12);
+                all.push((format, order, data, stride));
+            }
+        }
+        all
+    }
+
+    /// All planes, the upper row first.
+    fn upright_planes(picture: &Picture<'_>) -> Vec<u8> {
+        let (width, height) = (picture.size.width as usize, picture.size.height as usize);
+        let shapes = match picture.format {
+            PixelFormat::Bgrx => vec![(width * 4, height)],
+            PixelFormat::Nv12 => vec![(width, height), (width, height / 2)],
+            PixelFormat::I420 => vec![
+                (width, height),
+                (width / 2, height / 2),
+                (width / 2, height / 2),
+            ],
+            _ => vec![(width, height); 3],
+        };
+        let mut all = Vec::new();
+        for (plane, (row, rows)) in picture.planes.iter().zip(shapes) {
+            for y in 0..rows {
+                let y = match picture.rows {
+                    Rows::TopDown => y,
+                    Rows::BottomUp => rows - 1 - y,
+                };
+                all.extend_from_slice(&plane.data[y * plane.stride..][..row]);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn a_picture_is_the_same_in_each_packed_format_and_order() {
+        for size in [
+            Size::new(64, 32),
+            Size::new(37, 23),
+            Size::new(1, 1),
+            Size::new(6, 5),
+        ] {
+            let mut bgrx = noise(size.pixels() * 4);
+            // What is unused stays out of the comparison.
+            bgrx.iter_mut().skip(3).step_by(4).for_each(|x| *x = 0);
+            for to in [
+                PixelFormat::Nv12,
+                PixelFormat::I420,
+                PixelFormat::I444,
+                PixelFormat::Bgrx,
+            ] {
+                let mut converter = Converter::new();
+                let usual = Picture::bgrx(size, &bgrx, size.width as usize * 4);
+                let want = upright_planes(&converter.convert(&usual, to).expect("BGRX"));
+                for (format, rows, data, stride) in ways(size, &bgrx) {
+                    let plane = Plane {
+                        data: &data,
+                        stride,
+                    };
+                    let picture = Picture {
+                        size,
+                        format,
+                        rows,
+                        planes: [plane, Plane::EMPTY, Plane::EMPTY],
+                    };
+                    let have = converter.convert(&picture, to).expect("packed");
+                    assert_eq!((have.size, have.format), (Converter::padded(size, to), to));
+                    let mut have = upright_planes(&have);
+                    if to == PixelFormat::Bgrx && format == PixelFormat::Bgrx {
+                        assert!(picture.rows == rows);
+                    }
+                    if to == PixelFormat::Bgrx {
+                        have.iter_mut().skip(3).step_by(4).for_each(|x| *x = 0);
+                    }
+                    let apart = have.iter().zip(&want).map(|(a, b)| a.abs_diff(*b)).max();
+                    assert_eq!(have.len(), want.len());
+                    assert!(
+                        apart <= Some(1),
+                        "{size} {format:?} {rows:?} to {to:?}: {apart:?} apart"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_lacks_bytes_is_refused_in_each_format() {
+        let size = Size::new(10, 4);
+        let data = noise(10 * 4 * 4);
+        for (format, stride) in [(PixelFormat::Rgb, 30), (PixelFormat::Rgbx, 40)] {
+            for rows in [Rows::TopDown, Rows::BottomUp] {
+                let short = Plane {
+                    data: &data[..stride * 4 - 1],
+                    stride,
+                };
+                let picture = Picture {
+                    size,
+                    format,
+                    rows,
+                    planes: [short, Plane::EMPTY, Plane::EMPTY],
+                };
+                for to in [PixelFormat::Nv12, PixelFormat::I420, PixelFormat::Bgrx] {
+                    let error = Converter::new().convert(&picture, to).expect_err("short").0;
+                    assert!(error.contains(&format!("{format:?}")), "{error}");
+                }
+            }
+        }
+    }
+}

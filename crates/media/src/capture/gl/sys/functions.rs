@@ -38,6 +38,8 @@ macro_rules! functions {
     };
 }
 
+pub(super) use functions;
+
 /// A `GLsync`.
 pub(super) type Sync = *mut c_void;
 

@@ -94,14 +94,14 @@ impl Memory {
         let mut state = (self.rested)
             .wait_while(self.state(), |state| state.held)
             .unwrap_or_else(PoisonError::into_inner);
-        let own = match state.place {
-            Place::Mapped(start) if state.lent => {
+        if let Place::Mapped(start) = state.place {
+            state.place = if state.lent {
                 // SAFETY: mapped until this returns, by the contract of `map`; nobody writes.
                 Place::Own(unsafe { std::slice::from_raw_parts(start, self.len) }.to_vec())
-            }
-            _ => Place::None,
-        };
-        state.place = own;
+            } else {
+                Place::None
+            };
+        }
     }
 
     /// The driver's memory is gone: what is lent is black from now on.
