@@ -92,8 +92,8 @@ unsafe fn find<'a, T: Kind>(handle: *const Held<T>) -> Outcome<&'a Held<T>> {
     Ok(unsafe { &*handle })
 }
 
-/// Takes a context back from the caller's variable, which becomes NULL. `None` if there is none, if
-/// it is of the other kind, or if it is the parent's: then it is left alone.
+/// Takes a context back from the caller's variable, which becomes NULL. `None` if there is none; if
+/// it is of the other kind, and then the variable stays; or if it is the parent's, which keeps it.
 ///
 /// # Safety
 /// `handle` is NULL or points to NULL or to a context of this library that is not closed and that no
@@ -102,10 +102,13 @@ pub(crate) unsafe fn take<T: Kind>(handle: *mut *mut Held<T>) -> Option<Box<Held
     if handle.is_null() {
         return None;
     }
-    // SAFETY: it points to a pointer.
-    let held = unsafe { handle.replace(std::ptr::null_mut()) };
-    // SAFETY: as ours.
-    let process = unsafe { find::<T>(held) }.ok()?.process;
+    // SAFETY: it points to a pointer, as ours.
+    let (held, process) = unsafe {
+        let held = handle.read();
+        let process = find::<T>(held).ok()?.process;
+        handle.write(std::ptr::null_mut());
+        (held, process)
+    };
     if process != std::process::id() {
         return None;
     }

@@ -9,7 +9,7 @@ use crate::build::{command, program};
 use crate::support::{Display, Eye, Folder, PIN, Program, Shot, client, eventually, port_of};
 
 pub(crate) const SIZE: Size = Size::new(640, 368);
-const GL: [&str; 3] = ["-lGL", "-lX11", "-lm"];
+pub(crate) const GL: [&str; 3] = ["-lGL", "-lX11", "-lm"];
 const GROUND: [u8; 3] = [102, 51, 26];
 const HUB: [u8; 3] = [0, 51, 255];
 
@@ -20,10 +20,14 @@ pub(crate) struct Host {
     _display: Display,
 }
 
-pub(crate) fn host(folder: &Folder, words: &[&str]) -> Option<Host> {
+/// Compiled with `more`.
+pub(crate) fn host_of(folder: &Folder, words: &[&str], more: &[&str]) -> Option<Host> {
     let display = Display::start("640x368")?;
-    let mut command = command(&program(folder, "examples/host.c", &GL), folder);
+    let more = [&GL[..], more].concat();
+    let mut command = command(&program(folder, "examples/host.c", &more), folder);
     command
+        // What others leave behind is valgrind's to judge.
+        .env("ASAN_OPTIONS", "detect_leaks=0")
         .args(words)
         .args(["0", PIN[1]])
         .env("DISPLAY", &display.name);
@@ -43,7 +47,7 @@ fn is(shot: &Shot, (x, y): (usize, usize), colour: [u8; 3]) -> bool {
 }
 
 /// Waits until the hub is at this place, and the right way up.
-fn hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) {
+pub(crate) fn hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) {
     eventually("the hub moves", || {
         let shot = eye.part(SIZE);
         (is(&shot, at, HUB) && is(&shot, not_at, GROUND)).then_some(())
@@ -51,14 +55,14 @@ fn hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) {
 }
 
 /// Waits until the wheel has turned.
-fn turns(eye: &Eye) {
+pub(crate) fn turns(eye: &Eye) {
     let before = eye.part(SIZE).colours();
     eventually("the wheel turns", || {
         (eye.part(SIZE).colours() != before).then_some(())
     });
 }
 
-fn ends(mut program: Program) {
+pub(crate) fn ends(mut program: Program) {
     program.hang_up();
     let (status, text) = program.ended();
     assert!(status.success(), "{status}: {text}");
@@ -69,7 +73,8 @@ fn ends(mut program: Program) {
 fn a_pixel_buffer_reaches_a_window_and_events_reach_the_application() {
     for mode in [&[][..], &["--synchronous"]] {
         let folder = Folder::new();
-        let (Some(host), Some(display)) = (host(&folder, mode), Display::start("640x368")) else {
+        let (Some(host), Some(display)) = (host_of(&folder, mode, &[]), Display::start("640x368"))
+        else {
             return;
         };
         let script = folder.path().join("script");
@@ -101,7 +106,7 @@ fn input_event(kind: u16, code: u16, value: i32) -> Vec<u8> {
 }
 
 /// Says that the mouse moved.
-fn move_mouse(mouse: &mut std::fs::File, dx: i32, dy: i32) {
+pub(crate) fn move_mouse(mouse: &mut std::fs::File, dx: i32, dy: i32) {
     const EV_REL: u16 = 2;
     let events = [
         input_event(EV_REL, 0, dx),
@@ -111,7 +116,7 @@ fn move_mouse(mouse: &mut std::fs::File, dx: i32, dy: i32) {
     mouse.write_all(&events.concat()).expect("the MUD reads it");
 }
 
-fn fifo(path: &Path) -> std::fs::File {
+pub(crate) fn fifo(path: &Path) -> std::fs::File {
     let status = std::process::Command::new("mkfifo").arg(path).status();
     assert!(status.expect("coreutils").success());
     let mut options = std::fs::OpenOptions::new();
@@ -123,7 +128,8 @@ fn fifo(path: &Path) -> std::fs::File {
 #[test]
 fn the_listings_talk_to_each_other_and_a_registered_mouse_reaches_its_descriptor() {
     let folder = Folder::new();
-    let (Some(host), Some(display)) = (host(&folder, &[]), Display::start("640x368")) else {
+    let (Some(host), Some(display)) = (host_of(&folder, &[], &[]), Display::start("640x368"))
+    else {
         return;
     };
     let path = folder.path().join("mouse");

@@ -7,5 +7,7 @@
 mod support;
 
 mod build;
+mod checked;
 mod listings;
+mod misuse;
 mod plain;
