@@ -19,8 +19,8 @@ use openuvr_runtime::client::{ClientRuntime, ClientSetup, Notice, OpenSurface, O
 use openuvr_runtime::clock;
 use openuvr_runtime::sched::Scheduler;
 
+use crate::clients::{TICK, finish, goodbye};
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
-use crate::host::{TICK, finish, goodbye};
 use crate::realtime;
 use crate::record::{self, Options, Recorder};
 

@@ -245,7 +245,7 @@ impl HopArgs {
             queue: self.queue,
         };
         let is_bare = |script: &Option<String>| script.as_deref() == Some("");
-        let course = |script: &Option<String>, other: &Option<String>| {
+        let course = |option: &str, script: &Option<String>, other: &Option<String>| {
             // The other direction alone was meant.
             if script.is_none() && is_bare(other) {
                 return Ok(Course::default());
@@ -256,9 +256,12 @@ impl HopArgs {
                 Some(path) => std::fs::read_to_string(path)
                     .with_context(|| format!("can't read the script {path}"))?,
             };
-            Ok::<_, anyhow::Error>(script::parse(&chosen, &text)?)
+            script::parse(&chosen, &text).with_context(|| option.to_owned())
         };
-        Ok((course(&self.up, &self.down)?, course(&self.down, &self.up)?))
+        Ok((
+            course("--up", &self.up, &self.down)?,
+            course("--down", &self.down, &self.up)?,
+        ))
     }
 }
 

@@ -210,7 +210,7 @@ fn split(text: &str) -> Result<(f64, &str), String> {
     number
         .parse()
         .map(|number| (number, unit))
-        .map_err(|_| format!("`{text}` does not begin with a number"))
+        .map_err(|_| format!("`{text}` must begin with a number, and end in its unit: 5ms, 8M, 1%"))
 }
 
 /// Reads `5ms`, `200us`, `1.5s`; at most a day.

@@ -18,26 +18,32 @@ use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Role};
 use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
-use openuvr_proto::id::{FrameId, InputSeq, PathId, SessionId};
+use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::pose::{Pose, Posed};
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::fec::ParityPlan;
+use openuvr_proto::send::pace::Pacer;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
-use openuvr_proto::send::policy::{Next, Policy, Settings};
+use openuvr_proto::send::policy::{Next, Policy, Recovery, Settings, TRANSPORT_HEADERS};
+use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, FrameRecord, Stage, Stamps};
-use openuvr_proto::units::Bitrate;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
-use openuvr_proto::wire::video::{EchoKind, InputEcho};
+use openuvr_proto::wire::video::{EchoKind, Extensions, InputEcho};
 
 use crate::course::Course;
-use crate::link::{Impairment, LinkModel};
+use crate::link::{Counters, Impairment, LinkModel};
+use crate::random::Random;
 pub use machine::{Clock, Machine, Shown};
 use source::Coding;
 
 /// Frames follow each other at 60 Hz while something moves.
 pub const FRAME_INTERVAL: Duration = Duration::from_nanos(16_666_667);
+
+const FPS: f64 = 60.0;
 
 /// A device that connects, and the link to it.
 #[derive(Clone, Debug)]
@@ -97,8 +103,12 @@ struct Subscription {
     protection: Protection,
     /// Whether a key frame went to it.
     started: bool,
-    /// Datagrams of parity in the frame that is being sent.
-    parity: u32,
+    /// What the frame that is being sent took until now, and when its first datagram left.
+    cost: FrameCost,
+    first_sent: Option<Instant>,
+    /// Bytes that were sent again since the last frame.
+    again: u32,
+    pacer: Pacer,
 }
 
 impl Subscription {
@@ -112,6 +122,47 @@ impl Subscription {
             self.protection.parity = ParityPlan::NONE;
         }
         self.media.protect(&self.protection);
+        self.cost = FrameCost::default();
+        self.first_sent = None;
+    }
+
+    /// Sends what is in `out`.
+    fn send(&mut self, now: Instant, machine: &mut Machine, out: &SendBuf) {
+        for datagram in out.iter() {
+            machine.send_down(now, datagram);
+        }
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        self.cost.datagrams += count(out.datagrams());
+        self.cost.parity += count(out.parity());
+        self.cost.bytes += count(out.len());
+        self.first_sent.get_or_insert(now);
+    }
+}
+
+/// An encoder of which only the sizes of its frames are modelled.
+struct Encoder {
+    rate: RateControl,
+    target: Bitrate,
+    /// Bits of a frame at quantiser 0; a key frame takes four times as many.
+    complexity: f64,
+    noise: Random,
+}
+
+impl Encoder {
+    /// The quantiser of the next frame and its bytes.
+    fn code(&mut self, target: Bitrate, key_frame: bool) -> (u8, u64) {
+        if self.target != target {
+            self.target = target;
+            self.rate.retarget(target, FPS);
+        }
+        let qp = self.rate.qp(key_frame);
+        let content = self.complexity * (0.7 + 0.6 * self.noise.unit());
+        let bits = content * if key_frame { 4.0 } else { 1.0 };
+        let bytes = bits * 2_f64.powf(-f64::from(qp) / 6.0) / 8.0;
+        #[expect(clippy::cast_possible_truncation, reason = "a frame's bytes")]
+        #[expect(clippy::cast_sign_loss, reason = "> 0")]
+        let bytes = bytes as u64;
+        (qp, bytes)
     }
 }
 
@@ -125,6 +176,10 @@ pub struct World {
     machines: Vec<Machine>,
     source: source::Source,
     coding: Option<Coding>,
+    encoder: Option<Encoder>,
+    qp: u8,
+    /// The next slice has waited for the pacer.
+    paced: bool,
     echo: InputEcho,
     out: SendBuf,
     control: Vec<u8>,
@@ -134,6 +189,8 @@ pub struct World {
     pub resend: bool,
     /// Key frames, and when each was begun.
     pub key_frames_sent: Vec<(FrameId, Instant)>,
+    /// Waves of intra blocks: the frame with which each began, and after how many it was through.
+    pub waves_sent: Vec<(FrameId, u16)>,
     /// The host's view: how each frame ended, by session.
     pub records: BTreeMap<u32, Vec<FrameRecord>>,
     /// Which frames were captured while a session subscribed.
@@ -161,17 +218,21 @@ impl World {
                 second_player,
                 max_observers: 2,
             }),
-            policy: policy(false),
+            policy: Policy::new(FREE),
             subscriptions: Vec::new(),
             machines: Vec::new(),
             source: source::Source::new(seed),
             coding: None,
+            encoder: None,
+            qp: 0,
+            paced: false,
             echo: InputEcho::default(),
             out: SendBuf::default(),
             control: Vec::new(),
             parity: true,
             resend: true,
             key_frames_sent: Vec::new(),
+            waves_sent: Vec::new(),
             records: BTreeMap::new(),
             captured: BTreeMap::new(),
             injected: Vec::new(),
@@ -179,6 +240,39 @@ impl World {
             ended: Vec::new(),
             role_changes: Vec::new(),
         }
+    }
+
+    /// Losses are answered by waves of intra blocks that are through after so many frames, not by key
+    /// frames. Before anybody connects.
+    pub fn answer_by_waves(&mut self, clean_after: u16) {
+        self.policy = Policy::new(Settings {
+            recovery: Recovery::Refresh,
+            ..FREE
+        });
+        self.source.clean_after = clean_after;
+    }
+
+    /// From now on the rate follows the link within `range`: pictures that take `complexity` bits
+    /// at quantiser 0 are coded as the rate control asks.
+    pub fn adapt(&mut self, range: Range, complexity: f64) {
+        let adaptive = true;
+        let recovery = Recovery::SkipBack;
+        self.policy = Policy::new(Settings {
+            range,
+            adaptive,
+            recovery,
+            ..FREE
+        });
+        self.policy.encoder_opened(8);
+        self.policy.join(Role::Player);
+        let mut rate = RateControl::new(range.start, FPS);
+        rate.opened(Size::new(1280, 720), None);
+        self.encoder = Some(Encoder {
+            rate,
+            target: range.start,
+            complexity,
+            noise: Random::new(self.seed, 99),
+        });
     }
 
     /// The world's time, which is the host's clock.
@@ -191,6 +285,18 @@ impl World {
     #[must_use]
     pub fn machine(&self, client: usize) -> &Machine {
         &self.machines[client]
+    }
+
+    /// What a client gave to its link until now.
+    #[must_use]
+    pub fn upstream(&self, client: usize) -> Counters {
+        self.machines[client].up.counters()
+    }
+
+    /// What the host gave to a client's link until now.
+    #[must_use]
+    pub fn downstream(&self, client: usize) -> Counters {
+        self.machines[client].down.counters()
     }
 
     /// Says what comes next; shown when the run fails.
@@ -244,6 +350,19 @@ impl World {
         let seq = self.machines[client].input(self.now, event);
         self.turn();
         seq
+    }
+
+    /// The head of the person at a client is here.
+    pub fn pose(&mut self, client: usize, pose: Pose) -> PoseId {
+        let id = self.machines[client].pose(self.now, pose);
+        self.turn();
+        id
+    }
+
+    /// Where the host believes the player's head to be.
+    #[must_use]
+    pub fn posed(&self) -> Option<Posed> {
+        self.host.pose()
     }
 
     /// The application changes the pointer's shape.
@@ -365,7 +484,10 @@ impl World {
                         media,
                         protection: Protection::default(),
                         started: false,
-                        parity: 0,
+                        cost: FrameCost::default(),
+                        first_sent: None,
+                        again: 0,
+                        pacer: Pacer::default(),
                     });
                 }
                 HostEvent::RoleChanged(session, role) => {
@@ -425,6 +547,7 @@ impl World {
             s.media.resend(self.now, request, &mut self.out);
             for datagram in self.out.iter() {
                 self.machines[s.machine].send_down(self.now, datagram);
+                s.again += u32::try_from(datagram.len()).unwrap_or(u32::MAX) + TRANSPORT_HEADERS;
             }
         }
     }
@@ -453,12 +576,21 @@ impl World {
         } else if due {
             let round_trip = self.host.round_trip().unwrap_or_default();
             self.policy.set_round_trip(round_trip);
-            let reference = match self.policy.next(self.now, self.source.next_frame()) {
-                Next::Key => FrameId::NONE,
-                Next::After(reference) => reference,
-            };
-            let coding = self.source.code(self.now, reference);
+            if self.policy.held_until(self.now).is_some() {
+                return self.hold_back();
+            }
+            let next = self.policy.next(self.now, self.source.next_frame());
+            let target = self.policy.target();
+            let coded =
+                (self.encoder.as_mut()).map(|encoder| encoder.code(target, next == Next::Key));
+            self.qp = coded.map_or(0, |(qp, _)| qp);
+            let size = coded.map(|(_, size)| size);
+            let coding = self.source.code(self.now, next, size);
             let frame = coding.header.frame;
+            if let Some(frames) = coding.clean_after {
+                self.policy.wave_began(frame, frames);
+                self.waves_sent.push((frame, frames));
+            }
             if coding.header.is_key() {
                 self.key_frames_sent.push((frame, self.now));
             }
@@ -466,7 +598,6 @@ impl World {
                 self.captured.entry(s.session.0).or_default().push(frame);
                 s.started |= coding.header.is_key();
                 s.protect(&self.host, self.now, (self.parity, self.resend));
-                s.parity = 0;
             }
             // Who subscribes from here on starts with the next key frame.
             self.coding = Some(coding);
@@ -478,10 +609,40 @@ impl World {
         }
     }
 
+    /// The frame that is due is not coded: what left before waits in the link's queue.
+    fn hold_back(&mut self) {
+        let frame = self.source.skip(self.now);
+        for s in self.subscriptions.iter().filter(|s| s.started) {
+            self.captured.entry(s.session.0).or_default().push(frame);
+            let mut stamps = Stamps::default();
+            stamps.stamp(Stage::Captured, self.now);
+            let (stage, why) = (Stage::Converted, DropCause::HeldBack);
+            self.host
+                .frame_dropped(self.now, s.session, frame, stamps, stage, why);
+        }
+    }
+
+    /// How long the next slice waits for the link to take it.
+    fn pace(&mut self, bytes: usize) -> Duration {
+        let capacity = self.policy.capacity();
+        let mut player = (self.subscriptions.iter_mut()).filter(|s| s.role == Role::Player);
+        player.next().map_or(Duration::ZERO, |s| {
+            s.pacer.wait(self.now, bytes, capacity, FRAME_INTERVAL)
+        })
+    }
+
     /// Sends the next slice to everybody; the frame, while it has more.
     fn send_slice(&mut self, mut coding: Coding) -> Option<Coding> {
         let frame = coding.header.frame;
         let (place, bytes) = coding.slice();
+        if !std::mem::take(&mut self.paced) {
+            let wait = self.pace(bytes.len());
+            if wait >= Duration::from_millis(1) {
+                self.paced = true;
+                coding.next = self.now + wait;
+                return Some(coding);
+            }
+        }
         let last = place.index + 1 == place.count;
         for s in &mut self.subscriptions {
             let captured = self.captured.get(&s.session.0).and_then(|all| all.last());
@@ -493,33 +654,39 @@ impl World {
                 if s.role == Role::Player {
                     header.echo = coding.echo(self.echo);
                 }
-                let configuration = header.is_key().then_some(coding.configuration);
+                let extensions = Extensions {
+                    configuration: header.is_key().then_some(coding.configuration),
+                    clean_after: coding.clean_after,
+                };
                 let out = &mut self.out;
                 s.media
-                    .slice(self.now, &header, configuration, place, &bytes, out);
+                    .slice(self.now, &header, extensions, place, &bytes, out);
                 let machine = &mut self.machines[s.machine];
-                for datagram in out.iter() {
-                    machine.send_down(self.now, datagram);
-                }
-                s.parity += u32::try_from(out.parity()).unwrap_or(u32::MAX);
+                s.send(self.now, machine, out);
                 if last {
                     s.media.parity(self.now, out);
-                    for datagram in out.iter() {
-                        machine.send_down(self.now, datagram);
-                    }
-                    s.parity += u32::try_from(out.parity()).unwrap_or(u32::MAX);
+                    s.send(self.now, machine, out);
                 }
             }
             if last {
                 let mut stamps = Stamps::default();
                 stamps.stamp(Stage::Captured, Instant(coding.header.captured));
                 if s.started {
+                    stamps.stamp(Stage::FirstSent, s.first_sent.unwrap_or(self.now));
                     stamps.stamp(Stage::LastSent, self.now);
                     let cost = FrameCost {
                         key_frame: coding.header.is_key(),
-                        parity: s.parity,
-                        ..FrameCost::default()
+                        qp: self.qp,
+                        ..s.cost
                     };
+                    let bytes = cost.bytes + cost.datagrams * TRANSPORT_HEADERS;
+                    if s.role == Role::Player {
+                        self.policy.sent(self.now, frame, Some(bytes));
+                    }
+                    if let Some(encoder) = self.encoder.as_mut() {
+                        let bits = u64::from(bytes + std::mem::take(&mut s.again)) * 8;
+                        encoder.rate.coded(cost.key_frame, cost.qp, bits);
+                    }
                     let sent = SentFrame {
                         frame,
                         stamps,
@@ -578,21 +745,18 @@ impl World {
     }
 }
 
-/// The policy of a host whose frames have the size that they have.
-fn policy(skip_back: bool) -> Policy {
-    let rate = Bitrate::from_mbps(1000);
-    Policy::new(Settings {
-        fps: 60.0,
-        range: Range {
-            min: rate,
-            start: rate,
-            max: rate,
-        },
-        adaptive: false,
-        skip_back,
-        key_frame_every: None,
-    })
-}
+/// What the policy of a host is given whose frames have the size that they have.
+const FREE: Settings = Settings {
+    fps: FPS,
+    range: Range {
+        min: Bitrate::from_mbps(1000),
+        start: Bitrate::from_mbps(1000),
+        max: Bitrate::from_mbps(1000),
+    },
+    adaptive: false,
+    recovery: Recovery::KeyFrame,
+    key_frame_every: None,
+};
 
 /// What a handshake would leave in both hands.
 fn established(device: u8, connection: usize) -> Established {

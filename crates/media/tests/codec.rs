@@ -59,6 +59,7 @@ fn encode_one(
         frame: FrameId(frame),
         key_frame,
         reference: FrameId::NONE,
+        refresh: false,
         qp: QP,
     };
     let encoded = encoder
@@ -227,6 +228,7 @@ fn the_quantiser_of_each_picture_is_its_own() {
             frame: FrameId(frame),
             key_frame: true,
             reference: FrameId::NONE,
+            refresh: false,
             qp,
         };
         let encoded = encoder.encode(&source.picture(), &ask, &mut |_| {});
@@ -602,6 +604,7 @@ fn openh264_takes_another_quantiser_for_each_picture_without_a_key_frame() {
             frame: FrameId(frame),
             key_frame: false,
             reference: FrameId::NONE,
+            refresh: false,
             qp,
         };
         let encoded = encoder.encode(&planar(size, &planes), &ask, &mut |_| {});
@@ -732,6 +735,7 @@ fn six_steps_of_the_quantiser_change_the_bytes_of_jpeg_as_the_rate_control_expec
             frame: FrameId(frame),
             key_frame: false,
             reference: FrameId::NONE,
+            refresh: false,
             qp,
         };
         let picture = Picture::bgrx(size, &pixels, stride);
@@ -762,6 +766,7 @@ fn key_frames_that_come_often_do_not_cost_more_than_the_rate_allows() {
                 frame: FrameId(frame),
                 key_frame,
                 reference: FrameId::NONE,
+                refresh: false,
                 qp: rate.qp(key_frame),
             };
             let coded = encoder
@@ -1012,6 +1017,7 @@ fn what_can_t_be_opened_says_why() {
         frame: FrameId(1),
         key_frame: false,
         reference: FrameId::NONE,
+        refresh: false,
         qp: QP,
     };
     assert!(encoder.encode(&short, &ask, &mut |_| {}).is_err());
@@ -1033,6 +1039,7 @@ fn film_that_skips_back(settings: &Settings, to: u32) -> Vec<Vec<Kept>> {
             frame: FrameId(frame),
             key_frame: frame == 1,
             reference: FrameId(if frame == 9 { to } else { frame - 1 }),
+            refresh: false,
             qp: QP,
         };
         let sink = &mut |s: Slice<'_>| {

@@ -31,6 +31,10 @@ const MAX_REPORTS: usize = 256;
 /// Reports in one datagram at most: 28 of 48 bytes each.
 const REPORTS_AT_ONCE: usize = 28;
 
+/// A new report takes so many with it that are not acknowledged: two datagrams in a row may be
+/// lost without a wait for the next repetition (guess).
+const REPORTS_REPEATED: usize = 2;
+
 /// Unacknowledged input is sent again after a round trip, but not before this (guess).
 const INPUT_AGAIN: Duration = Duration::from_millis(5);
 
@@ -78,7 +82,8 @@ pub struct ClientSession {
     epoch: ConfigEpoch,
     input_again: Option<Instant>,
     poses: pose::Sending,
-    reports: VecDeque<Report>,
+    /// Those that are not acknowledged, and when each was sent last.
+    reports: VecDeque<(Report, Option<Instant>)>,
     report_again: Option<Instant>,
     picture: PictureState,
     key_frame_again: Option<Instant>,
@@ -122,7 +127,7 @@ impl ClientSession {
         for heard in self.plane.handle(now, datagram)? {
             match heard {
                 Heard::Negotiation(negotiation) => self.negotiated(negotiation),
-                Heard::Message(message) => self.heard(now, message),
+                Heard::Message(message) => self.heard(message),
             }
         }
         Ok(())
@@ -143,15 +148,11 @@ impl ClientSession {
         self.events.push_back(event);
     }
 
-    fn heard(&mut self, now: Instant, message: Message<'static>) {
+    fn heard(&mut self, message: Message<'static>) {
         match message {
             Message::ReportsSeen { through } => {
-                self.reports.retain(|r| r.frame > through);
-                if self.reports.is_empty() {
-                    self.report_again = None;
-                } else if self.reports.len() >= REPORTS_AT_ONCE {
-                    self.report_again = Some(now);
-                }
+                self.reports.retain(|(r, _)| r.frame > through);
+                self.report_again = self.report_due();
             }
             Message::InputSeen { through } => {
                 self.outbox.seen(through);
@@ -233,10 +234,12 @@ impl ClientSession {
     /// What became of a frame. Report frames in their order, each once: when the host hears of a
     /// frame, it takes those before it of which it never heard for lost.
     pub fn report(&mut self, now: Instant, report: Report) {
-        let place = self.reports.partition_point(|r| r.frame < report.frame);
+        let place = self
+            .reports
+            .partition_point(|(r, _)| r.frame < report.frame);
         match self.reports.get_mut(place) {
-            Some(known) if known.frame == report.frame => *known = report,
-            _ => self.reports.insert(place, report),
+            Some(known) if known.0.frame == report.frame => *known = (report, None),
+            _ => self.reports.insert(place, (report, None)),
         }
         if self.reports.len() > MAX_REPORTS {
             self.reports.pop_front();
@@ -244,12 +247,38 @@ impl ClientSession {
         self.send_reports(now);
     }
 
+    /// Sends what is new, with the few before it, and all from the first on that has waited long
+    /// for its acknowledgement.
     fn send_reports(&mut self, now: Instant) {
-        // The oldest first and without a gap: see [`Message::Report`].
-        let reports = self.reports.iter().take(REPORTS_AT_ONCE);
-        self.plane
-            .say_together(reports.map(|report| Message::Report(*report)));
-        self.report_again = Some(now + self.plane.round_trip() * 2 + INPUT_AGAIN);
+        let wait = self.report_wait();
+        let due = |at: Option<Instant>| at.is_none_or(|at| at + wait <= now);
+        let Some(first) = self.reports.iter().position(|(_, at)| due(*at)) else {
+            self.report_again = self.report_due();
+            return;
+        };
+        let first = first.saturating_sub(REPORTS_REPEATED);
+        let before = first.checked_sub(1).and_then(|i| self.reports.get(i));
+        let mut after = before.map(|(r, _)| r.frame);
+        let rest = &mut self.reports.make_contiguous()[first..];
+        for some in rest.chunks_mut(REPORTS_AT_ONCE) {
+            let reports = some.iter().map(|(report, _)| Message::Report(*report));
+            let follow = after.map(|frame| Message::ReportsAfter { frame });
+            self.plane.say_together(follow.into_iter().chain(reports));
+            after = some.last().map(|(r, _)| r.frame);
+            some.iter_mut().for_each(|(_, at)| *at = Some(now));
+        }
+        self.report_again = self.report_due();
+    }
+
+    /// How long a report waits for its acknowledgement.
+    fn report_wait(&self) -> Duration {
+        self.plane.round_trip() * 2 + INPUT_AGAIN
+    }
+
+    /// When the oldest has waited long enough; those behind it were sent later, or with it.
+    fn report_due(&self) -> Option<Instant> {
+        let (_, at) = self.reports.front()?;
+        Some((*at)? + self.report_wait())
     }
 
     /// The state of the picture and the configuration that is shown. While it is broken, a key
@@ -377,7 +406,7 @@ impl ClientSession {
     pub fn check_invariants(&self) {
         self.plane.check_invariants();
         assert!(self.reports.len() <= MAX_REPORTS);
-        let frames = self.reports.iter().map(|r| r.frame);
+        let frames = self.reports.iter().map(|(r, _)| r.frame);
         assert!(frames.clone().zip(frames.skip(1)).all(|(a, b)| a < b));
     }
 

@@ -319,17 +319,24 @@ impl Host {
         }
         let reports = |heard: &Heard| matches!(heard, Heard::Message(Message::Report(_)));
         let reports = heard.iter().any(reports);
+        let mut after = FrameId::NONE;
         for heard in heard {
             match heard {
                 Heard::Negotiation(Negotiation::Offer(offer)) => self.offered(i, offer),
                 Heard::Negotiation(_) => {}
-                Heard::Message(message) => self.heard(now, i, &message),
+                Heard::Message(Message::ReportsAfter { frame }) => after = frame,
+                Heard::Message(message) => {
+                    if let Message::Report(report) = &message {
+                        self.subscribers[i].ledger.followed(after, report.frame);
+                    }
+                    self.heard(now, i, &message);
+                }
             }
         }
         if reports && self.subscribers[i].role.is_some() {
             let s = &mut self.subscribers[i];
-            s.ledger.reports_noted();
-            let through = s.ledger.newest_report();
+            s.ledger.close_lost();
+            let through = s.ledger.reported_through();
             s.plane.say(&Message::ReportsSeen { through });
         }
         self.bury();
@@ -466,17 +473,18 @@ impl Host {
                 let through = batch.newest();
                 s.plane.say(&Message::InputSeen { through });
             }
-            Message::Pose { id, sampled, pose } if role == Role::Player => {
-                if s.posed.is_none_or(|p| seq::newer(id.0, p.id.0)) {
-                    s.posed = Some(Posed {
-                        session: s.id,
-                        id: *id,
-                        pose: *pose,
-                        sampled: *sampled,
-                        sampled_here: s.plane.clock.to_mine(*sampled, now),
-                        received: now,
-                    });
-                }
+            Message::Pose { id, sampled, pose }
+                if role == Role::Player
+                    && s.posed.is_none_or(|before| seq::newer(id.0, before.id.0)) =>
+            {
+                s.posed = Some(Posed {
+                    session: s.id,
+                    id: *id,
+                    pose: *pose,
+                    sampled: *sampled,
+                    sampled_here: s.plane.clock.to_mine(*sampled, now),
+                    received: now,
+                });
             }
             Message::Report(report) => {
                 s.ledger.reported(now, report, &s.plane.clock);

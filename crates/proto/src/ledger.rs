@@ -38,7 +38,8 @@ pub(crate) struct Ledger {
     newest_sent: FrameId,
     /// Reports that came before the media thread told of the frame.
     early: VecDeque<Report>,
-    newest_report: FrameId,
+    /// What became of all frames up to this one is known.
+    reported_through: FrameId,
     closed: VecDeque<FrameRecord>,
     /// What its reports say of the link.
     pub(crate) loss: LossMeter,
@@ -51,7 +52,7 @@ impl Ledger {
             waiting: VecDeque::new(),
             newest_sent: FrameId::NONE,
             early: VecDeque::new(),
-            newest_report: FrameId::NONE,
+            reported_through: FrameId::NONE,
             closed: VecDeque::new(),
             loss: LossMeter::default(),
         }
@@ -92,7 +93,6 @@ impl Ledger {
     /// The client reported on a frame. A repeated report, or one on a frame that never left,
     /// changes nothing.
     pub(crate) fn reported(&mut self, now: Instant, report: &Report, clock: &ClockMap) {
-        self.newest_report = self.newest_report.max(report.frame);
         let place = |(_, f): &(Instant, SentFrame)| f.frame == report.frame;
         let Some(i) = self.waiting.iter().position(place) else {
             // At most one frame is between the link and `sent`; keep a few to be sure.
@@ -133,11 +133,18 @@ impl Ledger {
         self.loss.note(now, report);
     }
 
-    /// All reports of a datagram were noted. It carried the client's oldest ones that were not
-    /// acknowledged, without a gap, so of older frames the client has never heard.
-    pub(crate) fn reports_noted(&mut self) {
-        let newest = self.newest_report;
-        while self.waiting.front().is_some_and(|(_, f)| f.frame < newest) {
+    /// A report on `frame` followed the one on `after` without a gap: if that one has arrived, the
+    /// client has never heard of what lies between.
+    pub(crate) fn followed(&mut self, after: FrameId, frame: FrameId) {
+        if after <= self.reported_through {
+            self.reported_through = self.reported_through.max(frame);
+        }
+    }
+
+    /// Closes the frames of which the client has never heard.
+    pub(crate) fn close_lost(&mut self) {
+        let through = self.reported_through;
+        while self.waiting.front().is_some_and(|(_, f)| f.frame < through) {
             self.close_front(DropCause::Lost);
         }
     }
@@ -171,9 +178,9 @@ impl Ledger {
         }
     }
 
-    /// The newest frame on which a report arrived.
-    pub(crate) fn newest_report(&self) -> FrameId {
-        self.newest_report
+    /// The newest frame up to which all reports arrived.
+    pub(crate) fn reported_through(&self) -> FrameId {
+        self.reported_through
     }
 
     pub(crate) fn poll(&mut self) -> Option<FrameRecord> {

@@ -18,8 +18,8 @@ use openuvr_proto::wire::control::{
 };
 use openuvr_proto::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, Parity};
 use openuvr_proto::wire::video::{
-    Configuration, EchoKind, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, InputEcho,
-    MAX_FRAGMENTS, MAX_SLICES, SlicePlace,
+    Configuration, EchoKind, Extensions, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader,
+    InputEcho, MAX_FRAGMENTS, MAX_SLICES, SlicePlace,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -184,6 +184,7 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         }),
         report().prop_map(Message::Report),
         frame().prop_map(|through| Message::ReportsSeen { through }),
+        frame().prop_map(|frame| Message::ReportsAfter { frame }),
         (frame(), frame())
             .prop_map(|(last_good, newest)| Message::KeyFrameWanted { last_good, newest }),
         frame().prop_map(|newest| Message::Beacon { newest }),
@@ -310,7 +311,7 @@ proptest! {
     #[test]
     fn unknown_messages_are_skipped(
         before in message(), after in message(),
-        kind in 17_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
+        kind in 19_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let mut body = Vec::new();
         before.write(&mut body);
@@ -335,6 +336,7 @@ proptest! {
         header in header(), (slice, place) in places(), fec in (any::<u8>(), 0..BLOCK),
         flags in any::<[bool; 3]>(),
         configuration in prop::option::of(configuration()),
+        clean_after: Option<u16>,
         payload in prop::collection::vec(any::<u8>(), 0..1200),
     ) {
         let fragment = Fragment {
@@ -343,7 +345,7 @@ proptest! {
             place,
             fec: FecPlace { block: fec.0, index: fec.1 as u8 },
             flags: Flags { resend: flags[0], parity: flags[1], again: flags[2] },
-            configuration,
+            extensions: Extensions { configuration, clean_after },
             payload: &payload,
         };
         let mut body = Vec::new();

@@ -39,7 +39,7 @@ use openuvr_proto::id::{DeviceId, FrameId, InputSeq, PathId, SessionId};
 use openuvr_proto::pose::Posed;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::packetize::MediaSender;
-use openuvr_proto::send::policy::Decision;
+use openuvr_proto::send::policy::{Decision, Recovery};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::{Bitrate, Size};
@@ -84,9 +84,11 @@ pub struct Rendition {
     pub range: Range,
     /// Whether the rate follows the link within that range; otherwise it is the highest.
     pub adaptive: bool,
-    /// Whether a loss is answered by a frame that refers back to a sound one, where the encoder
-    /// can; otherwise by a key frame.
-    pub skip_back: bool,
+    /// How a loss is answered; [`Recovery::Refresh`] needs an encoder that can.
+    pub recovery: Recovery,
+    /// With [`Recovery::Refresh`]: a wave of intra blocks every so many frames, 2 or more, wanted or
+    /// not; `None`: only those that are wanted.
+    pub refresh_every: Option<u16>,
     /// Whether a picture that does not move is sent again in better quality.
     pub top_up: bool,
     /// Every so many-th frame is a key frame, wanted or not; `None`: only those that are wanted.

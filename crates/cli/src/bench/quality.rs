@@ -10,6 +10,7 @@ mod likeness;
 mod point;
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -171,12 +172,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let far = VirtualDisplay::start(clip.size)?;
         table.begin(&clip);
         for condition in args.conditions() {
-            let point = point::measure(&args.setup(&clip, condition)?, &far, &stop)?;
-            table.add(Measured {
-                content: clip.name.clone(),
-                condition,
-                point,
-            });
+            let content = clip.name.clone();
+            match point::measure(&args.setup(&clip, condition)?, &far, &stop) {
+                Ok(point) => table.add(Measured {
+                    content,
+                    condition,
+                    point,
+                }),
+                // The first is on a perfect link: what fails there fails everywhere.
+                Err(why) if stop.load(Ordering::Relaxed) || table.is_empty() => return Err(why),
+                Err(why) => table.miss(content, condition, &why),
+            }
         }
     }
     table.print_verdict();
@@ -188,6 +194,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let text = serde_json::to_string_pretty(&table.figures(&args.varied()))?;
         std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
+    let missing = table.missing();
+    ensure!(
+        missing == 0,
+        "points that could not be measured: {missing}; the lines above say why, and --vary with \
+         --points measures them alone"
+    );
     Ok(())
 }
 

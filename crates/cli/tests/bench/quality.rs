@@ -109,3 +109,37 @@ fn two_points_are_judged_and_written() {
     assert_ne!(*best_frames, "0");
     assert_eq!(*hi, "100.0000", "raw pixels are equal: {row:?}, {lo}");
 }
+
+/// A point at which nothing arrives is missing, with the reason, and the others are there.
+#[test]
+fn a_point_that_fails_is_missing_and_the_sweep_goes_on() {
+    if !has_displays() {
+        return;
+    }
+    let folder = Folder::new("quality-missing");
+    let at = |name: &str| folder.0.join(name).to_string_lossy().into_owned();
+    std::fs::write(at("moving.y4m"), clip()).unwrap();
+    let csv = at("a.csv");
+    let out = Command::new(env!("CARGO_BIN_EXE_openuvr"))
+        .args([
+            "bench",
+            "quality",
+            "--no-scene",
+            "--clip",
+            &at("moving.y4m"),
+        ])
+        .args(["--fps", "30", "--seconds", "0.5", "--sched", "off"])
+        .args(["--vary", "loss", "--points", "100,1", "--csv", &csv])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{text}\n{errors}");
+    assert!(text.contains("missing: the client ended early"), "{text}");
+    assert!(text.contains("no answer from the host"), "{text}");
+    assert!(text.contains("missing: moving 100 % loss"), "{text}");
+    assert!(errors.contains("could not be measured: 1"), "{errors}");
+    // The head, the perfect link, and what came after the point that failed.
+    let rows = std::fs::read_to_string(&csv).unwrap();
+    assert_eq!(rows.lines().count(), 3, "{rows}");
+}

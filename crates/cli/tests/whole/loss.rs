@@ -34,13 +34,18 @@ struct Chain {
 
 impl Chain {
     fn start(hop: &[&str]) -> Option<Chain> {
+        Chain::with(hop, &[])
+    }
+
+    /// The same with more words for the host.
+    fn with(hop: &[&str], more: &[&str]) -> Option<Chain> {
         let (here, there) = (Display::start(SIZE)?, Display::start(SIZE)?);
         let mut painter = Painter::open(&here, PIXELS, "painter");
         painter.paint();
         let records = Folder::new();
         let csv = records.join("host.csv");
         let own = ["--display", &here.name, "--cursor=false", "--csv", &csv];
-        let host = Host::start(&[&PIN[..], &own, &FRUGAL].concat());
+        let host = Host::start(&[&PIN[..], &own, &FRUGAL, more].concat());
         let hop = Hop::start(&host, 0, hop);
         let words = [&PIN[..], &["--display", &there.name]].concat();
         let client = client(&host.folder, "client", &hop.address(), &words);
@@ -95,7 +100,10 @@ impl Chain {
 struct Row {
     frame: u64,
     outcome: String,
+    held_back: bool,
     key_frame: bool,
+    /// 0 if it was not coded.
+    qp: u32,
     /// Datagrams of parity, and fragments that parity or asking brought back.
     parity: u32,
     mended: u32,
@@ -108,13 +116,16 @@ fn rows(path: &Path) -> Vec<Row> {
     let column = |name| names.iter().position(|n| *n == name).expect("a column");
     let (frame, outcome, key) = (column("frame"), column("outcome"), column("key_frame"));
     let [parity, repaired, resent] = ["parity", "repaired", "resent"].map(column);
+    let (cause, qp) = (column("cause"), column("qp"));
     // What was not sent cost nothing.
     let number = |field: &str| field.parse().unwrap_or(0);
     lines
         .map(|line| Row {
             frame: line[frame].parse().expect("a number"),
             outcome: line[outcome].to_owned(),
+            held_back: line[cause] == "HeldBack",
             key_frame: line[key] == "1",
+            qp: number(line[qp]),
             parity: number(line[parity]),
             mended: number(line[repaired]) + number(line[resent]),
         })
@@ -171,6 +182,30 @@ fn twenty_percent_of_loss() {
     }
 }
 
+/// A wave of intra blocks mends the picture, frame by frame: nothing moves after a burst, so that the
+/// host itself has to send the frames that it takes.
+#[test]
+fn losses_are_answered_by_waves() {
+    // Whole frames are lost, ten datagrams in a row, which nothing brings back.
+    let link = ["--burst-loss", "0.5%,10%", "--down", "--seed", "3"];
+    let words = ["--recovery", "refresh", "--log", "debug"];
+    let Some(mut chain) = Chain::with(&link, &words) else {
+        return;
+    };
+    let mut bursts = 0;
+    while chain.host.program.count("is refreshed part by part") < 3 {
+        bursts += 1;
+        assert!(bursts <= 40, "nothing was lost");
+        chain.burst(6);
+    }
+    let rows = chain.end();
+    let mended = rows.windows(2).filter(|pair| {
+        let [before, after] = [0, 1].map(|i| pair[i].outcome.as_str());
+        before == "tainted" && after == "whole" && !pair[1].key_frame
+    });
+    assert!(mended.count() > 0, "no wave mended a picture");
+}
+
 #[test]
 fn losses_in_bursts() {
     let Some(mut chain) = Chain::start(&["--burst-loss", "2%,25%", "--seed", "3"]) else {
@@ -222,4 +257,33 @@ fn what_overtakes_or_comes_twice_harms_nothing() {
     );
     let keys = rows.iter().filter(|row| row.key_frame).count();
     assert!(keys <= 1 + count(&rows, "dropped"), "{keys} key frames");
+}
+
+/// A picture that waited for a full link is not one that stands still, which is coded again and
+/// better: that would fill the link for good.
+#[test]
+fn what_was_held_back_is_coded_no_better_for_it() {
+    let Some(mut chain) = Chain::start(&["--rate", "200k", "--queue", "20000"]) else {
+        return;
+    };
+    chain.burst(60);
+    let mut rows = chain.end();
+    rows.sort_by_key(|row| row.frame);
+    let held = rows.iter().filter(|row| row.held_back).count();
+    assert!(held > 3, "{held} of {} were held back", rows.len());
+    let (mut before, mut after_held) = (0, false);
+    for row in &rows {
+        if row.qp > 0 {
+            // The rate control itself takes a step of two, and a little for a higher rate.
+            let better = !row.key_frame && row.qp + 4 < before;
+            assert!(
+                !(after_held && better),
+                "frame {}: {before}, {}",
+                row.frame,
+                row.qp
+            );
+            before = row.qp;
+        }
+        after_held = row.held_back;
+    }
 }

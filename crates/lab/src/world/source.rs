@@ -1,8 +1,10 @@
 //! What moves at the host: frames whose bytes can be computed again at the other end.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
+use openuvr_proto::send::policy::Next;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{Configuration, FrameHeader, InputEcho, SlicePlace};
@@ -18,12 +20,23 @@ const SLICES: u8 = 8;
 const SIZE: Size = Size::new(1280, 720);
 const MACROBLOCKS: u16 = 80 * 45;
 
+/// What is at the beginning of each slice.
+const LEAST: u64 = 13;
+
 /// Draws frames.
 pub(super) struct Source {
     seed: u64,
     newest: FrameId,
+    /// Bytes of the frames that were coded to a size.
+    sizes: BTreeMap<FrameId, u64>,
     /// When the next frame is captured, while something moves.
     pub(super) next: Option<Instant>,
+    /// After how many frames a wave of intra blocks is through.
+    pub(super) clean_after: u16,
+    /// Frames that the one under way still takes, and whether another one was asked for: libx264
+    /// begins it when that is through.
+    wave: u16,
+    asked: bool,
 }
 
 impl Source {
@@ -31,8 +44,19 @@ impl Source {
         Source {
             seed,
             newest: FrameId::NONE,
+            sizes: BTreeMap::new(),
             next: None,
+            clean_after: 0,
+            wave: 0,
+            asked: false,
         }
+    }
+
+    /// The frame that is captured next is not coded.
+    pub(super) fn skip(&mut self, now: Instant) -> FrameId {
+        self.next = Some(now + FRAME_INTERVAL);
+        self.newest = self.newest.next();
+        self.newest
     }
 
     /// The frame that is captured next.
@@ -41,10 +65,15 @@ impl Source {
     }
 
     /// Captures a frame at `now` and begins to code it; a key frame refers to
-    /// [`FrameId::NONE`].
-    pub(super) fn code(&mut self, now: Instant, reference: FrameId) -> Coding {
-        self.next = Some(now + FRAME_INTERVAL);
-        self.newest = self.newest.next();
+    /// [`FrameId::NONE`]. With `size`, it takes about so many bytes.
+    pub(super) fn code(&mut self, now: Instant, next: Next, size: Option<u64>) -> Coding {
+        self.skip(now);
+        let reference = match next {
+            Next::Key => FrameId::NONE,
+            Next::After(reference) | Next::Refresh(reference) => reference,
+        };
+        let clean_after = self.wave(next);
+        self.sizes.extend(size.map(|size| (self.newest, size)));
         Coding {
             header: FrameHeader {
                 frame: self.newest,
@@ -62,17 +91,34 @@ impl Source {
                 colour: 1,
                 fps: 60,
             },
+            clean_after,
             next: now + FIRST_SLICE,
             echo: None,
             seed: self.seed,
+            size,
             index: 0,
         }
+    }
+
+    /// The next frame's part in a wave: if it begins one, after how many frames that is through.
+    fn wave(&mut self, next: Next) -> Option<u16> {
+        self.asked |= matches!(next, Next::Refresh(_));
+        if next == Next::Key {
+            (self.wave, self.asked) = (0, false);
+        } else if self.wave > 0 {
+            self.wave -= 1;
+        } else if std::mem::take(&mut self.asked) {
+            self.wave = self.clean_after;
+            return Some(self.clean_after);
+        }
+        None
     }
 
     /// The bytes of a slice.
     pub(super) fn slice(&self, header: &FrameHeader, first_mb: u16) -> Vec<u8> {
         let index = u8::try_from(first_mb / (MACROBLOCKS / u16::from(SLICES))).unwrap_or(0);
-        bytes(self.seed, header, index)
+        let size = self.sizes.get(&header.frame).copied();
+        bytes(self.seed, header, index, size)
     }
 }
 
@@ -80,10 +126,13 @@ impl Source {
 pub(super) struct Coding {
     pub(super) header: FrameHeader,
     pub(super) configuration: Configuration,
+    /// If a wave of intra blocks begins here, after how many frames it is through.
+    pub(super) clean_after: Option<u16>,
     /// When the next slice is there.
     pub(super) next: Instant,
     echo: Option<InputEcho>,
     seed: u64,
+    size: Option<u64>,
     index: u8,
 }
 
@@ -97,7 +146,8 @@ impl Coding {
             first_mb: u16::from(self.index) * mbs,
             mbs,
         };
-        (place, bytes(self.seed, &self.header, self.index))
+        let bytes = bytes(self.seed, &self.header, self.index, self.size);
+        (place, bytes)
     }
 
     /// What the frame echoes: what was injected when its first slice left.
@@ -114,11 +164,14 @@ impl Coding {
 }
 
 /// Frame and slice number, length, and as many random bytes as that says: 1–4 kB, and four times
-/// as many in a key frame.
-fn bytes(seed: u64, header: &FrameHeader, index: u8) -> Vec<u8> {
+/// as many in a key frame; or half to one and a half times a slice's part of `size`.
+fn bytes(seed: u64, header: &FrameHeader, index: u8, size: Option<u64>) -> Vec<u8> {
     let mut random = Random::new(seed, u64::from(header.frame.0) << 8 | u64::from(index));
-    let length = 1000 + random.next() % 3000;
-    let length = if header.is_key() { length * 4 } else { length };
+    let length = match size.map(|size| size / u64::from(SLICES)) {
+        Some(part) => (part / 2 + random.next() % part.max(1)).max(LEAST),
+        None if header.is_key() => (1000 + random.next() % 3000) * 4,
+        None => 1000 + random.next() % 3000,
+    };
     let mut bytes = Vec::new();
     bytes.extend_from_slice(&header.frame.0.to_le_bytes());
     bytes.push(index);

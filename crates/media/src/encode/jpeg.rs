@@ -25,6 +25,7 @@ pub const BACKEND: Backend = Backend {
     codec: Codec::Jpeg,
     pixels: &[Pixels::Nv12, Pixels::Yuv444],
     rates: Rates::Own,
+    refreshes: false,
     open,
 };
 
@@ -131,6 +132,7 @@ impl Encoder for Jpeg {
         Ok(Encoded {
             key_frame: true,
             bytes: outcome.bytes,
+            clean_after: None,
         })
     }
 }

@@ -16,6 +16,7 @@ pub const BACKEND: Backend = Backend {
     codec: Codec::Raw,
     pixels: &[Pixels::Rgb444],
     rates: Rates::Own,
+    refreshes: false,
     open,
 };
 
@@ -79,12 +80,14 @@ impl Encoder for Raw {
                 first_mb: 0,
                 mbs: 0,
                 last: index + 1 == self.slices,
+                clean_after: None,
                 bytes: &self.band,
             });
         }
         Ok(Encoded {
             key_frame: true,
             bytes,
+            clean_after: None,
         })
     }
 }

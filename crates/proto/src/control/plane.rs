@@ -309,6 +309,7 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
     Some(match message {
         Message::Report(r) => Message::Report(r),
         Message::ReportsSeen { through } => Message::ReportsSeen { through },
+        Message::ReportsAfter { frame } => Message::ReportsAfter { frame },
         Message::KeyFrameWanted { last_good, newest } => {
             Message::KeyFrameWanted { last_good, newest }
         }

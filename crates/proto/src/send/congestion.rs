@@ -84,8 +84,9 @@ pub enum Change {
     },
 }
 
-/// A frame that waited longer than this in a queue is late; a client's scheduler alone adds less
-/// (99 % of the frames on an idle machine: 2 ms).
+/// A frame that took longer than this, or than a frame's interval, beyond the empty link's delay is
+/// late: a narrow link takes that long for the frame alone, and the next finds it free again. A
+/// client's scheduler adds less (99 % of the frames on an idle machine: 2 ms).
 const LATE: Duration = Duration::from_millis(10);
 /// One frame that waited this long is enough; otherwise two that were late in a row are.
 const VERY_LATE: Duration = Duration::from_millis(60);
@@ -120,6 +121,9 @@ const BASE_WINDOW: i64 = 10;
 const HELD_AT_MOST: Duration = Duration::from_millis(100);
 /// New frames are held back while more than this is in the queue.
 const DRAINED: Duration = Duration::from_millis(20);
+/// On a link that was full of late, frames may take so much more than the target (a key frame, a
+/// picture that changes at once); where even the coarsest quantiser takes more, some are left out.
+const OVERDRAWN: Duration = Duration::from_millis(100);
 /// Without a report for this long and two round trips, the link is taken for full.
 const SILENT: Duration = Duration::from_millis(300);
 /// Frames that may be on their way without a report.
@@ -129,6 +133,8 @@ const KEPT: usize = 256;
 #[derive(Clone, Debug)]
 pub struct Congestion {
     range: Range,
+    interval: Duration,
+    round_trip: Duration,
     target: f64,
     /// The shortest delays by second of our clock: the difference of two clocks, so only
     /// differences of it mean something.
@@ -145,6 +151,8 @@ pub struct Congestion {
     crossed: (f64, f64),
     next_climb: Option<Instant>,
     draining: bool,
+    /// When what was sent until now would have left at the target.
+    paid_at: Instant,
     last_sent: Option<Instant>,
     last_heard: Option<Instant>,
     lost: (u32, u32),
@@ -152,11 +160,13 @@ pub struct Congestion {
 }
 
 impl Congestion {
-    /// Follows a link of which nothing is known.
+    /// Follows a link of which nothing is known, for frames that come each `interval`.
     #[must_use]
-    pub fn new(range: Range) -> Congestion {
+    pub fn new(range: Range, interval: Duration) -> Congestion {
         Congestion {
             range,
+            interval,
+            round_trip: Duration::ZERO,
             target: range.start.0.clamp(range.min.0, range.max.0) as f64,
             bases: VecDeque::new(),
             under_way: VecDeque::new(),
@@ -168,6 +178,7 @@ impl Congestion {
             crossed: (0.0, 0.0),
             next_climb: None,
             draining: false,
+            paid_at: Instant(i64::MIN),
             last_sent: None,
             last_heard: None,
             lost: (0, 0),
@@ -208,25 +219,33 @@ impl Congestion {
         }
         self.under_way.push_back((frame, now, bytes));
         self.newest = frame;
+        let takes = Duration::from_secs_f64((f64::from(bytes) * 8.0 / self.target).min(10.0));
+        self.paid_at = self.paid_at.max(now) + takes;
         self.last_sent = Some(now);
         self.last_heard.get_or_insert(now);
     }
 
     /// Until when a new frame is held back, because what left before still waits in the link's
-    /// queue.
+    /// queue, or was more than a full link carries.
     #[must_use]
     pub fn held_until(&self, now: Instant) -> Option<Instant> {
-        let (capacity, _) = self.capacity.filter(|_| self.draining)?;
-        let queued = self.backlog(capacity);
-        let until = now + queued.checked_sub(DRAINED)?;
+        let (capacity, _) = self.capacity?;
+        let queued = match self.draining {
+            true => self.backlog(capacity).saturating_sub(DRAINED),
+            false => Duration::ZERO,
+        };
+        let overdrawn = self.paid_at.since(now).saturating_sub(OVERDRAWN);
+        let until = now + queued.max(overdrawn);
         let at_most = self.last_sent? + HELD_AT_MOST;
         Some(until.min(at_most)).filter(|until| *until > now)
     }
 
-    /// How long the link needs for what is under way.
+    /// How long the link needs for what waits in its queue: what is under way, but for what it
+    /// carries in a round trip anyway.
     fn backlog(&self, capacity: f64) -> Duration {
         let bytes: u64 = self.under_way.iter().map(|(.., b)| u64::from(*b)).sum();
-        Duration::from_secs_f64((bytes as f64 * 8.0 / capacity.max(1.0)).min(10.0))
+        let all = Duration::from_secs_f64((bytes as f64 * 8.0 / capacity.max(1.0)).min(10.0));
+        all.saturating_sub(self.round_trip)
     }
 
     /// The client reported on a frame.
@@ -260,7 +279,8 @@ impl Congestion {
         let growing = wait >= self.last_wait;
         self.last_wait = wait;
         let crossed = self.crossed_with(crossing, first);
-        self.late = if wait > LATE { self.late + 1 } else { 0 };
+        let late = wait > self.interval.max(LATE);
+        self.late = if late { self.late + 1 } else { 0 };
         let full = (self.late >= 2 && growing) || wait > VERY_LATE;
         if !full || crossing.frame <= self.cut_at {
             return None;
@@ -272,7 +292,14 @@ impl Congestion {
             None if self.late >= STANDSTILL => self.target * LARGEST_CUT,
             None => return None,
         };
-        let to = (capacity.min(self.target) * BELOW_CAPACITY).max(self.target * LARGEST_CUT);
+        let to = (capacity * BELOW_CAPACITY).max(self.target * LARGEST_CUT);
+        if to >= self.target {
+            // A few large frames: the rate is right, only the queue has to drain.
+            if wait > VERY_LATE {
+                self.fill(now, capacity);
+            }
+            return None;
+        }
         self.cut(now, to, capacity);
         #[expect(
             clippy::cast_possible_truncation,
@@ -324,11 +351,16 @@ impl Congestion {
         Duration::from_nanos(u64::try_from(above).unwrap_or(0))
     }
 
-    fn cut(&mut self, now: Instant, to: f64, capacity: f64) {
-        self.target = to.clamp(self.range.min.0 as f64, self.range.max.0 as f64);
+    /// The link is full: its queue has to drain.
+    fn fill(&mut self, now: Instant, capacity: f64) {
         self.capacity = Some((capacity.max(self.range.min.0 as f64), now));
         self.cut_at = self.newest;
         self.draining = true;
+    }
+
+    fn cut(&mut self, now: Instant, to: f64, capacity: f64) {
+        self.target = to.clamp(self.range.min.0 as f64, self.range.max.0 as f64);
+        self.fill(now, capacity);
         self.climbing = false;
         self.next_climb = Some(now + CLIMB_EVERY * 2);
         self.crossed = (0.0, 0.0);
@@ -390,6 +422,7 @@ impl Congestion {
 
     /// Time has passed without a report; call it before each frame.
     pub fn quiet(&mut self, now: Instant, round_trip: Duration) -> Option<Change> {
+        self.round_trip = round_trip;
         let heard = self.last_heard?;
         let oldest = self.under_way.front().map(|(_, at, _)| *at)?;
         let since = now.since(heard.max(oldest));
@@ -440,11 +473,14 @@ mod tests {
         fn new(max: u64, queue: i64) -> Path {
             let max = Bitrate::from_mbps(max);
             Path {
-                congestion: Congestion::new(Range {
-                    min: Bitrate::from_mbps(1),
-                    start: max,
-                    max,
-                }),
+                congestion: Congestion::new(
+                    Range {
+                        min: Bitrate::from_mbps(1),
+                        start: max,
+                        max,
+                    },
+                    Duration::from_nanos(FRAME.unsigned_abs()),
+                ),
                 now: 1_000 * MS,
                 busy_until: 0,
                 queue,

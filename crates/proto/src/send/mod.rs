@@ -1,6 +1,7 @@
 //! From encoded slices to sealed datagrams, and how good and how often they may be.
 
 pub mod congestion;
+mod decision;
 pub mod fec;
 pub mod key_frame;
 pub mod loss;
@@ -10,3 +11,4 @@ pub mod policy;
 pub mod rate;
 pub mod references;
 pub mod resend;
+pub mod waves;

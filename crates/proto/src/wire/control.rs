@@ -35,11 +35,17 @@ pub enum Message<'a> {
         /// When the answer left, on the answerer's clock.
         answered: PeerInstant,
     },
-    /// What became of one frame at the client. A datagram with reports carries the oldest ones
-    /// that are not acknowledged, in order and without a gap: of an older frame that is not among
-    /// them the client has never heard.
+    /// What became of one frame at the client. Reports come in order and without a gap: of a frame
+    /// between two neighbours the client has never heard. Nor has it of any before the first of a
+    /// datagram that is not acknowledged, unless [`Message::ReportsAfter`] says otherwise.
     Report(Report),
-    /// All reports up to and with this frame arrived.
+    /// The reports behind it in the datagram follow the one on this frame: older ones that are not
+    /// acknowledged are not repeated here.
+    ReportsAfter {
+        /// The frame.
+        frame: FrameId,
+    },
+    /// All reports up to and with this frame arrived, without a gap.
     ReportsSeen {
         /// The newest of them.
         through: FrameId,
@@ -245,6 +251,7 @@ mod kind {
     pub(super) const PROBE: u8 = 15;
     pub(super) const PROBED: u8 = 16;
     pub(super) const POSE: u8 = 17;
+    pub(super) const REPORTS_AFTER: u8 = 18;
 }
 
 /// In place of a transport's number.
@@ -293,8 +300,10 @@ impl Message<'_> {
                 w.i64(*asked).i64(received.0).i64(answered.0);
             }
             Message::Report(report) => write_report(&mut w, report),
-            Message::ReportsSeen { through } | Message::Beacon { newest: through } => {
-                w.u32(through.0);
+            Message::ReportsSeen { through: frame }
+            | Message::Beacon { newest: frame }
+            | Message::ReportsAfter { frame } => {
+                w.u32(frame.0);
             }
             Message::KeyFrameWanted { last_good, newest } => {
                 w.u32(last_good.0).u32(newest.0);
@@ -361,6 +370,7 @@ impl Message<'_> {
             Message::Probe { .. } => kind::PROBE,
             Message::Probed { .. } => kind::PROBED,
             Message::Pose { .. } => kind::POSE,
+            Message::ReportsAfter { .. } => kind::REPORTS_AFTER,
         }
     }
 }
@@ -413,6 +423,9 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
         kind::REPORT => Message::Report(parse_report(&mut r)?),
         kind::REPORTS_SEEN => Message::ReportsSeen {
             through: FrameId(r.u32()?),
+        },
+        kind::REPORTS_AFTER => Message::ReportsAfter {
+            frame: FrameId(r.u32()?),
         },
         kind::KEY_FRAME_WANTED => Message::KeyFrameWanted {
             last_good: FrameId(r.u32()?),

@@ -219,7 +219,13 @@ fn reach(
     // The privilege first: it is wanted without a host, too.
     let link = Ladder::client(only).map_err(said)?;
     let addresses = target.resolve();
-    let addresses = addresses.map_err(|e| format!("can't find the host {:?}: {e}", target.host))?;
+    let addresses = addresses.map_err(|e| {
+        format!(
+            "can't find the host {:?} ({e}): check the name, or give the address that `ip address` \
+             shows there",
+            target.host
+        )
+    })?;
     if addresses.is_empty() {
         return Err(format!("the name {:?} has no address", target.host));
     }

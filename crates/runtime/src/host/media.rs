@@ -7,7 +7,7 @@ use std::time::Duration;
 use openuvr_media::capture::{Capture, CaptureEvent};
 use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
-use openuvr_media::encode::{self, Ask, Encoder, Pixels, Rate, Settings, Slice};
+use openuvr_media::encode::{self, Ask, Encoder, Pixels, Rate, Refresh, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat};
 use openuvr_net::{Link, LinkError};
 use openuvr_proto::control::negotiate::Role;
@@ -15,13 +15,17 @@ use openuvr_proto::host::SentFrame;
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PathId, SessionId};
 use openuvr_proto::send::pace::Pacer;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
-use openuvr_proto::send::policy::{Next, Policy, Settings as PolicySettings, TRANSPORT_HEADERS};
+use openuvr_proto::send::policy::{
+    Next, Policy, Recovery, Settings as PolicySettings, TRANSPORT_HEADERS,
+};
 use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, Stage, Stamps};
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
-use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
+use openuvr_proto::wire::video::{
+    Configuration, EchoKind, Extensions, FrameHeader, InputEcho, SlicePlace,
+};
 
 use super::{Injected, Notice, Order, Rendition, Shared};
 use crate::clock;
@@ -165,7 +169,7 @@ impl Media {
             fps: rendition.fps,
             range: rendition.range,
             adaptive: rendition.adaptive,
-            skip_back: rendition.skip_back,
+            recovery: rendition.recovery,
             key_frame_every: rendition.key_frame_every,
         });
         let target = policy.target();
@@ -200,12 +204,12 @@ impl Media {
             self.take_orders();
             let timeout = self.next_deadline().map(|at| at.since(clock::now()));
             match self.capture.next(timeout) {
-                Ok(CaptureEvent::Frame) => self.frame(false),
+                Ok(CaptureEvent::Frame) => self.frame(true),
                 Ok(CaptureEvent::TimedOut | CaptureEvent::Woken) => {
                     self.take_orders();
                     if self.next_deadline().is_some_and(|at| at <= clock::now()) {
                         // Nothing moved, but somebody needs the picture, or a better one.
-                        self.frame(true);
+                        self.frame(false);
                     }
                 }
                 // The next frame has the new size, and begins a new epoch.
@@ -347,8 +351,10 @@ impl Media {
         Some(calm.map_or(due, |calm| due.max(calm)))
     }
 
-    /// Sends the newest picture; `still` if it is the one that was sent before.
-    fn frame(&mut self, still: bool) {
+    /// Sends the newest picture, which has just been captured, if it is `news`. Otherwise it was
+    /// sent before, or was held back: such a one is new to everybody, and on a full link it must
+    /// not be taken for a picture that stands still, and be coded better and better.
+    fn frame(&mut self, news: bool) {
         let captured = clock::now();
         let mut stamps = Stamps::default();
         stamps.stamp(Stage::Captured, captured);
@@ -358,8 +364,14 @@ impl Media {
         }
         let round_trip = self.shared.sessions().round_trip().unwrap_or_default();
         self.policy.set_round_trip(round_trip);
+        let again = std::mem::replace(&mut self.held, self.policy.held_until(captured).is_some());
+        if self.held && again && !news {
+            // It is in the books already.
+            self.last_frame_at = captured;
+            return;
+        }
+        let still = !again && !news;
         self.frame = self.frame.next();
-        self.held = self.policy.held_until(captured).is_some();
         if self.held {
             self.last_frame_at = captured;
             self.drop_frame(&stamps, Stage::Converted, DropCause::HeldBack);
@@ -484,9 +496,10 @@ impl Media {
                 .map_err(|e| fail(Stage::FirstSlice)(&e))?;
         }
         // From here on a wish is for another frame than this one.
-        let reference = match self.policy.next(clock::now(), self.frame) {
-            Next::Key => FrameId::NONE,
-            Next::After(reference) => reference,
+        let (reference, refresh) = match self.policy.next(clock::now(), self.frame) {
+            Next::Key => (FrameId::NONE, false),
+            Next::After(reference) => (reference, false),
+            Next::Refresh(reference) => (reference, true),
         };
         let key_frame = reference == FrameId::NONE;
         // Where no frame refers to another none is worth more than others.
@@ -523,6 +536,7 @@ impl Media {
             frame: self.frame,
             key_frame,
             reference,
+            refresh,
             qp,
         };
         let count = encoder.slices();
@@ -542,6 +556,9 @@ impl Media {
         .map_err(|e| fail(Stage::Encoded)(&e))?;
         debug_assert!(encoded.key_frame || !key_frame);
         stamps.stamp(Stage::Encoded, clock::now());
+        if let Some(frames) = encoded.clean_after {
+            self.policy.wave_began(self.frame, frames);
+        }
         for d in self.destinations.iter_mut().filter(|d| d.started) {
             d.send_parity(&mut self.buffer, self.shared.link.as_ref());
         }
@@ -640,14 +657,12 @@ fn send_slices(
                 Role::Observer => &unechoed,
             };
             d.pace(slice.bytes.len(), interval);
-            d.media.slice(
-                clock::now(),
-                header,
+            let extensions = Extensions {
                 configuration,
-                place,
-                slice.bytes,
-                buffer,
-            );
+                clean_after: slice.clean_after,
+            };
+            d.media
+                .slice(clock::now(), header, extensions, place, slice.bytes, buffer);
             d.send(buffer, link);
         }
     })
@@ -668,6 +683,10 @@ pub(super) fn open(
             .subpel
             .unwrap_or(size.pixels() <= super::SUBPEL_PIXELS),
         pixels: rendition.pixels.unwrap_or(usual.pixels),
+        refresh: (rendition.recovery == Recovery::Refresh).then(|| {
+            let every = rendition.refresh_every;
+            every.map_or(Refresh::OnDemand, Refresh::Every)
+        }),
         rate: match rendition.rate.unwrap_or(usual.rate) {
             Rate::Own => Rate::Own,
             Rate::Cbr(_) => Rate::Cbr(target),

@@ -61,6 +61,8 @@ pub(super) struct Table {
     bitrate: String,
     fps: u32,
     all: Vec<Measured>,
+    /// Points that could not be measured.
+    missing: Vec<(String, Condition)>,
 }
 
 impl Table {
@@ -74,7 +76,24 @@ impl Table {
             bitrate,
             fps,
             all: Vec::new(),
+            missing: Vec::new(),
         }
+    }
+
+    /// Whether nothing was measured.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// How many points could not be measured.
+    pub(super) fn missing(&self) -> usize {
+        self.missing.len()
+    }
+
+    /// Notes that a point could not be measured, and says why.
+    pub(super) fn miss(&mut self, content: String, condition: Condition, why: &anyhow::Error) {
+        println!("{condition:<26} missing: {why:#}");
+        self.missing.push((content, condition));
     }
 
     /// Prints the head of a clip's lines.
@@ -97,6 +116,9 @@ impl Table {
 
     /// Says what is doubtful.
     pub(super) fn print_verdict(&self) {
+        for (content, condition) in &self.missing {
+            println!("missing: {content} {condition}");
+        }
         for one in &self.all {
             if let Some(late) = one.point.link_late.filter(|late| *late > LATE) {
                 println!(
@@ -506,6 +528,7 @@ mod tests {
             }
         }
         Table {
+            missing: Vec::new(),
             machine: Machine::this(),
             bitrate: "3M".into(),
             fps: 50,

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use openuvr_lab::course::Course;
 use openuvr_media::barcode::{self, Stamp};
 use openuvr_media::capture::clip::{Clip, place};
@@ -94,6 +94,7 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
         }
     }
     let options = pair::Options {
+        serve: pair::Serve::Host,
         host_display: far.name(),
         client_display: far.name(),
         fps: setup.fps,
@@ -139,7 +140,12 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
     let report = link.end()?;
     let text = std::fs::read_to_string(&csv)
         .with_context(|| format!("can't read the host's record {}", csv.display()))?;
-    let mut point = judge(setup, &shots, &journey::parse(&text)?)?;
+    let rows = journey::parse(&text)?;
+    let mut point = judge(setup, &shots, &rows).map_err(|why| {
+        let ends = ends(&rows, before.0, after.0);
+        let words = pair.client.last_words();
+        anyhow!("{why}; of the frames that the host captured meanwhile {ends}{words}")
+    })?;
     let seconds = after.0.since(before.0).as_secs_f64();
     let [up, down] = [0, 1].map(|way| traffic(before.1[way], after.1[way], seconds));
     (point.up, point.down) = (up, down);
@@ -264,6 +270,12 @@ fn watch(screen: &Screen, watched: &Mutex<Watched>, stop: &AtomicBool, most: usi
 
 /// Compares each captured frame with what was shown for it.
 fn judge(setup: &Setup<'_>, shots: &[Shot], rows: &[Row]) -> Result<Point> {
+    if shots.is_empty() {
+        bail!(
+            "the client's picture did not change in the {} s that were measured",
+            setup.seconds
+        );
+    }
     let mut point = Point::default();
     let Some(rows) = Numbered::new(setup.fps, shots, rows) else {
         bail!(
@@ -300,6 +312,23 @@ fn judge(setup: &Setup<'_>, shots: &[Shot], rows: &[Row]) -> Result<Point> {
         point.ssim.push(stands.luma.ssim(&captured).context(same)?);
     }
     Ok(point)
+}
+
+/// How the frames ended that were captured from `begin` to `end`, in words.
+fn ends(rows: &[Row], begin: Instant, end: Instant) -> String {
+    let mut ends = BTreeMap::<&str, u32>::new();
+    let meanwhile = |row: &&Row| {
+        row.at("Captured")
+            .is_some_and(|at| (begin.0..end.0).contains(&at))
+    };
+    for row in rows.iter().filter(meanwhile) {
+        *ends.entry(&row.outcome).or_insert(0) += 1;
+    }
+    let words: Vec<_> = (ends.iter().map(|(end, count)| format!("{count} {end}"))).collect();
+    match words.is_empty() {
+        true => "there was none".to_owned(),
+        false => format!("these were: {}", words.join(", ")),
+    }
 }
 
 /// The host's record, by the numbers that the clip's frames have.
@@ -365,5 +394,34 @@ impl<'a> Numbered<'a> {
             }
         }
         shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_shows_nothing_new_is_told_from_one_whose_code_is_unreadable() {
+        let setup = Setup {
+            clip: Path::new("/nowhere.y4m"),
+            size: Size::new(64, 48),
+            fps: 30.0,
+            bitrate: "3M",
+            link: Course::default(),
+            round_trip: Duration::ZERO,
+            seed: 1,
+            seconds: 2.0,
+            real_time: false,
+            more_host: Vec::new(),
+        };
+        let words = |shots: &[Shot]| judge(&setup, shots, &[]).unwrap_err().to_string();
+        assert!(words(&[]).contains("did not change in the 2 s"));
+        let shot = Shot {
+            at: Instant(0),
+            stamp: None,
+            luma: Luma::of(&[0; 64 * 48 * 4], setup.size, 8),
+        };
+        assert!(words(&[shot]).contains("of 1 pictures"));
     }
 }

@@ -76,7 +76,8 @@ impl Context {
             let what = format!("open its decoder {}", kind.name);
             let why = functions.error(&what, code);
             return Err(DecodeError(format!(
-                "{why}: give it its device and driver, or choose another decoder"
+                "{why}: its device or driver is missing here; choose another decoder \
+                 (`openuvr doctor` lists those that work)"
             )));
         }
         Ok(())

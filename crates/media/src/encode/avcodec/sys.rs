@@ -87,7 +87,8 @@ impl Encoder {
         if code < 0 {
             let why = functions.error("open it", code);
             return Err(format!(
-                "{why}: give it its device and driver, or choose another encoder"
+                "{why}: its device or driver is missing here; choose another encoder \
+                 (`openuvr doctor` lists those that work)"
             ));
         }
         encoder.take_memory(size)?;

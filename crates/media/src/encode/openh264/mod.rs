@@ -22,6 +22,7 @@ pub const BACKEND: Backend = Backend {
     codec: Codec::H264,
     pixels: &[Pixels::Nv12],
     rates: Rates::Own,
+    refreshes: false,
     open,
 };
 

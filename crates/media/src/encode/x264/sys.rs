@@ -60,6 +60,7 @@ struct Functions {
     ) -> c_int,
     picture_init: unsafe extern "C" fn(*mut x264_picture_t),
     invalidate: unsafe extern "C" fn(*mut x264_t, i64) -> c_int,
+    intra_refresh: unsafe extern "C" fn(*mut x264_t),
     nal_encode: unsafe extern "C" fn(*mut x264_t, *mut u8, *mut x264_nal_t),
     /// Behind the functions, which must not outlive it.
     _library: libloading::Library,
@@ -131,6 +132,7 @@ impl Functions {
                 encode: *library.get(b"x264_encoder_encode")?,
                 picture_init: *library.get(b"x264_picture_init")?,
                 invalidate: *library.get(b"x264_encoder_invalidate_reference")?,
+                intra_refresh: *library.get(b"x264_encoder_intra_refresh")?,
                 nal_encode: *library.get(b"x264_nal_encode")?,
                 _library: library,
             })
@@ -287,7 +289,8 @@ impl Encoder {
                 input.pts
             )));
         }
-        Ok(out.b_keyframe != 0)
+        // `b_keyframe` says as well where a wave of intra blocks begins.
+        Ok(out.i_type == X264_TYPE_IDR.cast_signed())
     }
 }
 
@@ -304,6 +307,13 @@ impl Encoder {
             )));
         }
         Ok(())
+    }
+
+    /// Begins a wave of intra blocks with the next picture, or when the one under way is through.
+    /// Only an encoder that was opened with `b_intra_refresh` does.
+    pub(super) fn refresh(&mut self) {
+        // SAFETY: no picture is being encoded: that takes `&mut self` as well.
+        unsafe { (self.library.0.intra_refresh)(self.handle.as_ptr()) }
     }
 
     /// Takes `parameters` that may be changed while it runs: the bitrate and its buffer.

@@ -1,0 +1,106 @@
+//! What a rate that follows the link makes of narrow ones: twenty seconds of a game that would take
+//! 3 Mb/s at 60 frames/s, of which the last fifteen count.
+#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+
+use std::time::Duration;
+
+use openuvr_lab::link::{Impairment, Queue};
+use openuvr_lab::world::{Device, World};
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::SecondPlayer;
+use openuvr_proto::send::congestion::Range;
+use openuvr_proto::trace::Fidelity;
+use openuvr_proto::units::Bitrate;
+
+const SETTLED: u32 = 5;
+const SECONDS: u32 = 20;
+const COUNTED: u32 = SECONDS - SETTLED;
+
+/// What a run came to, once it had settled.
+#[derive(Debug)]
+struct Run {
+    /// Frames that were shown whole, a second.
+    whole: u32,
+    /// Of what the link carries, in percent.
+    used: u64,
+    /// How long 90 % of the whole frames took at most, beyond the link's own delay.
+    p90: Duration,
+}
+
+fn run(delay: u64, kbps: u64, queue: Queue) -> Run {
+    let link = Impairment {
+        delay: Duration::from_millis(delay),
+        rate: Some(Bitrate(kbps * 1000)),
+        queue,
+        ..Impairment::default()
+    };
+    let mut world = World::new(77, SecondPlayer::Refuse);
+    let max = Bitrate::from_mbps(3);
+    // About quantiser 40 at 3 Mb/s.
+    world.adapt(
+        Range {
+            min: Bitrate(500_000),
+            start: max,
+            max,
+        },
+        2.5e6,
+    );
+    let player = world.connect(&Device::new(1, Role::Player).behind(&link));
+    world.rest(Duration::from_millis(300));
+    world.frames(60 * SETTLED);
+    let (begin, before) = (world.now(), world.downstream(player).sent_bytes);
+    world.frames(60 * COUNTED);
+    let bytes = world.downstream(player).sent_bytes - before;
+    world.rest(Duration::from_secs(3));
+    world.check_conservation(player);
+    let shown = world.machine(player).shown.iter();
+    let whole: Vec<_> = shown
+        .filter(|s| s.fidelity == Fidelity::Whole && s.captured >= begin)
+        .collect();
+    let mut delays: Vec<_> = whole.iter().map(|s| s.at.since(s.captured)).collect();
+    delays.sort();
+    let run = Run {
+        whole: whole.len() as u32 / COUNTED,
+        used: bytes * 8 * 100 / (u64::from(COUNTED) * kbps * 1000),
+        p90: delays[delays.len() * 9 / 10].saturating_sub(link.delay),
+    };
+    world.step(&format!("{kbps} kb/s, {delay} ms, {queue:?}: {run:?}"));
+    run
+}
+
+#[test]
+fn a_narrow_link_is_used_and_its_queue_stays_short() {
+    for queue in [Queue::Bytes(75_000), Queue::Time(Duration::from_millis(40))] {
+        for delay in [1, 50] {
+            for kbps in [1500, 2000, 2500, 3000] {
+                let run = run(delay, kbps, queue);
+                assert!(run.whole >= 55, "{run:?}");
+                assert!(run.used >= 60, "{run:?}");
+                assert!(run.p90 <= Duration::from_millis(20), "{run:?}");
+            }
+        }
+    }
+}
+
+/// Where even the coarsest quantiser takes more than the link carries, frames are left out.
+#[test]
+fn one_megabit_shows_fewer_frames_but_shows_them() {
+    for queue in [Queue::Bytes(75_000), Queue::Time(Duration::from_millis(40))] {
+        for delay in [1, 50] {
+            let run = run(delay, 1000, queue);
+            assert!(run.whole >= 35, "{run:?}");
+            assert!(run.p90 <= Duration::from_millis(25), "{run:?}");
+        }
+    }
+}
+
+/// What is on its way in a long round trip is not what waits in a queue: it is no reason to hold
+/// frames back for ever.
+#[test]
+fn a_round_trip_of_600_ms_is_no_full_queue() {
+    for kbps in [1500, 2000, 3000] {
+        let run = run(300, kbps, Queue::Bytes(75_000));
+        assert!(run.whole >= 45, "{run:?}");
+        assert!(run.used >= 50, "{run:?}");
+    }
+}
