@@ -13,8 +13,7 @@ use sys::{Given, Library, Settings};
 
 /// How the scene streams itself.
 #[derive(clap::Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Streaming itself")]
-pub(crate) struct Args {
+pub(crate) struct Api {
     /// Stream through this library, the C API (libopenuvr.so); input then comes that way, too
     #[arg(long, value_name = "FILE")]
     pub(super) api: Option<PathBuf>,
@@ -57,7 +56,7 @@ impl Stream {
     ///
     /// # Errors
     /// The library is not there, or can't stream.
-    pub(super) fn start(args: &Args, renderer: &Renderer, size: Size) -> Result<Option<Stream>> {
+    pub(super) fn start(args: &Api, renderer: &Renderer, size: Size) -> Result<Option<Stream>> {
         let Some(path) = &args.api else {
             return Ok(None);
         };

@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
     #[command(flatten)]
-    api: api::Args,
+    api: api::Api,
 }
 
 /// Runs until the window is closed, a signal comes, or the frames are drawn.

@@ -67,7 +67,7 @@ pub(crate) fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Resu
         coarse: false,
         read_back: false,
         times: None,
-        api: api::Args::default(),
+        api: api::Api::default(),
     };
     let (submitter, submitted) = submit::channel(size, fps)?;
     let (opened, is_open) = sync_channel(1);
