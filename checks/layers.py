@@ -11,7 +11,8 @@ ALLOWED = {
     "lab": {"proto"},
     "capi": {"proto", "net", "media", "runtime"},
     "hook": {"proto", "net", "media", "runtime"},
-    "cli": {"proto", "net", "media", "runtime", "lab"},
+    # The hook is built for its tests, and not linked.
+    "cli": {"proto", "net", "media", "runtime", "lab", "hook"},
 }
 PREFIX = "openuvr-"
 

@@ -19,7 +19,7 @@ fn main() {
         .header_contents("openuvr_x264.h", HEADER)
         .allowlist_type("x264_(t|param_t|nal_t|picture_t)")
         .allowlist_var(
-            "X264_(BUILD|CSP_(NV12|I444|BGRA)|LOG_NONE|RC_(ABR|CQP)|TYPE_(AUTO|IDR)|QP_AUTO|\
+            "X264_(BUILD|CSP_(NV12|I444|BGRA|VFLIP)|LOG_NONE|RC_(ABR|CQP)|TYPE_(AUTO|IDR)|QP_AUTO|\
              KEYINT_MAX_INFINITE)",
         )
         .derive_default(false)

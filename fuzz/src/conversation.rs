@@ -11,8 +11,9 @@ use std::time::Duration;
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::negotiate::{Offer, Role};
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
-use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PathId, SessionId};
+use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::pose::Pose;
 use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
 use openuvr_proto::send::fec::{Care, ParityPlan};
 use openuvr_proto::send::loss::Loss;
@@ -23,7 +24,9 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::Report;
 use openuvr_proto::wire::header::{Plane, plane_of};
-use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
+use openuvr_proto::wire::video::{
+    Configuration, EchoKind, Extensions, FrameHeader, InputEcho, SlicePlace,
+};
 
 use crate::{Draw, established};
 
@@ -76,6 +79,8 @@ struct Talk {
     shown: FrameId,
     typed: InputSeq,
     applied: InputSeq,
+    posed: PoseId,
+    seen: PoseId,
     said: BTreeSet<String>,
 }
 
@@ -120,6 +125,8 @@ impl Talk {
             ended: BTreeSet::new(),
             shown: FrameId::NONE,
             typed: InputSeq::default(),
+            posed: PoseId::default(),
+            seen: PoseId::default(),
             applied: InputSeq::default(),
             said: BTreeSet::new(),
         }
@@ -133,10 +140,19 @@ impl Talk {
             0 => self.now.0 += i64::from(draw.u8()) * 100_000,
             1 => self.now.0 += i64::from(draw.u8()) * 10_000_000,
             2 => {
-                let event = InputEvent::Key {
-                    code: KeyCode(u16::from(what)),
-                    text: None,
-                    pressed: draw.u8() & 1 == 0,
+                let how = draw.u8();
+                let event = match how & 2 {
+                    0 => InputEvent::Key {
+                        code: KeyCode(u16::from(what)),
+                        text: None,
+                        pressed: how & 1 == 0,
+                    },
+                    _ => InputEvent::Device {
+                        device: DeviceId(how >> 6),
+                        kind: u16::from(how >> 4 & 3),
+                        code: u16::from(how >> 3 & 1),
+                        value: i32::from(how & 1),
+                    },
                 };
                 self.typed = self.client.input(self.now, event, self.now);
             }
@@ -150,6 +166,11 @@ impl Talk {
             7 => self.lose(upwards, draw.u8()),
             8 => self.again(upwards, draw.u8()),
             9 => self.altered(upwards, draw),
+            10 => {
+                let at = [f32::from(what), 0.0, 0.0];
+                let pose = Pose::new(at, [0.0, 0.0, 0.0, 1.0]).expect("a pose");
+                self.posed = self.client.pose(self.now, pose, self.now);
+            }
             _ => {
                 // Out of order if the number says so.
                 let place = usize::from(draw.u8() / 64);
@@ -263,6 +284,10 @@ impl Talk {
             colour: 1,
             fps: 60,
         });
+        let extensions = Extensions {
+            configuration,
+            clean_after: (how & 36 == 36).then_some(3),
+        };
         let loss = Loss {
             rate: f64::from(how / 64) / 10.0,
             run: 1.0,
@@ -280,7 +305,7 @@ impl Talk {
                 mbs: 40,
             };
             let bytes = slice(frame, index);
-            sender.slice(self.now, &header, configuration, place, &bytes, &mut buffer);
+            sender.slice(self.now, &header, extensions, place, &bytes, &mut buffer);
             buffer.iter().for_each(|datagram| self.down.send(datagram));
         }
         sender.parity(self.now, &mut buffer);
@@ -312,6 +337,13 @@ impl Talk {
         // A session ends when its last word has left.
         while let Some(event) = self.host.poll_event() {
             self.at_the_host(event);
+        }
+        if let Some(posed) = self.host.pose() {
+            assert!(
+                (self.seen..=self.posed).contains(&posed.id),
+                "an older pose"
+            );
+            self.seen = posed.id;
         }
         self.host.check_invariants();
         self.client.check_invariants();

@@ -11,8 +11,8 @@ use openuvr_proto::wire::header::{HEADER, Plane, TAG};
 use openuvr_proto::wire::parity::{Parity, SHARD_LENGTH};
 use openuvr_proto::wire::seal::{Direction, Sealer};
 use openuvr_proto::wire::video::{
-    Configuration, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, InputEcho, SlicePlace,
-    VIDEO_HEADER,
+    Configuration, Extensions, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, InputEcho,
+    SlicePlace, VIDEO_HEADER,
 };
 
 use crate::{Draw, established};
@@ -169,7 +169,10 @@ fn absurd(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> 
             parity: flags & 8 != 0,
             again: flags & 64 != 0,
         },
-        configuration,
+        extensions: Extensions {
+            configuration,
+            clean_after: (places & 32 != 0).then_some(u16::from(places % 4)),
+        },
         payload: &[flags; 8],
     };
     let mut body = Vec::new();

@@ -6,8 +6,9 @@ use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::ladder::{Rung, Step};
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Role};
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
-use openuvr_proto::id::{ConfigEpoch, FrameId, PathId, SessionId};
+use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::pose::Pose;
 use openuvr_proto::recv::reassemble::PictureState;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, FrameCost, Outcome, Stage, Stamps};
@@ -93,6 +94,13 @@ impl Peer {
                 through: FrameId(draw.u8().into()),
             }
             .write(&mut body),
+            7 => {
+                let id = PoseId(draw.u8().into());
+                let sampled = PeerInstant(draw.u64(8) as i64);
+                if let Some(pose) = pose(draw) {
+                    Message::Pose { id, sampled, pose }.write(&mut body);
+                }
+            }
             _ => {
                 // A message of a random kind and content.
                 body.push(draw.u8() % 24);
@@ -162,8 +170,21 @@ fn event(n: u8) -> InputEvent {
             dx: n.into(),
             dy: 0,
         },
+        200..220 => InputEvent::Device {
+            device: DeviceId(n & 1),
+            kind: u16::from(n >> 1 & 3),
+            code: u16::from(n >> 3 & 1),
+            value: i32::from(n) - 210,
+        },
         _ => InputEvent::ReleaseAll,
     }
+}
+
+fn pose(draw: &mut Draw<'_>) -> Option<Pose> {
+    let mut three = || [(); 3].map(|()| f32::from_bits(draw.u32()));
+    let (position, velocity) = (three(), three());
+    let pose = Pose::new(position, [0.0, 0.0, 0.0, 1.0]).ok()?;
+    pose.moving(Some(velocity), None).ok()
 }
 
 pub(crate) fn host(bytes: &[u8]) {
@@ -230,6 +251,11 @@ pub(crate) fn host(bytes: &[u8]) {
             if host.poll_transmit(now, &mut out).is_none() {
                 break;
             }
+        }
+        if let Some(posed) = host.pose() {
+            let length = posed.pose.orientation().map(|v| v * v).iter().sum::<f32>();
+            assert!((0.97..=1.03).contains(&length), "no rotation");
+            assert!(posed.received <= now);
         }
         while let Some(asked) = host.poll_probe() {
             let rung = Rung::ALL[usize::from(asked.segmented)];
@@ -309,7 +335,7 @@ pub(crate) fn client(bytes: &[u8]) {
     let mut out = Vec::new();
     let mut over = false;
     while !draw.is_empty() {
-        match draw.u8() % 14 {
+        match draw.u8() % 15 {
             0 => now.0 += i64::from(draw.u8()) * 1_000_000,
             1 => now.0 += i64::from(draw.u16()) * 100_000,
             2 | 3 => {
@@ -334,6 +360,11 @@ pub(crate) fn client(bytes: &[u8]) {
                 client.probe(now, Step { path, segmented });
             }
             9 => client.moved(now),
+            14 => {
+                if let Some(pose) = pose(&mut draw) {
+                    client.pose(now, pose, now);
+                }
+            }
             7 => {
                 let datagram = peer.negotiate(&shape(draw.u8() % 16).to_bytes());
                 let _ = client.handle_datagram(now, &datagram);

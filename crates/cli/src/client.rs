@@ -19,8 +19,8 @@ use openuvr_runtime::client::{ClientRuntime, ClientSetup, Notice, OpenSurface, O
 use openuvr_runtime::clock;
 use openuvr_runtime::sched::Scheduler;
 
+use crate::clients::{TICK, finish, goodbye};
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
-use crate::host::{TICK, finish, goodbye};
 use crate::realtime;
 use crate::record::{self, Options, Recorder};
 
@@ -92,6 +92,7 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
     let input_from = config.input_from();
     let input = match &input_from {
         InputFrom::Script(file) => Some(input_source::open(&format!("script:{}", file.display()))?),
+        InputFrom::Devices(list) => Some(input_source::open(&format!("evdev:{list}"))?),
         InputFrom::Window | InputFrom::Nothing => None,
     };
     let setup = ClientSetup {

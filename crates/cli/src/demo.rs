@@ -97,6 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let dir = TemporaryDir::new()?;
     let reader = Reader::start(&client_display)?;
     let mut pair = Pair::start(&pair::Options {
+        serve: pair::Serve::Host,
         host_display: &host_display,
         client_display: &client_display,
         fps: args.fps,
@@ -131,7 +132,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 fn start_app(args: &Args, display: &str) -> Result<Child> {
     let Some(line) = &args.app else {
-        return pair::scene(display, args.size, args.fps);
+        return pair::scene(&pair::scene_words(display, args.size, args.fps));
     };
     let mut command = Command::new("/bin/sh");
     command

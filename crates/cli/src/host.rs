@@ -1,7 +1,6 @@
 //! `openuvr host`: opens everything that the configuration names, starts the host's threads, and
 //! tells the person what happens.
 
-use std::collections::HashMap;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,31 +18,26 @@ use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
 use openuvr_media::convert::Converter;
 use openuvr_media::input_sink;
 use openuvr_net::Link;
-use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::host::Ending;
-use openuvr_proto::id::SessionId;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::host::config::Config;
-use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
+use openuvr_runtime::host::{HostRuntime, HostSetup, Input};
+use openuvr_runtime::line::Line;
 use openuvr_runtime::sched::{self, Scheduler};
 use openuvr_runtime::{clock, hindered};
 
+use crate::clients::{Clients, TICK, Told, invite};
 use crate::config::kind::WindowName;
 use crate::config::{
     CaptureMode, ConverterKind, HostConfig, Pacing, Sending, Settings as _, Subject,
 };
 use crate::realtime;
-use crate::record::{Options, Recorder, Summary};
+use crate::record::{Options, Recorder};
 use crate::scene;
 use crate::scene::source::Submit;
 
 /// How long a window that is not there yet is waited for: an application that starts.
 const WINDOW_WAIT: Duration = Duration::from_secs(15);
-
-/// How often the table is drawn and files are brought up to date.
-pub(crate) const TICK: Duration = Duration::from_millis(250);
 
 /// How often the main thread looks for signals and the end of its time.
 const TURN: Duration = Duration::from_millis(50);
@@ -65,10 +59,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     let wishes = listen_for_wishes(&scheduler);
     let began = clock::now();
-    let mut clients = Clients {
-        known: HashMap::new(),
-        recorder,
-    };
+    let mut clients = Clients::new("host", recorder);
     let mut tick_at = began;
     let mut outcome = Ok(ExitCode::SUCCESS);
     loop {
@@ -80,13 +71,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         }
         let now = clock::now();
         if now >= tick_at {
-            clients.recorder.tick(now);
+            clients.tick(now);
             tick_at = now + TICK;
         }
         match wishes.try_recv() {
             Ok(Wish::Pair) => {
                 let pin = Pin::generate()?;
-                invite(&pin, config.pair_for);
+                invite("host", &pin, config.pair_for.as_secs());
                 host.open_pairing(pin, config.pair_for);
             }
             Ok(Wish::Bitrate(target)) => host.set_bitrate(target),
@@ -95,25 +86,24 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         let Some(notice) = host.notice(TURN) else {
             continue;
         };
-        if let Some(end) = clients.tell(notice) {
-            outcome = end;
-            break;
+        match clients.tell(Line::from(notice)) {
+            Told::GoesOn => {}
+            Told::Over => break,
+            Told::Failed(why) => {
+                outcome = Err(anyhow!(why));
+                break;
+            }
         }
     }
     let lost = host.lost_notices();
     for notice in host.stop() {
         // It ends anyway.
-        let _ = clients.tell(notice);
+        let _ = clients.tell(Line::from(notice));
     }
     if lost > 0 {
         eprintln!("openuvr host: {lost} records were lost: this machine could not keep up");
     }
-    for client in finish(clients.recorder).subscribers {
-        if client.unaccounted() > 0 {
-            let (name, frames) = (client.name.as_str(), client.unaccounted());
-            eprintln!("openuvr host: {frames} frames of {name} have no record: please report it");
-        }
-    }
+    clients.finish();
     outcome
 }
 
@@ -164,21 +154,6 @@ fn read_wish(line: &str) -> Result<Option<Wish>> {
     }
 }
 
-fn invite(pin: &Pin, span: Duration) {
-    let seconds = span.as_secs();
-    eprintln!("openuvr host: a new device may pair within {seconds} s with the PIN  {pin}");
-}
-
-/// Completes the files; where no table was shown, the totals are.
-pub(crate) fn finish(recorder: Recorder) -> Summary {
-    let shown = recorder.shows_table();
-    let summary = recorder.finish();
-    if !shown && !summary.subscribers.is_empty() {
-        eprint!("{summary}");
-    }
-    summary
-}
-
 fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
     let opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
     let source = open_source(config)?;
@@ -216,7 +191,7 @@ fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
     // Only now is it true.
     eprintln!("openuvr host: {streaming}");
     if let Some((pin, span)) = invitation {
-        invite(&pin, span);
+        invite("host", &pin, span.as_secs());
     }
     Ok((host, scheduler))
 }
@@ -317,88 +292,4 @@ fn open_scene(config: &HostConfig, size: Size) -> Result<Source> {
         cursor: None,
         words: format!("the scene of {size}, drawn by this host on display {display}"),
     })
-}
-
-/// Who watches or watched, as the person is told, and what is kept of their frames.
-struct Clients {
-    known: HashMap<SessionId, (Role, String)>,
-    recorder: Recorder,
-}
-
-impl Clients {
-    /// Says what happened; the program's end, if this is it.
-    fn tell(&mut self, notice: Notice) -> Option<Result<ExitCode>> {
-        match notice {
-            Notice::Paired { name, fingerprint } => {
-                eprintln!("openuvr host: paired with {name} ({fingerprint})");
-            }
-            Notice::Subscribed {
-                session,
-                role,
-                name,
-                software,
-            } => {
-                eprintln!("openuvr host: {name} joins as {} ({software})", role.name());
-                self.known.insert(session, (role, name));
-            }
-            Notice::RoleChanged(session, role) => {
-                if let Some(client) = self.known.get_mut(&session) {
-                    client.0 = role;
-                    eprintln!("openuvr host: {} is now {}", client.1, role.name());
-                }
-            }
-            Notice::Ended(session, ending) => {
-                if let Ending::Refused(why) = ending {
-                    eprintln!("openuvr host: a client was refused: {why}");
-                } else if let Some((_, name)) = self.known.get(&session) {
-                    eprintln!("openuvr host: {name} is gone: {}", words(ending));
-                }
-            }
-            Notice::Link(session, rung) => {
-                self.recorder.link(session, rung);
-                if let Some((_, name)) = self.known.get(&session) {
-                    eprintln!("openuvr host: {name} is served by {}", rung.name());
-                }
-            }
-            Notice::Record(record) => {
-                if let Some((role, name)) = self.known.get(&record.session) {
-                    self.recorder.record(clock::now(), &record, *role, name);
-                }
-            }
-            Notice::Decision(decision) => {
-                tracing::debug!("{decision}");
-                self.recorder.decision(clock::now(), &decision.to_string());
-            }
-            Notice::Resized(size) => eprintln!("openuvr host: the picture is {size}"),
-            Notice::Hidden => eprintln!("openuvr host: the window is hidden; waiting for it"),
-            Notice::Trouble(why) => eprintln!("openuvr host: {why}"),
-            Notice::SourceEnded(why) => {
-                eprintln!("openuvr host: the end: {why}");
-                return Some(Ok(ExitCode::SUCCESS));
-            }
-            Notice::Failed(why) => return Some(Err(anyhow!(why))),
-        }
-        None
-    }
-}
-
-fn words(ending: Ending) -> String {
-    match ending {
-        Ending::Goodbye(reason) => goodbye(reason).to_owned(),
-        Ending::Silent => "it fell silent".to_owned(),
-        Ending::Replaced => "it began a new session".to_owned(),
-        Ending::Refused(why) => why.to_string(),
-        Ending::Closed => "closed by this host".to_owned(),
-    }
-}
-
-/// A goodbye in words.
-pub(crate) fn goodbye(reason: GoodbyeReason) -> &'static str {
-    match reason {
-        GoodbyeReason::Quit => "it said goodbye",
-        GoodbyeReason::SourceEnded => "the application has ended",
-        GoodbyeReason::TakenOver => "another client took over",
-        GoodbyeReason::Forbidden => "this device is forbidden",
-        GoodbyeReason::Failed => "something failed there",
-    }
 }

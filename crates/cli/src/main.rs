@@ -10,6 +10,7 @@ mod bench;
 mod cable;
 mod child;
 mod client;
+mod clients;
 mod clock;
 mod config;
 mod demo;
@@ -18,10 +19,12 @@ mod display;
 mod doctor;
 mod host;
 mod lab;
+mod layer;
 mod pair;
 mod picture_match;
 mod realtime;
 mod record;
+mod run;
 mod scene;
 mod screen;
 mod soak;
@@ -35,13 +38,14 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use openuvr_proto::units::Size;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use config::{ClientConfig, HostConfig, Settings as _};
+use config::{ClientConfig, HostConfig, RunConfig, Settings as _};
 
 fn main() -> ExitCode {
     let matches = command().get_matches();
     let result = match matches.subcommand() {
         Some(("host", m)) => host::run(m),
         Some(("client", m)) => client::run(m),
+        Some(("run", m)) => run::run(m),
         Some(("scene", m)) => with(m, |args| scene::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
         Some(("doctor", m)) => doctor::Args::from_arg_matches(m)
@@ -69,12 +73,14 @@ fn command() -> Command {
         .after_help(
             "Start here:\n  openuvr host            on the machine with the application\n  \
              openuvr client HOST     on the machine that shows it\n  \
+             openuvr run -- GAME     instead of host: one game, from inside its process\n  \
              openuvr demo            both on this machine, on virtual displays",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(HostConfig::command())
         .subcommand(ClientConfig::command())
+        .subcommand(RunConfig::command())
         .subcommand(devices::Args::augment_args(Command::new("devices")))
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
         .subcommand(demo::Args::augment_args(Command::new("demo")))

@@ -11,14 +11,26 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::units::Size;
 
 use crate::cable::{Cable, HOST};
 use crate::child::Child;
 use crate::clock;
 
+/// What serves the pictures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Serve<'a> {
+    /// A host that captures the display, or makes the pictures itself.
+    Host,
+    /// `openuvr run` with this program and its words in it.
+    Hook(&'a [String]),
+}
+
 /// What both need to know.
 #[derive(Clone, Debug)]
 pub(crate) struct Options<'a> {
+    /// What serves.
+    pub(crate) serve: Serve<'a>,
     /// Display to capture.
     pub(crate) host_display: &'a str,
     /// Display to show on.
@@ -85,12 +97,18 @@ impl Pair {
         }
         // Nobody else of this machine should be first.
         let pin = Pin::generate()?.to_string();
-        let mut host = match cable {
-            Some(cable) => cable.at_host("host")?,
-            None => own("host")?,
+        let command = match options.serve {
+            Serve::Host => "host",
+            Serve::Hook(_) => "run",
         };
-        host.args(["--display", options.host_display])
-            .args(["--bind", &at.to_string()])
+        let mut host = match cable {
+            Some(cable) => cable.at_host(command)?,
+            None => own(command)?,
+        };
+        if options.serve == Serve::Host {
+            host.args(["--display", options.host_display]);
+        }
+        host.args(["--bind", &at.to_string()])
             .args(["--pin", &pin])
             .args(["--fps", &options.fps.to_string()])
             .args(["--bitrate", options.bitrate])
@@ -100,6 +118,9 @@ impl Pair {
             host.arg("--csv").arg(csv);
         }
         host.args(options.more_host);
+        if let Serve::Hook(game) = options.serve {
+            host.arg("--").args(game);
+        }
         let log = host_dir.join("log");
         let log = (!options.show_host).then_some(log.as_path());
         let mut host = Child::start("host", host, log)?;
@@ -135,19 +156,20 @@ impl Pair {
     }
 }
 
-/// Starts the scene on `display`.
-pub(crate) fn scene(display: &str, size: openuvr_proto::units::Size, fps: f64) -> Result<Child> {
+/// Starts the scene with these words.
+pub(crate) fn scene(words: &[String]) -> Result<Child> {
     let mut command = own("scene")?;
-    command.args([
-        "--display",
-        display,
-        "--size",
-        &size.to_string(),
-        "--fps",
-        &fps.to_string(),
-    ]);
+    command.args(words);
     let null = Path::new("/dev/null");
     Child::start("scene", command, Some(null))
+}
+
+/// How the scene is told what to draw where.
+pub(crate) fn scene_words(display: &str, size: Size, fps: f64) -> Vec<String> {
+    let (size, fps) = (size.to_string(), fps.to_string());
+    ["--display", display, "--size", &size, "--fps", &fps]
+        .map(String::from)
+        .to_vec()
 }
 
 /// A command of this executable.

@@ -148,7 +148,7 @@ impl Stage {
             VirtualDisplay::start(args.size)?,
             VirtualDisplay::start(args.size)?,
         ];
-        let scene = pair::scene(displays[0].name(), args.size, args.fps)?;
+        let scene = pair::scene(&pair::scene_words(displays[0].name(), args.size, args.fps))?;
         Ok(Stage {
             _scene: Some(scene),
             displays: Some(displays),
@@ -173,6 +173,7 @@ impl Stage {
             }
         }
         Pair::start(&Options {
+            serve: crate::pair::Serve::Host,
             host_display: here,
             client_display: there,
             fps: args.fps,

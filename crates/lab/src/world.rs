@@ -18,20 +18,21 @@ use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Role};
 use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
-use openuvr_proto::id::{FrameId, InputSeq, PathId, SessionId};
+use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::pose::{Pose, Posed};
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::fec::ParityPlan;
 use openuvr_proto::send::pace::Pacer;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
-use openuvr_proto::send::policy::{Next, Policy, Settings, TRANSPORT_HEADERS};
+use openuvr_proto::send::policy::{Next, Policy, Recovery, Settings, TRANSPORT_HEADERS};
 use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, FrameRecord, Stage, Stamps};
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
-use openuvr_proto::wire::video::{EchoKind, InputEcho};
+use openuvr_proto::wire::video::{EchoKind, Extensions, InputEcho};
 
 use crate::course::Course;
 use crate::link::{Counters, Impairment, LinkModel};
@@ -188,6 +189,8 @@ pub struct World {
     pub resend: bool,
     /// Key frames, and when each was begun.
     pub key_frames_sent: Vec<(FrameId, Instant)>,
+    /// Waves of intra blocks: the frame with which each began, and after how many it was through.
+    pub waves_sent: Vec<(FrameId, u16)>,
     /// The host's view: how each frame ended, by session.
     pub records: BTreeMap<u32, Vec<FrameRecord>>,
     /// Which frames were captured while a session subscribed.
@@ -229,6 +232,7 @@ impl World {
             parity: true,
             resend: true,
             key_frames_sent: Vec::new(),
+            waves_sent: Vec::new(),
             records: BTreeMap::new(),
             captured: BTreeMap::new(),
             injected: Vec::new(),
@@ -238,15 +242,25 @@ impl World {
         }
     }
 
+    /// Losses are answered by waves of intra blocks that are through after so many frames, not by key
+    /// frames. Before anybody connects.
+    pub fn answer_by_waves(&mut self, clean_after: u16) {
+        self.policy = Policy::new(Settings {
+            recovery: Recovery::Refresh,
+            ..FREE
+        });
+        self.source.clean_after = clean_after;
+    }
+
     /// From now on the rate follows the link within `range`: pictures that take `complexity` bits
     /// at quantiser 0 are coded as the rate control asks.
     pub fn adapt(&mut self, range: Range, complexity: f64) {
         let adaptive = true;
-        let skip_back = true;
+        let recovery = Recovery::SkipBack;
         self.policy = Policy::new(Settings {
             range,
             adaptive,
-            skip_back,
+            recovery,
             ..FREE
         });
         self.policy.encoder_opened(8);
@@ -336,6 +350,19 @@ impl World {
         let seq = self.machines[client].input(self.now, event);
         self.turn();
         seq
+    }
+
+    /// The head of the person at a client is here.
+    pub fn pose(&mut self, client: usize, pose: Pose) -> PoseId {
+        let id = self.machines[client].pose(self.now, pose);
+        self.turn();
+        id
+    }
+
+    /// Where the host believes the player's head to be.
+    #[must_use]
+    pub fn posed(&self) -> Option<Posed> {
+        self.host.pose()
     }
 
     /// The application changes the pointer's shape.
@@ -552,17 +579,18 @@ impl World {
             if self.policy.held_until(self.now).is_some() {
                 return self.hold_back();
             }
-            let reference = match self.policy.next(self.now, self.source.next_frame()) {
-                Next::Key => FrameId::NONE,
-                Next::After(reference) => reference,
-            };
+            let next = self.policy.next(self.now, self.source.next_frame());
             let target = self.policy.target();
-            let coded = (self.encoder.as_mut())
-                .map(|encoder| encoder.code(target, reference == FrameId::NONE));
+            let coded =
+                (self.encoder.as_mut()).map(|encoder| encoder.code(target, next == Next::Key));
             self.qp = coded.map_or(0, |(qp, _)| qp);
             let size = coded.map(|(_, size)| size);
-            let coding = self.source.code(self.now, reference, size);
+            let coding = self.source.code(self.now, next, size);
             let frame = coding.header.frame;
+            if let Some(frames) = coding.clean_after {
+                self.policy.wave_began(frame, frames);
+                self.waves_sent.push((frame, frames));
+            }
             if coding.header.is_key() {
                 self.key_frames_sent.push((frame, self.now));
             }
@@ -626,10 +654,13 @@ impl World {
                 if s.role == Role::Player {
                     header.echo = coding.echo(self.echo);
                 }
-                let configuration = header.is_key().then_some(coding.configuration);
+                let extensions = Extensions {
+                    configuration: header.is_key().then_some(coding.configuration),
+                    clean_after: coding.clean_after,
+                };
                 let out = &mut self.out;
                 s.media
-                    .slice(self.now, &header, configuration, place, &bytes, out);
+                    .slice(self.now, &header, extensions, place, &bytes, out);
                 let machine = &mut self.machines[s.machine];
                 s.send(self.now, machine, out);
                 if last {
@@ -723,7 +754,7 @@ const FREE: Settings = Settings {
         max: Bitrate::from_mbps(1000),
     },
     adaptive: false,
-    skip_back: false,
+    recovery: Recovery::KeyFrame,
     key_frame_every: None,
 };
 

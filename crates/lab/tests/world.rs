@@ -10,8 +10,9 @@ use openuvr_lab::world::{Device, Machine, World};
 use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::negotiate::{Negotiation, Refusal, Role};
 use openuvr_proto::host::{Ending, SecondPlayer};
-use openuvr_proto::id::InputSeq;
-use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::id::{DeviceId, InputSeq, PoseId};
+use openuvr_proto::input::event::{EV_KEY, EV_REL, EV_SYN, InputEvent, KeyCode};
+use openuvr_proto::pose::Pose;
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
@@ -332,6 +333,124 @@ fn each_input_event_arrives_once_in_order_whatever_is_lost() {
         world.rest(Duration::from_secs(1));
         assert_eq!(world.injected, sent, "{lost}");
     }
+}
+
+#[test]
+fn events_of_devices_arrive_in_order_and_what_they_hold_is_released() {
+    let mut world = World::new(14, SecondPlayer::Refuse);
+    let link = Impairment {
+        jitter: ms(4),
+        reorder: 0.1,
+        ..loss(0.3)
+    };
+    let player = world.connect(&Device::new(1, Role::Player).behind(&link));
+    world.rest(ms(500));
+    let device = |id, kind, code, value| InputEvent::Device {
+        device: DeviceId(id),
+        kind,
+        code,
+        value,
+    };
+    let mut sent = Vec::new();
+    for i in 0..300_i32 {
+        let id = (i % 2) as u8;
+        let event = match i % 6 {
+            0 | 1 => device(id, EV_REL, 0, i),
+            2 | 3 => device(id, EV_KEY, 30 + i as u16 % 9, i / 12 % 2),
+            _ => device(id, EV_SYN, 0, 0),
+        };
+        sent.push((world.input(player, event), event));
+        world.rest(ms(4));
+    }
+    world.rest(Duration::from_secs(1));
+    assert_eq!(world.injected, sent);
+    world.step("the window loses the focus, and the devices everything");
+    world.input(player, device(0, EV_KEY, 99, 1));
+    let (newest, all) = (world.input(player, InputEvent::ReleaseAll), sent.len());
+    world.rest(Duration::from_secs(1));
+    assert_eq!(world.injected[all + 1], (newest, InputEvent::ReleaseAll));
+    assert_eq!(world.injected.len(), all + 2);
+}
+
+fn head(x: f32) -> Pose {
+    Pose::new([x, 1.75, 0.0], [0.0, 0.0, 0.0, 1.0]).expect("a pose")
+}
+
+#[test]
+fn the_newest_pose_wins_whatever_is_lost_or_overtaken() {
+    for (seed, lost) in [(15, 0.0), (16, 0.2), (17, 0.5)] {
+        let mut world = World::new(seed, SecondPlayer::Refuse);
+        let link = Impairment {
+            jitter: ms(5),
+            reorder: 0.2,
+            duplicate: 0.1,
+            ..loss(lost)
+        };
+        let player = world.connect(&Device::new(1, Role::Player).behind(&link));
+        world.rest(ms(500));
+        let (mut seen, mut last) = (Vec::new(), None);
+        for i in 0..1000_u16 {
+            last = Some(world.pose(player, head(i.into())));
+            let sampled = world.now();
+            world.rest(ms(1));
+            if let Some(posed) = world.posed() {
+                assert_eq!(posed.session, world.session(player));
+                let here = posed.sampled_here.expect("the clocks have met");
+                assert!(here.at - here.bound <= sampled, "not from the future");
+                assert!(here.at - here.bound <= posed.received);
+                seen.push((posed.id, posed.pose.position()[0]));
+            }
+        }
+        assert!(seen.is_sorted_by_key(|(id, _)| id.0), "never an older one");
+        // One pose a millisecond: it has the number of its place.
+        assert!(
+            seen.iter()
+                .all(|(id, x)| f64::from(*x) + 1.0 == f64::from(id.0))
+        );
+        seen.dedup();
+        let arrived = seen.len() as f64 / 1000.0;
+        assert!(arrived > (1.0 - lost) * 0.4, "{arrived} of {lost}");
+        world.step("the link is idle: only the last can still be on its way");
+        world.rest(ms(50));
+        let newest = world.posed().map(|posed| posed.id);
+        assert!(
+            newest <= last && (lost > 0.0 || newest == last),
+            "{newest:?}"
+        );
+    }
+}
+
+#[test]
+fn poses_are_bounded_and_those_of_the_player_alone() {
+    let mut world = World::new(18, SecondPlayer::TakeOver);
+    let first = world.connect(&Device::new(1, Role::Player));
+    world.rest(ms(100));
+    assert_eq!(world.posed(), None);
+    world.step("many poses at once: the newest arrives half a millisecond later");
+    for i in 0..100_u16 {
+        world.pose(first, head(i.into()));
+    }
+    assert_eq!(world.posed().map(|p| p.pose), Some(head(0.0)));
+    world.rest(ms(1));
+    let (pose, id) = world.posed().map(|p| (p.pose, p.id)).expect("there is one");
+    assert_eq!((pose, id), (head(99.0), PoseId(2)), "and no other did");
+    let observer = world.connect(&Device::new(2, Role::Observer));
+    world.pose(observer, head(7.0));
+    world.rest(ms(10));
+    assert_eq!(world.posed().map(|p| p.pose), Some(head(99.0)));
+    world.step("another player");
+    let mut device = Device::new(3, Role::Player);
+    device.take_over = true;
+    let second = world.connect(&device);
+    world.rest(ms(100));
+    assert_eq!(world.posed(), None, "it has said nothing yet");
+    world.pose(first, head(1.0));
+    world.pose(second, head(2.0));
+    world.rest(ms(10));
+    assert_eq!(world.posed().map(|p| p.pose), Some(head(2.0)));
+    world.goodbye(second);
+    world.rest(ms(1));
+    assert_eq!(world.posed(), None);
 }
 
 #[test]

@@ -95,6 +95,7 @@ fn measure(settings: &Settings, qp: u8, frames: u32) -> Result<(), Box<dyn Error
             frame: FrameId(frame),
             key_frame: frame == 1,
             reference: FrameId::NONE,
+            refresh: false,
             qp,
         };
         let start = Instant::now();

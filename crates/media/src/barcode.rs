@@ -11,7 +11,7 @@
 
 use openuvr_proto::units::Size;
 
-use crate::picture::{Picture, PixelFormat};
+use crate::picture::{Picture, PixelFormat, Rows};
 
 /// Cells in a row.
 pub const COLUMNS: usize = 64;
@@ -181,10 +181,14 @@ fn cell_luma(picture: &Picture<'_>, row: usize, column: usize) -> Option<f32> {
     let plane = &picture.planes[0];
     let (mut sum, mut count) = (0_u32, 0_u16);
     for y in middle(row) {
+        let y = match picture.rows {
+            Rows::TopDown => y,
+            Rows::BottomUp => (picture.size.height as usize).checked_sub(y + 1)?,
+        };
         for x in middle(column) {
             sum += match picture.format {
-                PixelFormat::Bgrx => {
-                    let at = y * plane.stride + x * 4;
+                PixelFormat::Bgrx | PixelFormat::Rgbx | PixelFormat::Bgr | PixelFormat::Rgb => {
+                    let at = y * plane.stride + x * picture.format.packed()?;
                     let pixel = plane.data.get(at..at + 3)?;
                     // Green weighs double: close enough to luma to tell black from white.
                     (u32::from(pixel[0]) + 2 * u32::from(pixel[1]) + u32::from(pixel[2])) / 4
@@ -269,7 +273,7 @@ mod tests {
             let y = Plane { data: &luma, stride: 1280 };
             for format in [PixelFormat::Nv12, PixelFormat::I420] {
                 let planes = [y, Plane::EMPTY, Plane::EMPTY];
-                prop_assert_eq!(read(&Picture { size: SIZE, format, planes }), Some(stamp));
+                prop_assert_eq!(read(&Picture { size: SIZE, format, rows: Rows::TopDown, planes }), Some(stamp));
             }
         }
 

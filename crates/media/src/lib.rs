@@ -12,6 +12,8 @@ pub mod display;
 #[cfg(any(feature = "host", feature = "client"))]
 mod halves;
 #[cfg(any(feature = "host", feature = "client"))]
+mod input_event;
+#[cfg(any(feature = "host", feature = "client"))]
 pub mod keyboard;
 pub mod picture;
 #[cfg(any(feature = "host", feature = "client"))]

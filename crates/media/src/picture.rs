@@ -7,6 +7,12 @@ use openuvr_proto::units::Size;
 pub enum PixelFormat {
     /// One plane, 4 bytes a pixel: blue, green, red, unused; sRGB, full range.
     Bgrx,
+    /// The same with red first, as OpenGL ES reads it.
+    Rgbx,
+    /// One plane, 3 bytes a pixel: blue, green, red; sRGB, full range.
+    Bgr,
+    /// The same with red first.
+    Rgb,
     /// Luma plane, then interleaved Cb Cr at half size; BT.709, limited range. Sides even.
     Nv12,
     /// Luma, Cb and Cr planes, chroma at half size; BT.709, limited range. Sides even.
@@ -15,6 +21,28 @@ pub enum PixelFormat {
     I444,
     /// Green, blue and red planes of the same size; sRGB, full range.
     Gbr,
+}
+
+impl PixelFormat {
+    /// Bytes of a pixel where one plane has all of it.
+    #[must_use]
+    pub const fn packed(self) -> Option<usize> {
+        match self {
+            PixelFormat::Bgrx | PixelFormat::Rgbx => Some(4),
+            PixelFormat::Bgr | PixelFormat::Rgb => Some(3),
+            PixelFormat::Nv12 | PixelFormat::I420 | PixelFormat::I444 | PixelFormat::Gbr => None,
+        }
+    }
+}
+
+/// Which row of a plane comes first in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Rows {
+    /// The upper.
+    #[default]
+    TopDown,
+    /// The lower, as OpenGL has it.
+    BottomUp,
 }
 
 /// One plane: rows of bytes, `stride` apart.
@@ -33,7 +61,9 @@ pub struct Picture<'a> {
     pub size: Size,
     /// How to read the planes.
     pub format: PixelFormat,
-    /// One plane for [`PixelFormat::Bgrx`], two for `Nv12`, three for the others; unused ones are
+    /// Which row comes first, in all planes.
+    pub rows: Rows,
+    /// One plane for [`PixelFormat::packed`] ones, two for `Nv12`, three for the others; unused ones are
     /// empty.
     pub planes: [Plane<'a>; 3],
 }
@@ -53,6 +83,7 @@ impl<'a> Picture<'a> {
         Picture {
             size,
             format: PixelFormat::Bgrx,
+            rows: Rows::TopDown,
             planes: [Plane { data, stride }, Plane::EMPTY, Plane::EMPTY],
         }
     }

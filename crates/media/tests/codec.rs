@@ -8,7 +8,7 @@ use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
 use openuvr_media::decode::{self, Chunk, DecodeError, Decoder};
 use openuvr_media::encode::{self, Ask, Encoded, Encoder, Pixels, Rate, Settings, Slice};
-use openuvr_media::picture::{Picture, PixelFormat, Plane};
+use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::units::{Bitrate, Size};
@@ -59,6 +59,7 @@ fn encode_one(
         frame: FrameId(frame),
         key_frame,
         reference: FrameId::NONE,
+        refresh: false,
         qp: QP,
     };
     let encoded = encoder
@@ -227,6 +228,7 @@ fn the_quantiser_of_each_picture_is_its_own() {
             frame: FrameId(frame),
             key_frame: true,
             reference: FrameId::NONE,
+            refresh: false,
             qp,
         };
         let encoded = encoder.encode(&source.picture(), &ask, &mut |_| {});
@@ -456,6 +458,59 @@ fn colours_at_each_pixel_come_back_and_a_lost_slice_is_concealed() {
     }
 }
 
+#[test]
+fn a_picture_is_coded_to_the_same_bytes_whichever_row_comes_first() {
+    let tried = [
+        ("x264", Pixels::Nv12, Size::new(128, 96)),
+        ("x264", Pixels::Rgb444, Size::new(101, 67)),
+        ("x264", Pixels::Yuv444, Size::new(101, 67)),
+        ("jpeg", Pixels::Nv12, Size::new(101, 67)),
+        ("openh264", Pixels::Nv12, Size::new(128, 96)),
+        ("raw", Pixels::Rgb444, Size::new(101, 67)),
+        ("libx264", Pixels::Nv12, Size::new(128, 96)),
+    ];
+    let mut coded = 0;
+    for (name, pixels, size) in tried {
+        let settings = Settings {
+            pixels,
+            ..usual(name, size, 3, 1)
+        };
+        let film = |rows: Rows| -> Option<Vec<Vec<u8>>> {
+            let mut encoder = match encode::open(name, &settings) {
+                Ok(encoder) => encoder,
+                Err(why) => {
+                    println!("SKIPPED: {name}: {why}");
+                    assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
+                    return None;
+                }
+            };
+            let mut converter = Converter::new();
+            let mut slices = Vec::new();
+            for frame in 1..=4 {
+                let (drawn, stride) = bgrx(size, frame);
+                let turned: Vec<u8> = drawn.chunks(stride).rev().flatten().copied().collect();
+                let picture = match rows {
+                    Rows::TopDown => Picture::bgrx(size, &drawn, stride),
+                    Rows::BottomUp => Picture {
+                        rows,
+                        ..Picture::bgrx(size, &turned, stride)
+                    },
+                };
+                let picture = converter.convert(&picture, encoder.input()).expect("taken");
+                let kept = encode_one(&mut *encoder, &picture, frame, frame == 1).0;
+                slices.extend(kept.into_iter().map(|slice| slice.bytes));
+            }
+            Some(slices)
+        };
+        let (Some(usual), Some(turned)) = (film(Rows::TopDown), film(Rows::BottomUp)) else {
+            continue;
+        };
+        assert!(usual == turned, "{name}, {pixels:?}");
+        coded += 1;
+    }
+    assert!(coded > 0);
+}
+
 /// The luma, Cb and Cr of a picture of the film, as an encoder takes them.
 fn i420(size: Size, t: u32) -> [Vec<u8>; 3] {
     let source = Nv12::frame(size, t);
@@ -469,6 +524,7 @@ fn planar(size: Size, planes: &[Vec<u8>; 3]) -> Picture<'_> {
     Picture {
         size,
         format: PixelFormat::I420,
+        rows: Rows::TopDown,
         planes: std::array::from_fn(|i| Plane {
             data: &planes[i],
             stride: strides[i],
@@ -548,6 +604,7 @@ fn openh264_takes_another_quantiser_for_each_picture_without_a_key_frame() {
             frame: FrameId(frame),
             key_frame: false,
             reference: FrameId::NONE,
+            refresh: false,
             qp,
         };
         let encoded = encoder.encode(&planar(size, &planes), &ask, &mut |_| {});
@@ -678,6 +735,7 @@ fn six_steps_of_the_quantiser_change_the_bytes_of_jpeg_as_the_rate_control_expec
             frame: FrameId(frame),
             key_frame: false,
             reference: FrameId::NONE,
+            refresh: false,
             qp,
         };
         let picture = Picture::bgrx(size, &pixels, stride);
@@ -708,6 +766,7 @@ fn key_frames_that_come_often_do_not_cost_more_than_the_rate_allows() {
                 frame: FrameId(frame),
                 key_frame,
                 reference: FrameId::NONE,
+                refresh: false,
                 qp: rate.qp(key_frame),
             };
             let coded = encoder
@@ -958,6 +1017,7 @@ fn what_can_t_be_opened_says_why() {
         frame: FrameId(1),
         key_frame: false,
         reference: FrameId::NONE,
+        refresh: false,
         qp: QP,
     };
     assert!(encoder.encode(&short, &ask, &mut |_| {}).is_err());
@@ -979,6 +1039,7 @@ fn film_that_skips_back(settings: &Settings, to: u32) -> Vec<Vec<Kept>> {
             frame: FrameId(frame),
             key_frame: frame == 1,
             reference: FrameId(if frame == 9 { to } else { frame - 1 }),
+            refresh: false,
             qp: QP,
         };
         let sink = &mut |s: Slice<'_>| {

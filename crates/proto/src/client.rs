@@ -13,12 +13,13 @@ use crate::control::ladder::{Found, Probe, Step};
 use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::{ControlPlane, Heard, SILENCE, earlier};
-use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId};
+use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId, PoseId};
 use crate::input::event::InputEvent;
 use crate::input::outbox::Outbox;
+use crate::pose::{self, Pose};
 use crate::recv::reassemble::PictureState;
 use crate::seq;
-use crate::time::Instant;
+use crate::time::{Instant, PeerInstant};
 use crate::units::Size;
 use crate::wire::Reject;
 use crate::wire::control::{GoodbyeReason, Message, Report, ResendRequest};
@@ -80,6 +81,7 @@ pub struct ClientSession {
     outbox: Outbox,
     epoch: ConfigEpoch,
     input_again: Option<Instant>,
+    poses: pose::Sending,
     /// Those that are not acknowledged, and when each was sent last.
     reports: VecDeque<(Report, Option<Instant>)>,
     report_again: Option<Instant>,
@@ -104,6 +106,7 @@ impl ClientSession {
             outbox: Outbox::default(),
             epoch: ConfigEpoch(0),
             input_again: None,
+            poses: pose::Sending::default(),
             reports: VecDeque::new(),
             report_again: None,
             picture: PictureState::default(),
@@ -204,6 +207,22 @@ impl ClientSession {
             .say(&Message::Input(self.outbox.batch(self.epoch)));
         let wait = self.plane.round_trip().clamp(INPUT_AGAIN, INPUT_LATEST);
         self.input_again = Some(now + wait);
+    }
+
+    /// The person's head is here, at `sampled`; it leaves with the next datagram, or
+    /// [`POSE_INTERVAL`](pose::POSE_INTERVAL) after the one before unless a newer one takes its
+    /// place. Its number.
+    pub fn pose(&mut self, now: Instant, pose: Pose, sampled: Instant) -> PoseId {
+        let id = self.poses.push(sampled, pose);
+        self.send_pose(now);
+        id
+    }
+
+    fn send_pose(&mut self, now: Instant) {
+        if let Some((id, sampled, pose)) = self.poses.poll(now) {
+            let sampled = PeerInstant(sampled.0);
+            self.plane.say(&Message::Pose { id, sampled, pose });
+        }
     }
 
     /// When an input event was sampled.
@@ -341,6 +360,7 @@ impl ClientSession {
         if self.input_again.is_some_and(|at| at <= now) {
             self.send_input(now);
         }
+        self.send_pose(now);
         if self.report_again.is_some_and(|at| at <= now) {
             self.send_reports(now);
         }
@@ -397,6 +417,8 @@ impl ClientSession {
             return None;
         }
         let input = self.input_again.map(|at| (at, Wakeup::InputAgain));
+        let pose = self.poses.next_timeout().map(|at| (at, Wakeup::Pose));
+        let input = earlier(input, pose);
         let report = self.report_again.map(|at| (at, Wakeup::ReportAgain));
         let key = self.key_frame_again.map(|at| (at, Wakeup::KeyFrameWanted));
         let probe = self.probe.as_ref();

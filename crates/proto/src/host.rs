@@ -17,8 +17,10 @@ use crate::id::{FrameId, PathId, SessionId};
 use crate::input::inbox::{Arrived, Inbox};
 use crate::ledger::Ledger;
 pub use crate::ledger::SentFrame;
+use crate::pose::Posed;
 use crate::send::loss::Loss;
 use crate::send::packetize::MediaSender;
+use crate::seq;
 use crate::time::Instant;
 use crate::trace::{DropCause, FrameRecord, Stage, Stamps};
 use crate::wire::Reject;
@@ -158,6 +160,8 @@ struct Subscriber {
     role: Option<Role>,
     inbox: Inbox,
     holds_input: bool,
+    /// The newest pose since it became the player.
+    posed: Option<Posed>,
     ledger: Ledger,
     newest_sent: FrameId,
     /// The pointer's shape was not said yet. It is when the one before it has arrived, so that an
@@ -250,6 +254,7 @@ impl Host {
             role: None,
             inbox: Inbox::default(),
             holds_input: false,
+            posed: None,
             ledger: Ledger::new(established.session),
             newest_sent: FrameId::NONE,
             shape_due: false,
@@ -439,6 +444,7 @@ impl Host {
                 };
                 let _ = s.plane.negotiate(&granted);
                 s.holds_input = false;
+                s.posed = None;
                 self.events
                     .push_back(HostEvent::RoleChanged(s.id, Role::Observer));
                 self.events.push_back(HostEvent::ReleaseInput);
@@ -466,6 +472,18 @@ impl Host {
             Message::Input(batch) => {
                 let through = batch.newest();
                 s.plane.say(&Message::InputSeen { through });
+            }
+            Message::Pose { id, sampled, pose } if role == Role::Player => {
+                if s.posed.is_none_or(|p| seq::newer(id.0, p.id.0)) {
+                    s.posed = Some(Posed {
+                        session: s.id,
+                        id: *id,
+                        pose: *pose,
+                        sampled: *sampled,
+                        sampled_here: s.plane.clock.to_mine(*sampled, now),
+                        received: now,
+                    });
+                }
             }
             Message::Report(report) => {
                 s.ledger.reported(now, report, &s.plane.clock);
@@ -703,6 +721,13 @@ impl Host {
         player
             .or(self.subscribers.first())
             .map(|s| s.plane.round_trip())
+    }
+
+    /// The newest pose of the player of now; `None` before its first.
+    #[must_use]
+    pub fn pose(&self) -> Option<Posed> {
+        let plays = |s: &&Subscriber| s.role == Some(Role::Player) && s.ending.is_none();
+        self.subscribers.iter().find(plays)?.posed
     }
 
     /// What is known of the link to a client; `None` if it is not here.

@@ -29,6 +29,14 @@ pub struct SessionId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct InputSeq(pub u32);
 
+/// A device that a client registered, under the number that its application gave it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct DeviceId(pub u8);
+
+/// A pose of one session, counted by the client from 1. Zero means "no pose yet".
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PoseId(pub u32);
+
 /// Where a datagram came from or goes to, opaque to the protocol: crate `net` writes a transport
 /// address into it (both ends of it, where the transport has two) and reads it back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -19,6 +19,7 @@ pub mod host;
 pub mod id;
 pub mod input;
 pub mod ledger;
+pub mod pose;
 pub mod recv;
 pub mod send;
 pub mod seq;

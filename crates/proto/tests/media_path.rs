@@ -16,7 +16,7 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::Fidelity;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::MAX_DATAGRAM;
-use openuvr_proto::wire::video::{Configuration, FrameHeader, InputEcho, SlicePlace};
+use openuvr_proto::wire::video::{Configuration, Extensions, FrameHeader, InputEcho, SlicePlace};
 use proptest::prelude::*;
 use support::established;
 
@@ -84,6 +84,10 @@ fn send_with(sender: &mut MediaSender, frames: &[Frame]) -> Sent {
             colour: 1,
             fps: 60,
         });
+        let extensions = Extensions {
+            configuration,
+            ..Extensions::default()
+        };
         let mut slices = Vec::new();
         for (index, length) in frame.slices.iter().enumerate() {
             let place = SlicePlace {
@@ -94,7 +98,7 @@ fn send_with(sender: &mut MediaSender, frames: &[Frame]) -> Sent {
             };
             let bytes = bytes(newest, index, *length);
             let mut out = SendBuf::default();
-            sender.slice(Instant(1), &header, configuration, place, &bytes, &mut out);
+            sender.slice(Instant(1), &header, extensions, place, &bytes, &mut out);
             check_runs(&out);
             datagrams.extend(out.iter().map(<[u8]>::to_vec));
             slices.push(bytes);
@@ -312,7 +316,8 @@ fn a_slice_that_is_too_long_is_not_sent_cut() {
     };
     let mut out = SendBuf::default();
     let long = vec![0; 21 << 20];
-    sender.slice(Instant(0), &header, None, place, &long, &mut out);
+    let none = Extensions::default();
+    sender.slice(Instant(0), &header, none, place, &long, &mut out);
     assert_eq!(out.datagrams(), 0);
 }
 

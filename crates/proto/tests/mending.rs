@@ -15,7 +15,7 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Fidelity};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{MissingRange, ResendRequest};
-use openuvr_proto::wire::video::{Configuration, FrameHeader, InputEcho, SlicePlace};
+use openuvr_proto::wire::video::{Configuration, Extensions, FrameHeader, InputEcho, SlicePlace};
 use proptest::prelude::*;
 use support::established;
 
@@ -69,6 +69,10 @@ impl Sender {
             colour: 1,
             fps: 60,
         });
+        let extensions = Extensions {
+            configuration,
+            ..Extensions::default()
+        };
         let mut datagrams = Vec::new();
         let mut out = SendBuf::default();
         let mut parity = 0;
@@ -84,7 +88,7 @@ impl Sender {
                 mbs: 40,
             };
             self.media
-                .slice(ms(0), &header, configuration, place, &bytes, &mut out);
+                .slice(ms(0), &header, extensions, place, &bytes, &mut out);
             datagrams.extend(out.iter().map(<[u8]>::to_vec));
             parity += out.parity();
             self.slices.push(bytes);

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role};
-use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
+use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::input::pressed::Held;
+use openuvr_proto::pose::Pose;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::Size;
@@ -16,8 +18,8 @@ use openuvr_proto::wire::control::{
 };
 use openuvr_proto::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, Parity};
 use openuvr_proto::wire::video::{
-    Configuration, EchoKind, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, InputEcho,
-    MAX_FRAGMENTS, MAX_SLICES, SlicePlace,
+    Configuration, EchoKind, Extensions, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader,
+    InputEcho, MAX_FRAGMENTS, MAX_SLICES, SlicePlace,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -100,13 +102,44 @@ fn event() -> impl Strategy<Value = InputEvent> {
         }),
         any::<(i16, i16)>().prop_map(|(dx, dy)| InputEvent::Wheel { dx, dy }),
         Just(InputEvent::ReleaseAll),
+        any::<(u8, u16, u16, i32)>().prop_map(|(device, kind, code, value)| InputEvent::Device {
+            device: DeviceId(device),
+            kind,
+            code,
+            value,
+        }),
     ]
+}
+
+fn held() -> impl Strategy<Value = Held> {
+    (any::<Option<u8>>(), 0..0x8000_u16).prop_map(|(device, code)| Held {
+        device: device.map(DeviceId),
+        code,
+    })
+}
+
+fn pose() -> impl Strategy<Value = Message<'static>> {
+    let three = || prop::array::uniform3(-1e6_f32..1e6);
+    let moving = || prop::option::of(three());
+    let turned = prop::array::uniform3(-0.5_f32..0.5).prop_map(|[x, y, z]| {
+        let w = (1.0 - x * x - y * y - z * z).sqrt();
+        [x, y, z, w]
+    });
+    (any::<(u32, i64)>(), three(), turned, moving(), moving()).prop_map(
+        |((id, sampled), position, orientation, linear, angular)| Message::Pose {
+            id: PoseId(id),
+            sampled: PeerInstant(sampled),
+            pose: Pose::new(position, orientation)
+                .and_then(|pose| pose.moving(linear, angular))
+                .expect("finite and a rotation"),
+        },
+    )
 }
 
 /// Events in the order of their sampling, within the 4.29 s that the wire carries.
 fn batch() -> impl Strategy<Value = InputBatch> {
     let events = prop::collection::vec((event(), 0_i64..50_000_000), 0..=MAX_EVENTS);
-    let pressed = prop::collection::vec(any::<u16>(), 0..=MAX_PRESSED);
+    let pressed = prop::collection::vec(held(), 0..=MAX_PRESSED);
     let start = -1_i64 << 60..1 << 60;
     let ids = (any::<u16>(), any::<u32>());
     (ids, start, events, prop::option::of(pressed)).prop_map(|(ids, mut at, events, pressed)| {
@@ -159,6 +192,7 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         any::<(u32, Option<(u16, u16)>)>()
             .prop_map(|(serial, at)| Message::CursorMoved { serial, at }),
         batch().prop_map(Message::Input),
+        pose(),
         any::<u32>().prop_map(|seq| Message::InputSeen {
             through: InputSeq(seq)
         }),
@@ -277,7 +311,7 @@ proptest! {
     #[test]
     fn unknown_messages_are_skipped(
         before in message(), after in message(),
-        kind in 18_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
+        kind in 19_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let mut body = Vec::new();
         before.write(&mut body);
@@ -302,6 +336,7 @@ proptest! {
         header in header(), (slice, place) in places(), fec in (any::<u8>(), 0..BLOCK),
         flags in any::<[bool; 3]>(),
         configuration in prop::option::of(configuration()),
+        clean_after: Option<u16>,
         payload in prop::collection::vec(any::<u8>(), 0..1200),
     ) {
         let fragment = Fragment {
@@ -310,7 +345,7 @@ proptest! {
             place,
             fec: FecPlace { block: fec.0, index: fec.1 as u8 },
             flags: Flags { resend: flags[0], parity: flags[1], again: flags[2] },
-            configuration,
+            extensions: Extensions { configuration, clean_after },
             payload: &payload,
         };
         let mut body = Vec::new();

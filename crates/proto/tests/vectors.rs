@@ -20,8 +20,10 @@ use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role};
-use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
-use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
+use openuvr_proto::input::event::{Button, EV_KEY, EV_REL, InputEvent, KeyCode};
+use openuvr_proto::input::pressed::Held;
+use openuvr_proto::pose::Pose;
 use openuvr_proto::send::fec::{Care, ParityPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
@@ -33,7 +35,9 @@ use openuvr_proto::wire::control::{
 };
 use openuvr_proto::wire::header::{HEADER, PROTOCOL_VERSION, Plane, TAG};
 use openuvr_proto::wire::seal::{Direction, Opener, PACKETS_PER_KEY, Sealer};
-use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
+use openuvr_proto::wire::video::{
+    Configuration, EchoKind, Extensions, FrameHeader, InputEcho, SlicePlace,
+};
 use support::established;
 
 fn hex(bytes: &[u8]) -> String {
@@ -161,14 +165,11 @@ fn media(v: &mut Vectors) {
         let bytes = format!("slice {slice} of frame {frame}");
         let now = Instant(2_000_000_000);
         let place = place(slice);
-        sender.slice(
-            now,
-            &header,
+        let extensions = Extensions {
             configuration,
-            place,
-            bytes.as_bytes(),
-            &mut out,
-        );
+            clean_after: None,
+        };
+        sender.slice(now, &header, extensions, place, bytes.as_bytes(), &mut out);
         let datagram = out.iter().next().unwrap();
         let body = open(media_key(0), datagram);
         v.bytes(&format!("{name} body"), &body);
@@ -177,6 +178,36 @@ fn media(v: &mut Vectors) {
         v.seed("header", name, datagram);
     }
     protected(v, &mut sender);
+    wave(v);
+}
+
+/// A frame of one slice with which a wave of intra blocks begins.
+fn wave(v: &mut Vectors) {
+    let mut sender = MediaSender::new(&established());
+    let mut out = SendBuf::default();
+    let extensions = Extensions {
+        configuration: None,
+        clean_after: Some(78),
+    };
+    let place = SlicePlace {
+        index: 0,
+        count: 1,
+        first_mb: 0,
+        mbs: 3600,
+    };
+    v.title("Body of a frame that begins a wave of intra blocks: clean 78 frames later");
+    let header = header(8, 7);
+    sender.slice(
+        Instant(2_000_000_000),
+        &header,
+        extensions,
+        place,
+        b"slice 0 of frame 8",
+        &mut out,
+    );
+    let body = open(media_key(0), out.iter().next().unwrap());
+    v.bytes("wave", &body);
+    v.seed("fragment", "wave", &body);
 }
 
 /// A frame of two slices with parity, of which the second slice is sent again.
@@ -201,7 +232,8 @@ fn protected(v: &mut Vectors, sender: &mut MediaSender) {
             mbs: 1800,
         };
         let bytes = format!("slice {index} of frame 7{}", "!".repeat(usize::from(index)));
-        sender.slice(now, &header, None, place, bytes.as_bytes(), &mut out);
+        let extensions = Extensions::default();
+        sender.slice(now, &header, extensions, place, bytes.as_bytes(), &mut out);
         let body = open(media_key(0), out.iter().next().unwrap());
         v.bytes(&format!("protected_{index}"), &body);
         v.seed("fragment", &format!("protected_{index}"), &body);
@@ -305,13 +337,30 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
         },
         InputEvent::Wheel { dx: 0, dy: -120 },
         InputEvent::ReleaseAll,
+        InputEvent::Device {
+            device: DeviceId(2),
+            kind: EV_KEY,
+            code: 30,
+            value: 1,
+        },
+        InputEvent::Device {
+            device: DeviceId(255),
+            kind: EV_REL,
+            code: 0,
+            value: -2,
+        },
     ];
+    let held = |device, code| Held { device, code };
     let events = (0_i64..).zip(events);
     let input = InputBatch {
         epoch: ConfigEpoch(2),
         first: InputSeq(70),
         events: events.map(|(i, e)| (e, PeerInstant(i * 1000))).collect(),
-        pressed: Some(vec![42, 0x110]),
+        pressed: Some(vec![
+            held(None, 42),
+            held(None, 0x110),
+            held(Some(DeviceId(2)), 30),
+        ]),
     };
     let unsettled = InputBatch {
         events: Vec::new(),
@@ -427,8 +476,19 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
                 padding: 5,
             },
         ),
+        ("pose", pose(None)),
+        ("pose_moving", pose(Some([0.5, -0.25, 0.0]))),
         ("reports_after", Message::ReportsAfter { frame: FrameId(6) }),
     ]
+}
+
+fn pose(velocity: Option<[f32; 3]>) -> Message<'static> {
+    let pose = Pose::new([0.25, 1.75, -3.0], [0.0, 0.6, 0.0, 0.8]).unwrap();
+    Message::Pose {
+        id: PoseId(12),
+        sampled: PeerInstant(6_000_000_000),
+        pose: pose.moving(velocity, velocity).unwrap(),
+    }
 }
 
 fn control(v: &mut Vectors) {

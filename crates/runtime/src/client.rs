@@ -33,7 +33,10 @@ use openuvr_proto::control::identity::{DeviceName, Identity};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Refusal, Role};
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::id::PathId;
+use openuvr_proto::id::{PathId, PoseId};
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::pose::Pose;
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{GoodbyeReason, Report};
 
@@ -167,6 +170,15 @@ impl Shared {
         }
     }
 
+    /// Sends what the person did, now if it is not known when.
+    fn input(&self, event: InputEvent, sampled: Option<Instant>) {
+        let now = clock::now();
+        if let Some(session) = self.session().as_mut() {
+            session.input(now, event, sampled.map_or(now, |at| at.min(now)));
+            self.flush(session);
+        }
+    }
+
     fn notice(&self, notice: Notice) {
         if let Err(TrySendError::Full(_)) = self.notices.try_send(notice) {
             self.lost_notices.fetch_add(1, Ordering::Relaxed);
@@ -266,6 +278,17 @@ impl ClientRuntime {
         })
     }
 
+    /// The person's head is here, at `sampled` of the monotonic clock: the time of the sensor, or
+    /// the moment that it was predicted for. It leaves at once; of more than 2000 a second some do
+    /// not. From any thread. Its number; `None` while there is no session.
+    pub fn set_pose(&self, pose: &Pose, sampled: Instant) -> Option<PoseId> {
+        let mut session = self.shared.session();
+        let session = session.as_mut()?;
+        let id = session.pose(clock::now(), *pose, sampled);
+        self.shared.flush(session);
+        Some(id)
+    }
+
     /// Notices that found no room because nobody read them.
     #[must_use]
     pub fn lost_notices(&self) -> u64 {
@@ -301,14 +324,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
     while !shared.stopping() {
         match source.next(Some(LOOK_EVERY)) {
-            Ok(SourceEvent::Input(event)) if send => {
-                let now = clock::now();
-                if let Some(session) = shared.session().as_mut() {
-                    session.input(now, event, now);
-                    shared.flush(session);
-                }
-            }
-            Ok(SourceEvent::Input(_) | SourceEvent::TimedOut) => {}
+            Ok(SourceEvent::Input(event)) if send => shared.input(event, None),
+            Ok(SourceEvent::Sampled(event, at)) if send => shared.input(event, Some(at)),
+            Ok(SourceEvent::Input(_) | SourceEvent::Sampled(..) | SourceEvent::TimedOut) => {}
             Ok(SourceEvent::ToggleOverlay) => {
                 shared.overlay.fetch_xor(true, Ordering::Relaxed);
                 shared.link.wake();

@@ -34,6 +34,7 @@ mod statistics;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,6 +48,8 @@ use openuvr_media::convert::Converter;
 use openuvr_media::input_sink;
 use openuvr_net::Link as _;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::id::DeviceId;
+use openuvr_proto::pose::Posed;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
 
@@ -277,6 +280,31 @@ impl Guest {
         input.taken.taken = clock::now();
         lock(&self.drawing).newest = Some(input.taken);
         Some(input)
+    }
+
+    /// From now on what the player's device of this number does goes into `fd`: see
+    /// [`HostRuntime::map_device`].
+    ///
+    /// # Errors
+    /// One line, if `fd` can't be written to, or the host is over.
+    pub fn map_device(&self, device: DeviceId, fd: OwnedFd) -> Result<(), String> {
+        let host = self.host().ok_or("the host is in the parent process")?;
+        host.map_device(device, fd)
+    }
+
+    /// Ends [`Guest::map_device`]; what the device holds is released first.
+    ///
+    /// # Errors
+    /// One line, if the host is over.
+    pub fn unmap_device(&self, device: DeviceId) -> Result<(), String> {
+        let host = self.host().ok_or("the host is in the parent process")?;
+        host.unmap_device(device)
+    }
+
+    /// Where the player's head was last; `None` before the first pose of the player of now.
+    #[must_use]
+    pub fn pose(&self) -> Option<Posed> {
+        self.host()?.pose()
     }
 
     /// Where the picture lies on the display that input is injected into.

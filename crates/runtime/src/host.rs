@@ -13,7 +13,8 @@ mod control;
 mod cursor;
 mod media;
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -25,6 +26,7 @@ use openuvr_media::capture::{Capture, Waker};
 use openuvr_media::convert::Converter;
 use openuvr_media::encode::{self, Pixels};
 use openuvr_media::input_sink::InputSink;
+use openuvr_media::input_sink::device::{Descriptor, Devices};
 use openuvr_net::Link;
 use openuvr_net::address::segmented;
 use openuvr_proto::control::handshake::HostHandshake;
@@ -33,10 +35,11 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Asked, Ending, Host, HostPolicy};
-use openuvr_proto::id::{FrameId, InputSeq, PathId, SessionId};
+use openuvr_proto::id::{DeviceId, FrameId, InputSeq, PathId, SessionId};
+use openuvr_proto::pose::Posed;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::packetize::MediaSender;
-use openuvr_proto::send::policy::Decision;
+use openuvr_proto::send::policy::{Decision, Recovery};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::{Bitrate, Size};
@@ -81,9 +84,11 @@ pub struct Rendition {
     pub range: Range,
     /// Whether the rate follows the link within that range; otherwise it is the highest.
     pub adaptive: bool,
-    /// Whether a loss is answered by a frame that refers back to a sound one, where the encoder
-    /// can; otherwise by a key frame.
-    pub skip_back: bool,
+    /// How a loss is answered; [`Recovery::Refresh`] needs an encoder that can.
+    pub recovery: Recovery,
+    /// With [`Recovery::Refresh`]: a wave of intra blocks every so many frames, 2 or more, wanted or
+    /// not; `None`: only those that are wanted.
+    pub refresh_every: Option<u16>,
     /// Whether a picture that does not move is sent again in better quality.
     pub top_up: bool,
     /// Every so many-th frame is a key frame, wanted or not; `None`: only those that are wanted.
@@ -224,7 +229,8 @@ struct Shared {
     injected: Mutex<Injected>,
     notices: SyncSender<Notice>,
     end: Mutex<Option<Notice>>,
-    lost_notices: std::sync::atomic::AtomicU64,
+    lost_notices: AtomicU64,
+    lost_device_events: AtomicU64,
 }
 
 impl Shared {
@@ -350,7 +356,8 @@ impl HostRuntime {
             injected: Mutex::new(Injected::default()),
             notices,
             end: Mutex::new(None),
-            lost_notices: 0.into(),
+            lost_notices: AtomicU64::new(0),
+            lost_device_events: AtomicU64::new(0),
         });
         let (orders, order_inbox) = sync_channel(ORDERS);
         let (commands, command_inbox) = sync_channel(16);
@@ -385,6 +392,7 @@ impl HostRuntime {
             handshake,
             devices,
             input: setup.input,
+            input_devices: Devices::default(),
             viewport: setup.viewport,
             orders,
             media: waker,
@@ -430,10 +438,49 @@ impl HostRuntime {
     /// Opens a pairing window for `span`, in which a device may pair with `pin`.
     pub fn open_pairing(&self, pin: Pin, span: Duration) {
         // 16 wait at most; a person does not type faster.
-        let _ = self
-            .commands
-            .try_send(control::Command::OpenPairing(pin, span));
+        let _ = self.command(control::Command::OpenPairing(pin, span));
+    }
+
+    /// From now on what the player's device of this number does goes into `fd`, as `struct
+    /// input_event`s with a report behind what happened at once: a uinput or evdev device, a pipe,
+    /// a socket. It becomes non-blocking; what it does not take is lost, keys excepted. One that
+    /// was mapped before is replaced. Devices that are not mapped act as keyboard and mouse.
+    ///
+    /// # Errors
+    /// One line, if it can't be written to, or the host has stopped.
+    pub fn map_device(&self, device: DeviceId, fd: OwnedFd) -> Result<(), String> {
+        let descriptor = Descriptor::new(fd).map_err(|e| e.to_string())?;
+        self.command(control::Command::Map(device, Some(descriptor)))
+    }
+
+    /// Ends [`HostRuntime::map_device`]; what the device holds is released first.
+    ///
+    /// # Errors
+    /// One line, if the host has stopped.
+    pub fn unmap_device(&self, device: DeviceId) -> Result<(), String> {
+        self.command(control::Command::Map(device, None))
+    }
+
+    fn command(&self, command: control::Command) -> Result<(), String> {
+        let sent = self.commands.try_send(command);
         self.shared.link.wake();
+        sent.map_err(|e| match e {
+            TrySendError::Full(_) => "the host is busy: try again".to_owned(),
+            TrySendError::Disconnected(_) => "the host has stopped".to_owned(),
+        })
+    }
+
+    /// Events of mapped devices that their descriptors had no room for.
+    #[must_use]
+    pub fn lost_device_events(&self) -> u64 {
+        self.shared.lost_device_events.load(Ordering::Relaxed)
+    }
+
+    /// Where the player's head was last; `None` before the first pose of the player of now. From
+    /// any thread.
+    #[must_use]
+    pub fn pose(&self) -> Option<Posed> {
+        self.shared.sessions().pose()
     }
 
     /// What the video may take on the wire at most from the next frame on.

@@ -2,20 +2,24 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use openuvr_media::capture::submit::Pool;
 use openuvr_media::cursor::Cursor;
+use openuvr_media::input_source::evdev::Evdev;
 use openuvr_media::input_source::{InputSource, SourceError, SourceEvent};
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter, to_bgrx};
-use openuvr_proto::id::FrameId;
-use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::id::{DeviceId, FrameId};
+use openuvr_proto::input::event::{EV_KEY, EV_REL, EV_SYN, InputEvent, KeyCode};
+use openuvr_proto::pose::Pose;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::EchoKind;
 use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
+use openuvr_runtime::clock;
 use openuvr_runtime::guest::{Guest, InputTo};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
@@ -76,6 +80,16 @@ struct Watcher {
 }
 
 fn watch(guest: &Guest, folder: &Path) -> Watcher {
+    let (hand, typed) = sync_channel(MOST);
+    watch_with(guest, folder, Box::new(Hand(typed)), hand)
+}
+
+fn watch_with(
+    guest: &Guest,
+    folder: &Path,
+    input: Box<dyn InputSource>,
+    hand: SyncSender<InputEvent>,
+) -> Watcher {
     let port = guest.address().unwrap().port();
     let target: Target = format!("127.0.0.1:{port}").parse().unwrap();
     let config = client::config::Config {
@@ -86,7 +100,6 @@ fn watch(guest: &Guest, folder: &Path) -> Watcher {
     };
     let opened = config.open().unwrap();
     let (eye, seen) = sync_channel(MOST);
-    let (hand, typed) = sync_channel(MOST);
     let client = ClientRuntime::start(ClientSetup {
         identity: opened.identity,
         name: opened.name,
@@ -99,7 +112,7 @@ fn watch(guest: &Guest, folder: &Path) -> Watcher {
         link: opened.link,
         only: opened.only,
         surface: Box::new(move |_, _, _| Ok((Box::new(Eye(eye.clone())), None))),
-        input: Some(Box::new(Hand(typed))),
+        input: Some(input),
         send_input: true,
         overlay: false,
         reconnect: false,
@@ -128,6 +141,18 @@ fn start(folder: &Path, name: &str, size: Size) -> (Guest, Receiver<Notice>) {
         Guest::start(&config, InputTo::Application, size, tell).unwrap(),
         told,
     )
+}
+
+/// Looks again and again until there is something.
+fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "it did not come: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Draws grey pictures until the client shows this one.
@@ -166,14 +191,7 @@ fn an_application_streams_itself_takes_input_and_changes_its_size() {
         pressed: true,
     };
     watcher.hand.send(event).unwrap();
-    let until = Instant::now() + PATIENCE;
-    let taken = loop {
-        assert!(Instant::now() < until, "no input came");
-        match guest.next_input() {
-            Some(input) => break input,
-            None => std::thread::sleep(Duration::from_millis(1)),
-        }
-    };
+    let taken = eventually("input", || guest.next_input());
     assert_eq!(taken.event, event);
     // The picture that shows it says so, exactly.
     draw_until_seen(&guest, &watcher, size, 120);
@@ -207,6 +225,120 @@ fn an_application_streams_itself_takes_input_and_changes_its_size() {
         1 + records,
         "a header and a row for each"
     );
+}
+
+/// What a device says: type, code and value.
+type Said = (u16, u16, i32);
+
+/// Writes `struct input_event`s of a 64-bit Linux, as its event devices give them.
+fn say(device: &mut impl Write, events: &[Said]) {
+    let mut bytes = Vec::new();
+    for (kind, code, value) in events {
+        bytes.extend([0; 16]);
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(code.to_ne_bytes());
+        bytes.extend(value.to_ne_bytes());
+    }
+    device.write_all(&bytes).unwrap();
+}
+
+/// Reads as many from a pipe that does not block, which may take a while.
+fn hear(descriptor: &mut impl Read, events: usize) -> Vec<Said> {
+    let mut bytes = vec![0; events * 24];
+    let mut heard = 0;
+    eventually("all events", || {
+        heard += descriptor.read(&mut bytes[heard..]).unwrap_or(0);
+        (heard == bytes.len()).then_some(())
+    });
+    let events = bytes.chunks_exact(24).map(|e| {
+        let half = |at: usize| u16::from_ne_bytes([e[at], e[at + 1]]);
+        let value = i32::from_ne_bytes([e[20], e[21], e[22], e[23]]);
+        (half(16), half(18), value)
+    });
+    events.collect()
+}
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn registered_devices_reach_descriptors_or_act_as_keyboard_and_mouse() {
+    const PAD: DeviceId = DeviceId(7);
+    const REPORT: Said = (EV_SYN, 0, 0);
+    let folder = Folder::new("devices");
+    let size = Size::new(160, 90);
+    let (guest, _told) = start(&folder.0, "devices", size);
+    let (mut out, sink) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&out, true).unwrap();
+    guest.map_device(PAD, sink.into()).unwrap();
+    let source = Evdev::new().unwrap();
+    let registrar = source.registrar();
+    let register = |device| {
+        let (read, write) = std::io::pipe().unwrap();
+        registrar.register(device, read.into()).unwrap();
+        write
+    };
+    let (mut pad, mut keyboard) = (register(PAD), register(DeviceId(0)));
+    let (hand, _typed) = sync_channel(1);
+    let watcher = watch_with(&guest, &folder.0, Box::new(source), hand);
+    draw_until_seen(&guest, &watcher, size, 60);
+
+    let steps = (1..=200).flat_map(|i| [(EV_REL, 0, i), (EV_KEY, 30, i % 2), (3, 1, -i), REPORT]);
+    let steps: Vec<Said> = steps.collect();
+    say(&mut pad, &steps);
+    assert_eq!(hear(&mut out, steps.len()), steps);
+
+    let typed = [(EV_KEY, 31, 1), (EV_REL, 0, 3), (EV_REL, 1, -4), REPORT];
+    say(&mut keyboard, &typed);
+    let key = InputEvent::Key {
+        code: KeyCode(31),
+        text: None,
+        pressed: true,
+    };
+    let moved = InputEvent::PointerRelative { dx: 3, dy: -4 };
+    for event in [key, moved] {
+        let input = eventually("input", || guest.next_input());
+        assert_eq!(input.event, event);
+    }
+
+    // A device that is unplugged, and a client that leaves.
+    say(&mut pad, &[(EV_KEY, 33, 1), REPORT]);
+    assert_eq!(hear(&mut out, 2), [(EV_KEY, 33, 1), REPORT]);
+    drop(pad);
+    assert_eq!(hear(&mut out, 2), [(EV_KEY, 33, 0), REPORT]);
+    let mut pad = register(PAD);
+    say(&mut pad, &[(EV_KEY, 34, 1), REPORT]);
+    assert_eq!(hear(&mut out, 2), [(EV_KEY, 34, 1), REPORT]);
+    drop(watcher);
+    assert_eq!(hear(&mut out, 2), [(EV_KEY, 34, 0), REPORT]);
+    let let_go = eventually("a release", || guest.next_input());
+    assert_eq!(let_go.event, InputEvent::ReleaseAll);
+    guest.unmap_device(PAD).unwrap();
+    drop(guest);
+    assert_eq!(out.read(&mut [0]).unwrap(), 0, "nothing more");
+}
+
+#[test]
+fn the_application_knows_where_the_players_head_is() {
+    let folder = Folder::new("pose");
+    let size = Size::new(160, 90);
+    let (guest, _told) = start(&folder.0, "pose", size);
+    let watcher = watch(&guest, &folder.0);
+    draw_until_seen(&guest, &watcher, size, 60);
+    assert_eq!(guest.pose(), None);
+    let at = |x: u8| Pose::new([x.into(), 1.5, 0.0], [0.0, 0.6, 0.0, 0.8]).unwrap();
+    let begun = clock::now();
+    for x in 0..=100 {
+        watcher.client.set_pose(&at(x), clock::now()).unwrap();
+    }
+    let posed = eventually("the last pose", || {
+        guest.pose().filter(|posed| posed.pose == at(100))
+    });
+    // One machine, one clock: it is known within its bound when it was sampled.
+    let here = posed.sampled_here.expect("the clocks have met");
+    assert!(here.at + here.bound >= begun && here.at <= posed.received + here.bound);
+    drop(watcher);
+    eventually("its player is gone", || {
+        guest.pose().is_none().then_some(())
+    });
 }
 
 #[test]

@@ -130,6 +130,7 @@ fn serial(film: &[Shot], how: How) -> Result<([Vec<f64>; 4], f64)> {
             frame,
             key_frame: frame.0 == 1,
             reference: FrameId::NONE,
+            refresh: false,
             qp: 0,
         };
         stream.clear();
@@ -187,6 +188,7 @@ fn encode_all(film: &[Shot], how: How, pieces: &SyncSender<Piece>) -> Result<f64
             frame,
             key_frame,
             reference: FrameId::NONE,
+            refresh: false,
             qp: rate.qp(key_frame),
         };
         let encoded = encoder.encode(&converted, &ask, &mut |slice| {

@@ -19,7 +19,7 @@ use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::id::{ConfigEpoch, FrameId, SessionId};
 use openuvr_proto::send::packetize::{MediaSender, SendBuf};
 use openuvr_proto::time::Instant;
-use openuvr_proto::wire::video::{FrameHeader, InputEcho, SlicePlace};
+use openuvr_proto::wire::video::{Extensions, FrameHeader, InputEcho, SlicePlace};
 use openuvr_runtime::sched::{Policy, Role, Scheduler};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -283,7 +283,8 @@ fn sealing(slices: u8) -> Result<Micros> {
                 first_mb: 0,
                 mbs: 1,
             };
-            sender.slice(begin, &header, None, place, &slice, &mut out);
+            let none = Extensions::default();
+            sender.slice(begin, &header, none, place, &slice, &mut out);
         }
         if frame >= WARM_UP {
             samples.push(clock::now().since(begin).as_secs_f64() * 1e6);

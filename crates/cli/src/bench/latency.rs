@@ -55,6 +55,9 @@ pub(crate) struct Args {
     /// Two seconds, four presses: shows that it works; the figures mean little
     #[arg(long, conflicts_with_all = ["seconds", "presses"])]
     quick: bool,
+    /// How the scene's pictures come to the host
+    #[arg(long, value_enum, default_value = "x11")]
+    source: Door,
     /// Frames a second that the host may send
     #[arg(long, default_value_t = 60.0)]
     fps: f64,
@@ -92,6 +95,24 @@ enum Preset {
     P1080,
     /// 1280x720 as strips of JPEG, 60 Mb/s
     Jpeg,
+}
+
+/// How the scene's pictures come to the host.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Door {
+    /// A host captures the scene's display
+    X11,
+    /// `openuvr run` starts the scene, and the host is in its process
+    Hook,
+}
+
+impl From<Door> for Source {
+    fn from(door: Door) -> Source {
+        match door {
+            Door::X11 => Source::Screen,
+            Door::Hook => Source::Hook,
+        }
+    }
 }
 
 /// What is left out at the start of a case: caches, rate control and schedulers settle.
@@ -222,7 +243,7 @@ fn measure(args: &Args, report: &mut Report, stop: &AtomicBool) -> Result<()> {
     }
     more_host.extend(args.host_arg.iter().cloned());
     report.stream = Some(rig.stream(&Streamed {
-        source: Source::Screen,
+        source: args.source.into(),
         cable: None,
         fps: setting.fps,
         bitrate: &setting.bitrate,

@@ -44,6 +44,14 @@ pub(crate) struct Args {
         default_value = "loss,bursts,heavy,narrow"
     )]
     cases: Vec<Case>,
+    /// What answers a loss, as the host's --recovery; each case is measured with each
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_parser = ["skip-back", "key-frame", "refresh"],
+        default_value = "skip-back"
+    )]
+    recovery: Vec<String>,
     /// Seconds to measure each case (narrow: each of its three parts)
     #[arg(long, default_value_t = 15.0)]
     seconds: f64,
@@ -138,6 +146,8 @@ impl Case {
 #[derive(Clone, Debug, Serialize)]
 struct Figures {
     case: String,
+    /// What answered losses.
+    recovery: String,
     size: String,
     bitrate: String,
     seconds: f64,
@@ -169,17 +179,19 @@ struct Narrow {
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(args.seconds >= 1.0, "--seconds must be at least 1");
     ensure!(
-        args.host_csv.is_none() || args.cases.len() == 1,
-        "--host-csv keeps one record: choose one of --cases"
+        args.host_csv.is_none() || args.cases.len() * args.recovery.len() == 1,
+        "--host-csv keeps one record: choose one of --cases, and one --recovery"
     );
     let stop = crate::stop_on_signals()?;
     let Machine { cpu, cores, kernel } = Machine::this();
     println!("machine  {cpu}, {cores} cores, Linux {kernel}");
     let mut all = Vec::new();
     for case in &args.cases {
-        let figures = measure(args, *case, &stop)?;
-        print(*case, &figures);
-        all.push(figures);
+        for recovery in &args.recovery {
+            let figures = measure(args, *case, recovery, &stop)?;
+            print(*case, &figures);
+            all.push(figures);
+        }
     }
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&all)?;
@@ -188,7 +200,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn measure(args: &Args, case: Case, stop: &AtomicBool) -> Result<Figures> {
+fn measure(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<Figures> {
     let (seconds, size) = match args.quick {
         true => (3.0, Size::new(640, 360)),
         false => (args.seconds, args.size),
@@ -199,17 +211,19 @@ fn measure(args: &Args, case: Case, stop: &AtomicBool) -> Result<Figures> {
     for display in [&near, &far] {
         args.sched.raise(display.id(), Part::Display);
     }
-    let mut scene = pair::scene(near.name(), size, FPS)?;
+    let mut scene = pair::scene(&pair::scene_words(near.name(), size, FPS))?;
     let dir = TemporaryDir::new()?;
     let own_csv = dir.path().join("frames.csv");
     let csv = args.host_csv.as_ref().unwrap_or(&own_csv);
     let (mut more_host, mut more_client) = (args.host_arg.clone(), Vec::new());
+    more_host.extend(["--recovery", recovery].map(String::from));
     if args.sched == Sched::Off {
         for more in [&mut more_host, &mut more_client] {
             more.extend(["--realtime", "off"].map(String::from));
         }
     }
     let options = pair::Options {
+        serve: pair::Serve::Host,
         host_display: near.name(),
         client_display: far.name(),
         fps: FPS,
@@ -263,6 +277,7 @@ fn measure(args: &Args, case: Case, stop: &AtomicBool) -> Result<Figures> {
     }
     Ok(Figures {
         case: format!("{case:?}").to_lowercase(),
+        recovery: recovery.to_owned(),
         size: size.to_string(),
         bitrate: bitrate.to_owned(),
         seconds: all,
@@ -349,8 +364,8 @@ fn narrow(
 fn print(case: Case, f: &Figures) {
     println!();
     println!(
-        "== {}: {} at {FPS} frames/s, {} ==",
-        f.case, f.size, f.bitrate
+        "== {}: {} at {FPS} frames/s, {}, {} ==",
+        f.case, f.size, f.bitrate, f.recovery
     );
     let outcomes: Vec<_> = f
         .outcomes

@@ -122,6 +122,19 @@ impl Load {
     }
 }
 
+impl Used {
+    /// Cores used by this process.
+    pub(crate) fn of(&self, id: u32) -> f64 {
+        self.cores.get(&id).copied().unwrap_or(0.0)
+    }
+
+    /// Cores used by this process and those that it started and that are still there.
+    pub(crate) fn of_family(&self, id: u32) -> f64 {
+        let family = family(&processes(), id);
+        family.into_iter().map(|id| self.of(id)).sum()
+    }
+}
+
 /// How a thread is scheduled.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub(crate) struct Thread {

@@ -2,6 +2,7 @@
 
 mod ablation;
 mod codec;
+mod doors;
 mod emulated;
 mod figures;
 mod floor;
@@ -40,6 +41,7 @@ enum What {
     Quality(quality::Args),
     Link(link::Args),
     Sync(sync::Args),
+    Doors(doors::Args),
     Handoff(handoff::Args),
     Report(page::Args),
 }
@@ -52,6 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Quality(args) => quality::run(args),
         What::Link(args) => link::run(args),
         What::Sync(args) => sync::run(args),
+        What::Doors(args) => doors::run(args),
         What::Handoff(args) => handoff::run(args),
         What::Report(args) => page::run(args),
     }

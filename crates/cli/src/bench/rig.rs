@@ -4,7 +4,7 @@
 //! It decides nothing about what is compared, and prints nothing.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -39,13 +39,15 @@ pub(super) enum Source {
     /// The host draws the scene itself and submits its pictures: the word is the host's option
     /// `--submit`.
     Submit(&'static str),
+    /// The scene is started by `openuvr run`, and the host is in its process.
+    Hook,
 }
 
 impl Source {
     /// What the host is told.
     fn words(self) -> Vec<String> {
         match self {
-            Source::Screen => Vec::new(),
+            Source::Screen | Source::Hook => Vec::new(),
             Source::Submit(how) => ["--source", "scene", "--submit", how]
                 .map(String::from)
                 .to_vec(),
@@ -114,6 +116,8 @@ pub(super) struct Rig<'a> {
     setup: Setup,
     stop: &'a AtomicBool,
     scene: Option<Child>,
+    /// Where the scene writes how long its frames took.
+    times: Option<PathBuf>,
     near: VirtualDisplay,
     far: VirtualDisplay,
 }
@@ -129,20 +133,43 @@ impl<'a> Rig<'a> {
             setup,
             stop,
             scene: None,
+            times: None,
             near,
             far,
         })
     }
 
+    /// Lets the next scene write here how long its frames took, when it ends.
+    pub(super) fn keep_times(&mut self, path: &Path) {
+        self.times = Some(path.to_owned());
+    }
+
+    /// How the scene is told what to draw.
+    fn scene_words(&self) -> Vec<String> {
+        let Setup {
+            size, scene_fps, ..
+        } = self.setup;
+        let mut words = pair::scene_words(self.near.name(), size, scene_fps);
+        let times = self.times.as_ref().map(|path| path.display().to_string());
+        words.extend(times.into_iter().flat_map(|path| ["--times".into(), path]));
+        words
+    }
+
     /// Starts the scene's process, if it does not run.
     fn with_scene(&mut self) -> Result<()> {
         if self.scene.is_none() {
-            let Setup {
-                size, scene_fps, ..
-            } = self.setup;
-            self.scene = Some(pair::scene(self.near.name(), size, scene_fps)?);
+            self.scene = Some(pair::scene(&self.scene_words())?);
         }
         Ok(())
+    }
+
+    /// Lets the scene run by itself; `read_back`: and read its pictures back for nothing.
+    pub(super) fn alone(&mut self, seconds: f64, read_back: bool) -> Result<()> {
+        let mut words = self.scene_words();
+        words.extend(read_back.then(|| "--read-back".to_owned()));
+        let mut scene = pair::scene(&words)?;
+        let span = self.setup.warm_up + Duration::from_secs_f64(seconds);
+        self.pass(span, &mut || scene.check())
     }
 
     /// How long the scene itself takes to show a press: its wait for the next frame and that
@@ -169,8 +196,15 @@ impl<'a> Rig<'a> {
     pub(super) fn stream(&mut self, of: &Streamed<'_>) -> Result<Stream> {
         let mut more_host = of.source.words();
         let fps = self.setup.scene_fps.to_string();
+        let mut game = Vec::new();
         match of.source {
             Source::Screen => self.with_scene()?,
+            Source::Hook => {
+                self.scene = None;
+                let program = std::env::current_exe().context("can't find this program")?;
+                game.extend([program.display().to_string(), "scene".to_owned()]);
+                game.extend(self.scene_words());
+            }
             Source::Submit(_) => {
                 self.scene = None;
                 let size = self.setup.size.to_string();
@@ -187,6 +221,10 @@ impl<'a> Rig<'a> {
         more_host.extend_from_slice(of.more_host);
         more_client.extend_from_slice(of.more_client);
         let options = pair::Options {
+            serve: match of.source {
+                Source::Hook => pair::Serve::Hook(&game),
+                Source::Screen | Source::Submit(_) => pair::Serve::Host,
+            },
             host_display: self.near.name(),
             client_display: self.far.name(),
             fps: of.fps,
@@ -249,8 +287,8 @@ impl<'a> Rig<'a> {
             cores: children
                 .iter()
                 .chain(&scene)
-                .chain(&shared)
-                .filter_map(|(name, id)| Some((*name, *used.cores.get(id)?)))
+                .map(|(name, id)| (*name, used.of_family(*id)))
+                .chain(shared.map(|(name, id)| (name, used.of(id))))
                 .collect(),
             loopback_mbps: used.loopback_mbps,
             threads: machine::threads().into_iter().collect(),

@@ -11,8 +11,8 @@ use openuvr_runtime::client::config::Config;
 use tracing::Level;
 
 use super::kind::{
-    Choice, LinkName, Pin, Realtime, TableMode, choice, cores, count, flag, optional, path, pin,
-    size, target, text, time,
+    Choice, Form, Kind, LinkName, Pin, Realtime, TableMode, choice, cores, count, flag, optional,
+    path, pin, size, target, text, time,
 };
 use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
 
@@ -91,8 +91,11 @@ Examples:
         }
         "Input" {
             /// Where input comes from.
-            /// `x11` is the window; `script` is a file, see `--input-script`.
-            input: Option<InputKind> = "input", optional(choice()),
+            /// `x11` is the window; `script` is a file, see `--input-script`; `evdev:` and devices
+            /// with commas between, such as evdev:/dev/input/event3,/dev/input/mice, are those
+            /// devices, as 0, 1 and so on at the host or as what is before a =, as in
+            /// evdev:7=/dev/input/event3. Others still read them, too.
+            input: Option<InputKind> = "input", optional(input()),
                 Default::Unset("x11 if there is a window, else none");
             /// A file of input events to play; - is the standard input.
             /// Each line says when and what.
@@ -183,6 +186,8 @@ pub(crate) enum InputFrom {
     Window,
     /// A file, or `-` for the standard input.
     Script(PathBuf),
+    /// These devices.
+    Devices(String),
     /// Nowhere.
     Nothing,
 }
@@ -216,8 +221,9 @@ impl ClientConfig {
 
     /// Where input comes from.
     pub(crate) fn input_from(&self) -> InputFrom {
-        match (self.input, &self.input_script) {
+        match (&self.input, &self.input_script) {
             (None | Some(InputKind::Script), Some(file)) => InputFrom::Script(file.clone()),
+            (Some(InputKind::Evdev(devices)), _) => InputFrom::Devices(devices.clone()),
             (Some(InputKind::X11), _) => InputFrom::Window,
             (None, None) if self.present == PresentKind::X11 => InputFrom::Window,
             _ => InputFrom::Nothing,
@@ -285,20 +291,33 @@ impl Choice for PresentKind {
 }
 
 /// Where input comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum InputKind {
     /// The window.
     X11,
     /// A file.
     Script,
+    /// These devices.
+    Evdev(String),
     /// Nowhere.
     None,
 }
 
-impl Choice for InputKind {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("x11", InputKind::X11),
-        ("none", InputKind::None),
-        ("script", InputKind::Script),
-    ];
+fn input() -> Kind<InputKind> {
+    Kind {
+        placeholder: "WORD",
+        range: "x11, none, script, evdev:DEVICES".to_owned(),
+        allowed: "one of x11, none, script, evdev:DEVICES".to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| match text {
+            "x11" => Some(InputKind::X11),
+            "none" => Some(InputKind::None),
+            "script" => Some(InputKind::Script),
+            _ => {
+                let devices = text.strip_prefix("evdev:")?;
+                (!devices.is_empty()).then(|| InputKind::Evdev(devices.to_owned()))
+            }
+        }),
+        absent: None,
+    }
 }

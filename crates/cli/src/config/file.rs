@@ -28,7 +28,8 @@ pub(super) fn read(
             path: path.to_owned(),
             line: line(name.span().start),
         };
-        let Some(setting) = table.iter().find(|setting| setting.key == name.get_ref()) else {
+        let open = |setting: &&Setting| !setting.fixed && setting.key == name.get_ref();
+        let Some(setting) = table.iter().find(open) else {
             let (path, line) = (path.display(), line(name.span().start));
             let name = name.get_ref();
             return Err(Refused(format!(

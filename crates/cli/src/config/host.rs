@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use openuvr_media::encode::Pixels;
+use openuvr_media::encode::{self, Pixels};
 use openuvr_proto::host::SecondPlayer;
+use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_runtime::host::config::{BITRATES, Config, usual_bitrate};
+use openuvr_runtime::host::config::{BITRATES, Config, REFRESHES, usual_bitrate};
 use tracing::Level;
 
 use super::kind::{
@@ -96,7 +97,15 @@ Examples:
             /// How a picture that was damaged by a loss is made clean again.
             /// `skip-back`: the next frame builds on the newest one that arrived whole, where the
             /// encoder can; else, and with `key-frame`, a whole new picture is sent, which is large.
+            /// `refresh` (x264 only): each frame carries a column of 16 pixels of a new one, until all
+            /// of it is new. Nothing becomes large, but 1280 pixels take 79 frames.
             recovery: Recovery = "recovery", choice(), Default::Is("skip-back");
+            /// Refresh the picture all the time, all of it in so many frames.
+            /// Also called periodic intra refresh. A loss is mended after one to two such times without
+            /// anybody asking; the columns that are new in each frame cost quality. Only with
+            /// `--recovery refresh`, which without it refreshes on demand.
+            refresh_every: Option<u16> = "refresh-every", optional(count(REFRESHES, "frames")),
+                Default::Unset("only on need");
             /// As what colours are encoded.
             /// `nv12`: brightness at each pixel, colour at each fourth. `yuv444`: both at each pixel,
             /// for text and drawings (x264, jpeg). `rgb444`: as they are, nothing is converted (x264,
@@ -231,19 +240,11 @@ impl Choice for Rate {
         &[("adaptive", Rate::Adaptive), ("constant", Rate::Constant)];
 }
 
-/// How a damaged picture is made clean again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Recovery {
-    /// By a frame that refers to the newest sound one.
-    SkipBack,
-    /// By a key frame.
-    KeyFrame,
-}
-
 impl Choice for Recovery {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("skip-back", Recovery::SkipBack),
         ("key-frame", Recovery::KeyFrame),
+        ("refresh", Recovery::Refresh),
     ];
 }
 
@@ -361,18 +362,6 @@ impl HostConfig {
             () if (x11 || clip) && self.size.is_some() => {
                 "size is that of the test picture or the scene: it needs the source pattern or scene"
             }
-            () if self.rate == Rate::Constant
-                && (self.min_bitrate.is_some() || self.start_bitrate.is_some()) =>
-            {
-                "min-bitrate and start-bitrate are for a rate that varies: they need rate adaptive"
-            }
-            () if self.min_bitrate.is_some_and(|min| min > self.bitrate())
-                || self
-                    .start_bitrate
-                    .is_some_and(|start| start > self.bitrate()) =>
-            {
-                "min-bitrate and start-bitrate must not be above bitrate"
-            }
             () if !scene && (self.submit.is_some() || self.scene_fps.is_some()) => {
                 "submit and scene-fps belong to the scene: they need the source scene"
             }
@@ -381,6 +370,29 @@ impl HostConfig {
             }
             () if (x11 || scene || self.injects()) && self.display.is_none() => {
                 "no X display is known: give --display, such as :0, or set DISPLAY"
+            }
+            () => return self.encoding_agrees(),
+        };
+        Err(Refused(words.to_owned()))
+    }
+
+    /// Refuses what contradicts itself in how pictures are encoded.
+    pub(super) fn encoding_agrees(&self) -> Result<(), Refused> {
+        let above = |rate: Option<Bitrate>| rate.is_some_and(|rate| rate > self.bitrate());
+        let (min, start) = (self.min_bitrate, self.start_bitrate);
+        let refresh = self.recovery == Recovery::Refresh;
+        let words = match () {
+            () if self.rate == Rate::Constant && (min.is_some() || start.is_some()) => {
+                "min-bitrate and start-bitrate are for a rate that varies: they need rate adaptive"
+            }
+            () if above(min) || above(start) => {
+                "min-bitrate and start-bitrate must not be above bitrate"
+            }
+            () if refresh && !encode::find(self.encoder.0).is_ok_and(|found| found.refreshes) => {
+                "this encoder can't refresh a picture part by part: choose x264, or another recovery"
+            }
+            () if !refresh && self.refresh_every.is_some() => {
+                "refresh-every is how often a picture is refreshed: it needs recovery refresh"
             }
             () => return Ok(()),
         };
@@ -412,6 +424,7 @@ impl From<&HostConfig> for Config {
             start_bitrate: config.start_bitrate.map(|rate| rate.0),
             adaptive: config.rate == Rate::Adaptive,
             recovery: config.recovery.word().to_owned(),
+            refresh_every: config.refresh_every,
             top_up: config.top_up,
             key_frame_every: config.key_frame_every,
             realtime: config.realtime == Realtime::Auto,

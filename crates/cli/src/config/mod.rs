@@ -10,6 +10,7 @@ mod file;
 mod host;
 pub(crate) mod kind;
 mod print;
+mod run;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ pub(crate) use self::host::{CaptureMode, ConverterKind, HostConfig, Pacing, Send
 use openuvr_runtime::machine::{self, LONGEST_NAME};
 
 use self::kind::{Form, Kind};
+pub(crate) use self::run::RunConfig;
 
 /// A role that can be configured.
 pub(crate) trait Settings: Sized {
@@ -46,7 +48,8 @@ pub(crate) trait Settings: Sized {
 
     /// The subcommand with all flags.
     fn command() -> Command {
-        let all = Self::table().into_iter().map(|setting| setting.arg());
+        let all = Self::table().into_iter().filter(|setting| !setting.fixed);
+        let all = all.map(|setting| setting.arg());
         Command::new(Self::ROLE)
             .about(Self::ABOUT)
             .after_help(Self::EXAMPLES)
@@ -107,7 +110,11 @@ pub(crate) trait Settings: Sized {
         };
         let mut given = Given(HashMap::new());
         for setting in &table {
-            let value = match matches.get_one::<String>(setting.key) {
+            let flag = match setting.fixed {
+                true => None,
+                false => matches.get_one::<String>(setting.key),
+            };
+            let value = match flag {
                 Some(text) => Some(setting.check(Value {
                     text: text.clone(),
                     origin: Origin::Flag,
@@ -153,6 +160,8 @@ pub(crate) struct Setting {
     default: Default,
     accepts: Box<dyn Fn(&str) -> bool>,
     positional: bool,
+    /// It has its default, and nobody is asked.
+    fixed: bool,
 }
 
 impl Setting {
@@ -180,6 +189,15 @@ impl Setting {
             default,
             accepts: Box::new(move |text| parse(text).is_some()),
             positional: matches!(default, Default::Argument),
+            fixed: false,
+        }
+    }
+
+    /// The same, of another role's table, where this role has no choice.
+    fn fixed(self) -> Setting {
+        Setting {
+            fixed: true,
+            ..self
         }
     }
 

@@ -15,7 +15,7 @@ pub(super) fn toml<C: Settings>(table: &[Setting], given: &Given) -> String {
          # from --config FILE. Each is a flag, too, and the flag goes before the file.\n"
     );
     let mut heading = "";
-    for setting in table {
+    for setting in table.iter().filter(|setting| !setting.fixed) {
         if setting.heading != heading {
             heading = setting.heading;
             push(&mut out, format_args!("\n# == {heading} ==\n"));

@@ -212,6 +212,10 @@ fn every_kind_of_value_is_understood() {
     assert_eq!(headless.unwrap().input_from(), InputFrom::Nothing);
     let script = client(&["h", "--input-script", "-"]).unwrap();
     assert_eq!(script.input_from(), InputFrom::Script("-".into()));
+    let devices = client(&["desk", "--input", "evdev:2=/dev/input/event3"]);
+    let list = InputFrom::Devices("2=/dev/input/event3".into());
+    assert_eq!(devices.unwrap().input_from(), list);
+    assert!(client(&["desk", "--input", "evdev:"]).is_err());
 }
 
 #[test]
@@ -442,7 +446,7 @@ fn a_bad_file_is_refused_with_its_line() {
 
 #[test]
 fn contradictions_are_refused() {
-    let hosts: [&[&str]; 7] = [
+    let hosts: [&[&str]; 9] = [
         &["--window", "a", "--region", "1x1+0+0"],
         &["--source", "pattern", "--window", "a"],
         &["--source", "clip"],
@@ -450,6 +454,8 @@ fn contradictions_are_refused() {
         &["--source", "clip", "--clip", "a.y4m", "--size", "320x200"],
         &["--source", "pattern", "--region", "1x1+0+0"],
         &["--size", "320x200"],
+        &["--refresh-every", "30"],
+        &["--recovery", "refresh", "--encoder", "jpeg"],
     ];
     for args in hosts {
         assert!(host(args).is_err(), "{args:?}");

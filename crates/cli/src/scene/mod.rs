@@ -60,7 +60,8 @@ pub(crate) struct Args {
     /// an application can cost it
     #[arg(long)]
     read_back: bool,
-    /// Write here how long each frame took, in microseconds: to draw, and to put on the display
+    /// Write here, for each frame, when it began and how long it took to draw and to put on the
+    /// display, in microseconds
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
 }
@@ -113,8 +114,8 @@ fn open(args: &Args) -> Result<(Window, Renderer)> {
 /// How long the frames took, and all together.
 #[derive(Default)]
 struct Spent {
-    /// To draw, and to put on the display.
-    frames: Vec<(Duration, Duration)>,
+    /// When each began, since the first; how long to draw, and to put on the display.
+    frames: Vec<[Duration; 3]>,
     all: Duration,
 }
 
@@ -170,7 +171,8 @@ fn play(
         }
         if spent.frames.len() < KEPT {
             let shown = clock::now().since(drawn);
-            spent.frames.push((drawn.since(begun), shown));
+            let frame = [begun.since(start), drawn.since(begun), shown];
+            spent.frames.push(frame);
         }
         due = due + period;
         if clock::now() > due + period {
@@ -189,8 +191,8 @@ impl Spent {
             let middle = values.get(values.len() / 2);
             middle.map(|value| value.as_secs_f64() * 1e3)
         };
-        let draw = middle(self.frames.iter().map(|&(draw, _)| draw).collect())?;
-        let show = middle(self.frames.iter().map(|&(_, show)| show).collect())?;
+        let draw = middle(self.frames.iter().map(|[_, draw, _]| *draw).collect())?;
+        let show = middle(self.frames.iter().map(|[.., show]| *show).collect())?;
         Some(format!(
             "{} frames in {:.1} s; median {draw:.2} ms to draw, {show:.2} ms to put on the display",
             self.frames.len(),
@@ -199,8 +201,9 @@ impl Spent {
     }
 
     fn table(&self) -> String {
-        let line = |(draw, show): &(Duration, Duration)| {
-            format!("{} {}\n", draw.as_micros(), show.as_micros())
+        let line = |frame: &[Duration; 3]| {
+            let [begun, draw, show] = frame.map(|span| span.as_micros());
+            format!("{begun} {draw} {show}\n")
         };
         self.frames.iter().map(line).collect()
     }

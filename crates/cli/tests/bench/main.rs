@@ -255,13 +255,16 @@ fn the_link_bench_counts_what_a_bad_link_leaves() {
     }
     let folder = Folder::new("link");
     let json = folder.0.join("link.json");
+    let refresh = ["--recovery", "refresh"];
     let words = ["link", "--quick", "--cases", "heavy", "--sched", "off"];
+    let words = [&words[..], &refresh].concat();
     let text = bench(&words, "--json", &json);
     assert!(text.contains("whole "), "{text}");
     let all = folder.json("link.json");
     assert_eq!(count(&all), 1);
     let figures = &all[0];
     assert_eq!(figures["case"], "heavy");
+    assert_eq!(figures["recovery"], "refresh");
     assert!(figures["narrow"].is_null());
     let outcomes = figures["outcomes"].as_object().expect("outcomes");
     let number = |how: &str| outcomes.get(how).and_then(Value::as_u64).unwrap_or(0);

@@ -2,6 +2,7 @@
 //! host's, and between them the program as a user starts it.
 
 mod app;
+mod devices;
 mod hand;
 mod keys;
 mod mouse;

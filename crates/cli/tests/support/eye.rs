@@ -37,6 +37,11 @@ impl Eye {
 
     /// The upper left part of the screen.
     pub(crate) fn part(&self, size: Size) -> Shot {
+        self.part_at((0, 0), size)
+    }
+
+    /// The part of the screen whose upper left corner is there.
+    pub(crate) fn part_at(&self, (x, y): (i16, i16), size: Size) -> Shot {
         let side = |pixels: u32| u16::try_from(pixels).expect("a screen's side");
         let format = ImageFormat::Z_PIXMAP;
         let image = self
@@ -44,8 +49,8 @@ impl Eye {
             .get_image(
                 format,
                 self.root,
-                0,
-                0,
+                x,
+                y,
                 side(size.width),
                 side(size.height),
                 !0,
@@ -77,6 +82,12 @@ impl Eye {
     pub(crate) fn more_frames(&self, n: u32) -> Stamp {
         let first = self.stamp_when("a first bar code", |_| true);
         self.stamp_when("later bar codes", |stamp| stamp.frame >= first.frame + n)
+    }
+
+    /// The size of a window, if it exists.
+    pub(crate) fn geometry(&self, window: Window) -> Option<Size> {
+        let reply = self.conn.get_geometry(window).ok()?.reply().ok()?;
+        Some(Size::new(reply.width.into(), reply.height.into()))
     }
 
     /// The client's window, if it is shown.

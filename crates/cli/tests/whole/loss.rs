@@ -34,13 +34,18 @@ struct Chain {
 
 impl Chain {
     fn start(hop: &[&str]) -> Option<Chain> {
+        Chain::with(hop, &[])
+    }
+
+    /// The same with more words for the host.
+    fn with(hop: &[&str], more: &[&str]) -> Option<Chain> {
         let (here, there) = (Display::start(SIZE)?, Display::start(SIZE)?);
         let mut painter = Painter::open(&here, PIXELS, "painter");
         painter.paint();
         let records = Folder::new();
         let csv = records.join("host.csv");
         let own = ["--display", &here.name, "--cursor=false", "--csv", &csv];
-        let host = Host::start(&[&PIN[..], &own, &FRUGAL].concat());
+        let host = Host::start(&[&PIN[..], &own, &FRUGAL, more].concat());
         let hop = Hop::start(&host, 0, hop);
         let words = [&PIN[..], &["--display", &there.name]].concat();
         let client = client(&host.folder, "client", &hop.address(), &words);
@@ -175,6 +180,30 @@ fn twenty_percent_of_loss() {
     if let Some((parity, mended)) = bursts_over("20%", 3, 0.6) {
         assert!(parity > 0 && mended > 0, "{parity} {mended}");
     }
+}
+
+/// A wave of intra blocks mends the picture, frame by frame: nothing moves after a burst, so that the
+/// host itself has to send the frames that it takes.
+#[test]
+fn losses_are_answered_by_waves() {
+    // Whole frames are lost, ten datagrams in a row, which nothing brings back.
+    let link = ["--burst-loss", "0.5%,10%", "--down", "--seed", "3"];
+    let words = ["--recovery", "refresh", "--log", "debug"];
+    let Some(mut chain) = Chain::with(&link, &words) else {
+        return;
+    };
+    let mut bursts = 0;
+    while chain.host.program.count("is refreshed part by part") < 3 {
+        bursts += 1;
+        assert!(bursts <= 40, "nothing was lost");
+        chain.burst(6);
+    }
+    let rows = chain.end();
+    let mended = rows.windows(2).filter(|pair| {
+        let [before, after] = [0, 1].map(|i| pair[i].outcome.as_str());
+        before == "tainted" && after == "whole" && !pair[1].key_frame
+    });
+    assert!(mended.count() > 0, "no wave mended a picture");
 }
 
 #[test]

@@ -6,8 +6,9 @@ use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::handshake::Established;
 use openuvr_proto::control::negotiate::Offer;
 use openuvr_proto::host::Wakeup;
-use openuvr_proto::id::{FrameId, InputSeq, SessionId};
+use openuvr_proto::id::{FrameId, InputSeq, PoseId, SessionId};
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::pose::Pose;
 use openuvr_proto::recv::reassemble::{Counters, MediaReceiver, Step};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
@@ -138,6 +139,11 @@ impl Machine {
         let mine = self.clock.show(now);
         self.sampled.push(now);
         self.control.input(mine, event, mine)
+    }
+
+    pub(super) fn pose(&mut self, now: Instant, pose: Pose) -> PoseId {
+        let mine = self.clock.show(now);
+        self.control.pose(mine, pose, mine)
     }
 
     pub(super) fn goodbye(&mut self, now: Instant) {

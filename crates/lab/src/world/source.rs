@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
+use openuvr_proto::send::policy::Next;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{Configuration, FrameHeader, InputEcho, SlicePlace};
@@ -30,6 +31,12 @@ pub(super) struct Source {
     sizes: BTreeMap<FrameId, u64>,
     /// When the next frame is captured, while something moves.
     pub(super) next: Option<Instant>,
+    /// After how many frames a wave of intra blocks is through.
+    pub(super) clean_after: u16,
+    /// Frames that the one under way still takes, and whether another one was asked for: libx264
+    /// begins it when that is through.
+    wave: u16,
+    asked: bool,
 }
 
 impl Source {
@@ -39,6 +46,9 @@ impl Source {
             newest: FrameId::NONE,
             sizes: BTreeMap::new(),
             next: None,
+            clean_after: 0,
+            wave: 0,
+            asked: false,
         }
     }
 
@@ -56,8 +66,13 @@ impl Source {
 
     /// Captures a frame at `now` and begins to code it; a key frame refers to
     /// [`FrameId::NONE`]. With `size`, it takes about so many bytes.
-    pub(super) fn code(&mut self, now: Instant, reference: FrameId, size: Option<u64>) -> Coding {
+    pub(super) fn code(&mut self, now: Instant, next: Next, size: Option<u64>) -> Coding {
         self.skip(now);
+        let reference = match next {
+            Next::Key => FrameId::NONE,
+            Next::After(reference) | Next::Refresh(reference) => reference,
+        };
+        let clean_after = self.wave(next);
         self.sizes.extend(size.map(|size| (self.newest, size)));
         Coding {
             header: FrameHeader {
@@ -76,12 +91,27 @@ impl Source {
                 colour: 1,
                 fps: 60,
             },
+            clean_after,
             next: now + FIRST_SLICE,
             echo: None,
             seed: self.seed,
             size,
             index: 0,
         }
+    }
+
+    /// The next frame's part in a wave: if it begins one, after how many frames that is through.
+    fn wave(&mut self, next: Next) -> Option<u16> {
+        self.asked |= matches!(next, Next::Refresh(_));
+        if next == Next::Key {
+            (self.wave, self.asked) = (0, false);
+        } else if self.wave > 0 {
+            self.wave -= 1;
+        } else if std::mem::take(&mut self.asked) {
+            self.wave = self.clean_after;
+            return Some(self.clean_after);
+        }
+        None
     }
 
     /// The bytes of a slice.
@@ -96,6 +126,8 @@ impl Source {
 pub(super) struct Coding {
     pub(super) header: FrameHeader,
     pub(super) configuration: Configuration,
+    /// If a wave of intra blocks begins here, after how many frames it is through.
+    pub(super) clean_after: Option<u16>,
     /// When the next slice is there.
     pub(super) next: Instant,
     echo: Option<InputEcho>,

@@ -3,6 +3,7 @@
 
 pub mod clip;
 pub mod cursor;
+pub mod gl;
 pub mod pace;
 pub mod pattern;
 pub mod submit;

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::pace::Pace;
 use super::{Capture, CaptureError, CaptureEvent, Drawn, Waker};
-use crate::picture::Picture;
+use crate::picture::{Picture, PixelFormat, Rows};
 
 /// While nobody watches, a picture is wanted this often, so that who comes then sees something at
 /// once even if the application draws no more (guess).
@@ -26,8 +26,13 @@ const UNWATCHED: Duration = Duration::from_secs(1);
 /// A picture whose memory belongs to somebody who gets it back when this is dropped: by the host's
 /// thread when a newer picture has come, or by the application's if it was never taken.
 pub trait Frame: Send {
-    /// The picture: [`PixelFormat::Bgrx`](crate::picture::PixelFormat::Bgrx), of any size.
+    /// The picture: packed ([`PixelFormat::packed`](crate::picture::PixelFormat::packed)), of any
+    /// size, the same at each call. From the first call on its memory stays where it is.
     fn picture(&self) -> Picture<'_>;
+
+    /// Nobody looks at the picture for now: until [`Frame::picture`] is called again, its owner may
+    /// move it to other memory.
+    fn rest(&mut self) {}
 }
 
 /// The application's end and the host's end. Until the first picture comes the source has the size
@@ -203,6 +208,9 @@ impl Capture for Submitted {
     fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError> {
         {
             // Who asks for the next one is done with the last.
+            if let Some(frame) = &mut self.frame {
+                frame.rest();
+            }
             let mut state = self.shared.state();
             state.done = state.taken;
             self.shared.progress.notify_all();
@@ -275,6 +283,8 @@ impl Pool {
         data.resize(size.pixels() * 4, 0);
         Copied {
             size,
+            format: PixelFormat::Bgrx,
+            rows: Rows::TopDown,
             data,
             home: self.clone(),
         }
@@ -285,11 +295,19 @@ impl Pool {
 #[derive(Debug)]
 pub struct Copied {
     size: Size,
+    format: PixelFormat,
+    rows: Rows,
     data: Vec<u8>,
     home: Pool,
 }
 
 impl Copied {
+    /// Its bytes are to be read as `format`, of 4 bytes a pixel, and its rows come in this order.
+    pub fn order(&mut self, format: PixelFormat, rows: Rows) {
+        debug_assert_eq!(format.packed(), Some(4), "{format:?}");
+        (self.format, self.rows) = (format, rows);
+    }
+
     /// The rows, one after the other, 4 bytes a pixel.
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.data
@@ -298,7 +316,11 @@ impl Copied {
 
 impl Frame for Copied {
     fn picture(&self) -> Picture<'_> {
-        Picture::bgrx(self.size, &self.data, self.size.width as usize * 4)
+        Picture {
+            format: self.format,
+            rows: self.rows,
+            ..Picture::bgrx(self.size, &self.data, self.size.width as usize * 4)
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! BGRX to NV12: ITU-T BT.709 (clause 3, `Kr` 0.2126, `Kb` 0.0722), limited range (luma 16–235,
+//! Packed pixels to NV12: ITU-T BT.709 (clause 3, `Kr` 0.2126, `Kb` 0.0722), limited range (luma 16–235,
 //! chroma 16–240), chroma the mean of 2×2 pixels.
 //!
 //! Odd sides are padded to even ones by repeating the last column and row, since 4:2:0 codecs
@@ -7,12 +7,15 @@
 use std::ops::Range;
 
 use openuvr_proto::units::Size;
-use yuv::{BufferStoreMut, YuvBiPlanarImageMut, YuvRange, YuvStandardMatrix, bgra_to_yuv_nv12};
+use yuv::{
+    BufferStoreMut, YuvBiPlanarImageMut, YuvRange, YuvStandardMatrix, bgr_to_yuv_nv12,
+    bgra_to_yuv_nv12, rgb_to_yuv_nv12, rgba_to_yuv_nv12,
+};
 
 use super::swscale::Swscale;
-use super::{ConvertError, MODE, check, whole_rows};
+use super::{ConvertError, MODE, check, upright, whole_rows};
 use crate::halves::halves;
-use crate::picture::{Picture, PixelFormat, Plane};
+use crate::picture::{Picture, PixelFormat, Plane, Rows};
 
 /// The converted picture's memory, reused from frame to frame.
 #[derive(Debug, Default)]
@@ -20,6 +23,9 @@ pub struct Nv12Buffer {
     luma: Vec<u8>,
     chroma: Vec<u8>,
     size: Size,
+    rows: Rows,
+    /// The picture, turned, where that has to be done first.
+    turned: Vec<u8>,
     /// Rows that could not be converted where they lay.
     copy: Vec<u8>,
     /// Converts instead, where it was asked for.
@@ -54,14 +60,29 @@ impl Nv12Buffer {
     }
 
     /// Converts `picture` and lends the result, which has the size [`Nv12Buffer::padded`] and is
-    /// valid until the next call. Allocates only when the size has changed.
+    /// valid until the next call. Its rows come in the order of `picture`'s, but that an odd number
+    /// of them comes top-down: the one that is repeated is the lowest. Allocates only when the size
+    /// has changed.
     ///
     /// # Errors
-    /// [`ConvertError`] if `picture` isn't BGRX, has an invalid size or too few bytes.
+    /// [`ConvertError`] if `picture` isn't packed, has an invalid size or too few bytes.
     pub fn convert(&mut self, picture: &Picture<'_>) -> Result<Picture<'_>, ConvertError> {
-        let size = picture.size;
+        let row = check(picture)?;
+        if picture.rows == Rows::BottomUp && picture.size.height % 2 == 1 {
+            let mut memory = std::mem::take(&mut self.turned);
+            let converted = self.fill(&upright(picture, row, &mut memory), row);
+            self.turned = memory;
+            converted?;
+        } else {
+            self.fill(picture, row)?;
+        }
+        Ok(self.picture())
+    }
+
+    fn fill(&mut self, picture: &Picture<'_>, row: usize) -> Result<(), ConvertError> {
+        let (size, format) = (picture.size, picture.format);
         let plane = picture.planes[0];
-        check(picture)?;
+        self.rows = picture.rows;
         let even = Nv12Buffer::padded(size);
         let (width, height) = (even.width as usize, even.height as usize);
         if self.size != even {
@@ -70,22 +91,22 @@ impl Nv12Buffer {
             self.size = even;
         }
         if let Some(swscale) = &mut self.swscale {
-            swscale.convert(picture, &mut self.luma, &mut self.chroma)?;
-            return Ok(self.picture());
+            return swscale.convert(picture, &mut self.luma, &mut self.chroma);
         }
         let mut copy = std::mem::take(&mut self.copy);
-        let converted = whole_rows(size, plane, &mut copy, |rows, data, stride| {
-            self.convert_rows(size.width, rows, data, stride)
+        let converted = whole_rows(size, row, plane, &mut copy, |rows, data, stride| {
+            self.convert_rows(format, size.width, rows, data, stride)
         });
         self.copy = copy;
         converted?;
         self.pad(size);
-        Ok(self.picture())
+        Ok(())
     }
 
     /// Converts `rows` (from an even one), the first of which begins `data`.
     fn convert_rows(
         &mut self,
+        format: PixelFormat,
         width: u32,
         rows: Range<usize>,
         data: &[u8],
@@ -101,7 +122,7 @@ impl Nv12Buffer {
         let chroma = &mut self.chroma[even * (rows.start / 2)..even * rows.end.div_ceil(2)];
         let data = &data[..stride * rows.len()];
         let Some(half) = halves(width, rows.len()) else {
-            return convert_band([luma, chroma], self.size.width, width, data, stride);
+            return convert_band(format, [luma, chroma], self.size.width, width, data, stride);
         };
         let (upper_luma, lower_luma) = luma.split_at_mut(even * half);
         let (upper_chroma, lower_chroma) = chroma.split_at_mut(even * half / 2);
@@ -109,9 +130,23 @@ impl Nv12Buffer {
         let even = self.size.width;
         std::thread::scope(|scope| {
             let lower = scope.spawn(move || {
-                convert_band([lower_luma, lower_chroma], even, width, lower, stride)
+                convert_band(
+                    format,
+                    [lower_luma, lower_chroma],
+                    even,
+                    width,
+                    lower,
+                    stride,
+                )
             });
-            let upper = convert_band([upper_luma, upper_chroma], even, width, upper, stride);
+            let upper = convert_band(
+                format,
+                [upper_luma, upper_chroma],
+                even,
+                width,
+                upper,
+                stride,
+            );
             upper.and(
                 lower
                     .join()
@@ -139,6 +174,7 @@ impl Nv12Buffer {
         Picture {
             size: self.size,
             format: PixelFormat::Nv12,
+            rows: self.rows,
             planes: [
                 Plane {
                     data: &self.luma,
@@ -156,6 +192,7 @@ impl Nv12Buffer {
 
 /// Converts rows whose planes are `planes`, with rows of `even` bytes.
 fn convert_band(
+    format: PixelFormat,
     [luma, chroma]: [&mut [u8]; 2],
     even: u32,
     width: u32,
@@ -174,7 +211,13 @@ fn convert_band(
         width,
         height: u32::try_from(count).map_err(|e| bad(&e))?,
     };
-    bgra_to_yuv_nv12(
+    let convert = match format {
+        PixelFormat::Rgbx => rgba_to_yuv_nv12,
+        PixelFormat::Bgr => bgr_to_yuv_nv12,
+        PixelFormat::Rgb => rgb_to_yuv_nv12,
+        _ => bgra_to_yuv_nv12,
+    };
+    convert(
         &mut nv12,
         data,
         u32::try_from(stride).map_err(|e| bad(&e))?,

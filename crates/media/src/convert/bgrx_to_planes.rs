@@ -1,4 +1,4 @@
-//! BGRX to three planes: ITU-T BT.709, limited range, with chroma at half size (I420, for encoders
+//! Packed pixels to three planes: ITU-T BT.709, limited range, with chroma at half size (I420, for encoders
 //! that take no NV12) or at full size (I444). Odd sides are padded as for NV12 where chroma has half
 //! the size.
 
@@ -6,11 +6,12 @@ use std::ops::Range;
 
 use openuvr_proto::units::Size;
 use yuv::{
-    BufferStoreMut, YuvPlanarImageMut, YuvRange, YuvStandardMatrix, bgra_to_yuv420, bgra_to_yuv444,
+    BufferStoreMut, YuvPlanarImageMut, YuvRange, YuvStandardMatrix, bgr_to_yuv420, bgr_to_yuv444,
+    bgra_to_yuv420, bgra_to_yuv444, rgb_to_yuv420, rgb_to_yuv444, rgba_to_yuv420, rgba_to_yuv444,
 };
 
-use super::{ConvertError, MODE, check, whole_rows};
-use crate::picture::{Picture, PixelFormat, Plane};
+use super::{ConvertError, MODE, check, upright, whole_rows};
+use crate::picture::{Picture, PixelFormat, Plane, Rows};
 
 /// The converted picture's memory, reused from frame to frame. `STEP` luma samples, in both
 /// directions, have one chroma sample: 1 for I444, 2 for I420.
@@ -18,6 +19,8 @@ use crate::picture::{Picture, PixelFormat, Plane};
 pub struct Planes<const STEP: usize> {
     planes: [Vec<u8>; 3],
     size: Size,
+    /// The picture, turned, where it came bottom-up.
+    turned: Vec<u8>,
     /// Rows that could not be converted where they lay.
     copy: Vec<u8>,
 }
@@ -25,14 +28,22 @@ pub struct Planes<const STEP: usize> {
 impl<const STEP: usize> Planes<STEP> {
     const _SUPPORTED: () = assert!(STEP == 1 || STEP == 2);
 
-    /// Converts `picture` and lends the result, valid until the next call. Allocates only when the
-    /// size has changed.
+    /// Converts `picture` and lends the result, upper row first, valid until the next call. Allocates
+    /// only when the size has changed.
     ///
     /// # Errors
-    /// [`ConvertError`] if `picture` isn't BGRX, has an invalid size or too few bytes.
+    /// [`ConvertError`] if `picture` isn't packed, has an invalid size or too few bytes.
     pub fn convert(&mut self, picture: &Picture<'_>) -> Result<Picture<'_>, ConvertError> {
         let () = Self::_SUPPORTED;
-        check(picture)?;
+        let row = check(picture)?;
+        let mut turned = std::mem::take(&mut self.turned);
+        let converted = self.fill(&upright(picture, row, &mut turned), row);
+        self.turned = turned;
+        converted?;
+        Ok(self.picture())
+    }
+
+    fn fill(&mut self, picture: &Picture<'_>, row: usize) -> Result<(), ConvertError> {
         let side = |n: u32| n.next_multiple_of(if STEP == 2 { 2 } else { 1 });
         let size = Size::new(side(picture.size.width), side(picture.size.height));
         if self.size != size {
@@ -44,22 +55,20 @@ impl<const STEP: usize> Planes<STEP> {
             self.size = size;
         }
         let mut copy = std::mem::take(&mut self.copy);
-        let visible = picture.size;
-        let converted = whole_rows(
-            visible,
-            picture.planes[0],
-            &mut copy,
-            |rows, data, stride| self.convert_rows(visible.width, rows, data, stride),
-        );
+        let (visible, format, plane) = (picture.size, picture.format, picture.planes[0]);
+        let converted = whole_rows(visible, row, plane, &mut copy, |rows, data, stride| {
+            self.convert_rows(format, visible.width, rows, data, stride)
+        });
         self.copy = copy;
         converted?;
         self.pad(visible);
-        Ok(self.picture())
+        Ok(())
     }
 
     /// Converts `rows` (from an even one), the first of which begins `data`.
     fn convert_rows(
         &mut self,
+        format: PixelFormat,
         width: u32,
         rows: Range<usize>,
         data: &[u8],
@@ -87,10 +96,15 @@ impl<const STEP: usize> Planes<STEP> {
             width,
             height: u32::try_from(count).map_err(|e| bad(&e))?,
         };
-        let convert = if STEP == 1 {
-            bgra_to_yuv444
-        } else {
-            bgra_to_yuv420
+        let convert = match (format, STEP) {
+            (PixelFormat::Rgbx, 1) => rgba_to_yuv444,
+            (PixelFormat::Bgr, 1) => bgr_to_yuv444,
+            (PixelFormat::Rgb, 1) => rgb_to_yuv444,
+            (_, 1) => bgra_to_yuv444,
+            (PixelFormat::Rgbx, _) => rgba_to_yuv420,
+            (PixelFormat::Bgr, _) => bgr_to_yuv420,
+            (PixelFormat::Rgb, _) => rgb_to_yuv420,
+            _ => bgra_to_yuv420,
         };
         convert(
             &mut image,
@@ -131,6 +145,7 @@ impl<const STEP: usize> Planes<STEP> {
             } else {
                 PixelFormat::I420
             },
+            rows: Rows::TopDown,
             planes: [plane(0, luma), plane(1, luma / STEP), plane(2, luma / STEP)],
         }
     }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use openuvr_proto::units::Size;
 use yuv::YuvConversionMode;
 
-use crate::picture::{Picture, PixelFormat, Plane};
+use crate::picture::{Picture, PixelFormat, Plane, Rows};
 
 pub use bgrx_to_nv12::Nv12Buffer;
 pub use bgrx_to_planes::Planes;
@@ -21,6 +21,7 @@ pub struct Converter {
     nv12: Nv12Buffer,
     i420: Planes<2>,
     i444: Planes<1>,
+    bgrx: Vec<u8>,
 }
 
 impl Converter {
@@ -47,27 +48,31 @@ impl Converter {
     pub fn padded(size: Size, to: PixelFormat) -> Size {
         match to {
             PixelFormat::Nv12 | PixelFormat::I420 => Nv12Buffer::padded(size),
-            PixelFormat::Bgrx | PixelFormat::I444 | PixelFormat::Gbr => size,
+            _ => size,
         }
     }
 
-    /// The `picture` (BGRX) as `to`, of size [`Converter::padded`], valid until the next call; BGRX
-    /// stays where it is.
+    /// The `picture` (packed: [`PixelFormat::packed`]) as `to`, of size [`Converter::padded`], valid
+    /// until the next call; BGRX stays where it is. Rows that come bottom-up may leave so:
+    /// [`Picture::rows`] of the result says it.
     ///
     /// # Errors
-    /// [`ConvertError`] if `picture` isn't BGRX, has an invalid size or too few bytes, or if there is
-    /// no way to that format.
+    /// [`ConvertError`] if `picture` isn't packed, has an invalid size or too few bytes, or if there
+    /// is no way to that format.
     pub fn convert<'a>(
         &'a mut self,
         picture: &Picture<'a>,
         to: PixelFormat,
     ) -> Result<Picture<'a>, ConvertError> {
         match to {
-            PixelFormat::Bgrx => Ok(*picture),
+            PixelFormat::Bgrx if picture.format == to => Ok(*picture),
+            PixelFormat::Bgrx => packed_to_bgrx(picture, &mut self.bgrx),
             PixelFormat::Nv12 => self.nv12.convert(picture),
             PixelFormat::I420 => self.i420.convert(picture),
             PixelFormat::I444 => self.i444.convert(picture),
-            PixelFormat::Gbr => Err(ConvertError("nothing here takes GBR planes".into())),
+            PixelFormat::Gbr | PixelFormat::Rgbx | PixelFormat::Bgr | PixelFormat::Rgb => {
+                Err(ConvertError(format!("no encoder here takes {to:?}")))
+            }
         }
     }
 }
@@ -82,39 +87,83 @@ pub struct ConvertError(pub String);
 /// core. There is a mode with 7 bits; it could save only a part of that.
 const MODE: YuvConversionMode = YuvConversionMode::Balanced;
 
-/// Whether `picture` is what it says.
-fn check(picture: &Picture<'_>) -> Result<(), ConvertError> {
+/// Whether `picture` is packed and what it says; the bytes of a row.
+fn check(picture: &Picture<'_>) -> Result<usize, ConvertError> {
     let size = picture.size;
     let plane = picture.planes[0];
-    if picture.format != PixelFormat::Bgrx {
+    let Some(pixel) = picture.format.packed() else {
         return Err(ConvertError(format!(
-            "only BGRX is converted here, not {:?}",
+            "only packed pixels are converted here, not {:?}",
             picture.format
         )));
-    }
+    };
     if !size.is_valid() {
         return Err(ConvertError(format!("no picture can be {size}")));
     }
-    let row = size.width as usize * 4;
+    let row = size.width as usize * pixel;
     let needed = plane
         .stride
         .checked_mul(size.height as usize - 1)
         .and_then(|n| n.checked_add(row));
     if plane.stride < row || needed.is_none_or(|n| n > plane.data.len()) {
         return Err(ConvertError(format!(
-            "a {size} BGRX picture has at least {row} bytes a row; this one has {} and {} in all",
+            "a {size} {:?} picture has at least {row} bytes a row; this one has {} and {} in all",
+            picture.format,
             plane.stride,
             plane.data.len()
         )));
     }
-    Ok(())
+    Ok(row)
 }
 
-/// Calls `convert` with all rows of `plane`, of a BGRX picture of `size` that was checked. `yuv`
-/// skips a last pair of rows that lacks the bytes between row and stride, which a [`Picture`] need
-/// not have: those rows go through `copy`. Each call begins with an even row.
+/// A checked `picture` with the upper row first: copied to `memory` if it has the lower first.
+fn upright<'a>(picture: &Picture<'a>, row: usize, memory: &'a mut Vec<u8>) -> Picture<'a> {
+    if picture.rows == Rows::TopDown {
+        return *picture;
+    }
+    let plane = picture.planes[0];
+    memory.clear();
+    for n in (0..picture.size.height as usize).rev() {
+        memory.extend_from_slice(&plane.data[n * plane.stride..][..row]);
+    }
+    let mut upright = *picture;
+    upright.rows = Rows::TopDown;
+    upright.planes[0] = Plane {
+        data: memory,
+        stride: row,
+    };
+    upright
+}
+
+/// A packed picture as BGRX, in `memory`; its rows stay in their order.
+fn packed_to_bgrx<'a>(
+    picture: &Picture<'_>,
+    memory: &'a mut Vec<u8>,
+) -> Result<Picture<'a>, ConvertError> {
+    let row = check(picture)?;
+    let (size, plane) = (picture.size, picture.planes[0]);
+    let stride = size.width as usize * 4;
+    memory.resize(stride * size.height as usize, 0);
+    let red_first = matches!(picture.format, PixelFormat::Rgbx | PixelFormat::Rgb);
+    let pixel = row / size.width as usize;
+    for (n, to) in memory.chunks_exact_mut(stride).enumerate() {
+        let from = &plane.data[n * plane.stride..][..row];
+        for (to, from) in to.chunks_exact_mut(4).zip(from.chunks_exact(pixel)) {
+            let (first, third) = if red_first { (2, 0) } else { (0, 2) };
+            to[..3].copy_from_slice(&[from[first], from[1], from[third]]);
+        }
+    }
+    let mut bgrx = Picture::bgrx(size, memory, stride);
+    bgrx.rows = picture.rows;
+    Ok(bgrx)
+}
+
+/// Calls `convert` with all rows of `plane`, of a packed picture of `size` and `row` bytes a row that
+/// was checked. `yuv` skips a last pair of rows that lacks the bytes between row and stride, which a
+/// [`Picture`] need not have: those rows go through `copy`. Each call begins with an even row.
 fn whole_rows(
     size: Size,
+    row: usize,
     plane: Plane<'_>,
     copy: &mut Vec<u8>,
     mut convert: impl FnMut(Range<usize>, &[u8], usize) -> Result<(), ConvertError>,
@@ -124,7 +173,6 @@ fn whole_rows(
     let direct = if complete { rows } else { (rows - 1) & !1 };
     convert(0..direct, plane.data, plane.stride)?;
     if direct < rows {
-        let row = size.width as usize * 4;
         copy.clear();
         for n in direct..rows {
             copy.extend_from_slice(&plane.data[n * plane.stride..][..row]);
@@ -132,4 +180,157 @@ fn whole_rows(
         convert(direct..rows, copy, row)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(len: usize) -> Vec<u8> {
+        let mut seed = 77u32;
+        std::iter::repeat_with(|| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            seed.to_le_bytes()[3]
+        })
+        .take(len)
+        .collect()
+    }
+
+    /// The same picture in other words: each packed format, in both orders of rows.
+    fn ways(size: Size, bgrx: &[u8]) -> Vec<(PixelFormat, Rows, Vec<u8>, usize)> {
+        let width = size.width as usize;
+        let formats = [
+            PixelFormat::Bgrx,
+            PixelFormat::Rgbx,
+            PixelFormat::Bgr,
+            PixelFormat::Rgb,
+        ];
+        let mut all = Vec::new();
+        for format in formats {
+            let bytes = format.packed().expect("packed");
+            let stride = width * bytes + 12;
+            for order in [Rows::TopDown, Rows::BottomUp] {
+                let mut rows: Vec<&[u8]> = bgrx.chunks_exact(width * 4).collect();
+                if order == Rows::BottomUp {
+                    rows.reverse();
+                }
+                let mut data = Vec::new();
+                for row in rows {
+                    for pixel in row.chunks_exact(4) {
+                        let [b, g, r, x] = [pixel[0], pixel[1], pixel[2], pixel[3]];
+                        let pixel = match format {
+                            PixelFormat::Bgrx | PixelFormat::Bgr => [b, g, r, x],
+                            _ => [r, g, b, x],
+                        };
+                        data.extend_from_slice(&pixel[..bytes]);
+                    }
+                    data.extend_from_slice(&[99; 12]);
+                }
+                data.truncate(data.len() - 12);
+                all.push((format, order, data, stride));
+            }
+        }
+        all
+    }
+
+    /// All planes, the upper row first.
+    fn upright_planes(picture: &Picture<'_>) -> Vec<u8> {
+        let (width, height) = (picture.size.width as usize, picture.size.height as usize);
+        let shapes = match picture.format {
+            PixelFormat::Bgrx => vec![(width * 4, height)],
+            PixelFormat::Nv12 => vec![(width, height), (width, height / 2)],
+            PixelFormat::I420 => vec![
+                (width, height),
+                (width / 2, height / 2),
+                (width / 2, height / 2),
+            ],
+            _ => vec![(width, height); 3],
+        };
+        let mut all = Vec::new();
+        for (plane, (row, rows)) in picture.planes.iter().zip(shapes) {
+            for y in 0..rows {
+                let y = match picture.rows {
+                    Rows::TopDown => y,
+                    Rows::BottomUp => rows - 1 - y,
+                };
+                all.extend_from_slice(&plane.data[y * plane.stride..][..row]);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn a_picture_is_the_same_in_each_packed_format_and_order() {
+        for size in [
+            Size::new(64, 32),
+            Size::new(37, 23),
+            Size::new(1, 1),
+            Size::new(6, 5),
+        ] {
+            let mut bgrx = noise(size.pixels() * 4);
+            // What is unused stays out of the comparison.
+            bgrx.iter_mut().skip(3).step_by(4).for_each(|x| *x = 0);
+            for to in [
+                PixelFormat::Nv12,
+                PixelFormat::I420,
+                PixelFormat::I444,
+                PixelFormat::Bgrx,
+            ] {
+                let mut converter = Converter::new();
+                let usual = Picture::bgrx(size, &bgrx, size.width as usize * 4);
+                let want = upright_planes(&converter.convert(&usual, to).expect("BGRX"));
+                for (format, rows, data, stride) in ways(size, &bgrx) {
+                    let plane = Plane {
+                        data: &data,
+                        stride,
+                    };
+                    let picture = Picture {
+                        size,
+                        format,
+                        rows,
+                        planes: [plane, Plane::EMPTY, Plane::EMPTY],
+                    };
+                    let have = converter.convert(&picture, to).expect("packed");
+                    assert_eq!((have.size, have.format), (Converter::padded(size, to), to));
+                    let mut have = upright_planes(&have);
+                    if to == PixelFormat::Bgrx && format == PixelFormat::Bgrx {
+                        assert!(picture.rows == rows);
+                    }
+                    if to == PixelFormat::Bgrx {
+                        have.iter_mut().skip(3).step_by(4).for_each(|x| *x = 0);
+                    }
+                    let apart = have.iter().zip(&want).map(|(a, b)| a.abs_diff(*b)).max();
+                    assert_eq!(have.len(), want.len());
+                    assert!(
+                        apart <= Some(1),
+                        "{size} {format:?} {rows:?} to {to:?}: {apart:?} apart"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_lacks_bytes_is_refused_in_each_format() {
+        let size = Size::new(10, 4);
+        let data = noise(10 * 4 * 4);
+        for (format, stride) in [(PixelFormat::Rgb, 30), (PixelFormat::Rgbx, 40)] {
+            for rows in [Rows::TopDown, Rows::BottomUp] {
+                let short = Plane {
+                    data: &data[..stride * 4 - 1],
+                    stride,
+                };
+                let picture = Picture {
+                    size,
+                    format,
+                    rows,
+                    planes: [short, Plane::EMPTY, Plane::EMPTY],
+                };
+                for to in [PixelFormat::Nv12, PixelFormat::I420, PixelFormat::Bgrx] {
+                    let error = Converter::new().convert(&picture, to).expect_err("short").0;
+                    assert!(error.contains(&format!("{format:?}")), "{error}");
+                }
+            }
+        }
+    }
 }

@@ -70,10 +70,15 @@ pub(super) fn deliver(
             first_mb: u16::try_from(first_mb).unwrap_or(u16::MAX),
             mbs: u16::try_from(mbs).unwrap_or(u16::MAX),
             last: next.is_none(),
+            clean_after: None,
             bytes: body,
         });
     }
-    Ok(Encoded { key_frame, bytes })
+    Ok(Encoded {
+        key_frame,
+        bytes,
+        clean_after: None,
+    })
 }
 
 /// What a NAL unit is to us.
@@ -97,7 +102,7 @@ impl Unit {
             return Unit::Other;
         };
         match header & 31 {
-            kind @ (SLICE | SLICE_IDR) => match first_mb(body) {
+            kind @ (SLICE | SLICE_IDR) => match exp_golomb(body).map(|(first_mb, _)| first_mb) {
                 Some(first_mb) => Unit::Slice {
                     first_mb,
                     key_frame: kind == SLICE_IDR,
@@ -110,9 +115,10 @@ impl Unit {
     }
 }
 
-/// The number at the start of a slice header (7.3.3): ue(v), of at most 16 bits here. There is no
-/// escape byte in it: its zeros are followed by a byte above 3.
-fn first_mb(body: &[u8]) -> Option<u32> {
+/// The number at the start of `body`, ue(v) (9.1), of at most 16 bits here, and the bits that it
+/// takes. At the start of a slice header (7.3.3) there is no escape byte in it: its zeros are followed
+/// by a byte above 3.
+pub(super) fn exp_golomb(body: &[u8]) -> Option<(u32, usize)> {
     let mut head = [0; 8];
     for (to, from) in head.iter_mut().zip(body) {
         *to = *from;
@@ -122,7 +128,8 @@ fn first_mb(body: &[u8]) -> Option<u32> {
     if zeros > 16 {
         return None;
     }
-    u32::try_from((bits << zeros >> (63 - zeros)) - 1).ok()
+    let number = u32::try_from((bits << zeros >> (63 - zeros)) - 1).ok()?;
+    Some((number, 2 * zeros as usize + 1))
 }
 
 /// The NAL units of a picture, each with its start code.
@@ -211,8 +218,9 @@ mod tests {
             (&[0x00, 0x80, 0x00], 255),
             (&[0x00, 0x00, 0x80, 0x00, 0x00], 65_535),
         ] {
-            assert_eq!(first_mb(body), Some(number), "{body:?}");
+            let read = exp_golomb(body).map(|(number, _)| number);
+            assert_eq!(read, Some(number), "{body:?}");
         }
-        assert_eq!(first_mb(&[]), None);
+        assert_eq!(exp_golomb(&[]), None);
     }
 }

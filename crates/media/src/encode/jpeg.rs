@@ -15,7 +15,7 @@ use super::{
     check_picture, macroblocks,
 };
 use crate::band::Band;
-use crate::picture::{Picture, PixelFormat};
+use crate::picture::{self, Picture, PixelFormat};
 use crate::sys::turbojpeg::{Compressor, Library, Sampling};
 
 /// The line in the table.
@@ -25,6 +25,7 @@ pub const BACKEND: Backend = Backend {
     codec: Codec::Jpeg,
     pixels: &[Pixels::Nv12, Pixels::Yuv444],
     rates: Rates::Own,
+    refreshes: false,
     open,
 };
 
@@ -131,6 +132,7 @@ impl Encoder for Jpeg {
         Ok(Encoded {
             key_frame: true,
             bytes: outcome.bytes,
+            clean_after: None,
         })
     }
 }
@@ -171,10 +173,16 @@ impl Work<'_> {
         let rows = (band.count * BLOCK).min(size.height - first);
         Band { size, first, rows }.write(bytes);
         let plane = self.picture.planes[0];
+        // Its row that comes first in memory.
+        let start = match self.picture.rows {
+            picture::Rows::TopDown => first,
+            picture::Rows::BottomUp => size.height - first - rows,
+        };
         let (width, rows) = (size.width as usize, rows as usize);
         compressor.compress(
-            &plane.data[first as usize * plane.stride..],
+            &plane.data[start as usize * plane.stride..],
             (width, rows, plane.stride),
+            self.picture.rows,
             self.sampling,
             self.quality,
             bytes,

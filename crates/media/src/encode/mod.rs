@@ -13,6 +13,7 @@ pub use probe::{PROBE_SIZE, Probe, probe};
 
 pub mod avcodec;
 mod h264;
+mod h264_sei;
 pub mod jpeg;
 pub mod null;
 pub mod openh264;
@@ -57,6 +58,14 @@ pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeE
         (Rate::Cbr(_), Rates::Own) => return Err(refused("rate mode", "cbr", vec!["own"])),
         (Rate::Own, Rates::Cbr) => return Err(refused("rate mode", "own", vec!["cbr"])),
         _ => {}
+    }
+    if settings.refresh.is_some() && !backend.refreshes {
+        let all = BACKENDS.iter().filter(|backend| backend.refreshes);
+        let there = all.map(|backend| backend.name).collect::<Vec<_>>();
+        return Err(EncodeError(format!(
+            "the encoder {name} has no intra refresh: choose {}, or another answer to losses",
+            there.join(" or ")
+        )));
     }
     (backend.open)(settings)
 }
@@ -112,6 +121,16 @@ pub enum Rate {
     Cbr(Bitrate),
 }
 
+/// When a wave of intra blocks crosses the picture, after which it is clean whatever was lost before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refresh {
+    /// When [`Ask::refresh`] wants one. It advances by a column of macroblocks in each frame.
+    OnDemand,
+    /// In addition every so many frames, 2 or more; where the picture has more columns, each wave
+    /// advances so fast that it is through when the next begins.
+    Every(u16),
+}
+
 /// Who can decide it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rates {
@@ -141,6 +160,8 @@ pub struct Settings {
     pub pixels: Pixels,
     /// Who decides how many bits a picture gets.
     pub rate: Rate,
+    /// Whether waves of intra blocks are made. Then no frame refers to another than the newest.
+    pub refresh: Option<Refresh>,
 }
 
 impl Settings {
@@ -155,6 +176,7 @@ impl Settings {
             subpel: false,
             pixels: Pixels::Nv12,
             rate: Rate::Own,
+            refresh: None,
         }
     }
 
@@ -229,6 +251,7 @@ fn check_picture(
             (width / 2, height / 2),
         ],
         PixelFormat::I444 | PixelFormat::Gbr => &[(width, height); 3],
+        PixelFormat::Rgbx | PixelFormat::Bgr | PixelFormat::Rgb => &[],
     };
     let fits = rows
         .iter()
@@ -238,7 +261,7 @@ fn check_picture(
                 && (plane.stride.checked_mul(rows - 1))
                     .is_some_and(|start| plane.data.len() >= start.saturating_add(row))
         });
-    if picture.size == size && picture.format == format && fits {
+    if picture.size == size && picture.format == format && fits && !rows.is_empty() {
         return Ok(());
     }
     Err(EncodeError(format!(
@@ -260,6 +283,9 @@ pub struct Ask {
     /// Otherwise the frame that it refers to: the newest, or an older one among the
     /// [`Encoder::memory`] newest; what is between is forgotten. [`FrameId::NONE`]: the newest.
     pub reference: FrameId,
+    /// Whether a wave of intra blocks should begin: with this frame, or with the one behind the wave
+    /// that is under way. Only with [`Settings::refresh`].
+    pub refresh: bool,
     /// Quantiser, in H.264's scale 0 (best) to 51.
     pub qp: u8,
 }
@@ -275,6 +301,9 @@ pub struct Slice<'a> {
     pub mbs: u16,
     /// Whether it is the frame's last.
     pub last: bool,
+    /// The same in each slice of a frame: a wave of intra blocks begins with it, and if nothing is
+    /// lost from it on, the picture is clean, to the bit, so many frames later.
+    pub clean_after: Option<u16>,
     /// The bytes; for H.264 in Annex B form, parameter sets in front of a key frame's slice 0.
     pub bytes: &'a [u8],
 }
@@ -286,6 +315,8 @@ pub struct Encoded {
     pub key_frame: bool,
     /// Bytes of all its slices.
     pub bytes: usize,
+    /// See [`Slice::clean_after`].
+    pub clean_after: Option<u16>,
 }
 
 /// An opened encoder, owned by the media thread.
@@ -338,6 +369,8 @@ pub struct Backend {
     pub pixels: &'static [Pixels],
     /// Who can decide how many bits a picture gets.
     pub rates: Rates,
+    /// Whether it can make waves of intra blocks ([`Settings::refresh`]).
+    pub refreshes: bool,
     /// Opens it.
     pub open: fn(&Settings) -> Result<Box<dyn Encoder>, EncodeError>,
 }

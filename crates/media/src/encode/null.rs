@@ -11,6 +11,7 @@ pub const BACKEND: Backend = Backend {
     codec: Codec::Null,
     pixels: &[Pixels::Rgb444],
     rates: Rates::Own,
+    refreshes: false,
     open: |_: &Settings| Ok(Box::new(Null)),
 };
 
@@ -41,11 +42,13 @@ impl Encoder for Null {
             first_mb: 0,
             mbs: 0,
             last: true,
+            clean_after: None,
             bytes: &bytes,
         });
         Ok(Encoded {
             key_frame: true,
             bytes: bytes.len(),
+            clean_after: None,
         })
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Outcome {
     pub(super) complete: bool,
     /// Bytes delivered.
     pub(super) bytes: usize,
+    /// See [`Slice::clean_after`].
+    pub(super) clean_after: Option<u16>,
     /// The buffers, for the next frame.
     pub(super) pool: Pool,
 }
@@ -36,6 +38,8 @@ pub(super) struct Outcome {
 struct Queue {
     /// SPS and PPS, to go out in front of slice 0.
     parameter_sets: Vec<u8>,
+    /// See [`Slice::clean_after`].
+    clean_after: Option<u16>,
     waiting: Vec<Waiting>,
     pool: Pool,
     next_mb: u32,
@@ -56,6 +60,7 @@ impl<'a> Order<'a> {
         Order {
             queue: Mutex::new(Queue {
                 parameter_sets: Vec::new(),
+                clean_after: None,
                 waiting: Vec::new(),
                 pool,
                 next_mb: 0,
@@ -73,12 +78,24 @@ impl<'a> Order<'a> {
         lock(&self.queue).pool.pop().unwrap_or_default()
     }
 
+    /// Takes a buffer back.
+    pub(super) fn unused(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        lock(&self.queue).pool.push(buffer);
+    }
+
     /// Takes a parameter set, which belongs in front of slice 0.
     pub(super) fn parameter_set(&self, mut bytes: Vec<u8>) {
         let mut queue = lock(&self.queue);
         queue.parameter_sets.extend_from_slice(&bytes);
         bytes.clear();
         queue.pool.push(bytes);
+    }
+
+    /// The picture begins a wave of intra blocks, which is through so many frames later. Before its
+    /// slices.
+    pub(super) fn clean_after(&self, frames: u16) {
+        lock(&self.queue).clean_after = Some(frames);
     }
 
     /// Takes the slice of the macroblocks `first_mb..first_mb + mbs`, and delivers what is next.
@@ -100,6 +117,7 @@ impl<'a> Order<'a> {
                 first_mb: u16::try_from(next.first_mb).unwrap_or(u16::MAX),
                 mbs: u16::try_from(next.mbs).unwrap_or(u16::MAX),
                 last: next.first_mb + next.mbs == self.total_mbs,
+                clean_after: queue.clean_after,
                 bytes: &next.bytes,
             };
             queue.index = queue.index.saturating_add(1);
@@ -121,6 +139,7 @@ impl<'a> Order<'a> {
         Outcome {
             complete: queue.next_mb == self.total_mbs && !queue.delivering,
             bytes: queue.bytes,
+            clean_after: queue.clean_after,
             pool: queue.pool,
         }
     }

@@ -50,6 +50,7 @@ pub fn probe(backend: &Backend) -> Result<Probe, EncodeError> {
             frame: FrameId(number),
             key_frame: number == 1,
             reference: FrameId::NONE,
+            refresh: false,
             qp: 30,
         };
         let start = Instant::now();

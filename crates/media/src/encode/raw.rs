@@ -7,7 +7,7 @@ use super::{
     check_picture,
 };
 use crate::band::Band;
-use crate::picture::{Picture, PixelFormat};
+use crate::picture::{Picture, PixelFormat, Rows};
 
 /// The line in the table.
 pub const BACKEND: Backend = Backend {
@@ -16,6 +16,7 @@ pub const BACKEND: Backend = Backend {
     codec: Codec::Raw,
     pixels: &[Pixels::Rgb444],
     rates: Rates::Own,
+    refreshes: false,
     open,
 };
 
@@ -66,6 +67,10 @@ impl Encoder for Raw {
             self.band.clear();
             Band { size, first, rows }.write(&mut self.band);
             for y in first..end {
+                let y = match picture.rows {
+                    Rows::TopDown => y,
+                    Rows::BottomUp => size.height - 1 - y,
+                };
                 let start = y as usize * plane.stride;
                 self.band.extend_from_slice(&plane.data[start..start + row]);
             }
@@ -75,12 +80,14 @@ impl Encoder for Raw {
                 first_mb: 0,
                 mbs: 0,
                 last: index + 1 == self.slices,
+                clean_after: None,
                 bytes: &self.band,
             });
         }
         Ok(Encoded {
             key_frame: true,
             bytes,
+            clean_after: None,
         })
     }
 }

@@ -1,10 +1,13 @@
 //! Input sink: what the person did reaches the application.
 
+pub mod device;
 pub mod null;
+mod translate;
 pub mod xtest;
 
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
+pub use translate::Usual;
 
 /// Injects events into a window system or device; owned by the host's control thread.
 pub trait InputSink: Send {

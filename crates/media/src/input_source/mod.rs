@@ -1,5 +1,6 @@
 //! Input source: what the person does at the client.
 
+pub mod evdev;
 pub mod null;
 pub mod script;
 pub mod x11;
@@ -7,6 +8,7 @@ pub mod x11;
 use std::time::Duration;
 
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::time::Instant;
 
 /// Reads a person's input; owned by the client's input thread.
 pub trait InputSource: Send {
@@ -22,6 +24,8 @@ pub trait InputSource: Send {
 pub enum SourceEvent {
     /// The person did this.
     Input(InputEvent),
+    /// The person did this at that time of the monotonic clock: the kernel's own stamp.
+    Sampled(InputEvent, Instant),
     /// The person wants the figures over the picture shown, or hidden again.
     ToggleOverlay,
     /// The person closed the window.
@@ -48,6 +52,11 @@ pub const BACKENDS: &[Backend] = &[
         name: "script",
         argument: "file, or - for standard input",
         open: |file| Ok(Box::new(script::Script::open(file)?)),
+    },
+    Backend {
+        name: "evdev",
+        argument: "device or NUMBER=device, several with commas",
+        open: |devices| Ok(Box::new(evdev::Evdev::open(devices)?)),
     },
     Backend {
         name: "null",

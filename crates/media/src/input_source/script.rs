@@ -264,7 +264,7 @@ mod tests {
             match script.next(None)? {
                 SourceEvent::Input(event) => events.push(event),
                 SourceEvent::Closed => return Ok(events),
-                SourceEvent::TimedOut | SourceEvent::ToggleOverlay => {}
+                SourceEvent::TimedOut | SourceEvent::ToggleOverlay | SourceEvent::Sampled(..) => {}
             }
         }
     }

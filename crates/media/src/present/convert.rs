@@ -91,6 +91,9 @@ fn rows_to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErr
             }
             Ok(())
         }
+        PixelFormat::Rgbx | PixelFormat::Bgr | PixelFormat::Rgb => {
+            Err(wrong(&"no decoder here makes such pixels"))
+        }
         PixelFormat::Nv12 => {
             let image = YuvBiPlanarImage {
                 y_plane: first.data,
@@ -156,6 +159,7 @@ mod tests {
             let picture = Picture {
                 size,
                 format,
+                rows: crate::picture::Rows::TopDown,
                 planes: planes.map(|(bytes, stride)| plane(0, bytes, stride)),
             };
             let (mut one, mut two) = (vec![0; luma * 4], vec![1; luma * 4]);

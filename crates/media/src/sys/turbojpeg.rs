@@ -9,11 +9,17 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+#[cfg(feature = "host")]
+use crate::picture::Rows;
+
 /// `TJPF_BGRX`: 4 bytes a pixel, the fourth unused.
 const PIXELS_BGRX: c_int = 3;
 /// The caller's buffer is large enough and stays where it is.
 #[cfg(feature = "host")]
 const FLAG_NO_REALLOC: c_int = 1024;
+/// The lowest row comes first in memory.
+#[cfg(feature = "host")]
+const FLAG_BOTTOM_UP: c_int = 2;
 /// Chroma is doubled, not interpolated: with 4:2:0 that is the path without a second pass.
 #[cfg(feature = "client")]
 const FLAG_FAST_UPSAMPLE: c_int = 256;
@@ -193,8 +199,8 @@ impl Compressor {
         (library.handle(library.0.init_compress)).map(Compressor)
     }
 
-    /// Appends `rows` rows of `width` BGRX pixels, `stride` bytes apart from the start of `bgrx`, as
-    /// a JPEG of `quality` 1–100 (libjpeg's scale) to `out`.
+    /// Appends `rows` rows of `width` BGRX pixels, `stride` bytes apart from the start of `bgrx` and
+    /// in the order `order`, as a JPEG of `quality` 1–100 (libjpeg's scale) to `out`.
     ///
     /// # Errors
     /// If `bgrx` is too short, or the library refuses; `out` is then as it was.
@@ -202,6 +208,7 @@ impl Compressor {
         &mut self,
         bgrx: &[u8],
         (width, rows, stride): (usize, usize, usize),
+        order: Rows,
         sampling: Sampling,
         quality: u8,
         out: &mut Vec<u8>,
@@ -237,7 +244,10 @@ impl Compressor {
                 &raw mut size,
                 sampling as c_int,
                 c_int::from(quality.clamp(1, 100)),
-                FLAG_NO_REALLOC,
+                match order {
+                    Rows::TopDown => FLAG_NO_REALLOC,
+                    Rows::BottomUp => FLAG_NO_REALLOC | FLAG_BOTTOM_UP,
+                },
             )
         };
         if code != 0 {

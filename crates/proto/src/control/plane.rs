@@ -54,6 +54,8 @@ pub enum Wakeup {
     ReportAgain,
     /// When a way is to be asked about again, or given up.
     Probe,
+    /// When the pose that waits may leave.
+    Pose,
 }
 
 /// The earlier of two wake-ups.
@@ -330,6 +332,7 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
             rung,
             padding,
         },
+        Message::Pose { id, sampled, pose } => Message::Pose { id, sampled, pose },
         Message::Ping { .. }
         | Message::Pong { .. }
         | Message::Segment { .. }

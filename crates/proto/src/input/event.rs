@@ -1,4 +1,7 @@
-//! Input events: physical, layout-independent, normalised to the picture.
+//! Input events: physical, layout-independent, normalised to the picture; and those of devices
+//! that an application registered, as the kernel gave them.
+
+use crate::id::DeviceId;
 
 /// A physical key, as a Linux input event code (`KEY_*` of `linux/input-event-codes.h`, 1–767).
 /// An X11 server with evdev key codes numbers the same key eight higher.
@@ -66,7 +69,30 @@ pub enum InputEvent {
         /// Vertically.
         dy: i16,
     },
+    /// A registered device said this: type, code and value of `struct input_event`
+    /// (`linux/input.h`). What belongs together ends with [`EV_SYN`] and code 0, as it does there.
+    /// Auto-repeat (a key of value 2) is not sent.
+    Device {
+        /// Which device.
+        device: DeviceId,
+        /// `EV_*`
+        kind: u16,
+        /// `KEY_*`, `BTN_*`, `REL_*`, `ABS_*`, … by kind.
+        code: u16,
+        /// Down 1 and up 0; how far; where.
+        value: i32,
+    },
     /// The client's window lost the focus, or its pointer grab: everything that is pressed is
     /// released.
     ReleaseAll,
 }
+
+/// `EV_SYN` of `linux/input-event-codes.h`: with code 0 (`SYN_REPORT`) the end of what happened
+/// at once.
+pub const EV_SYN: u16 = 0;
+/// `EV_KEY`: a key or button.
+pub const EV_KEY: u16 = 1;
+/// `EV_REL`: a movement.
+pub const EV_REL: u16 = 2;
+/// `EV_ABS`: a place on an axis.
+pub const EV_ABS: u16 = 3;

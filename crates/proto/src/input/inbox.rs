@@ -1,8 +1,10 @@
 //! Input on its way in: each event is applied once, in order, and what is pressed is reconciled.
 
-use super::event::InputEvent;
+use std::collections::BTreeSet;
+
+use super::event::{EV_SYN, InputEvent};
 use super::pressed::Pressed;
-use crate::id::InputSeq;
+use crate::id::{DeviceId, InputSeq};
 use crate::seq;
 use crate::time::PeerInstant;
 use crate::wire::control::InputBatch;
@@ -58,16 +60,34 @@ impl Inbox {
         let whole = batch.newest() == self.through();
         if let Some(wanted) = batch.pressed.as_ref().filter(|_| whole) {
             let sampled = batch.events.last().map_or(PeerInstant(0), |e| e.1);
-            for event in self.pressed.releases(wanted) {
-                self.pressed.note(&event);
+            let mut devices = BTreeSet::new();
+            let mut release = |event| {
                 arrived.push(Arrived {
                     seq: InputSeq(self.through),
                     event,
                     sampled,
                 });
+            };
+            for event in self.pressed.releases(wanted) {
+                self.pressed.note(&event);
+                if let InputEvent::Device { device, .. } = event {
+                    devices.insert(device);
+                }
+                release(event);
             }
+            devices.into_iter().map(report).for_each(release);
         }
         arrived
+    }
+}
+
+/// The end of what a device did at once.
+fn report(device: DeviceId) -> InputEvent {
+    InputEvent::Device {
+        device,
+        kind: EV_SYN,
+        code: 0,
+        value: 0,
     }
 }
 
@@ -75,8 +95,11 @@ impl Inbox {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::event::{Button, KeyCode};
+    use std::collections::BTreeMap;
+
+    use super::super::event::{Button, EV_KEY, EV_REL, KeyCode};
     use super::super::outbox::Outbox;
+    use super::super::pressed::Held;
     use super::*;
     use crate::id::ConfigEpoch;
     use crate::time::Instant;
@@ -89,12 +112,30 @@ mod tests {
         }
     }
 
+    fn device(device: u8, kind: u16, code: u16, value: i32) -> InputEvent {
+        InputEvent::Device {
+            device: DeviceId(device),
+            kind,
+            code,
+            value,
+        }
+    }
+
+    /// What a person may do with the keyboard, a mouse and a pad.
+    fn anything() -> impl Strategy<Value = InputEvent> {
+        let pad = (0_u8..3, 0_u16..4, 0_u16..8, any::<i32>());
+        prop_oneof![
+            (1_u16..200, any::<bool>()).prop_map(|(code, pressed)| key(code, pressed)),
+            pad.prop_map(|(id, kind, code, value)| device(id, kind, code, value)),
+        ]
+    }
+
     proptest! {
         /// Batches may be lost, repeated and reordered, acknowledgements too: each event is
         /// applied once, in order.
         #[test]
         fn each_event_once_in_order(
-            codes in prop::collection::vec((1_u16..200, any::<bool>()), 1..120),
+            sent in prop::collection::vec(anything(), 1..120),
             fate in prop::collection::vec(0_u8..4, 0..300),
         ) {
             let mut out = Outbox::default();
@@ -112,7 +153,6 @@ mod tests {
                     }
                 }
             };
-            let sent: Vec<_> = codes.iter().map(|(c, p)| key(*c, *p)).collect();
             for event in &sent {
                 out.push(*event, Instant(0));
                 let batch = out.batch(ConfigEpoch(1));
@@ -134,9 +174,48 @@ mod tests {
                 deliver(&mut inbox, &out.batch(ConfigEpoch(1)), &mut got);
                 out.seen(inbox.through());
             }
-            prop_assert_eq!(got, sent);
-            prop_assert_eq!(inbox.through().0 as usize, codes.len());
+            prop_assert_eq!(inbox.through().0 as usize, got.len());
+            prop_assert_eq!(merged(&got), merged(&sent));
         }
+    }
+
+    /// Each run of a device's relative motion by its sums: what of it is merged depends on what
+    /// has left.
+    fn merged(events: &[InputEvent]) -> Vec<(InputEvent, BTreeMap<u16, i64>)> {
+        let mut runs: Vec<(InputEvent, BTreeMap<u16, i64>)> = Vec::new();
+        for event in events {
+            let moves = |event: &InputEvent| match *event {
+                InputEvent::Device {
+                    device,
+                    kind: EV_REL,
+                    code,
+                    value,
+                } => Some((Some(device), Some((code, i64::from(value))))),
+                InputEvent::Device {
+                    device,
+                    kind: EV_SYN,
+                    code: 0,
+                    ..
+                } => Some((Some(device), None)),
+                _ => None,
+            };
+            let of = |event| moves(event).and_then(|(device, _)| device);
+            let goes_on = of(event).is_some() && runs.last().map(|(e, _)| of(e)) == Some(of(event));
+            if !goes_on {
+                runs.push((*event, BTreeMap::new()));
+            }
+            if let (Some((_, Some((code, value)))), Some((_, sums))) =
+                (moves(event), runs.last_mut())
+            {
+                *sums.entry(code).or_default() += value;
+            }
+        }
+        for (event, sums) in &mut runs {
+            if !sums.is_empty() {
+                *event = InputEvent::ReleaseAll;
+            }
+        }
+        runs
     }
 
     #[test]
@@ -144,20 +223,26 @@ mod tests {
         let mut inbox = Inbox::default();
         let held = [
             key(30, true),
+            device(3, EV_KEY, 30, 1),
             InputEvent::Button {
                 button: Button::LEFT,
                 pressed: true,
             },
         ];
+        let held_by = |device, code| Held { device, code };
         let batch = InputBatch {
             epoch: ConfigEpoch(1),
             first: InputSeq(1),
             events: held.iter().map(|e| (*e, PeerInstant(0))).collect(),
-            pressed: Some(vec![30, Button::LEFT.0]),
+            pressed: Some(vec![
+                held_by(None, 30),
+                held_by(Some(DeviceId(3)), 30),
+                held_by(None, Button::LEFT.0),
+            ]),
         };
-        assert_eq!(inbox.take(&batch).len(), 2);
+        assert_eq!(inbox.take(&batch).len(), 3);
         let empty = InputBatch {
-            first: InputSeq(3),
+            first: InputSeq(4),
             events: Vec::new(),
             pressed: Some(Vec::new()),
             ..batch
@@ -165,10 +250,12 @@ mod tests {
         let released: Vec<_> = inbox.take(&empty).iter().map(|a| a.event).collect();
         let expected = [
             key(30, false),
+            device(3, EV_KEY, 30, 0),
             InputEvent::Button {
                 button: Button::LEFT,
                 pressed: false,
             },
+            report(DeviceId(3)),
         ];
         assert_eq!(released, expected);
         assert_eq!(inbox.take(&empty), []);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::event::InputEvent;
+use super::event::{EV_REL, EV_SYN, InputEvent};
 use super::pressed::Pressed;
 use crate::id::{ConfigEpoch, InputSeq};
 use crate::time::{Instant, PeerInstant};
@@ -12,6 +12,9 @@ use crate::wire::control::{InputBatch, MAX_EVENTS};
 /// over a link that loses much. Beyond that the host has been silent for long, and everything is
 /// released.
 const MAX_WAITING: usize = 32 * MAX_EVENTS;
+
+/// How far back a device's motion is looked for: `REL_CNT` axes and a report.
+const AXES: usize = 17;
 
 /// Sampling times that are kept to compute motion-to-photon: a second at 1000 Hz.
 const MAX_SAMPLED: usize = 1024;
@@ -42,10 +45,13 @@ impl Outbox {
         InputSeq(self.newest)
     }
 
-    /// Whether the event went into the newest one that waits: motion behind what a datagram
-    /// takes, and so never sent yet. It keeps the time of the first.
+    /// Whether the event went into one that waits: motion behind what a datagram takes, and so
+    /// never sent yet. It keeps the time of the first.
     fn merged(&mut self, event: &InputEvent) -> bool {
-        use InputEvent::{PointerAbsolute, PointerRelative};
+        use InputEvent::{Device, PointerAbsolute, PointerRelative};
+        if let Device { .. } = event {
+            return self.merged_on_device(event);
+        }
         if self.waiting.len() <= MAX_EVENTS {
             return false;
         }
@@ -63,6 +69,45 @@ impl Outbox {
             _ => return false,
         }
         true
+    }
+
+    /// The same for a device whose newest events are nothing but relative motion: a movement goes
+    /// into the one on the same axis, however many reports lie between, and a report into the
+    /// report before it.
+    fn merged_on_device(&mut self, event: &InputEvent) -> bool {
+        let InputEvent::Device {
+            device: of,
+            kind: what,
+            code: axis,
+            value: by,
+        } = *event
+        else {
+            return false;
+        };
+        let unsent = self.waiting.iter_mut().skip(MAX_EVENTS);
+        for (waits, _) in unsent.rev().take(AXES) {
+            match waits {
+                InputEvent::Device {
+                    device,
+                    kind: kind @ (EV_REL | EV_SYN),
+                    code,
+                    value,
+                } if *device == of => match (what, *kind) {
+                    (EV_SYN, EV_SYN) => return (axis, *code) == (0, 0),
+                    (EV_REL, EV_REL) if *code == axis => {
+                        let Some(sum) = value.checked_add(by) else {
+                            return false;
+                        };
+                        *value = sum;
+                        return true;
+                    }
+                    (EV_REL, _) => {}
+                    _ => return false,
+                },
+                _ => return false,
+            }
+        }
+        false
     }
 
     fn append(&mut self, event: InputEvent, sampled: Instant) {
@@ -104,7 +149,7 @@ impl Outbox {
             epoch,
             first: InputSeq(self.newest.wrapping_sub(ahead).wrapping_add(1)),
             events,
-            pressed: whole.then(|| self.pressed.codes().to_vec()),
+            pressed: whole.then(|| self.pressed.held().to_vec()),
         }
     }
 
@@ -121,8 +166,9 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::KeyCode;
+    use super::super::event::{EV_KEY, KeyCode};
     use super::*;
+    use crate::id::DeviceId;
 
     fn outbox(events: impl Iterator<Item = InputEvent>) -> Outbox {
         let mut outbox = Outbox::default();
@@ -145,6 +191,28 @@ mod tests {
         let (dx, dy) = (3 * left, -left);
         assert_eq!(rest.len(), 1);
         assert_eq!(rest[0].0, InputEvent::PointerRelative { dx, dy });
+    }
+
+    #[test]
+    fn motion_of_a_device_is_merged_by_axis_up_to_the_next_key() {
+        let device = |kind, code, value| InputEvent::Device {
+            device: DeviceId(7),
+            kind,
+            code,
+            value,
+        };
+        let report = device(EV_SYN, 0, 0);
+        let step = [device(EV_REL, 0, 2), device(EV_REL, 1, -1), report];
+        let press = [device(EV_KEY, 0x110, 1), report];
+        let mouse = || std::iter::repeat_n(step, 100).flatten();
+        let mut box_ = outbox(mouse().chain(press).chain(mouse()));
+        box_.seen(InputSeq(u32::try_from(MAX_EVENTS).unwrap()));
+        let rest = box_.batch(ConfigEpoch(0)).events;
+        let rest: Vec<_> = rest.into_iter().map(|(event, _)| event).collect();
+        // 16 steps have left.
+        let before = [device(EV_REL, 0, 168), device(EV_REL, 1, -84), report];
+        let after = [device(EV_REL, 0, 200), device(EV_REL, 1, -100), report];
+        assert_eq!(rest, [&before[..], &press, &after].concat());
     }
 
     #[test]

@@ -1,59 +1,86 @@
 //! Which keys and buttons are down.
 
-use super::event::{Button, InputEvent, KeyCode};
+use super::event::{Button, EV_KEY, InputEvent, KeyCode};
+use crate::id::DeviceId;
 use crate::wire::control::MAX_PRESSED;
 
 /// `BTN_MISC` of `linux/input-event-codes.h`: codes from here to `KEY_OK` are buttons.
 const FIRST_BUTTON: u16 = 0x100;
 const FIRST_KEY_BEHIND_BUTTONS: u16 = 0x160;
 
-/// The codes of pressed keys and buttons, in the order in which they were pressed.
+/// A key or button that is down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// The registered device that it is part of; `None`: the keyboard and the pointer of the
+    /// client's window.
+    pub device: Option<DeviceId>,
+    /// `KEY_*` or `BTN_*` of Linux, below 0x8000.
+    pub code: u16,
+}
+
+impl Held {
+    /// Its release.
+    #[must_use]
+    pub fn release(self) -> InputEvent {
+        match (self.device, self.code) {
+            (Some(device), code) => InputEvent::Device {
+                device,
+                kind: EV_KEY,
+                code,
+                value: 0,
+            },
+            (None, code @ FIRST_BUTTON..FIRST_KEY_BEHIND_BUTTONS) => InputEvent::Button {
+                button: Button(code),
+                pressed: false,
+            },
+            (None, code) => InputEvent::Key {
+                code: KeyCode(code),
+                text: None,
+                pressed: false,
+            },
+        }
+    }
+}
+
+/// The pressed keys and buttons, in the order in which they were pressed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Pressed(Vec<u16>);
+pub struct Pressed(Vec<Held>);
 
 impl Pressed {
     /// Follows one event.
     pub fn note(&mut self, event: &InputEvent) {
-        let (code, down) = match *event {
-            InputEvent::Key { code, pressed, .. } => (code.0, pressed),
-            InputEvent::Button { button, pressed } => (button.0, pressed),
+        let (device, code, down) = match *event {
+            InputEvent::Key { code, pressed, .. } => (None, code.0, pressed),
+            InputEvent::Button { button, pressed } => (None, button.0, pressed),
+            InputEvent::Device {
+                device,
+                kind: EV_KEY,
+                code,
+                value,
+            } => (Some(device), code, value != 0),
             InputEvent::ReleaseAll => return self.0.clear(),
             _ => return,
         };
-        self.0.retain(|c| *c != code);
+        let held = Held { device, code };
+        self.0.retain(|h| *h != held);
         if down && self.0.len() < MAX_PRESSED {
-            self.0.push(code);
+            self.0.push(held);
         }
     }
 
-    /// The codes.
+    /// What is down.
     #[must_use]
-    pub fn codes(&self) -> &[u16] {
+    pub fn held(&self) -> &[Held] {
         &self.0
     }
 
     /// The releases that lead from here to `wanted`: what is down here and not there.
     #[must_use]
-    pub fn releases(&self, wanted: &[u16]) -> Vec<InputEvent> {
+    pub fn releases(&self, wanted: &[Held]) -> Vec<InputEvent> {
         self.0
             .iter()
-            .filter(|c| !wanted.contains(c))
-            .map(|c| release(*c))
+            .filter(|held| !wanted.contains(held))
+            .map(|held| held.release())
             .collect()
-    }
-}
-
-fn release(code: u16) -> InputEvent {
-    if (FIRST_BUTTON..FIRST_KEY_BEHIND_BUTTONS).contains(&code) {
-        InputEvent::Button {
-            button: Button(code),
-            pressed: false,
-        }
-    } else {
-        InputEvent::Key {
-            code: KeyCode(code),
-            text: None,
-            pressed: false,
-        }
     }
 }

@@ -6,7 +6,7 @@ use super::reassemble::ASKS;
 use crate::time::Instant;
 use crate::wire::Reject;
 use crate::wire::control::{MAX_RANGES, MissingRange, ResendRequest};
-use crate::wire::video::{Configuration, Flags, Fragment, FrameHeader};
+use crate::wire::video::{Extensions, Flags, Fragment, FrameHeader};
 
 /// Bytes that one frame may take: a raw BGRX picture of 4096 × 2160 and a little more. An honest
 /// host never sends more; a dishonest one can't make the client's memory grow beyond it.
@@ -160,7 +160,7 @@ impl SliceAssembly {
 pub(super) struct Assembly {
     pub(super) header: FrameHeader,
     pub(super) flags: Flags,
-    pub(super) configuration: Option<Configuration>,
+    pub(super) extensions: Extensions,
     pub(super) slices: Vec<SliceAssembly>,
     pub(super) count: usize,
     /// The next slice to hand out, and the macroblock behind the last one handed out.
@@ -191,7 +191,7 @@ impl Assembly {
         Assembly {
             header: first.header,
             flags: first.flags,
-            configuration: None,
+            extensions: Extensions::default(),
             slices,
             count,
             cursor: 0,
@@ -272,7 +272,9 @@ impl Assembly {
             Arrival::Resent => self.resent = self.resent.saturating_add(1),
             Arrival::Repaired => self.repaired = self.repaired.saturating_add(1),
         }
-        self.configuration = self.configuration.or(f.configuration);
+        let (known, news) = (&mut self.extensions, f.extensions);
+        known.configuration = known.configuration.or(news.configuration);
+        known.clean_after = known.clean_after.or(news.clean_after);
         if slice.missing == 0
             && self.slices[..self.count]
                 .iter()

@@ -1,4 +1,5 @@
-//! How the last frames ended: a picture is sound if the one that it builds on was.
+//! How the last frames ended: a picture is sound if the one that it builds on was, or when a wave of
+//! intra blocks has crossed it.
 
 use crate::id::FrameId;
 
@@ -6,13 +7,39 @@ use crate::id::FrameId;
 /// and there are numbers that no frame has.
 const REMEMBERED: usize = 64;
 
-/// The last frames that came out, and whether each was whole.
+/// What a frame that came out is worth as a reference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Health {
+    /// Whoever builds on it is clean after so many frames, each building on the one before: with 0
+    /// this one is.
+    CleanAfter(u16),
+    /// Lost, patched, or built on such a frame without a wave since.
+    Broken,
+}
+
+impl Health {
+    /// As it was captured.
+    pub(super) const WHOLE: Health = Health::CleanAfter(0);
+
+    /// The health of a frame that arrived whole and builds on one of this health; `wave` if one
+    /// begins with it, by how many frames later it will have crossed the picture.
+    pub(super) fn after(self, wave: Option<u16>) -> Health {
+        let inherited = match self {
+            Health::CleanAfter(frames) => Some(frames.saturating_sub(1)),
+            Health::Broken => None,
+        };
+        let soonest = inherited.into_iter().chain(wave).min();
+        soonest.map_or(Health::Broken, Health::CleanAfter)
+    }
+}
+
+/// The last frames that came out, and the health of each.
 #[derive(Debug)]
-pub(super) struct History([(FrameId, bool); REMEMBERED]);
+pub(super) struct History([(FrameId, Health); REMEMBERED]);
 
 impl Default for History {
     fn default() -> History {
-        History([(FrameId::NONE, false); REMEMBERED])
+        History([(FrameId::NONE, Health::Broken); REMEMBERED])
     }
 }
 
@@ -22,13 +49,16 @@ impl History {
     }
 
     /// A frame came out.
-    pub(super) fn note(&mut self, frame: FrameId, whole: bool) {
-        self.0[Self::place(frame)] = (frame, whole);
+    pub(super) fn note(&mut self, frame: FrameId, health: Health) {
+        self.0[Self::place(frame)] = (frame, health);
     }
 
-    /// Whether a frame is known to have come out whole.
-    pub(super) fn was_whole(&self, frame: FrameId) -> bool {
-        self.0[Self::place(frame)] == (frame, true)
+    /// The health of a frame; of one that is not remembered nothing good is known.
+    pub(super) fn of(&self, frame: FrameId) -> Health {
+        match self.0[Self::place(frame)] {
+            (known, health) if known == frame => health,
+            _ => Health::Broken,
+        }
     }
 
     /// The decoder lost what it had: nothing can be built upon.

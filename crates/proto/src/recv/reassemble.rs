@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::assembly::{Arrival, Assembly, MAX_FRAME_BYTES, SliceAssembly};
-use super::history::History;
+use super::history::{Health, History};
 use super::losses::Losses;
 use super::repair::Repair;
 pub use super::step::{Counters, FrameEnd, PictureState, Step};
@@ -244,7 +244,7 @@ impl MediaReceiver {
             }
             return Some(self.drop_front(DropCause::AwaitingKeyFrame));
         }
-        if header.is_key() && !known && front.configuration.is_none() {
+        if header.is_key() && !known && front.extensions.configuration.is_none() {
             // Its first datagram, which carries the configuration, is missing.
             let never_comes = front.slices[0].is_complete();
             if !never_comes && !self.front_is_due(now) {
@@ -270,7 +270,7 @@ impl MediaReceiver {
     /// A frame never came.
     fn give_up(&mut self, frame: FrameId) -> Step<'static> {
         self.done = frame;
-        self.ended(false);
+        self.ended(Health::Broken);
         Step::Dropped {
             frame,
             why: DropCause::Lost,
@@ -279,9 +279,9 @@ impl MediaReceiver {
     }
 
     /// The frame [`MediaReceiver::done`] came to an end.
-    fn ended(&mut self, whole: bool) {
-        self.history.note(self.done, whole);
-        self.state.broken = !whole;
+    fn ended(&mut self, health: Health) {
+        self.history.note(self.done, health);
+        self.state.broken = health != Health::WHOLE;
         self.losses.settle();
         self.repair.forget(self.done);
     }
@@ -313,7 +313,7 @@ impl MediaReceiver {
             return self.end_front().map(Step::End);
         }
         let front = self.frames.front_mut()?;
-        if let Some(configuration) = front.configuration {
+        if let Some(configuration) = front.extensions.configuration {
             self.configuration = Some((front.header.epoch, configuration));
         }
         let (_, configuration) = self.configuration?;
@@ -365,11 +365,18 @@ impl MediaReceiver {
             self.announced = None;
         }
         let header = front.header;
-        let sound = header.is_key() || self.history.was_whole(header.reference);
-        let fidelity = match (front.patched, sound) {
+        let health = match (header.is_key(), front.patched) {
+            (_, true) => Health::Broken,
+            (true, _) => Health::WHOLE,
+            (false, _) => {
+                let before = self.history.of(header.reference);
+                before.after(front.extensions.clean_after)
+            }
+        };
+        let fidelity = match (front.patched, health) {
             (true, _) => Fidelity::Concealed,
-            (false, true) => Fidelity::Whole,
-            (false, false) => Fidelity::Tainted,
+            (false, Health::WHOLE) => Fidelity::Whole,
+            (false, _) => Fidelity::Tainted,
         };
         let end = FrameEnd {
             header,
@@ -380,7 +387,7 @@ impl MediaReceiver {
             resent: front.resent,
         };
         self.finished = Some(front);
-        self.ended(fidelity == Fidelity::Whole);
+        self.ended(health);
         if fidelity == Fidelity::Whole {
             self.state.last_good = frame;
         }
@@ -394,7 +401,7 @@ impl MediaReceiver {
         });
         self.done = frame;
         self.finished = front;
-        self.ended(false);
+        self.ended(Health::Broken);
         Step::Dropped {
             frame,
             why,

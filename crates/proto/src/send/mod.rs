@@ -10,3 +10,4 @@ pub mod policy;
 pub mod rate;
 pub mod references;
 pub mod resend;
+pub mod waves;

@@ -13,8 +13,8 @@ use crate::wire::header::{HEADER, Plane, TAG};
 use crate::wire::parity::{BLOCK, Parity};
 use crate::wire::seal::{Direction, Sealer};
 use crate::wire::video::{
-    CONFIGURATION_BYTES, Configuration, FULL_PAYLOAD, FecPlace, Flags, Fragment, FragmentPlace,
-    FrameHeader, MAX_FRAGMENTS, SlicePlace,
+    Extensions, FULL_PAYLOAD, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, MAX_FRAGMENTS,
+    SlicePlace,
 };
 
 /// Sealed datagrams that lie one behind the other. The storage is reused.
@@ -169,21 +169,22 @@ impl MediaSender {
         self.protection.clone_from(protection);
     }
 
-    /// Replaces what is in `out` by the datagrams of one slice. A slice of more than
-    /// [`MAX_FRAGMENTS`] fragments is not sent at all: the receiver patches it.
+    /// Replaces what is in `out` by the datagrams of one slice; `extensions` leave with slice 0. A
+    /// slice of more than [`MAX_FRAGMENTS`] fragments is not sent at all: the receiver patches it.
     pub fn slice(
         &mut self,
         now: Instant,
         header: &FrameHeader,
-        configuration: Option<Configuration>,
+        extensions: Extensions,
         slice: SlicePlace,
         bytes: &[u8],
         out: &mut SendBuf,
     ) {
         out.clear();
         self.begin(header);
-        let configuration = configuration.filter(|_| slice.index == 0);
-        let first = FULL_PAYLOAD - configuration.map_or(0, |_| CONFIGURATION_BYTES);
+        let none = Extensions::default();
+        let extensions = if slice.index == 0 { extensions } else { none };
+        let first = FULL_PAYLOAD - extensions.len();
         let count = 1 + bytes.len().saturating_sub(first).div_ceil(FULL_PAYLOAD);
         let Some(count) = u16::try_from(count).ok().filter(|c| *c <= MAX_FRAGMENTS) else {
             return;
@@ -197,8 +198,8 @@ impl MediaSender {
                 count,
                 offset: u32::try_from(offset).unwrap_or(u32::MAX),
             };
-            let configuration = configuration.filter(|_| index == 0);
-            self.fragment(now, (slice, place), configuration, payload, out);
+            let extensions = if index == 0 { extensions } else { none };
+            self.fragment(now, (slice, place), extensions, payload, out);
             offset += payload.len();
         }
     }
@@ -216,7 +217,7 @@ impl MediaSender {
         &mut self,
         now: Instant,
         (slice, place): (SlicePlace, FragmentPlace),
-        configuration: Option<Configuration>,
+        extensions: Extensions,
         payload: &[u8],
         out: &mut SendBuf,
     ) {
@@ -238,7 +239,7 @@ impl MediaSender {
                 parity: block.is_some(),
                 again: false,
             },
-            configuration,
+            extensions,
             payload,
         };
         let (coder, bodies) = (&mut self.coder, &mut self.bodies);

@@ -1,7 +1,7 @@
 //! What is done about loss and a link that changes: one policy, each decision with its reason.
 //!
 //! It joins what knows one thing each: [`References`] (what the player has), [`KeyFramePolicy`]
-//! (how often a key frame helps), [`Congestion`] (what the link carries). The media thread asks it
+//! (how often a key frame helps), [`Waves`] (intra refresh), [`Congestion`] (what the link carries). The media thread asks it
 //! before each frame and tells it afterwards; the client's reports on the player's frames are what
 //! it learns from. It is a value: `now` comes in.
 
@@ -17,8 +17,9 @@ use crate::send::key_frame::{KeyFramePolicy, hold_off};
 use crate::send::loss::Loss;
 use crate::send::packetize::Protection;
 use crate::send::references::References;
+use crate::send::waves::Waves;
 use crate::time::{Instant, PeerInstant};
-use crate::trace::{FrameCost, FrameRecord, Stage};
+use crate::trace::{DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage};
 use crate::units::Bitrate;
 use crate::wire::MAX_DATAGRAM;
 
@@ -40,9 +41,8 @@ pub struct Settings {
     pub range: Range,
     /// Whether it varies; otherwise it stays at the highest.
     pub adaptive: bool,
-    /// Whether frames may skip back to a sound reference after a loss; otherwise each loss is
-    /// answered by a key frame.
-    pub skip_back: bool,
+    /// How a loss is answered.
+    pub recovery: Recovery,
     /// Every so many-th frame is a key frame, wanted or not; `None`: only those that are wanted.
     pub key_frame_every: Option<u32>,
 }
@@ -57,6 +57,17 @@ impl Settings {
     }
 }
 
+/// How a picture that was damaged by a loss is made clean again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recovery {
+    /// By a frame that refers to the newest sound one, as long as the encoder remembers it.
+    SkipBack,
+    /// By a key frame.
+    KeyFrame,
+    /// By a wave of intra blocks, which the encoder must be able to make.
+    Refresh,
+}
+
 /// What the next frame is to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
@@ -64,6 +75,9 @@ pub enum Next {
     Key,
     /// A frame that refers to this one.
     After(FrameId),
+    /// A frame that refers to this one, the newest, and that begins a wave of intra blocks, unless
+    /// one is under way: then the frame behind that one does.
+    Refresh(FrameId),
 }
 
 /// Something that the policy decided, and why. Its `Display` is one line for logs, the live table
@@ -78,6 +92,13 @@ pub enum Decision {
         frame: FrameId,
         /// What it refers to.
         to: FrameId,
+    },
+    /// A wave of intra blocks was asked for.
+    Refresh {
+        /// The frame with which it may begin.
+        frame: FrameId,
+        /// What did not arrive whole.
+        lost: FrameId,
     },
     /// A key frame was made.
     Key {
@@ -111,6 +132,8 @@ pub enum KeyReason {
     Asked,
     /// No frame that the encoder remembers reached the player.
     NoReference,
+    /// Two waves in a row were hit by a loss.
+    Futile,
     /// It is one of every so many.
     Periodic,
     /// Nothing was coded before with these settings.
@@ -156,6 +179,11 @@ impl fmt::Display for Decision {
                 "frame {} refers to {}: what is between did not arrive whole",
                 frame.0, to.0
             ),
+            Decision::Refresh { frame, lost } => write!(
+                f,
+                "from frame {} on the picture is refreshed part by part: frame {} did not arrive whole",
+                frame.0, lost.0
+            ),
             Decision::Key { frame, why } => write!(
                 f,
                 "frame {} is a key frame: {}",
@@ -163,6 +191,7 @@ impl fmt::Display for Decision {
                 match why {
                     KeyReason::Asked => "a client asked for one",
                     KeyReason::NoReference => "no remembered frame arrived whole",
+                    KeyReason::Futile => "two refreshes in a row were hit by losses",
                     KeyReason::Periodic => "it is time for one",
                     KeyReason::First => "it is the first",
                 }
@@ -204,6 +233,7 @@ pub struct Policy {
     /// How many of the newest frames the encoder remembers.
     depth: u8,
     references: References,
+    waves: Waves,
     key_frames: KeyFramePolicy,
     congestion: Congestion,
     last_coded: Option<Instant>,
@@ -222,6 +252,7 @@ impl Policy {
             round_trip: Duration::ZERO,
             depth: 1,
             references: References::default(),
+            waves: Waves::default(),
             key_frames: KeyFramePolicy::with_one_every(settings.key_frame_every),
             congestion: settings.congestion(),
             last_coded: None,
@@ -246,10 +277,9 @@ impl Policy {
     /// Another encoder was opened: nothing can be referred to, and it remembers `depth` frames; with
     /// 0 each frame is a key frame.
     pub fn encoder_opened(&mut self, depth: u8) {
-        self.depth = if self.settings.skip_back {
-            depth
-        } else {
-            depth.min(1)
+        self.depth = match self.settings.recovery {
+            Recovery::SkipBack => depth,
+            Recovery::KeyFrame | Recovery::Refresh => depth.min(1),
         };
         self.references.forget();
     }
@@ -306,7 +336,12 @@ impl Policy {
     /// Somebody's picture is broken: the newest frame that they displayed whole, and the newest
     /// of which they know.
     pub fn wish(&mut self, role: Role, last_good: FrameId, newest: FrameId) {
-        if role == Role::Player {
+        if role == Role::Player && self.refreshes() {
+            // A wave mends whatever picture there is; what was lost of it the reports say.
+            if last_good != FrameId::NONE {
+                return;
+            }
+        } else if role == Role::Player {
             self.references.only_good(last_good, newest);
             if self.references.newest_sound(self.depth).is_some() {
                 return;
@@ -317,11 +352,7 @@ impl Policy {
 
     /// The player's client reported on a frame, or is known to have lost it.
     pub fn heard(&mut self, now: Instant, record: &FrameRecord) {
-        if record.outcome.is_whole() {
-            self.references.whole(record.frame);
-        } else {
-            self.references.broken(record.frame);
-        }
+        self.note(record.frame, record.outcome);
         let sent = (
             record.host.at(Stage::FirstSent),
             record.host.at(Stage::LastSent),
@@ -349,6 +380,38 @@ impl Policy {
         self.rate_changed(change);
     }
 
+    fn note(&mut self, frame: FrameId, outcome: Outcome) {
+        match outcome {
+            Outcome::Displayed(Fidelity::Whole) => {
+                self.references.whole(frame);
+                self.waves.whole(frame);
+            }
+            // It arrived: what it builds on did not.
+            Outcome::Displayed(Fidelity::Tainted) => self.references.broken(frame),
+            // Decoded like any other, but not shown; or never coded.
+            Outcome::Dropped {
+                why: DropCause::Superseded | DropCause::HeldBack | DropCause::EncodeFailed,
+                ..
+            } => {}
+            Outcome::Displayed(Fidelity::Concealed) | Outcome::Dropped { .. } => {
+                self.references.broken(frame);
+                self.waves.lose(frame);
+            }
+        }
+        let no_start = [DropCause::AwaitingKeyFrame, DropCause::DecodeFailed];
+        if let Outcome::Dropped { why, .. } = outcome
+            && no_start.contains(&why)
+            && self.refreshes()
+        {
+            self.key_frames.request(Role::Player, frame);
+        }
+    }
+
+    /// Whether losses are answered by waves.
+    fn refreshes(&self) -> bool {
+        self.settings.recovery == Recovery::Refresh && self.depth > 0
+    }
+
     fn rate_changed(&mut self, change: Option<Change>) {
         if let Some(change) = change.filter(|_| self.settings.adaptive) {
             self.decide(Decision::Rate(change));
@@ -369,8 +432,12 @@ impl Policy {
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         let key_frame = self.key_frames.due(self.hold_off());
-        let repairable =
-            self.references.is_broken() && self.references.newest_sound(self.depth).is_some();
+        let repairable = match self.refreshes() {
+            true => self.waves.need_frames(),
+            false => {
+                self.references.is_broken() && self.references.newest_sound(self.depth).is_some()
+            }
+        };
         // What moves brings the next frame by itself.
         let patience = self.interval() * 2;
         let repair = self
@@ -414,13 +481,19 @@ impl Policy {
             return Next::Key;
         }
         let newest = self.references.newest();
-        let sound = self.references.newest_sound(self.depth);
+        let sound = match self.refreshes() {
+            true => Some(newest),
+            false => self.references.newest_sound(self.depth),
+        };
         let mut why = KeyReason::Asked;
         if newest == FrameId::NONE {
             why = KeyReason::First;
             self.key_frames.failed();
         } else if sound.is_none() {
             why = KeyReason::NoReference;
+            self.key_frames.join(Role::Player);
+        } else if self.refreshes() && self.waves.are_futile() {
+            why = KeyReason::Futile;
             self.key_frames.join(Role::Player);
         }
         let due = self.key_frames.due(self.hold_off());
@@ -431,6 +504,7 @@ impl Policy {
         if wanted || why == KeyReason::Periodic {
             self.key_frames.sent(now, frame);
             self.references.coded(frame, FrameId::NONE);
+            self.waves.key_frame(frame);
             self.decide(Decision::Key { frame, why });
             return Next::Key;
         }
@@ -440,7 +514,22 @@ impl Policy {
             self.decide(Decision::SkipBack { frame, to });
         }
         self.references.coded(frame, to);
-        Next::After(to)
+        self.waves.frame();
+        if !self.refreshes() {
+            return Next::After(to);
+        }
+        let Some((lost, news)) = self.waves.ask() else {
+            return Next::After(to);
+        };
+        if news {
+            self.decide(Decision::Refresh { frame, lost });
+        }
+        Next::Refresh(to)
+    }
+
+    /// The frame that was begun begins a wave of intra blocks, which is through so many frames later.
+    pub fn wave_began(&mut self, frame: FrameId, clean_after: u16) {
+        self.waves.begin(frame, clean_after);
     }
 
     /// The frame that was begun left: `bytes` to the player, if there is one, all headers
@@ -455,6 +544,7 @@ impl Policy {
     /// The frame that was begun did not reach the link for the player.
     pub fn unsent(&mut self, frame: FrameId) {
         self.references.broken(frame);
+        self.waves.lose(frame);
     }
 
     /// The frame that was begun was not coded: a key frame must follow.
@@ -490,7 +580,7 @@ mod tests {
                 max: rate,
             },
             adaptive: true,
-            skip_back: true,
+            recovery: Recovery::SkipBack,
             key_frame_every: None,
         });
         policy.encoder_opened(7);

@@ -7,8 +7,10 @@ use super::Reject;
 use super::fields::{Reader, Writer};
 use super::video::EchoKind;
 use crate::control::ladder::Rung;
-use crate::id::{ConfigEpoch, FrameId, InputSeq};
+use crate::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
 use crate::input::event::{Button, InputEvent, KeyCode};
+use crate::input::pressed::Held;
+use crate::pose::Pose;
 use crate::time::PeerInstant;
 use crate::trace::{DropCause, Fidelity, Outcome, Stage};
 
@@ -118,6 +120,15 @@ pub enum Message<'a> {
         /// Zeros behind it.
         padding: u16,
     },
+    /// Where the person's head is. Not said again when it is lost: the next one follows.
+    Pose {
+        /// Counts up; an older one is ignored.
+        id: PoseId,
+        /// When it was sampled, or what moment it was predicted for, on the client's clock.
+        sampled: PeerInstant,
+        /// The pose.
+        pose: Pose,
+    },
 }
 
 /// Why a peer leaves.
@@ -214,10 +225,10 @@ pub struct InputBatch {
     pub events: Vec<(InputEvent, PeerInstant)>,
     /// The keys and buttons that are pressed once all these events are applied; `None` if more
     /// events wait than fit, so that it is not known how they end.
-    pub pressed: Option<Vec<u16>>,
+    pub pressed: Option<Vec<Held>>,
 }
 
-/// Events in one datagram at most: 48 of at most 11 bytes leave room for everything else.
+/// Events in one datagram at most: 48 of at most 14 bytes leave room for everything else.
 pub const MAX_EVENTS: usize = 48;
 /// Pressed keys and buttons that a snapshot names at most: more than there are fingers, twice.
 pub const MAX_PRESSED: usize = 32;
@@ -239,13 +250,16 @@ mod kind {
     pub(super) const DECISION: u8 = 14;
     pub(super) const PROBE: u8 = 15;
     pub(super) const PROBED: u8 = 16;
-    pub(super) const REPORTS_AFTER: u8 = 17;
+    pub(super) const POSE: u8 = 17;
+    pub(super) const REPORTS_AFTER: u8 = 18;
 }
 
 /// In place of a transport's number.
 const UNKNOWN_RUNG: u8 = u8::MAX;
 /// In place of the number of pressed keys: not known.
 const NO_SNAPSHOT: u8 = u8::MAX;
+/// In the code of what is pressed: it is part of a device, whose number follows.
+const OF_DEVICE: u16 = 0x8000;
 /// A span that was not measured, or is longer than 4.29 s.
 const NO_SPAN: u32 = u32::MAX;
 const NO_INSTANT: i64 = i64::MIN;
@@ -328,6 +342,10 @@ impl Message<'_> {
                 w.u32(*token).u8(*piece).u8(rung);
                 out.resize(out.len() + usize::from(*padding), 0);
             }
+            Message::Pose { id, sampled, pose } => {
+                w.u32(id.0).i64(sampled.0);
+                pose.write(&mut w);
+            }
         }
         let length = u16::try_from(out.len() - start - 3).unwrap_or(u16::MAX);
         out[start + 1..start + 3].copy_from_slice(&length.to_le_bytes());
@@ -351,6 +369,7 @@ impl Message<'_> {
             Message::Goodbye { .. } => kind::GOODBYE,
             Message::Probe { .. } => kind::PROBE,
             Message::Probed { .. } => kind::PROBED,
+            Message::Pose { .. } => kind::POSE,
             Message::ReportsAfter { .. } => kind::REPORTS_AFTER,
         }
     }
@@ -463,6 +482,14 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
                 u16::try_from(padding).unwrap_or(u16::MAX)
             },
         },
+        kind::POSE => {
+            let (id, sampled) = (PoseId(r.u32()?), PeerInstant(r.i64()?));
+            let Some(pose) = Pose::parse(&mut r)? else {
+                // No pose at all, but no reason to lose what comes with it.
+                return Ok(None);
+            };
+            Message::Pose { id, sampled, pose }
+        }
         _ => return Ok(None),
     };
     r.end()?;
@@ -606,6 +633,12 @@ fn write_input(w: &mut Writer<'_>, batch: &InputBatch) {
             }
             InputEvent::Wheel { dx, dy } => w.u8(7).i16(dx).i16(dy),
             InputEvent::ReleaseAll => w.u8(8),
+            InputEvent::Device {
+                device,
+                kind,
+                code,
+                value,
+            } => w.u8(9).u8(device.0).u16(kind).u16(code).i32(value),
         };
     }
     let Some(pressed) = &batch.pressed else {
@@ -614,8 +647,11 @@ fn write_input(w: &mut Writer<'_>, batch: &InputBatch) {
     };
     let pressed = &pressed[..pressed.len().min(MAX_PRESSED)];
     w.u8(u8::try_from(pressed.len()).unwrap_or(NO_SNAPSHOT));
-    for code in pressed {
-        w.u16(*code);
+    for Held { device, code } in pressed {
+        match device {
+            None => w.u16(code & !OF_DEVICE),
+            Some(device) => w.u16(code | OF_DEVICE).u8(device.0),
+        };
     }
 }
 
@@ -661,15 +697,23 @@ fn parse_input(r: &mut Reader<'_>) -> Result<InputBatch, Reject> {
                 dy: r.i16()?,
             },
             8 => InputEvent::ReleaseAll,
+            9 => InputEvent::Device {
+                device: DeviceId(r.u8()?),
+                kind: r.u16()?,
+                code: r.u16()?,
+                value: r.i32()?,
+            },
             other => return Err(Reject::Kind(other)),
         };
         events.push((event, PeerInstant(newest.saturating_sub(earlier))));
     }
     let pressed = match r.u8()? {
         NO_SNAPSHOT => None,
-        count if usize::from(count) <= MAX_PRESSED => {
-            Some((0..count).map(|_| r.u16()).collect::<Result<_, _>>()?)
-        }
+        count if usize::from(count) <= MAX_PRESSED => Some(
+            (0..count)
+                .map(|_| parse_held(r))
+                .collect::<Result<_, _>>()?,
+        ),
         _ => return Err(Reject::Range("pressed keys")),
     };
     Ok(InputBatch {
@@ -677,5 +721,14 @@ fn parse_input(r: &mut Reader<'_>) -> Result<InputBatch, Reject> {
         first,
         events,
         pressed,
+    })
+}
+
+fn parse_held(r: &mut Reader<'_>) -> Result<Held, Reject> {
+    let code = r.u16()?;
+    let device = (code & OF_DEVICE != 0).then(|| r.u8()).transpose()?;
+    Ok(Held {
+        device: device.map(DeviceId),
+        code: code & !OF_DEVICE,
     })
 }

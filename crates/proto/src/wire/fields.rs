@@ -67,6 +67,22 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
+    /// The next four bytes, signed.
+    ///
+    /// # Errors
+    /// See [`Reader::bytes`].
+    pub fn i32(&mut self) -> Result<i32, Reject> {
+        self.array().map(i32::from_le_bytes)
+    }
+
+    /// The next four bytes as an IEEE 754 number, which may be none.
+    ///
+    /// # Errors
+    /// See [`Reader::bytes`].
+    pub fn f32(&mut self) -> Result<f32, Reject> {
+        self.array().map(f32::from_le_bytes)
+    }
+
     /// The next eight bytes, unsigned.
     ///
     /// # Errors
@@ -133,6 +149,16 @@ impl Writer<'_> {
 
     /// Appends four bytes.
     pub fn u32(&mut self, v: u32) -> &mut Self {
+        self.bytes(&v.to_le_bytes())
+    }
+
+    /// Appends four bytes, signed.
+    pub fn i32(&mut self, v: i32) -> &mut Self {
+        self.bytes(&v.to_le_bytes())
+    }
+
+    /// Appends four bytes, an IEEE 754 number.
+    pub fn f32(&mut self, v: f32) -> &mut Self {
         self.bytes(&v.to_le_bytes())
     }
 

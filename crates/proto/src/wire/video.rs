@@ -92,6 +92,81 @@ pub struct Configuration {
     pub fps: u16,
 }
 
+/// What a frame says besides its header, on fragment 0 of its slice 0. Readers skip what they do not
+/// know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Extensions {
+    /// The configuration, on a key frame.
+    pub configuration: Option<Configuration>,
+    /// A wave of intra blocks begins here: if this frame and those of its chain after it arrive
+    /// whole, the picture is clean at the one so many after it, whatever it was before.
+    pub clean_after: Option<u16>,
+}
+
+impl Extensions {
+    /// Bytes that they take.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let configuration = self.configuration.map_or(0, |_| CONFIGURATION_BODY);
+        let clean_after = self.clean_after.map_or(0, |_| CLEAN_AFTER_BODY);
+        [configuration, clean_after]
+            .iter()
+            .filter(|body| **body > 0)
+            .map(|body| EXTENSION_HEAD + usize::from(*body))
+            .sum()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Extensions::default()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        if let Some(c) = self.configuration {
+            Writer(out)
+                .u8(EXTENSION_CONFIGURATION)
+                .u16(CONFIGURATION_BODY)
+                .u32(c.size.width)
+                .u32(c.size.height)
+                .u8(c.codec)
+                .u8(c.colour)
+                .u16(c.fps);
+        }
+        if let Some(frames) = self.clean_after {
+            Writer(out)
+                .u8(EXTENSION_CLEAN_AFTER)
+                .u16(CLEAN_AFTER_BODY)
+                .u16(frames);
+        }
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Extensions, Reject> {
+        let mut r = Reader::new(bytes);
+        let mut extensions = Extensions::default();
+        while r.remaining() > 0 {
+            let kind = r.u8()?;
+            let length = r.u16()?;
+            let mut body = Reader::new(r.bytes(usize::from(length))?);
+            match kind {
+                EXTENSION_CONFIGURATION => {
+                    let size = Size::new(body.u32()?, body.u32()?);
+                    range(size.is_valid(), "picture size")?;
+                    extensions.configuration = Some(Configuration {
+                        size,
+                        codec: body.u8()?,
+                        colour: body.u8()?,
+                        fps: body.u16()?,
+                    });
+                }
+                EXTENSION_CLEAN_AFTER => extensions.clean_after = Some(body.u16()?),
+                _ => {}
+            }
+        }
+        Ok(extensions)
+    }
+}
+
 /// What all fragments of a frame share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameHeader {
@@ -198,8 +273,8 @@ pub struct Fragment<'a> {
     pub fec: FecPlace,
     /// What is done for it.
     pub flags: Flags,
-    /// The configuration, on a key frame's first fragment.
-    pub configuration: Option<Configuration>,
+    /// What the frame says besides.
+    pub extensions: Extensions,
     /// The bytes.
     pub payload: &'a [u8],
 }
@@ -234,12 +309,14 @@ struct Layout {
 const _: () = assert!(VIDEO_HEADER == 48);
 
 const EXTENSION_CONFIGURATION: u8 = 1;
+const EXTENSION_CLEAN_AFTER: u8 = 2;
 
-/// Bytes that a [`Configuration`] takes as an extension.
-pub const CONFIGURATION_BYTES: usize = 3 + CONFIGURATION_BODY as usize;
+/// Bytes of an extension's type and length.
+const EXTENSION_HEAD: usize = 1 + 2;
 
-/// Its fields, without type and length.
+/// Bytes of each one's fields.
 const CONFIGURATION_BODY: u16 = 4 + 4 + 1 + 1 + 2;
+const CLEAN_AFTER_BODY: u16 = 2;
 
 impl Fragment<'_> {
     /// Appends the body to `out`.
@@ -266,22 +343,10 @@ impl Fragment<'_> {
             echo_seq: U32::new(self.header.echo.seq.0),
             echo_kind: self.header.echo.kind as u8,
             clock_epoch: self.header.clock_epoch,
-            extension_bytes: U16::new(match self.configuration {
-                Some(_) => 3 + CONFIGURATION_BODY,
-                None => 0,
-            }),
+            extension_bytes: U16::new(u16::try_from(self.extensions.len()).unwrap_or(u16::MAX)),
         };
         out.extend_from_slice(layout.as_bytes());
-        if let Some(c) = self.configuration {
-            Writer(out)
-                .u8(EXTENSION_CONFIGURATION)
-                .u16(CONFIGURATION_BODY)
-                .u32(c.size.width)
-                .u32(c.size.height)
-                .u8(c.codec)
-                .u8(c.colour)
-                .u16(c.fps);
-        }
+        self.extensions.write(out);
         out.extend_from_slice(self.payload);
     }
 }
@@ -359,31 +424,8 @@ impl<'a> Fragment<'a> {
                 index: l.fec_index,
             },
             flags: Flags::from_wire(l.flags),
-            configuration: parse_extensions(extensions)?,
+            extensions: Extensions::parse(extensions)?,
             payload,
         })
     }
-}
-
-fn parse_extensions(bytes: &[u8]) -> Result<Option<Configuration>, Reject> {
-    let mut r = Reader::new(bytes);
-    let mut configuration = None;
-    while r.remaining() > 0 {
-        let kind = r.u8()?;
-        let length = r.u16()?;
-        let mut body = Reader::new(r.bytes(usize::from(length))?);
-        if kind == EXTENSION_CONFIGURATION {
-            let size = Size::new(body.u32()?, body.u32()?);
-            if !size.is_valid() {
-                return Err(Reject::Range("picture size"));
-            }
-            configuration = Some(Configuration {
-                size,
-                codec: body.u8()?,
-                colour: body.u8()?,
-                fps: body.u16()?,
-            });
-        }
-    }
-    Ok(configuration)
 }

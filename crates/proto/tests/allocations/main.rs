@@ -14,7 +14,7 @@ use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::Fidelity;
 use openuvr_proto::units::Size;
-use openuvr_proto::wire::video::{Configuration, FrameHeader, InputEcho, SlicePlace};
+use openuvr_proto::wire::video::{Configuration, Extensions, FrameHeader, InputEcho, SlicePlace};
 use support::established;
 
 /// Frames until everything has grown to its size: what is kept to be sent again is kept for 100 ms,
@@ -68,6 +68,10 @@ fn a_datagram_costs_no_allocation() {
             colour: 1,
             fps: 60,
         });
+        let extensions = Extensions {
+            configuration,
+            ..Extensions::default()
+        };
         for index in 0..=SLICES {
             if index == SLICES {
                 sender.parity(now, &mut out);
@@ -79,7 +83,7 @@ fn a_datagram_costs_no_allocation() {
                     mbs: 40,
                 };
                 let bytes = &bytes[..length];
-                sender.slice(now, &header, configuration, place, bytes, &mut out);
+                sender.slice(now, &header, extensions, place, bytes, &mut out);
             }
             for (bytes, each) in out.runs() {
                 for datagram in bytes.chunks(each) {

@@ -51,6 +51,8 @@ pub(super) struct Media {
     complained: bool,
     /// The size of a surface that is open and shows nothing yet.
     blank: Option<Size>,
+    /// Whether input comes from elsewhere than the window, which would say the same again.
+    window_is_mute: bool,
 }
 
 /// How a session ended.
@@ -78,6 +80,7 @@ impl Media {
             granted: false,
             complained: false,
             blank: None,
+            window_is_mute: false,
         }
     }
 
@@ -407,10 +410,16 @@ impl Media {
         self.screen.presenter = Some(presenter);
         self.screen.draw_cursor();
         self.blank = Some(size);
-        let sources = [self.setup.input.take(), window_input];
-        for (source, name) in sources.into_iter().zip(["ouvr-input", "ouvr-window"]) {
+        let other = self.setup.input.take();
+        self.window_is_mute |= other.is_some();
+        let send = self.setup.send_input;
+        let sources = [
+            (other, "ouvr-input", send),
+            (window_input, "ouvr-window", send && !self.window_is_mute),
+        ];
+        for (source, name, send) in sources {
             let Some(source) = source else { continue };
-            let (shared, send) = (self.shared.clone(), self.setup.send_input);
+            let shared = self.shared.clone();
             let spawned = self
                 .setup
                 .scheduler

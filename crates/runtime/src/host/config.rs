@@ -19,6 +19,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{HostPolicy, SecondPlayer};
 use openuvr_proto::send::congestion::Range;
+use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::units::Bitrate;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,9 @@ pub const BITRATES: RangeInclusive<Bitrate> = Bitrate(100_000)..=Bitrate(1_000_0
 
 /// The least that an adaptive rate goes down to by itself (guess: a picture to recognise).
 const LEAST: Bitrate = Bitrate(500_000);
+
+/// Frames in which all of a picture is refreshed; with less than two there would be only key frames.
+pub const REFRESHES: RangeInclusive<u16> = 2..=10_000;
 
 /// Frames a second.
 const RATES: RangeInclusive<f64> = 1.0..=240.0;
@@ -83,8 +87,10 @@ pub struct Config {
     pub start_bitrate: Option<u64>,
     /// Whether the rate follows the link.
     pub adaptive: bool,
-    /// What answers a loss: `skip-back` or `key-frame`.
+    /// What answers a loss: `skip-back`, `key-frame` or `refresh`.
     pub recovery: String,
+    /// With `refresh`, all of the picture is refreshed every so many frames; `None`: only on need.
+    pub refresh_every: Option<u16>,
     /// Whether a picture that does not move is sent again in better quality.
     pub top_up: bool,
     /// Every so many-th frame is a key frame; `None`: only on need.
@@ -121,6 +127,7 @@ impl Default for Config {
             start_bitrate: None,
             adaptive: true,
             recovery: "skip-back".into(),
+            refresh_every: None,
             top_up: true,
             key_frame_every: None,
             realtime: true,
@@ -236,13 +243,29 @@ impl Config {
         let range = self.range()?;
         let pixels = [Pixels::Nv12, Pixels::Rgb444, Pixels::Yuv444].map(|p| (p.name(), p));
         let named = |name: &String| one_of("pixels", name, &pixels);
-        let skips = [("skip-back", true), ("key-frame", false)];
+        let recovery = [
+            ("skip-back", Recovery::SkipBack),
+            ("key-frame", Recovery::KeyFrame),
+            ("refresh", Recovery::Refresh),
+        ];
+        let recovery = one_of("recovery", &self.recovery, &recovery)?;
+        let can = encode::find(&self.encoder).is_ok_and(|backend| backend.refreshes);
+        if recovery == Recovery::Refresh && !can {
+            let encoder = &self.encoder;
+            return Err(format!(
+                "recovery: the encoder {encoder} can't refresh a picture by parts"
+            ));
+        }
         let threads = self.encoder_threads.unwrap_or_else(encoder_threads);
         within("slices", self.slices, 1..=encode::Settings::MAX_PARTS)?;
         within("encoder_threads", threads, 1..=encode::Settings::MAX_PARTS)?;
         within("fps", self.fps, RATES)?;
         if let Some(every) = self.key_frame_every {
             within("key_frame_every", every, 1..=100_000)?;
+        }
+        if let Some(every) = self.refresh_every {
+            within("refresh_every", every, REFRESHES)?;
+            one_of("recovery", &self.recovery, &[("refresh", ())])?;
         }
         Ok(Rendition {
             encoder: self.encoder.clone(),
@@ -257,7 +280,8 @@ impl Config {
             fps: self.fps,
             range,
             adaptive: self.adaptive,
-            skip_back: one_of("recovery", &self.recovery, &skips)?,
+            recovery,
+            refresh_every: self.refresh_every,
             top_up: self.top_up,
             key_frame_every: self.key_frame_every,
         })
@@ -376,6 +400,12 @@ mod tests {
         assert!(refused(&|c| c.min_bitrate = Some(30_000_000)).contains("min_bitrate"));
         assert!(refused(&|c| c.link = Some("post".into())).contains("udp, udp-gso, raw"));
         assert!(refused(&|c| c.second_player = String::new()).contains("refuse, observe"));
+        assert!(refused(&|c| c.refresh_every = Some(30)).contains("must be one of refresh"));
+        let jpeg_refreshed = |c: &mut Config| {
+            c.recovery = "refresh".into();
+            c.encoder = "jpeg".into();
+        };
+        assert!(refused(&jpeg_refreshed).contains("jpeg can't refresh"));
         assert!(refused(&|c| c.name = "x".repeat(65)).contains("longer than 64"));
     }
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Taken, Waker};
+use openuvr_media::input_sink::device::{Descriptor, Devices};
+use openuvr_media::input_sink::{InputError, Usual};
 use openuvr_net::RecvBatch;
 use openuvr_net::address::segmented;
 use openuvr_proto::control::handshake::{HostHandshake, Paired};
@@ -17,7 +19,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Host, HostEvent};
-use openuvr_proto::id::{PathId, SessionId};
+use openuvr_proto::id::{DeviceId, PathId, SessionId};
 use openuvr_proto::input::inbox::Arrived;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::GoodbyeReason;
@@ -35,6 +37,8 @@ const TRUST_EVERY: Duration = Duration::from_millis(250);
 /// What the application tells the control thread.
 pub(super) enum Command {
     OpenPairing(Pin, Duration),
+    /// Where the events of a registered device go; `None`: where all input goes.
+    Map(DeviceId, Option<Descriptor>),
 }
 
 pub(super) struct Control {
@@ -42,6 +46,8 @@ pub(super) struct Control {
     pub(super) handshake: HostHandshake,
     pub(super) devices: DeviceStore,
     pub(super) input: Input,
+    /// The player's registered devices.
+    pub(super) input_devices: Devices,
     pub(super) viewport: Option<Viewport>,
     pub(super) orders: SyncSender<Order>,
     pub(super) media: Waker,
@@ -63,9 +69,11 @@ impl Control {
         let mut trust_at = clock::now();
         while !shared.stopping() {
             let now = clock::now();
-            while let Ok(Command::OpenPairing(pin, span)) = self.commands.try_recv() {
-                self.handshake.open_pairing(now, pin, span);
+            while let Ok(command) = self.commands.try_recv() {
+                self.command(now, command);
             }
+            let caught_up = self.input_devices.catch_up();
+            self.tell_trouble(caught_up);
             if now >= trust_at {
                 self.look_for_forbidden();
                 trust_at = now + TRUST_EVERY;
@@ -82,6 +90,22 @@ impl Control {
             }
         }
         self.say_goodbye();
+    }
+
+    fn command(&mut self, now: Instant, command: Command) {
+        match command {
+            Command::OpenPairing(pin, span) => self.handshake.open_pairing(now, pin, span),
+            Command::Map(device, descriptor) => {
+                let mapped = self.input_devices.map(device, descriptor);
+                self.tell_trouble(mapped);
+            }
+        }
+    }
+
+    fn tell_trouble(&self, outcome: Result<(), InputError>) {
+        if let Err(e) = outcome {
+            self.shared.notice(Notice::Trouble(e.to_string()));
+        }
     }
 
     /// Does something with the sessions, sends what follows from it, acts on what happened; how
@@ -271,30 +295,16 @@ impl Control {
 
     fn inject(&mut self, arrived: &Arrived) {
         let received = clock::now();
-        let input = match &mut self.input {
-            Input::Sink(sink) => sink,
-            Input::Application(inputs) => {
-                // Only a player's input arrives.
-                let taken = self.player.map(|session| Taken {
-                    session,
-                    seq: arrived.seq,
-                    received,
-                    taken: received,
-                });
-                let event = arrived.event;
-                if let Some(taken) = taken {
-                    inputs.push(ForApplication { event, taken });
-                }
-                return;
-            }
+        let left = self.input_devices.take(&arrived.event);
+        (self.shared.lost_device_events).store(self.input_devices.lost(), Ordering::Relaxed);
+        let injected = match left {
+            Ok(Some(left)) => self.apply(arrived, left, received),
+            // It went into its descriptor.
+            Ok(None) => Ok(true),
+            Err(e) => Err(e),
         };
-        if let Some(viewport) = &self.viewport {
-            let (x, y, size) = viewport.now();
-            input.set_viewport(x, y, size);
-        }
-        if let Err(e) = input.apply(&arrived.event) {
-            self.shared.notice(Notice::Trouble(e.to_string()));
-            return;
+        if !matches!(injected, Ok(true)) {
+            return self.tell_trouble(injected.map(drop));
         }
         let injected = Injected {
             seq: arrived.seq,
@@ -306,6 +316,43 @@ impl Control {
             .injected
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = injected;
+    }
+
+    /// Hands on what an event is for all but mapped devices; whether it is applied now, and not
+    /// when the application takes it.
+    fn apply(
+        &mut self,
+        arrived: &Arrived,
+        left: Usual,
+        received: Instant,
+    ) -> Result<bool, InputError> {
+        match &mut self.input {
+            Input::Sink(sink) => {
+                if let Some(viewport) = &self.viewport {
+                    let (x, y, size) = viewport.now();
+                    sink.set_viewport(x, y, size);
+                }
+                for event in left {
+                    sink.apply(&event)?;
+                }
+                Ok(true)
+            }
+            Input::Application(inputs) => {
+                // Only a player's input arrives.
+                let taken = self.player.map(|session| Taken {
+                    session,
+                    seq: arrived.seq,
+                    received,
+                    taken: received,
+                });
+                if let Some(taken) = taken {
+                    for event in left {
+                        inputs.push(ForApplication { event, taken });
+                    }
+                }
+                Ok(false)
+            }
+        }
     }
 
     /// Tells the media thread. Wishes that find no room come again, and what it learns from a
@@ -340,6 +387,8 @@ impl Control {
     }
 
     fn release_all(&mut self) {
+        let released = self.input_devices.release_all();
+        self.tell_trouble(released);
         match &mut self.input {
             Input::Sink(sink) => {
                 if let Err(e) = sink.release_all() {

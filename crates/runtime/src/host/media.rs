@@ -7,7 +7,7 @@ use std::time::Duration;
 use openuvr_media::capture::{Capture, CaptureEvent};
 use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
-use openuvr_media::encode::{self, Ask, Encoder, Pixels, Rate, Settings, Slice};
+use openuvr_media::encode::{self, Ask, Encoder, Pixels, Rate, Refresh, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat};
 use openuvr_net::{Link, LinkError};
 use openuvr_proto::control::negotiate::Role;
@@ -15,13 +15,17 @@ use openuvr_proto::host::SentFrame;
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PathId, SessionId};
 use openuvr_proto::send::pace::Pacer;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
-use openuvr_proto::send::policy::{Next, Policy, Settings as PolicySettings, TRANSPORT_HEADERS};
+use openuvr_proto::send::policy::{
+    Next, Policy, Recovery, Settings as PolicySettings, TRANSPORT_HEADERS,
+};
 use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, Stage, Stamps};
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
-use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, SlicePlace};
+use openuvr_proto::wire::video::{
+    Configuration, EchoKind, Extensions, FrameHeader, InputEcho, SlicePlace,
+};
 
 use super::{Injected, Notice, Order, Rendition, Shared};
 use crate::clock;
@@ -165,7 +169,7 @@ impl Media {
             fps: rendition.fps,
             range: rendition.range,
             adaptive: rendition.adaptive,
-            skip_back: rendition.skip_back,
+            recovery: rendition.recovery,
             key_frame_every: rendition.key_frame_every,
         });
         let target = policy.target();
@@ -492,9 +496,10 @@ impl Media {
                 .map_err(|e| fail(Stage::FirstSlice)(&e))?;
         }
         // From here on a wish is for another frame than this one.
-        let reference = match self.policy.next(clock::now(), self.frame) {
-            Next::Key => FrameId::NONE,
-            Next::After(reference) => reference,
+        let (reference, refresh) = match self.policy.next(clock::now(), self.frame) {
+            Next::Key => (FrameId::NONE, false),
+            Next::After(reference) => (reference, false),
+            Next::Refresh(reference) => (reference, true),
         };
         let key_frame = reference == FrameId::NONE;
         // Where no frame refers to another none is worth more than others.
@@ -531,6 +536,7 @@ impl Media {
             frame: self.frame,
             key_frame,
             reference,
+            refresh,
             qp,
         };
         let count = encoder.slices();
@@ -550,6 +556,9 @@ impl Media {
         .map_err(|e| fail(Stage::Encoded)(&e))?;
         debug_assert!(encoded.key_frame || !key_frame);
         stamps.stamp(Stage::Encoded, clock::now());
+        if let Some(frames) = encoded.clean_after {
+            self.policy.wave_began(self.frame, frames);
+        }
         for d in self.destinations.iter_mut().filter(|d| d.started) {
             d.send_parity(&mut self.buffer, self.shared.link.as_ref());
         }
@@ -648,14 +657,12 @@ fn send_slices(
                 Role::Observer => &unechoed,
             };
             d.pace(slice.bytes.len(), interval);
-            d.media.slice(
-                clock::now(),
-                header,
+            let extensions = Extensions {
                 configuration,
-                place,
-                slice.bytes,
-                buffer,
-            );
+                clean_after: slice.clean_after,
+            };
+            d.media
+                .slice(clock::now(), header, extensions, place, slice.bytes, buffer);
             d.send(buffer, link);
         }
     })
@@ -676,6 +683,10 @@ pub(super) fn open(
             .subpel
             .unwrap_or(size.pixels() <= super::SUBPEL_PIXELS),
         pixels: rendition.pixels.unwrap_or(usual.pixels),
+        refresh: (rendition.recovery == Recovery::Refresh).then(|| {
+            let every = rendition.refresh_every;
+            every.map_or(Refresh::OnDemand, Refresh::Every)
+        }),
         rate: match rendition.rate.unwrap_or(usual.rate) {
             Rate::Own => Rate::Own,
             Rate::Cbr(_) => Rate::Cbr(target),

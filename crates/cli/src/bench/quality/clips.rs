@@ -163,7 +163,11 @@ fn record(content: &Content, format: Format, path: &Path, stop: &AtomicBool) -> 
     let mut screen = Screen::open(display.name())?;
     screen.watch()?;
     let app = match content {
-        Content::Scene => pair::scene(display.name(), format.size, f64::from(format.fps))?,
+        Content::Scene => pair::scene(&pair::scene_words(
+            display.name(),
+            format.size,
+            f64::from(format.fps),
+        ))?,
         _ => open_arena(display.name(), format, home.path())?,
     };
     // Under another name until it is whole.

@@ -94,6 +94,7 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
         }
     }
     let options = pair::Options {
+        serve: pair::Serve::Host,
         host_display: far.name(),
         client_display: far.name(),
         fps: setup.fps,

@@ -10,7 +10,7 @@ use openuvr_proto::units::Size;
 
 use crate::codec::MAX_PIXELS;
 use crate::decode::DecodeError;
-use crate::picture::{Picture, PixelFormat, Plane};
+use crate::picture::{Picture, PixelFormat, Plane, Rows};
 use crate::sys::avcodec::{AvCodec, AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
 
 /// `AV_INPUT_BUFFER_PADDING_SIZE`: the decoder may read as far beyond a packet.
@@ -251,6 +251,7 @@ impl Decoder {
         Ok(Picture {
             size,
             format: *format,
+            rows: Rows::TopDown,
             planes,
         })
     }

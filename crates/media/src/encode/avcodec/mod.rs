@@ -58,6 +58,7 @@ const COMMON: Backend = Backend {
     codec: Codec::H264,
     pixels: &[Pixels::Nv12],
     rates: Rates::Cbr,
+    refreshes: false,
     open: |settings| open(&LIBX264, settings),
 };
 

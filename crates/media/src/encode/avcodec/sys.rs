@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use openuvr_proto::units::Size;
 
-use crate::picture::Picture;
+use crate::picture::{Picture, Rows};
 use crate::sys::avcodec::{AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
 
 /// `AV_PICTURE_TYPE_I`, and "as it likes".
@@ -149,7 +149,11 @@ impl Encoder {
                     return Err("a plane of its picture is missing".into());
                 }
                 for row in 0..rows {
-                    let from = &plane.data[row * plane.stride..][..width];
+                    let from = match picture.rows {
+                        Rows::TopDown => row,
+                        Rows::BottomUp => rows - 1 - row,
+                    };
+                    let from = &plane.data[from * plane.stride..][..width];
                     let to = frame.data[i].add(row * stride);
                     std::ptr::copy_nonoverlapping(from.as_ptr(), to, width);
                 }

@@ -13,7 +13,7 @@ use super::{
     Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rates, Settings, Slice,
     check_picture, macroblocks,
 };
-use crate::picture::{Picture, PixelFormat, Plane};
+use crate::picture::{Picture, PixelFormat, Plane, Rows};
 
 /// The line in the table.
 pub const BACKEND: Backend = Backend {
@@ -22,6 +22,7 @@ pub const BACKEND: Backend = Backend {
     codec: Codec::H264,
     pixels: &[Pixels::Nv12],
     rates: Rates::Own,
+    refreshes: false,
     open,
 };
 
@@ -81,6 +82,7 @@ fn count_slices(encoder: &mut sys::Encoder, size: Size) -> Result<u8, EncodeErro
     let picture = Picture {
         size,
         format: PixelFormat::I420,
+        rows: Rows::TopDown,
         planes: [plane(width), plane(width / 2), plane(width / 2)],
     };
     let units = encoder.encode(&picture, QP_MAX, true, 0)?;
@@ -107,6 +109,11 @@ impl Encoder for OpenH264 {
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         check_picture(picture, self.settings.size, PixelFormat::I420)?;
+        if picture.rows != Rows::TopDown {
+            return Err(EncodeError(
+                "libopenh264 takes the upper row first: convert the picture".into(),
+            ));
+        }
         let key_frame = ask.key_frame || self.broken;
         let millis = i64::from(ask.frame.0) * 1000 / i64::from(self.settings.fps);
         self.broken = true;

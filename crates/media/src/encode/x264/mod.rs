@@ -10,8 +10,8 @@ use openuvr_proto::units::Bitrate;
 
 use super::order::{Order, Pool};
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rate, Rates, Settings, Slice,
-    check_picture, macroblocks,
+    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rate, Rates, Refresh, Settings,
+    Slice, check_picture, h264_sei, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
 
@@ -22,6 +22,7 @@ pub const BACKEND: Backend = Backend {
     codec: Codec::H264,
     pixels: &[Pixels::Nv12, Pixels::Rgb444, Pixels::Yuv444],
     rates: Rates::Either,
+    refreshes: true,
     open,
 };
 
@@ -100,7 +101,10 @@ impl Encoder for X264 {
     }
 
     fn memory(&self) -> u8 {
-        DPB - 1
+        match self.settings.refresh {
+            None => DPB - 1,
+            Some(_) => 1,
+        }
     }
 
     fn encode(
@@ -114,6 +118,9 @@ impl Encoder for X264 {
         if skips_back && !ask.key_frame {
             self.encoder.forget_from(i64::from(ask.reference.0) + 1)?;
         }
+        if ask.refresh && self.settings.refresh.is_some() && !ask.key_frame {
+            self.encoder.refresh();
+        }
         self.newest = ask.frame;
         let order = Order::new(self.total_mbs, std::mem::take(&mut self.pool), sink);
         let input = sys::Input {
@@ -125,7 +132,15 @@ impl Encoder for X264 {
         self.broken = true;
         let result = self.encoder.encode(&input, &|nal: sys::Nal<'_>| {
             if !(nal.is_slice() || nal.is_parameter_set()) {
-                return; // the banner with the library's version, 700 bytes of every key frame
+                // Not sent: the banner with the library's version, 700 bytes of the first frame, and
+                // where a wave ends, which the header of ours says.
+                let mut message = order.buffer();
+                nal.encode(&mut message);
+                if let Some(frames) = h264_sei::clean_after(&message) {
+                    order.clean_after(frames);
+                }
+                order.unused(message);
+                return;
             }
             let macroblocks = nal.macroblocks();
             let mut bytes = order.buffer();
@@ -148,6 +163,7 @@ impl Encoder for X264 {
         Ok(Encoded {
             key_frame,
             bytes: outcome.bytes,
+            clean_after: outcome.clean_after,
         })
     }
 
@@ -234,10 +250,17 @@ fn parameters(
 
     p.i_keyint_max = number(sys::X264_KEYINT_MAX_INFINITE);
     p.i_scenecut_threshold = 0;
-    p.b_intra_refresh = 0;
+    p.b_intra_refresh = i32::from(settings.refresh.is_some());
+    if let Some(Refresh::Every(frames)) = settings.refresh {
+        p.i_keyint_max = i32::from(frames.max(2));
+    }
     p.i_bframe = 0;
     p.i_frame_reference = 1;
-    p.i_dpb_size = i32::from(DPB);
+    // With intra refresh libx264 keeps one picture, and refuses to forget it.
+    p.i_dpb_size = match settings.refresh {
+        None => i32::from(DPB),
+        Some(_) => 1,
+    };
     p.b_cabac = 0; // the client conceals with all-P_Skip slices, which only CAVLC has
     p.analyse.i_weighted_pred = 0;
     // Whole pixels only, or quarters: one refinement. Measured at 720p, 60 frames/s, 10 Mb/s, two
@@ -341,12 +364,14 @@ mod tests {
         let picture = Picture {
             size,
             format: PixelFormat::Nv12,
+            rows: crate::picture::Rows::TopDown,
             planes: [plane(&luma), plane(&chroma), crate::picture::Plane::EMPTY],
         };
         let ask = Ask {
             frame: FrameId(1),
             key_frame: false,
             reference: FrameId::NONE,
+            refresh: false,
             qp: 30,
         };
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

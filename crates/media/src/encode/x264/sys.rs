@@ -15,10 +15,12 @@ pub(super) use bindings::{
     X264_BUILD, X264_CSP_BGRA, X264_CSP_I444, X264_CSP_NV12, X264_KEYINT_MAX_INFINITE,
     X264_LOG_NONE, X264_RC_ABR, X264_RC_CQP, x264_param_t,
 };
-use bindings::{X264_QP_AUTO, X264_TYPE_AUTO, X264_TYPE_IDR, x264_nal_t, x264_picture_t, x264_t};
+use bindings::{
+    X264_CSP_VFLIP, X264_QP_AUTO, X264_TYPE_AUTO, X264_TYPE_IDR, x264_nal_t, x264_picture_t, x264_t,
+};
 
 use crate::encode::EncodeError;
-use crate::picture::{Picture, PixelFormat};
+use crate::picture::{Picture, PixelFormat, Rows};
 
 #[allow(
     missing_docs,
@@ -58,6 +60,7 @@ struct Functions {
     ) -> c_int,
     picture_init: unsafe extern "C" fn(*mut x264_picture_t),
     invalidate: unsafe extern "C" fn(*mut x264_t, i64) -> c_int,
+    intra_refresh: unsafe extern "C" fn(*mut x264_t),
     nal_encode: unsafe extern "C" fn(*mut x264_t, *mut u8, *mut x264_nal_t),
     /// Behind the functions, which must not outlive it.
     _library: libloading::Library,
@@ -129,6 +132,7 @@ impl Functions {
                 encode: *library.get(b"x264_encoder_encode")?,
                 picture_init: *library.get(b"x264_picture_init")?,
                 invalidate: *library.get(b"x264_encoder_invalidate_reference")?,
+                intra_refresh: *library.get(b"x264_encoder_intra_refresh")?,
                 nal_encode: *library.get(b"x264_nal_encode")?,
                 _library: library,
             })
@@ -247,11 +251,15 @@ impl Encoder {
             PixelFormat::Nv12 => (X264_CSP_NV12, 2),
             PixelFormat::I444 => (X264_CSP_I444, 3),
             PixelFormat::Bgrx => (X264_CSP_BGRA, 1),
-            PixelFormat::I420 | PixelFormat::Gbr => {
+            _ => {
                 return Err(EncodeError("libx264 is not given such pictures".into()));
             }
         };
-        picture.img.i_csp = layout.cast_signed();
+        let flip = match input.picture.rows {
+            Rows::TopDown => 0,
+            Rows::BottomUp => X264_CSP_VFLIP,
+        };
+        picture.img.i_csp = (layout | flip).cast_signed();
         picture.img.i_plane = c_int::try_from(planes).unwrap_or(0);
         for (i, plane) in input.picture.planes[..planes].iter().enumerate() {
             picture.img.plane[i] = plane.data.as_ptr().cast_mut();
@@ -281,7 +289,8 @@ impl Encoder {
                 input.pts
             )));
         }
-        Ok(out.b_keyframe != 0)
+        // `b_keyframe` says as well where a wave of intra blocks begins.
+        Ok(out.i_type == X264_TYPE_IDR.cast_signed())
     }
 }
 
@@ -298,6 +307,13 @@ impl Encoder {
             )));
         }
         Ok(())
+    }
+
+    /// Begins a wave of intra blocks with the next picture, or when the one under way is through.
+    /// Only an encoder that was opened with `b_intra_refresh` does.
+    pub(super) fn refresh(&mut self) {
+        // SAFETY: no picture is being encoded: that takes `&mut self` as well.
+        unsafe { (self.library.0.intra_refresh)(self.handle.as_ptr()) }
     }
 
     /// Takes `parameters` that may be changed while it runs: the bitrate and its buffer.

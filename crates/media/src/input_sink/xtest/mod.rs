@@ -340,6 +340,8 @@ impl InputSink for Xtest {
             InputEvent::Button { button, pressed } => self.button(button, pressed)?,
             InputEvent::Wheel { dx, dy } => self.turn(dx, dy)?,
             InputEvent::ReleaseAll => self.let_all_go()?,
+            // What of a device is neither key nor mouse: XTEST has nothing like it.
+            InputEvent::Device { .. } => {}
         }
         self.conn.flush().map_err(|cause| self.gone(&cause))
     }

@@ -172,6 +172,7 @@ fn both_yuv_formats_are_bt709_limited() {
         it.present(SIZE, &bgrx(SIZE));
         let picture = Picture {
             size: SIZE,
+            rows: crate::picture::Rows::TopDown,
             format,
             planes,
         };
@@ -182,6 +183,7 @@ fn both_yuv_formats_are_bt709_limited() {
     }
     let short = Picture {
         size: SIZE,
+        rows: crate::picture::Rows::TopDown,
         format: PixelFormat::I420,
         planes: [plane(&luma[1..], 64), plane(&cb, 32), plane(&cr, 32)],
     };

@@ -1,0 +1,318 @@
+//! `openuvr bench doors`: what each way into OpenUVR costs the viewer and the application.
+//!
+//! The scene by itself; with each picture read back and thrown away, the least that taking pictures
+//! out of an application can cost; and streamed through each door. Once at the display's rate, where
+//! the figures are drawn-to-visible and the application's own time for a frame, and once as fast as
+//! the scene can draw, where the figure is how many frames of its own it loses.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context as _, Result};
+use openuvr_proto::units::Size;
+use serde::Serialize;
+
+use super::machine::Machine;
+use super::report::{QUIET, Stream};
+use super::rig::{Rig, Setup, Source, Streamed};
+use super::stats::{Range, Summary};
+use crate::pair::TemporaryDir;
+
+/// Measure what each way into OpenUVR costs: screen capture, hook, C API.
+///
+/// The figures, for the same scene: drawn to visible; whole frames of those drawn; cores of
+/// application, host and client together; how long a frame takes the application, from its
+/// beginning until the swap has returned; and its own frames a second when nothing holds it to the
+/// display's rate. "alone" streams nothing; "read back" reads each picture back and throws it away.
+/// Medians and ranges over repetitions that take turns.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// Size of the scene
+    #[arg(long, value_parser = crate::size, default_value = "1280x720")]
+    size: Size,
+    /// Bitrate given to the host
+    #[arg(long, default_value = "10M")]
+    bitrate: String,
+    /// Frames a second that the scene draws where it is held to a rate
+    #[arg(long, default_value_t = 60.25)]
+    scene_fps: f64,
+    /// How often each is measured
+    #[arg(long, default_value_t = 3)]
+    repetitions: u32,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 8.0)]
+    seconds: f64,
+    /// One repetition of 1.5 seconds: shows that it works
+    #[arg(long, conflicts_with_all = ["repetitions", "seconds"])]
+    quick: bool,
+    /// Write doors.json into this folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+/// As fast as it can: more than any scene draws.
+const UNHELD: f64 = 1000.0;
+
+/// What the host may send.
+const FPS: f64 = 60.0;
+
+/// Whether and how the scene is streamed.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Not at all; `true`: but read back.
+    Alone(bool),
+    Streamed(Source),
+}
+
+/// The ways, and what each is.
+const WAYS: [(&str, &str, Way); 4] = [
+    ("alone", "nothing is streamed", Way::Alone(false)),
+    (
+        "read back",
+        "each picture is read back by the scene and thrown away",
+        Way::Alone(true),
+    ),
+    (
+        "screen",
+        "openuvr host captures the display, by damage",
+        Way::Streamed(Source::Screen),
+    ),
+    (
+        "hook",
+        "openuvr run: the host is in the scene's process, at its swap",
+        Way::Streamed(Source::Hook),
+    ),
+];
+
+/// What one way came to at one rate.
+#[derive(Default)]
+struct Runs {
+    streams: Vec<Stream>,
+    /// Of each frame of each run, in milliseconds.
+    frame_ms: Vec<Vec<f64>>,
+    /// The application's own frames a second.
+    fps: Vec<f64>,
+}
+
+/// One way, over its repetitions.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    what: &'static str,
+    p50_ms: Option<Range>,
+    p99_ms: Option<Range>,
+    /// Of the frames drawn, displayed whole; the least of the repetitions.
+    whole: Option<f64>,
+    /// Cores of application, host and client together.
+    cores: Option<Range>,
+    frame_p50_ms: Option<Range>,
+    frame_p99_ms: Option<Range>,
+    unheld_fps: Option<Range>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    machine: Machine,
+    size: String,
+    bitrate: String,
+    scene_fps: f64,
+    seconds: f64,
+    repetitions: u32,
+    other_cores: f64,
+    ways: Vec<Row>,
+}
+
+/// Measures, prints, writes.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let (repetitions, seconds, warm_up) = match args.quick {
+        true => (1, 1.5, 0.5),
+        false => (args.repetitions, args.seconds, 1.0),
+    };
+    let stop = crate::stop_on_signals()?;
+    let mut held: [Runs; WAYS.len()] = Default::default();
+    let mut unheld: [Runs; WAYS.len()] = Default::default();
+    for (rate, all) in [(args.scene_fps, &mut held), (UNHELD, &mut unheld)] {
+        let setup = Setup::repeated(args.size, rate, warm_up, (repetitions, seconds))?;
+        for repetition in 1..=repetitions {
+            for ((name, _, way), runs) in WAYS.iter().zip(&mut *all) {
+                eprintln!("bench doors: {rate} frames/s, {repetition}/{repetitions} {name}");
+                once(args, *way, setup, seconds, &stop, runs)
+                    .with_context(|| format!("{name} at {rate} frames/s"))?;
+            }
+        }
+    }
+    let streams = held.iter().flat_map(|runs| &runs.streams);
+    let report = Report {
+        machine: Machine::this(),
+        size: args.size.to_string(),
+        bitrate: args.bitrate.clone(),
+        scene_fps: args.scene_fps,
+        seconds,
+        repetitions,
+        other_cores: streams.map(|s| s.case.other_cores).fold(0.0, f64::max),
+        ways: WAYS
+            .iter()
+            .zip(held.iter().zip(&unheld))
+            .map(|((name, what, _), (held, unheld))| row(name, what, held, unheld))
+            .collect(),
+    };
+    print(&report);
+    if let Some(folder) = &args.out {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("can't make the folder {}", folder.display()))?;
+        let path = folder.join("doors.json");
+        std::fs::write(&path, serde_json::to_string_pretty(&report)?)
+            .with_context(|| format!("can't write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Measures one way once.
+fn once(
+    args: &Args,
+    way: Way,
+    setup: Setup,
+    seconds: f64,
+    stop: &AtomicBool,
+    runs: &mut Runs,
+) -> Result<()> {
+    let dir = TemporaryDir::new()?;
+    let times = dir.path().join("times");
+    let mut rig = Rig::start(setup, stop)?;
+    rig.keep_times(&times);
+    match way {
+        Way::Alone(read_back) => rig.alone(seconds, read_back)?,
+        Way::Streamed(source) => runs.streams.push(rig.stream(&Streamed {
+            source,
+            cable: None,
+            fps: FPS,
+            bitrate: &args.bitrate,
+            seconds,
+            presses: 0,
+            compare: false,
+            dir: dir.path(),
+            csv: &dir.path().join("frames.csv"),
+            more_host: &[],
+            more_client: &[],
+        })?),
+    }
+    // The scene writes its times when it ends.
+    drop(rig);
+    let frames = read_times(&times)?;
+    // The first of them warm the caches up.
+    let settled = &frames[frames.len() / 4..];
+    runs.fps
+        .push(settled.len() as f64 * 1e3 / settled.iter().map(|f| f.pace).sum::<f64>());
+    runs.frame_ms.push(settled.iter().map(|f| f.work).collect());
+    Ok(())
+}
+
+/// A frame of the scene, in milliseconds.
+struct Frame {
+    /// From its beginning until the swap had returned.
+    work: f64,
+    /// Until the beginning of the next.
+    pace: f64,
+}
+
+fn read_times(path: &Path) -> Result<Vec<Frame>> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("the scene left no times in {}", path.display()))?;
+    let rows: Vec<[f64; 3]> = text
+        .lines()
+        .filter_map(|line| {
+            let numbers: Vec<f64> = line.split(' ').filter_map(|n| n.parse().ok()).collect();
+            numbers.try_into().ok()
+        })
+        .collect();
+    let frames = rows.windows(2).map(|pair| {
+        let [begun, draw, show] = pair[0];
+        Frame {
+            work: (draw + show) / 1e3,
+            pace: (pair[1][0] - begun) / 1e3,
+        }
+    });
+    Ok(frames.collect())
+}
+
+fn row(name: &'static str, what: &'static str, held: &Runs, unheld: &Runs) -> Row {
+    let over = |of: &dyn Fn(&Stream) -> Option<f64>| {
+        Range::of(&held.streams.iter().filter_map(of).collect::<Vec<_>>())
+    };
+    let frames = |of: &dyn Fn(&Summary) -> f64| {
+        let runs = held.frame_ms.iter().filter_map(|run| Summary::of(run));
+        Range::of(&runs.map(|summary| of(&summary)).collect::<Vec<_>>())
+    };
+    let whole = |s: &Stream| s.case.latency_ms.map_or(0, |l| l.count) as f64;
+    Row {
+        name,
+        what,
+        p50_ms: over(&|s| Some(s.case.latency_ms?.p50)),
+        p99_ms: over(&|s| Some(s.case.latency_ms?.p99)),
+        whole: (held.streams.iter())
+            .map(|s| whole(s) / s.case.frames.drawn.max(1) as f64)
+            .reduce(f64::min),
+        cores: over(&|s| {
+            let cores = &s.case.cores;
+            let of = |name| cores.get(name).copied().unwrap_or(0.0);
+            Some(["scene", "host", "client"].map(of).iter().sum())
+        }),
+        frame_p50_ms: frames(&|s| s.p50),
+        frame_p99_ms: frames(&|s| s.p99),
+        unheld_fps: Range::of(&unheld.fps),
+    }
+}
+
+fn print(report: &Report) {
+    let machine = &report.machine;
+    println!(
+        "== doors: {} at {}, scene at {} frames/s, and unheld ==",
+        report.size, report.bitrate, report.scene_fps
+    );
+    println!(
+        "machine  {}, {} cores, Linux {}",
+        machine.cpu, machine.cores, machine.kernel
+    );
+    if report.other_cores > QUIET {
+        println!(
+            "NOT QUIET: other processes used up to {:.1} cores; the figures mean little",
+            report.other_cores
+        );
+    }
+    println!(
+        "\n{:<12} {:>20} {:>7} {:>7} {:>7} {:>20} {:>7} {:>20}",
+        "",
+        "drawn-visible ms",
+        "p99",
+        "whole",
+        "cores",
+        "frame ms (range)",
+        "p99",
+        "unheld frames/s"
+    );
+    let spread = |range: Option<Range>| {
+        range.map_or(String::new(), |r| {
+            format!("{:.2} ({:.2}-{:.2})", r.median, r.min, r.max)
+        })
+    };
+    let number = |range: Option<Range>| range.map_or(String::new(), |r| format!("{:.2}", r.median));
+    for row in &report.ways {
+        let whole = row
+            .whole
+            .map_or(String::new(), |w| format!("{:.0} %", w * 100.0));
+        println!(
+            "{:<12} {:>20} {:>7} {whole:>7} {:>7} {:>20} {:>7} {:>20}",
+            row.name,
+            spread(row.p50_ms),
+            number(row.p99_ms),
+            number(row.cores),
+            spread(row.frame_p50_ms),
+            number(row.frame_p99_ms),
+            spread(row.unheld_fps),
+        );
+    }
+    println!();
+    for row in &report.ways {
+        println!("{:<12} {}", row.name, row.what);
+    }
+}

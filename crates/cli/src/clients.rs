@@ -1,0 +1,165 @@
+//! Who watches or watched, as the person at the host is told, and what is kept of their frames.
+//!
+//! The host may be this process or one that tells what happens in lines.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::time::Duration;
+
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::Ending;
+use openuvr_proto::id::SessionId;
+use openuvr_proto::time::Instant;
+use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_runtime::clock;
+use openuvr_runtime::line::Line;
+
+use crate::record::{Recorder, Summary};
+
+/// How often the table is drawn and files are brought up to date.
+pub(crate) const TICK: Duration = Duration::from_millis(250);
+
+/// Who watches or watched.
+pub(crate) struct Clients {
+    /// The subcommand, as it begins each line.
+    who: &'static str,
+    known: HashMap<SessionId, (Role, String)>,
+    recorder: Recorder,
+}
+
+/// What a line means for the host.
+#[must_use]
+pub(crate) enum Told {
+    /// Nothing.
+    GoesOn,
+    /// It has ended in an orderly way.
+    Over,
+    /// It has failed, and why.
+    Failed(String),
+}
+
+impl Clients {
+    /// Nobody yet.
+    pub(crate) fn new(who: &'static str, recorder: Recorder) -> Clients {
+        Clients {
+            who,
+            known: HashMap::new(),
+            recorder,
+        }
+    }
+
+    /// Says what happened.
+    pub(crate) fn tell(&mut self, line: Line) -> Told {
+        let who = self.who;
+        match line {
+            Line::Streaming { size, place } => {
+                eprintln!("openuvr {who}: streaming {size} on {place}");
+            }
+            Line::Invitation { pin, seconds } => invite(who, &pin, seconds.into()),
+            Line::Paired { name, fingerprint } => {
+                eprintln!("openuvr {who}: paired with {name} ({fingerprint})");
+            }
+            Line::Subscribed {
+                session,
+                role,
+                name,
+                software,
+            } => {
+                let role_name = role.name();
+                eprintln!("openuvr {who}: {name} joins as {role_name} ({software})");
+                self.known.insert(session, (role, name));
+            }
+            Line::RoleChanged(session, role) => {
+                if let Some(client) = self.known.get_mut(&session) {
+                    client.0 = role;
+                    eprintln!("openuvr {who}: {} is now {}", client.1, role.name());
+                }
+            }
+            Line::Ended(session, ending) => {
+                if let Ending::Refused(why) = ending {
+                    eprintln!("openuvr {who}: a client was refused: {why}");
+                } else if let Some((_, name)) = self.known.get(&session) {
+                    eprintln!("openuvr {who}: {name} is gone: {}", words(ending));
+                }
+            }
+            Line::Link(session, rung) => {
+                self.recorder.link(session, rung);
+                if let Some((_, name)) = self.known.get(&session) {
+                    eprintln!("openuvr {who}: {name} is served by {}", rung.name());
+                }
+            }
+            Line::Record(record) => {
+                if let Some((role, name)) = self.known.get(&record.session) {
+                    self.recorder.record(clock::now(), &record, *role, name);
+                }
+            }
+            Line::Decision(decision) => {
+                tracing::debug!("{decision}");
+                self.recorder.decision(clock::now(), &decision);
+            }
+            Line::Resized(size) => eprintln!("openuvr {who}: the picture is {size}"),
+            Line::Hidden => eprintln!("openuvr {who}: the window is hidden; waiting for it"),
+            Line::Trouble(why) => eprintln!("openuvr {who}: {why}"),
+            Line::SourceEnded(why) => {
+                eprintln!("openuvr {who}: the end: {why}");
+                return Told::Over;
+            }
+            Line::Failed(why) => return Told::Failed(why),
+        }
+        Told::GoesOn
+    }
+
+    /// Brings the table and the files up to date; call it each [`TICK`].
+    pub(crate) fn tick(&mut self, now: Instant) {
+        self.recorder.tick(now);
+    }
+
+    /// Completes the files, and says what is wrong with them.
+    pub(crate) fn finish(self) {
+        let who = self.who;
+        for client in finish(self.recorder).subscribers {
+            if client.unaccounted() > 0 {
+                let (name, frames) = (client.name.as_str(), client.unaccounted());
+                eprintln!(
+                    "openuvr {who}: {frames} frames of {name} have no record: please report it"
+                );
+            }
+        }
+    }
+}
+
+/// Says with what a new device may pair, and for how many seconds.
+pub(crate) fn invite(who: &str, pin: &impl Display, seconds: u64) {
+    eprintln!("openuvr {who}: a new device may pair within {seconds} s with the PIN  {pin}");
+}
+
+/// Completes the files; where no table was shown, the totals are.
+pub(crate) fn finish(recorder: Recorder) -> Summary {
+    let shown = recorder.shows_table();
+    let summary = recorder.finish();
+    if !shown && !summary.subscribers.is_empty() {
+        eprint!("{summary}");
+    }
+    summary
+}
+
+fn words(ending: Ending) -> String {
+    match ending {
+        Ending::Goodbye(reason) => goodbye(reason).to_owned(),
+        Ending::Silent => "it fell silent".to_owned(),
+        Ending::Replaced => "it began a new session".to_owned(),
+        Ending::Refused(why) => why.to_string(),
+        Ending::Closed => "closed by this host".to_owned(),
+    }
+}
+
+/// A goodbye in words.
+pub(crate) fn goodbye(reason: GoodbyeReason) -> &'static str {
+    match reason {
+        GoodbyeReason::Quit => "it said goodbye",
+        GoodbyeReason::SourceEnded => "the application has ended",
+        GoodbyeReason::TakenOver => "another client took over",
+        GoodbyeReason::Forbidden => "this device is forbidden",
+        GoodbyeReason::Failed => "something failed there",
+    }
+}

@@ -1,0 +1,105 @@
+//! How the loader of Vulkan learns of the layer in `libopenuvr_hook.so`: a manifest in a folder, and
+//! variables that name both. `crates/hook/src/vulkan/mod.rs` says why these.
+//!
+//! What it is not: nothing is installed. Other programs see none of it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::{fs, io};
+
+/// The layer's manifest; it names the library beside it.
+const MANIFEST: &str = include_str!("../../hook/VkLayer_openuvr_capture.json");
+
+/// Where the system keeps its data if nothing else is said (XDG base directory specification).
+const DATA: &str = "/usr/local/share:/usr/share";
+
+/// Writes the manifest into `folder`, and returns the variables that a program has to be started
+/// with so that what it presents goes through the layer in `library`, an absolute path. `now` says
+/// what they are now: that stays behind what is ours.
+///
+/// # Errors
+/// The folder can't be written to, or the path is not UTF-8, as manifests are.
+pub(crate) fn announce(
+    folder: &Path,
+    library: &Path,
+    now: impl Fn(&str) -> Option<OsString>,
+) -> io::Result<[(&'static str, OsString); 2]> {
+    let mut manifest: serde_json::Value = serde_json::from_str(MANIFEST)?;
+    let layer = &mut manifest["layer"];
+    layer["library_path"] = serde_json::to_value(library)?;
+    let name = layer["name"].as_str().unwrap_or_default().to_owned();
+    let place = folder.join("vulkan/explicit_layer.d");
+    fs::create_dir_all(&place)?;
+    let file = place.join("VkLayer_openuvr_capture.json");
+    fs::write(file, serde_json::to_vec_pretty(&manifest)?)?;
+    let set = |name| now(name).filter(|value| !value.is_empty());
+    // It replaces all other places, so that ours has to be among them.
+    let found = match set("VK_LAYER_PATH") {
+        Some(path) => ("VK_LAYER_PATH", before(place.as_os_str(), &path)),
+        None => {
+            let data = set("XDG_DATA_DIRS").unwrap_or_else(|| DATA.into());
+            ("XDG_DATA_DIRS", before(folder.as_os_str(), &data))
+        }
+    };
+    let switched_on = match set("VK_INSTANCE_LAYERS") {
+        Some(layers) => before(OsStr::new(&name), &layers),
+        None => name.into(),
+    };
+    Ok([found, ("VK_INSTANCE_LAYERS", switched_on)])
+}
+
+/// A list with one more at its head.
+fn before(first: &OsStr, others: &OsStr) -> OsString {
+    let mut list = first.to_owned();
+    list.push(":");
+    list.push(others);
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn announced(now: &[(&str, &str)]) -> (Vec<(&'static str, String)>, serde_json::Value) {
+        let name = format!("openuvr-layer-{}-{}", std::process::id(), now.len());
+        let folder = std::env::temp_dir().join(name);
+        let library = Path::new("/a \"b\"/libopenuvr_hook.so");
+        let look = |name: &str| {
+            let found = now.iter().find(|(of, _)| *of == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        let set = announce(&folder, library, look).expect("a temporary folder");
+        let file = folder.join("vulkan/explicit_layer.d/VkLayer_openuvr_capture.json");
+        let text = fs::read(file).expect("it was written");
+        let folder = folder.to_str().expect("UTF-8");
+        let set = set.map(|(name, value)| {
+            let value = value.into_string().expect("UTF-8");
+            (name, value.replace(folder, "FOLDER"))
+        });
+        let _ = fs::remove_dir_all(folder);
+        (set.into(), serde_json::from_slice(&text).expect("JSON"))
+    }
+
+    #[test]
+    fn the_manifest_names_the_library_and_the_variables_name_both() {
+        let (set, manifest) = announced(&[]);
+        let layer = &manifest["layer"];
+        assert_eq!(layer["library_path"], "/a \"b\"/libopenuvr_hook.so");
+        assert_eq!(layer["name"], "VK_LAYER_OPENUVR_capture");
+        let data = "FOLDER:/usr/local/share:/usr/share".to_owned();
+        let layers = "VK_LAYER_OPENUVR_capture".to_owned();
+        assert_eq!(set, [("XDG_DATA_DIRS", data), ("VK_INSTANCE_LAYERS", layers)]);
+    }
+
+    #[test]
+    fn what_the_person_has_set_stays_behind_it() {
+        let (set, _) = announced(&[
+            ("VK_LAYER_PATH", "/mine"),
+            ("XDG_DATA_DIRS", "/other"),
+            ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"),
+        ]);
+        let path = "FOLDER/vulkan/explicit_layer.d:/mine".to_owned();
+        let layers = "VK_LAYER_OPENUVR_capture:VK_LAYER_KHRONOS_validation".to_owned();
+        assert_eq!(set, [("VK_LAYER_PATH", path), ("VK_INSTANCE_LAYERS", layers)]);
+    }
+}

@@ -1,0 +1,185 @@
+//! Where processes of the game ask what to do: the first that shows a picture gets the order, and
+//! then says what happens; the next one gets it when that is gone.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use openuvr_runtime::line::{Line, Order};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
+    bind, listen, recv, send, socket_with, sockopt::socket_peercred,
+};
+use rustix::process::{Pid, PidfdFlags, getuid, pidfd_open};
+
+/// Processes that may wait in line, streaming or to be.
+const MANY: usize = 64;
+
+const SOCKET: &str = "socket";
+
+/// A socket with a name, and who came to it.
+pub(super) struct Desk {
+    listener: OwnedFd,
+    /// Of this user alone; gone with the desk.
+    folder: PathBuf,
+    order: String,
+    /// The first has the order.
+    line: Vec<Process>,
+    used: bool,
+}
+
+/// A process of the game.
+struct Process {
+    socket: OwnedFd,
+    pid: Pid,
+    /// Tells its end also where a child of it still has the socket; Linux 5.3.
+    end: Option<OwnedFd>,
+    told: bool,
+}
+
+impl Desk {
+    /// Opens one for this user's processes.
+    ///
+    /// # Errors
+    /// No socket can be made in the folder for such things.
+    pub(super) fn open(order: &Order) -> Result<Desk> {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let runtime = runtime.filter(|folder| folder.is_dir());
+        let runtime = runtime.unwrap_or_else(std::env::temp_dir);
+        let folder = runtime.join(format!("openuvr-run-{}", std::process::id()));
+        let order = order.text().map_err(|e| anyhow!(e))?;
+        // A process of this id may have been killed.
+        let _ = fs::remove_dir_all(&folder);
+        let made = fs::DirBuilder::new().mode(0o700).create(&folder);
+        made.with_context(|| format!("can't make the folder {}", folder.display()))?;
+        let open = || -> rustix::io::Result<OwnedFd> {
+            let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let listener = socket_with(family, kind, flags, None)?;
+            bind(&listener, &SocketAddrUnix::new(folder.join(SOCKET))?)?;
+            listen(&listener, 16)?;
+            Ok(listener)
+        };
+        let listener = open();
+        let listener = listener.with_context(|| format!("no socket in {}", folder.display()))?;
+        Ok(Desk {
+            listener,
+            folder,
+            order,
+            line: Vec::new(),
+            used: false,
+        })
+    }
+
+    /// Where what the game needs to find us may lie.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The socket's name.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.folder.join(SOCKET)
+    }
+
+    /// Waits for news, at most `turn`: what the streaming process has said.
+    pub(super) fn lines(&mut self, turn: Duration) -> Vec<Line> {
+        let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        for process in &self.line {
+            fds.push(PollFd::new(&process.socket, PollFlags::IN));
+            fds.extend(
+                process
+                    .end
+                    .as_ref()
+                    .map(|end| PollFd::new(end, PollFlags::IN)),
+            );
+        }
+        let turn = Timespec::try_from(turn).ok();
+        // Interrupted by a signal, there is nothing to read, and the caller looks at the signal.
+        let _ = poll(&mut fds, turn.as_ref());
+        drop(fds);
+        self.let_in();
+        let mut said = Vec::new();
+        self.line.retain(|process| process.hear(&mut said));
+        if let Some(first) = self.line.first_mut().filter(|first| !first.told) {
+            // One that is gone by now says so at the next turn.
+            let _ = send(&first.socket, self.order.as_bytes(), SendFlags::NOSIGNAL);
+            first.told = true;
+            self.used = true;
+        }
+        said
+    }
+
+    fn let_in(&mut self) {
+        while self.line.len() < MANY {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let Ok(socket) = accept_with(&self.listener, flags) else {
+                return;
+            };
+            // The order may hold a PIN.
+            match socket_peercred(&socket) {
+                Ok(peer) if peer.uid == getuid() => self.line.push(Process {
+                    end: pidfd_open(peer.pid, PidfdFlags::empty()).ok(),
+                    pid: peer.pid,
+                    socket,
+                    told: false,
+                }),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a process streams or wants to.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.line.is_empty()
+    }
+
+    /// Whether one ever has.
+    pub(super) fn was_used(&self) -> bool {
+        self.used
+    }
+
+    /// The process that streams.
+    pub(super) fn streaming(&self) -> Option<Pid> {
+        self.line.first().map(|first| first.pid)
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Process {
+    /// Reads all that it has said; whether it is still there.
+    fn hear(&self, said: &mut Vec<Line>) -> bool {
+        // Before its last words are read: what it said before its end is there then.
+        let ended = self.has_ended();
+        let mut text = vec![0; Line::LONGEST];
+        loop {
+            match recv(&self.socket, &mut text[..], RecvFlags::empty()) {
+                Ok((_, 0)) => return false,
+                Ok((_, length)) => {
+                    let line = text
+                        .get(..length)
+                        .and_then(|text| std::str::from_utf8(text).ok());
+                    said.extend(line.and_then(Line::read));
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return !ended,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        let Some(end) = &self.end else { return false };
+        let mut fds = [PollFd::new(end, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+}

@@ -1,0 +1,311 @@
+/* A program that does with OpenGL what games do, and some things that few do. It is given acts by
+ * name, plays them one after the other, and ends with the exit code 7.
+ *
+ * It opens libraries as SDL does (dlopen, dlsym, glXGetProcAddressARB), so that no header and no
+ * library is needed to build it. Windows are painted with one colour above and one below, so that
+ * who sees them knows which window it is and which end is up. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef unsigned long XID;
+
+struct visual_info {
+    void *visual;
+    unsigned long id;
+    int screen, depth, class;
+    unsigned long masks[3];
+    int size, bits;
+};
+
+struct attributes {
+    unsigned long background_pixmap, background, border_pixmap, border;
+    int bit_gravity, win_gravity, backing_store;
+    unsigned long backing_planes, backing_pixel;
+    int save_under;
+    long events, not_propagated;
+    int override_redirect;
+    XID colormap, cursor;
+};
+
+/* Xlib.h, glx.h and gl.h: what of them is used here. */
+enum { BORDER_PIXEL = 1 << 3, COLORMAP = 1 << 13, ALLOC_NONE = 0, INPUT_OUTPUT = 1 };
+enum { GLX_RGBA = 4, GLX_DOUBLEBUFFER = 5, COLOUR_BUFFER_BIT = 0x4000, SCISSOR_TEST = 0x0C11 };
+
+static void *(*open_display)(const char *);
+static int (*close_display)(void *);
+static XID (*root_window)(void *, int);
+static XID (*create_colormap)(void *, XID, void *, int);
+static XID (*create_window)(void *, XID, int, int, unsigned, unsigned, unsigned, int, unsigned, void *,
+                            unsigned long, struct attributes *);
+static int (*map_window)(void *, XID);
+static int (*resize_window)(void *, XID, unsigned, unsigned);
+static int (*destroy_window)(void *, XID);
+static int (*sync_display)(void *, int);
+static int (*store_name)(void *, XID, const char *);
+static void *(*get_proc)(const char *);
+static struct visual_info *(*choose_visual)(void *, int, int *);
+static void *(*create_context)(void *, struct visual_info *, void *, int);
+static int (*make_current)(void *, XID, void *);
+static void (*destroy_context)(void *, void *);
+static void (*swap)(void *, XID);
+static void (*clear_colour)(float, float, float, float);
+static void (*clear)(unsigned);
+static void (*scissor)(int, int, int, int);
+static void (*enable)(unsigned);
+static void (*disable)(unsigned);
+
+static void *found(void *address, const char *name)
+{
+    if (!address) {
+        fprintf(stderr, "actor: there is no %s\n", name);
+        exit(99);
+    }
+    return address;
+}
+
+static void open_libraries(void)
+{
+    void *x = found(dlopen("libX11.so.6", RTLD_NOW), "libX11");
+    void *gl = found(dlopen("libGL.so.1", RTLD_NOW), "libGL");
+    open_display = found(dlsym(x, "XOpenDisplay"), "XOpenDisplay");
+    close_display = found(dlsym(x, "XCloseDisplay"), "XCloseDisplay");
+    root_window = found(dlsym(x, "XRootWindow"), "XRootWindow");
+    create_colormap = found(dlsym(x, "XCreateColormap"), "XCreateColormap");
+    create_window = found(dlsym(x, "XCreateWindow"), "XCreateWindow");
+    map_window = found(dlsym(x, "XMapWindow"), "XMapWindow");
+    resize_window = found(dlsym(x, "XResizeWindow"), "XResizeWindow");
+    destroy_window = found(dlsym(x, "XDestroyWindow"), "XDestroyWindow");
+    sync_display = found(dlsym(x, "XSync"), "XSync");
+    store_name = found(dlsym(x, "XStoreName"), "XStoreName");
+    get_proc = found(dlsym(gl, "glXGetProcAddressARB"), "glXGetProcAddressARB");
+    choose_visual = found(get_proc("glXChooseVisual"), "glXChooseVisual");
+    create_context = found(get_proc("glXCreateContext"), "glXCreateContext");
+    make_current = found(get_proc("glXMakeCurrent"), "glXMakeCurrent");
+    destroy_context = found(get_proc("glXDestroyContext"), "glXDestroyContext");
+    /* Both ways lead to the same function. */
+    swap = found(dlsym(gl, "glXSwapBuffers"), "glXSwapBuffers");
+    if (getenv("OPENUVR_RUN") && (void *)swap != get_proc("glXSwapBuffers"))
+        exit(98);
+    clear_colour = found(get_proc("glClearColor"), "glClearColor");
+    clear = found(get_proc("glClear"), "glClear");
+    scissor = found(get_proc("glScissor"), "glScissor");
+    enable = found(get_proc("glEnable"), "glEnable");
+    disable = found(get_proc("glDisable"), "glDisable");
+    int (*init_threads)(void) = found(dlsym(x, "XInitThreads"), "XInitThreads");
+    init_threads();
+}
+
+struct stage {
+    void *display, *context;
+    struct visual_info *visual;
+    XID window;
+    int width, height;
+};
+
+static void *new_context(struct stage *s)
+{
+    return found(create_context(s->display, s->visual, NULL, 1), "context");
+}
+
+static XID new_window(struct stage *s, int x, const char *name)
+{
+    XID root = root_window(s->display, 0);
+    struct attributes attributes = { 0 };
+    attributes.colormap = create_colormap(s->display, root, s->visual->visual, ALLOC_NONE);
+    XID window = create_window(s->display, root, x, 0, s->width, s->height, 0, s->visual->depth,
+                               INPUT_OUTPUT, s->visual->visual, BORDER_PIXEL | COLORMAP, &attributes);
+    store_name(s->display, window, name);
+    map_window(s->display, window);
+    return window;
+}
+
+static struct stage set_up(int x, int width, int height, const char *name)
+{
+    int wanted[] = { GLX_RGBA, GLX_DOUBLEBUFFER, 0 };
+    struct stage s = { .width = width, .height = height };
+    s.display = found(open_display(NULL), "display");
+    s.visual = found(choose_visual(s.display, 0, wanted), "visual");
+    s.window = new_window(&s, x, name);
+    s.context = new_context(&s);
+    make_current(s.display, s.window, s.context);
+    return s;
+}
+
+/* One colour above, another below: each 0 or 1 for red, green, blue. */
+static void paint(struct stage *s, int above, int below)
+{
+    disable(SCISSOR_TEST);
+    clear_colour(below >> 2 & 1, below >> 1 & 1, below & 1, 1);
+    clear(COLOUR_BUFFER_BIT);
+    enable(SCISSOR_TEST);
+    scissor(0, s->height / 2, s->width, s->height - s->height / 2);
+    clear_colour(above >> 2 & 1, above >> 1 & 1, above & 1, 1);
+    clear(COLOUR_BUFFER_BIT);
+}
+
+static void show(struct stage *s, int above, int below, int pictures)
+{
+    while (pictures--) {
+        paint(s, above, below);
+        swap(s->display, s->window);
+        usleep(4000);
+    }
+}
+
+static void clear_away(struct stage *s)
+{
+    make_current(s->display, 0, NULL);
+    destroy_context(s->display, s->context);
+    destroy_window(s->display, s->window);
+    close_display(s->display);
+}
+
+static const char *mark(const char *name)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/%s", getenv("MARKS"), name);
+    return path;
+}
+
+/* Plays until the audience has seen it and made a file of the act's name. */
+static void show_until(struct stage *s, int above, int below, const char *seen)
+{
+    do
+        show(s, above, below, 1);
+    while (access(mark(seen), F_OK));
+}
+
+enum { BLUE = 1, GREEN = 2, RED = 4, YELLOW = 6, WHITE = 7 };
+
+/* A child that gives up at once, and one that draws in a window of its own. */
+static void forks(struct stage *s)
+{
+    for (int draws = 0; draws < 2; draws++) {
+        pid_t child = fork();
+        if (child == 0) {
+            if (!draws)
+                exit(3);
+            struct stage own = set_up(0, 600, 400, "child");
+            show(&own, BLUE, BLUE, 20);
+            clear_away(&own);
+            exit(3);
+        }
+        int status = 0;
+        show(s, RED, GREEN, 10);
+        waitpid(child, &status, 0);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 3)
+            exit(97);
+    }
+}
+
+static void *draws_small(void *colour)
+{
+    struct stage s = set_up(400, 100, 80, "small");
+    show(&s, *(int *)colour, *(int *)colour, 60);
+    clear_away(&s);
+    return NULL;
+}
+
+static void threads(struct stage *s)
+{
+    static int colours[] = { BLUE, YELLOW, WHITE };
+    pthread_t thread[3];
+    for (int i = 0; i < 3; i++)
+        pthread_create(&thread[i], NULL, draws_small, &colours[i]);
+    show(s, RED, GREEN, 60);
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], NULL);
+}
+
+static void contexts(struct stage *s)
+{
+    for (int i = 0; i < 20; i++) {
+        void *next = new_context(s);
+        if (i % 2) {
+            /* The old one while it is current. */
+            destroy_context(s->display, s->context);
+            make_current(s->display, s->window, next);
+        } else {
+            make_current(s->display, s->window, next);
+            destroy_context(s->display, s->context);
+        }
+        s->context = next;
+        show(s, RED, GREEN, 4);
+    }
+}
+
+static void resizes(struct stage *s)
+{
+    s->width = 400, s->height = 200;
+    resize_window(s->display, s->window, s->width, s->height);
+    sync_display(s->display, 0);
+    show_until(s, YELLOW, BLUE, "resized");
+}
+
+/* A larger window comes and goes. */
+static void hands_over(struct stage *s)
+{
+    struct stage large = set_up(0, 480, 320, "large");
+    show_until(&large, WHITE, RED, "large");
+    clear_away(&large);
+    make_current(s->display, s->window, s->context);
+    show_until(s, YELLOW, GREEN, "small");
+}
+
+static void closes(struct stage *s)
+{
+    /* The context goes with the display. */
+    make_current(s->display, 0, NULL);
+    close_display(s->display);
+    *s = set_up(0, 320, 240, "again");
+    show_until(s, BLUE, YELLOW, "again");
+}
+
+static void *ends(void *unused)
+{
+    (void)unused;
+    usleep(300000);
+    exit(9);
+}
+
+int main(int count, char **acts)
+{
+    open_libraries();
+    struct stage s = set_up(0, 320, 240, "actor");
+    show_until(&s, RED, GREEN, "seen");
+    for (int i = 1; i < count; i++) {
+        if (!strcmp(acts[i], "fork"))
+            forks(&s);
+        else if (!strcmp(acts[i], "threads"))
+            threads(&s);
+        else if (!strcmp(acts[i], "contexts"))
+            contexts(&s);
+        else if (!strcmp(acts[i], "resize"))
+            resizes(&s);
+        else if (!strcmp(acts[i], "hand-over"))
+            hands_over(&s);
+        else if (!strcmp(acts[i], "close"))
+            closes(&s);
+        else if (!strcmp(acts[i], "go-on"))
+            show_until(&s, BLUE, RED, "enough");
+        else if (!strcmp(acts[i], "exit")) {
+            pthread_t thread;
+            pthread_create(&thread, NULL, ends, NULL);
+            for (;;)
+                show(&s, WHITE, BLUE, 1);
+        } else if (!strcmp(acts[i], "die")) {
+            paint(&s, WHITE, BLUE);
+            kill(getpid(), SIGKILL);
+        } else
+            exit(96);
+        fprintf(stderr, "actor: %s was played\n", acts[i]);
+    }
+    clear_away(&s);
+    return 7;
+}

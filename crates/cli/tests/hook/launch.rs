@@ -1,0 +1,68 @@
+//! How programs are started: through scripts and launchers, with other libraries in front, or
+//! without a picture.
+
+use std::ffi::OsStr;
+
+use openuvr_proto::units::Size;
+
+use crate::rig::{GREEN, RED, Run, actor, build, displays, sees};
+use crate::support::{Eye, openuvr};
+
+#[test]
+fn a_game_behind_a_launcher_that_ends_is_streamed() {
+    let (Some(actor), Some((here, there))) = (actor(), displays("640x480")) else {
+        return;
+    };
+    let script = format!("(sleep 0.3; {actor}) & exit 42");
+    let mut run = Run::start(&here, &[], &["sh", "-c", &script]);
+    let client = run.client(&there, &[]);
+    sees(&Eye::open(&there), Size::new(320, 240), RED, GREEN);
+    run.seen("seen");
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(42), "the launcher's: {text}");
+    client.line("goodbye");
+}
+
+#[test]
+fn another_library_in_front_finds_what_is_next_behind_itself() {
+    let (Some(actor), Some((here, there))) = (actor(), displays("640x480")) else {
+        return;
+    };
+    let Some(front) = build("front.c", "front.so", &["-shared", "-fPIC"]) else {
+        return;
+    };
+    let preload = [("LD_PRELOAD", OsStr::new(&front))];
+    let mut run = Run::start(&here, &preload, &[actor]);
+    let _client = run.client(&there, &[]);
+    sees(&Eye::open(&there), Size::new(320, 240), RED, GREEN);
+    run.seen("seen");
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(7), "{text}");
+    assert!(text.contains("front: swaps came through"), "{text}");
+}
+
+#[test]
+fn a_program_without_pictures_is_left_alone_and_the_person_is_told_why_nothing_comes() {
+    let hook = crate::rig::hook();
+    let hook = hook.to_str().expect("a path of text");
+    let words = ["run", "--hook", hook, "--input", "none", "--"];
+    let folder = crate::support::Folder::new();
+    let start = |game: &[&str]| {
+        let mut command = openuvr(&[&words, game].concat());
+        let out = command.env("HOME", folder.path()).output().expect("it runs");
+        let text = String::from_utf8_lossy(&out.stderr).into_owned();
+        (out.status.code(), text)
+    };
+    let (code, text) = start(&["sh", "-c", "exit 42"]);
+    assert_eq!(code, Some(42), "{text}");
+    assert!(text.contains("without a picture"), "{text}");
+    let (code, text) = start(&["sh", "-c", "kill -9 $$"]);
+    assert_eq!(code, Some(137), "{text}");
+    let (code, text) = start(&["/nonexistent/game"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("can't start /nonexistent/game"), "{text}");
+    let words = ["run", "--hook", "/nonexistent.so", "--", "true"];
+    let out = openuvr(&words).output().expect("it runs");
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(text.contains("there is no libopenuvr_hook.so"), "{text}");
+}

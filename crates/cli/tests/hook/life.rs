@@ -1,0 +1,90 @@
+//! What programs do in their lives, and how they end.
+
+use openuvr_proto::units::Size;
+use rustix::process::Signal;
+
+use crate::rig::{BLUE, GREEN, RED, Run, WHITE, YELLOW, actor, displays, sees};
+use crate::support::{Eye, eventually};
+
+const SCREEN: &str = "640x480";
+const FIRST: Size = Size::new(320, 240);
+
+#[test]
+fn a_program_with_forks_threads_and_contexts_is_streamed_and_ends_as_it_wants() {
+    let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    let acts = ["fork", "threads", "contexts", "resize", "hand-over", "close"];
+    let mut run = Run::start(&here, &[], &[&[actor], &acts[..]].concat());
+    let mut client = run.client(&there, &[]);
+    let eye = Eye::open(&there);
+    sees(&eye, FIRST, RED, GREEN);
+    run.seen("seen");
+    run.program.line("contexts was played");
+    sees(&eye, Size::new(400, 200), YELLOW, BLUE);
+    run.seen("resized");
+    sees(&eye, Size::new(480, 320), WHITE, RED);
+    run.seen("large");
+    sees(&eye, Size::new(400, 200), YELLOW, GREEN);
+    run.seen("small");
+    sees(&eye, FIRST, BLUE, YELLOW);
+    run.seen("again");
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(7), "{text}");
+    // Nothing went wrong on the way.
+    assert_eq!(text.matches("was played").count(), acts.len(), "{text}");
+    assert_eq!(text.matches("streaming").count(), 1, "{text}");
+    client.line("goodbye");
+    client.assert_running();
+}
+
+#[test]
+fn an_end_in_the_middle_of_a_picture_is_the_programs_own() {
+    let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    for (act, code, word) in [("exit", 9, "goodbye"), ("die", 128 + 9, "silent")] {
+        let mut run = Run::start(&here, &[], &[actor, act]);
+        let client = run.client(&there, &[]);
+        sees(&Eye::open(&there), FIRST, RED, GREEN);
+        run.seen("seen");
+        let (ended, text) = run.ended();
+        assert_eq!(ended, Some(code), "{text}");
+        client.line(word);
+    }
+}
+
+#[test]
+fn a_stream_that_is_killed_leaves_the_program_alone() {
+    let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    let mut run = Run::start(&here, &[], &[actor, "go-on"]);
+    let client = run.client(&there, &[]);
+    sees(&Eye::open(&there), FIRST, RED, GREEN);
+    run.seen("seen");
+    sees(&Eye::open(&there), FIRST, BLUE, RED);
+    run.program.kill();
+    client.line("goodbye");
+    let eye = Eye::open(&here);
+    assert!(eye.shot().pixels.iter().any(|part| *part > 0), "it still shows something");
+    run.seen("enough");
+    eventually("the program's own end", || {
+        let shown = eye.shot().pixels.chunks_exact(4).any(|p| p[..3] != [0; 3]);
+        (!shown).then_some(())
+    });
+    // Said behind the end of openuvr run.
+    run.program.line("go-on was played");
+}
+
+#[test]
+fn a_signal_to_us_goes_to_the_program() {
+    let (Some(actor), Some((here, _))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    let mut run = Run::start(&here, &[], &[actor]);
+    run.program.line("openuvr run: streaming");
+    run.program.signal(Signal::TERM);
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(128 + 15), "{text}");
+}

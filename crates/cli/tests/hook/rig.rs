@@ -1,0 +1,116 @@
+//! A game under `openuvr run` on a display of its own, and the display of who watches.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use openuvr_proto::units::Size;
+
+use crate::support::{Display, Eye, Folder, PIN, Program, client, eventually, openuvr, port_of, skip};
+
+/// The hook that was built with these tests.
+pub(crate) fn hook() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_openuvr"));
+    let folder = program.parent().expect("it lies somewhere");
+    folder.join("deps/libopenuvr_hook.so")
+}
+
+/// A game that runs.
+pub(crate) struct Run {
+    pub(crate) program: Program,
+    pub(crate) folder: Folder,
+}
+
+impl Run {
+    /// Starts a game on a display, with more variables.
+    pub(crate) fn start(display: &Display, variables: &[(&str, &OsStr)], game: &[&str]) -> Run {
+        let folder = Folder::new();
+        let (hook, dir) = (hook(), folder.join("host"));
+        let hook = hook.to_str().expect("a path of text");
+        let own = ["run", "--hook", hook, "--config-dir", &dir, "--bind", "127.0.0.1:0"];
+        let words = [&own[..], &PIN, &["--realtime", "off", "--"], game].concat();
+        let mut command = openuvr(&words);
+        command
+            .env("DISPLAY", &display.name)
+            .env("HOME", folder.path())
+            .env("MARKS", folder.path())
+            .envs(variables.iter().copied());
+        let program = Program::start("run", command);
+        Run { program, folder }
+    }
+
+    /// A client that watches on a display.
+    pub(crate) fn client(&self, display: &Display, words: &[&str]) -> Program {
+        let port = port_of(&self.program.line("openuvr run: streaming"));
+        let address = format!("127.0.0.1:{port}");
+        let words = [&["--display", &display.name], &PIN[..], words].concat();
+        client(&self.folder, "client", &address, &words)
+    }
+
+    /// Says to the actor that something was seen.
+    pub(crate) fn seen(&self, act: &str) {
+        std::fs::write(self.folder.path().join(act), "").expect("a temporary folder");
+    }
+
+    /// Waits for the end of the game: its exit code, and all that was said.
+    pub(crate) fn ended(&mut self) -> (Option<i32>, String) {
+        let (status, text) = self.program.ended();
+        (status.code(), text)
+    }
+}
+
+/// The actor, built; `None`, said aloud, without a C compiler.
+pub(crate) fn actor() -> Option<&'static str> {
+    static BUILT: OnceLock<Option<String>> = OnceLock::new();
+    BUILT
+        .get_or_init(|| build("actor.c", "actor", &["-pthread"]))
+        .as_deref()
+}
+
+/// Builds a program or library of `tests/hook`; its path.
+pub(crate) fn build(source: &str, name: &str, words: &[&str]) -> Option<String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let made = folder.join(format!("{name}-{}", std::process::id()));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hook").join(source);
+    let mut command = Command::new("cc");
+    command.args(["-std=gnu11", "-Wall", "-Werror", "-O1", "-o"]);
+    command.arg(&made).arg(source).args(words).args(["-ldl"]);
+    match command.status() {
+        Ok(status) => assert!(status.success(), "{name} is built"),
+        Err(e) => {
+            skip(&format!("there is no C compiler: {e}"));
+            return None;
+        }
+    }
+    Some(made.to_str().expect("a path of text").to_owned())
+}
+
+/// Two displays: where the game is and where the client is.
+pub(crate) fn displays(size: &str) -> Option<(Display, Display)> {
+    Some((Display::start(size)?, Display::start(size)?))
+}
+
+/// Colours as the actor paints them: each 0 or 1 for red, green, blue.
+pub(crate) const BLUE: u8 = 1;
+pub(crate) const GREEN: u8 = 2;
+pub(crate) const RED: u8 = 4;
+pub(crate) const YELLOW: u8 = 6;
+pub(crate) const WHITE: u8 = 7;
+
+/// Waits until a picture of `size` in the client's window has these colours above and below.
+pub(crate) fn sees(eye: &Eye, size: Size, above: u8, below: u8) {
+    let what = format!("{above} above {below} at {size}");
+    eventually(&what, || {
+        let window = eye.client_window()?;
+        let geometry = eye.geometry(window)?;
+        let shot = eye.part(size);
+        let at = |part: usize| {
+            let (x, y) = (size.width as usize / 2, size.height as usize * part / 4);
+            let at = (y * size.width as usize + x) * 4;
+            let bit = |offset: usize| u8::from(shot.pixels[at + offset] > 128);
+            bit(2) << 2 | bit(1) << 1 | bit(0)
+        };
+        (geometry == size && at(1) == above && at(3) == below).then_some(())
+    });
+}

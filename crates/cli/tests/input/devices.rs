@@ -1,0 +1,74 @@
+//! Devices of the client's machine in place of its window: `--input evdev:`.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::process::Command;
+
+use crate::app::{App, Saw};
+use crate::hand::Hand;
+use crate::rig::Rig;
+use crate::support::eventually;
+
+/// Key codes of X, which are eight above those of Linux.
+const A: u8 = 38;
+const K: u8 = 45;
+
+/// A `struct input_event` of a 64-bit Linux.
+fn event(kind: u16, code: u16, value: i32) -> Vec<u8> {
+    let (kind, code, value) = (kind.to_ne_bytes(), code.to_ne_bytes(), value.to_ne_bytes());
+    [&[0; 16][..], &kind, &code, &value].concat()
+}
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn a_keyboard_and_a_mouse_without_the_window() {
+    let Some(rig) = Rig::new("320x240", "320x240") else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
+    let pointer = Hand::at(&rig.host_side);
+    pointer.points(100, 100);
+    let host = rig.host(&[]);
+    let devices = ["keyboard", "mouse"].map(|name| {
+        let path = rig.folder.join(name);
+        let made = Command::new("mkfifo").arg(&path).status();
+        assert!(made.expect("mkfifo is there").success());
+        // Both ends: the client may open it at any time.
+        let end = OpenOptions::new().read(true).write(true).open(&path);
+        (path, end.expect("ours"))
+    });
+    let [(keyboard, mut keys), (mouse, mut moves)] = devices;
+    let input = format!("evdev:{keyboard},9={mouse}");
+    let client = rig.client(&host, "client", &["--input", &input]);
+    // Nothing that happens in the window is said twice.
+    let hand = Hand::at(&rig.client_side);
+    hand.points(10, 10);
+    hand.chord(&[K]);
+    let said = [
+        event(1, 30, 1),
+        event(0, 0, 0),
+        event(1, 30, 2),
+        event(0, 0, 1),
+    ];
+    keys.write_all(&said.concat()).expect("room");
+    assert_eq!(app.saw(Saw::Down(A)), [Saw::Down(A)]);
+    let said = [event(2, 0, 30), event(2, 1, -20), event(0, 0, 0)];
+    moves.write_all(&said.concat()).expect("room");
+    let said = [
+        event(1, 0x110, 1),
+        event(0, 0, 0),
+        event(1, 0x110, 0),
+        event(0, 0, 0),
+    ];
+    moves.write_all(&said.concat()).expect("room");
+    // The host's X server repeats the key meanwhile.
+    let mut clicked = app.saw(Saw::ButtonUp(1));
+    clicked.retain(|saw| !matches!(saw, Saw::Down(A) | Saw::Up(A)));
+    assert_eq!(clicked, [Saw::ButtonDown(1), Saw::ButtonUp(1)]);
+    assert_eq!(pointer.pointer(), (130, 80));
+    // The client is gone, and with it what its keyboard holds.
+    drop(client);
+    eventually("the key is up", || {
+        pointer.pressed().0.is_empty().then_some(())
+    });
+}

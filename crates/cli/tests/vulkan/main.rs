@@ -1,0 +1,193 @@
+//! Programs that draw with Vulkan, streamed from inside by the layer: lavapipe, `openuvr run` and
+//! `openuvr client` as a user starts them.
+
+mod app;
+#[path = "../support/mod.rs"]
+mod support;
+#[allow(unsafe_code, reason = "Vulkan and Xlib are called by a program of their own")]
+mod sys;
+
+use std::path::Path;
+
+use openuvr_proto::units::Size;
+
+use app::{Application, pattern};
+use support::{Display, Eye, Folder, PIN, Program, Shot, client, eventually, openuvr, port_of, skip};
+
+/// The driver and nothing else, so that the test is the same on a machine with a graphics card.
+fn driver() -> Option<String> {
+    let folder = Path::new("/usr/share/vulkan/icd.d");
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files = files.map(|file| file.path());
+    let found = files.find(|path| path.to_string_lossy().contains("lvp_icd"));
+    if found.is_none() {
+        skip("there is no lavapipe (mesa-vulkan-drivers)");
+    }
+    Some(found?.to_str()?.to_owned())
+}
+
+/// A display of the application, and a client without one.
+struct Stage {
+    display: Display,
+    folder: Folder,
+    driver: String,
+}
+
+impl Stage {
+    fn set() -> Option<Stage> {
+        Some(Stage {
+            driver: driver()?,
+            display: Display::start("400x300")?,
+            folder: Folder::new(),
+        })
+    }
+
+    fn variables(&self) -> [(&str, &str); 2] {
+        [
+            ("DISPLAY", &self.display.name),
+            ("VK_ICD_FILENAMES", &self.driver),
+        ]
+    }
+
+    /// Options of `openuvr run`: pictures that lose nothing, all of them.
+    fn words(&self) -> Vec<String> {
+        let own = ["--bind", "127.0.0.1:0", "--encoder", "raw", "--fps", "240"];
+        let words = own.into_iter().chain(["--realtime", "off"]).chain(PIN);
+        let program = Path::new(env!("CARGO_BIN_EXE_openuvr"));
+        let hook = program.with_file_name("deps/libopenuvr_hook.so");
+        let hook = hook.to_str().expect("UTF-8").to_owned();
+        let folder = self.folder.join("host");
+        let paths = ["--hook".to_owned(), hook, "--config-dir".to_owned(), folder];
+        words.map(str::to_owned).chain(paths).collect()
+    }
+
+    fn application(&self) -> Application {
+        self.application_with(&[])
+    }
+
+    fn application_with(&self, more: &[(&str, &str)]) -> Application {
+        let words = self.words();
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        Application::start(&self.folder, &words, &[&self.variables(), more].concat())
+    }
+
+    /// A client of what `run` streams, which writes down every picture.
+    fn watch(&self, run: &Program) -> Program {
+        let line = run.line("openuvr run: streaming");
+        let address = format!("127.0.0.1:{}", port_of(&line));
+        let output = self.folder.join("pictures");
+        let words = ["--present", "headless", "--every", "1", "--output", &output];
+        client(&self.folder, "client", &address, &[&PIN[..], &words].concat())
+    }
+
+    /// The newest picture that a client has written down whole.
+    fn seen(&self) -> Option<Shot> {
+        let files = std::fs::read_dir(self.folder.join("pictures")).ok()?;
+        let mut files: Vec<_> = files.flatten().map(|file| file.path()).collect();
+        files.sort();
+        let gone = files.len().saturating_sub(2);
+        files.drain(..gone).for_each(|file| drop(std::fs::remove_file(file)));
+        files.iter().rev().find_map(|file| Shot::from_png(file))
+    }
+
+    /// Waits until the client shows exactly this.
+    fn sees(&self, what: &str, wanted: &Shot) {
+        eventually(what, || {
+            let seen = self.seen()?;
+            (seen.size == wanted.size && seen.colours() == wanted.colours()).then_some(())
+        });
+    }
+}
+
+#[test]
+fn what_an_application_presents_is_shown_bit_by_bit_whatever_it_does() {
+    let Some(stage) = Stage::set() else { return };
+    let mut application = stage.application();
+    let _client = stage.watch(&application.program);
+    let eye = Eye::open(&stage.display);
+    let (small, large) = (Size::new(160, 120), Size::new(200, 180));
+    let steps = [
+        ("", small),
+        ("", small),
+        ("swapchain", small),
+        ("resize 200 180", large),
+        ("device", large),
+        ("fork", large),
+        ("resize 160 120", small),
+    ];
+    for (number, (order, size)) in (1..).zip(steps) {
+        if !order.is_empty() {
+            assert_eq!(application.does(order), "done", "{order}");
+        }
+        assert_eq!(application.does(&format!("draw {number}")), "done");
+        let wanted = pattern(size, number);
+        stage.sees(&format!("picture {number}, after {order:?}"), &wanted);
+        let window = eye.part_at(sys::PLACE, size);
+        assert!(window.colours() == wanted.colours(), "the window shows it too");
+    }
+    application.does("end");
+    let (status, text) = application.program.ended();
+    assert!(status.success(), "{status}: {text}");
+    assert!(text.contains("said goodbye"), "{text}");
+}
+
+/// `openuvr run -- vkcube` with these words for it; `None`, said aloud, if it is not installed.
+fn vkcube(stage: &Stage, layers: &str, words: &[&str]) -> Option<Program> {
+    if std::process::Command::new("vkcube").arg("--help").output().is_err() {
+        skip("vkcube is not installed (vulkan-tools)");
+        return None;
+    }
+    let own = stage.words();
+    let own: Vec<_> = own.iter().map(String::as_str).collect();
+    let mut command = openuvr(&[&["run"], &own[..], &["--", "vkcube"], words].concat());
+    command.envs(stage.variables());
+    command.env("VK_INSTANCE_LAYERS", layers);
+    command.env("VK_LAYER_ENABLES", "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT");
+    Some(Program::start("vkcube", command))
+}
+
+#[test]
+fn a_cube_turns_at_the_client_and_ends_when_it_wants() {
+    let Some(stage) = Stage::set() else { return };
+    let Some(mut run) = vkcube(&stage, "", &["--c", "1500"]) else {
+        return;
+    };
+    let client = stage.watch(&run);
+    let mut before = Vec::new();
+    for turn in 1..=3 {
+        let seen = eventually(&format!("turn {turn} of the cube"), || {
+            stage.seen().filter(|seen| seen.pixels != before)
+        });
+        assert_eq!(seen.size, Size::new(500, 500));
+        before = seen.pixels;
+    }
+    drop(client);
+    let (status, text) = run.ended();
+    assert_eq!(status.code(), Some(0), "{text}");
+}
+
+#[test]
+fn nothing_that_the_layer_does_is_against_the_rules_of_vulkan() {
+    let layer = Path::new("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json");
+    if !layer.exists() {
+        skip("there are no validation layers (vulkan-validationlayers)");
+        return;
+    }
+    let Some(stage) = Stage::set() else { return };
+    let mut application = stage.application_with(&[
+        ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"),
+        ("VK_LAYER_ENABLES", "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT"),
+    ]);
+    let _client = stage.watch(&application.program);
+    let size = Size::new(160, 120);
+    for number in 1..=3 {
+        assert_eq!(application.does(&format!("draw {number}")), "done");
+        stage.sees(&format!("picture {number}"), &pattern(size, number));
+        assert_eq!(application.does("swapchain"), "done");
+    }
+    assert_eq!(application.does("device"), "done");
+    application.does("end");
+    let (status, text) = application.program.ended();
+    assert!(status.success(), "{status}: {text}");
+    assert!(!text.contains("VUID"), "{text}");
+}

@@ -1,0 +1,170 @@
+//! `dlsym` and `dlvsym` of this library: they give away its own functions where somebody asks for
+//! one of the few that it stands in front of; everything else is the C library's business.
+//!
+//! Both are a few instructions in front of a jump: the C library sees the same stack and the same
+//! caller as if nobody stood between, since what it finds with `RTLD_NEXT` depends on who asks. A
+//! look-up with `RTLD_NEXT` or `RTLD_DEFAULT` is always passed on: the linker knows this library, and
+//! its place among others of its kind.
+
+use std::arch::naked_asm;
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
+
+use crate::gl::{self, Hooked};
+use crate::real;
+use crate::stream::guarded;
+
+/// In two registers: what to return, or where to go on with the arguments as they were.
+#[repr(C)]
+struct Decision {
+    answer: *mut c_void,
+    go_on: *mut c_void,
+}
+
+/// See dlsym(3).
+#[unsafe(naked)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!(
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {decide}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "test rdx, rdx",
+        "jz 2f",
+        "jmp rdx",
+        "2: ret",
+        decide = sym decide,
+    );
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!(
+        "stp x29, x30, [sp, #-32]!",
+        "stp x0, x1, [sp, #16]",
+        "bl {decide}",
+        "mov x16, x1",
+        "mov x17, x0",
+        "ldp x0, x1, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        "cbz x16, 2f",
+        "br x16",
+        "2: mov x0, x17",
+        "ret",
+        decide = sym decide,
+    );
+}
+
+/// See dlvsym(3).
+#[unsafe(naked)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn dlvsym(
+    handle: *mut c_void,
+    name: *const c_char,
+    version: *const c_char,
+) -> *mut c_void {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!(
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "call {decide}",
+        "mov r11, rdx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "test r11, r11",
+        "jz 2f",
+        "jmp r11",
+        "2: ret",
+        decide = sym decide_versioned,
+    );
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!(
+        "stp x29, x30, [sp, #-48]!",
+        "stp x0, x1, [sp, #16]",
+        "str x2, [sp, #32]",
+        "bl {decide}",
+        "mov x16, x1",
+        "mov x17, x0",
+        "ldp x0, x1, [sp, #16]",
+        "ldr x2, [sp, #32]",
+        "ldp x29, x30, [sp], #48",
+        "cbz x16, 2f",
+        "br x16",
+        "2: mov x0, x17",
+        "ret",
+        decide = sym decide_versioned,
+    );
+}
+
+unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decision {
+    // SAFETY: the caller of dlsym gives a name.
+    let answer = unsafe { ours(handle, name) };
+    Decision {
+        answer,
+        go_on: go_on(answer, &real::DLSYM),
+    }
+}
+
+unsafe extern "C" fn decide_versioned(
+    handle: *mut c_void,
+    name: *const c_char,
+    _version: *const c_char,
+) -> Decision {
+    // SAFETY: the caller of dlvsym gives a name. The libraries of GL have no versions.
+    let answer = unsafe { ours(handle, name) };
+    Decision {
+        answer,
+        go_on: go_on(answer, &real::DLVSYM),
+    }
+}
+
+fn go_on(answer: *mut c_void, real: &real::CLibrary) -> *mut c_void {
+    if answer.is_null() {
+        real.address()
+    } else {
+        ptr::null_mut()
+    }
+}
+
+/// The function of this library that the caller is to get, or null.
+///
+/// # Safety
+/// `name` is null or a string.
+unsafe fn ours(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    if handle == libc::RTLD_NEXT || handle == libc::RTLD_DEFAULT || name.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: not null.
+    let name = unsafe { CStr::from_ptr(name) };
+    let found = guarded(|| {
+        let hooked = Hooked::named(name)?;
+        let found = real::look_up(handle, name);
+        // What is not there is said by the C library, with its error message.
+        (found != hooked.ours && real::is_systems(found)).then_some(hooked.ours)
+    });
+    found.flatten().unwrap_or(ptr::null_mut())
+}
+
+/// What `glXGetProcAddress` and `eglGetProcAddress` are to answer in place of `found`.
+///
+/// # Safety
+/// `name` is null or a string.
+pub(crate) unsafe fn in_place_of(found: *mut c_void, name: *const c_char) -> *mut c_void {
+    if found.is_null() || name.is_null() {
+        return found;
+    }
+    // SAFETY: not null.
+    let name = unsafe { CStr::from_ptr(name) };
+    let answer = guarded(|| {
+        let hooked = gl::Hooked::named(name)?;
+        if found != hooked.ours {
+            hooked.real.learn(found);
+        }
+        Some(hooked.ours)
+    });
+    answer.flatten().unwrap_or(found)
+}

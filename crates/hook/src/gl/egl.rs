@@ -1,0 +1,234 @@
+//! EGL: swaps of windows of any system, and the ends of contexts and displays.
+#![allow(
+    non_snake_case,
+    reason = "the names are those of the functions in front of which ours stand"
+)]
+
+use std::env;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr::null_mut;
+use std::sync::Mutex;
+
+use openuvr_media::capture::gl::Sharing;
+use openuvr_proto::units::Size;
+
+use super::hooks;
+use super::readers::{Api, Current, Window, shows};
+use crate::exports::in_place_of;
+use crate::real::{self, Real};
+use crate::stream::{begun, guarded};
+use crate::windows::Place;
+
+type Display = *mut c_void;
+type Surface = *mut c_void;
+type Context = *mut c_void;
+type Config = *mut c_void;
+type Boolean = c_uint;
+
+/// EGL 1.5, the table of names: no, and the surface that is drawn to.
+const FALSE: Boolean = 0;
+const DRAW: c_int = 0x3059;
+
+hooks! { HOOKED [10]:
+    /// Shows a picture.
+    SWAP_BUFFERS eglSwapBuffers(display: Display, surface: Surface) -> Boolean,
+        otherwise FALSE, |real| shows(&Shown { display, surface }, || {
+            // SAFETY: the arguments are the caller's.
+            unsafe { real(display, surface) }
+        });
+    /// Shows a picture of which only parts are new (`EGL_KHR_swap_buffers_with_damage`).
+    SWAP_BUFFERS_KHR eglSwapBuffersWithDamageKHR(
+        display: Display, surface: Surface, parts: *const c_int, count: c_int
+    ) -> Boolean,
+        otherwise FALSE, |real| shows(&Shown { display, surface }, || {
+            // SAFETY: the arguments are the caller's.
+            unsafe { real(display, surface, parts, count) }
+        });
+    /// The same (`EGL_EXT_swap_buffers_with_damage`).
+    SWAP_BUFFERS_EXT eglSwapBuffersWithDamageEXT(
+        display: Display, surface: Surface, parts: *const c_int, count: c_int
+    ) -> Boolean,
+        otherwise FALSE, |real| shows(&Shown { display, surface }, || {
+            // SAFETY: the arguments are the caller's.
+            unsafe { real(display, surface, parts, count) }
+        });
+    /// Finds a function.
+    GET_PROC_ADDRESS eglGetProcAddress(name: *const c_char) -> *mut c_void,
+        otherwise null_mut(), |real| {
+            // SAFETY: the name is the caller's.
+            unsafe { in_place_of(real(name), name) }
+        };
+    /// Makes a surface of a window.
+    CREATE_SURFACE eglCreateWindowSurface(
+        display: Display, config: Config, window: *mut c_void, attributes: *const c_int
+    ) -> Surface,
+        otherwise null_mut(), |real| {
+            // SAFETY: the arguments are the caller's.
+            let surface = unsafe { real(display, config, window, attributes) };
+            guarded(|| made(surface, window.addr()));
+            surface
+        };
+    /// Makes a surface of a window (EGL 1.5).
+    CREATE_PLATFORM_SURFACE eglCreatePlatformWindowSurface(
+        display: Display, config: Config, window: *mut c_void, attributes: *const isize
+    ) -> Surface,
+        otherwise null_mut(), |real| {
+            // SAFETY: the arguments are the caller's.
+            let surface = unsafe { real(display, config, window, attributes) };
+            guarded(|| made_behind(surface, window));
+            surface
+        };
+    /// The same (`EGL_EXT_platform_base`).
+    CREATE_PLATFORM_SURFACE_EXT eglCreatePlatformWindowSurfaceEXT(
+        display: Display, config: Config, window: *mut c_void, attributes: *const c_int
+    ) -> Surface,
+        otherwise null_mut(), |real| {
+            // SAFETY: the arguments are the caller's.
+            let surface = unsafe { real(display, config, window, attributes) };
+            guarded(|| made_behind(surface, window));
+            surface
+        };
+    /// Ends a surface.
+    DESTROY_SURFACE eglDestroySurface(display: Display, surface: Surface) -> Boolean,
+        otherwise FALSE, |real| {
+            guarded(|| unmade(surface));
+            // SAFETY: the arguments are the caller's.
+            unsafe { real(display, surface) }
+        };
+    /// Ends a context, and with it what its pictures were read with.
+    DESTROY_CONTEXT eglDestroyContext(display: Display, context: Context) -> Boolean,
+        otherwise FALSE, |real| {
+            guarded(|| begun().map(|stream| stream.readers().retire(current(), |of| {
+                of.api == Api::Egl && of.context == context.addr()
+            })));
+            // SAFETY: the arguments are the caller's.
+            unsafe { real(display, context) }
+        };
+    /// Ends a connection, and with it all contexts on it.
+    TERMINATE eglTerminate(display: Display) -> Boolean,
+        otherwise FALSE, |real| {
+            guarded(|| begun().map(|stream| stream.readers().retire(current(), |of| {
+                of.api == Api::Egl && of.display == display.addr()
+            })));
+            // SAFETY: the argument is the caller's.
+            unsafe { real(display) }
+        };
+}
+
+/// A window that shows a picture.
+struct Shown {
+    display: Display,
+    surface: Surface,
+}
+
+impl Window for Shown {
+    fn current(&self) -> Option<Current> {
+        let same = |now: &Current| {
+            now.window == self.surface.addr() as u64 && now.display == self.display.addr()
+        };
+        current().filter(same)
+    }
+
+    fn size(&self) -> Option<Size> {
+        /// EGL 1.5, section 3.5.6.
+        const HEIGHT: c_int = 0x3056;
+        const WIDTH: c_int = 0x3057;
+        type Query = unsafe extern "C" fn(Display, Surface, c_int, *mut c_int) -> Boolean;
+        static QUERY: Real = Real::new(c"eglQuerySurface");
+        // SAFETY: that is its type.
+        let query: Query = unsafe { QUERY.function() }?;
+        let side = |what| {
+            let mut side = 0;
+            // SAFETY: the surface is the caller's, who shows a picture in it.
+            let known = unsafe { query(self.display, self.surface, what, &raw mut side) };
+            u32::try_from(side).ok().filter(|_| known != FALSE)
+        };
+        Some(Size::new(side(WIDTH)?, side(HEIGHT)?))
+    }
+
+    /// EGL does not say which X display it draws on; a game has one.
+    fn place(&self) -> Option<Place> {
+        let surfaces = SURFACES.try_lock().ok()?;
+        let (_, window) = surfaces.iter().find(|(s, _)| *s == self.surface.addr())?;
+        Some(Place {
+            display: env::var("DISPLAY").ok()?,
+            window: *window,
+        })
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Egl
+    }
+
+    fn function(&self, name: &CStr) -> *const c_void {
+        type Find = unsafe extern "C" fn(*const c_char) -> *mut c_void;
+        // SAFETY: that is its type.
+        let find: Option<Find> = unsafe { GET_PROC_ADDRESS.function() };
+        // Before EGL 1.5 it knows extensions only.
+        let found = real::find(name);
+        match find {
+            // SAFETY: a name.
+            Some(find) if found.is_null() => unsafe { find(name.as_ptr()) }.cast_const(),
+            _ => found.cast_const(),
+        }
+    }
+}
+
+/// What is current on this thread.
+fn current() -> Option<Current> {
+    type Ask = unsafe extern "C" fn() -> *mut c_void;
+    type AskFor = unsafe extern "C" fn(c_int) -> Surface;
+    static CONTEXT: Real = Real::new(c"eglGetCurrentContext");
+    static DISPLAY: Real = Real::new(c"eglGetCurrentDisplay");
+    static SURFACE: Real = Real::new(c"eglGetCurrentSurface");
+    // SAFETY: those are their types. They may be called at any time.
+    let (context, display, surface) = unsafe {
+        (
+            CONTEXT.function::<Ask>()?(),
+            DISPLAY.function::<Ask>()?(),
+            SURFACE.function::<AskFor>()?(DRAW),
+        )
+    };
+    (!context.is_null()).then(|| Current {
+        api: Api::Egl,
+        display: display.addr(),
+        context: context.addr(),
+        window: surface.addr() as u64,
+    })
+}
+
+/// Surfaces with the windows that they were made of, newest last. Nobody waits for it: it may be held
+/// in a forked child by a thread that is not there.
+static SURFACES: Mutex<Vec<(usize, u32)>> = Mutex::new(Vec::new());
+
+/// Surfaces that are remembered; more than any program has.
+const MANY: usize = 64;
+
+/// On systems other than X11 a window is a pointer, which no X window is as large as.
+fn made(surface: Surface, window: usize) {
+    if let (Ok(window), false, Ok(mut surfaces)) = (
+        u32::try_from(window),
+        surface.is_null(),
+        SURFACES.try_lock(),
+    ) {
+        surfaces.retain(|(known, _)| *known != surface.addr());
+        if surfaces.len() < MANY {
+            surfaces.push((surface.addr(), window));
+        }
+    }
+}
+
+/// The platforms' functions take a pointer: on X11 to the window's name (`EGL_EXT_platform_x11`),
+/// elsewhere to an object, which does not begin with a name that an X server knows.
+fn made_behind(surface: Surface, window: *mut c_void) {
+    if !surface.is_null() && !window.is_null() {
+        // SAFETY: the function has made a surface of it, so that it is a pointer to something.
+        made(surface, unsafe { window.cast::<u32>().read_unaligned() } as usize);
+    }
+}
+
+fn unmade(surface: Surface) {
+    if let Ok(mut surfaces) = SURFACES.try_lock() {
+        surfaces.retain(|(known, _)| *known != surface.addr());
+    }
+}

@@ -1,0 +1,158 @@
+//! GLX: swaps of X11 windows, and the ends of contexts and displays.
+#![allow(
+    non_snake_case,
+    reason = "the names are those of the functions in front of which ours stand"
+)]
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
+use std::ptr::null_mut;
+
+use openuvr_media::capture::gl::Sharing;
+use openuvr_proto::units::Size;
+
+use super::hooks;
+use super::readers::{Api, Current, Window, shows};
+use crate::exports::in_place_of;
+use crate::real::{self, Real};
+use crate::stream::{begun, guarded};
+use crate::windows::Place;
+
+type Display = *mut c_void;
+type Drawable = c_ulong;
+type Context = *mut c_void;
+
+hooks! { HOOKED [6]:
+    /// Shows a picture.
+    SWAP_BUFFERS glXSwapBuffers(display: Display, drawable: Drawable) -> (),
+        otherwise (), |real| shows(&Shown { display, drawable }, || {
+            // SAFETY: the arguments are the caller's.
+            unsafe { real(display, drawable) }
+        });
+    /// Shows a picture at a time (`GLX_OML_sync_control`).
+    SWAP_BUFFERS_AT glXSwapBuffersMscOML(
+        display: Display, drawable: Drawable, at: i64, divisor: i64, remainder: i64
+    ) -> i64,
+        otherwise -1, |real| shows(&Shown { display, drawable }, || {
+            // SAFETY: the arguments are the caller's.
+            unsafe { real(display, drawable, at, divisor, remainder) }
+        });
+    /// Finds a function.
+    GET_PROC_ADDRESS glXGetProcAddress(name: *const c_char) -> *mut c_void,
+        otherwise null_mut(), |real| {
+            // SAFETY: the name is the caller's.
+            unsafe { in_place_of(real(name), name) }
+        };
+    /// Finds a function.
+    GET_PROC_ADDRESS_ARB glXGetProcAddressARB(name: *const c_char) -> *mut c_void,
+        otherwise null_mut(), |real| {
+            // SAFETY: the name is the caller's.
+            unsafe { in_place_of(real(name), name) }
+        };
+    /// Ends a context, and with it what its pictures were read with.
+    DESTROY_CONTEXT glXDestroyContext(display: Display, context: Context) -> (),
+        otherwise (), |real| {
+            guarded(|| begun().map(|stream| stream.readers().retire(current(), |of| {
+                of.api == Api::Glx && of.context == context.addr()
+            })));
+            // SAFETY: the arguments are the caller's.
+            unsafe { real(display, context) }
+        };
+    /// Ends a connection, and with it all contexts on it.
+    CLOSE_DISPLAY XCloseDisplay(display: Display) -> c_int,
+        otherwise 0, |real| {
+            guarded(|| begun().map(|stream| stream.readers().retire(None, |of| {
+                of.api == Api::Glx && of.display == display.addr()
+            })));
+            // SAFETY: the argument is the caller's.
+            unsafe { real(display) }
+        };
+}
+
+/// A window that shows a picture.
+struct Shown {
+    display: Display,
+    drawable: Drawable,
+}
+
+impl Window for Shown {
+    fn current(&self) -> Option<Current> {
+        let same = |now: &Current| {
+            now.window == u64::from(self.drawable) && now.display == self.display.addr()
+        };
+        current().filter(same)
+    }
+
+    fn size(&self) -> Option<Size> {
+        /// GLX 1.3, section 3.3.6.
+        const WIDTH: c_int = 0x801D;
+        const HEIGHT: c_int = 0x801E;
+        type Query = unsafe extern "C" fn(Display, Drawable, c_int, *mut c_uint);
+        static QUERY: Real = Real::new(c"glXQueryDrawable");
+        // SAFETY: that is its type.
+        let query: Query = unsafe { QUERY.function() }?;
+        let side = |what| {
+            let mut side = 0;
+            // SAFETY: the window is the caller's, who shows a picture in it.
+            unsafe { query(self.display, self.drawable, what, &raw mut side) };
+            side
+        };
+        Some(Size::new(side(WIDTH), side(HEIGHT)))
+    }
+
+    fn place(&self) -> Option<Place> {
+        type Name = unsafe extern "C" fn(Display) -> *const c_char;
+        static NAME: Real = Real::new(c"XDisplayString");
+        // SAFETY: that is its type.
+        let name: Name = unsafe { NAME.function() }?;
+        // SAFETY: the display is the caller's. The answer stays while it is open.
+        let name = unsafe { CStr::from_ptr(name(self.display)) };
+        Some(Place {
+            display: name.to_str().ok()?.to_owned(),
+            window: u32::try_from(self.drawable).ok()?,
+        })
+    }
+
+    fn sharing(&self) -> Sharing {
+        // Whether the game has called XInitThreads is not known; libX11 does it itself from 1.8 on.
+        Sharing::Glx { threads: false }
+    }
+
+    fn function(&self, name: &CStr) -> *const c_void {
+        type Find = unsafe extern "C" fn(*const c_char) -> *mut c_void;
+        // SAFETY: that is its type.
+        let find: Option<Find> = unsafe { GET_PROC_ADDRESS_ARB.function() };
+        let found = match find {
+            // SAFETY: a name.
+            Some(find) if name.to_bytes().starts_with(b"gl") => unsafe { find(name.as_ptr()) },
+            _ => null_mut(),
+        };
+        let found = if found.is_null() {
+            real::find(name)
+        } else {
+            found
+        };
+        found.cast_const()
+    }
+}
+
+/// What is current on this thread.
+fn current() -> Option<Current> {
+    type Ask<T> = unsafe extern "C" fn() -> T;
+    static CONTEXT: Real = Real::new(c"glXGetCurrentContext");
+    static DISPLAY: Real = Real::new(c"glXGetCurrentDisplay");
+    static DRAWABLE: Real = Real::new(c"glXGetCurrentDrawable");
+    // SAFETY: those are their types. They may be called at any time.
+    let (context, display, drawable) = unsafe {
+        (
+            CONTEXT.function::<Ask<Context>>()?(),
+            DISPLAY.function::<Ask<Display>>()?(),
+            DRAWABLE.function::<Ask<Drawable>>()?(),
+        )
+    };
+    (!context.is_null()).then(|| Current {
+        api: Api::Glx,
+        display: display.addr(),
+        context: context.addr(),
+        window: drawable.into(),
+    })
+}

@@ -1,0 +1,81 @@
+//! Programs that draw with OpenGL: the functions with which they show a picture, over GLX or EGL,
+//! and those with which they end what was used to read it.
+
+pub(crate) mod egl;
+pub(crate) mod glx;
+mod readers;
+
+use std::ffi::{CStr, c_void};
+
+use crate::real::Real;
+
+pub(crate) use readers::Readers;
+
+/// A function of this library that stands in front of another.
+pub(crate) struct Hooked {
+    name: &'static CStr,
+    /// Ours.
+    pub(crate) ours: *mut c_void,
+    /// The other.
+    pub(crate) real: &'static Real,
+}
+
+impl Hooked {
+    /// The one with this name. It is asked for at each look-up of any program, so that it compares
+    /// no more than it must.
+    pub(crate) fn named(name: &CStr) -> Option<&'static Hooked> {
+        let bytes = name.to_bytes();
+        if !matches!(bytes.first(), Some(b'g' | b'e' | b'X')) {
+            return None;
+        }
+        let mut all = glx::HOOKED.iter().chain(&egl::HOOKED);
+        all.find(|hooked| hooked.name == name)
+    }
+}
+
+// SAFETY: addresses of functions, which are the same for all threads.
+unsafe impl Sync for Hooked {}
+
+/// Declares the functions that stand in front of others, with the others behind them: for each its
+/// name, parameters, result, and what is done. In `does`, `real` is the other function; where there
+/// is none, `otherwise` is returned.
+macro_rules! hooks {
+    ($table:ident [$count:literal]: $(
+        $(#[$doc:meta])*
+        $constant:ident $name:ident($($parameter:ident: $type:ty),*) -> $result:ty,
+            otherwise $otherwise:expr, |$real:ident| $does:expr;
+    )+) => {
+        pub(crate) static $table: [$crate::gl::Hooked; $count] = [$($crate::gl::Hooked {
+            name: match std::ffi::CStr::from_bytes_with_nul(
+                concat!(stringify!($name), "\0").as_bytes(),
+            ) {
+                Ok(name) => name,
+                Err(_) => panic!("a name has no zero"),
+            },
+            ours: $name as unsafe extern "C" fn($($type),*) -> $result as *mut std::ffi::c_void,
+            real: &$constant,
+        }),+];
+
+        $(
+            static $constant: $crate::real::Real = $crate::real::Real::new(
+                match std::ffi::CStr::from_bytes_with_nul(
+                    concat!(stringify!($name), "\0").as_bytes(),
+                ) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name has no zero"),
+                },
+            );
+
+            $(#[$doc])*
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            unsafe extern "C" fn $name($($parameter: $type),*) -> $result {
+                type Function = unsafe extern "C" fn($($type),*) -> $result;
+                // SAFETY: that is its type.
+                let real = unsafe { $constant.function::<Function>() };
+                let Some($real) = real else { return $otherwise };
+                $does
+            }
+        )+
+    };
+}
+use hooks;

@@ -1,0 +1,163 @@
+//! The C library's own `dlsym` and `dlvsym`, found in its symbol table in memory.
+//!
+//! This library exports functions of the same names, so that the linker's way to them would end
+//! here again. What it is not: it knows no other library than the C library, which every program
+//! that can be hooked has at once, and follows no versions: all of a name do the same there.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::size_of;
+use std::ptr;
+
+/// What an entry of the dynamic section says (gABI 4.1, "Dynamic Section").
+#[repr(C)]
+struct Dynamic {
+    tag: i64,
+    value: usize,
+}
+
+const DT_NULL: i64 = 0;
+const DT_STRTAB: i64 = 5;
+const DT_SYMTAB: i64 = 6;
+const DT_GNU_HASH: i64 = 0x6fff_fef5;
+
+/// Files of the C library: until glibc 2.34 `dlsym` was in the second.
+const FILES: [&[u8]; 2] = [b"libc.so.6", b"libdl.so.2"];
+
+struct Wanted<'a> {
+    name: &'a CStr,
+    found: *mut c_void,
+}
+
+/// The address of the C library's function `name`, or null.
+pub(crate) fn find(name: &CStr) -> *mut c_void {
+    let mut wanted = Wanted {
+        name,
+        found: ptr::null_mut(),
+    };
+    // SAFETY: the callback gets `wanted`, which lives until this returns.
+    unsafe { libc::dl_iterate_phdr(Some(visit), ptr::from_mut(&mut wanted).cast()) };
+    wanted.found
+}
+
+/// Looks into one loaded object; not 0 ends the search.
+unsafe extern "C" fn visit(
+    info: *mut libc::dl_phdr_info,
+    _size: libc::size_t,
+    wanted: *mut c_void,
+) -> c_int {
+    // SAFETY: dl_iterate_phdr gives a valid description, and `find` its `Wanted`.
+    let (info, wanted) = unsafe { (&*info, &mut *wanted.cast::<Wanted<'_>>()) };
+    if info.dlpi_name.is_null() {
+        return 0;
+    }
+    // SAFETY: not null, and a string of the loader's.
+    let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
+    let file = path.rsplit(|byte| *byte == b'/').next();
+    if !file.is_some_and(|file| FILES.contains(&file)) {
+        return 0;
+    }
+    // SAFETY: the object is loaded, and stays while its description is looked at.
+    wanted.found = unsafe { look_up(info, wanted.name) }.unwrap_or(ptr::null_mut());
+    c_int::from(!wanted.found.is_null())
+}
+
+/// # Safety
+/// `info` describes an object that is loaded and relocated.
+unsafe fn look_up(info: &libc::dl_phdr_info, name: &CStr) -> Option<*mut c_void> {
+    let base = info.dlpi_addr as usize;
+    // SAFETY: so many headers are there.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let dynamic = headers.iter().find(|h| h.p_type == libc::PT_DYNAMIC)?;
+    let mut entry = (base + dynamic.p_vaddr as usize) as *const Dynamic;
+    let (mut strings, mut symbols, mut hash) = (0, 0, 0);
+    // SAFETY: the section ends with DT_NULL. glibc has made its addresses absolute.
+    while unsafe { (*entry).tag } != DT_NULL {
+        // SAFETY: as above.
+        let Dynamic { tag, value } = unsafe { &*entry };
+        match *tag {
+            DT_STRTAB => strings = *value,
+            DT_SYMTAB => symbols = *value,
+            DT_GNU_HASH => hash = *value,
+            _ => {}
+        }
+        // SAFETY: not the last.
+        entry = unsafe { entry.add(1) };
+    }
+    if strings == 0 || symbols == 0 || hash == 0 {
+        return None;
+    }
+    // SAFETY: the three tables are those of this object.
+    unsafe {
+        in_tables(
+            base,
+            strings,
+            symbols as *const libc::Elf64_Sym,
+            hash as *const u32,
+            name,
+        )
+    }
+}
+
+/// A look-up in a hash table of the GNU kind: header, Bloom filter, buckets, chains.
+///
+/// # Safety
+/// The tables are those of the object at `base`.
+unsafe fn in_tables(
+    base: usize,
+    strings: usize,
+    symbols: *const libc::Elf64_Sym,
+    hash: *const u32,
+    name: &CStr,
+) -> Option<*mut c_void> {
+    // SAFETY: the header has four words, then come the filter's words of 64 bits, then the buckets;
+    // a chain ends with an odd word, and has a word for each symbol from `first` on.
+    unsafe {
+        let (buckets, first, filter) = (*hash, *hash.add(1), *hash.add(2) as usize);
+        if buckets == 0 {
+            return None;
+        }
+        let bucket = hash.add(4 + filter * (size_of::<u64>() / size_of::<u32>()));
+        let chain = bucket.add(buckets as usize);
+        let wanted = gnu_hash(name.to_bytes());
+        let mut index = *bucket.add((wanted % buckets) as usize);
+        if index < first {
+            return None;
+        }
+        loop {
+            let link = *chain.add((index - first) as usize);
+            let symbol = &*symbols.add(index as usize);
+            let defined = symbol.st_shndx != 0 && symbol.st_value != 0;
+            if link | 1 == wanted | 1 && defined {
+                let known = (strings + symbol.st_name as usize) as *const c_char;
+                if CStr::from_ptr(known) == name {
+                    return Some((base + symbol.st_value as usize) as *mut c_void);
+                }
+            }
+            if link & 1 == 1 {
+                return None;
+            }
+            index += 1;
+        }
+    }
+}
+
+/// Bernstein's hash, as the GNU tables use it.
+fn gnu_hash(name: &[u8]) -> u32 {
+    let step = |hash: u32, byte: &u8| hash.wrapping_mul(33).wrapping_add(u32::from(*byte));
+    name.iter().fold(5381, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_c_librarys_functions_are_found_where_the_linker_finds_them() {
+        for name in [c"getpid", c"dlsym", c"dlvsym", c"qsort"] {
+            // SAFETY: a name, and a handle that always is.
+            let linked = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+            assert_eq!(find(name), linked, "{name:?}");
+        }
+        assert!(find(c"no_such_function").is_null());
+    }
+}

@@ -1,0 +1,262 @@
+//! The thread that talks with `openuvr run`: it asks what to do, starts the host in this process,
+//! tells what happens, and ends the host when either side wants that.
+//!
+//! Nobody waits for it but the end of the process.
+
+use std::env;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use openuvr_media::capture::Waker;
+use openuvr_media::capture::submit::Submitter;
+use openuvr_proto::units::Size;
+use openuvr_runtime::guest::{Guest, InputTo};
+use openuvr_runtime::line::{Line, Order};
+use openuvr_runtime::sched::{Role, Scheduler};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
+};
+
+use crate::place::Follower;
+use crate::stream::{SOCKET, turn_off};
+use crate::windows::{Place, Windows};
+
+/// How long the end of the process may wait for the clients to be told (guess: they are told in
+/// some milliseconds, unless a thread that is needed for it was stopped).
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A session, from the side of the swaps.
+pub(crate) struct Session {
+    shared: Arc<Shared>,
+    /// Nothing comes; it closes when the thread has ended.
+    over: Receiver<()>,
+    /// The change of the streamed window that the thread knows of.
+    told: u64,
+}
+
+struct Shared {
+    /// There when the host runs.
+    frames: OnceLock<Arc<Submitter>>,
+    socket: OnceLock<OwnedFd>,
+    place: Mutex<Option<Place>>,
+    stop: AtomicBool,
+    /// Raised when `place` or `stop` has changed.
+    waker: Waker,
+}
+
+/// What the thread woke up for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    News,
+    /// The window's display broke.
+    Lost,
+    /// The end.
+    Over,
+}
+
+/// Starts the thread for pictures of `size` at first. `None` if the system has none to give.
+pub(crate) fn start(size: Size, windows: &Windows) -> Option<Session> {
+    let (told, place) = windows.streamed();
+    let shared = Arc::new(Shared {
+        frames: OnceLock::new(),
+        socket: OnceLock::new(),
+        place: Mutex::new(place.cloned()),
+        stop: AtomicBool::new(false),
+        waker: Waker::new().ok()?,
+    });
+    // A panic of ours is told by what it ends; the console is the game's. This is the hook of the
+    // standard library in this library: a game in Rust has its own.
+    std::panic::set_hook(Box::new(|_| {}));
+    let (alive, over) = sync_channel(0);
+    let ours = shared.clone();
+    // All its signals are the game's.
+    let thread = Scheduler::ordinary().spawn(Role::Background, "ouvr-run", move || {
+        let _alive = alive;
+        if let Err(why) = ours.run(size) {
+            ours.say(&Line::Failed(why));
+        }
+        turn_off();
+    });
+    thread.ok()?;
+    Some(Session { shared, over, told })
+}
+
+impl Session {
+    /// Where pictures go; `None` while the host does not run yet.
+    pub(crate) fn frames(&self) -> Option<Arc<Submitter>> {
+        self.shared.frames.get().cloned()
+    }
+
+    /// Tells the thread if another window is streamed now.
+    pub(crate) fn follow(&mut self, windows: &Windows) {
+        let (changes, place) = windows.streamed();
+        if changes != self.told {
+            self.told = changes;
+            let followed = self.shared.place.lock();
+            *followed.unwrap_or_else(PoisonError::into_inner) = place.cloned();
+            self.shared.waker.wake();
+        }
+    }
+
+    /// Says what does not work; `false` if nobody can be told yet.
+    pub(crate) fn say(&self, why: &str) -> bool {
+        let reached = self.shared.socket.get().is_some();
+        self.shared.say(&Line::Trouble(why.to_owned()));
+        reached
+    }
+
+    /// Ends the thread and waits for it, at most [`PATIENCE`].
+    pub(crate) fn end(self) {
+        self.stop();
+        let ended = self.over.recv_timeout(PATIENCE);
+        debug_assert_ne!(ended, Err(RecvTimeoutError::Timeout), "the host hangs");
+    }
+
+    fn stop(&self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.waker.wake();
+    }
+}
+
+impl Shared {
+    fn run(self: &Arc<Shared>, size: Size) -> Result<(), String> {
+        let Some(order) = self.ask()? else {
+            return Ok(());
+        };
+        let place = self.place();
+        let display = place.map(|place| place.display);
+        let input = match display.or_else(|| env::var("DISPLAY").ok()) {
+            Some(display) if order.input => InputTo::Display(display),
+            _ => InputTo::Nothing,
+        };
+        let guest = self.host(&order, input, size)?;
+        self.say(&Line::Streaming {
+            size,
+            place: guest.place().to_owned(),
+        });
+        // One that the person chose need not be told.
+        if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
+            self.say(&Line::Invitation {
+                pin: pin.to_string(),
+                seconds: order.host.pair_for,
+            });
+        }
+        let _ = self.frames.set(guest.frames().clone());
+        self.serve(&guest);
+        Ok(())
+    }
+
+    /// Waits for what to do; `None` if it is over before.
+    fn ask(&self) -> Result<Option<Order>, String> {
+        let path = env::var_os(SOCKET).unwrap_or_default();
+        let failed = |e: Errno| format!("openuvr run can't be reached: {e}");
+        let socket = socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(failed)?;
+        let address = SocketAddrUnix::new(&path).map_err(failed)?;
+        connect(&socket, &address).map_err(failed)?;
+        let socket = self.socket.get_or_init(|| socket);
+        let mut text = vec![0; Order::LONGEST];
+        loop {
+            if self.waits(None) == Waited::Over {
+                return Ok(None);
+            }
+            match recv(socket, &mut text[..], RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => return Ok(None),
+                Ok((_, length)) => return Order::read(&text[..length]).map(Some),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(e) => return Err(failed(e)),
+            }
+        }
+    }
+
+    /// Starts the host; if input can't be injected, without input.
+    fn host(
+        self: &Arc<Shared>,
+        order: &Order,
+        input: InputTo,
+        size: Size,
+    ) -> Result<Guest, String> {
+        let start = |input| {
+            let shared = self.clone();
+            let tell = move |notice| shared.say(&Line::from(notice));
+            Guest::start(&order.host, input, size, tell)
+        };
+        let first = start(input.clone());
+        match first {
+            Err(why) if input != InputTo::Nothing => {
+                let guest = start(InputTo::Nothing)?;
+                self.say(&Line::Trouble(format!("no input reaches the game: {why}")));
+                Ok(guest)
+            }
+            result => result,
+        }
+    }
+
+    /// Follows the streamed window until the end.
+    fn serve(&self, guest: &Guest) {
+        let mut followed = None;
+        let mut follower = None;
+        loop {
+            let place = self.place();
+            if followed != place {
+                follower = place.clone().and_then(Follower::open);
+                followed = place;
+            }
+            if let Some((x, y, size)) = follower.as_mut().and_then(Follower::news) {
+                guest.set_viewport(x, y, size);
+            }
+            match self.waits(follower.as_ref()) {
+                Waited::Over => return,
+                // Its display is gone.
+                Waited::Lost => follower = None,
+                Waited::News => {}
+            }
+        }
+    }
+
+    /// Waits until something has happened.
+    fn waits(&self, follower: Option<&Follower>) -> Waited {
+        let Some(socket) = self.socket.get() else {
+            return Waited::Over;
+        };
+        let mut fds = vec![
+            PollFd::new(&self.waker.0, PollFlags::IN),
+            PollFd::new(socket, PollFlags::IN),
+        ];
+        fds.extend(follower.map(|f| PollFd::from_borrowed_fd(f.as_fd(), PollFlags::IN)));
+        // Without a time: nothing here wakes by the clock. Interrupted, it waits again.
+        let _ = poll(&mut fds, None);
+        let broke = |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        let (over, lost) = (broke(&fds[1]), fds.get(2).is_some_and(broke));
+        let _ = rustix::io::read(&self.waker.0, &mut [0u8; 8]);
+        match () {
+            () if over || self.stop.load(Ordering::Relaxed) => Waited::Over,
+            () if lost => Waited::Lost,
+            () => Waited::News,
+        }
+    }
+
+    fn place(&self) -> Option<Place> {
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        place.clone()
+    }
+
+    /// Tells `openuvr run`, if it listens: a line for which there is no room is lost.
+    fn say(&self, line: &Line) {
+        if let Some(socket) = self.socket.get() {
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            let _ = send(socket.as_fd(), line.text().as_bytes(), flags);
+        }
+    }
+}

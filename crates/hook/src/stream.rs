@@ -1,0 +1,175 @@
+//! The one stream of this process: which window is streamed, whether a picture is wanted now, and
+//! where it goes.
+//!
+//! A library that is loaded into a process has no place to keep anything but the process: the
+//! statics of this file are the only ones that hold state of the stream. [`stream`] is called at each
+//! swap; it takes no lock in a forked child, whose locks may be held by threads that are not there.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use openuvr_media::capture::submit::Submitter;
+use openuvr_proto::units::Size;
+use openuvr_runtime::clock;
+
+use crate::gl::Readers;
+use crate::session::{self, Session};
+use crate::windows::{Key, Place, Windows};
+
+/// The variable that names the socket of `openuvr run`.
+pub(crate) const SOCKET: &str = "OPENUVR_RUN";
+
+/// The process whose stream it is; 0 before the first swap. A child inherits its parent's id, which
+/// is not its own.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// Nothing is done any more in this process, for whatever reason.
+static OFF: AtomicBool = AtomicBool::new(false);
+
+static STREAM: Stream = Stream {
+    state: Mutex::new(State {
+        windows: Windows::new(),
+        session: None,
+    }),
+    readers: Readers::new(),
+};
+
+/// The stream of this process; `None` if it has none: not started by `openuvr run`, forked, or
+/// failed. From any thread; the first call makes this process the owner.
+pub(crate) fn stream() -> Option<&'static Stream> {
+    if OFF.load(Ordering::Relaxed) {
+        return None;
+    }
+    let me = std::process::id();
+    match OWNER.load(Ordering::Acquire) {
+        0 => {
+            if std::env::var_os(SOCKET).is_none() {
+                turn_off();
+                return None;
+            }
+            let first = OWNER.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire);
+            match first {
+                Ok(_) => Some(&STREAM),
+                Err(owner) => (owner == me).then_some(&STREAM),
+            }
+        }
+        owner => (owner == me).then_some(&STREAM),
+    }
+}
+
+/// The same, if it is there already: for what goes away, which starts nothing.
+pub(crate) fn begun() -> Option<&'static Stream> {
+    let mine = OWNER.load(Ordering::Acquire) == std::process::id();
+    (mine && !OFF.load(Ordering::Relaxed)).then_some(&STREAM)
+}
+
+/// What every function that the game calls does of its own: a panic in it ends the stream, and not
+/// the game. `None` then.
+pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    result.map_err(|_| turn_off()).ok()
+}
+
+/// Does nothing any more in this process, and in children that it forks from now on.
+pub(crate) fn turn_off() {
+    OFF.store(true, Ordering::Relaxed);
+}
+
+/// What the swaps of this process share.
+pub(crate) struct Stream {
+    state: Mutex<State>,
+    readers: Readers,
+}
+
+struct State {
+    windows: Windows,
+    session: Option<Session>,
+}
+
+impl Stream {
+    /// The size of a window, if it was measured a moment ago: to measure it anew at each swap would
+    /// cost more than the rest.
+    pub(crate) fn size(&self, key: Key) -> Option<Size> {
+        self.state().windows.size(clock::now(), key)
+    }
+
+    /// Asked before each swap: whether this picture of this window is to be read back, and where it
+    /// is to be handed over. The largest window is streamed. `place` says where the window is on an
+    /// X display; it is asked once for each window. The first call starts the stream, on a thread
+    /// of its own: until that is ready, no picture is wanted.
+    pub(crate) fn wants(
+        &self,
+        key: Key,
+        size: Size,
+        place: impl FnOnce() -> Option<Place>,
+    ) -> Option<Arc<Submitter>> {
+        if !size.is_valid() {
+            return None;
+        }
+        let now = clock::now();
+        let mut state = self.state();
+        let State { windows, session } = &mut *state;
+        if !windows.shows(now, key, size, place) {
+            return None;
+        }
+        let session = match session {
+            Some(session) => session,
+            None => match session::start(size, windows) {
+                Some(started) => session.insert(started),
+                None => {
+                    turn_off();
+                    return None;
+                }
+            },
+        };
+        session.follow(windows);
+        let frames = session.frames()?;
+        drop(state);
+        frames.wants(now).then_some(frames)
+    }
+
+    /// What reads the pictures of contexts of OpenGL.
+    pub(crate) fn readers(&self) -> &Readers {
+        &self.readers
+    }
+
+    /// A window is gone, or its pictures can't be read: another may be streamed.
+    pub(crate) fn gone(&self, key: Key) {
+        self.state().windows.gone(key);
+    }
+
+    /// Says why some pictures are not streamed; others may be. `false` if nobody can be told yet.
+    pub(crate) fn say(&self, why: &str) -> bool {
+        let state = self.state();
+        let session = state.session.as_ref();
+        session.is_some_and(|session| session.say(why))
+    }
+
+    /// Ends the stream and waits until the clients have been told, at most `session::PATIENCE`.
+    pub(crate) fn end(&self) {
+        turn_off();
+        // A thread that was stopped in mid-swap may hold it for ever.
+        let session = match self.state.try_lock() {
+            Ok(mut state) => state.session.take(),
+            Err(_) => None,
+        };
+        if let Some(session) = session {
+            session.end();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// At the end of the process (`exit`, or a return from `main`) the clients are told goodbye. Not in
+/// a forked child, and not in a process that never swapped.
+extern "C" fn at_exit() {
+    guarded(|| begun().map(Stream::end));
+}
+
+#[used]
+// SAFETY: the loader calls what is in this section once, without arguments, when the process ends.
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;

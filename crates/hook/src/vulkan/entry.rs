@@ -1,0 +1,360 @@
+//! The calls of the application that go through this layer, and how they go on.
+//!
+//! Every one is passed on exactly once, and its result is the application's. What we do about it is
+//! kept apart by [`guarded`]: if that fails, the call still goes on. In a process that was forked off
+//! only the passing on is left.
+
+use std::ffi::{CStr, c_char};
+use std::sync::{Arc, OnceLock};
+
+use ash::vk;
+
+use super::device::{DEVICES, Device};
+use super::instance::{INSTANCES, Instance, Window, typed};
+use super::loader::{self, key};
+use super::present;
+use crate::stream::{guarded, stream};
+
+type Result = vk::Result;
+type Allocator<'a> = *const vk::AllocationCallbacks<'a>;
+
+/// What a call gets that the layers can't pass on; no loader makes one.
+const LOST: Result = Result::ERROR_INITIALIZATION_FAILED;
+
+/// The process that loaded the layer.
+static HOME: OnceLock<u32> = OnceLock::new();
+
+/// The layer is loaded, by this process.
+pub(super) fn begin() {
+    HOME.get_or_init(std::process::id);
+}
+
+/// Whether this process was forked off the one that loaded the layer.
+fn forked() -> bool {
+    HOME.get().is_none_or(|home| *home != std::process::id())
+}
+
+/// `vkGetInstanceProcAddr`.
+pub(super) unsafe extern "system" fn instance_proc(
+    instance: vk::Instance,
+    name: *const c_char,
+) -> vk::PFN_vkVoidFunction {
+    // SAFETY: the caller's string.
+    let name = unsafe { CStr::from_ptr(name) };
+    let global = [c"vkCreateInstance", c"vkGetInstanceProcAddr"].contains(&name);
+    if global {
+        return ours(name);
+    }
+    if instance == vk::Instance::null() {
+        return None;
+    }
+    // SAFETY: a live handle of the application's.
+    let known = INSTANCES.find(unsafe { key(instance) })?;
+    let below = known.raw(name)?;
+    ours(name).or(Some(below))
+}
+
+/// `vkGetDeviceProcAddr`.
+pub(super) unsafe extern "system" fn device_proc(
+    device: vk::Device,
+    name: *const c_char,
+) -> vk::PFN_vkVoidFunction {
+    // SAFETY: the caller's string, and a live handle of its.
+    let (name, known) = unsafe { (CStr::from_ptr(name), DEVICES.find(key(device))?) };
+    let below = known.raw(name)?;
+    ours_of_devices(name).or(Some(below))
+}
+
+/// A function pointer without its type, for the tables below.
+macro_rules! function {
+    ($function:ident as $kind:ident) => {{
+        let typed: vk::$kind = $function;
+        // SAFETY: function pointers are of one size; the name that it is asked for with gives it
+        // its type back.
+        Some(unsafe { std::mem::transmute::<vk::$kind, unsafe extern "system" fn()>(typed) })
+    }};
+}
+
+/// The functions of instances and devices that this layer has.
+fn ours(name: &CStr) -> vk::PFN_vkVoidFunction {
+    match name.to_bytes() {
+        b"vkGetInstanceProcAddr" => function!(instance_proc as PFN_vkGetInstanceProcAddr),
+        b"vkCreateInstance" => function!(create_instance as PFN_vkCreateInstance),
+        b"vkDestroyInstance" => function!(destroy_instance as PFN_vkDestroyInstance),
+        b"vkCreateDevice" => function!(create_device as PFN_vkCreateDevice),
+        b"vkCreateXcbSurfaceKHR" => function!(create_xcb_surface as PFN_vkCreateXcbSurfaceKHR),
+        b"vkCreateXlibSurfaceKHR" => function!(create_xlib_surface as PFN_vkCreateXlibSurfaceKHR),
+        b"vkCreateWaylandSurfaceKHR" => {
+            function!(create_wayland_surface as PFN_vkCreateWaylandSurfaceKHR)
+        }
+        b"vkDestroySurfaceKHR" => function!(destroy_surface as PFN_vkDestroySurfaceKHR),
+        _ => ours_of_devices(name),
+    }
+}
+
+fn ours_of_devices(name: &CStr) -> vk::PFN_vkVoidFunction {
+    match name.to_bytes() {
+        b"vkGetDeviceProcAddr" => function!(device_proc as PFN_vkGetDeviceProcAddr),
+        b"vkDestroyDevice" => function!(destroy_device as PFN_vkDestroyDevice),
+        b"vkGetDeviceQueue" => function!(device_queue as PFN_vkGetDeviceQueue),
+        b"vkGetDeviceQueue2" => function!(device_queue_2 as PFN_vkGetDeviceQueue2),
+        b"vkCreateSwapchainKHR" => function!(create_swapchain as PFN_vkCreateSwapchainKHR),
+        b"vkDestroySwapchainKHR" => function!(destroy_swapchain as PFN_vkDestroySwapchainKHR),
+        b"vkQueuePresentKHR" => function!(queue_present as PFN_vkQueuePresentKHR),
+        _ => None,
+    }
+}
+
+// Below, each `SAFETY` is one and the same: the handles and pointers are those that the application
+// gave with this call, which go to the next layer's function of the same name as they are.
+
+unsafe extern "system" fn create_instance(
+    info: *const vk::InstanceCreateInfo<'_>,
+    allocator: Allocator<'_>,
+    instance: *mut vk::Instance,
+) -> Result {
+    // SAFETY: see above; what the loader hung on `info` is for us.
+    unsafe {
+        let Some(next) = loader::next_of_instance(info) else {
+            return LOST;
+        };
+        let create = next(vk::Instance::null(), c"vkCreateInstance".as_ptr());
+        let Some(create) = typed::<vk::PFN_vkCreateInstance>(create) else {
+            return LOST;
+        };
+        let result = create(info, allocator, instance);
+        if result == Result::SUCCESS {
+            guarded(|| {
+                let made = Instance::new(*instance, next);
+                INSTANCES.add(key(*instance), Arc::new(made));
+            });
+        }
+        result
+    }
+}
+
+unsafe extern "system" fn destroy_instance(instance: vk::Instance, allocator: Allocator<'_>) {
+    if instance == vk::Instance::null() {
+        return;
+    }
+    // SAFETY: see above.
+    unsafe {
+        let Some(known) = INSTANCES.remove(key(instance)) else {
+            return;
+        };
+        (known.functions.fp_v1_0().destroy_instance)(instance, allocator);
+    }
+}
+
+unsafe extern "system" fn create_device(
+    physical: vk::PhysicalDevice,
+    info: *const vk::DeviceCreateInfo<'_>,
+    allocator: Allocator<'_>,
+    device: *mut vk::Device,
+) -> Result {
+    // SAFETY: see above; what the loader hung on `info` is for us.
+    unsafe {
+        let Some(instance) = INSTANCES.find(key(physical)) else {
+            return LOST;
+        };
+        let Some(next) = loader::next_of_device(info) else {
+            return LOST;
+        };
+        let create = instance.functions.fp_v1_0().create_device;
+        let result = create(physical, info, allocator, device);
+        if result == Result::SUCCESS {
+            guarded(|| {
+                let made = Device::new(*device, physical, instance, &next, &*info);
+                DEVICES.add(key(*device), Arc::new(made));
+            });
+        }
+        result
+    }
+}
+
+unsafe extern "system" fn destroy_device(device: vk::Device, allocator: Allocator<'_>) {
+    if device == vk::Device::null() {
+        return;
+    }
+    // SAFETY: see above.
+    unsafe {
+        let Some(known) = DEVICES.remove(key(device)) else {
+            return;
+        };
+        if !forked() {
+            guarded(|| known.close());
+        }
+        (known.functions.fp_v1_0().destroy_device)(device, allocator);
+    }
+}
+
+unsafe extern "system" fn device_queue(
+    device: vk::Device,
+    family: u32,
+    index: u32,
+    queue: *mut vk::Queue,
+) {
+    // SAFETY: see above.
+    unsafe {
+        if let Some(known) = DEVICES.find(key(device)) {
+            (known.functions.fp_v1_0().get_device_queue)(device, family, index, queue);
+            guarded(|| known.queue_seen(*queue, family));
+        }
+    }
+}
+
+unsafe extern "system" fn device_queue_2(
+    device: vk::Device,
+    info: *const vk::DeviceQueueInfo2<'_>,
+    queue: *mut vk::Queue,
+) {
+    // SAFETY: see above.
+    unsafe {
+        if let Some(known) = DEVICES.find(key(device)) {
+            (known.functions.fp_v1_1().get_device_queue2)(device, info, queue);
+            guarded(|| known.queue_seen(*queue, (*info).queue_family_index));
+        }
+    }
+}
+
+/// The next layer's function to make a surface, and where the surface is.
+macro_rules! surface {
+    ($name:ident, $next:ident, $info:ident, $window:expr) => {
+        unsafe extern "system" fn $name(
+            instance: vk::Instance,
+            info: *const vk::$info<'_>,
+            allocator: Allocator<'_>,
+            surface: *mut vk::SurfaceKHR,
+        ) -> Result {
+            // SAFETY: see above.
+            unsafe {
+                let Some(known) = INSTANCES.find(key(instance)) else {
+                    return LOST;
+                };
+                let Some(create) = known.surfaces.$next else {
+                    return LOST;
+                };
+                let result = create(instance, info, allocator, surface);
+                if result == Result::SUCCESS {
+                    let window: fn(&vk::$info<'_>) -> Window = $window;
+                    guarded(|| known.surface_made(*surface, window(&*info)));
+                }
+                result
+            }
+        }
+    };
+}
+
+surface!(
+    create_xcb_surface,
+    xcb,
+    XcbSurfaceCreateInfoKHR,
+    |info| Window::X11(info.window)
+);
+surface!(
+    create_xlib_surface,
+    xlib,
+    XlibSurfaceCreateInfoKHR,
+    |info| u32::try_from(info.window).map_or(Window::Other, Window::X11)
+);
+surface!(
+    create_wayland_surface,
+    wayland,
+    WaylandSurfaceCreateInfoKHR,
+    |_| Window::Wayland
+);
+
+unsafe extern "system" fn destroy_surface(
+    instance: vk::Instance,
+    surface: vk::SurfaceKHR,
+    allocator: Allocator<'_>,
+) {
+    // SAFETY: see above.
+    unsafe {
+        let Some(known) = INSTANCES.find(key(instance)) else {
+            return;
+        };
+        if !forked() {
+            guarded(|| {
+                known.surface_gone(surface);
+                present::forget(&known, surface);
+            });
+        }
+        if let Some(destroy) = known.surfaces.destroy {
+            destroy(instance, surface, allocator);
+        }
+    }
+}
+
+unsafe extern "system" fn create_swapchain(
+    device: vk::Device,
+    info: *const vk::SwapchainCreateInfoKHR<'_>,
+    allocator: Allocator<'_>,
+    swapchain: *mut vk::SwapchainKHR,
+) -> Result {
+    // SAFETY: see above; the copy of `info` differs in a use of images that the surface supports.
+    unsafe {
+        let Some(known) = DEVICES.find(key(device)) else {
+            return LOST;
+        };
+        let Some(next) = &known.swapchain else {
+            return LOST;
+        };
+        let mut info = *info;
+        let ours = !forked() && stream().is_some();
+        if ours && let Some(usage) = guarded(|| known.usage(&info)) {
+            info.image_usage = usage;
+        }
+        let result = (next.create_swapchain_khr)(device, &info, allocator, swapchain);
+        if ours && result == Result::SUCCESS {
+            guarded(|| known.swapchain_made(*swapchain, &info));
+        }
+        result
+    }
+}
+
+unsafe extern "system" fn destroy_swapchain(
+    device: vk::Device,
+    swapchain: vk::SwapchainKHR,
+    allocator: Allocator<'_>,
+) {
+    // SAFETY: see above.
+    unsafe {
+        let Some(known) = DEVICES.find(key(device)) else {
+            return;
+        };
+        let going = if forked() {
+            None
+        } else {
+            guarded(|| known.swapchain_going(swapchain)).flatten()
+        };
+        if let Some(next) = &known.swapchain {
+            (next.destroy_swapchain_khr)(device, swapchain, allocator);
+        }
+        if let Some(gone) = going {
+            guarded(|| known.swapchain_gone(&gone));
+        }
+    }
+}
+
+unsafe extern "system" fn queue_present(
+    queue: vk::Queue,
+    info: *const vk::PresentInfoKHR<'_>,
+) -> Result {
+    // SAFETY: see above; the copy of `info` differs in what is waited for, as `read_back` says.
+    unsafe {
+        let Some(known) = DEVICES.find(key(queue)) else {
+            return LOST;
+        };
+        let Some(next) = &known.swapchain else {
+            return LOST;
+        };
+        let mut info = *info;
+        let copied = guarded(|| present::read_back(&known, queue, &info)).flatten();
+        if let Some(copied) = &copied {
+            info.wait_semaphore_count = 1;
+            info.p_wait_semaphores = copied;
+        }
+        (next.queue_present_khr)(queue, &info)
+    }
+}

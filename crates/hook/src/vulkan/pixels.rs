@@ -1,0 +1,106 @@
+//! Which of a swapchain's formats are streamed, and how their bytes become BGRX.
+//!
+//! What it is not: colour management. Only pictures in sRGB are taken; the wide ones (HDR10, scRGB)
+//! would need a tone curve that their application alone knows.
+
+use ash::vk;
+
+/// How the bytes of a picture are arranged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pixels {
+    /// As the stream wants them.
+    Bgra8,
+    /// Red and blue change places.
+    Rgba8,
+    /// Ten bits of each colour in a word, red highest.
+    Rgb10,
+    /// Ten bits of each colour in a word, blue highest.
+    Bgr10,
+}
+
+impl Pixels {
+    /// # Errors
+    /// Why such a swapchain is not streamed.
+    pub(super) fn of(format: vk::Format, space: vk::ColorSpaceKHR) -> Result<Pixels, String> {
+        if space != vk::ColorSpaceKHR::SRGB_NONLINEAR {
+            return Err(format!(
+                "pictures in colour space {} are not streamed, only sRGB is: switch HDR off",
+                space.as_raw()
+            ));
+        }
+        match format {
+            vk::Format::B8G8R8A8_UNORM | vk::Format::B8G8R8A8_SRGB => Ok(Pixels::Bgra8),
+            vk::Format::R8G8B8A8_UNORM
+            | vk::Format::R8G8B8A8_SRGB
+            | vk::Format::A8B8G8R8_UNORM_PACK32
+            | vk::Format::A8B8G8R8_SRGB_PACK32 => Ok(Pixels::Rgba8),
+            vk::Format::A2R10G10B10_UNORM_PACK32 => Ok(Pixels::Rgb10),
+            vk::Format::A2B10G10R10_UNORM_PACK32 => Ok(Pixels::Bgr10),
+            other => Err(format!(
+                "pictures of Vulkan format {} are not streamed; 8 and 10 bits a colour are",
+                other.as_raw()
+            )),
+        }
+    }
+
+    /// Writes `from` as BGRX; both have 4 bytes a pixel and the same length.
+    pub(super) fn convert(self, from: &[u8], to: &mut [u8]) {
+        let from = from.chunks_exact(4);
+        let pairs = from.zip(to.chunks_exact_mut(4));
+        match self {
+            Pixels::Bgra8 => pairs.for_each(|(from, to)| to.copy_from_slice(from)),
+            Pixels::Rgba8 => pairs.for_each(|(from, to)| {
+                to.copy_from_slice(&[from[2], from[1], from[0], from[3]]);
+            }),
+            Pixels::Rgb10 => pairs.for_each(|(from, to)| {
+                to.copy_from_slice(&upper_bits(from, [0, 10, 20]));
+            }),
+            Pixels::Bgr10 => pairs.for_each(|(from, to)| {
+                to.copy_from_slice(&upper_bits(from, [20, 10, 0]));
+            }),
+        }
+    }
+}
+
+/// The upper eight of the ten bits at each place, and nothing.
+fn upper_bits(word: &[u8], places: [u32; 3]) -> [u8; 4] {
+    let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+    let [blue, green, red] = places.map(|place| (word >> (place + 2)).to_le_bytes()[0]);
+    [blue, green, red, 0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_arrangement_becomes_bgrx() {
+        let (blue, green, red) = (0x12_u8, 0x34, 0x56);
+        let ten = |value: u8| u32::from(value) << 2 | 3;
+        let word = |high: u8, low: u8| ten(high) << 20 | ten(green) << 10 | ten(low);
+        let cases = [
+            (Pixels::Bgra8, [blue, green, red, 9]),
+            (Pixels::Rgba8, [red, green, blue, 9]),
+            (Pixels::Rgb10, word(red, blue).to_le_bytes()),
+            (Pixels::Bgr10, word(blue, red).to_le_bytes()),
+        ];
+        for (pixels, from) in cases {
+            let mut to = [0; 8];
+            pixels.convert(&[from, from].concat(), &mut to);
+            for pixel in to.chunks_exact(4) {
+                assert_eq!(pixel[..3], [blue, green, red], "{pixels:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_srgb_is_refused_with_its_reason() {
+        let srgb = vk::ColorSpaceKHR::SRGB_NONLINEAR;
+        let wide = vk::ColorSpaceKHR::HDR10_ST2084_EXT;
+        assert!(Pixels::of(vk::Format::B8G8R8A8_SRGB, srgb).is_ok());
+        let reason = Pixels::of(vk::Format::A2B10G10R10_UNORM_PACK32, wide).unwrap_err();
+        assert!(reason.contains("HDR"), "{reason}");
+        let reason = Pixels::of(vk::Format::R16G16B16A16_SFLOAT, srgb).unwrap_err();
+        assert!(reason.contains("format 97"), "{reason}");
+    }
+}

@@ -1,0 +1,325 @@
+//! Buffers that pictures are copied to by the graphics device, and the thread that hands them over
+//! when they have arrived.
+//!
+//! ```text
+//!   free ──► being copied (device) ──► lent (the host encodes it) ──► free
+//!            present() goes on          the waiter submits it
+//! ```
+//! The application waits for none of it: with no buffer free, a picture is left out. What it is not:
+//! it does not know which picture is wanted.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+use ash::vk;
+use openuvr_media::capture::Drawn;
+use openuvr_media::capture::submit::{Frame, Pool, Submitter};
+use openuvr_media::picture::Picture;
+use openuvr_proto::units::Size;
+use openuvr_runtime::sched::{Role, Scheduler};
+
+use super::loader::SetDeviceLoaderData;
+use super::pixels::Pixels;
+use super::slot::Slot;
+
+/// One is copied to, two are at the host (the newest and the one it encodes), one is spare.
+const SLOTS: usize = 4;
+
+/// How long one wait for the device lasts before it is begun anew, in ns: some drivers count
+/// endless ones wrongly (guess).
+const WAIT: u64 = 1_000_000_000;
+
+/// The buffers of one device.
+pub(super) struct Ring {
+    shared: Arc<Shared>,
+    /// To the waiter and its handle, until the device is destroyed.
+    waiter: Mutex<Option<(Sender<Job>, JoinHandle<()>)>>,
+}
+
+/// What the waiter and the lent pictures need too.
+pub(super) struct Shared {
+    pub(super) device: ash::Device,
+    pub(super) set_loader_data: Option<SetDeviceLoaderData>,
+    pub(super) memory: vk::PhysicalDeviceMemoryProperties,
+    state: Mutex<State>,
+    /// A slot came back.
+    changed: Condvar,
+    /// For pictures that have to be converted, or outlive the device.
+    pool: Pool,
+}
+
+#[derive(Default)]
+struct State {
+    free: Vec<Arc<Slot>>,
+    copying: usize,
+    lent: usize,
+    /// One for each queue family that presents.
+    pools: Vec<(u32, vk::CommandPool)>,
+    /// What was lent last, and to whom.
+    newest: Option<(Weak<Lent>, Arc<Submitter>)>,
+    /// The device can't do it, or was lost: nothing is tried any more.
+    broken: bool,
+}
+
+/// What is to be copied, and where to.
+pub(super) struct Copy<'a> {
+    pub(super) queue: vk::Queue,
+    pub(super) family: u32,
+    pub(super) image: vk::Image,
+    pub(super) size: Size,
+    pub(super) pixels: Pixels,
+    /// What the copy waits for.
+    pub(super) after: &'a [vk::Semaphore],
+    /// What it signals when it is done.
+    pub(super) done: vk::Semaphore,
+    pub(super) to: Arc<Submitter>,
+}
+
+/// A copy that was begun.
+struct Job {
+    slot: Arc<Slot>,
+    size: Size,
+    pixels: Pixels,
+    to: Arc<Submitter>,
+}
+
+impl Ring {
+    /// `None` if the system has no thread left.
+    pub(super) fn new(
+        device: ash::Device,
+        set_loader_data: Option<SetDeviceLoaderData>,
+        memory: vk::PhysicalDeviceMemoryProperties,
+    ) -> Option<Ring> {
+        let shared = Arc::new(Shared {
+            device,
+            set_loader_data,
+            memory,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            pool: Pool::default(),
+        });
+        let (jobs, waiting) = channel();
+        let waits = shared.clone();
+        // Not real-time: some drivers wait for a device by asking it again and again.
+        let waiter = Scheduler::ordinary()
+            .spawn(Role::HandOff, "openuvr-vulkan", move || wait(&waits, &waiting))
+            .ok()?;
+        Some(Ring {
+            shared,
+            waiter: Mutex::new(Some((jobs, waiter))),
+        })
+    }
+
+    /// Whether a picture could be copied now.
+    pub(super) fn idle(&self) -> bool {
+        let state = self.shared.state();
+        !state.broken && state.copying + state.lent < SLOTS
+    }
+
+    /// Begins to copy a picture; `false` if it could not, and then nothing was waited for or
+    /// signalled.
+    ///
+    /// # Safety
+    /// What `copy` names is live and of this device; the calling thread may use its queue, and
+    /// its image stays what it is until the copy has signalled.
+    pub(super) unsafe fn copy(&self, copy: &Copy<'_>) -> bool {
+        let mut state = self.shared.state();
+        if state.broken || state.copying + state.lent >= SLOTS {
+            return false;
+        }
+        // SAFETY: the caller's duty.
+        match unsafe { self.begin(&mut state, copy) } {
+            Ok(slot) => {
+                state.copying += 1;
+                drop(state);
+                let job = Job {
+                    slot,
+                    size: copy.size,
+                    pixels: copy.pixels,
+                    to: copy.to.clone(),
+                };
+                let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
+                // It is there until the device is destroyed.
+                waiter.as_ref().is_some_and(|(jobs, _)| jobs.send(job).is_ok())
+            }
+            Err(_) => {
+                state.broken = true;
+                false
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Ring::copy`].
+    unsafe fn begin(&self, state: &mut State, copy: &Copy<'_>) -> Result<Arc<Slot>, vk::Result> {
+        let bytes = copy.size.pixels() as u64 * 4;
+        let shared = &*self.shared;
+        // SAFETY: slots in `free` are of this device and at rest; the lock is held, so the pool is
+        // used by this thread alone; the rest is the caller's duty.
+        unsafe {
+            let slot = match state.free.pop() {
+                Some(slot) if slot.fits(copy.family, bytes) => slot,
+                other => {
+                    if let Some(slot) = other {
+                        slot.destroy(&shared.device);
+                    }
+                    let pool = pool(&mut state.pools, &shared.device, copy.family)?;
+                    Arc::new(Slot::new(shared, copy.family, pool, bytes)?)
+                }
+            };
+            let begun = slot.record(&shared.device, copy.image, copy.size);
+            match begun.and_then(|()| slot.submit(&shared.device, copy)) {
+                Ok(()) => Ok(slot),
+                Err(error) => {
+                    state.free.push(slot);
+                    Err(error)
+                }
+            }
+        }
+    }
+
+    /// Waits until no image is being read any more.
+    pub(super) fn settle(&self) {
+        let state = self.shared.state();
+        let waited = self
+            .shared
+            .changed
+            .wait_while(state, |state| state.copying > 0);
+        drop(waited);
+    }
+
+    /// Frees everything. The host may still look at a picture in this device's memory: it gets a
+    /// copy of it, which it takes as the next one, and gives the memory back.
+    ///
+    /// # Safety
+    /// The device is about to be destroyed: nothing runs on it.
+    pub(super) unsafe fn close(&self) {
+        let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((jobs, waiter)) = waiter {
+            drop(jobs);
+            // It panics only if the submitting did, and then it holds nothing.
+            let _ = waiter.join();
+        }
+        let newest = self.shared.state().newest.take();
+        if let Some((lent, to)) = newest
+            && let Some(lent) = lent.upgrade()
+        {
+            let copied = self.shared.converted(&lent.slot, lent.size, Pixels::Bgra8);
+            drop(lent);
+            let _ = to.submit(copied, Drawn::default());
+        }
+        let state = self.shared.state();
+        let waited = self.shared.changed.wait_while(state, |state| state.lent > 0);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.broken = true;
+        let device = &self.shared.device;
+        // SAFETY: the device is at rest and no slot is in use; a pool takes its buffers with it,
+        // so that it goes last.
+        unsafe {
+            for slot in state.free.drain(..) {
+                slot.destroy(device);
+            }
+            for (_, pool) in state.pools.drain(..) {
+                device.destroy_command_pool(pool, None);
+            }
+        }
+    }
+}
+
+/// The command pool of a queue family.
+///
+/// # Safety
+/// `device` is live, and has the family.
+unsafe fn pool(
+    pools: &mut Vec<(u32, vk::CommandPool)>,
+    device: &ash::Device,
+    family: u32,
+) -> Result<vk::CommandPool, vk::Result> {
+    if let Some((_, pool)) = pools.iter().find(|(of, _)| *of == family) {
+        return Ok(*pool);
+    }
+    let info = vk::CommandPoolCreateInfo::default()
+        .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
+        .queue_family_index(family);
+    // SAFETY: the caller's duty.
+    let pool = unsafe { device.create_command_pool(&info, None)? };
+    pools.push((family, pool));
+    Ok(pool)
+}
+
+/// The waiter's thread: hands over each picture when the device has copied it.
+fn wait(shared: &Arc<Shared>, jobs: &Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
+        // SAFETY: the slot's copy was submitted, and the device lives until this thread has ended.
+        let arrived = unsafe { job.slot.wait(&shared.device, WAIT) };
+        let mut state = shared.state();
+        state.copying -= 1;
+        if arrived.is_err() {
+            state.broken = true;
+            state.free.push(job.slot);
+            drop(state);
+            shared.changed.notify_all();
+            continue;
+        }
+        state.lent += 1;
+        drop(state);
+        shared.changed.notify_all();
+        let lent = Arc::new(Lent {
+            slot: job.slot,
+            size: job.size,
+            home: shared.clone(),
+        });
+        let frame: Box<dyn Frame> = if job.pixels == Pixels::Bgra8 {
+            shared.state().newest = Some((Arc::downgrade(&lent), job.to.clone()));
+            Box::new(Held(lent))
+        } else {
+            shared.converted(&lent.slot, lent.size, job.pixels)
+        };
+        // Nobody is there to take it when the stream has ended.
+        let _ = job.to.submit(frame, Drawn::default());
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A copy of a picture in memory of our own.
+    fn converted(&self, slot: &Slot, size: Size, pixels: Pixels) -> Box<dyn Frame> {
+        let mut copied = self.pool.take(size);
+        pixels.convert(slot.bytes(size), copied.bytes());
+        Box::new(copied)
+    }
+}
+
+/// A slot whose picture is being looked at; it goes back when nobody does any more.
+struct Lent {
+    slot: Arc<Slot>,
+    size: Size,
+    home: Arc<Shared>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let mut state = self.home.state();
+        state.free.push(self.slot.clone());
+        state.lent -= 1;
+        drop(state);
+        self.home.changed.notify_all();
+    }
+}
+
+/// A picture in the device's memory, as the host gets it.
+struct Held(Arc<Lent>);
+
+impl Frame for Held {
+    fn picture(&self) -> Picture<'_> {
+        let Lent { slot, size, .. } = &*self.0;
+        Picture::bgrx(*size, slot.bytes(*size), size.width as usize * 4)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,326 @@
+//! The ring on a real device: Mesa's lavapipe, which draws on the processor. No window, no layer.
+
+use std::time::Duration;
+
+use openuvr_media::capture::submit::{Submitted, channel};
+use openuvr_media::capture::{Capture as _, CaptureEvent};
+
+use super::*;
+
+const SMALL: Size = Size::new(33, 17);
+const LARGE: Size = Size::new(64, 40);
+
+/// Longer than anything takes on a busy machine.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
+
+/// A device without a layer, and what an application needs of it.
+struct Gpu {
+    instance: ash::Instance,
+    device: ash::Device,
+    memory: vk::PhysicalDeviceMemoryProperties,
+    queue: vk::Queue,
+    commands: vk::CommandBuffer,
+    pool: vk::CommandPool,
+    _library: libloading::Library,
+}
+
+/// A picture that was drawn and is ready to be presented.
+struct Drawn {
+    image: vk::Image,
+    image_memory: vk::DeviceMemory,
+    buffer: vk::Buffer,
+    buffer_memory: vk::DeviceMemory,
+    drawn: vk::Semaphore,
+    copied: vk::Semaphore,
+    size: Size,
+}
+
+impl Gpu {
+    /// `None`, said aloud, if lavapipe is not installed.
+    fn open() -> Option<Gpu> {
+        // SAFETY: the loader of Vulkan has no initialisers with preconditions; each function is
+        // called as Vulkan describes it, with live handles.
+        unsafe {
+            let gpu = Gpu::try_open();
+            if gpu.is_none() {
+                eprintln!("SKIPPED: there is no lavapipe (mesa-vulkan-drivers)");
+                assert!(std::env::var("CI").as_deref() != Ok("true"), "no lavapipe");
+            }
+            gpu
+        }
+    }
+
+    unsafe fn try_open() -> Option<Gpu> {
+        // SAFETY: as in `open`.
+        unsafe {
+            let library = libloading::Library::new("libvulkan.so.1").ok()?;
+            let door = library.get::<vk::PFN_vkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
+            let door = *door.ok()?;
+            let load = |instance, name: &std::ffi::CStr| {
+                let raw = door(instance, name.as_ptr());
+                raw.map_or(std::ptr::null(), |f| f as *const std::ffi::c_void)
+            };
+            let entry = ash::EntryFnV1_0::load(|name| load(vk::Instance::null(), name));
+            let surface = [c"VK_KHR_surface".as_ptr()];
+            let info = vk::InstanceCreateInfo::default().enabled_extension_names(&surface);
+            let mut made = vk::Instance::null();
+            let result = (entry.create_instance)(&info, std::ptr::null(), &mut made);
+            result.result().ok()?;
+            let instance = ash::Instance::load_with(|name| load(made, name), made);
+            let all = instance.enumerate_physical_devices().ok()?;
+            let software = all.into_iter().find(|physical| {
+                let kind = instance.get_physical_device_properties(*physical).device_type;
+                kind == vk::PhysicalDeviceType::CPU
+            })?;
+            let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
+            let swapchain = [c"VK_KHR_swapchain".as_ptr()];
+            let info = vk::DeviceCreateInfo::default()
+                .queue_create_infos(&queues)
+                .enabled_extension_names(&swapchain);
+            let device = instance.create_device(software, &info, None).ok()?;
+            let info = vk::CommandPoolCreateInfo::default()
+                .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER);
+            let pool = device.create_command_pool(&info, None).ok()?;
+            let info = vk::CommandBufferAllocateInfo::default()
+                .command_pool(pool)
+                .command_buffer_count(1);
+            Some(Gpu {
+                memory: instance.get_physical_device_memory_properties(software),
+                queue: device.get_device_queue(0, 0),
+                commands: device.allocate_command_buffers(&info).ok()?[0],
+                pool,
+                instance,
+                device,
+                _library: library,
+            })
+        }
+    }
+
+    fn ring(&self) -> Ring {
+        Ring::new(self.device.clone(), None, self.memory).expect("a thread")
+    }
+
+    /// Draws `bytes` and leaves the image as one that is about to be presented.
+    fn draw(&self, size: Size, format: vk::Format, bytes: &[u8]) -> Drawn {
+        let device = &self.device;
+        let extent = vk::Extent3D {
+            width: size.width,
+            height: size.height,
+            depth: 1,
+        };
+        let image = vk::ImageCreateInfo::default()
+            .image_type(vk::ImageType::TYPE_2D)
+            .format(format)
+            .extent(extent)
+            .mip_levels(1)
+            .array_layers(1)
+            .samples(vk::SampleCountFlags::TYPE_1)
+            .usage(vk::ImageUsageFlags::TRANSFER_SRC | vk::ImageUsageFlags::TRANSFER_DST);
+        let buffer = vk::BufferCreateInfo::default()
+            .size(bytes.len() as u64)
+            .usage(vk::BufferUsageFlags::TRANSFER_SRC);
+        // SAFETY: as in `open`; lavapipe's only kind of memory is good for everything.
+        unsafe {
+            let memory = |needs: vk::MemoryRequirements| {
+                let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size);
+                device.allocate_memory(&info, None).unwrap()
+            };
+            let image = device.create_image(&image, None).unwrap();
+            let image_memory = memory(device.get_image_memory_requirements(image));
+            device.bind_image_memory(image, image_memory, 0).unwrap();
+            let buffer = device.create_buffer(&buffer, None).unwrap();
+            let buffer_memory = memory(device.get_buffer_memory_requirements(buffer));
+            device.bind_buffer_memory(buffer, buffer_memory, 0).unwrap();
+            let flags = vk::MemoryMapFlags::empty();
+            let length = bytes.len() as u64;
+            let mapped = device.map_memory(buffer_memory, 0, length, flags).unwrap();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.cast(), bytes.len());
+            device.unmap_memory(buffer_memory);
+
+            let commands = self.commands;
+            let begin = vk::CommandBufferBeginInfo::default();
+            device.begin_command_buffer(commands, &begin).unwrap();
+            let layout = |from, to| {
+                let barrier = vk::ImageMemoryBarrier::default()
+                    .old_layout(from)
+                    .new_layout(to)
+                    .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
+                    .dst_access_mask(vk::AccessFlags::TRANSFER_WRITE)
+                    .image(image)
+                    .subresource_range(vk::ImageSubresourceRange {
+                        aspect_mask: vk::ImageAspectFlags::COLOR,
+                        level_count: 1,
+                        layer_count: 1,
+                        ..Default::default()
+                    });
+                let all = vk::PipelineStageFlags::ALL_COMMANDS;
+                let none = vk::DependencyFlags::empty();
+                device.cmd_pipeline_barrier(commands, all, all, none, &[], &[], &[barrier]);
+            };
+            let written = vk::ImageLayout::TRANSFER_DST_OPTIMAL;
+            layout(vk::ImageLayout::UNDEFINED, written);
+            let region = vk::BufferImageCopy {
+                image_subresource: vk::ImageSubresourceLayers {
+                    aspect_mask: vk::ImageAspectFlags::COLOR,
+                    layer_count: 1,
+                    ..Default::default()
+                },
+                image_extent: extent,
+                ..Default::default()
+            };
+            device.cmd_copy_buffer_to_image(commands, buffer, image, written, &[region]);
+            layout(written, vk::ImageLayout::PRESENT_SRC_KHR);
+            device.end_command_buffer(commands).unwrap();
+            let semaphore = || device.create_semaphore(&Default::default(), None).unwrap();
+            let (drawn, copied) = (semaphore(), semaphore());
+            let (buffers, signals) = ([commands], [drawn]);
+            let submit = vk::SubmitInfo::default()
+                .command_buffers(&buffers)
+                .signal_semaphores(&signals);
+            device.queue_submit(self.queue, &[submit], vk::Fence::null()).unwrap();
+            Drawn {
+                image,
+                image_memory,
+                buffer,
+                buffer_memory,
+                drawn,
+                copied,
+                size,
+            }
+        }
+    }
+
+    /// What `vkQueuePresentKHR` does; whether it was copied.
+    fn present(&self, ring: &Ring, drawn: &Drawn, pixels: Pixels, to: &Arc<Submitter>) -> bool {
+        let copy = Copy {
+            queue: self.queue,
+            family: 0,
+            image: drawn.image,
+            size: drawn.size,
+            pixels,
+            after: &[drawn.drawn],
+            done: drawn.copied,
+            to: to.clone(),
+        };
+        // SAFETY: all is live, and the wait below ends the use of the image.
+        unsafe {
+            let copied = ring.copy(&copy);
+            let waits = [if copied { drawn.copied } else { drawn.drawn }];
+            let stages = [vk::PipelineStageFlags::ALL_COMMANDS];
+            let submit = vk::SubmitInfo::default()
+                .wait_semaphores(&waits)
+                .wait_dst_stage_mask(&stages);
+            let none = vk::Fence::null();
+            self.device.queue_submit(self.queue, &[submit], none).unwrap();
+            self.device.queue_wait_idle(self.queue).unwrap();
+            copied
+        }
+    }
+
+    fn forget(&self, gone: &Drawn) {
+        // SAFETY: `present` has waited for all that used them.
+        unsafe {
+            self.device.destroy_image(gone.image, None);
+            self.device.free_memory(gone.image_memory, None);
+            self.device.destroy_buffer(gone.buffer, None);
+            self.device.free_memory(gone.buffer_memory, None);
+            self.device.destroy_semaphore(gone.drawn, None);
+            self.device.destroy_semaphore(gone.copied, None);
+        }
+    }
+
+    /// As the application does it, and the layer before it.
+    fn close(self, ring: &Ring) {
+        // SAFETY: `present` has waited for everything; the ring is used no more.
+        unsafe {
+            ring.close();
+            self.device.destroy_command_pool(self.pool, None);
+            self.device.destroy_device(None);
+            self.instance.destroy_instance(None);
+        }
+    }
+}
+
+/// Bytes of a picture in which no two neighbours are alike.
+fn pattern(size: Size, seed: u8) -> Vec<u8> {
+    let bytes = (0..size.pixels() * 4).map(|n| (n % 251) as u8);
+    bytes.map(|byte| byte.wrapping_mul(7).wrapping_add(seed)).collect()
+}
+
+fn shown(host: &Submitted) -> (Size, Vec<u8>) {
+    let picture = host.picture().expect("a picture");
+    (picture.size, picture.planes[0].data.to_vec())
+}
+
+#[test]
+fn pictures_arrive_bit_by_bit_and_may_change_their_size_and_format() {
+    let Some(gpu) = Gpu::open() else { return };
+    let ring = gpu.ring();
+    let (to, mut host) = channel(SMALL, 60.0).unwrap();
+    let to = Arc::new(to);
+    let blue_first = (vk::Format::B8G8R8A8_SRGB, Pixels::Bgra8);
+    let red_first = (vk::Format::R8G8B8A8_UNORM, Pixels::Rgba8);
+    let rounds = [(SMALL, blue_first), (LARGE, blue_first), (LARGE, red_first), (SMALL, blue_first)];
+    for (seed, (size, (format, pixels))) in (0..).zip(rounds.into_iter().cycle().take(12)) {
+        let bytes = pattern(size, seed);
+        let drawn = gpu.draw(size, format, &bytes);
+        assert!(gpu.present(&ring, &drawn, pixels, &to));
+        gpu.forget(&drawn);
+        assert_eq!(host.next(PATIENCE).unwrap(), CaptureEvent::Frame);
+        let mut wanted = vec![0; bytes.len()];
+        pixels.convert(&bytes, &mut wanted);
+        assert_eq!(shown(&host), (size, wanted), "picture {seed}");
+    }
+    drop(host);
+    gpu.close(&ring);
+}
+
+#[test]
+fn with_no_buffer_free_a_picture_is_left_out() {
+    let Some(gpu) = Gpu::open() else { return };
+    let ring = gpu.ring();
+    let bytes = pattern(SMALL, 0);
+    let show = |to: &Arc<Submitter>| {
+        let drawn = gpu.draw(SMALL, vk::Format::B8G8R8A8_UNORM, &bytes);
+        let copied = gpu.present(&ring, &drawn, Pixels::Bgra8, to);
+        gpu.forget(&drawn);
+        copied
+    };
+    // Hosts that are busy with one picture each.
+    let mut hosts: Vec<_> = (0..SLOTS).map(|_| channel(SMALL, 60.0).unwrap()).map(|(to, host)| (Arc::new(to), host)).collect();
+    for (to, host) in &mut hosts {
+        assert!(ring.idle() && show(to));
+        assert_eq!(host.next(PATIENCE).unwrap(), CaptureEvent::Frame);
+    }
+    assert!(!ring.idle() && !show(&hosts[0].0));
+    hosts.pop();
+    assert!(ring.idle() && show(&hosts[0].0));
+    // The newer replaces the older, which goes back.
+    assert_eq!(hosts[0].1.next(PATIENCE).unwrap(), CaptureEvent::Frame);
+    assert!(ring.idle());
+    drop(hosts);
+    gpu.close(&ring);
+}
+
+#[test]
+fn a_device_may_go_while_its_last_picture_is_looked_at() {
+    let Some(gpu) = Gpu::open() else { return };
+    let ring = gpu.ring();
+    let (to, mut host) = channel(LARGE, 60.0).unwrap();
+    let to = Arc::new(to);
+    let bytes = pattern(LARGE, 3);
+    for seed in 0..=3 {
+        let drawn = gpu.draw(LARGE, vk::Format::B8G8R8A8_UNORM, &pattern(LARGE, seed));
+        assert!(gpu.present(&ring, &drawn, Pixels::Bgra8, &to));
+        gpu.forget(&drawn);
+    }
+    assert_eq!(host.next(PATIENCE).unwrap(), CaptureEvent::Frame);
+    let watching = std::thread::spawn(move || {
+        // The host's thread: done with one, it asks for the next.
+        while host.next(PATIENCE).unwrap() == CaptureEvent::Frame {}
+        shown(&host)
+    });
+    gpu.close(&ring);
+    drop(to);
+    assert_eq!(watching.join().unwrap(), (LARGE, bytes), "it is there without the device");
+}

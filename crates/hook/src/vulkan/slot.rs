@@ -1,0 +1,298 @@
+//! One buffer that a picture is copied to, with the commands that do it.
+//!
+//! What it is not: it knows nothing of when it is free; that is [`super::ring`].
+
+use ash::vk;
+use openuvr_proto::units::Size;
+
+use super::ring::{Copy, Shared};
+
+/// Handles that belong together, and go together.
+pub(super) struct Slot {
+    buffer: vk::Buffer,
+    memory: vk::DeviceMemory,
+    mapped: *const u8,
+    /// Of the buffer, in bytes.
+    capacity: u64,
+    /// What the device writes is seen without a call.
+    coherent: bool,
+    fence: vk::Fence,
+    family: u32,
+    pool: vk::CommandPool,
+    commands: vk::CommandBuffer,
+}
+
+// SAFETY: handles are numbers, and the mapped memory is shared by the process; who has the slot has
+// all of it.
+unsafe impl Send for Slot {}
+// SAFETY: through a shared reference it is only read.
+unsafe impl Sync for Slot {}
+
+/// Kinds of memory for the processor to read from, best first: cached memory is read ten times as
+/// fast as memory that is not.
+const KINDS: [vk::MemoryPropertyFlags; 3] = {
+    type Flags = vk::MemoryPropertyFlags;
+    let visible = Flags::HOST_VISIBLE.as_raw();
+    let cached = visible | Flags::HOST_CACHED.as_raw();
+    let coherent = Flags::HOST_COHERENT.as_raw();
+    [
+        Flags::from_raw(cached | coherent),
+        Flags::from_raw(cached),
+        Flags::from_raw(visible | coherent),
+    ]
+};
+
+impl Slot {
+    /// With room for `bytes`, for queues of `family`.
+    ///
+    /// # Errors
+    /// What the device says; then nothing is left over.
+    ///
+    /// # Safety
+    /// The device lives; `pool` is of `family`, and nobody else uses it during the call.
+    pub(super) unsafe fn new(
+        shared: &Shared,
+        family: u32,
+        pool: vk::CommandPool,
+        bytes: u64,
+    ) -> Result<Slot, vk::Result> {
+        let mut slot = Slot {
+            buffer: vk::Buffer::null(),
+            memory: vk::DeviceMemory::null(),
+            mapped: std::ptr::null(),
+            capacity: bytes,
+            coherent: false,
+            fence: vk::Fence::null(),
+            family,
+            pool,
+            commands: vk::CommandBuffer::null(),
+        };
+        // SAFETY: the caller's duty; what was not made is null, which destroying passes over.
+        unsafe {
+            match slot.make(shared) {
+                Ok(()) => Ok(slot),
+                Err(error) => {
+                    slot.destroy(&shared.device);
+                    Err(error)
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Slot::new`].
+    unsafe fn make(&mut self, shared: &Shared) -> Result<(), vk::Result> {
+        let device = &shared.device;
+        let buffer = vk::BufferCreateInfo::default()
+            .size(self.capacity)
+            .usage(vk::BufferUsageFlags::TRANSFER_DST);
+        let commands = vk::CommandBufferAllocateInfo::default()
+            .command_pool(self.pool)
+            .command_buffer_count(1);
+        // SAFETY: the caller's duty; each object is made with what was made before it.
+        unsafe {
+            self.buffer = device.create_buffer(&buffer, None)?;
+            let needs = device.get_buffer_memory_requirements(self.buffer);
+            let (kind, coherent) = memory_kind(&shared.memory, needs.memory_type_bits)
+                .ok_or(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)?;
+            self.coherent = coherent;
+            let memory = vk::MemoryAllocateInfo::default()
+                .allocation_size(needs.size)
+                .memory_type_index(kind);
+            self.memory = device.allocate_memory(&memory, None)?;
+            device.bind_buffer_memory(self.buffer, self.memory, 0)?;
+            let flags = vk::MemoryMapFlags::empty();
+            self.mapped = device
+                .map_memory(self.memory, 0, vk::WHOLE_SIZE, flags)?
+                .cast();
+            self.fence = device.create_fence(&vk::FenceCreateInfo::default(), None)?;
+            let made = device.allocate_command_buffers(&commands)?;
+            self.commands = made[0];
+            match shared.set_loader_data {
+                Some(set) => {
+                    let object = vk::Handle::as_raw(self.commands) as usize as *mut _;
+                    set(device.handle(), object).result()?;
+                }
+                // As the loader's own function does it.
+                None => {
+                    let object = vk::Handle::as_raw(self.commands) as usize as *mut usize;
+                    *object = super::loader::key(device.handle());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a picture of that many bytes can be copied here by a queue of `family`.
+    pub(super) fn fits(&self, family: u32, bytes: u64) -> bool {
+        self.family == family && self.capacity >= bytes
+    }
+
+    /// Writes down the commands: the image becomes readable, is copied, and becomes presentable
+    /// again.
+    ///
+    /// # Errors
+    /// What the device says.
+    ///
+    /// # Safety
+    /// The slot is at rest and its pool used by nobody else; the image has the size, and its
+    /// layout is that of one about to be presented.
+    pub(super) unsafe fn record(
+        &self,
+        device: &ash::Device,
+        image: vk::Image,
+        size: Size,
+    ) -> Result<(), vk::Result> {
+        let commands = self.commands;
+        let shown = vk::ImageLayout::PRESENT_SRC_KHR;
+        let read = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;
+        let colours = vk::ImageAspectFlags::COLOR;
+        let whole = vk::ImageSubresourceRange {
+            aspect_mask: colours,
+            level_count: 1,
+            layer_count: 1,
+            ..Default::default()
+        };
+        let layout = |from, to| {
+            vk::ImageMemoryBarrier::default()
+                .old_layout(from)
+                .new_layout(to)
+                .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+                .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+                .image(image)
+                .subresource_range(whole)
+        };
+        // What drew it may have been ordered by nothing but the queue.
+        let to_read = layout(shown, read)
+            .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
+            .dst_access_mask(vk::AccessFlags::TRANSFER_READ);
+        let to_shown = layout(read, shown);
+        let region = vk::BufferImageCopy {
+            image_subresource: vk::ImageSubresourceLayers {
+                aspect_mask: colours,
+                layer_count: 1,
+                ..Default::default()
+            },
+            image_extent: vk::Extent3D {
+                width: size.width,
+                height: size.height,
+                depth: 1,
+            },
+            ..Default::default()
+        };
+        let to_host = vk::BufferMemoryBarrier::default()
+            .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
+            .dst_access_mask(vk::AccessFlags::HOST_READ)
+            .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+            .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+            .buffer(self.buffer)
+            .size(vk::WHOLE_SIZE);
+        let once = vk::CommandBufferBeginInfo::default()
+            .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        let copy = vk::PipelineStageFlags::TRANSFER;
+        let none = vk::DependencyFlags::empty();
+        // SAFETY: the caller's duty; the buffer has room for the picture (`fits`), the handles
+        // live in `self`.
+        unsafe {
+            device.begin_command_buffer(commands, &once)?;
+            let all = vk::PipelineStageFlags::ALL_COMMANDS;
+            device.cmd_pipeline_barrier(commands, all, copy, none, &[], &[], &[to_read]);
+            device.cmd_copy_image_to_buffer(commands, image, read, self.buffer, &[region]);
+            let host = vk::PipelineStageFlags::HOST;
+            device.cmd_pipeline_barrier(commands, copy, host, none, &[], &[to_host], &[]);
+            let end = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
+            device.cmd_pipeline_barrier(commands, copy, end, none, &[], &[], &[to_shown]);
+            device.end_command_buffer(commands)
+        }
+    }
+
+    /// Lets the device do what was recorded.
+    ///
+    /// # Errors
+    /// What the device says; then it does nothing.
+    ///
+    /// # Safety
+    /// As [`super::ring::Ring::copy`], and the commands were recorded for that copy.
+    pub(super) unsafe fn submit(
+        &self,
+        device: &ash::Device,
+        copy: &Copy<'_>,
+    ) -> Result<(), vk::Result> {
+        let stages = vec![vk::PipelineStageFlags::ALL_COMMANDS; copy.after.len()];
+        let commands = [self.commands];
+        let done = [copy.done];
+        let submit = vk::SubmitInfo::default()
+            .wait_semaphores(copy.after)
+            .wait_dst_stage_mask(&stages)
+            .command_buffers(&commands)
+            .signal_semaphores(&done);
+        // SAFETY: the caller's duty; the fence is not signalled, as `wait` leaves it.
+        unsafe { device.queue_submit(copy.queue, &[submit], self.fence) }
+    }
+
+    /// Waits until the picture has arrived and can be read.
+    ///
+    /// # Errors
+    /// The device was lost.
+    ///
+    /// # Safety
+    /// It was submitted on this device, which lives.
+    pub(super) unsafe fn wait(&self, device: &ash::Device, turn: u64) -> Result<(), vk::Result> {
+        // SAFETY: the caller's duty; nobody else uses the fence.
+        unsafe {
+            loop {
+                match device.wait_for_fences(&[self.fence], true, turn) {
+                    Err(vk::Result::TIMEOUT) => {}
+                    other => break other?,
+                }
+            }
+            device.reset_fences(&[self.fence])?;
+            if !self.coherent {
+                let all = vk::MappedMemoryRange::default()
+                    .memory(self.memory)
+                    .size(vk::WHOLE_SIZE);
+                device.invalidate_mapped_memory_ranges(&[all])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of a picture of `size`, which fits.
+    pub(super) fn bytes(&self, size: Size) -> &[u8] {
+        let bytes = size.pixels() * 4;
+        assert!(bytes as u64 <= self.capacity, "it was copied here");
+        // SAFETY: the memory is mapped as long as the slot is, has at least `capacity` bytes, and
+        // is written only by copies that are begun when nobody has the slot.
+        unsafe { std::slice::from_raw_parts(self.mapped, bytes) }
+    }
+
+    /// # Safety
+    /// The device lives, the slot is at rest, and its pool used by nobody else during the call.
+    pub(super) unsafe fn destroy(&self, device: &ash::Device) {
+        // SAFETY: the caller's duty; null is passed over, and freeing memory ends its mapping.
+        unsafe {
+            if self.commands != vk::CommandBuffer::null() {
+                device.free_command_buffers(self.pool, &[self.commands]);
+            }
+            device.destroy_fence(self.fence, None);
+            device.destroy_buffer(self.buffer, None);
+            device.free_memory(self.memory, None);
+        }
+    }
+}
+
+/// The best kind of memory among `allowed`, and whether it is coherent.
+fn memory_kind(
+    memory: &vk::PhysicalDeviceMemoryProperties,
+    allowed: u32,
+) -> Option<(u32, bool)> {
+    let kinds = (0..).zip(memory.memory_types_as_slice());
+    let kinds = kinds.filter(|(index, _)| allowed & (1 << index) != 0);
+    let best = KINDS.iter().find_map(|wanted| {
+        kinds
+            .clone()
+            .find(|(_, kind)| kind.property_flags.contains(*wanted))
+    })?;
+    let coherent = vk::MemoryPropertyFlags::HOST_COHERENT;
+    Some((best.0, best.1.property_flags.contains(coherent)))
+}

@@ -1,0 +1,185 @@
+//! The windows that show pictures, and which of them is streamed: the largest.
+//!
+//! A window is known by its swaps. One that has not swapped for a while, as one that was closed, is
+//! forgotten, and another takes its place.
+
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+
+/// A window that has not swapped for this long may be replaced by a smaller one (guess: a game
+/// that loads a level between two pictures keeps it that long).
+const ABSENT: Duration = Duration::from_secs(1);
+
+/// For how long a window's size is believed: asking costs a turn with the X server (guess: a
+/// person does not see that a window that becomes the largest is streamed this much later).
+const BELIEVED: Duration = Duration::from_millis(250);
+
+/// Windows that are remembered; more than any game has.
+const MANY: usize = 64;
+
+/// What tells a window from others in this process: the connection, display or device that it
+/// belongs to, and its name there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Key(pub(crate) usize, pub(crate) u64);
+
+/// Where a window is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// The X display, as `DISPLAY` names it.
+    pub(crate) display: String,
+    /// The window on it.
+    pub(crate) window: u32,
+}
+
+#[derive(Debug)]
+struct Known {
+    key: Key,
+    size: Size,
+    measured: Instant,
+    swapped: Instant,
+    place: Option<Place>,
+}
+
+/// All windows that swapped lately.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    known: Vec<Known>,
+    streamed: Option<Key>,
+    /// Counts how often the streamed window changed.
+    changes: u64,
+}
+
+impl Windows {
+    pub(crate) const fn new() -> Windows {
+        Windows {
+            known: Vec::new(),
+            streamed: None,
+            changes: 0,
+        }
+    }
+
+    /// The size of a window as it was measured lately.
+    pub(crate) fn size(&self, now: Instant, key: Key) -> Option<Size> {
+        let known = self.find(key)?;
+        (now.since(known.measured) < BELIEVED).then_some(known.size)
+    }
+
+    /// A window of `size` is about to show a picture: whether it is the streamed one. `place` is
+    /// asked when the window is new.
+    pub(crate) fn shows(
+        &mut self,
+        now: Instant,
+        key: Key,
+        size: Size,
+        place: impl FnOnce() -> Option<Place>,
+    ) -> bool {
+        self.known.retain(|w| now.since(w.swapped) < ABSENT);
+        let full = self.known.len() >= MANY;
+        match self.known.iter_mut().find(|w| w.key == key) {
+            Some(known) => {
+                if known.size != size || now.since(known.measured) >= BELIEVED {
+                    known.measured = now;
+                }
+                known.swapped = now;
+                known.size = size;
+            }
+            None if full => return false,
+            None => self.known.push(Known {
+                key,
+                size,
+                measured: now,
+                swapped: now,
+                place: place(),
+            }),
+        }
+        let streamed = self.streamed.and_then(|key| self.find(key));
+        if streamed.is_none_or(|w| w.size.pixels() < size.pixels()) && self.streamed != Some(key) {
+            self.streamed = Some(key);
+            self.changes += 1;
+        }
+        self.streamed == Some(key)
+    }
+
+    /// A window does not exist any more.
+    pub(crate) fn gone(&mut self, key: Key) {
+        self.known.retain(|w| w.key != key);
+    }
+
+    /// Where the streamed window is, and a number that changes with the window.
+    pub(crate) fn streamed(&self) -> (u64, Option<&Place>) {
+        let known = self.streamed.and_then(|key| self.find(key));
+        (self.changes, known.and_then(|w| w.place.as_ref()))
+    }
+
+    fn find(&self, key: Key) -> Option<&Known> {
+        self.known.iter().find(|w| w.key == key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGE: Size = Size::new(640, 480);
+    const SMALL: Size = Size::new(320, 240);
+    const ONE: Key = Key(1, 1);
+    const OTHER: Key = Key(1, 2);
+
+    fn at(ms: i64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    #[test]
+    fn the_largest_is_streamed_and_of_equals_the_first() {
+        let mut windows = Windows::new();
+        assert!(windows.shows(at(0), ONE, SMALL, || None));
+        assert!(!windows.shows(at(1), OTHER, SMALL, || None));
+        assert!(windows.shows(at(2), OTHER, LARGE, || None), "it has grown");
+        assert!(!windows.shows(at(3), ONE, SMALL, || None));
+        assert_eq!(windows.streamed().0, 2);
+        assert!(
+            windows.shows(at(4), OTHER, SMALL, || None),
+            "nobody is larger"
+        );
+    }
+
+    #[test]
+    fn who_goes_away_hands_over() {
+        let mut windows = Windows::new();
+        assert!(windows.shows(at(0), ONE, LARGE, || None));
+        assert!(!windows.shows(at(500), OTHER, SMALL, || None));
+        assert!(
+            windows.shows(at(1001), OTHER, SMALL, || None),
+            "it stood still"
+        );
+        assert!(windows.shows(at(1002), ONE, LARGE, || None), "it is back");
+        windows.gone(ONE);
+        assert!(windows.shows(at(1003), OTHER, SMALL, || None));
+    }
+
+    #[test]
+    fn the_place_is_asked_once_and_the_size_is_believed_for_a_while() {
+        let place = Place {
+            display: ":1".into(),
+            window: 7,
+        };
+        let mut windows = Windows::new();
+        windows.shows(at(0), ONE, LARGE, || Some(place.clone()));
+        windows.shows(at(200), ONE, LARGE, || unreachable!("it is known"));
+        assert_eq!(windows.streamed().1, Some(&place));
+        assert_eq!(windows.size(at(249), ONE), Some(LARGE));
+        assert_eq!(windows.size(at(250), ONE), None, "swaps do not measure");
+        assert_eq!(windows.size(at(0), OTHER), None);
+    }
+
+    #[test]
+    fn what_comes_without_end_is_not_remembered_without_end() {
+        let mut windows = Windows::new();
+        for n in 0..1000 {
+            windows.shows(at(0), Key(1, n), SMALL, || None);
+        }
+        assert_eq!(windows.known.len(), MANY);
+    }
+}

@@ -1,0 +1,156 @@
+//! Losses that are answered by waves of intra blocks: exactly the frames behind a recovery point
+//! count as whole. No parity and nothing sent again, so that there is something to answer.
+#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+
+use std::time::Duration;
+
+use openuvr_lab::link::Impairment;
+use openuvr_lab::world::{Device, World};
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::SecondPlayer;
+use openuvr_proto::trace::Fidelity;
+
+/// A wave crosses the picture in one frame more.
+const CLEAN_AFTER: u16 = 29;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn world(seed: u64) -> World {
+    let mut world = World::new(seed, SecondPlayer::Observe);
+    world.answer_by_waves(CLEAN_AFTER);
+    world.parity = false;
+    world.resend = false;
+    world
+}
+
+/// Frames that came out whole at a client, in order.
+fn whole(world: &World, client: usize) -> Vec<u32> {
+    let shown = world.machine(client).shown.iter();
+    let whole = shown.filter(|s| s.fidelity == Fidelity::Whole);
+    whole.map(|s| s.frame.0).collect()
+}
+
+/// What must have been whole, from what was lost and where waves began.
+fn expected(world: &World, client: usize, frames: u32) -> Vec<u32> {
+    let machine = world.machine(client);
+    let mut clean_from = None;
+    let mut expected = Vec::new();
+    for frame in 1..=frames {
+        let shown = machine.shown.iter().find(|s| s.frame.0 == frame);
+        let wave = world.waves_sent.iter().find(|(begin, _)| begin.0 == frame);
+        if shown.is_none_or(|s| s.fidelity == Fidelity::Concealed) {
+            clean_from = None;
+        } else if shown.is_some_and(|s| s.key_frame) {
+            clean_from = Some(frame);
+        } else if let Some((begin, after)) = wave {
+            let clean = begin.0 + u32::from(*after);
+            clean_from = clean_from.map_or(Some(clean), |before: u32| Some(before.min(clean)));
+        }
+        if clean_from.is_some_and(|clean| frame >= clean) {
+            expected.push(frame);
+        }
+    }
+    expected
+}
+
+#[test]
+fn after_a_loss_and_a_wave_the_frames_behind_the_recovery_point_are_whole() {
+    let mut world = world(5);
+    let player = world.connect(&Device::new(1, Role::Player).behind(&Impairment {
+        delay: ms(20),
+        ..Impairment::default()
+    }));
+    world.rest(ms(300));
+    world.frames(30);
+    world.set_deaf(player, true);
+    world.frames(2);
+    world.set_deaf(player, false);
+    world.frames(90);
+    world.rest(ms(500));
+    world.check_conservation(player);
+    let [(begin, after)] = world.waves_sent[..] else {
+        panic!("one loss, one wave: {:?}", world.waves_sent);
+    };
+    // It is known when the next frame came without the one that it builds on, and a way back later.
+    assert!((33..=37).contains(&begin.0), "{begin:?}");
+    let clean = begin.0 + u32::from(after);
+    let lost = whole(&world, player)
+        .windows(2)
+        .find(|w| w[1] != w[0] + 1)
+        .map(<[u32]>::to_vec);
+    assert_eq!(lost.map(|gap| gap[1]), Some(clean));
+    assert_eq!(whole(&world, player), expected(&world, player, 122));
+    assert_eq!(world.key_frames_sent.len(), 1);
+    assert!(!world.machine(player).is_broken());
+}
+
+/// Half a minute over a link that loses this share of the datagrams.
+fn half_a_minute(mut world: World, loss: f64) -> (World, usize) {
+    world.parity = false;
+    world.resend = false;
+    let link = Impairment {
+        loss,
+        delay: ms(5),
+        ..Impairment::default()
+    };
+    let player = world.connect(&Device::new(1, Role::Player).behind(&link));
+    world.rest(ms(300));
+    world.frames(1800);
+    world.rest(Duration::from_secs(2));
+    world.check_conservation(player);
+    (world, player)
+}
+
+#[test]
+fn whatever_is_lost_no_frame_counts_too_early_and_none_too_late() {
+    for (seed, loss) in [(1, 0.0002), (2, 0.001), (3, 0.003), (4, 0.02)] {
+        let (world, player) = half_a_minute(world(seed), loss);
+        let whole = whole(&world, player);
+        assert_eq!(whole, expected(&world, player, 1800), "loss {loss}");
+        let (waves, keys) = (world.waves_sent.len(), world.key_frames_sent.len());
+        let (other, client) = half_a_minute(World::new(seed, SecondPlayer::Observe), loss);
+        let by_keys = self::whole(&other, client).len();
+        eprintln!(
+            "loss {loss}: {} whole, {waves} waves, {keys} key frames; {by_keys} whole with {} key \
+             frames alone",
+            whole.len(),
+            other.key_frames_sent.len()
+        );
+        assert!(waves > 0);
+        // Waves get through where a loss comes once in many of them; else key frames are made.
+        assert_eq!(keys == 1, loss < 0.0005, "loss {loss}");
+        assert!(
+            by_keys > whole.len(),
+            "a key frame is through in one frame, a wave in {CLEAN_AFTER}"
+        );
+    }
+}
+
+#[test]
+fn who_joins_later_gets_a_key_frame_and_ends_the_need_for_a_wave() {
+    let mut world = world(9);
+    let player = world.connect(&Device::new(1, Role::Player));
+    world.rest(ms(300));
+    world.frames(20);
+    world.set_deaf(player, true);
+    world.frames(1);
+    world.set_deaf(player, false);
+    world.frames(10);
+    let observer = world.connect(&Device::new(2, Role::Observer));
+    world.frames(60);
+    world.rest(ms(500));
+    let [_, (key, _)] = world.key_frames_sent[..] else {
+        panic!("{:?}", world.key_frames_sent);
+    };
+    assert_eq!(world.waves_sent.len(), 1);
+    for client in [player, observer] {
+        let first = whole(&world, client).into_iter().find(|frame| *frame > 21);
+        assert_eq!(first, Some(key.0), "client {client}");
+        let from_there = whole(&world, client)
+            .into_iter()
+            .filter(|frame| *frame >= key.0);
+        assert!(from_there.eq(key.0..=91), "client {client}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Pictures of an application that draws with OpenGL, read back from its own context, in its own
+//! process: a ring of pixel buffers into which the GPU writes while the application goes on, handed
+//! over ([`Frame`](super::submit::Frame)) where they lie, without a copy.
+//!
+//! The application keeps its state, its errors and its pace. It never waits for a picture: the
+//! GPU's fence is looked at once, which is enough where it draws in software; otherwise a thread
+//! with a context of its own, that shares the application's buffers, waits for it. Where there can
+//! be no such thread, the next [`ReadBack::read`] or [`ReadBack::poll`] finds the picture, so that it
+//! leaves up to a frame later.
+//!
+//! | context | way |
+//! |---|---|
+//! | GL 4.4, ES 3.1 with `EXT_buffer_storage` | pixel buffers that stay mapped; a thread may wait |
+//! | GL 3.2, ES 3.0 | pixel buffers that are mapped when they are finished |
+//! | older | `glReadPixels` into ordinary memory: the application waits, as it always does then |
+//!
+//! Rows come as OpenGL has them, the lowest first; nothing is turned here. A multisampled window is
+//! resolved by `glReadPixels` itself, and an sRGB one is read as it is stored.
+//!
+//! What it is not: it links no OpenGL and looks up no function itself but through the loader that it
+//! is given, and it opens no window.
+
+mod sys;
+
+use std::ffi::{CStr, c_void};
+use std::sync::Arc;
+
+use super::Drawn;
+use super::submit::{Frame, Ticket};
+use crate::picture::PixelFormat;
+
+pub use sys::ReadBack;
+
+/// Finds a function of OpenGL, GLX or EGL by its name, or null: `glXGetProcAddress`,
+/// `eglGetProcAddress` or the dynamic linker. What it finds must be the driver's own.
+pub type Loader<'a> = &'a mut dyn FnMut(&CStr) -> *const c_void;
+
+/// Where finished pictures go: called on the application's thread or on the one that waits, never on
+/// two at once. Usually [`Submitter::submit`](super::submit::Submitter::submit).
+pub type Submit = Arc<dyn Fn(Box<dyn Frame>, Drawn) -> Option<Ticket> + Send + Sync>;
+
+/// How the application's context was made: how to make one that shares its buffers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sharing {
+    /// By GLX. Another thread may use its display only if libX11 is 1.8 or newer (found out here)
+    /// or if the application has called `XInitThreads`, which is said with `threads`.
+    Glx {
+        /// The application has called `XInitThreads`.
+        threads: bool,
+    },
+    /// By EGL.
+    Egl,
+    /// In another way, or there shall be no second context.
+    None,
+}
+
+/// What is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// What is drawn in the window and not yet swapped; of a window without a back buffer, what it
+    /// shows.
+    Window,
+    /// A pixel buffer into which the application has read a picture: it is copied on the GPU, so
+    /// that the application may write to it again at once.
+    Buffer {
+        /// Its name in OpenGL.
+        name: u32,
+        /// Where the picture begins in it, in bytes.
+        offset: usize,
+        /// A packed format.
+        format: PixelFormat,
+        /// Bytes from a row to the next.
+        stride: usize,
+    },
+}
+
+/// What became of a picture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reading {
+    /// It is with the host already (`None`: which is gone).
+    Submitted(Option<Ticket>),
+    /// The GPU is at work on it.
+    UnderWay,
+    /// It was left out: why.
+    Skipped(&'static str),
+}

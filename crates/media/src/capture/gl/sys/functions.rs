@@ -1,0 +1,118 @@
+//! The functions of OpenGL that are called, with their types, in groups that a context has as a
+//! whole or not at all.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use super::super::Loader;
+
+/// A group of functions: `load` finds all of them or returns `None`.
+macro_rules! functions {
+    ($(#[$about:meta])* $group:ident { $($name:ident: $symbol:literal ($($argument:ty),*) $(-> $result:ty)?;)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy)]
+        pub(super) struct $group {
+            $(pub(super) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+        }
+
+        impl $group {
+            /// # Safety
+            /// What `loader` finds must have the types that the standard gives these names.
+            pub(super) unsafe fn load(loader: Loader<'_>) -> Option<$group> {
+                Some($group {
+                    $($name: {
+                        let function = loader($symbol);
+                        if function.is_null() {
+                            return None;
+                        }
+                        // SAFETY: it is not null, and has this type by the caller's word.
+                        unsafe {
+                            std::mem::transmute::<
+                                *const c_void,
+                                unsafe extern "C" fn($($argument),*) $(-> $result)?,
+                            >(function)
+                        }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+pub(super) use functions;
+
+/// A `GLsync`.
+pub(super) type Sync = *mut c_void;
+
+functions! {
+    /// What each context has.
+    Base {
+        string: c"glGetString"(c_uint) -> *const c_char;
+        integers: c"glGetIntegerv"(c_uint, *mut c_int);
+        pixel_store: c"glPixelStorei"(c_uint, c_int);
+        read_pixels: c"glReadPixels"(c_int, c_int, c_int, c_int, c_uint, c_uint, *mut c_void);
+        flush: c"glFlush"();
+    }
+}
+
+functions! {
+    /// Extensions one by one: GL 3.0, ES 3.0.
+    Indexed {
+        string: c"glGetStringi"(c_uint, c_uint) -> *const c_char;
+    }
+}
+
+functions! {
+    /// Which buffer of the window is read: not in ES 2.
+    ReadBuffer {
+        select: c"glReadBuffer"(c_uint);
+    }
+}
+
+functions! {
+    /// Framebuffer objects.
+    Framebuffers {
+        bind: c"glBindFramebuffer"(c_uint, c_uint);
+        status: c"glCheckFramebufferStatus"(c_uint) -> c_uint;
+    }
+}
+
+functions! {
+    /// Pixel buffers: GL 2.1, ES 3.0.
+    Binding {
+        bind: c"glBindBuffer"(c_uint, c_uint);
+    }
+}
+
+functions! {
+    /// Pixel buffers that are mapped in part, and fences: GL 3.2, ES 3.0.
+    Buffers {
+        generate: c"glGenBuffers"(c_int, *mut c_uint);
+        delete: c"glDeleteBuffers"(c_int, *const c_uint);
+        data: c"glBufferData"(c_uint, isize, *const c_void, c_uint);
+        parameter: c"glGetBufferParameteriv"(c_uint, c_uint, *mut c_int);
+        is_buffer: c"glIsBuffer"(c_uint) -> u8;
+        map: c"glMapBufferRange"(c_uint, isize, isize, c_uint) -> *mut c_void;
+        unmap: c"glUnmapBuffer"(c_uint) -> u8;
+        fence: c"glFenceSync"(c_uint, c_uint) -> Sync;
+        wait: c"glClientWaitSync"(Sync, c_uint, u64) -> c_uint;
+        delete_fence: c"glDeleteSync"(Sync);
+    }
+}
+
+functions! {
+    /// Copies between buffers: GL 3.1, ES 3.0.
+    Copies {
+        copy: c"glCopyBufferSubData"(c_uint, c_uint, isize, isize, isize);
+    }
+}
+
+/// Buffers that stay mapped: `glBufferStorage`, in ES with its extension's suffix.
+pub(super) type Storage = unsafe extern "C" fn(c_uint, isize, *const c_void, c_uint);
+
+/// # Safety
+/// See [`Base::load`].
+pub(super) unsafe fn storage(loader: Loader<'_>, name: &CStr) -> Option<Storage> {
+    let function = loader(name);
+    // SAFETY: it is not null, and has this type by the caller's word.
+    (!function.is_null()).then(|| unsafe { std::mem::transmute(function) })
+}

@@ -1,0 +1,660 @@
+//! The OpenGL calls: what a context can do, the ring of pixel buffers, and who waits for them.
+#![allow(unsafe_code)]
+
+mod functions;
+mod memory;
+mod sharing;
+mod state;
+#[cfg(test)]
+#[cfg(feature = "client")]
+mod tests;
+mod waiter;
+
+use std::collections::{HashSet, VecDeque};
+use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+use std::time::{Duration, Instant as Clock};
+
+use openuvr_proto::units::Size;
+
+use super::super::submit::{Pool, Ticket};
+use super::super::{CaptureError, Drawn};
+use super::{Loader, Reading, Sharing, Submit, What};
+use crate::picture::{PixelFormat, Rows};
+use functions::{
+    Base, Binding, Buffers, Copies, Framebuffers, Indexed, ReadBuffer, Storage, Sync as Fence,
+    storage,
+};
+use memory::{Loan, Memory, Shape};
+use state::{PIXEL_PACK_BUFFER, PIXEL_UNPACK_BUFFER, Saved, Targets};
+use waiter::Waiter;
+
+/// Buffers in the ring: one with the host, one that it has not taken yet, and two on which the GPU
+/// is at work, for drivers queue up to two pictures before they make the application wait (guess).
+const RING: usize = 4;
+
+const VERSION: c_uint = 0x1F02;
+const EXTENSIONS: c_uint = 0x1F03;
+const NUM_EXTENSIONS: c_uint = 0x821D;
+const UNSIGNED_BYTE: c_uint = 0x1401;
+const RGBA: c_uint = 0x1908;
+const BGRA: c_uint = 0x80E1;
+const STREAM_READ: c_uint = 0x88E1;
+const BUFFER_SIZE: c_uint = 0x8764;
+const BUFFER_MAPPED: c_uint = 0x88BC;
+const BUFFER_ACCESS_FLAGS: c_uint = 0x911F;
+const MAP_READ: c_uint = 0x1;
+const MAP_PERSISTENT: c_uint = 0x40;
+const MAP_COHERENT: c_uint = 0x80;
+/// The buffer had better lie in memory that the processor reads fast.
+const CLIENT_STORAGE: c_uint = 0x200;
+const SYNC_GPU_COMMANDS_COMPLETE: c_uint = 0x9117;
+const SYNC_FLUSH_COMMANDS: c_uint = 0x1;
+const ALREADY_SIGNALED: c_uint = 0x911A;
+const CONDITION_SATISFIED: c_uint = 0x911C;
+
+/// What a context is and can do.
+struct Gl {
+    version: Version,
+    base: Base,
+    read_buffer: Option<ReadBuffer>,
+    framebuffers: Option<(Framebuffers, Targets)>,
+    binding: Option<Binding>,
+    buffers: Option<Buffers>,
+    copies: Option<Copies>,
+    storage: Option<Storage>,
+    /// See [`state::packing`].
+    packing: Vec<(c_uint, c_int)>,
+    /// How a window is read.
+    format: (c_uint, PixelFormat),
+}
+
+/// Of OpenGL, or of OpenGL ES (`embedded`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Version {
+    embedded: bool,
+    major: u32,
+    minor: u32,
+}
+
+impl Version {
+    /// From `GL_VERSION`: "4.5 (Core Profile) Mesa 22", "OpenGL ES 3.2 Mesa 22",
+    /// "OpenGL ES-CM 1.1".
+    fn parse(words: &str) -> Option<Version> {
+        let number = words
+            .split(' ')
+            .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+        let mut parts = number.split('.').map(|part| part.parse().ok());
+        Some(Version {
+            embedded: words.starts_with("OpenGL ES"),
+            major: parts.next()??,
+            minor: parts.next()??,
+        })
+    }
+
+    fn is(self, major: u32, minor: u32) -> bool {
+        (self.major, self.minor) >= (major, minor)
+    }
+
+    /// Whether it is at least this GL or this ES.
+    fn has(self, gl: (u32, u32), es: (u32, u32)) -> bool {
+        let (major, minor) = if self.embedded { es } else { gl };
+        self.is(major, minor)
+    }
+}
+
+impl Gl {
+    /// # Safety
+    /// A context is current, and `loader` finds its functions.
+    unsafe fn load(loader: Loader<'_>) -> Result<Gl, CaptureError> {
+        let missing = |what| CaptureError(format!("this OpenGL can't be read: it has no {what}"));
+        // SAFETY: by the caller's word, here and below. Functions of extensions and versions that
+        // the context doesn't have are loaded, but not kept: a loader may find anything by name.
+        let base = unsafe { Base::load(loader) }.ok_or_else(|| missing("glReadPixels"))?;
+        // SAFETY: the name is one that each context knows.
+        let words = unsafe { text((base.string)(VERSION)) }.ok_or_else(|| {
+            CaptureError("no OpenGL context is current on this thread: make one so first".into())
+        })?;
+        let version = Version::parse(&words)
+            .ok_or_else(|| CaptureError(format!("\"{words}\" is no version of OpenGL")))?;
+        // SAFETY: as above.
+        let extensions = unsafe { extensions(&base, version, loader) };
+        let has = |name: &str| extensions.contains(name);
+        let desktop = !version.embedded;
+        let two = version.has((3, 0), (3, 0))
+            || has("GL_ARB_framebuffer_object")
+            || (desktop && has("GL_EXT_framebuffer_object") && has("GL_EXT_framebuffer_blit"));
+        let one = !desktop && version.is(2, 0) || desktop && has("GL_EXT_framebuffer_object");
+        let mapped = version.has((3, 2), (3, 0))
+            || desktop && version.is(2, 1) && has("GL_ARB_map_buffer_range") && has("GL_ARB_sync");
+        let bound = version.has((2, 1), (3, 0))
+            || has("GL_ARB_pixel_buffer_object")
+            || has("GL_NV_pixel_buffer_object");
+        let copied = version.has((3, 1), (3, 0)) || desktop && has("GL_ARB_copy_buffer");
+        // SAFETY: as above.
+        let (read_buffer, framebuffers, binding, buffers, copies) = unsafe {
+            (
+                (desktop || version.is(3, 0))
+                    .then(|| ReadBuffer::load(loader))
+                    .flatten(),
+                (two || one).then(|| Framebuffers::load(loader)).flatten(),
+                bound.then(|| Binding::load(loader)).flatten(),
+                mapped.then(|| Buffers::load(loader)).flatten(),
+                copied.then(|| Copies::load(loader)).flatten(),
+            )
+        };
+        let lasting = if desktop && (version.is(4, 4) || has("GL_ARB_buffer_storage")) {
+            Some(c"glBufferStorage")
+        } else if version.embedded && has("GL_EXT_buffer_storage") {
+            Some(c"glBufferStorageEXT")
+        } else {
+            None
+        };
+        Ok(Gl {
+            version,
+            base,
+            read_buffer,
+            framebuffers: framebuffers.zip(Some(if two { Targets::Two } else { Targets::One })),
+            binding,
+            buffers,
+            copies,
+            // SAFETY: as above.
+            storage: lasting.and_then(|name| unsafe { storage(loader, name) }),
+            packing: state::packing(&version, &has),
+            format: if desktop && version.is(1, 2) || has("GL_EXT_read_format_bgra") {
+                (BGRA, PixelFormat::Bgrx)
+            } else {
+                (RGBA, PixelFormat::Rgbx)
+            },
+        })
+    }
+
+    /// A piece of state that the context knows and that is one number.
+    fn integer(&self, name: c_uint) -> c_int {
+        let mut value = 0;
+        // SAFETY: the context is current (the contract of `ReadBack::new`), and writes one number.
+        unsafe { (self.base.integers)(name, &raw mut value) };
+        value
+    }
+}
+
+/// # Safety
+/// `words` is null or ends in NUL and stays for this call.
+unsafe fn text(words: *const std::ffi::c_char) -> Option<String> {
+    // SAFETY: by the caller's word.
+    (!words.is_null()).then(|| {
+        unsafe { CStr::from_ptr(words) }
+            .to_string_lossy()
+            .into_owned()
+    })
+}
+
+/// # Safety
+/// See [`Gl::load`].
+unsafe fn extensions(base: &Base, version: Version, loader: Loader<'_>) -> HashSet<String> {
+    // SAFETY: by the caller's word; each name is asked for only where it is known.
+    unsafe {
+        if version.is(3, 0) {
+            let Some(indexed) = Indexed::load(loader) else {
+                return HashSet::new();
+            };
+            let mut count = 0;
+            (base.integers)(NUM_EXTENSIONS, &raw mut count);
+            (0..count.cast_unsigned())
+                .filter_map(|index| text((indexed.string)(EXTENSIONS, index)))
+                .collect()
+        } else {
+            let all = text((base.string)(EXTENSIONS)).unwrap_or_default();
+            all.split(' ').map(str::to_owned).collect()
+        }
+    }
+}
+
+/// Reads the pictures of one OpenGL context, on whichever thread it is current.
+pub struct ReadBack {
+    gl: Arc<Gl>,
+    submit: Submit,
+    slots: Vec<Slot>,
+    /// What the GPU works on and nobody waits for, oldest first.
+    flying: VecDeque<Flight>,
+    waiter: Waiter,
+    /// Where there are no pixel buffers.
+    pool: Pool,
+    skipped: u64,
+    /// Whether a fence is looked at as soon as it is set: always, but in tests of what comes after.
+    looks: bool,
+}
+
+/// A buffer of the ring.
+struct Slot {
+    buffer: c_uint,
+    memory: Arc<Memory>,
+}
+
+/// A picture that the GPU works on.
+struct Flight {
+    fence: Fence,
+    buffer: c_uint,
+    loan: Loan,
+    drawn: Drawn,
+}
+
+// SAFETY: the fence is a name that any context of the share group may use on its thread.
+unsafe impl Send for Flight {}
+
+impl ReadBack {
+    /// For the context that is current now. `sharing` says how it was made, `submit` takes what is
+    /// finished.
+    ///
+    /// # Errors
+    /// [`CaptureError`] if no context is current, or it lacks what OpenGL 1.1 has.
+    ///
+    /// # Safety
+    /// `loader` finds the driver's functions (or null). At each call of a method, the context that is
+    /// current now is current on the calling thread, outside of `glBegin` and `glEnd`, but for
+    /// [`ReadBack::retire`], [`ReadBack::forget`] and `drop`. Before the context is destroyed, or its
+    /// display closed, this value is retired or dropped: the host may hold pictures that lie in the
+    /// context's memory.
+    pub unsafe fn new(
+        loader: Loader<'_>,
+        sharing: Sharing,
+        submit: Submit,
+    ) -> Result<ReadBack, CaptureError> {
+        // SAFETY: by the caller's word.
+        let gl = Arc::new(unsafe { Gl::load(loader) }?);
+        Ok(ReadBack {
+            // SAFETY: by the caller's word.
+            waiter: unsafe { Waiter::new(loader, sharing, &gl) },
+            gl,
+            submit,
+            slots: Vec::new(),
+            flying: VecDeque::new(),
+            pool: Pool::default(),
+            skipped: 0,
+            looks: true,
+        })
+    }
+
+    /// Reads a picture of `size` that the application has drawn, and what is known of how. Never
+    /// waits for the GPU, unless the context has no pixel buffers.
+    pub fn read(&mut self, size: Size, what: What, drawn: Drawn) -> Reading {
+        self.poll();
+        let reading = match self.begin(size, what, drawn) {
+            Ok(Some(flight)) => self.launch(flight),
+            Ok(None) => self.copy(size, drawn),
+            Err(why) => Reading::Skipped(why),
+        };
+        if let Reading::Skipped(_) = reading {
+            self.skipped += 1;
+        }
+        reading
+    }
+
+    /// Hands over what the GPU has finished since. Worth a call after a swap where
+    /// [`ReadBack::read`] said [`Reading::UnderWay`]; costs next to nothing otherwise.
+    pub fn poll(&mut self) {
+        self.flying.extend(self.waiter.returned());
+        while let Some(flight) = self.flying.pop_front() {
+            if !self.is_done(&flight, 0) {
+                self.flying.push_front(flight);
+                return;
+            }
+            self.land(flight);
+        }
+    }
+
+    /// Waits until all that is under way has been handed over, at most `timeout`: for an application
+    /// that wants to go on only when its picture has been sent. The newest picture's ticket, if it
+    /// was handed over in this call.
+    pub fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
+        let until = Clock::now() + timeout;
+        let mut ticket = self.waiter.finish(timeout);
+        self.flying.extend(self.waiter.returned());
+        while let Some(flight) = self.flying.pop_front() {
+            let left = until.saturating_duration_since(Clock::now());
+            if !self.is_done(&flight, u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)) {
+                self.flying.push_front(flight);
+                break;
+            }
+            ticket = self.land(flight);
+        }
+        ticket
+    }
+
+    /// Pictures that were left out so far: no buffer was free, or there was nothing to read.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Ends it before its context is destroyed. What the host still holds is copied to ordinary
+    /// memory, for which this waits until the host looks away (the length of an encode). `current`:
+    /// the context is current on this thread, and its buffers are deleted; otherwise they go with it.
+    pub fn retire(mut self, current: bool) {
+        self.withdraw();
+        if current {
+            self.flying
+                .drain(..)
+                // SAFETY: the context is current and has fences.
+                .for_each(|flight| unsafe { delete_fence(&self.gl, flight.fence) });
+            for slot in self.slots.drain(..) {
+                // SAFETY: the context is current, and nobody reads the buffer any more.
+                unsafe { delete_buffer(&self.gl, slot.buffer) };
+            }
+        }
+    }
+
+    /// Ends it when its context is gone already, without a call to OpenGL. What the host still holds
+    /// turns black.
+    pub fn forget(mut self) {
+        self.waiter.abandon();
+        for slot in self.slots.drain(..) {
+            slot.memory.lose();
+        }
+    }
+
+    fn withdraw(&mut self) {
+        self.flying.extend(self.waiter.stop());
+        for slot in &self.slots {
+            slot.memory.withdraw();
+        }
+    }
+
+    /// Sets the GPU to work. `None` if there are no pixel buffers.
+    fn begin(
+        &mut self,
+        size: Size,
+        what: What,
+        drawn: Drawn,
+    ) -> Result<Option<Flight>, &'static str> {
+        let gl = self.gl.clone();
+        let Some(buffers) = &gl.buffers else {
+            return match what {
+                What::Window => Ok(None),
+                What::Buffer { .. } => Err("this context can't share pixel buffers"),
+            };
+        };
+        let (width, height) = sides(size).ok_or("it has no size")?;
+        // SAFETY: the context is current, by the contract of `new`.
+        let mut saved = unsafe { Saved::new(&gl) };
+        let (shape, buffer, memory) = match what {
+            What::Window => {
+                if !saved.read_window() {
+                    return Err("there is no window to read from");
+                }
+                let shape = Shape {
+                    size,
+                    format: gl.format.1,
+                    stride: size.width as usize * 4,
+                };
+                let bytes = shape.stride * size.height as usize;
+                let (buffer, memory) = self.slot(&mut saved, bytes)?;
+                saved.pack();
+                saved.bind_buffer(PIXEL_PACK_BUFFER, buffer);
+                // SAFETY: the context is current; it writes `bytes` bytes, packed as was set, into
+                // the buffer that is bound, which has them and which nobody reads.
+                unsafe {
+                    (gl.base.read_pixels)(
+                        0,
+                        0,
+                        width,
+                        height,
+                        gl.format.0,
+                        UNSIGNED_BYTE,
+                        null_mut(),
+                    );
+                }
+                (shape, buffer, memory)
+            }
+            What::Buffer {
+                name,
+                offset,
+                format,
+                stride,
+            } => {
+                let copies = gl.copies.ok_or("this context can't copy buffers")?;
+                let row = format.packed().ok_or("its pixels are not packed")? * size.width as usize;
+                let bytes = (stride.checked_mul(size.height as usize - 1))
+                    .filter(|_| stride >= row)
+                    .and_then(|bytes| bytes.checked_add(row))
+                    .ok_or("its rows are longer than its stride")?;
+                // SAFETY: the context is current and has buffers.
+                if unsafe { (buffers.is_buffer)(name) } == 0 {
+                    return Err("there is no such pixel buffer");
+                }
+                let (buffer, memory) = self.slot(&mut saved, bytes)?;
+                saved.bind_buffer(PIXEL_PACK_BUFFER, name);
+                copyable(&gl, buffers, offset, bytes)?;
+                saved.bind_buffer(PIXEL_UNPACK_BUFFER, buffer);
+                let far = |bytes| isize::try_from(bytes).map_err(|_| "it is too large");
+                // SAFETY: the context is current; both buffers are bound, not mapped (but for ours,
+                // which may be), and have the bytes.
+                unsafe {
+                    (copies.copy)(
+                        PIXEL_PACK_BUFFER,
+                        PIXEL_UNPACK_BUFFER,
+                        far(offset)?,
+                        0,
+                        far(bytes)?,
+                    );
+                }
+                let shape = Shape {
+                    size,
+                    format,
+                    stride,
+                };
+                (shape, buffer, memory)
+            }
+        };
+        // SAFETY: the context is current and has fences.
+        let fence = unsafe { (buffers.fence)(SYNC_GPU_COMMANDS_COMPLETE, 0) };
+        if fence.is_null() {
+            return Err("the driver gave no fence");
+        }
+        Ok(Some(Flight {
+            fence,
+            buffer,
+            loan: memory.lend(shape),
+            drawn,
+        }))
+    }
+
+    /// A buffer of `bytes` that nobody uses.
+    fn slot(
+        &mut self,
+        saved: &mut Saved<'_>,
+        bytes: usize,
+    ) -> Result<(c_uint, Arc<Memory>), &'static str> {
+        let gl = &self.gl;
+        // Of another size than the window has now.
+        self.slots.retain(|slot| {
+            let stays = slot.memory.len() == bytes || slot.memory.is_lent();
+            if !stays {
+                // SAFETY: the context is current, and nobody reads the buffer any more.
+                unsafe { delete_buffer(gl, slot.buffer) };
+            }
+            stays
+        });
+        let free = |slot: &&Slot| slot.memory.len() == bytes && !slot.memory.is_lent();
+        if let Some(slot) = self.slots.iter().find(free) {
+            if gl.storage.is_none() && slot.memory.is_mapped() {
+                let Some(buffers) = &gl.buffers else {
+                    return Err("this context has no pixel buffers");
+                };
+                saved.bind_buffer(PIXEL_PACK_BUFFER, slot.buffer);
+                // SAFETY: the context is current and the buffer is bound and mapped; no loan of it
+                // exists.
+                unsafe {
+                    slot.memory.map(None);
+                    (buffers.unmap)(PIXEL_PACK_BUFFER);
+                }
+            }
+            return Ok((slot.buffer, slot.memory.clone()));
+        }
+        let same = |slot: &&Slot| slot.memory.len() == bytes;
+        if self.slots.iter().filter(same).count() >= RING {
+            return Err("the host or the GPU is behind: no buffer is free");
+        }
+        let slot = create(gl, saved, bytes).ok_or("the driver gave no pixel buffer")?;
+        let pair = (slot.buffer, slot.memory.clone());
+        self.slots.push(slot);
+        Ok(pair)
+    }
+
+    /// Hands a picture over if it is finished, else to who waits for it.
+    fn launch(&mut self, flight: Flight) -> Reading {
+        let first = self.flying.is_empty() && self.waiter.is_idle();
+        if first && self.looks && self.is_done(&flight, 0) {
+            return Reading::Submitted(self.land(flight));
+        }
+        // The thread waits on a context of its own, so the work must have left this one.
+        // SAFETY: the context is current.
+        unsafe { (self.gl.base.flush)() };
+        if self.flying.is_empty() && self.gl.storage.is_some() {
+            if let Some(flight) = self.waiter.wait_for(flight, &self.submit) {
+                self.flying.push_back(flight);
+            }
+        } else {
+            self.flying.push_back(flight);
+        }
+        Reading::UnderWay
+    }
+
+    fn is_done(&self, flight: &Flight, nanoseconds: u64) -> bool {
+        let Some(buffers) = &self.gl.buffers else {
+            return true;
+        };
+        // SAFETY: the context is current, and the fence is of its share group.
+        let status = unsafe { (buffers.wait)(flight.fence, SYNC_FLUSH_COMMANDS, nanoseconds) };
+        matches!(status, ALREADY_SIGNALED | CONDITION_SATISFIED)
+    }
+
+    /// Hands over a picture that is finished.
+    fn land(&mut self, flight: Flight) -> Option<Ticket> {
+        // SAFETY: the context is current; nobody else uses the fence.
+        unsafe { delete_fence(&self.gl, flight.fence) };
+        if !flight.loan.memory().is_mapped() {
+            let buffers = self.gl.buffers.as_ref()?;
+            // SAFETY: the context is current.
+            let mut saved = unsafe { Saved::new(&self.gl) };
+            saved.bind_buffer(PIXEL_PACK_BUFFER, flight.buffer);
+            let memory = flight.loan.memory();
+            // SAFETY: the context is current, the buffer is bound, has the bytes, and is not mapped.
+            // The memory stays until it is unmapped for the next picture or the context goes.
+            unsafe {
+                let len = isize::try_from(memory.len()).ok()?;
+                let start = (buffers.map)(PIXEL_PACK_BUFFER, 0, len, MAP_READ);
+                if start.is_null() {
+                    return None;
+                }
+                memory.map(Some(start.cast()));
+            }
+        }
+        (self.submit)(Box::new(flight.loan), flight.drawn)
+    }
+
+    /// Reads the window at once, into ordinary memory.
+    fn copy(&mut self, size: Size, drawn: Drawn) -> Reading {
+        let gl = &*self.gl;
+        let Some((width, height)) = sides(size) else {
+            return Reading::Skipped("it has no size");
+        };
+        let mut copied = self.pool.take(size);
+        copied.order(gl.format.1, Rows::BottomUp);
+        // SAFETY: the context is current, by the contract of `new`.
+        let mut saved = unsafe { Saved::new(gl) };
+        if !saved.read_window() {
+            return Reading::Skipped("there is no window to read from");
+        }
+        saved.pack();
+        saved.bind_buffer(PIXEL_PACK_BUFFER, 0);
+        let to: *mut c_void = copied.bytes().as_mut_ptr().cast();
+        // SAFETY: the context is current, and writes rows of 4-byte pixels one after the other, for
+        // which the buffer has room.
+        unsafe { (gl.base.read_pixels)(0, 0, width, height, gl.format.0, UNSIGNED_BYTE, to) };
+        drop(saved);
+        Reading::Submitted((self.submit)(Box::new(copied), drawn))
+    }
+}
+
+impl Drop for ReadBack {
+    fn drop(&mut self) {
+        self.withdraw();
+    }
+}
+
+/// Whether `bytes` can be copied out of the buffer that is bound as the pack buffer.
+fn copyable(gl: &Gl, buffers: &Buffers, offset: usize, bytes: usize) -> Result<(), &'static str> {
+    let parameter = |name| {
+        let mut value = 0;
+        // SAFETY: the context is current, a buffer is bound, and one number is written.
+        unsafe { (buffers.parameter)(PIXEL_PACK_BUFFER, name, &raw mut value) };
+        value
+    };
+    let size = usize::try_from(parameter(BUFFER_SIZE)).unwrap_or(0);
+    if offset.checked_add(bytes).is_none_or(|end| end > size) {
+        return Err("the pixel buffer is too small for the picture");
+    }
+    let lasting = || {
+        gl.storage.is_some() && parameter(BUFFER_ACCESS_FLAGS).cast_unsigned() & MAP_PERSISTENT != 0
+    };
+    if parameter(BUFFER_MAPPED) != 0 && !lasting() {
+        return Err("the pixel buffer is mapped: unmap it first");
+    }
+    Ok(())
+}
+
+fn sides(size: Size) -> Option<(c_int, c_int)> {
+    let side = |side: u32| c_int::try_from(side).ok();
+    size.is_valid()
+        .then(|| side(size.width).zip(side(size.height)))?
+}
+
+fn create(gl: &Gl, saved: &mut Saved<'_>, bytes: usize) -> Option<Slot> {
+    let buffers = gl.buffers.as_ref()?;
+    let len = isize::try_from(bytes).ok()?;
+    let mut buffer = 0;
+    let memory = Memory::new(bytes);
+    // SAFETY: the context is current and has these functions; what is mapped has `bytes` bytes, and
+    // stays until the buffer is deleted.
+    unsafe {
+        (buffers.generate)(1, &raw mut buffer);
+        if buffer == 0 {
+            return None;
+        }
+        saved.bind_buffer(PIXEL_PACK_BUFFER, buffer);
+        match gl.storage {
+            Some(storage) => {
+                let flags = MAP_READ | MAP_PERSISTENT | MAP_COHERENT;
+                storage(PIXEL_PACK_BUFFER, len, null(), flags | CLIENT_STORAGE);
+                let start = (buffers.map)(PIXEL_PACK_BUFFER, 0, len, flags);
+                if start.is_null() {
+                    delete_buffer(gl, buffer);
+                    return None;
+                }
+                memory.map(Some(start.cast()));
+            }
+            None => (buffers.data)(PIXEL_PACK_BUFFER, len, null(), STREAM_READ),
+        }
+    }
+    Some(Slot { buffer, memory })
+}
+
+/// # Safety
+/// The context of `gl` is current, and nobody reads the buffer.
+unsafe fn delete_buffer(gl: &Gl, buffer: c_uint) {
+    if let Some(buffers) = &gl.buffers {
+        // SAFETY: by the caller's word. A buffer that is mapped is unmapped by this.
+        unsafe { (buffers.delete)(1, &raw const buffer) };
+    }
+}
+
+/// # Safety
+/// A context of the share group of `gl` is current, and nobody else uses the fence.
+unsafe fn delete_fence(gl: &Gl, fence: Fence) {
+    if let Some(buffers) = &gl.buffers {
+        // SAFETY: by the caller's word.
+        unsafe { (buffers.delete_fence)(fence) };
+    }
+}

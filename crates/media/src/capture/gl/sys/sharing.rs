@@ -1,0 +1,319 @@
+//! A second context that shares the buffers and fences of the application's, made by GLX or EGL with
+//! the functions that the caller's loader finds. It never draws, and has no window.
+
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
+use std::ptr::null_mut;
+
+use super::super::{Loader, Sharing};
+use super::functions::functions;
+use super::{Gl, text};
+
+type Ptr = *mut c_void;
+
+functions! {
+    /// GLX 1.4 and `GLX_ARB_create_context`.
+    Glx {
+        context: c"glXGetCurrentContext"() -> Ptr;
+        display: c"glXGetCurrentDisplay"() -> Ptr;
+        query: c"glXQueryContext"(Ptr, Ptr, c_int, *mut c_int) -> c_int;
+        direct: c"glXIsDirect"(Ptr, Ptr) -> c_int;
+        extensions: c"glXQueryExtensionsString"(Ptr, c_int) -> *const c_char;
+        choose: c"glXChooseFBConfig"(Ptr, c_int, *const c_int, *mut c_int) -> *mut Ptr;
+        create: c"glXCreateContextAttribsARB"(Ptr, Ptr, Ptr, c_int, *const c_int) -> Ptr;
+        make_current: c"glXMakeContextCurrent"(Ptr, c_ulong, c_ulong, Ptr) -> c_int;
+        destroy: c"glXDestroyContext"(Ptr, Ptr);
+    }
+}
+
+functions! {
+    /// EGL 1.4.
+    Egl {
+        context: c"eglGetCurrentContext"() -> Ptr;
+        display: c"eglGetCurrentDisplay"() -> Ptr;
+        query: c"eglQueryContext"(Ptr, Ptr, c_int, *mut c_int) -> c_uint;
+        extensions: c"eglQueryString"(Ptr, c_int) -> *const c_char;
+        api: c"eglQueryAPI"() -> c_uint;
+        bind_api: c"eglBindAPI"(c_uint) -> c_uint;
+        choose: c"eglChooseConfig"(Ptr, *const c_int, *mut Ptr, c_int, *mut c_int) -> c_uint;
+        create: c"eglCreateContext"(Ptr, Ptr, Ptr, *const c_int) -> Ptr;
+        make_current: c"eglMakeCurrent"(Ptr, Ptr, Ptr, Ptr) -> c_uint;
+        destroy: c"eglDestroyContext"(Ptr, Ptr) -> c_uint;
+    }
+}
+
+/// Names of attributes; the versions and profiles are counted alike in GLX and EGL.
+const GLX_FBCONFIG_ID: c_int = 0x8013;
+const GLX_SCREEN: c_int = 0x800C;
+const GLX_CONTEXT_MAJOR: c_int = 0x2091;
+const GLX_CONTEXT_MINOR: c_int = 0x2092;
+const GLX_CONTEXT_PROFILE: c_int = 0x9126;
+const EGL_CONFIG_ID: c_int = 0x3028;
+const EGL_EXTENSIONS: c_int = 0x3055;
+const EGL_CONTEXT_CLIENT_TYPE: c_int = 0x3097;
+const EGL_CONTEXT_MAJOR: c_int = 0x3098;
+const EGL_CONTEXT_MINOR: c_int = 0x30FB;
+const EGL_CONTEXT_PROFILE: c_int = 0x30FD;
+const EGL_NONE: c_int = 0x3038;
+const CORE: c_int = 1;
+const COMPATIBLE: c_int = 2;
+const EMBEDDED: c_int = 4;
+/// `GL_CONTEXT_PROFILE_MASK`: GL 3.2.
+const CONTEXT_PROFILE: c_uint = 0x9126;
+
+/// What it takes to make one.
+pub(super) enum Maker {
+    Glx(Glx, Xlib),
+    Egl(Egl),
+}
+
+impl Maker {
+    /// `None` if there can be none: no functions for it, or a display for one thread only.
+    ///
+    /// # Safety
+    /// `loader` finds the driver's functions.
+    pub(super) unsafe fn new(loader: Loader<'_>, sharing: Sharing) -> Option<Maker> {
+        // SAFETY: by the caller's word.
+        unsafe {
+            match sharing {
+                Sharing::Glx { threads } => {
+                    let xlib = Xlib::find()?;
+                    if !threads && !xlib.threads {
+                        return None;
+                    }
+                    Some(Maker::Glx(Glx::load(loader)?, xlib))
+                }
+                Sharing::Egl => Some(Maker::Egl(Egl::load(loader)?)),
+                Sharing::None => None,
+            }
+        }
+    }
+
+    /// A context that shares with the one that is current.
+    ///
+    /// # Safety
+    /// The context of `gl` is current.
+    pub(super) unsafe fn share(self, gl: &Gl) -> Option<Shared> {
+        // SAFETY: by the caller's word.
+        unsafe {
+            match self {
+                Maker::Glx(glx, xlib) => share_glx(glx, &xlib, gl),
+                Maker::Egl(egl) => share_egl(egl, gl),
+            }
+        }
+    }
+}
+
+/// The context. Any thread may have it, one at a time.
+#[derive(Clone)]
+pub(super) struct Shared {
+    maker: Made,
+    display: Ptr,
+    context: Ptr,
+}
+
+#[derive(Clone)]
+enum Made {
+    Glx(Glx),
+    /// With the API, which each thread chooses for itself.
+    Egl(Egl, c_uint),
+}
+
+// SAFETY: GLX and EGL allow any thread to use a context that no other thread has; for GLX it was
+// found out that the display may be used by several threads.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    /// Makes it current on this thread, or none. Whether that could be done.
+    pub(super) fn make_current(&self, yes: bool) -> bool {
+        let context = if yes { self.context } else { null_mut() };
+        // SAFETY: display and context are alive until `destroy`, which the owner of both calls when
+        // the thread that has it has ended.
+        unsafe {
+            match &self.maker {
+                Made::Glx(glx) => (glx.make_current)(self.display, 0, 0, context) != 0,
+                Made::Egl(egl, api) => {
+                    (egl.bind_api)(*api);
+                    (egl.make_current)(self.display, null_mut(), null_mut(), context) != 0
+                }
+            }
+        }
+    }
+
+    /// Destroys it; no thread has it.
+    pub(super) fn destroy(self) {
+        // SAFETY: alive until here: the display is closed after this, by the contract of
+        // `ReadBack::new`.
+        unsafe {
+            match &self.maker {
+                Made::Glx(glx) => (glx.destroy)(self.display, self.context),
+                Made::Egl(egl, _) => {
+                    (egl.destroy)(self.display, self.context);
+                }
+            }
+        }
+    }
+}
+
+/// The profile of the context that is current, which the other must have as well.
+fn profile(gl: &Gl) -> c_int {
+    if gl.version.embedded {
+        EMBEDDED
+    } else if gl.version.is(3, 2) && gl.integer(CONTEXT_PROFILE) & CORE != 0 {
+        CORE
+    } else {
+        COMPATIBLE
+    }
+}
+
+/// # Safety
+/// The context of `gl` is current, and was made by GLX.
+unsafe fn share_glx(glx: Glx, xlib: &Xlib, gl: &Gl) -> Option<Shared> {
+    // Only from 3.0 on may a context be current without a window (GLX_ARB_create_context).
+    if !gl.version.is(3, 0) {
+        return None;
+    }
+    let number = |n: u32| c_int::try_from(n).unwrap_or(0);
+    // SAFETY: display and context are the current ones; the lists end in 0, and results are read only
+    // where the calls say that they are there.
+    unsafe {
+        let (display, own) = ((glx.display)(), (glx.context)());
+        if display.is_null() || own.is_null() || (glx.direct)(display, own) == 0 {
+            return None;
+        }
+        let query = |name| {
+            let mut value = 0;
+            ((glx.query)(display, own, name, &raw mut value) == 0).then_some(value)
+        };
+        let screen = query(GLX_SCREEN)?;
+        let extensions = text((glx.extensions)(display, screen))?;
+        if !extensions.contains("GLX_ARB_create_context_profile") {
+            return None;
+        }
+        let wanted = [GLX_FBCONFIG_ID, query(GLX_FBCONFIG_ID)?, 0];
+        let mut count = 0;
+        let configs = (glx.choose)(display, screen, wanted.as_ptr(), &raw mut count);
+        if configs.is_null() {
+            return None;
+        }
+        let config = (count > 0).then(|| *configs);
+        (xlib.free)(configs.cast());
+        let attributes = [
+            GLX_CONTEXT_MAJOR,
+            number(gl.version.major),
+            GLX_CONTEXT_MINOR,
+            number(gl.version.minor),
+            GLX_CONTEXT_PROFILE,
+            profile(gl),
+            0,
+        ];
+        let context = xlib.without_errors(display, || {
+            let context = (glx.create)(display, config?, own, 1, attributes.as_ptr());
+            (!context.is_null()).then_some(context)
+        })?;
+        Some(Shared {
+            maker: Made::Glx(glx),
+            display,
+            context,
+        })
+    }
+}
+
+/// # Safety
+/// The context of `gl` is current, and was made by EGL.
+unsafe fn share_egl(egl: Egl, gl: &Gl) -> Option<Shared> {
+    let number = |n: u32| c_int::try_from(n).unwrap_or(0);
+    // SAFETY: display and context are the current ones; the lists end in EGL_NONE, and results are
+    // read only where the calls say that they are there.
+    unsafe {
+        let (display, own) = ((egl.display)(), (egl.context)());
+        if display.is_null() || own.is_null() {
+            return None;
+        }
+        let extensions = text((egl.extensions)(display, EGL_EXTENSIONS))?;
+        if !extensions.contains("EGL_KHR_surfaceless_context") {
+            return None;
+        }
+        let query = |name| {
+            let mut value = 0;
+            ((egl.query)(display, own, name, &raw mut value) != 0).then_some(value)
+        };
+        let api = query(EGL_CONTEXT_CLIENT_TYPE)?.cast_unsigned();
+        let mut config = null_mut();
+        match query(EGL_CONFIG_ID)? {
+            // Made for any.
+            0 => {}
+            id => {
+                let (wanted, mut count) = ([EGL_CONFIG_ID, id, EGL_NONE], 0);
+                (egl.choose)(display, wanted.as_ptr(), &raw mut config, 1, &raw mut count);
+                if count < 1 {
+                    return None;
+                }
+            }
+        }
+        let mut attributes = vec![EGL_CONTEXT_MAJOR, number(gl.version.major)];
+        if !gl.version.embedded {
+            attributes.extend([EGL_CONTEXT_MINOR, number(gl.version.minor)]);
+            if gl.version.is(3, 2) {
+                attributes.extend([EGL_CONTEXT_PROFILE, profile(gl)]);
+            }
+        }
+        attributes.push(EGL_NONE);
+        let before = (egl.api)();
+        (egl.bind_api)(api);
+        let context = (egl.create)(display, config, own, attributes.as_ptr());
+        (egl.bind_api)(before);
+        (!context.is_null()).then_some(Shared {
+            maker: Made::Egl(egl, api),
+            display,
+            context,
+        })
+    }
+}
+
+/// What is needed of the libX11 that the application has loaded.
+pub(super) struct Xlib {
+    free: unsafe extern "C" fn(Ptr) -> c_int,
+    sync: unsafe extern "C" fn(Ptr, c_int) -> c_int,
+    handler: unsafe extern "C" fn(Option<Handler>) -> Option<Handler>,
+    /// Any thread may use a display, without `XInitThreads`: libX11 1.8, the first that has
+    /// `XFreeThreads`.
+    threads: bool,
+    _library: libloading::os::unix::Library,
+}
+
+type Handler = unsafe extern "C" fn(Ptr, Ptr) -> c_int;
+
+impl Xlib {
+    /// `None` if the application has none.
+    fn find() -> Option<Xlib> {
+        use libloading::os::unix::Library;
+        const NOLOAD: c_int = libc::RTLD_NOW | libc::RTLD_NOLOAD;
+        // SAFETY: nothing is loaded that was not, and the functions have these types.
+        unsafe {
+            let library = Library::open(Some("libX11.so.6"), NOLOAD).ok()?;
+            Some(Xlib {
+                free: *library.get(b"XFree\0").ok()?,
+                sync: *library.get(b"XSync\0").ok()?,
+                handler: *library.get(b"XSetErrorHandler\0").ok()?,
+                threads: (library.get::<unsafe extern "C" fn() -> c_int>(b"XFreeThreads\0"))
+                    .is_ok(),
+                _library: library,
+            })
+        }
+    }
+
+    /// Calls `f` so that an error of the X server ends in nothing: Xlib would end the process.
+    fn without_errors<R>(&self, display: Ptr, f: impl FnOnce() -> R) -> R {
+        unsafe extern "C" fn ignore(_: Ptr, _: Ptr) -> c_int {
+            0
+        }
+        // SAFETY: the display is open; the old handler is put back when all errors have come.
+        unsafe {
+            let before = (self.handler)(Some(ignore));
+            let result = f();
+            (self.sync)(display, 0);
+            (self.handler)(before);
+            result
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! Contexts to draw with: by GLX in an X window, by EGL in an X window or without one.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_ulong, c_void};
+use std::ptr::{null, null_mut};
+
+use glow::HasContext as _;
+use openuvr_proto::units::Size;
+use x11_dl::{glx, xlib};
+
+/// What a context shall be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// `None`: what the driver gives by itself.
+    pub(super) version: Option<(c_int, c_int)>,
+    pub(super) profile: Profile,
+    pub(super) samples: c_int,
+    pub(super) double: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Profile {
+    Compatible,
+    Core,
+    Embedded,
+}
+
+impl Wanted {
+    pub(super) const USUAL: Wanted = Wanted {
+        version: None,
+        profile: Profile::Compatible,
+        samples: 0,
+        double: true,
+    };
+
+    pub(super) fn of(profile: Profile, major: c_int, minor: c_int) -> Wanted {
+        Wanted {
+            version: Some((major, minor)),
+            profile,
+            ..Wanted::USUAL
+        }
+    }
+}
+
+/// A window with a context that can be made current on any one thread.
+pub(super) trait Context: Send {
+    fn find(&self, name: &CStr) -> *const c_void;
+    fn make_current(&self, yes: bool);
+    fn swap(&self);
+    fn resize(&self, size: Size);
+    /// Destroys the context, not the window.
+    fn destroy(&mut self);
+}
+
+pub(super) fn functions(context: &dyn Context) -> glow::Context {
+    // SAFETY: the context is current on this thread, as each test sees to.
+    unsafe { glow::Context::from_loader_function_cstr(|name| context.find(name)) }
+}
+
+pub(super) struct Glx {
+    x: xlib::Xlib,
+    glx: glx::Glx,
+    display: *mut xlib::Display,
+    window: c_ulong,
+    context: glx::GLXContext,
+}
+
+// SAFETY: XInitThreads is called first, and the tests make a context current on one thread at a time.
+unsafe impl Send for Glx {}
+
+const GLX_CONTEXT_MAJOR: c_int = 0x2091;
+const GLX_CONTEXT_MINOR: c_int = 0x2092;
+const GLX_CONTEXT_PROFILE: c_int = 0x9126;
+const GLX_SAMPLES: c_int = 100_001;
+const GLX_SAMPLE_BUFFERS: c_int = 100_000;
+
+impl Glx {
+    /// Opens a window on `display` with a context that is current; `None` if there is none such.
+    pub(super) fn open(
+        display: &str,
+        size: Size,
+        wanted: Wanted,
+        share: Option<&Glx>,
+    ) -> Option<Glx> {
+        let x = xlib::Xlib::open().expect("libX11");
+        let glx = glx::Glx::open().expect("libGL");
+        let name = CString::new(display).expect("a name");
+        // SAFETY: as Xlib and GLX demand: pointers are theirs or to locals that outlive the calls.
+        unsafe {
+            (x.XInitThreads)();
+            let display = share.map_or_else(|| (x.XOpenDisplay)(name.as_ptr()), |s| s.display);
+            assert!(!display.is_null());
+            let screen = (x.XDefaultScreen)(display);
+            let root = (x.XRootWindow)(display, screen);
+            let attributes = [
+                glx::GLX_DOUBLEBUFFER,
+                c_int::from(wanted.double),
+                glx::GLX_RED_SIZE,
+                8,
+                glx::GLX_GREEN_SIZE,
+                8,
+                glx::GLX_BLUE_SIZE,
+                8,
+                GLX_SAMPLE_BUFFERS,
+                c_int::from(wanted.samples > 0),
+                GLX_SAMPLES,
+                wanted.samples,
+                0,
+            ];
+            let mut count = 0;
+            let configs =
+                (glx.glXChooseFBConfig)(display, screen, attributes.as_ptr(), &raw mut count);
+            if configs.is_null() || count < 1 {
+                return None;
+            }
+            let config = *configs;
+            let visual = (glx.glXGetVisualFromFBConfig)(display, config);
+            let mut set: xlib::XSetWindowAttributes = std::mem::zeroed();
+            set.colormap = (x.XCreateColormap)(display, root, (*visual).visual, xlib::AllocNone);
+            let window = (x.XCreateWindow)(
+                display,
+                root,
+                0,
+                0,
+                size.width,
+                size.height,
+                0,
+                (*visual).depth,
+                1,
+                (*visual).visual,
+                xlib::CWColormap | xlib::CWBorderPixel,
+                &raw mut set,
+            );
+            (x.XMapWindow)(display, window);
+            let shared = share.map_or(null_mut(), |share| share.context);
+            let context = match wanted.version {
+                None => (glx.glXCreateNewContext)(display, config, glx::GLX_RGBA_TYPE, shared, 1),
+                Some((major, minor)) => {
+                    type Create = unsafe extern "C" fn(
+                        *mut xlib::Display,
+                        glx::GLXFBConfig,
+                        glx::GLXContext,
+                        c_int,
+                        *const c_int,
+                    ) -> glx::GLXContext;
+                    let create =
+                        (glx.glXGetProcAddressARB)(c"glXCreateContextAttribsARB".as_ptr().cast());
+                    let create: Create = std::mem::transmute(create?);
+                    let profile = match wanted.profile {
+                        Profile::Core => 1,
+                        Profile::Compatible => 2,
+                        Profile::Embedded => 4,
+                    };
+                    let attributes = [
+                        GLX_CONTEXT_MAJOR,
+                        major,
+                        GLX_CONTEXT_MINOR,
+                        minor,
+                        GLX_CONTEXT_PROFILE,
+                        profile,
+                        0,
+                    ];
+                    create(display, config, shared, 1, attributes.as_ptr())
+                }
+            };
+            if context.is_null() {
+                return None;
+            }
+            (glx.glXMakeCurrent)(display, window, context);
+            Some(Glx {
+                x,
+                glx,
+                display,
+                window,
+                context,
+            })
+        }
+    }
+}
+
+impl Context for Glx {
+    fn find(&self, name: &CStr) -> *const c_void {
+        // SAFETY: the name ends in NUL.
+        let function = unsafe { (self.glx.glXGetProcAddressARB)(name.as_ptr().cast()) };
+        function.map_or(null(), |function| function as *const c_void)
+    }
+
+    fn make_current(&self, yes: bool) {
+        let (window, context) = if yes {
+            (self.window, self.context)
+        } else {
+            (0, null_mut())
+        };
+        // SAFETY: all are alive; no other thread has the context.
+        unsafe { (self.glx.glXMakeCurrent)(self.display, window, context) };
+    }
+
+    fn swap(&self) {
+        // SAFETY: both are alive.
+        unsafe { (self.glx.glXSwapBuffers)(self.display, self.window) };
+    }
+
+    fn resize(&self, size: Size) {
+        // SAFETY: both are alive.
+        unsafe {
+            (self.x.XResizeWindow)(self.display, self.window, size.width, size.height);
+            (self.x.XSync)(self.display, 0);
+        }
+    }
+
+    fn destroy(&mut self) {
+        // SAFETY: both are alive.
+        unsafe {
+            self.make_current(false);
+            (self.glx.glXDestroyContext)(self.display, self.context);
+        }
+        self.context = null_mut();
+    }
+}
+
+impl Drop for Glx {
+    fn drop(&mut self) {
+        if !self.context.is_null() {
+            self.destroy();
+        }
+    }
+}
+
+/// The functions of EGL that are needed.
+struct EglFunctions {
+    find: unsafe extern "C" fn(*const c_char) -> *const c_void,
+    platform_display: unsafe extern "C" fn(c_int, *const c_void, *const isize) -> *mut c_void,
+    initialize: unsafe extern "C" fn(*mut c_void, *mut c_int, *mut c_int) -> c_int,
+    bind_api: unsafe extern "C" fn(c_int) -> c_int,
+    choose: unsafe extern "C" fn(
+        *mut c_void,
+        *const c_int,
+        *mut *mut c_void,
+        c_int,
+        *mut c_int,
+    ) -> c_int,
+    pbuffer: unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_int) -> *mut c_void,
+    create:
+        unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, *const c_int) -> *mut c_void,
+    current: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, *mut c_void) -> c_int,
+    swap: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+    destroy: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+    _library: libloading::Library,
+}
+
+/// A context without a window, of Mesa's software renderer or of a GPU.
+pub(super) struct Egl {
+    functions: EglFunctions,
+    display: *mut c_void,
+    surface: *mut c_void,
+    context: *mut c_void,
+}
+
+// SAFETY: EGL may be used from any thread, and the tests make a context current on one at a time.
+unsafe impl Send for Egl {}
+
+const EGL_PLATFORM_SURFACELESS: c_int = 0x31DD;
+const EGL_SURFACE_TYPE: c_int = 0x3033;
+const EGL_PBUFFER: c_int = 1;
+const EGL_RENDERABLE_TYPE: c_int = 0x3040;
+const EGL_RED_SIZE: c_int = 0x3024;
+const EGL_GREEN_SIZE: c_int = 0x3023;
+const EGL_BLUE_SIZE: c_int = 0x3022;
+const EGL_NONE: c_int = 0x3038;
+const EGL_WIDTH: c_int = 0x3057;
+const EGL_HEIGHT: c_int = 0x3056;
+const EGL_OPENGL_API: c_int = 0x30A2;
+const EGL_OPENGL_ES_API: c_int = 0x30A0;
+const EGL_CONTEXT_MAJOR: c_int = 0x3098;
+const EGL_CONTEXT_MINOR: c_int = 0x30FB;
+const EGL_CONTEXT_PROFILE: c_int = 0x30FD;
+
+impl Egl {
+    /// A context that is current, with a surface of `size`; `None` if there is none such.
+    pub(super) fn open(size: Size, wanted: Wanted) -> Option<Egl> {
+        // SAFETY: libEGL's functions have these types; pointers are its own or to locals that
+        // outlive the calls.
+        unsafe {
+            let library = libloading::Library::new("libEGL.so.1").ok()?;
+            let functions = EglFunctions {
+                find: *library.get(b"eglGetProcAddress\0").ok()?,
+                platform_display: *library.get(b"eglGetPlatformDisplay\0").ok()?,
+                initialize: *library.get(b"eglInitialize\0").ok()?,
+                bind_api: *library.get(b"eglBindAPI\0").ok()?,
+                choose: *library.get(b"eglChooseConfig\0").ok()?,
+                pbuffer: *library.get(b"eglCreatePbufferSurface\0").ok()?,
+                create: *library.get(b"eglCreateContext\0").ok()?,
+                current: *library.get(b"eglMakeCurrent\0").ok()?,
+                swap: *library.get(b"eglSwapBuffers\0").ok()?,
+                destroy: *library.get(b"eglDestroyContext\0").ok()?,
+                _library: library,
+            };
+            let display = (functions.platform_display)(EGL_PLATFORM_SURFACELESS, null(), null());
+            if display.is_null() || (functions.initialize)(display, null_mut(), null_mut()) == 0 {
+                return None;
+            }
+            let embedded = wanted.profile == Profile::Embedded;
+            let api = if embedded {
+                EGL_OPENGL_ES_API
+            } else {
+                EGL_OPENGL_API
+            };
+            (functions.bind_api)(api);
+            let attributes = [
+                EGL_SURFACE_TYPE,
+                EGL_PBUFFER,
+                EGL_RENDERABLE_TYPE,
+                if embedded { 4 } else { 8 },
+                EGL_RED_SIZE,
+                8,
+                EGL_GREEN_SIZE,
+                8,
+                EGL_BLUE_SIZE,
+                8,
+                EGL_NONE,
+            ];
+            let (mut config, mut count) = (null_mut(), 0);
+            (functions.choose)(
+                display,
+                attributes.as_ptr(),
+                &raw mut config,
+                1,
+                &raw mut count,
+            );
+            if count < 1 {
+                return None;
+            }
+            let side = |side: u32| c_int::try_from(side).expect("small");
+            let sides = [
+                EGL_WIDTH,
+                side(size.width),
+                EGL_HEIGHT,
+                side(size.height),
+                EGL_NONE,
+            ];
+            let surface = (functions.pbuffer)(display, config, sides.as_ptr());
+            let mut attributes = Vec::new();
+            if let Some((major, minor)) = wanted.version {
+                attributes.extend([EGL_CONTEXT_MAJOR, major, EGL_CONTEXT_MINOR, minor]);
+                if !embedded && (major, minor) >= (3, 2) {
+                    let profile = if wanted.profile == Profile::Core {
+                        1
+                    } else {
+                        2
+                    };
+                    attributes.extend([EGL_CONTEXT_PROFILE, profile]);
+                }
+            }
+            attributes.push(EGL_NONE);
+            let context = (functions.create)(display, config, null_mut(), attributes.as_ptr());
+            if context.is_null() {
+                return None;
+            }
+            let egl = Egl {
+                functions,
+                display,
+                surface,
+                context,
+            };
+            egl.make_current(true);
+            Some(egl)
+        }
+    }
+}
+
+impl Context for Egl {
+    fn find(&self, name: &CStr) -> *const c_void {
+        // SAFETY: the name ends in NUL.
+        unsafe { (self.functions.find)(name.as_ptr()) }
+    }
+
+    fn make_current(&self, yes: bool) {
+        let (surface, context) = if yes {
+            (self.surface, self.context)
+        } else {
+            (null_mut(), null_mut())
+        };
+        // SAFETY: all are alive; no other thread has the context.
+        unsafe { (self.functions.current)(self.display, surface, surface, context) };
+    }
+
+    fn swap(&self) {
+        // SAFETY: both are alive.
+        unsafe { (self.functions.swap)(self.display, self.surface) };
+    }
+
+    fn resize(&self, _: Size) {
+        panic!("a surface without a window keeps its size");
+    }
+
+    fn destroy(&mut self) {
+        self.make_current(false);
+        // SAFETY: both are alive.
+        unsafe { (self.functions.destroy)(self.display, self.context) };
+        self.context = null_mut();
+    }
+}
+
+impl Drop for Egl {
+    fn drop(&mut self) {
+        if !self.context.is_null() {
+            self.destroy();
+        }
+    }
+}
+
+/// Draws cells of 8 × 8 pixels, each of its own colour, the first row of them at the top.
+pub(super) fn draw(gl: &glow::Context, size: Size, seed: u32) {
+    let (width, height) = (size.width, size.height);
+    // SAFETY: the context is current.
+    unsafe {
+        gl.enable(glow::SCISSOR_TEST);
+        for top in (0..height).step_by(8) {
+            for left in (0..width).step_by(8) {
+                let [r, g, b] = colour(left, top, seed).map(|c| f32::from(c) / 255.0);
+                gl.clear_color(r, g, b, 1.0);
+                let rows = 8.min(height - top);
+                let number = |n: u32| i32::try_from(n).expect("small");
+                gl.scissor(number(left), number(height - top - rows), 8, number(rows));
+                gl.clear(glow::COLOR_BUFFER_BIT);
+            }
+        }
+        gl.disable(glow::SCISSOR_TEST);
+    }
+}
+
+/// Red, green and blue of the pixel in column `x` and row `y`, from the top.
+pub(super) fn colour(x: u32, y: u32, seed: u32) -> [u8; 3] {
+    let cell = (y / 8 * 251 + x / 8).wrapping_mul(2_654_435_761) ^ seed.wrapping_mul(40_503);
+    let [a, b, c, _] = cell.wrapping_mul(2_246_822_519).to_le_bytes();
+    [a, b, c]
+}

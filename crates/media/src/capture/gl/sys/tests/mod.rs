@@ -1,0 +1,712 @@
+//! Real contexts of Mesa's software renderer.
+
+mod context;
+
+use std::ffi::CStr;
+use std::ptr::null;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use glow::HasContext as _;
+
+use openuvr_proto::units::Size;
+
+use self::context::{Context, Egl, Glx, Profile, Wanted, colour, draw, functions};
+use super::super::{Reading, Sharing, Submit, What};
+use super::{ReadBack, Version};
+use crate::capture::Drawn;
+use crate::capture::submit::Frame;
+use crate::picture::{Picture, PixelFormat, Rows};
+use crate::xvfb::Xvfb;
+
+const SIZE: Size = Size::new(71, 46);
+
+/// Where the pictures go: all that came, oldest first.
+#[derive(Clone, Default)]
+struct Shelf(Arc<Mutex<Vec<Picked>>>);
+
+/// A picture, and which thread brought it.
+type Picked = (Box<dyn Frame>, Drawn, ThreadId);
+
+impl Shelf {
+    fn submit(&self) -> Submit {
+        let shelf = self.clone();
+        Arc::new(move |frame, drawn| {
+            let thread = std::thread::current().id();
+            shelf.0.lock().unwrap().push((frame, drawn, thread));
+            None
+        })
+    }
+
+    fn take(&self) -> Vec<Picked> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    /// The only one.
+    fn one(&self) -> Box<dyn Frame> {
+        let mut all = self.take();
+        assert_eq!(all.len(), 1);
+        all.remove(0).0
+    }
+}
+
+fn read_back(context: &dyn Context, sharing: Sharing, shelf: &Shelf) -> ReadBack {
+    read_back_without(context, sharing, shelf, &[])
+}
+
+/// As if the driver lacked some functions.
+fn read_back_without(
+    context: &dyn Context,
+    sharing: Sharing,
+    shelf: &Shelf,
+    lacks: &[&CStr],
+) -> ReadBack {
+    let mut find = |name: &CStr| {
+        if lacks.contains(&name) {
+            null()
+        } else {
+            context.find(name)
+        }
+    };
+    // SAFETY: the context is current, here and when it is used, and is destroyed afterwards.
+    unsafe { ReadBack::new(&mut find, sharing, shelf.submit()) }.expect("a context")
+}
+
+/// The ways a picture can go, by what the driver lacks.
+const WAYS: [&[&CStr]; 3] = [
+    &[],
+    &[c"glBufferStorage", c"glBufferStorageEXT"],
+    &[c"glFenceSync"],
+];
+
+fn window(back: &mut ReadBack) -> Reading {
+    back.read(SIZE, What::Window, Drawn::default())
+}
+
+fn glx(server: &Xvfb, wanted: Wanted) -> Glx {
+    Glx::open(&server.display, SIZE, wanted, None).expect("Mesa has it")
+}
+
+/// Red, green and blue, seen from the top.
+fn pixel(picture: &Picture<'_>, x: u32, y: u32) -> [u8; 3] {
+    let y = match picture.rows {
+        Rows::TopDown => y,
+        Rows::BottomUp => picture.size.height - 1 - y,
+    };
+    let bytes = picture.format.packed().expect("packed");
+    let plane = picture.planes[0];
+    let at = y as usize * plane.stride + x as usize * bytes;
+    let [a, b, c] = [0, 1, 2].map(|i| plane.data[at + i]);
+    match picture.format {
+        PixelFormat::Rgbx | PixelFormat::Rgb => [a, b, c],
+        _ => [c, b, a],
+    }
+}
+
+fn assert_shows(frame: &dyn Frame, size: Size, seed: u32, what: &str) {
+    let picture = frame.picture();
+    assert_eq!(picture.size, size, "{what}");
+    for y in 0..size.height {
+        for x in 0..size.width {
+            let (have, want) = (pixel(&picture, x, y), colour(x, y, seed));
+            assert_eq!(have, want, "{what}: {x}, {y}");
+        }
+    }
+}
+
+#[test]
+fn what_is_drawn_is_read_to_the_bit() {
+    let Some(server) = Xvfb::start("320x240") else {
+        return;
+    };
+    let kinds = [
+        Wanted::USUAL,
+        Wanted::of(Profile::Core, 4, 5),
+        Wanted::of(Profile::Core, 3, 2),
+        Wanted::of(Profile::Compatible, 2, 1),
+        Wanted::of(Profile::Embedded, 3, 0),
+        Wanted::of(Profile::Embedded, 2, 0),
+        Wanted {
+            double: false,
+            ..Wanted::USUAL
+        },
+        Wanted {
+            samples: 4,
+            ..Wanted::USUAL
+        },
+    ];
+    let mut contexts = 0;
+    for wanted in kinds {
+        let glx = Glx::open(&server.display, SIZE, wanted, None);
+        let glx = glx.map(|context| Box::new(context) as Box<dyn Context>);
+        let egl = (wanted.samples == 0).then(|| Egl::open(SIZE, wanted));
+        let egl = egl
+            .flatten()
+            .map(|context| Box::new(context) as Box<dyn Context>);
+        for (name, context) in [("GLX", glx), ("EGL", egl)] {
+            let Some(context) = context else {
+                eprintln!("{name}: {wanted:?} is not there");
+                continue;
+            };
+            contexts += 1;
+            context.make_current(true);
+            let gl = functions(&*context);
+            for lacks in WAYS {
+                let what = format!("{name}, {wanted:?} without {lacks:?}");
+                let shelf = Shelf::default();
+                let mut back = read_back_without(&*context, Sharing::None, &shelf, lacks);
+                for seed in 0..3 {
+                    draw(&gl, SIZE, seed);
+                    assert_eq!(window(&mut back), Reading::Submitted(None), "{what}");
+                    assert_shows(&*shelf.one(), SIZE, seed, &what);
+                    context.swap();
+                }
+                back.retire(true);
+                // SAFETY: the context is current.
+                assert_eq!(unsafe { gl.get_error() }, glow::NO_ERROR, "{what}");
+            }
+            context.make_current(false);
+        }
+    }
+    assert!(contexts >= 12, "{contexts}");
+}
+
+#[test]
+fn a_thread_of_its_own_waits_for_what_is_not_finished() {
+    let Some(server) = Xvfb::start("320x240") else {
+        return;
+    };
+    let here = std::thread::current().id();
+    let of = |wanted, sharing| (Box::new(glx(&server, wanted)) as Box<dyn Context>, sharing);
+    let without = |wanted| {
+        let egl = Egl::open(SIZE, wanted).expect("Mesa has it");
+        (Box::new(egl) as Box<dyn Context>, Sharing::Egl)
+    };
+    let threads = Sharing::Glx { threads: true };
+    let all = [
+        of(Wanted::USUAL, threads),
+        of(Wanted::of(Profile::Core, 3, 3), threads),
+        of(Wanted::of(Profile::Embedded, 3, 0), threads),
+        without(Wanted::of(Profile::Core, 4, 5)),
+        without(Wanted::of(Profile::Compatible, 3, 0)),
+        without(Wanted::of(Profile::Embedded, 3, 0)),
+    ];
+    for (context, sharing) in &all {
+        context.make_current(true);
+        let gl = functions(&**context);
+        let shelf = Shelf::default();
+        let mut back = read_back(&**context, *sharing, &shelf);
+        back.looks = false;
+        for seed in 0..6 {
+            draw(&gl, SIZE, seed);
+            assert_eq!(window(&mut back), Reading::UnderWay);
+            context.swap();
+            back.finish(Duration::from_secs(60));
+            let mut all = shelf.take();
+            assert_eq!(all.len(), 1, "{sharing:?}");
+            let (frame, _, thread) = all.remove(0);
+            assert_ne!(thread, here);
+            assert_shows(&*frame, SIZE, seed, "waited for");
+        }
+        back.retire(true);
+        // SAFETY: the context is current.
+        assert_eq!(unsafe { gl.get_error() }, glow::NO_ERROR);
+        context.make_current(false);
+    }
+}
+
+#[test]
+fn without_such_a_thread_the_next_look_finds_it() {
+    let Some(server) = Xvfb::start("320x240") else {
+        return;
+    };
+    let context = glx(&server, Wanted::USUAL);
+    let gl = functions(&context);
+    for lacks in &WAYS[..2] {
+        let shelf = Shelf::default();
+        let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
+        back.looks = false;
+        draw(&gl, SIZE, 1);
+        assert_eq!(window(&mut back), Reading::UnderWay);
+        assert!(shelf.take().is_empty());
+        draw(&gl, SIZE, 2);
+        assert_eq!(window(&mut back), Reading::UnderWay);
+        assert_shows(&*shelf.one(), SIZE, 1, "by the next read");
+        back.poll();
+        assert_shows(&*shelf.one(), SIZE, 2, "by a poll");
+    }
+}
+
+/// All that could be changed, as the application may have set it.
+const STATE: [(&str, u32); 14] = [
+    ("pack buffer", glow::PIXEL_PACK_BUFFER_BINDING),
+    ("unpack buffer", glow::PIXEL_UNPACK_BUFFER_BINDING),
+    ("copy read buffer", 0x8F36),
+    ("copy write buffer", 0x8F37),
+    ("draw framebuffer", glow::DRAW_FRAMEBUFFER_BINDING),
+    ("read framebuffer", glow::READ_FRAMEBUFFER_BINDING),
+    ("read buffer", glow::READ_BUFFER),
+    ("row length", glow::PACK_ROW_LENGTH),
+    ("skipped rows", glow::PACK_SKIP_ROWS),
+    ("skipped pixels", glow::PACK_SKIP_PIXELS),
+    ("alignment", glow::PACK_ALIGNMENT),
+    ("swapped bytes", 0x0D00),
+    ("inverted", 0x8758),
+    ("reversed", 0x93A4),
+];
+
+#[test]
+fn the_applications_state_and_errors_stay_its_own() {
+    let Some(server) = Xvfb::start("320x240") else {
+        return;
+    };
+    for wanted in [Wanted::USUAL, Wanted::of(Profile::Embedded, 3, 0)] {
+        let embedded = wanted.profile == Profile::Embedded;
+        let context = glx(&server, wanted);
+        let gl = functions(&context);
+        let known: Vec<_> = STATE
+            .into_iter()
+            .filter(|(name, _)| !embedded || !["swapped bytes", "inverted"].contains(name))
+            .filter(|(name, _)| {
+                let extensions = gl.supported_extensions();
+                *name != "reversed" || extensions.contains("GL_ANGLE_pack_reverse_row_order")
+            })
+            .collect();
+        draw(&gl, SIZE, 5);
+        // SAFETY: the context is current; nothing is written through the buffers.
+        let theirs = unsafe {
+            let buffers = [(); 2].map(|()| gl.create_buffer().unwrap());
+            gl.bind_buffer(glow::PIXEL_PACK_BUFFER, Some(buffers[0]));
+            let bytes = i32::try_from(SIZE.pixels() * 4).unwrap();
+            gl.buffer_data_size(glow::PIXEL_PACK_BUFFER, bytes, glow::STREAM_READ);
+            gl.bind_buffer(glow::PIXEL_UNPACK_BUFFER, Some(buffers[1]));
+            let target = gl.create_renderbuffer().unwrap();
+            gl.bind_renderbuffer(glow::RENDERBUFFER, Some(target));
+            gl.renderbuffer_storage(glow::RENDERBUFFER, glow::RGBA8, 64, 64);
+            let framebuffer = gl.create_framebuffer().unwrap();
+            gl.read_buffer(if embedded { glow::NONE } else { glow::FRONT });
+            gl.bind_framebuffer(glow::FRAMEBUFFER, Some(framebuffer));
+            gl.framebuffer_renderbuffer(
+                glow::FRAMEBUFFER,
+                glow::COLOR_ATTACHMENT0,
+                glow::RENDERBUFFER,
+                Some(target),
+            );
+            for (name, value) in [
+                (glow::PACK_ROW_LENGTH, 99),
+                (glow::PACK_SKIP_ROWS, 3),
+                (glow::PACK_SKIP_PIXELS, 7),
+                (glow::PACK_ALIGNMENT, 8),
+                (0x0D00, 1),
+                (0x8758, 1),
+            ] {
+                if known.iter().any(|(_, known)| *known == name) {
+                    gl.pixel_store_i32(name, value);
+                }
+            }
+            assert_eq!(gl.get_error(), glow::NO_ERROR);
+            buffers[0]
+        };
+        // SAFETY: the context is current and knows these.
+        let state = || {
+            known
+                .iter()
+                .map(|(name, value)| unsafe { (*name, gl.get_parameter_i32(*value)) })
+        };
+        let before: Vec<_> = state().collect();
+        for lacks in WAYS {
+            let shelf = Shelf::default();
+            let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
+            let theirs = What::Buffer {
+                name: theirs.0.get(),
+                offset: 0,
+                format: PixelFormat::Bgrx,
+                stride: SIZE.width as usize * 4,
+            };
+            // SAFETY: the context is current.
+            unsafe { gl.enable(0xFFFF) };
+            for what in [What::Window, theirs, What::Window] {
+                back.read(SIZE, what, Drawn::default());
+                assert_eq!(state().collect::<Vec<_>>(), before, "{lacks:?}");
+            }
+            // SAFETY: the context is current.
+            let errors = unsafe { [gl.get_error(), gl.get_error()] };
+            assert_eq!(errors, [glow::INVALID_ENUM, glow::NO_ERROR], "{lacks:?}");
+            for (at, (frame, ..)) in shelf.take().iter().enumerate() {
+                if at != 1 || lacks == WAYS[2] {
+                    assert_shows(&**frame, SIZE, 5, "the window, not what is bound");
+                }
+            }
+            back.retire(true);
+            assert_eq!(state().collect::<Vec<_>>(), before, "{lacks:?}");
+        }
+        // SAFETY: the context is current.
+        unsafe {
+            gl.bind_framebuffer(glow::FRAMEBUFFER, None);
+            let selected = gl.get_parameter_i32(glow::READ_BUFFER).cast_unsigned();
+            assert_eq!(selected, if embedded { glow::NONE } else { glow::FRONT });
+        }
+    }
+}
+
+#[test]
+fn a_window_that_is_resized_gets_other_buffers() {
+    let Some(server) = Xvfb::start("320x240") else {
+        return;
+    };
+    let context = glx(&server, Wanted::USUAL);
+    let gl = functions(&context);
+    for lacks in WAYS {
+        let shelf = Shelf::default();
+        let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
+        let mut kept = Vec::new();
+        for (seed, size) in (0..).zip([(71, 46), (120, 80), (33, 90), (71, 46)]) {
+            let size = Size::new(size.0, size.1);
+            context.resize(size);
+            // The driver looks at the window's size when it draws anew.
+            context.swap();
+            // SAFETY: the context is current.
+            unsafe { gl.viewport(0, 0, 200, 200) };
+            draw(&gl, size, seed);
+            let reading = back.read(size, What::Window, Drawn::default());
+            assert_eq!(reading, Reading::Submitted(None));
+            kept.push((shelf.one(), size, seed));
+        }
+        for (frame, size, seed) in &kept {
+            assert_shows(&**frame, *size, *seed, "after a resize");
+        }
+        kept.clear();
+        let size = Size::new(71, 46);
+        draw(&gl, size, 9);
+        back.read(size, What::Window, Drawn::default());
+        assert!(back.slots.len() <= 2, "those of other sizes are gone");
+    }
+}
+
+#[test]
+fn a_picture_without_a_free_buffer_is_left_out() {
+    let Some(server) = Xvfb::start("320x240") else {
+        return;
+    };
+    let context = glx(&server, Wanted::USUAL);
+    let gl = functions(&context);
+    for lacks in &WAYS[..2] {
+        let shelf = Shelf::default();
+        let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
+        draw(&gl, SIZE, 1);
+        for _ in 0..4 {
+            assert_eq!(window(&mut back), Reading::Submitted(None));
+        }
+        draw(&gl, SIZE, 2);
+        for _ in 0..2 {
+            assert!(matches!(window(&mut back), Reading::Skipped(why) if why.contains("behind")));
+        }
+        assert_eq!(back.skipped(), 2);
+        let mut four = shelf.take();
+        for (frame, ..) in &four {
+            assert_shows(&**frame, SIZE, 1, "not overwritten");
+        }
+        let last = four.pop();
+        std::thread::spawn(move || drop(last)).join().unwrap();
+        assert_eq!(window(&mut back), Reading::Submitted(None));
+        assert_shows(&*shelf.one(), SIZE, 2, "in the buffer that came back");
+        assert_eq!(back.slots.len(), 4);
+    }
+}
+
+#[test]
+fn pictures_outlive_their_context() {
+    let Some(server) = Xvfb::start("320x240") else {
+        return;
+    };
+    for (lacks, current) in WAYS.into_iter().flat_map(|way| [(way, true), (way, false)]) {
+        let mut context = glx(&server, Wanted::USUAL);
+        let gl = functions(&context);
+        let shelf = Shelf::default();
+        let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
+        for seed in 1..4 {
+            draw(&gl, SIZE, seed);
+            window(&mut back);
+        }
+        let mut all = shelf.take();
+        // The host looks at one, and looks away.
+        assert_shows(&*all[1].0, SIZE, 2, "before");
+        all[1].0.rest();
+        if !current {
+            context.make_current(false);
+        }
+        back.retire(current);
+        context.destroy();
+        for (seed, (frame, ..)) in (1..).zip(&all) {
+            assert_shows(&**frame, SIZE, seed, "afterwards");
+        }
+    }
+}
+
+#[test]
+fn nobody_takes_a_picture_away_that_is_looked_at() {
+    let Some(server) = Xvfb::start("320x240") else {
+        return;
+    };
+    let mut context = glx(&server, Wanted::USUAL);
+    let gl = functions(&context);
+    let shelf = Shelf::default();
+    let mut back = read_back(&context, Sharing::None, &shelf);
+    draw(&gl, SIZE, 3);
+    window(&mut back);
+    let mut frame = shelf.one();
+    let (looking, looks) = mpsc::channel();
+    let away = Arc::new(AtomicBool::new(false));
+    let looked_away = away.clone();
+    let host = std::thread::spawn(move || {
+        let picture = frame.picture();
+        looking.send(()).unwrap();
+        for _ in 0..50 {
+            for y in 0..SIZE.height {
+                for x in 0..SIZE.width {
+                    assert_eq!(pixel(&picture, x, y), colour(x, y, 3));
+                }
+            }
+        }
+        looked_away.store(true, Ordering::SeqCst);
+        frame.rest();
+        frame
+    });
+    looks.recv().unwrap();
+    back.retire(true);
+    assert!(away.load(Ordering::SeqCst), "it has waited");
+    context.destroy();
+    assert_shows(&*host.join().unwrap(), SIZE, 3, "a copy");
+}
+
+#[test]
+fn with_a_context_that_is_gone_pictures_turn_black() {
+    let Some(server) = Xvfb::start("320x240") else {
+        return;
+    };
+    let mut context = glx(&server, Wanted::USUAL);
+    let gl = functions(&context);
+    let shelf = Shelf::default();
+    let mut back = read_back(&context, Sharing::None, &shelf);
+    draw(&gl, SIZE, 3);
+    window(&mut back);
+    let frame = shelf.one();
+    context.destroy();
+    back.forget();
+    let picture = frame.picture();
+    assert_eq!(picture.size, SIZE);
+    assert_eq!(picture.planes[0].data, vec![0; SIZE.pixels() * 4]);
+}
+
+#[test]
+fn a_buffer_of_the_application_is_not_torn() {
+    let Some(server) = Xvfb::start("320x240") else {
+        return;
+    };
+    let contexts: [Box<dyn Context>; 2] = [
+        Box::new(glx(&server, Wanted::USUAL)),
+        Box::new(Egl::open(SIZE, Wanted::of(Profile::Embedded, 3, 0)).expect("Mesa has it")),
+    ];
+    for (at, context) in contexts.iter().enumerate() {
+        context.make_current(true);
+        let gl = functions(&**context);
+        let mut formats = vec![(PixelFormat::Rgbx, glow::RGBA, 4)];
+        if at == 0 {
+            formats.extend([
+                (PixelFormat::Bgrx, glow::BGRA, 4),
+                (PixelFormat::Rgb, glow::RGB, 3),
+                (PixelFormat::Bgr, glow::BGR, 3),
+            ]);
+        }
+        for (format, theirs, bytes) in formats {
+            let shelf = Shelf::default();
+            let mut back = read_back(&**context, Sharing::None, &shelf);
+            let (width, height) = (71, 46);
+            // Rows begin at multiples of 4, as OpenGL has it when nothing else is set.
+            let stride = (width * bytes as usize).next_multiple_of(4);
+            let offset = 64;
+            // SAFETY: the context is current, and the buffer has room for the picture.
+            let buffer = unsafe {
+                let buffer = gl.create_buffer().unwrap();
+                gl.bind_buffer(glow::PIXEL_PACK_BUFFER, Some(buffer));
+                let bytes = i32::try_from(offset + stride * height).unwrap();
+                gl.buffer_data_size(glow::PIXEL_PACK_BUFFER, bytes, glow::DYNAMIC_COPY);
+                buffer
+            };
+            // SAFETY: as above.
+            let read = || unsafe {
+                gl.read_pixels(
+                    0,
+                    0,
+                    71,
+                    46,
+                    theirs,
+                    glow::UNSIGNED_BYTE,
+                    glow::PixelPackData::BufferOffset(64),
+                );
+            };
+            let what = What::Buffer {
+                name: buffer.0.get(),
+                offset,
+                format,
+                stride,
+            };
+            let mut kept = Vec::new();
+            for seed in 0..3 {
+                draw(&gl, SIZE, seed);
+                read();
+                let reading = back.read(SIZE, what, Drawn::default());
+                assert_eq!(reading, Reading::Submitted(None), "{format:?}");
+                kept.push((shelf.one(), seed));
+            }
+            for (frame, seed) in &kept {
+                assert_eq!(frame.picture().format, format);
+                assert_shows(&**frame, SIZE, *seed, &format!("{format:?}"));
+            }
+            let refused = |back: &mut ReadBack, size, what, word| {
+                let reading = back.read(size, what, Drawn::default());
+                assert!(
+                    matches!(reading, Reading::Skipped(why) if why.contains(word)),
+                    "{reading:?}, not {word}"
+                );
+            };
+            let other = |name, offset, stride| What::Buffer {
+                name,
+                offset,
+                format,
+                stride,
+            };
+            let name = buffer.0.get();
+            refused(&mut back, SIZE, other(name + 1000, 0, stride), "no such");
+            refused(&mut back, SIZE, other(name, 65 + 4, stride), "too small");
+            refused(&mut back, SIZE, other(name, 0, stride / 2), "stride");
+            refused(&mut back, Size::new(0, 5), other(name, 0, stride), "size");
+            refused(
+                &mut back,
+                SIZE,
+                other(name, usize::MAX, stride),
+                "too small",
+            );
+            // SAFETY: the context is current; the mapping is not looked at.
+            unsafe {
+                gl.map_buffer_range(glow::PIXEL_PACK_BUFFER, 0, 64, glow::MAP_READ_BIT);
+                drop(kept);
+                refused(&mut back, SIZE, what, "unmap");
+                gl.unmap_buffer(glow::PIXEL_PACK_BUFFER);
+                assert_eq!(gl.get_error(), glow::NO_ERROR, "{format:?}");
+                gl.bind_buffer(glow::PIXEL_PACK_BUFFER, None);
+            }
+        }
+        context.make_current(false);
+    }
+}
+
+#[test]
+fn contexts_of_several_threads_do_not_meet() {
+    let Some(server) = Xvfb::start("320x240") else {
+        return;
+    };
+    let first = glx(&server, Wanted::USUAL);
+    let second = Glx::open(&server.display, SIZE, Wanted::USUAL, Some(&first)).expect("shared");
+    second.make_current(false);
+    let third = glx(&server, Wanted::of(Profile::Core, 4, 5));
+    third.make_current(false);
+    let together = Barrier::new(3);
+    std::thread::scope(|scope| {
+        for (number, context) in (0..).zip([first, second, third]) {
+            let together = &together;
+            scope.spawn(move || {
+                context.make_current(true);
+                let gl = functions(&context);
+                let shelf = Shelf::default();
+                let mut back = read_back(&context, Sharing::Glx { threads: true }, &shelf);
+                // The second has a thread that waits.
+                back.looks = number != 1;
+                together.wait();
+                for n in 0..20 {
+                    let seed = number * 100 + n;
+                    draw(&gl, SIZE, seed);
+                    assert_ne!(window(&mut back), Reading::Skipped(""));
+                    context.swap();
+                    back.finish(Duration::from_secs(60));
+                    assert_shows(&*shelf.one(), SIZE, seed, "on its thread");
+                }
+                back.retire(true);
+                context.make_current(false);
+                context
+            });
+        }
+    });
+}
+
+#[test]
+fn a_context_may_wander_from_thread_to_thread() {
+    let Some(server) = Xvfb::start("320x240") else {
+        return;
+    };
+    let context = glx(&server, Wanted::USUAL);
+    let shelf = Shelf::default();
+    let mut back = read_back(&context, Sharing::Glx { threads: true }, &shelf);
+    context.make_current(false);
+    let mut pair = (context, back);
+    for seed in 0..4 {
+        let shelf = shelf.clone();
+        let next = std::thread::spawn(move || {
+            let (context, mut back) = pair;
+            context.make_current(true);
+            draw(&functions(&context), SIZE, seed);
+            back.looks = seed % 2 == 0;
+            window(&mut back);
+            back.finish(Duration::from_secs(60));
+            assert_shows(&*shelf.one(), SIZE, seed, "elsewhere");
+            context.make_current(false);
+            (context, back)
+        });
+        pair = next.join().unwrap();
+    }
+    (_, back) = pair;
+    back.retire(false);
+}
+
+#[test]
+fn without_a_context_there_is_an_error() {
+    let Some(server) = Xvfb::start("320x240") else {
+        return;
+    };
+    let context = glx(&server, Wanted::USUAL);
+    context.make_current(false);
+    let shelf = Shelf::default();
+    let mut find = |name: &CStr| context.find(name);
+    // SAFETY: with no context, the driver's functions do nothing.
+    let error = unsafe { ReadBack::new(&mut find, Sharing::None, shelf.submit()) };
+    let error = error.err().expect("no context").0;
+    assert!(error.contains("current on this thread"), "{error}");
+    let mut nothing = |_: &CStr| null();
+    // SAFETY: nothing is found.
+    let error = unsafe { ReadBack::new(&mut nothing, Sharing::None, shelf.submit()) };
+    assert!(error.err().expect("no OpenGL").0.contains("glReadPixels"));
+}
+
+#[test]
+fn versions_are_told_apart() {
+    let of = |embedded, major, minor| {
+        Some(Version {
+            embedded,
+            major,
+            minor,
+        })
+    };
+    for (words, version) in [
+        ("4.5 (Compatibility Profile) Mesa 22.3.6", of(false, 4, 5)),
+        ("3.1.0 NVIDIA 535.54", of(false, 3, 1)),
+        ("OpenGL ES 3.2 Mesa 22.3.6", of(true, 3, 2)),
+        ("OpenGL ES-CM 1.1 Mesa", of(true, 1, 1)),
+        ("1.4 (2.1 Mesa)", of(false, 1, 4)),
+        ("", None),
+        ("four", None),
+    ] {
+        assert_eq!(Version::parse(words), version, "{words}");
+    }
+}

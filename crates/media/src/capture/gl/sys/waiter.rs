@@ -1,0 +1,237 @@
+//! Who waits for the GPU while the application goes on: a thread with a context of its own, started
+//! when a picture is not finished at once for the first time. A software renderer never gets one.
+
+use std::collections::VecDeque;
+use std::mem::MaybeUninit;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::super::{Loader, Sharing, Submit};
+use super::sharing::{Maker, Shared};
+use super::{ALREADY_SIGNALED, CONDITION_SATISFIED, Flight, Gl, delete_fence};
+use crate::capture::submit::Ticket;
+
+/// `GL_TIMEOUT_EXPIRED`.
+const TIMEOUT_EXPIRED: u32 = 0x911B;
+/// How long one look at a fence lasts: after it, the thread sees that it shall end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The thread, once there is one, and how to get it.
+pub(super) struct Waiter {
+    gl: Arc<Gl>,
+    maker: Option<Maker>,
+    worker: Option<Worker>,
+}
+
+struct Worker {
+    line: Arc<Line>,
+    thread: JoinHandle<()>,
+    context: Shared,
+}
+
+/// What the two threads share.
+#[derive(Default)]
+struct Line {
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Flight>,
+    /// One is not in the queue any more and not submitted yet.
+    busy: bool,
+    /// Of the newest that was submitted.
+    ticket: Option<Ticket>,
+    /// The thread shall end.
+    end: bool,
+    /// Its context can't be used: it has ended.
+    broken: bool,
+}
+
+impl Line {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiter {
+    /// # Safety
+    /// See [`super::ReadBack::new`].
+    pub(super) unsafe fn new(loader: Loader<'_>, sharing: Sharing, gl: &Arc<Gl>) -> Waiter {
+        Waiter {
+            gl: gl.clone(),
+            // Without buffers that stay mapped it could wait, but not hand over.
+            maker: (gl.storage.is_some())
+                // SAFETY: by the caller's word.
+                .then(|| unsafe { Maker::new(loader, sharing) })
+                .flatten(),
+            worker: None,
+        }
+    }
+
+    /// Whether nothing is being waited for.
+    pub(super) fn is_idle(&self) -> bool {
+        (self.worker.as_ref()).is_none_or(|worker| {
+            let state = worker.line.state();
+            state.queue.is_empty() && !state.busy
+        })
+    }
+
+    /// Waits for a picture elsewhere and then submits it. Gives it back if there can be no thread.
+    /// The context is current, and has been flushed.
+    pub(super) fn wait_for(&mut self, flight: Flight, submit: &Submit) -> Option<Flight> {
+        if let Some(maker) = self.maker.take() {
+            // SAFETY: the context of `gl` is current: the caller's word.
+            self.worker = unsafe { maker.share(&self.gl) }
+                .and_then(|context| Worker::start(context, self.gl.clone(), submit.clone()));
+        }
+        let Some(worker) = &self.worker else {
+            return Some(flight);
+        };
+        let mut state = worker.line.state();
+        if state.broken {
+            return Some(flight);
+        }
+        state.queue.push_back(flight);
+        drop(state);
+        worker.line.moved.notify_all();
+        None
+    }
+
+    /// What a thread that could not work has left behind, oldest first.
+    pub(super) fn returned(&mut self) -> VecDeque<Flight> {
+        match &self.worker {
+            Some(worker) if worker.line.state().broken => self.stop(),
+            _ => VecDeque::new(),
+        }
+    }
+
+    /// Waits until everything is submitted; the newest picture's ticket.
+    pub(super) fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
+        let worker = self.worker.as_ref()?;
+        let under_way =
+            |state: &mut State| (state.busy || !state.queue.is_empty()) && !state.broken;
+        let waited =
+            (worker.line.moved).wait_timeout_while(worker.line.state(), timeout, under_way);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.ticket.take()
+    }
+
+    /// Leaves thread and context as they are, since the display may be gone: the thread sleeps on.
+    pub(super) fn abandon(&mut self) {
+        self.maker = None;
+        std::mem::forget(self.worker.take());
+    }
+
+    /// Ends the thread and its context; what it has not submitted.
+    pub(super) fn stop(&mut self) -> VecDeque<Flight> {
+        self.maker = None;
+        let Some(worker) = self.worker.take() else {
+            return VecDeque::new();
+        };
+        worker.line.state().end = true;
+        worker.line.moved.notify_all();
+        // It holds no panic that would be worth more than the application going on.
+        let _ = worker.thread.join();
+        worker.context.destroy();
+        std::mem::take(&mut worker.line.state().queue)
+    }
+}
+
+impl Worker {
+    fn start(context: Shared, gl: Arc<Gl>, submit: Submit) -> Option<Worker> {
+        let line = Arc::new(Line::default());
+        let (theirs, current) = (line.clone(), context.clone());
+        let work = move || {
+            if current.make_current(true) {
+                work(&gl, &theirs, &submit);
+                current.make_current(false);
+            } else {
+                theirs.state().broken = true;
+                theirs.moved.notify_all();
+            }
+        };
+        let thread = without_signals(|| {
+            let thread = std::thread::Builder::new().name("openuvr-gl".into());
+            thread.spawn(work)
+        });
+        match thread {
+            Ok(thread) => Some(Worker {
+                line,
+                thread,
+                context,
+            }),
+            Err(_) => {
+                context.destroy();
+                None
+            }
+        }
+    }
+}
+
+/// Waits for one picture after the other. The thread's own context is current.
+fn work(gl: &Gl, line: &Line, submit: &Submit) {
+    let mut state = line.state();
+    loop {
+        if state.end {
+            return;
+        }
+        let Some(flight) = state.queue.pop_front() else {
+            state = (line.moved.wait(state)).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        state.busy = true;
+        drop(state);
+        let finished = wait(gl, line, &flight);
+        let mut ticket = None;
+        if finished == Some(false) {
+            // It is given back when the thread ends.
+            state = line.state();
+            state.queue.push_front(flight);
+        } else {
+            // SAFETY: a context of the share group is current; nobody else uses the fence.
+            unsafe { delete_fence(gl, flight.fence) };
+            if finished == Some(true) {
+                ticket = submit(Box::new(flight.loan), flight.drawn);
+            }
+            state = line.state();
+        }
+        state.busy = false;
+        state.ticket = ticket.or(state.ticket);
+        line.moved.notify_all();
+    }
+}
+
+/// `true` when the picture is finished, `false` if the thread shall end before, `None` if it never
+/// will be.
+fn wait(gl: &Gl, line: &Line, flight: &Flight) -> Option<bool> {
+    let buffers = gl.buffers.as_ref()?;
+    let look = u64::try_from(LOOK.as_nanos()).unwrap_or(u64::MAX);
+    loop {
+        // SAFETY: a context of the share group is current, and the fence is not deleted yet.
+        match unsafe { (buffers.wait)(flight.fence, 0, look) } {
+            ALREADY_SIGNALED | CONDITION_SATISFIED => return Some(true),
+            TIMEOUT_EXPIRED if line.state().end => return Some(false),
+            TIMEOUT_EXPIRED => {}
+            _ => return None,
+        }
+    }
+}
+
+/// Calls `start` with all signals blocked in this thread, which the threads that it starts keep: the
+/// application's signals are for the application's threads.
+fn without_signals<R>(start: impl FnOnce() -> R) -> R {
+    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: the first initialises `all`, the second `before`; neither fails with these arguments.
+    let before: libc::sigset_t = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        before.assume_init()
+    };
+    let result = start();
+    // SAFETY: the mask that the kernel gave us.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    result
+}

@@ -1,0 +1,401 @@
+//! Registered devices at the host: one that is mapped to a descriptor has its events written
+//! there, as the kernel would; the others act as keyboard and mouse.
+//!
+//! What it is not: a sink by itself. What is left of an event after it goes to the host's own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use openuvr_proto::id::DeviceId;
+use openuvr_proto::input::event::{EV_KEY, EV_SYN, InputEvent};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::InputError;
+use super::translate::{Translator, Usual};
+use crate::input_event::Event;
+
+/// Events that belong together at most: a touch screen's report of ten fingers. With more, what is
+/// there is written, so that memory is bounded. All of it is below `PIPE_BUF`, and so goes into a
+/// pipe as a whole or not at all.
+const MAX_REPORT: usize = 128;
+
+/// A descriptor that takes `struct input_event`s.
+#[derive(Debug)]
+pub struct Descriptor {
+    fd: OwnedFd,
+    is_socket: bool,
+}
+
+impl Descriptor {
+    /// Makes `fd` non-blocking, for everybody who shares it.
+    ///
+    /// # Errors
+    /// [`InputError`] if it is not open for writing.
+    pub fn new(fd: OwnedFd) -> Result<Descriptor, InputError> {
+        let refused = |e: Errno| InputError(format!("the descriptor can't take events: {e}"));
+        let flags = fcntl_getfl(&fd).map_err(refused)?;
+        if flags & OFlags::RWMODE == OFlags::RDONLY {
+            return Err(InputError(
+                "the descriptor can't take events: it is open for reading only".to_owned(),
+            ));
+        }
+        fcntl_setfl(&fd, flags | OFlags::NONBLOCK).map_err(refused)?;
+        let mode = fstat(&fd).map_err(refused)?.st_mode;
+        let is_socket = FileType::from_raw_mode(mode) == FileType::Socket;
+        Ok(Descriptor { fd, is_socket })
+    }
+
+    /// Whether there was room for all of it.
+    fn write(&self, bytes: &[u8]) -> Result<bool, Errno> {
+        loop {
+            let wrote = if self.is_socket {
+                // Without a signal if nobody is there any more.
+                rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL)
+            } else {
+                rustix::io::write(&self.fd, bytes)
+            };
+            match wrote {
+                Ok(n) if n == bytes.len() => return Ok(true),
+                // Whatever follows would begin in the middle of an event.
+                Ok(_) => return Err(Errno::MSGSIZE),
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+/// A device with a descriptor.
+#[derive(Debug)]
+struct Mapped {
+    /// `None`: it broke, and what the device says is forgotten.
+    descriptor: Option<Descriptor>,
+    /// What happens at once, as far as it is known.
+    report: Vec<(u16, u16, i32)>,
+    /// The keys that are down, and those of which the reader of the descriptor knows.
+    down: BTreeSet<u16>,
+    told: BTreeSet<u16>,
+    /// Whether the reader missed something.
+    behind: bool,
+    lost: u64,
+}
+
+impl Mapped {
+    fn new(descriptor: Descriptor) -> Mapped {
+        Mapped {
+            descriptor: Some(descriptor),
+            report: Vec::new(),
+            down: BTreeSet::new(),
+            told: BTreeSet::new(),
+            behind: false,
+            lost: 0,
+        }
+    }
+
+    fn take(&mut self, kind: u16, code: u16, value: i32) -> Result<(), Errno> {
+        match (kind, code) {
+            (EV_SYN, 0) => return self.write(),
+            (EV_KEY, code) if value == 0 => _ = self.down.remove(&code),
+            // Held keys come from a peer: there are no more than a keyboard has.
+            (EV_KEY, code) if self.down.len() < MAX_REPORT => _ = self.down.insert(code),
+            _ => {}
+        }
+        self.report.push((kind, code, value));
+        if self.report.len() == MAX_REPORT {
+            return self.write();
+        }
+        Ok(())
+    }
+
+    fn release_all(&mut self) -> Result<(), Errno> {
+        self.report.clear();
+        for code in std::mem::take(&mut self.down) {
+            self.report.push((EV_KEY, code, 0));
+        }
+        self.write()
+    }
+
+    /// Writes what happened at once. If the reader missed something, it learns first which keys
+    /// are up and down now.
+    fn write(&mut self) -> Result<(), Errno> {
+        let report = std::mem::take(&mut self.report);
+        let Some(descriptor) = self.descriptor.as_ref() else {
+            return Ok(());
+        };
+        let key = |value| move |code: &u16| (EV_KEY, *code, value);
+        let mut events = Vec::new();
+        if self.behind {
+            events.extend(self.told.difference(&self.down).map(key(0)));
+            events.extend(self.down.difference(&self.told).map(key(1)));
+            events.extend(report.iter().filter(|(kind, ..)| *kind != EV_KEY));
+        } else {
+            events.extend(&report);
+        }
+        if events.is_empty() {
+            self.behind = false;
+            return Ok(());
+        }
+        events.push((EV_SYN, 0, 0));
+        let now = clock_gettime(ClockId::Monotonic);
+        let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+        let time = Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0));
+        let bytes = events.iter().flat_map(|&(kind, code, value)| {
+            let event = Event {
+                time,
+                kind,
+                code,
+                value,
+            };
+            event.to_bytes()
+        });
+        let bytes: Vec<u8> = bytes.collect();
+        match descriptor.write(&bytes) {
+            Ok(true) => {
+                self.told.clone_from(&self.down);
+                self.behind = false;
+                Ok(())
+            }
+            Ok(false) => {
+                self.behind = true;
+                self.lost += report.len() as u64;
+                Ok(())
+            }
+            Err(e) => {
+                self.descriptor = None;
+                Err(e)
+            }
+        }
+    }
+}
+
+/// All devices of the player. Owned by the host's control thread.
+#[derive(Debug, Default)]
+pub struct Devices {
+    mapped: BTreeMap<DeviceId, Mapped>,
+    unmapped: Translator,
+    /// Of devices that are mapped no longer.
+    lost: u64,
+}
+
+impl Devices {
+    /// From now on the device's events go into the descriptor; `None`: they act as keyboard and
+    /// mouse. What is held is released first.
+    ///
+    /// # Errors
+    /// [`InputError`] if the descriptor before it is broken; the new one counts all the same.
+    pub fn map(
+        &mut self,
+        device: DeviceId,
+        descriptor: Option<Descriptor>,
+    ) -> Result<(), InputError> {
+        let before = self.mapped.remove(&device);
+        if let Some(descriptor) = descriptor {
+            self.mapped.insert(device, Mapped::new(descriptor));
+        }
+        let Some(mut before) = before else {
+            return Ok(());
+        };
+        self.lost += before.lost;
+        before.release_all().map_err(|e| gone(device, e))
+    }
+
+    /// Takes an event of a mapped device; `None` if it is one. Otherwise what the event is for a
+    /// sink or an application, if anything.
+    ///
+    /// # Errors
+    /// [`InputError`] if a descriptor broke. It is said once; the device says nothing any more.
+    pub fn take(&mut self, event: &InputEvent) -> Result<Option<Usual>, InputError> {
+        let InputEvent::Device {
+            device,
+            kind,
+            code,
+            value,
+        } = *event
+        else {
+            if *event == InputEvent::ReleaseAll {
+                self.release_all()?;
+            }
+            return Ok(Some(Usual::from(*event)));
+        };
+        let Some(mapped) = self.mapped.get_mut(&device) else {
+            return Ok(Some(self.unmapped.take(device, kind, code, value)));
+        };
+        let taken = mapped.take(kind, code, value);
+        taken.map(|()| None).map_err(|e| gone(device, e))
+    }
+
+    /// Releases what is held on mapped devices.
+    ///
+    /// # Errors
+    /// The first that [`Devices::take`] would give.
+    pub fn release_all(&mut self) -> Result<(), InputError> {
+        self.unmapped = Translator::default();
+        self.each(Mapped::release_all)
+    }
+
+    /// Tells readers that missed something which keys are up and down, if there is room by now: to
+    /// be called now and then.
+    ///
+    /// # Errors
+    /// The first that [`Devices::take`] would give.
+    pub fn catch_up(&mut self) -> Result<(), InputError> {
+        self.each(|mapped| match mapped.behind && mapped.report.is_empty() {
+            true => mapped.write(),
+            false => Ok(()),
+        })
+    }
+
+    fn each(&mut self, act: impl Fn(&mut Mapped) -> Result<(), Errno>) -> Result<(), InputError> {
+        let mut all = Ok(());
+        for (device, mapped) in &mut self.mapped {
+            let done = act(mapped).map_err(|e| gone(*device, e));
+            all = all.and(done);
+        }
+        all
+    }
+
+    /// Events for which descriptors had no room. Which keys are down their readers learn later.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost + self.mapped.values().map(|mapped| mapped.lost).sum::<u64>()
+    }
+}
+
+fn gone(device: DeviceId, cause: Errno) -> InputError {
+    InputError(format!(
+        "what the input device {} is mapped to takes no events any more: {cause}",
+        device.0
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+    use crate::input_event::BYTES;
+
+    const PAD: DeviceId = DeviceId(3);
+    const EV_REL: u16 = 2;
+
+    fn event(kind: u16, code: u16, value: i32) -> InputEvent {
+        InputEvent::Device {
+            device: PAD,
+            kind,
+            code,
+            value,
+        }
+    }
+
+    fn mapped() -> (Devices, std::fs::File) {
+        let (read, write) = std::io::pipe().unwrap();
+        fcntl_setfl(&read, OFlags::NONBLOCK).unwrap();
+        let mut devices = Devices::default();
+        let descriptor = Descriptor::new(write.into()).unwrap();
+        devices.map(PAD, Some(descriptor)).unwrap();
+        (devices, OwnedFd::from(read).into())
+    }
+
+    fn take(devices: &mut Devices, events: &[(u16, u16, i32)]) {
+        for (kind, code, value) in events {
+            let left = devices.take(&event(*kind, *code, *value)).unwrap();
+            assert!(left.is_none(), "it went into the descriptor");
+        }
+    }
+
+    fn read(pipe: &mut std::fs::File) -> Vec<(u16, u16, i32)> {
+        let mut bytes = vec![0; 1 << 16];
+        let n = pipe.read(&mut bytes).unwrap_or(0);
+        assert_eq!(n % BYTES, 0);
+        bytes[..n]
+            .as_chunks::<BYTES>()
+            .0
+            .iter()
+            .map(Event::from_bytes)
+            .map(|e| (e.kind, e.code, e.value))
+            .collect()
+    }
+
+    const REPORT: (u16, u16, i32) = (EV_SYN, 0, 0);
+
+    #[test]
+    fn events_come_out_as_they_went_in_and_what_is_held_is_released() {
+        let (mut devices, mut pipe) = mapped();
+        let all = [(EV_KEY, 30, 1), (EV_REL, 0, -3), (3, 1, 70_000), REPORT];
+        take(&mut devices, &all[..3]);
+        assert_eq!(read(&mut pipe), [], "what belongs together comes together");
+        take(&mut devices, &all[3..]);
+        assert_eq!(read(&mut pipe), all);
+        let left = devices.take(&InputEvent::ReleaseAll).unwrap();
+        assert_eq!(left.unwrap().collect::<Vec<_>>(), [InputEvent::ReleaseAll]);
+        assert_eq!(read(&mut pipe), [(EV_KEY, 30, 0), REPORT]);
+        devices.release_all().unwrap();
+        assert_eq!(read(&mut pipe), []);
+        take(&mut devices, &[(EV_KEY, 31, 1), REPORT]);
+        devices.map(PAD, None).unwrap();
+        assert_eq!(
+            read(&mut pipe),
+            [(EV_KEY, 31, 1), REPORT, (EV_KEY, 31, 0), REPORT]
+        );
+    }
+
+    #[test]
+    fn a_full_pipe_loses_motion_but_no_key_stays_down() {
+        let (mut devices, mut pipe) = mapped();
+        take(&mut devices, &[(EV_KEY, 30, 1), (EV_KEY, 31, 1), REPORT]);
+        for _ in 0..5000 {
+            take(&mut devices, &[(EV_REL, 0, 1), REPORT]);
+        }
+        take(&mut devices, &[(EV_KEY, 30, 0), (EV_KEY, 32, 1), REPORT]);
+        take(&mut devices, &[(EV_KEY, 33, 1), REPORT]);
+        take(&mut devices, &[(EV_KEY, 33, 0), REPORT]);
+        devices.catch_up().unwrap();
+        let moved = |events: &[(u16, u16, i32)]| {
+            let moves = events.iter().filter(|e| e.0 == EV_REL);
+            moves.count() as u64
+        };
+        let first = read(&mut pipe);
+        assert!((100..5000).contains(&moved(&first)));
+        assert_eq!(devices.lost(), 5000 - moved(&first) + 4);
+        devices.catch_up().unwrap();
+        let caught_up = [(EV_KEY, 30, 0), (EV_KEY, 32, 1), REPORT];
+        assert_eq!(read(&mut pipe), caught_up);
+        devices.catch_up().unwrap();
+        take(&mut devices, &[(EV_KEY, 31, 0), REPORT]);
+        assert_eq!(read(&mut pipe), [(EV_KEY, 31, 0), REPORT]);
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_is_said_once_and_a_descriptor_for_reading_is_refused() {
+        let (mut devices, pipe) = mapped();
+        // As in the threads of the runtime; a process of Rust ignores it anyway.
+        drop(pipe);
+        devices.take(&event(EV_KEY, 30, 1)).unwrap();
+        let error = devices.take(&event(EV_SYN, 0, 0)).unwrap_err().to_string();
+        assert!(error.contains("input device 3"), "{error}");
+        take(&mut devices, &[(EV_KEY, 30, 0), REPORT]);
+
+        let (read, _write) = std::io::pipe().unwrap();
+        let error = Descriptor::new(read.into()).unwrap_err().to_string();
+        assert!(error.contains("reading only"), "{error}");
+    }
+
+    #[test]
+    fn a_socket_takes_events_too() {
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut devices = Devices::default();
+        let descriptor = Descriptor::new(ours.into()).unwrap();
+        devices.map(PAD, Some(descriptor)).unwrap();
+        take(&mut devices, &[(EV_KEY, 30, 1), REPORT]);
+        let mut bytes = [0; 2 * BYTES];
+        theirs.read_exact(&mut bytes).unwrap();
+        drop(theirs);
+        devices.take(&event(EV_KEY, 30, 0)).unwrap();
+        assert!(devices.take(&event(EV_SYN, 0, 0)).is_err());
+    }
+}

@@ -1,0 +1,186 @@
+//! What a registered device's events are as those of a keyboard and a mouse.
+//!
+//! What has no counterpart there (axes of a pad or a pen, its buttons) stays as it is.
+
+use std::collections::BTreeMap;
+
+use openuvr_proto::id::DeviceId;
+use openuvr_proto::input::event::{Button, EV_KEY, EV_REL, EV_SYN, InputEvent, KeyCode};
+
+// `linux/input-event-codes.h`
+const REL_X: u16 = 0;
+const REL_Y: u16 = 1;
+const REL_HWHEEL: u16 = 6;
+const REL_WHEEL: u16 = 8;
+const REL_WHEEL_HI_RES: u16 = 0x0b;
+const REL_HWHEEL_HI_RES: u16 = 0x0c;
+/// Units of the wheels of high resolution in a notch.
+const NOTCH: i32 = 120;
+
+/// What became of one event: at most three, in order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usual([Option<InputEvent>; 3]);
+
+impl From<InputEvent> for Usual {
+    fn from(event: InputEvent) -> Usual {
+        Usual([Some(event), None, None])
+    }
+}
+
+impl Iterator for Usual {
+    type Item = InputEvent;
+
+    fn next(&mut self) -> Option<InputEvent> {
+        self.0.iter_mut().find_map(Option::take)
+    }
+}
+
+/// What a device did since its last report.
+#[derive(Debug, Default)]
+struct Since {
+    moved: (i32, i32),
+    /// Wheels in notches, and in parts of them: a device that has those says both.
+    notches: (i32, i32),
+    parts: (i32, i32),
+    /// Whether something stayed as it was, whose report must follow.
+    raw: bool,
+}
+
+/// Translates the events of all devices that are not mapped.
+#[derive(Debug, Default)]
+pub(super) struct Translator {
+    devices: BTreeMap<DeviceId, Since>,
+}
+
+impl Translator {
+    pub(super) fn take(&mut self, device: DeviceId, kind: u16, code: u16, value: i32) -> Usual {
+        let since = self.devices.entry(device).or_default();
+        let add = |sum: &mut i32| *sum = sum.saturating_add(value);
+        let pressed = value != 0;
+        let usual = match (kind, code) {
+            (EV_REL, REL_X) => return none(add(&mut since.moved.0)),
+            (EV_REL, REL_Y) => return none(add(&mut since.moved.1)),
+            (EV_REL, REL_HWHEEL) => return none(add(&mut since.notches.0)),
+            (EV_REL, REL_WHEEL) => return none(add(&mut since.notches.1)),
+            (EV_REL, REL_HWHEEL_HI_RES) => return none(add(&mut since.parts.0)),
+            (EV_REL, REL_WHEEL_HI_RES) => return none(add(&mut since.parts.1)),
+            (EV_SYN, 0) => return std::mem::take(since).report(device),
+            // BTN_LEFT to BTN_TASK
+            (EV_KEY, 0x110..=0x117) => InputEvent::Button {
+                button: Button(code),
+                pressed,
+            },
+            (EV_KEY, 0..0x100 | 0x160..) => InputEvent::Key {
+                code: KeyCode(code),
+                text: None,
+                pressed,
+            },
+            _ => {
+                since.raw = true;
+                InputEvent::Device {
+                    device,
+                    kind,
+                    code,
+                    value,
+                }
+            }
+        };
+        Usual::from(usual)
+    }
+}
+
+fn none((): ()) -> Usual {
+    Usual::default()
+}
+
+impl Since {
+    fn report(self, device: DeviceId) -> Usual {
+        let wheel = |parts: i32, notches: i32| match parts {
+            0 => notches.saturating_mul(NOTCH),
+            parts => parts,
+        };
+        let (dx, dy) = (short(self.moved.0), short(self.moved.1));
+        let motion = InputEvent::PointerRelative { dx, dy };
+        let (x, y) = (
+            short(wheel(self.parts.0, self.notches.0)),
+            short(wheel(self.parts.1, self.notches.1)),
+        );
+        let turn = InputEvent::Wheel { dx: x, dy: y };
+        let report = InputEvent::Device {
+            device,
+            kind: EV_SYN,
+            code: 0,
+            value: 0,
+        };
+        Usual([
+            ((dx, dy) != (0, 0)).then_some(motion),
+            ((x, y) != (0, 0)).then_some(turn),
+            self.raw.then_some(report),
+        ])
+    }
+}
+
+/// No hand moves farther between two reports.
+fn short(v: i32) -> i16 {
+    let bounded = v.clamp(i16::MIN.into(), i16::MAX.into());
+    i16::try_from(bounded).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual(events: &[(u16, u16, i32)]) -> Vec<InputEvent> {
+        let mut translator = Translator::default();
+        let take = |&(kind, code, value): &_| translator.take(DeviceId(1), kind, code, value);
+        events.iter().flat_map(take).collect()
+    }
+
+    const REPORT: (u16, u16, i32) = (EV_SYN, 0, 0);
+
+    #[test]
+    fn a_keyboard_and_a_mouse() {
+        let key = |code, pressed| InputEvent::Key {
+            code: KeyCode(code),
+            text: None,
+            pressed,
+        };
+        let keys = [(EV_KEY, 30, 1), REPORT, (EV_KEY, 30, 0), REPORT];
+        assert_eq!(usual(&keys), [key(30, true), key(30, false)]);
+        let mouse = [
+            (EV_REL, REL_X, 3),
+            (EV_REL, REL_Y, -4),
+            REPORT,
+            (EV_KEY, 0x110, 1),
+            (EV_REL, REL_X, 40_000),
+            REPORT,
+            // Both say the same notch.
+            (EV_REL, REL_WHEEL, -1),
+            (EV_REL, REL_WHEEL_HI_RES, -120),
+            (EV_REL, REL_HWHEEL, 1),
+            REPORT,
+        ];
+        let moved = |dx, dy| InputEvent::PointerRelative { dx, dy };
+        let press = InputEvent::Button {
+            button: Button::LEFT,
+            pressed: true,
+        };
+        let turned = InputEvent::Wheel { dx: 120, dy: -120 };
+        assert_eq!(
+            usual(&mouse),
+            [moved(3, -4), press, moved(i16::MAX, 0), turned]
+        );
+    }
+
+    #[test]
+    fn a_pad_stays_what_it_is() {
+        let pad = [(EV_KEY, 0x130, 1), (3, 0, -32_768), REPORT];
+        let raw = |&(kind, code, value): &(u16, u16, i32)| InputEvent::Device {
+            device: DeviceId(1),
+            kind,
+            code,
+            value,
+        };
+        assert_eq!(usual(&pad), pad.iter().map(raw).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,233 @@
+//! Where a person's head is: position, orientation and, where they are known, velocities.
+//!
+//! Conventions are those of OpenXR (1.0, section 2.16): right-handed, y up, -z forward, metres
+//! and seconds; the space is the client's, with an origin of its own. A pose is no input event:
+//! only the newest counts, and a lost one is not sent again.
+//!
+//! What it is not: a prediction. Whoever draws extrapolates from `sampled` and the velocities.
+
+use std::time::Duration;
+
+use crate::control::clock::Mapped;
+use crate::id::{PoseId, SessionId};
+use crate::time::{Instant, PeerInstant};
+use crate::wire::Reject;
+use crate::wire::fields::{Reader, Writer};
+
+/// Poses leave at most this often: twice the 1000 Hz of the fastest trackers of today (guess).
+pub const POSE_INTERVAL: Duration = Duration::from_micros(500);
+
+/// By how much an orientation's length may differ from 1: OpenXR 1.0, section 2.16, says 1 %.
+const LENGTH_TOLERANCE: f32 = 0.01;
+
+const LINEAR: u8 = 1;
+const ANGULAR: u8 = 2;
+
+/// A pose all of whose numbers are finite and whose orientation is a rotation.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pose {
+    position: [f32; 3],
+    orientation: [f32; 4],
+    linear: Option<[f32; 3]>,
+    angular: Option<[f32; 3]>,
+}
+
+// Its numbers are finite, and so equal to themselves.
+impl Eq for Pose {}
+
+/// Why numbers are no pose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PoseError {
+    /// One is infinite or none at all.
+    #[error("a pose has only finite numbers")]
+    NotFinite,
+    /// The quaternion is no rotation.
+    #[error("a pose's orientation is a quaternion of length 1, within 1 %")]
+    NotUnit,
+}
+
+impl Pose {
+    /// Position in metres; orientation as a quaternion x, y, z, w of length 1, within 1 %.
+    ///
+    /// # Errors
+    /// [`PoseError`]
+    pub fn new(position: [f32; 3], orientation: [f32; 4]) -> Result<Pose, PoseError> {
+        if !(position.iter().chain(&orientation)).all(|v| v.is_finite()) {
+            return Err(PoseError::NotFinite);
+        }
+        let length = orientation.iter().map(|v| v * v).sum::<f32>().sqrt();
+        // Not so: a length that is beyond what fits.
+        if !((length - 1.0).abs() <= LENGTH_TOLERANCE) {
+            return Err(PoseError::NotUnit);
+        }
+        Ok(Pose {
+            position,
+            orientation,
+            linear: None,
+            angular: None,
+        })
+    }
+
+    /// The same pose moving: in metres a second and in radians a second around each axis.
+    ///
+    /// # Errors
+    /// [`PoseError::NotFinite`]
+    pub fn moving(
+        self,
+        linear: Option<[f32; 3]>,
+        angular: Option<[f32; 3]>,
+    ) -> Result<Pose, PoseError> {
+        let finite = |v: &[f32; 3]| v.iter().all(|v| v.is_finite());
+        if !linear.iter().chain(&angular).all(finite) {
+            return Err(PoseError::NotFinite);
+        }
+        Ok(Pose {
+            linear,
+            angular,
+            ..self
+        })
+    }
+
+    /// x, y, z in metres.
+    #[must_use]
+    pub fn position(&self) -> [f32; 3] {
+        self.position
+    }
+
+    /// The quaternion x, y, z, w; its length is 1 within 1 %.
+    #[must_use]
+    pub fn orientation(&self) -> [f32; 4] {
+        self.orientation
+    }
+
+    /// Metres a second, if known.
+    #[must_use]
+    pub fn linear_velocity(&self) -> Option<[f32; 3]> {
+        self.linear
+    }
+
+    /// Radians a second, if known.
+    #[must_use]
+    pub fn angular_velocity(&self) -> Option<[f32; 3]> {
+        self.angular
+    }
+
+    pub(crate) fn write(&self, w: &mut Writer<'_>) {
+        let flag = |v: Option<_>, bit: u8| if v.is_some() { bit } else { 0 };
+        for v in self.position.iter().chain(&self.orientation) {
+            w.f32(*v);
+        }
+        w.u8(flag(self.linear, LINEAR) | flag(self.angular, ANGULAR));
+        for v in self.linear.iter().chain(&self.angular).flatten() {
+            w.f32(*v);
+        }
+    }
+
+    /// `None` if the numbers are no pose.
+    pub(crate) fn parse(r: &mut Reader<'_>) -> Result<Option<Pose>, Reject> {
+        let position = three(r)?;
+        let [x, y, z] = three(r)?;
+        let orientation = [x, y, z, r.f32()?];
+        let flags = r.u8()?;
+        let linear = (flags & LINEAR != 0).then(|| three(r)).transpose()?;
+        let angular = (flags & ANGULAR != 0).then(|| three(r)).transpose()?;
+        let pose = Pose::new(position, orientation).and_then(|p| p.moving(linear, angular));
+        Ok(pose.ok())
+    }
+}
+
+fn three(r: &mut Reader<'_>) -> Result<[f32; 3], Reject> {
+    Ok([r.f32()?, r.f32()?, r.f32()?])
+}
+
+/// A pose that arrived at the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Posed {
+    /// The player's session.
+    pub session: SessionId,
+    /// Its number in that session.
+    pub id: PoseId,
+    /// The pose.
+    pub pose: Pose,
+    /// When it was sampled, on the client's clock …
+    pub sampled: PeerInstant,
+    /// … and on ours; `None` until the clocks have met.
+    pub sampled_here: Option<Mapped<Instant>>,
+    /// When it arrived.
+    pub received: Instant,
+}
+
+/// The client's side: poses on their way out, of which only the newest waits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sending {
+    newest: PoseId,
+    waits: Option<(Instant, Pose)>,
+    not_before: Option<Instant>,
+}
+
+impl Sending {
+    /// Takes a pose in, in place of one that waits; its number.
+    pub(crate) fn push(&mut self, sampled: Instant, pose: Pose) -> PoseId {
+        if self.waits.replace((sampled, pose)).is_none() {
+            self.newest = PoseId(self.newest.0.wrapping_add(1).max(1));
+        }
+        self.newest
+    }
+
+    /// The pose that leaves now.
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<(PoseId, Instant, Pose)> {
+        if self.not_before.is_some_and(|at| at > now) {
+            return None;
+        }
+        let (sampled, pose) = self.waits.take()?;
+        self.not_before = Some(now + POSE_INTERVAL);
+        Some((self.newest, sampled, pose))
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let at = self.not_before.unwrap_or(Instant(i64::MIN));
+        self.waits.is_some().then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UP: [f32; 4] = [0.0, 0.0, 0.0, 1.0];
+
+    #[test]
+    fn only_finite_numbers_and_rotations_are_poses() {
+        let pose = |position, orientation| Pose::new(position, orientation).err();
+        assert_eq!(pose([0.0; 3], UP), None);
+        assert_eq!(pose([1e30, -0.0, 2.0], [0.0, 1.005, 0.0, 0.0]), None);
+        for bad in [f32::NAN, f32::INFINITY] {
+            assert_eq!(pose([0.0, bad, 0.0], UP), Some(PoseError::NotFinite));
+            let moving = |l, a| Pose::new([0.0; 3], UP).unwrap().moving(l, a).err();
+            let bad = Some([0.0, 0.0, bad]);
+            assert_eq!(moving(bad, None), Some(PoseError::NotFinite));
+            assert_eq!(moving(None, bad), Some(PoseError::NotFinite));
+        }
+        for bad in [[0.0; 4], [0.0, 0.0, 0.0, 1.02], [f32::MAX; 4]] {
+            assert_eq!(pose([0.0; 3], bad), Some(PoseError::NotUnit));
+        }
+    }
+
+    #[test]
+    fn the_newest_leaves_and_not_too_often() {
+        let mut sending = Sending::default();
+        let at = |x| Pose::new([x, 0.0, 0.0], UP).unwrap();
+        let us = |us: i64| Instant(us * 1000);
+        assert_eq!(sending.push(us(0), at(0.0)), PoseId(1));
+        assert_eq!(sending.poll(us(0)), Some((PoseId(1), us(0), at(0.0))));
+        assert_eq!(sending.push(us(100), at(1.0)), PoseId(2));
+        assert_eq!(sending.poll(us(100)), None, "too soon");
+        assert_eq!(sending.push(us(200), at(2.0)), PoseId(2));
+        assert_eq!(sending.next_timeout(), Some(us(500)));
+        assert_eq!(sending.poll(us(500)), Some((PoseId(2), us(200), at(2.0))));
+        assert_eq!(
+            (sending.poll(us(2000)), sending.next_timeout()),
+            (None, None)
+        );
+    }
+}

@@ -1,0 +1,380 @@
+//! Waves of intra blocks, from the policy that asks for them to the receiver that counts a picture as
+//! whole again: not a frame too early.
+#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::id::{ConfigEpoch, FrameId, SessionId};
+use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
+use openuvr_proto::send::congestion::Range;
+use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::send::policy::{Decision, KeyReason, Next, Policy, Recovery, Settings};
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{
+    ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,
+};
+use openuvr_proto::units::{Bitrate, Size};
+use openuvr_proto::wire::video::{
+    Configuration, EchoKind, Extensions, FrameHeader, InputEcho, SlicePlace,
+};
+use proptest::prelude::*;
+use support::established;
+
+const INTERVAL: Duration = Duration::from_micros(16_667);
+
+/// Columns of the picture, one of which each frame of a wave codes without reference.
+const COLUMNS: usize = 5;
+
+/// What a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Coded {
+    Key,
+    /// The column of a wave that is coded without reference; 0 begins it.
+    Wave(usize),
+    Plain,
+}
+
+/// A decoder's picture: which columns are as they were captured.
+///
+/// What a wave has passed refers to nothing that it has not (ITU-T H.264 leaves that to the encoder,
+/// libx264 does so); everything else may refer to any part of the picture before.
+#[derive(Clone, Copy, Debug)]
+struct Picture {
+    clean: [bool; COLUMNS],
+}
+
+impl Picture {
+    fn is_clean(&self) -> bool {
+        self.clean == [true; COLUMNS]
+    }
+
+    /// A frame is decoded, all of it or with holes.
+    fn decode(&mut self, coded: Coded, holes: bool) {
+        let before = *self;
+        self.clean = match coded {
+            _ if holes => [false; COLUMNS],
+            Coded::Key => [true; COLUMNS],
+            Coded::Wave(at) => std::array::from_fn(|i| match i.cmp(&at) {
+                std::cmp::Ordering::Less => before.clean[..at].iter().all(|clean| *clean),
+                std::cmp::Ordering::Equal => true,
+                std::cmp::Ordering::Greater => before.is_clean(),
+            }),
+            Coded::Plain => [before.is_clean(); COLUMNS],
+        };
+    }
+}
+
+/// Two slices of two fragments each.
+fn datagrams(media: &mut MediaSender, header: &FrameHeader, coded: Coded) -> Vec<Vec<u8>> {
+    let extensions = Extensions {
+        configuration: (coded == Coded::Key).then_some(Configuration {
+            size: Size::new(16 * COLUMNS as u32, 32),
+            codec: 1,
+            colour: 1,
+            fps: 60,
+        }),
+        clean_after: (coded == Coded::Wave(0)).then_some(COLUMNS as u16 - 1),
+    };
+    let mut out = SendBuf::default();
+    let mut datagrams = Vec::new();
+    for index in 0..2 {
+        let place = SlicePlace {
+            index,
+            count: 2,
+            first_mb: u16::from(index) * COLUMNS as u16,
+            mbs: COLUMNS as u16,
+        };
+        let bytes = [index; 2000];
+        media.slice(Instant(0), header, extensions, place, &bytes, &mut out);
+        datagrams.extend(out.iter().map(<[u8]>::to_vec));
+    }
+    datagrams
+}
+
+/// What happens to a frame: what it is, which of its datagrams are lost (bit n: datagram n), and how
+/// many numbers are skipped in front of it.
+fn frames() -> impl Strategy<Value = Vec<(bool, bool, u8, u32)>> {
+    let lost = prop_oneof![12 => Just(0_u8), 1 => 1_u8..16, 1 => Just(15_u8)];
+    let skipped = prop_oneof![6 => Just(0_u32), 1 => 1_u32..4];
+    let one = (
+        prop::bool::weighted(0.03),
+        prop::bool::weighted(0.2),
+        lost,
+        skipped,
+    );
+    prop::collection::vec(one, 1..120)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Whatever is lost whenever: a frame counts as whole exactly if each column of the decoder's
+    /// picture is clean.
+    #[test]
+    fn a_frame_is_whole_exactly_if_the_picture_is_clean(frames in frames()) {
+        let mut media = MediaSender::new(&established());
+        let mut receiver = MediaReceiver::new(&established());
+        let mut picture = Picture { clean: [false; COLUMNS] };
+        let (mut now, mut frame) = (Instant(0), 0);
+        let mut wave = None;
+        let mut known = false;
+        for (i, (key, begins, lost, skipped)) in frames.into_iter().enumerate() {
+            let reference = frame;
+            frame += 1 + skipped;
+            let coded = match wave {
+                _ if key || i == 0 => Coded::Key,
+                Some(at) => Coded::Wave(at),
+                None if begins => Coded::Wave(0),
+                None => Coded::Plain,
+            };
+            wave = match coded {
+                Coded::Wave(at) if at + 1 < COLUMNS => Some(at + 1),
+                _ => None,
+            };
+            let header = FrameHeader {
+                frame: FrameId(frame),
+                reference: if coded == Coded::Key { FrameId::NONE } else { FrameId(reference) },
+                epoch: ConfigEpoch(1),
+                stream: 0,
+                view: 0,
+                captured: 0,
+                clock_epoch: 0,
+                echo: InputEcho::default(),
+            };
+            let sent = datagrams(&mut media, &header, coded);
+            for (n, datagram) in sent.iter().enumerate() {
+                if lost >> n & 1 == 0 {
+                    prop_assert_eq!(receiver.handle_datagram(now, datagram), Ok(()));
+                }
+            }
+            receiver.announce(now, FrameId(frame));
+            now = now + INTERVAL;
+            // Before a configuration is known there is no decoder.
+            known |= coded == Coded::Key && lost & 1 == 0;
+            picture.decode(coded, lost != 0 || !known);
+            let mut ended = None;
+            while let Some(step) = receiver.poll(now) {
+                match step {
+                    Step::End(end) => ended = Some(end.fidelity),
+                    Step::Dropped { .. } => ended = None,
+                    _ => {}
+                }
+            }
+            let whole = ended == Some(Fidelity::Whole);
+            prop_assert_eq!(whole, picture.is_clean(), "frame {}: {:?}", frame, coded);
+            prop_assert_eq!(receiver.picture().broken, !whole);
+            prop_assert_eq!(ended == Some(Fidelity::Concealed), known && (1..15).contains(&lost));
+        }
+    }
+}
+
+/// A policy whose encoder makes waves of [`COLUMNS`] frames, and what became of its frames.
+struct Host {
+    policy: Policy,
+    /// Columns that the wave under way has passed, and whether another one was asked for.
+    at: Option<usize>,
+    asked: bool,
+    newest: u32,
+    coded: BTreeMap<u32, Coded>,
+}
+
+const WHOLE: Outcome = Outcome::Displayed(Fidelity::Whole);
+const TAINTED: Outcome = Outcome::Displayed(Fidelity::Tainted);
+const CONCEALED: Outcome = Outcome::Displayed(Fidelity::Concealed);
+
+fn dropped(stage: Stage, why: DropCause) -> Outcome {
+    Outcome::Dropped { stage, why }
+}
+
+impl Host {
+    fn new() -> Host {
+        let rate = Bitrate::from_mbps(10);
+        let mut policy = Policy::new(Settings {
+            fps: 60.0,
+            range: Range {
+                min: rate,
+                start: rate,
+                max: rate,
+            },
+            adaptive: true,
+            recovery: Recovery::Refresh,
+            key_frame_every: None,
+        });
+        policy.encoder_opened(1);
+        policy.join(Role::Player);
+        let mut host = Host {
+            policy,
+            at: None,
+            asked: false,
+            newest: 0,
+            coded: BTreeMap::new(),
+        };
+        assert_eq!(host.code(), Coded::Key);
+        host.heard(1, WHOLE);
+        host
+    }
+
+    fn now(&self) -> Instant {
+        Instant(0) + INTERVAL * self.newest
+    }
+
+    fn code(&mut self) -> Coded {
+        self.newest += 1;
+        let (now, frame) = (self.now(), FrameId(self.newest));
+        let next = self.policy.next(now, frame);
+        self.asked |= matches!(next, Next::Refresh(_));
+        let coded = match (next, self.at) {
+            (Next::Key, _) => {
+                self.asked = false;
+                Coded::Key
+            }
+            (Next::After(to) | Next::Refresh(to), at) => {
+                assert_eq!(to.0 + 1, self.newest, "always the newest");
+                match at {
+                    Some(at) => Coded::Wave(at),
+                    None if std::mem::take(&mut self.asked) => Coded::Wave(0),
+                    None => Coded::Plain,
+                }
+            }
+        };
+        self.at = match coded {
+            Coded::Wave(at) if at + 1 < COLUMNS => Some(at + 1),
+            _ => None,
+        };
+        if coded == Coded::Wave(0) {
+            self.policy.wave_began(frame, COLUMNS as u16 - 1);
+        }
+        self.policy.sent(now, frame, Some(20_000));
+        self.coded.insert(self.newest, coded);
+        coded
+    }
+
+    fn heard(&mut self, frame: u32, outcome: Outcome) {
+        let record = FrameRecord {
+            session: SessionId(1),
+            frame: FrameId(frame),
+            host: Stamps::default(),
+            client: ClientStamps::default(),
+            outcome,
+            cost: FrameCost::default(),
+            motion_to_photon: None,
+            echo: EchoKind::None,
+            missing: 0,
+            runs: 0,
+            repaired: 0,
+            resent: 0,
+        };
+        self.policy.heard(self.now(), &record);
+    }
+
+    fn decisions(&mut self) -> Vec<Decision> {
+        std::iter::from_fn(|| self.policy.poll_decision()).collect()
+    }
+}
+
+const LOST: Outcome = Outcome::Dropped {
+    stage: Stage::FirstReceived,
+    why: DropCause::Lost,
+};
+
+#[test]
+fn a_loss_costs_a_wave_and_no_key_frame() {
+    let mut host = Host::new();
+    for frame in 2..=5 {
+        assert_eq!(host.code(), Coded::Plain);
+        host.heard(frame, if frame == 4 { LOST } else { WHOLE });
+        if frame == 4 {
+            break;
+        }
+    }
+    assert!(host.policy.due().is_some(), "nothing may move");
+    for (at, frame) in (5..).enumerate().take(COLUMNS) {
+        assert_eq!(host.code(), Coded::Wave(at));
+        // What was on its way comes back as tainted, and the client wishes.
+        host.heard(frame, TAINTED);
+        host.policy.wish(Role::Player, FrameId(3), FrameId(frame));
+        assert_eq!(host.policy.due().is_some(), at + 1 < COLUMNS, "{at}");
+    }
+    assert_eq!(host.code(), Coded::Plain);
+    host.heard(9, WHOLE);
+    assert_eq!(host.code(), Coded::Plain);
+    let (frame, lost) = (FrameId(5), FrameId(4));
+    let decisions = host.decisions();
+    assert_eq!(decisions[1..], [Decision::Refresh { frame, lost }]);
+    assert!(
+        decisions[1]
+            .to_string()
+            .contains("frame 4 did not arrive whole")
+    );
+}
+
+#[test]
+fn two_waves_in_a_row_that_are_hit_are_followed_by_a_key_frame() {
+    let mut host = Host::new();
+    host.code();
+    host.heard(2, CONCEALED);
+    let keys = |host: &mut Host| {
+        let all = host.decisions().into_iter();
+        let why = all.filter_map(|decision| match decision {
+            Decision::Key { why, .. } => Some(why),
+            _ => None,
+        });
+        why.collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&mut host), [KeyReason::First]);
+    // The second frame of each wave is lost; another wave begins when this one is through.
+    for wave in 0..2 {
+        assert_eq!(host.code(), Coded::Wave(0), "wave {wave}");
+        assert_eq!(host.code(), Coded::Wave(1));
+        host.heard(host.newest, LOST);
+        if wave == 0 {
+            for at in 2..COLUMNS {
+                assert_eq!(host.code(), Coded::Wave(at));
+            }
+        }
+    }
+    assert_eq!(host.code(), Coded::Key);
+    assert_eq!(keys(&mut host), [KeyReason::Futile]);
+}
+
+#[test]
+fn what_was_not_shown_or_not_coded_is_no_loss() {
+    let mut host = Host::new();
+    for (frame, stage, why) in [
+        (2, Stage::Submitted, DropCause::Superseded),
+        (3, Stage::Converted, DropCause::HeldBack),
+    ] {
+        assert_eq!(host.code(), Coded::Plain);
+        host.heard(frame, dropped(stage, why));
+    }
+    assert_eq!(host.code(), Coded::Plain);
+    assert_eq!(host.decisions().len(), 1, "the first key frame");
+}
+
+#[test]
+fn a_client_that_can_not_begin_gets_a_key_frame() {
+    for why in [DropCause::AwaitingKeyFrame, DropCause::DecodeFailed] {
+        let mut host = Host::new();
+        (0..9).for_each(|_| _ = host.code());
+        host.heard(9, dropped(Stage::Decoded, why));
+        assert_eq!(host.code(), Coded::Key, "{why:?}");
+    }
+    let mut host = Host::new();
+    (0..9).for_each(|_| _ = host.code());
+    host.policy.wish(Role::Player, FrameId(3), FrameId(9));
+    assert_eq!(
+        host.code(),
+        Coded::Plain,
+        "it has a picture, and reports say what it lacks"
+    );
+    host.policy.wish(Role::Player, FrameId::NONE, FrameId(10));
+    assert_eq!(host.code(), Coded::Key);
+    host.policy.join(Role::Observer);
+    (0..130).for_each(|_| _ = host.code());
+    let keys = host.coded.values().filter(|coded| **coded == Coded::Key);
+    assert_eq!(keys.count(), 3);
+}

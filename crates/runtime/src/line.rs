@@ -1,0 +1,547 @@
+//! What a host in another process says to the program that started that process, and what it is
+//! told at first: one datagram each, as text.
+//!
+//! A line is fields with tabs between; the first names its kind. Both sides are of one build, and
+//! one user: a line that is not understood is passed over, and nothing is negotiated. What it is
+//! not: the protocol between host and client (crate `proto`).
+
+use std::str::{FromStr, Split};
+use std::time::Duration;
+
+use openuvr_proto::control::clock::Mapped;
+use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::negotiate::{Refusal, Role};
+use openuvr_proto::host::Ending;
+use openuvr_proto::id::{FrameId, SessionId};
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::trace::{
+    ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,
+};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::video::EchoKind;
+use serde::{Deserialize, Serialize};
+
+use crate::host::Notice;
+use crate::host::config::Config;
+
+/// What the host is told, once, before it starts.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Order {
+    /// Whether the player's input goes to the application's display.
+    pub input: bool,
+    /// Only the window with this in its title or class is streamed; `None`: the largest.
+    pub window: Option<String>,
+    /// The host.
+    pub host: Config,
+}
+
+impl Order {
+    /// Bytes that one has at most: far more than its few numbers, names and paths (PATH_MAX 4096).
+    pub const LONGEST: usize = 32 << 10;
+
+    /// As TOML.
+    ///
+    /// # Errors
+    /// A path in it is not UTF-8.
+    pub fn text(&self) -> Result<String, String> {
+        toml::to_string(self).map_err(|e| format!("the settings can't be passed on: {e}"))
+    }
+
+    /// From what was received.
+    ///
+    /// # Errors
+    /// One line, if it is not understood: the other program is of another version.
+    pub fn read(text: &[u8]) -> Result<Order, String> {
+        let text = std::str::from_utf8(text).map_err(|e| e.to_string());
+        text.and_then(|text| toml::from_str(text).map_err(|e| e.message().to_owned()))
+            .map_err(|e| format!("openuvr run and the hook are of different versions: {e}"))
+    }
+}
+
+/// Something that the host says.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Line {
+    /// It runs.
+    Streaming {
+        /// The picture.
+        size: Size,
+        /// Where clients reach it.
+        place: String,
+    },
+    /// A new device may pair.
+    Invitation {
+        /// With this PIN.
+        pin: String,
+        /// For so many seconds.
+        seconds: u32,
+    },
+    /// A device paired.
+    Paired {
+        /// Its name.
+        name: String,
+        /// Its key's fingerprint.
+        fingerprint: String,
+    },
+    /// A client subscribed.
+    Subscribed {
+        /// Its session.
+        session: SessionId,
+        /// Its role.
+        role: Role,
+        /// Its name.
+        name: String,
+        /// Its program and version.
+        software: String,
+    },
+    /// A client's role changed.
+    RoleChanged(SessionId, Role),
+    /// A client's video goes with this transport now.
+    Link(SessionId, Rung),
+    /// A client is gone.
+    Ended(SessionId, Ending),
+    /// A frame's end.
+    Record(Box<FrameRecord>),
+    /// What the policy decided, in words.
+    Decision(String),
+    /// The picture has a new size.
+    Resized(Size),
+    /// There is nothing to see for now.
+    Hidden,
+    /// The source ended in an orderly way.
+    SourceEnded(String),
+    /// It failed for good; the application goes on.
+    Failed(String),
+    /// Something failed and the stream goes on.
+    Trouble(String),
+}
+
+impl From<Notice> for Line {
+    fn from(notice: Notice) -> Line {
+        match notice {
+            Notice::Paired { name, fingerprint } => Line::Paired { name, fingerprint },
+            Notice::Subscribed {
+                session,
+                role,
+                name,
+                software,
+            } => Line::Subscribed {
+                session,
+                role,
+                name,
+                software,
+            },
+            Notice::RoleChanged(session, role) => Line::RoleChanged(session, role),
+            Notice::Link(session, rung) => Line::Link(session, rung),
+            Notice::Ended(session, ending) => Line::Ended(session, ending),
+            Notice::Record(record) => Line::Record(record),
+            Notice::Decision(decision) => Line::Decision(decision.to_string()),
+            Notice::Resized(size) => Line::Resized(size),
+            Notice::Hidden => Line::Hidden,
+            Notice::SourceEnded(why) => Line::SourceEnded(why.to_owned()),
+            Notice::Failed(why) => Line::Failed(why),
+            Notice::Trouble(why) => Line::Trouble(why),
+        }
+    }
+}
+
+impl Line {
+    /// Bytes that one has at most: a record has about 40 numbers, a name or a reason is shorter.
+    pub const LONGEST: usize = 8 << 10;
+
+    /// As text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = Text(String::new());
+        match self {
+            Line::Streaming { size, place } => text.put("streaming").size(*size).put(place),
+            Line::Invitation { pin, seconds } => text.put("invitation").put(pin).put(seconds),
+            Line::Paired { name, fingerprint } => text.put("paired").put(name).put(fingerprint),
+            Line::Subscribed {
+                session,
+                role,
+                name,
+                software,
+            } => (text.put("subscribed").put(session.0).put(role.name()))
+                .put(name)
+                .put(software),
+            Line::RoleChanged(session, role) => text.put("role").put(session.0).put(role.name()),
+            Line::Link(session, rung) => text.put("link").put(session.0).put(rung.name()),
+            Line::Ended(session, ending) => text.put("ended").put(session.0).put(word(*ending)),
+            Line::Record(record) => text.put("record").record(record),
+            Line::Decision(words) => text.put("decision").put(words),
+            Line::Resized(size) => text.put("resized").size(*size),
+            Line::Hidden => text.put("hidden"),
+            Line::SourceEnded(why) => text.put("source-ended").put(why),
+            Line::Failed(why) => text.put("failed").put(why),
+            Line::Trouble(why) => text.put("trouble").put(why),
+        };
+        text.0
+    }
+
+    /// From its text; `None` if it is not understood.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Line> {
+        let mut fields = Fields(text.split('\t'));
+        Some(match fields.word()? {
+            "streaming" => Line::Streaming {
+                size: fields.size()?,
+                place: fields.words()?,
+            },
+            "invitation" => Line::Invitation {
+                pin: fields.words()?,
+                seconds: fields.number()?,
+            },
+            "paired" => Line::Paired {
+                name: fields.words()?,
+                fingerprint: fields.words()?,
+            },
+            "subscribed" => Line::Subscribed {
+                session: fields.session()?,
+                role: fields.role()?,
+                name: fields.words()?,
+                software: fields.words()?,
+            },
+            "role" => Line::RoleChanged(fields.session()?, fields.role()?),
+            "link" => {
+                let (session, name) = (fields.session()?, fields.word()?);
+                let rung = Rung::ALL.into_iter().find(|rung| rung.name() == name)?;
+                Line::Link(session, rung)
+            }
+            "ended" => Line::Ended(fields.session()?, meant(&ENDINGS, fields.word()?)?),
+            "record" => Line::Record(Box::new(fields.record()?)),
+            "decision" => Line::Decision(fields.words()?),
+            "resized" => Line::Resized(fields.size()?),
+            "hidden" => Line::Hidden,
+            "source-ended" => Line::SourceEnded(fields.words()?),
+            "failed" => Line::Failed(fields.words()?),
+            "trouble" => Line::Trouble(fields.words()?),
+            _ => return None,
+        })
+    }
+}
+
+const ENDINGS: [(&str, Ending); 11] = [
+    ("quit", Ending::Goodbye(GoodbyeReason::Quit)),
+    ("source-ended", Ending::Goodbye(GoodbyeReason::SourceEnded)),
+    ("taken-over", Ending::Goodbye(GoodbyeReason::TakenOver)),
+    ("forbidden", Ending::Goodbye(GoodbyeReason::Forbidden)),
+    ("failed", Ending::Goodbye(GoodbyeReason::Failed)),
+    ("silent", Ending::Silent),
+    ("replaced", Ending::Replaced),
+    ("player-present", Ending::Refused(Refusal::PlayerPresent)),
+    ("no-common-codec", Ending::Refused(Refusal::NoCommonCodec)),
+    ("full", Ending::Refused(Refusal::Full)),
+    ("closed", Ending::Closed),
+];
+
+const OUTCOMES: [(&str, Fidelity); 3] = [
+    ("whole", Fidelity::Whole),
+    ("concealed", Fidelity::Concealed),
+    ("tainted", Fidelity::Tainted),
+];
+
+const CAUSES: [(&str, DropCause); 9] = [
+    ("superseded", DropCause::Superseded),
+    ("held-back", DropCause::HeldBack),
+    ("encode-failed", DropCause::EncodeFailed),
+    ("send-buffer-full", DropCause::SendBufferFull),
+    ("lost", DropCause::Lost),
+    ("decode-failed", DropCause::DecodeFailed),
+    ("awaiting-key-frame", DropCause::AwaitingKeyFrame),
+    ("session-ended", DropCause::SessionEnded),
+    ("unreported", DropCause::Unreported),
+];
+
+const ECHOES: [(&str, EchoKind); 3] = [
+    ("none", EchoKind::None),
+    ("injected", EchoKind::Injected),
+    ("consumed", EchoKind::Consumed),
+];
+
+fn word_in<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
+    let found = table.iter().find(|(_, meaning)| meaning == value);
+    found.map_or("?", |(word, _)| word)
+}
+
+fn meant<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
+    let found = table.iter().find(|(known, _)| *known == word);
+    found.map(|(_, meaning)| *meaning)
+}
+
+fn word(ending: Ending) -> &'static str {
+    word_in(&ENDINGS, &ending)
+}
+
+struct Text(String);
+
+impl Text {
+    /// One more field; what would be taken for the end of a field becomes a blank.
+    fn put(&mut self, field: impl ToString) -> &mut Text {
+        if !self.0.is_empty() {
+            self.0.push('\t');
+        }
+        self.0 += &field.to_string().replace(['\t', '\n'], " ");
+        self
+    }
+
+    /// `-` if there is none.
+    fn put_if(&mut self, field: Option<impl ToString>) -> &mut Text {
+        match field {
+            Some(field) => self.put(field),
+            None => self.put("-"),
+        }
+    }
+
+    fn size(&mut self, size: Size) -> &mut Text {
+        self.put(size.width).put(size.height)
+    }
+
+    fn record(&mut self, record: &FrameRecord) -> &mut Text {
+        self.put(record.session.0).put(record.frame.0);
+        match record.outcome {
+            Outcome::Displayed(fidelity) => self.put(word_in(&OUTCOMES, &fidelity)).put("-"),
+            Outcome::Dropped { stage, why } => self.put(word_in(&CAUSES, &why)).put(stage.name()),
+        };
+        for stage in Stage::ALL {
+            self.put_if(record.host.at(*stage).map(|at| at.0));
+        }
+        let nanos = |span: Option<Duration>| span.map(|span| span.as_nanos());
+        let client = record.client;
+        self.put_if(client.first_received.map(|at| at.0))
+            .put_if(client.first_received_here.map(|here| here.at.0))
+            .put_if(nanos(client.first_received_here.map(|here| here.bound)));
+        for span in [
+            client.recoverable,
+            client.decoded,
+            client.submitted,
+            client.presented,
+            record.motion_to_photon,
+        ] {
+            self.put_if(nanos(span));
+        }
+        let cost = record.cost;
+        self.put(u8::from(cost.key_frame)).put(cost.qp);
+        self.put(cost.datagrams).put(cost.parity).put(cost.bytes);
+        self.put(word_in(&ECHOES, &record.echo));
+        self.put(record.missing).put(record.runs);
+        self.put(record.repaired).put(record.resent)
+    }
+}
+
+struct Fields<'a>(Split<'a, char>);
+
+impl<'a> Fields<'a> {
+    fn word(&mut self) -> Option<&'a str> {
+        self.0.next()
+    }
+
+    fn words(&mut self) -> Option<String> {
+        self.word().map(str::to_owned)
+    }
+
+    fn number<T: FromStr>(&mut self) -> Option<T> {
+        self.word()?.parse().ok()
+    }
+
+    /// `Some(None)` for the sign that there is none.
+    fn number_if<T: FromStr>(&mut self) -> Option<Option<T>> {
+        match self.word()? {
+            "-" => Some(None),
+            word => word.parse().ok().map(Some),
+        }
+    }
+
+    fn span_if(&mut self) -> Option<Option<Duration>> {
+        Some(self.number_if()?.map(Duration::from_nanos))
+    }
+
+    fn size(&mut self) -> Option<Size> {
+        let size = Size::new(self.number()?, self.number()?);
+        size.is_valid().then_some(size)
+    }
+
+    fn session(&mut self) -> Option<SessionId> {
+        self.number().map(SessionId)
+    }
+
+    fn role(&mut self) -> Option<Role> {
+        let word = self.word()?;
+        let roles = [Role::Player, Role::Observer];
+        roles.into_iter().find(|role| role.name() == word)
+    }
+
+    fn record(&mut self) -> Option<FrameRecord> {
+        let (session, frame) = (self.session()?, FrameId(self.number()?));
+        let (word, stage) = (self.word()?, self.word()?);
+        let outcome = match meant(&OUTCOMES, word) {
+            Some(fidelity) => Outcome::Displayed(fidelity),
+            None => Outcome::Dropped {
+                stage: *Stage::ALL.iter().find(|known| known.name() == stage)?,
+                why: meant(&CAUSES, word)?,
+            },
+        };
+        let mut host = Stamps::default();
+        for stage in Stage::ALL {
+            if let Some(at) = self.number_if()? {
+                host.stamp(*stage, Instant(at));
+            }
+        }
+        let first_received = self.number_if()?.map(PeerInstant);
+        let (here, bound) = (self.number_if()?, self.span_if()?);
+        let here = here.zip(bound).map(|(at, bound)| Mapped {
+            at: Instant(at),
+            bound,
+        });
+        let client = ClientStamps {
+            first_received,
+            first_received_here: here,
+            recoverable: self.span_if()?,
+            decoded: self.span_if()?,
+            submitted: self.span_if()?,
+            presented: self.span_if()?,
+        };
+        Some(FrameRecord {
+            session,
+            frame,
+            host,
+            client,
+            outcome,
+            motion_to_photon: self.span_if()?,
+            cost: FrameCost {
+                key_frame: self.number::<u8>()? != 0,
+                qp: self.number()?,
+                datagrams: self.number()?,
+                parity: self.number()?,
+                bytes: self.number()?,
+            },
+            echo: meant(&ECHOES, self.word()?)?,
+            missing: self.number()?,
+            runs: self.number()?,
+            repaired: self.number()?,
+            resent: self.number()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> FrameRecord {
+        let mut host = Stamps::default();
+        host.stamp(Stage::Captured, Instant(5_000_000_007));
+        host.stamp(Stage::LastSent, Instant(-3));
+        FrameRecord {
+            session: SessionId(77),
+            frame: FrameId(4_000_000_000),
+            host,
+            client: ClientStamps {
+                first_received: Some(PeerInstant(12)),
+                first_received_here: Some(Mapped {
+                    at: Instant(13),
+                    bound: Duration::from_micros(9),
+                }),
+                recoverable: Some(Duration::from_millis(1)),
+                decoded: None,
+                submitted: Some(Duration::ZERO),
+                presented: None,
+            },
+            outcome: Outcome::Displayed(Fidelity::Tainted),
+            cost: FrameCost {
+                key_frame: true,
+                qp: 23,
+                datagrams: 31,
+                parity: 4,
+                bytes: 42_000,
+            },
+            motion_to_photon: Some(Duration::from_millis(20)),
+            echo: EchoKind::Injected,
+            missing: 1,
+            runs: 2,
+            repaired: 3,
+            resent: 4,
+        }
+    }
+
+    #[test]
+    fn lines_are_read_as_they_were_written() {
+        let dropped = FrameRecord {
+            outcome: Outcome::Dropped {
+                stage: Stage::FirstSent,
+                why: DropCause::SendBufferFull,
+            },
+            client: ClientStamps::default(),
+            ..record()
+        };
+        let size = Size::new(640, 480);
+        let mut lines = vec![
+            Line::Streaming {
+                size,
+                place: "UDP [::]:4710, udp-gso".into(),
+            },
+            Line::Invitation {
+                pin: "004711".into(),
+                seconds: 120,
+            },
+            Line::Paired {
+                name: "a b".into(),
+                fingerprint: "ab:cd".into(),
+            },
+            Line::Subscribed {
+                session: SessionId(u32::MAX),
+                role: Role::Observer,
+                name: String::new(),
+                software: "openuvr 0.1".into(),
+            },
+            Line::RoleChanged(SessionId(1), Role::Player),
+            Line::Link(SessionId(1), Rung::Xdp),
+            Line::Record(Box::new(record())),
+            Line::Record(Box::new(dropped)),
+            Line::Decision("rate up to 5 Mb/s".into()),
+            Line::Resized(size),
+            Line::Hidden,
+            Line::SourceEnded("it ended".into()),
+            Line::Failed("x".into()),
+            Line::Trouble("y".into()),
+        ];
+        lines.extend(ENDINGS.map(|(_, ending)| Line::Ended(SessionId(9), ending)));
+        for line in lines {
+            let text = line.text();
+            assert!(text.len() < Line::LONGEST);
+            assert_eq!(Line::read(&text), Some(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_can_not_forge_a_field_and_nonsense_is_passed_over() {
+        let line = Line::Trouble("a\tb\nc".into());
+        assert_eq!(line.text(), "trouble\ta b c");
+        let text = Line::Record(Box::new(record())).text();
+        for (at, _) in text.char_indices().filter(|(_, c)| *c == '\t') {
+            assert_eq!(Line::read(&text[..at]), None, "{}", &text[..at]);
+        }
+        for text in ["", "what", "role\t1\tking", "resized\t0\t5", "ended\t1\t?"] {
+            assert_eq!(Line::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_order_survives_the_way() {
+        let order = Order {
+            input: true,
+            window: Some("glx".into()),
+            host: Config {
+                pin: Some("0042".into()),
+                bitrate: Some(5_000_000),
+                ..Config::default()
+            },
+        };
+        let text = order.text().unwrap();
+        assert!(text.len() < Order::LONGEST);
+        assert_eq!(Order::read(text.as_bytes()), Ok(order));
+        let refused = Order::read(b"input = 7").unwrap_err();
+        assert!(refused.contains("different versions"), "{refused}");
+    }
+}
