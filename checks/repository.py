@@ -92,3 +92,12 @@ def program() -> pathlib.Path:
     if done.returncode != 0:
         raise SystemExit(done.stdout)
     return TARGET / "debug" / "openuvr"
+
+
+@functools.cache
+def library(crate: str) -> pathlib.Path:
+    """The built shared library of one of our crates."""
+    done = run("cargo", "build", "--quiet", "--package", f"openuvr-{crate}")
+    if done.returncode != 0:
+        raise SystemExit(done.stdout)
+    return TARGET / "debug" / f"libopenuvr_{crate}.so"

@@ -88,7 +88,10 @@ mod tests {
         assert_eq!(layer["name"], "VK_LAYER_OPENUVR_capture");
         let data = "FOLDER:/usr/local/share:/usr/share".to_owned();
         let layers = "VK_LAYER_OPENUVR_capture".to_owned();
-        assert_eq!(set, [("XDG_DATA_DIRS", data), ("VK_INSTANCE_LAYERS", layers)]);
+        assert_eq!(
+            set,
+            [("XDG_DATA_DIRS", data), ("VK_INSTANCE_LAYERS", layers)]
+        );
     }
 
     #[test]
@@ -100,6 +103,9 @@ mod tests {
         ]);
         let path = "FOLDER/vulkan/explicit_layer.d:/mine".to_owned();
         let layers = "VK_LAYER_OPENUVR_capture:VK_LAYER_KHRONOS_validation".to_owned();
-        assert_eq!(set, [("VK_LAYER_PATH", path), ("VK_INSTANCE_LAYERS", layers)]);
+        assert_eq!(
+            set,
+            [("VK_LAYER_PATH", path), ("VK_INSTANCE_LAYERS", layers)]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Where the streamed window lies on its X display, for the pointer that is injected there.
+//! Where the streamed window lies on its X display, for the pointer that is injected there, and how
+//! windows are called.
 //!
 //! Over a connection of our own: the game's is the game's.
 
@@ -7,7 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use openuvr_proto::units::Size;
 use x11rb::connection::Connection as _;
 use x11rb::errors::ReplyError;
-use x11rb::protocol::xproto::{ChangeWindowAttributesAux, ConnectionExt as _, EventMask, Window};
+use x11rb::protocol::xproto::{
+    AtomEnum, ChangeWindowAttributesAux, ConnectionExt as _, EventMask, Window,
+};
 use x11rb::rust_connection::RustConnection;
 
 use crate::windows::Place;
@@ -64,6 +67,41 @@ impl Follower {
         let size = Size::new(size.width.into(), size.height.into());
         Ok((at.dst_x.into(), at.dst_y.into(), size))
     }
+}
+
+/// Whether a window, or one that it lies in, has `title` in its title or class, upper and lower case
+/// alike. Asks the display: some milliseconds.
+pub(crate) fn is_called(place: &Place, title: &str) -> bool {
+    let Ok((conn, _)) = x11rb::connect(Some(&place.display)) else {
+        return false;
+    };
+    let title = title.to_lowercase();
+    let words = words(&conn, place.window).unwrap_or_default();
+    words
+        .iter()
+        .any(|words| words.to_lowercase().contains(&title))
+}
+
+/// Window managers and toolkits put one to three windows around one another.
+const DEPTH: u8 = 4;
+
+fn words(conn: &RustConnection, mut window: Window) -> Result<Vec<String>, ReplyError> {
+    /// What is read of a title, in units of 4 bytes.
+    const LENGTH: u32 = 256;
+    let modern = conn.intern_atom(false, b"_NET_WM_NAME")?.reply()?.atom;
+    let mut words = Vec::new();
+    for _ in 0..DEPTH {
+        for name in [modern, AtomEnum::WM_NAME.into(), AtomEnum::WM_CLASS.into()] {
+            let property = conn.get_property(false, window, name, AtomEnum::ANY, 0, LENGTH)?;
+            words.push(String::from_utf8_lossy(&property.reply()?.value).into_owned());
+        }
+        let tree = conn.query_tree(window)?.reply()?;
+        if tree.parent == tree.root || tree.parent == x11rb::NONE {
+            break;
+        }
+        window = tree.parent;
+    }
+    Ok(words)
 }
 
 impl AsFd for Follower {

@@ -80,9 +80,9 @@ impl Real {
 
     /// It was found by the game at `address`, where the linker may not find it: an extension.
     pub(crate) fn learn(&self, address: *mut c_void) {
-        for known in [&self.at, &self.direct] {
-            let null = ptr::null_mut();
-            let _ = known.compare_exchange(null, address, Ordering::AcqRel, Ordering::Relaxed);
+        if self.address().is_null() {
+            self.at.store(address, Ordering::Release);
+            self.direct.store(address, Ordering::Release);
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::env;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -16,20 +16,24 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::guest::{Guest, InputTo};
 use openuvr_runtime::line::{Line, Order};
 use openuvr_runtime::sched::{Role, Scheduler};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
     send, socket_with,
 };
 
-use crate::place::Follower;
-use crate::stream::{SOCKET, turn_off};
+use crate::place::{self, Follower};
+use crate::stream::{SOCKET, at_exit, begun, turn_off};
 use crate::windows::{Place, Windows};
 
-/// How long the end of the process may wait for the clients to be told (guess: they are told in
-/// some milliseconds, unless a thread that is needed for it was stopped).
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long the end of the process may wait for our threads (guess: they end within some tenths of a
+/// second, even if the host is just being started, unless what they need was stopped).
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often windows are looked at again that are not called as the person wants: games name theirs
+/// when they like (guess: a person does not notice).
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// A session, from the side of the swaps.
 pub(crate) struct Session {
@@ -84,6 +88,9 @@ pub(crate) fn start(size: Size, windows: &Windows) -> Option<Session> {
         turn_off();
     });
     thread.ok()?;
+    // SAFETY: the function stays (the library is never unloaded), and may be called at any time.
+    // Without room for it, clients hear nothing at the end.
+    let _ = unsafe { libc::atexit(at_exit) };
     Some(Session { shared, over, told })
 }
 
@@ -114,8 +121,8 @@ impl Session {
     /// Ends the thread and waits for it, at most [`PATIENCE`].
     pub(crate) fn end(self) {
         self.stop();
-        let ended = self.over.recv_timeout(PATIENCE);
-        debug_assert_ne!(ended, Err(RecvTimeoutError::Timeout), "the host hangs");
+        // Nothing is ever sent: it returns when the thread has ended.
+        let _ = self.over.recv_timeout(PATIENCE);
     }
 
     fn stop(&self) {
@@ -147,8 +154,13 @@ impl Shared {
                 seconds: order.host.pair_for,
             });
         }
+        if order.window.is_some()
+            && let Some(stream) = begun()
+        {
+            stream.only_named();
+        }
         let _ = self.frames.set(guest.frames().clone());
-        self.serve(&guest);
+        self.serve(&guest, order.window.as_deref());
         Ok(())
     }
 
@@ -168,7 +180,7 @@ impl Shared {
         let socket = self.socket.get_or_init(|| socket);
         let mut text = vec![0; Order::LONGEST];
         loop {
-            if self.waits(None) == Waited::Over {
+            if self.waits(None, None) == Waited::Over {
                 return Ok(None);
             }
             match recv(socket, &mut text[..], RecvFlags::DONTWAIT) {
@@ -203,11 +215,16 @@ impl Shared {
         }
     }
 
-    /// Follows the streamed window until the end.
-    fn serve(&self, guest: &Guest) {
+    /// Follows the streamed window until the end, which is to have this title if there is one.
+    fn serve(&self, guest: &Guest, title: Option<&str>) {
         let mut followed = None;
         let mut follower = None;
         loop {
+            if let Some(title) = title
+                && let Some(stream) = begun()
+            {
+                stream.name(|place| place::is_called(place, title));
+            }
             let place = self.place();
             if followed != place {
                 follower = place.clone().and_then(Follower::open);
@@ -216,7 +233,7 @@ impl Shared {
             if let Some((x, y, size)) = follower.as_mut().and_then(Follower::news) {
                 guest.set_viewport(x, y, size);
             }
-            match self.waits(follower.as_ref()) {
+            match self.waits(follower.as_ref(), title.map(|_| LOOK_AGAIN)) {
                 Waited::Over => return,
                 // Its display is gone.
                 Waited::Lost => follower = None,
@@ -225,8 +242,8 @@ impl Shared {
         }
     }
 
-    /// Waits until something has happened.
-    fn waits(&self, follower: Option<&Follower>) -> Waited {
+    /// Waits until something has happened, or at most so long.
+    fn waits(&self, follower: Option<&Follower>, longest: Option<Duration>) -> Waited {
         let Some(socket) = self.socket.get() else {
             return Waited::Over;
         };
@@ -235,8 +252,9 @@ impl Shared {
             PollFd::new(socket, PollFlags::IN),
         ];
         fds.extend(follower.map(|f| PollFd::from_borrowed_fd(f.as_fd(), PollFlags::IN)));
-        // Without a time: nothing here wakes by the clock. Interrupted, it waits again.
-        let _ = poll(&mut fds, None);
+        let longest = longest.and_then(|longest| Timespec::try_from(longest).ok());
+        // Interrupted, it waits again.
+        let _ = poll(&mut fds, longest.as_ref());
         let broke = |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR);
         let (over, lost) = (broke(&fds[1]), fds.get(2).is_some_and(broke));
         let _ = rustix::io::read(&self.waker.0, &mut [0u8; 8]);

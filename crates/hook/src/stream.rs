@@ -6,7 +6,8 @@
 //! swap; it takes no lock in a forked child, whose locks may be held by threads that are not there.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::units::Size;
@@ -138,6 +139,21 @@ impl Stream {
         self.state().windows.gone(key);
     }
 
+    /// From now on only windows are streamed whose place is said to be `named`, which is asked again
+    /// and again for the others: titles come late.
+    pub(crate) fn only_named(&self) {
+        self.state().windows.only_named();
+    }
+
+    /// Looks at the windows that are not called as the person wants, as far as is known.
+    pub(crate) fn name(&self, named: impl Fn(&Place) -> bool) {
+        // Who is asked may take a while: not under the lock.
+        let nameless = self.state().windows.nameless();
+        for place in nameless.iter().filter(|place| named(place)) {
+            self.state().windows.name(place);
+        }
+    }
+
     /// Says why some pictures are not streamed; others may be. `false` if nobody can be told yet.
     pub(crate) fn say(&self, why: &str) -> bool {
         let state = self.state();
@@ -145,17 +161,27 @@ impl Stream {
         session.is_some_and(|session| session.say(why))
     }
 
-    /// Ends the stream and waits until the clients have been told, at most `session::PATIENCE`.
+    /// Ends the stream and waits until the clients have been told.
     pub(crate) fn end(&self) {
         turn_off();
-        // A thread that was stopped in mid-swap may hold it for ever.
-        let session = match self.state.try_lock() {
-            Ok(mut state) => state.session.take(),
-            Err(_) => None,
-        };
-        if let Some(session) = session {
+        if let Some(session) = self.last_session() {
             session.end();
         }
+    }
+
+    /// Takes the session away. Who holds the lock lets go of it at once, unless it is a thread that
+    /// was stopped in mid-swap, perhaps this one: it is not waited for.
+    fn last_session(&self) -> Option<Session> {
+        /// Times a millisecond.
+        const TRIES: u32 = 100;
+        for _ in 0..TRIES {
+            match self.state.try_lock() {
+                Ok(mut state) => return state.session.take(),
+                Err(TryLockError::Poisoned(state)) => return state.into_inner().session.take(),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        None
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -164,12 +190,8 @@ impl Stream {
 }
 
 /// At the end of the process (`exit`, or a return from `main`) the clients are told goodbye. Not in
-/// a forked child, and not in a process that never swapped.
-extern "C" fn at_exit() {
+/// a forked child. Libraries, this one included, take themselves apart later: our threads must have
+/// ended by then.
+pub(crate) extern "C" fn at_exit() {
     guarded(|| begun().map(Stream::end));
 }
-
-#[used]
-// SAFETY: the loader calls what is in this section once, without arguments, when the process ends.
-#[unsafe(link_section = ".fini_array")]
-static AT_EXIT: extern "C" fn() = at_exit;

@@ -40,6 +40,8 @@ struct Known {
     measured: Instant,
     swapped: Instant,
     place: Option<Place>,
+    /// It is called as the person wants.
+    named: bool,
 }
 
 /// All windows that swapped lately.
@@ -49,6 +51,8 @@ pub(crate) struct Windows {
     streamed: Option<Key>,
     /// Counts how often the streamed window changed.
     changes: u64,
+    /// Only windows that are called in one way are streamed.
+    only_named: bool,
 }
 
 impl Windows {
@@ -57,6 +61,7 @@ impl Windows {
             known: Vec::new(),
             streamed: None,
             changes: 0,
+            only_named: false,
         }
     }
 
@@ -92,7 +97,11 @@ impl Windows {
                 measured: now,
                 swapped: now,
                 place: place(),
+                named: false,
             }),
+        }
+        if self.only_named && !self.find(key).is_some_and(|w| w.named) {
+            return false;
         }
         let streamed = self.streamed.and_then(|key| self.find(key));
         if streamed.is_none_or(|w| w.size.pixels() < size.pixels()) && self.streamed != Some(key) {
@@ -105,6 +114,27 @@ impl Windows {
     /// A window does not exist any more.
     pub(crate) fn gone(&mut self, key: Key) {
         self.known.retain(|w| w.key != key);
+    }
+
+    /// From now on only windows are streamed that [`Windows::name`] has named.
+    pub(crate) fn only_named(&mut self) {
+        self.only_named = true;
+        self.streamed = None;
+    }
+
+    /// The places of windows that are not named.
+    pub(crate) fn nameless(&self) -> Vec<Place> {
+        let nameless = self.known.iter().filter(|w| !w.named);
+        nameless.filter_map(|w| w.place.clone()).collect()
+    }
+
+    /// What is at this place is called as the person wants.
+    pub(crate) fn name(&mut self, place: &Place) {
+        let at = |w: &&mut Known| w.place.as_ref() == Some(place);
+        self.known
+            .iter_mut()
+            .filter(at)
+            .for_each(|w| w.named = true);
     }
 
     /// Where the streamed window is, and a number that changes with the window.
@@ -172,6 +202,24 @@ mod tests {
         assert_eq!(windows.size(at(249), ONE), Some(LARGE));
         assert_eq!(windows.size(at(250), ONE), None, "swaps do not measure");
         assert_eq!(windows.size(at(0), OTHER), None);
+    }
+
+    #[test]
+    fn a_larger_window_of_another_name_is_not_streamed() {
+        let place = |window| Place {
+            display: ":1".into(),
+            window,
+        };
+        let mut windows = Windows::new();
+        assert!(windows.shows(at(0), ONE, LARGE, || Some(place(1))));
+        windows.only_named();
+        assert!(!windows.shows(at(1), ONE, LARGE, || None));
+        assert!(!windows.shows(at(2), OTHER, SMALL, || Some(place(2))));
+        assert_eq!(windows.nameless(), [place(1), place(2)]);
+        windows.name(&place(2));
+        assert!(windows.shows(at(3), OTHER, SMALL, || None));
+        assert!(!windows.shows(at(4), ONE, LARGE, || None));
+        assert_eq!(windows.nameless(), [place(1)]);
     }
 
     #[test]

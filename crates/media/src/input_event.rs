@@ -11,6 +11,7 @@ const TIME: usize = BYTES - 8;
 const WORD: usize = TIME / 2;
 
 /// `SYN_DROPPED`: the kernel had no room for some of what the device said.
+#[cfg(feature = "client")]
 pub(crate) const SYN_DROPPED: u16 = 3;
 
 /// One event.

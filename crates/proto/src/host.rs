@@ -473,17 +473,18 @@ impl Host {
                 let through = batch.newest();
                 s.plane.say(&Message::InputSeen { through });
             }
-            Message::Pose { id, sampled, pose } if role == Role::Player => {
-                if s.posed.is_none_or(|p| seq::newer(id.0, p.id.0)) {
-                    s.posed = Some(Posed {
-                        session: s.id,
-                        id: *id,
-                        pose: *pose,
-                        sampled: *sampled,
-                        sampled_here: s.plane.clock.to_mine(*sampled, now),
-                        received: now,
-                    });
-                }
+            Message::Pose { id, sampled, pose }
+                if role == Role::Player
+                    && s.posed.is_none_or(|before| seq::newer(id.0, before.id.0)) =>
+            {
+                s.posed = Some(Posed {
+                    session: s.id,
+                    id: *id,
+                    pose: *pose,
+                    sampled: *sampled,
+                    sampled_here: s.plane.clock.to_mine(*sampled, now),
+                    received: now,
+                });
             }
             Message::Report(report) => {
                 s.ledger.reported(now, report, &s.plane.clock);

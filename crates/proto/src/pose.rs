@@ -56,8 +56,7 @@ impl Pose {
             return Err(PoseError::NotFinite);
         }
         let length = orientation.iter().map(|v| v * v).sum::<f32>().sqrt();
-        // Not so: a length that is beyond what fits.
-        if !((length - 1.0).abs() <= LENGTH_TOLERANCE) {
+        if (length - 1.0).abs() > LENGTH_TOLERANCE {
             return Err(PoseError::NotUnit);
         }
         Ok(Pose {

@@ -253,6 +253,12 @@ impl Host {
         coded
     }
 
+    fn code_all(&mut self, frames: u32) {
+        for _ in 0..frames {
+            self.code();
+        }
+    }
+
     fn heard(&mut self, frame: u32, outcome: Outcome) {
         let record = FrameRecord {
             session: SessionId(1),
@@ -359,12 +365,12 @@ fn what_was_not_shown_or_not_coded_is_no_loss() {
 fn a_client_that_can_not_begin_gets_a_key_frame() {
     for why in [DropCause::AwaitingKeyFrame, DropCause::DecodeFailed] {
         let mut host = Host::new();
-        (0..9).for_each(|_| _ = host.code());
+        host.code_all(9);
         host.heard(9, dropped(Stage::Decoded, why));
         assert_eq!(host.code(), Coded::Key, "{why:?}");
     }
     let mut host = Host::new();
-    (0..9).for_each(|_| _ = host.code());
+    host.code_all(9);
     host.policy.wish(Role::Player, FrameId(3), FrameId(9));
     assert_eq!(
         host.code(),
@@ -374,7 +380,7 @@ fn a_client_that_can_not_begin_gets_a_key_frame() {
     host.policy.wish(Role::Player, FrameId::NONE, FrameId(10));
     assert_eq!(host.code(), Coded::Key);
     host.policy.join(Role::Observer);
-    (0..130).for_each(|_| _ = host.code());
+    host.code_all(130);
     let keys = host.coded.values().filter(|coded| **coded == Coded::Key);
     assert_eq!(keys.count(), 3);
 }

@@ -31,7 +31,7 @@ void glXSwapBuffers(void *display, unsigned long window)
         void *gl = dlopen("libGL.so.1", RTLD_NOW);
         next = dlsym(gl, "glXSwapBuffers");
     }
-    if (!next || next == glXSwapBuffers)
+    if (!next)
         abort();
     if (swaps++ == 0)
         fprintf(stderr, "front: swaps came through\n");

@@ -3,10 +3,8 @@
 
 use std::ffi::OsStr;
 
-use openuvr_proto::units::Size;
-
-use crate::rig::{GREEN, RED, Run, actor, build, displays, sees};
-use crate::support::{Eye, openuvr};
+use crate::rig::{GREEN, RED, Run, YELLOW, actor, build, displays, sees};
+use crate::support::{Eye, eventually, openuvr};
 
 #[test]
 fn a_game_behind_a_launcher_that_ends_is_streamed() {
@@ -16,7 +14,7 @@ fn a_game_behind_a_launcher_that_ends_is_streamed() {
     let script = format!("(sleep 0.3; {actor}) & exit 42");
     let mut run = Run::start(&here, &[], &["sh", "-c", &script]);
     let client = run.client(&there, &[]);
-    sees(&Eye::open(&there), Size::new(320, 240), RED, GREEN);
+    sees(&Eye::open(&there), RED, GREEN);
     run.seen("seen");
     let (code, text) = run.ended();
     assert_eq!(code, Some(42), "the launcher's: {text}");
@@ -34,7 +32,7 @@ fn another_library_in_front_finds_what_is_next_behind_itself() {
     let preload = [("LD_PRELOAD", OsStr::new(&front))];
     let mut run = Run::start(&here, &preload, &[actor]);
     let _client = run.client(&there, &[]);
-    sees(&Eye::open(&there), Size::new(320, 240), RED, GREEN);
+    sees(&Eye::open(&there), RED, GREEN);
     run.seen("seen");
     let (code, text) = run.ended();
     assert_eq!(code, Some(7), "{text}");
@@ -49,7 +47,10 @@ fn a_program_without_pictures_is_left_alone_and_the_person_is_told_why_nothing_c
     let folder = crate::support::Folder::new();
     let start = |game: &[&str]| {
         let mut command = openuvr(&[&words, game].concat());
-        let out = command.env("HOME", folder.path()).output().expect("it runs");
+        let out = command
+            .env("HOME", folder.path())
+            .output()
+            .expect("it runs");
         let text = String::from_utf8_lossy(&out.stderr).into_owned();
         (out.status.code(), text)
     };
@@ -65,4 +66,28 @@ fn a_program_without_pictures_is_left_alone_and_the_person_is_told_why_nothing_c
     let out = openuvr(&words).output().expect("it runs");
     let text = String::from_utf8_lossy(&out.stderr);
     assert!(text.contains("there is no libopenuvr_hook.so"), "{text}");
+}
+
+#[test]
+fn only_the_window_of_a_name_is_streamed() {
+    let (Some(actor), Some((here, there))) = (actor(), displays("640x480")) else {
+        return;
+    };
+    let mut run = Run::with(&here, &["--window", "ACTOR"], &[], &[actor, "hand-over"]);
+    let _client = run.client(&there, &[]);
+    let eye = Eye::open(&there);
+    sees(&eye, RED, GREEN);
+    run.seen("seen");
+    // The larger one comes and goes unseen: its pictures are other colours.
+    let large = Eye::open(&here);
+    eventually("the larger window", || {
+        let shown = large.shot().colours().contains(&[255, 255, 255]);
+        shown.then_some(())
+    });
+    run.seen("large");
+    sees(&eye, YELLOW, GREEN);
+    run.seen("small");
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(7), "{text}");
+    assert_eq!(text.matches("the picture is").count(), 1, "{text}");
 }

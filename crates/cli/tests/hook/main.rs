@@ -5,6 +5,9 @@
 mod support;
 
 mod games;
-mod life;
+#[path = "../input/hand.rs"]
+#[allow(dead_code, reason = "the tests of input do more with it")]
+mod hand;
 mod launch;
+mod life;
 mod rig;

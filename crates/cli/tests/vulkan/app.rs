@@ -40,12 +40,22 @@ pub(crate) struct Application {
 
 impl Application {
     /// Has `openuvr run` with these words start it.
-    pub(crate) fn start(folder: &Folder, words: &[&str], variables: &[(&str, &str)]) -> Application {
+    pub(crate) fn start(
+        folder: &Folder,
+        words: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Application {
         let socket = folder.path().join("application");
         let listener = UnixListener::bind(&socket).expect("a new socket");
         let itself = std::env::current_exe().expect("it runs");
         let itself = itself.to_str().expect("UTF-8");
-        let test = ["--", itself, "--exact", "app::the_application", "--nocapture"];
+        let test = [
+            "--",
+            itself,
+            "--exact",
+            "app::the_application",
+            "--nocapture",
+        ];
         let mut command = openuvr(&[&["run"], words, &test].concat());
         command.env(SOCKET, &socket);
         command.envs(variables.iter().copied());

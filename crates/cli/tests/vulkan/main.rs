@@ -4,7 +4,10 @@
 mod app;
 #[path = "../support/mod.rs"]
 mod support;
-#[allow(unsafe_code, reason = "Vulkan and Xlib are called by a program of their own")]
+#[allow(
+    unsafe_code,
+    reason = "Vulkan and Xlib are called by a program of their own"
+)]
 mod sys;
 
 use std::path::Path;
@@ -12,7 +15,9 @@ use std::path::Path;
 use openuvr_proto::units::Size;
 
 use app::{Application, pattern};
-use support::{Display, Eye, Folder, PIN, Program, Shot, client, eventually, openuvr, port_of, skip};
+use support::{
+    Display, Eye, Folder, PIN, Program, Shot, client, eventually, openuvr, port_of, skip,
+};
 
 /// The driver and nothing else, so that the test is the same on a machine with a graphics card.
 fn driver() -> Option<String> {
@@ -71,13 +76,25 @@ impl Stage {
         Application::start(&self.folder, &words, &[&self.variables(), more].concat())
     }
 
-    /// A client of what `run` streams, which writes down every picture.
-    fn watch(&self, run: &Program) -> Program {
+    /// A client of what `run` streams.
+    fn client(&self, run: &Program, words: &[&str]) -> Program {
         let line = run.line("openuvr run: streaming");
         let address = format!("127.0.0.1:{}", port_of(&line));
+        client(
+            &self.folder,
+            "client",
+            &address,
+            &[&PIN[..], words].concat(),
+        )
+    }
+
+    /// The same, which writes down every picture.
+    fn watch(&self, run: &Program) -> Program {
         let output = self.folder.join("pictures");
-        let words = ["--present", "headless", "--every", "1", "--output", &output];
-        client(&self.folder, "client", &address, &[&PIN[..], &words].concat())
+        self.client(
+            run,
+            &["--present", "headless", "--every", "1", "--output", &output],
+        )
     }
 
     /// The newest picture that a client has written down whole.
@@ -86,7 +103,9 @@ impl Stage {
         let mut files: Vec<_> = files.flatten().map(|file| file.path()).collect();
         files.sort();
         let gone = files.len().saturating_sub(2);
-        files.drain(..gone).for_each(|file| drop(std::fs::remove_file(file)));
+        files
+            .drain(..gone)
+            .for_each(|file| drop(std::fs::remove_file(file)));
         files.iter().rev().find_map(|file| Shot::from_png(file))
     }
 
@@ -123,17 +142,57 @@ fn what_an_application_presents_is_shown_bit_by_bit_whatever_it_does() {
         let wanted = pattern(size, number);
         stage.sees(&format!("picture {number}, after {order:?}"), &wanted);
         let window = eye.part_at(sys::PLACE, size);
-        assert!(window.colours() == wanted.colours(), "the window shows it too");
+        assert!(
+            window.colours() == wanted.colours(),
+            "the window shows it too"
+        );
     }
     application.does("end");
     let (status, text) = application.program.ended();
     assert!(status.success(), "{status}: {text}");
-    assert!(text.contains("said goodbye"), "{text}");
+    assert!(
+        text.contains("client is gone: closed by this host"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_click_at_the_client_reaches_the_window_where_it_lies() {
+    let Some(stage) = Stage::set() else { return };
+    let Some(desk) = Display::start("160x120") else {
+        return;
+    };
+    let mut application = stage.application();
+    let client = stage.client(&application.program, &["--display", &desk.name]);
+    client.line("openuvr client: showing");
+    let eye = Eye::open(&desk);
+    eventually("the client's window", || eye.client_window());
+    // Clicked again, because the place of the application's window is learnt aside.
+    let clicks = eventually("the click", || {
+        let mut xdotool = std::process::Command::new("xdotool");
+        let click = ["mousemove", "100", "25", "click", "1"];
+        let Ok(status) = xdotool.env("DISPLAY", &desk.name).args(click).status() else {
+            skip("xdotool is not installed");
+            return Some(String::new());
+        };
+        assert!(status.success(), "xdotool clicks");
+        let answer = application.does("clicks");
+        answer.contains('(').then_some(answer)
+    });
+    assert!(
+        clicks.is_empty() || clicks.contains("(100, 25)"),
+        "{clicks}"
+    );
+    application.does("end");
 }
 
 /// `openuvr run -- vkcube` with these words for it; `None`, said aloud, if it is not installed.
-fn vkcube(stage: &Stage, layers: &str, words: &[&str]) -> Option<Program> {
-    if std::process::Command::new("vkcube").arg("--help").output().is_err() {
+fn vkcube(stage: &Stage, words: &[&str]) -> Option<Program> {
+    if std::process::Command::new("vkcube")
+        .arg("--help")
+        .output()
+        .is_err()
+    {
         skip("vkcube is not installed (vulkan-tools)");
         return None;
     }
@@ -141,15 +200,13 @@ fn vkcube(stage: &Stage, layers: &str, words: &[&str]) -> Option<Program> {
     let own: Vec<_> = own.iter().map(String::as_str).collect();
     let mut command = openuvr(&[&["run"], &own[..], &["--", "vkcube"], words].concat());
     command.envs(stage.variables());
-    command.env("VK_INSTANCE_LAYERS", layers);
-    command.env("VK_LAYER_ENABLES", "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT");
     Some(Program::start("vkcube", command))
 }
 
 #[test]
 fn a_cube_turns_at_the_client_and_ends_when_it_wants() {
     let Some(stage) = Stage::set() else { return };
-    let Some(mut run) = vkcube(&stage, "", &["--c", "1500"]) else {
+    let Some(mut run) = vkcube(&stage, &["--c", "1500"]) else {
         return;
     };
     let client = stage.watch(&run);
@@ -176,7 +233,11 @@ fn nothing_that_the_layer_does_is_against_the_rules_of_vulkan() {
     let Some(stage) = Stage::set() else { return };
     let mut application = stage.application_with(&[
         ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"),
-        ("VK_LAYER_ENABLES", "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT"),
+        (
+            "VK_LAYER_ENABLES",
+            "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT",
+        ),
+        ("VK_LOADER_DEBUG", "layer"),
     ]);
     let _client = stage.watch(&application.program);
     let size = Size::new(160, 120);
@@ -189,5 +250,9 @@ fn nothing_that_the_layer_does_is_against_the_rules_of_vulkan() {
     application.does("end");
     let (status, text) = application.program.ended();
     assert!(status.success(), "{status}: {text}");
-    assert!(!text.contains("VUID"), "{text}");
+    let inserted = |name: &str| text.find(&format!("Insert instance layer \"{name}\""));
+    let behind = inserted("VK_LAYER_KHRONOS_validation").expect("it was there");
+    let ours = inserted("VK_LAYER_OPENUVR_capture").expect("it was there");
+    assert!(behind < ours, "the loader begins at the driver");
+    assert!(!text.contains("VUID") && !text.contains("SYNC-"), "{text}");
 }

@@ -31,7 +31,17 @@ impl Screen {
             let root = (xlib.XDefaultRootWindow)(display);
             let (x, y) = PLACE;
             let create = xlib.XCreateSimpleWindow;
-            let window = create(display, root, x.into(), y.into(), size.width, size.height, 0, 0, 0);
+            let window = create(
+                display,
+                root,
+                x.into(),
+                y.into(),
+                size.width,
+                size.height,
+                0,
+                0,
+                0,
+            );
             (xlib.XSelectInput)(display, window, xlib::ButtonPressMask);
             (xlib.XMapWindow)(display, window);
             (xlib.XSync)(display, 0);
@@ -145,7 +155,9 @@ impl Gpu {
         unsafe {
             let all = instance.enumerate_physical_devices().expect("a driver");
             let is_software = |physical: &vk::PhysicalDevice| {
-                let kind = instance.get_physical_device_properties(*physical).device_type;
+                let kind = instance
+                    .get_physical_device_properties(*physical)
+                    .device_type;
                 kind == vk::PhysicalDeviceType::CPU
             };
             let physical = all.into_iter().find(is_software).expect("lavapipe");
@@ -154,7 +166,9 @@ impl Gpu {
             let info = vk::DeviceCreateInfo::default()
                 .queue_create_infos(&queues)
                 .enabled_extension_names(&extensions);
-            let device = instance.create_device(physical, &info, None).expect("a device");
+            let device = instance
+                .create_device(physical, &info, None)
+                .expect("a device");
             let info = vk::CommandPoolCreateInfo::default()
                 .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER);
             let pool = device.create_command_pool(&info, None).expect("a pool");
@@ -200,10 +214,16 @@ impl Gpu {
             .old_swapchain(self.swapchain);
         // SAFETY: see above.
         unsafe {
-            let made = self.presents.create_swapchain(&info, None).expect("a swapchain");
+            let made = self
+                .presents
+                .create_swapchain(&info, None)
+                .expect("a swapchain");
             self.presents.destroy_swapchain(self.swapchain, None);
             self.swapchain = made;
-            self.images = self.presents.get_swapchain_images(made).expect("its images");
+            self.images = self
+                .presents
+                .get_swapchain_images(made)
+                .expect("its images");
         }
     }
 
@@ -227,8 +247,8 @@ impl Gpu {
                 .usage(vk::BufferUsageFlags::TRANSFER_SRC);
             let buffer = device.create_buffer(&info, None).expect("a buffer");
             let needs = device.get_buffer_memory_requirements(buffer);
-            let visible = vk::MemoryPropertyFlags::HOST_VISIBLE
-                | vk::MemoryPropertyFlags::HOST_COHERENT;
+            let visible =
+                vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
             let kinds = (0..).zip(self.memory.memory_types_as_slice());
             let kind = kinds
                 .filter(|(at, _)| needs.memory_type_bits & (1 << at) != 0)
@@ -237,7 +257,9 @@ impl Gpu {
                 .allocation_size(needs.size)
                 .memory_type_index(kind.expect("every driver has it").0);
             let memory = device.allocate_memory(&info, None).expect("memory");
-            device.bind_buffer_memory(buffer, memory, 0).expect("it fits");
+            device
+                .bind_buffer_memory(buffer, memory, 0)
+                .expect("it fits");
             let flags = vk::MemoryMapFlags::empty();
             let mapped = device.map_memory(memory, 0, vk::WHOLE_SIZE, flags);
             let mapped = mapped.expect("visible").cast::<u8>();
@@ -245,7 +267,9 @@ impl Gpu {
 
             let [ours, drawn] = self.semaphores;
             let none = vk::Fence::null();
-            let next = self.presents.acquire_next_image(self.swapchain, u64::MAX, ours, none);
+            let next = self
+                .presents
+                .acquire_next_image(self.swapchain, u64::MAX, ours, none);
             let (index, _) = next.expect("an image");
             self.copy(buffer, self.images[index as usize], shot.size);
             let (waits, signals, commands) = ([ours], [drawn], [self.commands]);
@@ -254,13 +278,17 @@ impl Gpu {
                 .wait_dst_stage_mask(&[vk::PipelineStageFlags::TRANSFER])
                 .command_buffers(&commands)
                 .signal_semaphores(&signals);
-            device.queue_submit(self.queue, &[submit], none).expect("it runs");
+            device
+                .queue_submit(self.queue, &[submit], none)
+                .expect("it runs");
             let (swapchains, indices) = ([self.swapchain], [index]);
             let info = vk::PresentInfoKHR::default()
                 .wait_semaphores(&signals)
                 .swapchains(&swapchains)
                 .image_indices(&indices);
-            self.presents.queue_present(self.queue, &info).expect("it shows");
+            self.presents
+                .queue_present(self.queue, &info)
+                .expect("it shows");
             device.queue_wait_idle(self.queue).expect("it ends");
             device.destroy_buffer(buffer, None);
             device.free_memory(memory, None);
@@ -311,7 +339,9 @@ impl Gpu {
         // SAFETY: the caller's duty.
         unsafe {
             let begin = vk::CommandBufferBeginInfo::default();
-            device.begin_command_buffer(commands, &begin).expect("memory");
+            device
+                .begin_command_buffer(commands, &begin)
+                .expect("memory");
             let before = |barriers: &[vk::ImageMemoryBarrier<'_>], to| {
                 device.cmd_pipeline_barrier(commands, transfer, to, by_region, &[], &[], barriers);
             };
@@ -329,7 +359,9 @@ impl Gpu {
         unsafe {
             device.device_wait_idle().expect("it is there");
             self.presents.destroy_swapchain(self.swapchain, None);
-            self.semaphores.map(|made| device.destroy_semaphore(made, None));
+            for semaphore in self.semaphores {
+                device.destroy_semaphore(semaphore, None);
+            }
             device.destroy_command_pool(self.pool, None);
             device.destroy_device(None);
         }

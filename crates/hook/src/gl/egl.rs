@@ -223,7 +223,8 @@ fn made(surface: Surface, window: usize) {
 fn made_behind(surface: Surface, window: *mut c_void) {
     if !surface.is_null() && !window.is_null() {
         // SAFETY: the function has made a surface of it, so that it is a pointer to something.
-        made(surface, unsafe { window.cast::<u32>().read_unaligned() } as usize);
+        made(surface, unsafe { window.cast::<u32>().read_unaligned() }
+            as usize);
     }
 }
 

@@ -84,7 +84,12 @@ impl Device {
             )
         };
         // SAFETY: the application's chain.
-        let group = unsafe { chained(info.p_next, vk::StructureType::DEVICE_GROUP_DEVICE_CREATE_INFO) };
+        let group = unsafe {
+            chained(
+                info.p_next,
+                vk::StructureType::DEVICE_GROUP_DEVICE_CREATE_INFO,
+            )
+        };
         Device {
             handle,
             instance,
@@ -120,8 +125,7 @@ impl Device {
     pub(super) fn copying_family(&self, queue: vk::Queue) -> Option<u32> {
         let family = *lock(&self.queues).get(&queue)?;
         let flags = *self.families.get(family as usize)?;
-        let copies =
-            vk::QueueFlags::TRANSFER | vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE;
+        let copies = vk::QueueFlags::TRANSFER | vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE;
         flags.intersects(copies).then_some(family)
     }
 
@@ -130,7 +134,10 @@ impl Device {
     ///
     /// # Safety
     /// `info` is what the application gave to `vkCreateSwapchainKHR`.
-    pub(super) unsafe fn usage(&self, info: &vk::SwapchainCreateInfoKHR<'_>) -> vk::ImageUsageFlags {
+    pub(super) unsafe fn usage(
+        &self,
+        info: &vk::SwapchainCreateInfoKHR<'_>,
+    ) -> vk::ImageUsageFlags {
         if readable(info).is_err() {
             return info.image_usage;
         }

@@ -245,12 +245,9 @@ macro_rules! surface {
     };
 }
 
-surface!(
-    create_xcb_surface,
-    xcb,
-    XcbSurfaceCreateInfoKHR,
-    |info| Window::X11(info.window)
-);
+surface!(create_xcb_surface, xcb, XcbSurfaceCreateInfoKHR, |info| {
+    Window::X11(info.window)
+});
 surface!(
     create_xlib_surface,
     xlib,

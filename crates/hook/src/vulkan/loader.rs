@@ -87,9 +87,7 @@ pub(super) struct NextOfDevice {
 ///
 /// # Safety
 /// `info` is what the loader gave to `vkCreateDevice`.
-pub(super) unsafe fn next_of_device(
-    info: *const vk::DeviceCreateInfo<'_>,
-) -> Option<NextOfDevice> {
+pub(super) unsafe fn next_of_device(info: *const vk::DeviceCreateInfo<'_>) -> Option<NextOfDevice> {
     // SAFETY: the caller's `info`, a chain that the loader built for us to change; the value of
     // a data callback is that function or null, which `Option` of a function has room for.
     unsafe {
@@ -135,5 +133,15 @@ unsafe fn find(
 /// `handle` is a live dispatchable handle.
 pub(super) unsafe fn key(handle: impl vk::Handle) -> usize {
     // SAFETY: the loader puts its dispatch table there for each dispatchable object.
-    unsafe { *(handle.as_raw() as usize as *const usize) }
+    unsafe { *object(handle) }
+}
+
+/// What a dispatchable handle points to.
+pub(super) fn object(handle: impl vk::Handle) -> *mut usize {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a pointer, which ash widens"
+    )]
+    let address = handle.as_raw() as usize;
+    address as *mut usize
 }

@@ -12,13 +12,14 @@
 //! wait, except where it takes away what is being read: a swapchain or the device.
 //!
 //! # What `openuvr run` has to set
-//! The manifest `VkLayer_openuvr_capture.json` lies in `FOLDER/vulkan/explicit_layer.d/` and names this
-//! library by its absolute path. The loader finds it through `XDG_DATA_DIRS=FOLDER:…`, which all
-//! versions read (`VK_ADD_LAYER_PATH` came with 1.3.2xx only, after Ubuntu 22.04's), or through
-//! `VK_LAYER_PATH` if the person has set that, because it then replaces all other folders.
-//! `VK_INSTANCE_LAYERS=VK_LAYER_OPENUVR_capture:…` switches it on, as the first, nearest to the
-//! application: layers behind it, validation for example, see our own calls too. `crates/cli/src/layer.rs`
-//! does it.
+//! The manifest `VkLayer_openuvr_capture.json` lies in `FOLDER/vulkan/explicit_layer.d/` and names
+//! this library by its absolute path. The loader finds it through `XDG_DATA_DIRS=FOLDER:…`, or
+//! through `VK_LAYER_PATH` if the person has set that, because it then replaces all other folders.
+//! `VK_ADD_LAYER_PATH` would do for newer loaders only: Ubuntu 22.04's does not know it.
+//! `VK_INSTANCE_LAYERS=VK_LAYER_OPENUVR_capture:…` switches the layer on, as the first, nearest to
+//! the application: layers behind it, validation for example, see our own calls too.
+//! `crates/cli/src/layer.rs` does all this. Tried with the loaders of Debian 11 (1.2.162), 12
+//! (1.3.239) and 13 (1.4.309), and of Ubuntu 22.04 (1.3.204) and 24.04 (1.3.275).
 //!
 //! What it is not: no implicit layer. A program that was not started by `openuvr run` never sees it.
 

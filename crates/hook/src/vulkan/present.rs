@@ -59,7 +59,11 @@ pub(super) unsafe fn read_back(
     }
     let to = wanted()?;
     if swapchain.window == Window::Wayland {
-        say(stream, &swapchain, "no input reaches the game: its window is one of Wayland");
+        say(
+            stream,
+            &swapchain,
+            "no input reaches the game: its window is one of Wayland",
+        );
     }
     let copy = Copy {
         queue,
@@ -73,7 +77,15 @@ pub(super) unsafe fn read_back(
     };
     // SAFETY: the application presents the image with this queue, so it may use both; after the
     // presentation, which waits for the copy, it may use them again.
-    unsafe { ring.copy(&copy) }.then_some(done)
+    match unsafe { ring.copy(&copy) } {
+        Ok(true) => Some(done),
+        Ok(false) => None,
+        Err(why) => {
+            let why = format!("pictures can't be read back: Vulkan says {}", why.as_raw());
+            say(stream, &swapchain, &why);
+            None
+        }
+    }
 }
 
 /// How the pixels are read and by which family of queues, or why not.
@@ -88,8 +100,12 @@ unsafe fn readable<'a>(
 ) -> Result<(Pixels, u32), &'a str> {
     let pixels = swapchain.pixels.as_ref().map_err(String::as_str)?;
     // SAFETY: the application's chain.
-    let apart =
-        unsafe { chained(info.p_next, vk::StructureType::DEVICE_GROUP_PRESENT_INFO_KHR) };
+    let apart = unsafe {
+        chained(
+            info.p_next,
+            vk::StructureType::DEVICE_GROUP_PRESENT_INFO_KHR,
+        )
+    };
     if device.group || apart.is_some() {
         return Err("pictures that several graphics devices draw together are not streamed");
     }

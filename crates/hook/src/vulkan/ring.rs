@@ -8,7 +8,7 @@
 //! The application waits for none of it: with no buffer free, a picture is left out. What it is not:
 //! it does not know which picture is wanted.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
@@ -22,6 +22,7 @@ use openuvr_runtime::sched::{Role, Scheduler};
 use super::loader::SetDeviceLoaderData;
 use super::pixels::Pixels;
 use super::slot::Slot;
+use crate::stream::guarded;
 
 /// One is copied to, two are at the host (the newest and the one it encodes), one is spare.
 const SLOTS: usize = 4;
@@ -34,7 +35,7 @@ const WAIT: u64 = 1_000_000_000;
 pub(super) struct Ring {
     shared: Arc<Shared>,
     /// To the waiter and its handle, until the device is destroyed.
-    waiter: Mutex<Option<(Sender<Job>, JoinHandle<()>)>>,
+    waiter: Mutex<Option<(SyncSender<Job>, JoinHandle<()>)>>,
 }
 
 /// What the waiter and the lent pictures need too.
@@ -99,11 +100,13 @@ impl Ring {
             changed: Condvar::new(),
             pool: Pool::default(),
         });
-        let (jobs, waiting) = channel();
+        let (jobs, waiting) = sync_channel(SLOTS);
         let waits = shared.clone();
         // Not real-time: some drivers wait for a device by asking it again and again.
         let waiter = Scheduler::ordinary()
-            .spawn(Role::HandOff, "openuvr-vulkan", move || wait(&waits, &waiting))
+            .spawn(Role::HandOff, "openuvr-vulkan", move || {
+                wait(&waits, &waiting)
+            })
             .ok()?;
         Some(Ring {
             shared,
@@ -117,37 +120,36 @@ impl Ring {
         !state.broken && state.copying + state.lent < SLOTS
     }
 
-    /// Begins to copy a picture; `false` if it could not, and then nothing was waited for or
-    /// signalled.
+    /// Begins to copy a picture; `false` if no buffer is free. Only after `true` is something waited
+    /// for and signalled.
+    ///
+    /// # Errors
+    /// What the device says; nothing is tried again then.
     ///
     /// # Safety
     /// What `copy` names is live and of this device; the calling thread may use its queue, and
     /// its image stays what it is until the copy has signalled.
-    pub(super) unsafe fn copy(&self, copy: &Copy<'_>) -> bool {
+    pub(super) unsafe fn copy(&self, copy: &Copy<'_>) -> Result<bool, vk::Result> {
         let mut state = self.shared.state();
         if state.broken || state.copying + state.lent >= SLOTS {
-            return false;
+            return Ok(false);
         }
         // SAFETY: the caller's duty.
-        match unsafe { self.begin(&mut state, copy) } {
-            Ok(slot) => {
-                state.copying += 1;
-                drop(state);
-                let job = Job {
-                    slot,
-                    size: copy.size,
-                    pixels: copy.pixels,
-                    to: copy.to.clone(),
-                };
-                let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
-                // It is there until the device is destroyed.
-                waiter.as_ref().is_some_and(|(jobs, _)| jobs.send(job).is_ok())
-            }
-            Err(_) => {
-                state.broken = true;
-                false
-            }
+        let begun = unsafe { self.begin(&mut state, copy) };
+        let slot = begun.inspect_err(|_| state.broken = true)?;
+        state.copying += 1;
+        drop(state);
+        let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((jobs, _)) = &*waiter {
+            // There is room for all slots, and it listens as long as the device lives.
+            let _ = jobs.send(Job {
+                slot,
+                size: copy.size,
+                pixels: copy.pixels,
+                to: copy.to.clone(),
+            });
         }
+        Ok(true)
     }
 
     /// # Safety
@@ -195,7 +197,11 @@ impl Ring {
     /// # Safety
     /// The device is about to be destroyed: nothing runs on it.
     pub(super) unsafe fn close(&self) {
-        let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waiter = self
+            .waiter
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some((jobs, waiter)) = waiter {
             drop(jobs);
             // It panics only if the submitting did, and then it holds nothing.
@@ -210,7 +216,10 @@ impl Ring {
             let _ = to.submit(copied, Drawn::default());
         }
         let state = self.shared.state();
-        let waited = self.shared.changed.wait_while(state, |state| state.lent > 0);
+        let waited = self
+            .shared
+            .changed
+            .wait_while(state, |state| state.lent > 0);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         state.broken = true;
         let device = &self.shared.device;
@@ -255,30 +264,37 @@ fn wait(shared: &Arc<Shared>, jobs: &Receiver<Job>) {
         let arrived = unsafe { job.slot.wait(&shared.device, WAIT) };
         let mut state = shared.state();
         state.copying -= 1;
-        if arrived.is_err() {
-            state.broken = true;
-            state.free.push(job.slot);
-            drop(state);
-            shared.changed.notify_all();
-            continue;
+        match arrived {
+            Ok(()) => {
+                state.lent += 1;
+                drop(state);
+                guarded(|| lend(shared, job));
+            }
+            Err(_) => {
+                state.broken = true;
+                state.free.push(job.slot);
+                drop(state);
+            }
         }
-        state.lent += 1;
-        drop(state);
         shared.changed.notify_all();
-        let lent = Arc::new(Lent {
-            slot: job.slot,
-            size: job.size,
-            home: shared.clone(),
-        });
-        let frame: Box<dyn Frame> = if job.pixels == Pixels::Bgra8 {
-            shared.state().newest = Some((Arc::downgrade(&lent), job.to.clone()));
-            Box::new(Held(lent))
-        } else {
-            shared.converted(&lent.slot, lent.size, job.pixels)
-        };
-        // Nobody is there to take it when the stream has ended.
-        let _ = job.to.submit(frame, Drawn::default());
     }
+}
+
+/// Hands over a picture that has arrived, and whose slot counts as lent.
+fn lend(shared: &Arc<Shared>, job: Job) {
+    let lent = Arc::new(Lent {
+        slot: job.slot,
+        size: job.size,
+        home: shared.clone(),
+    });
+    let frame: Box<dyn Frame> = if job.pixels == Pixels::Bgra8 {
+        shared.state().newest = Some((Arc::downgrade(&lent), job.to.clone()));
+        Box::new(Held(lent))
+    } else {
+        shared.converted(&lent.slot, lent.size, job.pixels)
+    };
+    // Nobody is there to take it when the stream has ended.
+    let _ = job.to.submit(frame, Drawn::default());
 }
 
 impl Shared {

@@ -5,6 +5,7 @@
 use ash::vk;
 use openuvr_proto::units::Size;
 
+use super::loader::{key, object};
 use super::ring::{Copy, Shared};
 
 /// Handles that belong together, and go together.
@@ -108,16 +109,11 @@ impl Slot {
             self.fence = device.create_fence(&vk::FenceCreateInfo::default(), None)?;
             let made = device.allocate_command_buffers(&commands)?;
             self.commands = made[0];
+            let object = object(self.commands);
             match shared.set_loader_data {
-                Some(set) => {
-                    let object = vk::Handle::as_raw(self.commands) as usize as *mut _;
-                    set(device.handle(), object).result()?;
-                }
+                Some(set) => set(device.handle(), object.cast()).result()?,
                 // As the loader's own function does it.
-                None => {
-                    let object = vk::Handle::as_raw(self.commands) as usize as *mut usize;
-                    *object = super::loader::key(device.handle());
-                }
+                None => *object = key(device.handle()),
             }
         }
         Ok(())
@@ -282,10 +278,7 @@ impl Slot {
 }
 
 /// The best kind of memory among `allowed`, and whether it is coherent.
-fn memory_kind(
-    memory: &vk::PhysicalDeviceMemoryProperties,
-    allowed: u32,
-) -> Option<(u32, bool)> {
+fn memory_kind(memory: &vk::PhysicalDeviceMemoryProperties, allowed: u32) -> Option<(u32, bool)> {
     let kinds = (0..).zip(memory.memory_types_as_slice());
     let kinds = kinds.filter(|(index, _)| allowed & (1 << index) != 0);
     let best = KINDS.iter().find_map(|wanted| {

@@ -55,15 +55,14 @@ pub(super) struct Translator {
 impl Translator {
     pub(super) fn take(&mut self, device: DeviceId, kind: u16, code: u16, value: i32) -> Usual {
         let since = self.devices.entry(device).or_default();
-        let add = |sum: &mut i32| *sum = sum.saturating_add(value);
+        if kind == EV_REL
+            && let Some(sum) = since.axis(code)
+        {
+            *sum = sum.saturating_add(value);
+            return Usual::default();
+        }
         let pressed = value != 0;
         let usual = match (kind, code) {
-            (EV_REL, REL_X) => return none(add(&mut since.moved.0)),
-            (EV_REL, REL_Y) => return none(add(&mut since.moved.1)),
-            (EV_REL, REL_HWHEEL) => return none(add(&mut since.notches.0)),
-            (EV_REL, REL_WHEEL) => return none(add(&mut since.notches.1)),
-            (EV_REL, REL_HWHEEL_HI_RES) => return none(add(&mut since.parts.0)),
-            (EV_REL, REL_WHEEL_HI_RES) => return none(add(&mut since.parts.1)),
             (EV_SYN, 0) => return std::mem::take(since).report(device),
             // BTN_LEFT to BTN_TASK
             (EV_KEY, 0x110..=0x117) => InputEvent::Button {
@@ -89,11 +88,19 @@ impl Translator {
     }
 }
 
-fn none((): ()) -> Usual {
-    Usual::default()
-}
-
 impl Since {
+    fn axis(&mut self, code: u16) -> Option<&mut i32> {
+        Some(match code {
+            REL_X => &mut self.moved.0,
+            REL_Y => &mut self.moved.1,
+            REL_HWHEEL => &mut self.notches.0,
+            REL_WHEEL => &mut self.notches.1,
+            REL_HWHEEL_HI_RES => &mut self.parts.0,
+            REL_WHEEL_HI_RES => &mut self.parts.1,
+            _ => return None,
+        })
+    }
+
     fn report(self, device: DeviceId) -> Usual {
         let wheel = |parts: i32, notches: i32| match parts {
             0 => notches.saturating_mul(NOTCH),

@@ -1,6 +1,7 @@
 //! From encoded slices to sealed datagrams, and how good and how often they may be.
 
 pub mod congestion;
+mod decision;
 pub mod fec;
 pub mod key_frame;
 pub mod loss;

@@ -1,20 +1,19 @@
 //! What is done about loss and a link that changes: one policy, each decision with its reason.
 //!
 //! It joins what knows one thing each: [`References`] (what the player has), [`KeyFramePolicy`]
-//! (how often a key frame helps), [`Waves`] (intra refresh), [`Congestion`] (what the link carries). The media thread asks it
-//! before each frame and tells it afterwards; the client's reports on the player's frames are what
-//! it learns from. It is a value: `now` comes in.
+//! (how often a key frame helps), [`Waves`] (intra refresh), [`Congestion`] (what the link carries).
+//! The media thread asks it before each frame and tells it afterwards; the client's reports on the
+//! player's frames are what it learns from. It is a value: `now` comes in.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 use crate::control::negotiate::Role;
 use crate::host::LinkState;
 use crate::id::FrameId;
 use crate::send::congestion::{Change, Congestion, Crossing, Range};
+pub use crate::send::decision::{Decision, KeyReason};
 use crate::send::key_frame::{KeyFramePolicy, hold_off};
-use crate::send::loss::Loss;
 use crate::send::packetize::Protection;
 use crate::send::references::References;
 use crate::send::waves::Waves;
@@ -78,151 +77,6 @@ pub enum Next {
     /// A frame that refers to this one, the newest, and that begins a wave of intra blocks, unless
     /// one is under way: then the frame behind that one does.
     Refresh(FrameId),
-}
-
-/// Something that the policy decided, and why. Its `Display` is one line for logs, the live table
-/// and the client's overlay.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Decision {
-    /// The rate changes.
-    Rate(Change),
-    /// A frame refers back to a sound one, past those that did not reach the player.
-    SkipBack {
-        /// The frame.
-        frame: FrameId,
-        /// What it refers to.
-        to: FrameId,
-    },
-    /// A wave of intra blocks was asked for.
-    Refresh {
-        /// The frame with which it may begin.
-        frame: FrameId,
-        /// What did not arrive whole.
-        lost: FrameId,
-    },
-    /// A key frame was made.
-    Key {
-        /// The frame.
-        frame: FrameId,
-        /// Why.
-        why: KeyReason,
-    },
-    /// Frames are protected against loss in another way.
-    Protect {
-        /// Parity shards that a frame of [`TYPICAL`] datagrams gets.
-        parity: u8,
-        /// Whether what is missing is sent again.
-        resend: bool,
-        /// What the link loses.
-        loss: Loss,
-        /// The round trip.
-        round_trip: Duration,
-    },
-    /// New frames are held back.
-    Hold {
-        /// How long at least.
-        wait: Duration,
-    },
-}
-
-/// Why a key frame was made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum KeyReason {
-    /// Somebody joined, or asked for one.
-    Asked,
-    /// No frame that the encoder remembers reached the player.
-    NoReference,
-    /// Two waves in a row were hit by a loss.
-    Futile,
-    /// It is one of every so many.
-    Periodic,
-    /// Nothing was coded before with these settings.
-    First,
-}
-
-impl fmt::Display for Decision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mbps = |rate: Bitrate| rate.0 as f64 / 1e6;
-        match *self {
-            Decision::Rate(Change::Queue {
-                to,
-                waited,
-                capacity,
-            }) => write!(
-                f,
-                "rate down to {:.1} Mb/s: frames wait {} ms in the link's queue, it carries {:.1}",
-                mbps(to),
-                waited.as_millis(),
-                mbps(capacity)
-            ),
-            Decision::Rate(Change::Loss { to, lost }) => write!(
-                f,
-                "rate down to {:.1} Mb/s: {:.0} % of the datagrams are lost",
-                mbps(to),
-                lost * 100.0
-            ),
-            Decision::Rate(Change::Silence { to }) => {
-                write!(f, "rate down to {:.1} Mb/s: no report comes back", mbps(to))
-            }
-            Decision::Rate(Change::Climb { to }) => {
-                write!(
-                    f,
-                    "rate up from {:.1} Mb/s: nothing waits any more",
-                    mbps(to)
-                )
-            }
-            Decision::Rate(Change::Full { to }) => {
-                write!(f, "rate is back at {:.1} Mb/s", mbps(to))
-            }
-            Decision::SkipBack { frame, to } => write!(
-                f,
-                "frame {} refers to {}: what is between did not arrive whole",
-                frame.0, to.0
-            ),
-            Decision::Refresh { frame, lost } => write!(
-                f,
-                "from frame {} on the picture is refreshed part by part: frame {} did not arrive whole",
-                frame.0, lost.0
-            ),
-            Decision::Key { frame, why } => write!(
-                f,
-                "frame {} is a key frame: {}",
-                frame.0,
-                match why {
-                    KeyReason::Asked => "a client asked for one",
-                    KeyReason::NoReference => "no remembered frame arrived whole",
-                    KeyReason::Futile => "two refreshes in a row were hit by losses",
-                    KeyReason::Periodic => "it is time for one",
-                    KeyReason::First => "it is the first",
-                }
-            ),
-            Decision::Protect {
-                parity,
-                resend,
-                loss,
-                round_trip,
-            } => {
-                match parity {
-                    0 => f.write_str("no parity")?,
-                    n => write!(f, "{n} parity for {TYPICAL} datagrams")?,
-                }
-                let again = if resend { "" } else { "not " };
-                write!(
-                    f,
-                    ", what is missing is {again}sent again: {:.1} % lost, {:.1} in a row, round \
-                     trip {:.1} ms",
-                    loss.rate * 100.0,
-                    loss.run,
-                    round_trip.as_secs_f64() * 1e3
-                )
-            }
-            Decision::Hold { wait } => write!(
-                f,
-                "frames are held back for {} ms: the link's queue drains",
-                wait.as_millis()
-            ),
-        }
-    }
 }
 
 /// Decides for one rendition.

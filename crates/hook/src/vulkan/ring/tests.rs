@@ -69,7 +69,9 @@ impl Gpu {
             let instance = ash::Instance::load_with(|name| load(made, name), made);
             let all = instance.enumerate_physical_devices().ok()?;
             let software = all.into_iter().find(|physical| {
-                let kind = instance.get_physical_device_properties(*physical).device_type;
+                let kind = instance
+                    .get_physical_device_properties(*physical)
+                    .device_type;
                 kind == vk::PhysicalDeviceType::CPU
             })?;
             let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
@@ -177,7 +179,9 @@ impl Gpu {
             let submit = vk::SubmitInfo::default()
                 .command_buffers(&buffers)
                 .signal_semaphores(&signals);
-            device.queue_submit(self.queue, &[submit], vk::Fence::null()).unwrap();
+            device
+                .queue_submit(self.queue, &[submit], vk::Fence::null())
+                .unwrap();
             Drawn {
                 image,
                 image_memory,
@@ -204,14 +208,16 @@ impl Gpu {
         };
         // SAFETY: all is live, and the wait below ends the use of the image.
         unsafe {
-            let copied = ring.copy(&copy);
+            let copied = ring.copy(&copy).unwrap();
             let waits = [if copied { drawn.copied } else { drawn.drawn }];
             let stages = [vk::PipelineStageFlags::ALL_COMMANDS];
             let submit = vk::SubmitInfo::default()
                 .wait_semaphores(&waits)
                 .wait_dst_stage_mask(&stages);
             let none = vk::Fence::null();
-            self.device.queue_submit(self.queue, &[submit], none).unwrap();
+            self.device
+                .queue_submit(self.queue, &[submit], none)
+                .unwrap();
             self.device.queue_wait_idle(self.queue).unwrap();
             copied
         }
@@ -244,7 +250,9 @@ impl Gpu {
 /// Bytes of a picture in which no two neighbours are alike.
 fn pattern(size: Size, seed: u8) -> Vec<u8> {
     let bytes = (0..size.pixels() * 4).map(|n| (n % 251) as u8);
-    bytes.map(|byte| byte.wrapping_mul(7).wrapping_add(seed)).collect()
+    bytes
+        .map(|byte| byte.wrapping_mul(7).wrapping_add(seed))
+        .collect()
 }
 
 fn shown(host: &Submitted) -> (Size, Vec<u8>) {
@@ -260,7 +268,12 @@ fn pictures_arrive_bit_by_bit_and_may_change_their_size_and_format() {
     let to = Arc::new(to);
     let blue_first = (vk::Format::B8G8R8A8_SRGB, Pixels::Bgra8);
     let red_first = (vk::Format::R8G8B8A8_UNORM, Pixels::Rgba8);
-    let rounds = [(SMALL, blue_first), (LARGE, blue_first), (LARGE, red_first), (SMALL, blue_first)];
+    let rounds = [
+        (SMALL, blue_first),
+        (LARGE, blue_first),
+        (LARGE, red_first),
+        (SMALL, blue_first),
+    ];
     for (seed, (size, (format, pixels))) in (0..).zip(rounds.into_iter().cycle().take(12)) {
         let bytes = pattern(size, seed);
         let drawn = gpu.draw(size, format, &bytes);
@@ -287,7 +300,10 @@ fn with_no_buffer_free_a_picture_is_left_out() {
         copied
     };
     // Hosts that are busy with one picture each.
-    let mut hosts: Vec<_> = (0..SLOTS).map(|_| channel(SMALL, 60.0).unwrap()).map(|(to, host)| (Arc::new(to), host)).collect();
+    let mut hosts: Vec<_> = (0..SLOTS)
+        .map(|_| channel(SMALL, 60.0).unwrap())
+        .map(|(to, host)| (Arc::new(to), host))
+        .collect();
     for (to, host) in &mut hosts {
         assert!(ring.idle() && show(to));
         assert_eq!(host.next(PATIENCE).unwrap(), CaptureEvent::Frame);
@@ -322,5 +338,9 @@ fn a_device_may_go_while_its_last_picture_is_looked_at() {
     });
     gpu.close(&ring);
     drop(to);
-    assert_eq!(watching.join().unwrap(), (LARGE, bytes), "it is there without the device");
+    assert_eq!(
+        watching.join().unwrap(),
+        (LARGE, bytes),
+        "it is there without the device"
+    );
 }

@@ -305,14 +305,16 @@ impl ReadBack {
     }
 
     /// Waits until all that is under way has been handed over, at most `timeout`: for an application
-    /// that wants to go on only when its picture has been sent. The newest picture's ticket, if it
-    /// was handed over in this call.
+    /// that wants to go on only when its picture has been sent. The ticket of the newest picture that
+    /// was handed over meanwhile, if any was.
     pub fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
-        let until = Clock::now() + timeout;
+        let until = Clock::now().checked_add(timeout);
         let mut ticket = self.waiter.finish(timeout);
         self.flying.extend(self.waiter.returned());
         while let Some(flight) = self.flying.pop_front() {
-            let left = until.saturating_duration_since(Clock::now());
+            let left = until.map_or(Duration::MAX, |until| {
+                until.saturating_duration_since(Clock::now())
+            });
             if !self.is_done(&flight, u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)) {
                 self.flying.push_front(flight);
                 break;
@@ -332,12 +334,8 @@ impl ReadBack {
     /// memory, for which this waits until the host looks away (the length of an encode). `current`:
     /// the context is current on this thread, and its buffers are deleted; otherwise they go with it.
     pub fn retire(mut self, current: bool) {
-        self.withdraw();
+        self.withdraw(current);
         if current {
-            self.flying
-                .drain(..)
-                // SAFETY: the context is current and has fences.
-                .for_each(|flight| unsafe { delete_fence(&self.gl, flight.fence) });
             for slot in self.slots.drain(..) {
                 // SAFETY: the context is current, and nobody reads the buffer any more.
                 unsafe { delete_buffer(&self.gl, slot.buffer) };
@@ -354,8 +352,14 @@ impl ReadBack {
         }
     }
 
-    fn withdraw(&mut self) {
+    fn withdraw(&mut self, current: bool) {
         self.flying.extend(self.waiter.stop());
+        for flight in self.flying.drain(..) {
+            if current {
+                // SAFETY: the context is current; nobody else uses the fence.
+                unsafe { delete_fence(&self.gl, flight.fence) };
+            }
+        }
         for slot in &self.slots {
             slot.memory.withdraw();
         }
@@ -580,7 +584,7 @@ impl ReadBack {
 
 impl Drop for ReadBack {
     fn drop(&mut self) {
-        self.withdraw();
+        self.withdraw(false);
     }
 }
 

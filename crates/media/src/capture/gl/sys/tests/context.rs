@@ -90,7 +90,6 @@ impl Glx {
             let display = share.map_or_else(|| (x.XOpenDisplay)(name.as_ptr()), |s| s.display);
             assert!(!display.is_null());
             let screen = (x.XDefaultScreen)(display);
-            let root = (x.XRootWindow)(display, screen);
             let attributes = [
                 glx::GLX_DOUBLEBUFFER,
                 c_int::from(wanted.double),
@@ -114,23 +113,7 @@ impl Glx {
             }
             let config = *configs;
             let visual = (glx.glXGetVisualFromFBConfig)(display, config);
-            let mut set: xlib::XSetWindowAttributes = std::mem::zeroed();
-            set.colormap = (x.XCreateColormap)(display, root, (*visual).visual, xlib::AllocNone);
-            let window = (x.XCreateWindow)(
-                display,
-                root,
-                0,
-                0,
-                size.width,
-                size.height,
-                0,
-                (*visual).depth,
-                1,
-                (*visual).visual,
-                xlib::CWColormap | xlib::CWBorderPixel,
-                &raw mut set,
-            );
-            (x.XMapWindow)(display, window);
+            let window = window(&x, display, (*visual).visual, (*visual).depth, size);
             let shared = share.map_or(null_mut(), |share| share.context);
             let context = match wanted.version {
                 None => (glx.glXCreateNewContext)(display, config, glx::GLX_RGBA_TYPE, shared, 1),
@@ -174,6 +157,42 @@ impl Glx {
                 context,
             })
         }
+    }
+}
+
+/// A window on the screen.
+///
+/// # Safety
+/// The display is open, and has the visual.
+unsafe fn window(
+    x: &xlib::Xlib,
+    display: *mut xlib::Display,
+    visual: *mut xlib::Visual,
+    depth: c_int,
+    size: Size,
+) -> c_ulong {
+    // SAFETY: by the caller's word; `set` outlives the call.
+    unsafe {
+        let root = (x.XDefaultRootWindow)(display);
+        let mut set: xlib::XSetWindowAttributes = std::mem::zeroed();
+        set.colormap = (x.XCreateColormap)(display, root, visual, xlib::AllocNone);
+        let window = (x.XCreateWindow)(
+            display,
+            root,
+            0,
+            0,
+            size.width,
+            size.height,
+            0,
+            depth,
+            1,
+            visual,
+            xlib::CWColormap | xlib::CWBorderPixel,
+            &raw mut set,
+        );
+        (x.XMapWindow)(display, window);
+        (x.XSync)(display, 0);
+        window
     }
 }
 
@@ -238,6 +257,8 @@ struct EglFunctions {
         c_int,
         *mut c_int,
     ) -> c_int,
+    attribute: unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, *mut c_int) -> c_int,
+    window: unsafe extern "C" fn(*mut c_void, *mut c_void, c_ulong, *const c_int) -> *mut c_void,
     pbuffer: unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_int) -> *mut c_void,
     create:
         unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, *const c_int) -> *mut c_void,
@@ -247,9 +268,10 @@ struct EglFunctions {
     _library: libloading::Library,
 }
 
-/// A context without a window, of Mesa's software renderer or of a GPU.
+/// A context without a window, of Mesa's software renderer or of a GPU, or in an X window.
 pub(super) struct Egl {
     functions: EglFunctions,
+    x: Option<(xlib::Xlib, *mut xlib::Display, c_ulong)>,
     display: *mut c_void,
     surface: *mut c_void,
     context: *mut c_void,
@@ -258,6 +280,10 @@ pub(super) struct Egl {
 // SAFETY: EGL may be used from any thread, and the tests make a context current on one at a time.
 unsafe impl Send for Egl {}
 
+const EGL_PLATFORM_DEVICE: c_int = 0x313F;
+const EGL_PLATFORM_X11: c_int = 0x31D5;
+const EGL_WINDOW: c_int = 4;
+const EGL_NATIVE_VISUAL: c_int = 0x302E;
 const EGL_PLATFORM_SURFACELESS: c_int = 0x31DD;
 const EGL_SURFACE_TYPE: c_int = 0x3033;
 const EGL_PBUFFER: c_int = 1;
@@ -275,10 +301,12 @@ const EGL_CONTEXT_MINOR: c_int = 0x30FB;
 const EGL_CONTEXT_PROFILE: c_int = 0x30FD;
 
 impl Egl {
-    /// A context that is current, with a surface of `size`; `None` if there is none such.
-    pub(super) fn open(size: Size, wanted: Wanted) -> Option<Egl> {
-        // SAFETY: libEGL's functions have these types; pointers are its own or to locals that
-        // outlive the calls.
+    /// A context that is current, with a surface of `size` on an X display or without one; `None` if
+    /// there is none such. What has no display is drawn by Mesa's software renderer, or by the GPU
+    /// whose number among EGL's devices is in `OPENUVR_EGL_DEVICE`.
+    pub(super) fn open(display: Option<&str>, size: Size, wanted: Wanted) -> Option<Egl> {
+        // SAFETY: libEGL's and Xlib's functions have these types; pointers are their own or to
+        // locals that outlive the calls.
         unsafe {
             let library = libloading::Library::new("libEGL.so.1").ok()?;
             let functions = EglFunctions {
@@ -287,6 +315,8 @@ impl Egl {
                 initialize: *library.get(b"eglInitialize\0").ok()?,
                 bind_api: *library.get(b"eglBindAPI\0").ok()?,
                 choose: *library.get(b"eglChooseConfig\0").ok()?,
+                attribute: *library.get(b"eglGetConfigAttrib\0").ok()?,
+                window: *library.get(b"eglCreateWindowSurface\0").ok()?,
                 pbuffer: *library.get(b"eglCreatePbufferSurface\0").ok()?,
                 create: *library.get(b"eglCreateContext\0").ok()?,
                 current: *library.get(b"eglMakeCurrent\0").ok()?,
@@ -294,7 +324,20 @@ impl Egl {
                 destroy: *library.get(b"eglDestroyContext\0").ok()?,
                 _library: library,
             };
-            let display = (functions.platform_display)(EGL_PLATFORM_SURFACELESS, null(), null());
+            let x = display.map(|name| {
+                let x = xlib::Xlib::open().expect("libX11");
+                let name = CString::new(name).expect("a name");
+                (x.XInitThreads)();
+                let display = (x.XOpenDisplay)(name.as_ptr());
+                assert!(!display.is_null());
+                (x, display)
+            });
+            let (platform, native): (_, *const c_void) = match (&x, device(&functions)) {
+                (Some((_, display)), _) => (EGL_PLATFORM_X11, display.cast()),
+                (None, Some(device)) => (EGL_PLATFORM_DEVICE, device),
+                (None, None) => (EGL_PLATFORM_SURFACELESS, null()),
+            };
+            let display = (functions.platform_display)(platform, native, null());
             if display.is_null() || (functions.initialize)(display, null_mut(), null_mut()) == 0 {
                 return None;
             }
@@ -307,28 +350,42 @@ impl Egl {
             (functions.bind_api)(api);
             let attributes = [
                 EGL_SURFACE_TYPE,
-                EGL_PBUFFER,
+                if x.is_some() { EGL_WINDOW } else { EGL_PBUFFER },
                 EGL_RENDERABLE_TYPE,
                 if embedded { 4 } else { 8 },
-                EGL_RED_SIZE,
-                8,
-                EGL_GREEN_SIZE,
-                8,
-                EGL_BLUE_SIZE,
-                8,
                 EGL_NONE,
             ];
-            let (mut config, mut count) = (null_mut(), 0);
+            let (mut configs, mut count) = (vec![null_mut(); 500], 0);
             (functions.choose)(
                 display,
                 attributes.as_ptr(),
-                &raw mut config,
-                1,
+                configs.as_mut_ptr(),
+                500,
                 &raw mut count,
             );
-            if count < 1 {
-                return None;
-            }
+            configs.truncate(usize::try_from(count).ok()?);
+            let attribute = |config, name| {
+                let mut value = 0;
+                (functions.attribute)(display, config, name, &raw mut value);
+                value
+            };
+            // Those with more bits come first.
+            let usual = |config: &*mut c_void| {
+                let bits = [EGL_RED_SIZE, EGL_GREEN_SIZE, EGL_BLUE_SIZE];
+                bits.iter().all(|name| attribute(*config, *name) == 8)
+                    && x.as_ref().is_none_or(|(x, display)| {
+                        let visual = (x.XDefaultVisual)(*display, 0);
+                        attribute(*config, EGL_NATIVE_VISUAL)
+                            == c_int::try_from((x.XVisualIDFromVisual)(visual)).unwrap_or(0)
+                    })
+            };
+            let config = configs.into_iter().find(usual)?;
+            let x = x.map(|(x, display)| {
+                let visual = (x.XDefaultVisual)(display, 0);
+                let depth = (x.XDefaultDepth)(display, 0);
+                let window = window(&x, display, visual, depth, size);
+                (x, display, window)
+            });
             let side = |side: u32| c_int::try_from(side).expect("small");
             let sides = [
                 EGL_WIDTH,
@@ -337,7 +394,10 @@ impl Egl {
                 side(size.height),
                 EGL_NONE,
             ];
-            let surface = (functions.pbuffer)(display, config, sides.as_ptr());
+            let surface = match &x {
+                Some((.., window)) => (functions.window)(display, config, *window, null()),
+                None => (functions.pbuffer)(display, config, sides.as_ptr()),
+            };
             let mut attributes = Vec::new();
             if let Some((major, minor)) = wanted.version {
                 attributes.extend([EGL_CONTEXT_MAJOR, major, EGL_CONTEXT_MINOR, minor]);
@@ -357,6 +417,7 @@ impl Egl {
             }
             let egl = Egl {
                 functions,
+                x,
                 display,
                 surface,
                 context,
@@ -364,6 +425,22 @@ impl Egl {
             egl.make_current(true);
             Some(egl)
         }
+    }
+}
+
+/// The device that is asked for.
+fn device(functions: &EglFunctions) -> Option<*const c_void> {
+    type Devices = unsafe extern "C" fn(c_int, *mut *const c_void, *mut c_int) -> c_int;
+    let number: usize = std::env::var("OPENUVR_EGL_DEVICE").ok()?.parse().ok()?;
+    // SAFETY: EGL_EXT_device_enumeration's type; the list has the room that is told.
+    unsafe {
+        let devices = (functions.find)(c"eglQueryDevicesEXT".as_ptr());
+        assert!(!devices.is_null(), "EGL_EXT_device_enumeration");
+        let devices: Devices = std::mem::transmute(devices);
+        let (mut all, mut count) = ([null(); 16], 0);
+        devices(16, all.as_mut_ptr(), &raw mut count);
+        let all = &all[..usize::try_from(count).ok()?];
+        Some(*all.get(number).expect("a device of this number"))
     }
 }
 
@@ -388,8 +465,16 @@ impl Context for Egl {
         unsafe { (self.functions.swap)(self.display, self.surface) };
     }
 
-    fn resize(&self, _: Size) {
-        panic!("a surface without a window keeps its size");
+    fn resize(&self, size: Size) {
+        let (x, display, window) = self
+            .x
+            .as_ref()
+            .expect("a surface without one keeps its size");
+        // SAFETY: both are alive.
+        unsafe {
+            (x.XResizeWindow)(*display, *window, size.width, size.height);
+            (x.XSync)(*display, 0);
+        }
     }
 
     fn destroy(&mut self) {

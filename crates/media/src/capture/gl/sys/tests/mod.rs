@@ -1,6 +1,7 @@
 //! Real contexts of Mesa's software renderer.
 
 mod context;
+mod cost;
 
 use std::ffi::CStr;
 use std::ptr::null;
@@ -141,11 +142,13 @@ fn what_is_drawn_is_read_to_the_bit() {
     for wanted in kinds {
         let glx = Glx::open(&server.display, SIZE, wanted, None);
         let glx = glx.map(|context| Box::new(context) as Box<dyn Context>);
-        let egl = (wanted.samples == 0).then(|| Egl::open(SIZE, wanted));
-        let egl = egl
-            .flatten()
-            .map(|context| Box::new(context) as Box<dyn Context>);
-        for (name, context) in [("GLX", glx), ("EGL", egl)] {
+        let usual = wanted.samples == 0 && wanted.double;
+        let egl = |display| {
+            let context = usual.then(|| Egl::open(display, SIZE, wanted)).flatten();
+            context.map(|context| Box::new(context) as Box<dyn Context>)
+        };
+        let in_window = egl(Some(&*server.display));
+        for (name, context) in [("GLX", glx), ("EGL", in_window), ("EGL alone", egl(None))] {
             let Some(context) = context else {
                 eprintln!("{name}: {wanted:?} is not there");
                 continue;
@@ -170,7 +173,7 @@ fn what_is_drawn_is_read_to_the_bit() {
             context.make_current(false);
         }
     }
-    assert!(contexts >= 12, "{contexts}");
+    assert!(contexts >= 18, "{contexts}");
 }
 
 #[test]
@@ -181,7 +184,7 @@ fn a_thread_of_its_own_waits_for_what_is_not_finished() {
     let here = std::thread::current().id();
     let of = |wanted, sharing| (Box::new(glx(&server, wanted)) as Box<dyn Context>, sharing);
     let without = |wanted| {
-        let egl = Egl::open(SIZE, wanted).expect("Mesa has it");
+        let egl = Egl::open(None, SIZE, wanted).expect("Mesa has it");
         (Box::new(egl) as Box<dyn Context>, Sharing::Egl)
     };
     let threads = Sharing::Glx { threads: true };
@@ -356,11 +359,23 @@ fn a_window_that_is_resized_gets_other_buffers() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, Wanted::USUAL);
-    let gl = functions(&context);
+    for by_egl in [false, true] {
+        let context: Box<dyn Context> = if by_egl {
+            let egl = Egl::open(Some(&server.display), SIZE, Wanted::USUAL);
+            Box::new(egl.expect("Mesa has it"))
+        } else {
+            Box::new(glx(&server, Wanted::USUAL))
+        };
+        resize(&*context);
+        context.make_current(false);
+    }
+}
+
+fn resize(context: &dyn Context) {
+    let gl = functions(context);
     for lacks in WAYS {
         let shelf = Shelf::default();
-        let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
+        let mut back = read_back_without(context, Sharing::None, &shelf, lacks);
         let mut kept = Vec::new();
         for (seed, size) in (0..).zip([(71, 46), (120, 80), (33, 90), (71, 46)]) {
             let size = Size::new(size.0, size.1);
@@ -507,7 +522,7 @@ fn a_buffer_of_the_application_is_not_torn() {
     };
     let contexts: [Box<dyn Context>; 2] = [
         Box::new(glx(&server, Wanted::USUAL)),
-        Box::new(Egl::open(SIZE, Wanted::of(Profile::Embedded, 3, 0)).expect("Mesa has it")),
+        Box::new(Egl::open(None, SIZE, Wanted::of(Profile::Embedded, 3, 0)).expect("Mesa has it")),
     ];
     for (at, context) in contexts.iter().enumerate() {
         context.make_current(true);
