@@ -237,7 +237,9 @@ impl Congestion {
             true => self.backlog(capacity).saturating_sub(DRAINED),
             false => Duration::ZERO,
         };
-        let overdrawn = match now < full_at + FULL_LATELY {
+        // A stream that may not take less anyway goes on as it is.
+        let reduced = self.target < self.range.max.0 as f64;
+        let overdrawn = match reduced && now < full_at + FULL_LATELY {
             true => self.paid_at.since(now).saturating_sub(OVERDRAWN),
             false => Duration::ZERO,
         };
