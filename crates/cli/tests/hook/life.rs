@@ -39,7 +39,9 @@ fn a_program_with_forks_threads_and_contexts_is_streamed_and_ends_as_it_wants() 
     // Nothing went wrong on the way.
     assert_eq!(text.matches("was played").count(), acts.len(), "{text}");
     assert_eq!(text.matches("streaming").count(), 1, "{text}");
-    let sizes = text.lines().filter_map(|line| line.split_once("the picture is "));
+    let sizes = text
+        .lines()
+        .filter_map(|line| line.split_once("the picture is "));
     let sizes: Vec<&str> = sizes.map(|(_, size)| size).collect();
     let wanted = ["320x240", "400x200", "480x320", "400x200", "320x240"];
     assert_eq!(sizes, wanted, "{text}");
