@@ -2,9 +2,8 @@
 //! one of the few that it stands in front of; everything else is the C library's business.
 //!
 //! Both are a few instructions in front of a jump: the C library sees the same stack and the same
-//! caller as if nobody stood between, since what it finds with `RTLD_NEXT` depends on who asks. A
-//! look-up with `RTLD_NEXT` or `RTLD_DEFAULT` is always passed on: the linker knows this library, and
-//! its place among others of its kind.
+//! caller as if nobody stood between, since what it finds with `RTLD_NEXT` depends on who asks. Such a
+//! look-up is always passed on: the linker knows this library, and its place among others of its kind.
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};
@@ -19,6 +18,18 @@ use crate::stream::guarded;
 struct Decision {
     answer: *mut c_void,
     go_on: *mut c_void,
+}
+
+impl Decision {
+    fn new(answer: Option<*mut c_void>, real: &real::CLibrary) -> Decision {
+        Decision {
+            answer: answer.unwrap_or(ptr::null_mut()),
+            go_on: match answer {
+                Some(_) => ptr::null_mut(),
+                None => real.address(),
+            },
+        }
+    }
 }
 
 /// See dlsym(3).
@@ -102,11 +113,7 @@ unsafe extern "C" fn dlvsym(
 
 unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decision {
     // SAFETY: the caller of dlsym gives a name.
-    let answer = unsafe { ours(handle, name) };
-    Decision {
-        answer,
-        go_on: go_on(answer, &real::DLSYM),
-    }
+    Decision::new(unsafe { ours(handle, name) }, &real::DLSYM)
 }
 
 unsafe extern "C" fn decide_versioned(
@@ -115,38 +122,30 @@ unsafe extern "C" fn decide_versioned(
     _version: *const c_char,
 ) -> Decision {
     // SAFETY: the caller of dlvsym gives a name. The libraries of GL have no versions.
-    let answer = unsafe { ours(handle, name) };
-    Decision {
-        answer,
-        go_on: go_on(answer, &real::DLVSYM),
-    }
+    Decision::new(unsafe { ours(handle, name) }, &real::DLVSYM)
 }
 
-fn go_on(answer: *mut c_void, real: &real::CLibrary) -> *mut c_void {
-    if answer.is_null() {
-        real.address()
-    } else {
-        ptr::null_mut()
-    }
-}
-
-/// The function of this library that the caller is to get, or null.
+/// What the caller is to get from this library; `None` if that is the C library's business.
 ///
 /// # Safety
 /// `name` is null or a string.
-unsafe fn ours(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    if handle == libc::RTLD_NEXT || handle == libc::RTLD_DEFAULT || name.is_null() {
-        return ptr::null_mut();
+unsafe fn ours(handle: *mut c_void, name: *const c_char) -> Option<*mut c_void> {
+    if handle == libc::RTLD_NEXT || name.is_null() {
+        return None;
     }
     // SAFETY: not null.
     let name = unsafe { CStr::from_ptr(name) };
-    let found = guarded(|| {
+    let answer = guarded(|| {
         let hooked = Hooked::named(name)?;
+        if handle == libc::RTLD_DEFAULT {
+            // The linker finds ours, also where a program asks whether it has such a function.
+            return hooked.real.address().is_null().then_some(ptr::null_mut());
+        }
         let found = real::look_up(handle, name);
         // What is not there is said by the C library, with its error message.
         (found != hooked.ours && real::is_systems(found)).then_some(hooked.ours)
     });
-    found.flatten().unwrap_or(ptr::null_mut())
+    answer.flatten()
 }
 
 /// What `glXGetProcAddress` and `eglGetProcAddress` are to answer in place of `found`.

@@ -9,7 +9,7 @@ use openuvr_proto::units::{Bitrate, Size};
 use super::client::{ClientConfig, InputFrom, Surface};
 use super::host::{EncoderName, HostConfig, RateMode, Subject};
 use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
-use super::{Effective, Settings, Surroundings};
+use super::{Effective, RunConfig, Settings, Surroundings};
 use openuvr_runtime::client::Target;
 
 /// A folder that is gone at the end of the test.
@@ -46,7 +46,7 @@ fn surroundings(config_dir: &Path) -> Surroundings {
 
 fn effective<C: Settings>(args: &[&str], around: &Surroundings) -> anyhow::Result<Effective<C>> {
     let args = [&[C::ROLE], args].concat();
-    let matches = C::command().try_get_matches_from(args)?;
+    let matches = <C as Settings>::command().try_get_matches_from(args)?;
     C::from_matches_in(&matches, around)
 }
 
@@ -99,6 +99,70 @@ fn without_flags_and_file_the_defaults_hold() {
     assert_eq!(client.surface().unwrap(), window);
     assert_eq!(client.input_from(), InputFrom::Window);
     assert!(client.reconnect && !client.observe && !client.take_over);
+}
+
+#[test]
+fn a_game_is_run_with_the_options_of_a_host_but_for_the_source() {
+    let around = surroundings(Path::new("/nonexistent"));
+    let args = [
+        "--fps", "90", "--csv", "a.csv", "--window", "doom", "--input", "none",
+    ];
+    let run = effective::<RunConfig>(&args, &around).unwrap().config;
+    assert_eq!((run.host.fps, run.host.injects()), (90.0, false));
+    assert_eq!(run.window.as_deref(), Some("doom"));
+    assert_eq!(run.host.window, None, "that of a display");
+    for gone in [
+        "--source=x11",
+        "--region=9x9+0+0",
+        "--submit=free",
+        "--for=1s",
+    ] {
+        assert!(effective::<RunConfig>(&[gone], &around).is_err(), "{gone}");
+    }
+    let high = ["--bitrate", "5M", "--start-bitrate", "6M"];
+    let refused = effective::<RunConfig>(&high, &around).unwrap_err();
+    assert!(
+        refused.to_string().contains("must not be above"),
+        "{refused}"
+    );
+    // Without a display of X, input goes nowhere, and the game may draw on another system.
+    let nowhere = Surroundings {
+        display: None,
+        ..around.clone()
+    };
+    assert!(effective::<RunConfig>(&[], &nowhere).is_ok());
+    // What is printed is read again.
+    let printed = effective::<RunConfig>(&["--fps", "72", "--print-config"], &around);
+    let printed = printed.unwrap().printed.unwrap();
+    assert!(!printed.contains("capture-mode"), "{printed}");
+    let folder = Folder::new("run");
+    folder.file("run.toml", &printed);
+    let again = effective::<RunConfig>(&[], &surroundings(&folder.0)).unwrap();
+    assert_eq!(again.config.host.fps, 72.0);
+    folder.file("run.toml", "source = \"x11\"");
+    let refused = effective::<RunConfig>(&[], &surroundings(&folder.0)).unwrap_err();
+    assert!(
+        refused.to_string().contains("no setting `source`"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_game_has_its_own_arguments() {
+    for words in [
+        &["--fps", "30", "--", "game", "-x", "--fps", "9"][..],
+        &["--fps=30", "game", "-x", "--fps", "9"],
+    ] {
+        let words = [&["run"], words].concat();
+        let matches = RunConfig::command().try_get_matches_from(words).unwrap();
+        let (effective, game) = RunConfig::with_game(&matches).unwrap();
+        assert_eq!(effective.config.host.fps, 30.0);
+        assert_eq!(game, ["game", "-x", "--fps", "9"]);
+    }
+    let none = RunConfig::command()
+        .try_get_matches_from(["run"])
+        .unwrap_err();
+    assert_eq!(none.kind(), ErrorKind::MissingRequiredArgument);
 }
 
 #[test]

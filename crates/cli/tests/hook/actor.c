@@ -280,7 +280,8 @@ static void *ends(void *unused)
 int main(int count, char **acts)
 {
     open_libraries();
-    struct stage s = set_up(0, 320, 240, "actor");
+    /* Not in the corner: the pointer has to find it. */
+    struct stage s = set_up(40, 320, 240, "actor");
     show_until(&s, RED, GREEN, "seen");
     for (int i = 1; i < count; i++) {
         if (!strcmp(acts[i], "fork"))

@@ -2,6 +2,7 @@
 
 use rustix::process::Signal;
 
+use crate::hand::Hand;
 use crate::rig::{BLUE, GREEN, RED, Run, WHITE, YELLOW, actor, displays, sees};
 use crate::support::{Eye, eventually};
 
@@ -89,6 +90,24 @@ fn a_stream_that_is_killed_leaves_the_program_alone() {
     });
     // Said behind the end of openuvr run.
     run.program.line("go-on was played");
+}
+
+#[test]
+fn the_pointer_goes_to_the_same_place_of_the_game() {
+    let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    let run = Run::start(&here, &[], &[actor]);
+    let _client = run.client(&there, &[]);
+    sees(&Eye::open(&there), RED, GREEN);
+    let (game, person) = (Hand::at(&here), Hand::at(&there));
+    for (x, y) in [(100, 60), (7, 231)] {
+        person.points(x, y);
+        // The game's window is 40 pixels from the left edge, the client's in the corner.
+        eventually("the pointer", || {
+            (game.pointer() == (x + 40, y)).then_some(())
+        });
+    }
 }
 
 #[test]
