@@ -268,7 +268,7 @@ impl Gpu {
 
 /// Bytes of a picture in which no two neighbours are alike.
 fn pattern(size: Size, seed: u8) -> Vec<u8> {
-    let bytes = (0..size.pixels() * 4).map(|n| (n % 251) as u8);
+    let bytes = (0..=250_u8).cycle().take(size.pixels() * 4);
     bytes
         .map(|byte| byte.wrapping_mul(7).wrapping_add(seed))
         .collect()
