@@ -340,6 +340,9 @@ struct openuvr_config {
     // else; then `openuvr_next_input` has none. NULL: it has. The event is valid until it returns.
     // It must not close this context.
     void (*on_input)(void *user, const struct openuvr_input *input);
+    // A file to write a row into for each frame and MUD, when each stage happened and how it ended,
+    // the same as `openuvr host --csv`; NULL: none.
+    const char *csv;
 };
 
 // A picture. Set `size` to `sizeof(struct openuvr_picture)` and everything that is not named to 0.

@@ -71,6 +71,9 @@ pub struct openuvr_config {
     /// else; then `openuvr_next_input` has none. NULL: it has. The event is valid until it returns.
     /// It must not close this context.
     pub on_input: Option<unsafe extern "C" fn(user: *mut c_void, input: *const openuvr_input)>,
+    /// A file to write a row into for each frame and MUD, when each stage happened and how it ended,
+    /// the same as `openuvr host --csv`; NULL: none.
+    pub csv: *const c_char,
 }
 
 // SAFETY: `repr(C)`; numbers, pointers and functions that may be absent.
@@ -107,6 +110,7 @@ impl Default for openuvr_config {
             user: std::ptr::null_mut(),
             log: None,
             on_input: None,
+            csv: std::ptr::null(),
         }
     }
 }

@@ -196,13 +196,14 @@ unsafe fn make(config: &openuvr_config) -> Outcome<Box<Held<Host>>> {
     let word = words::encoder(config.encoder)?;
     let only = words::network(config.network)?;
     // SAFETY: as ours.
-    let (name, bind, dir, pin, display) = unsafe {
+    let (name, bind, dir, pin, display, csv) = unsafe {
         (
             text(config.name, "name")?,
             text(config.bind, "bind")?,
             text(config.config_dir, "config_dir")?,
             text(config.pin, "pin")?,
             text(config.display, "display")?,
+            text(config.csv, "csv")?,
         )
     };
     let usual = Config::default();
@@ -238,6 +239,7 @@ unsafe fn make(config: &openuvr_config) -> Outcome<Box<Held<Host>>> {
         fps: config.fps,
         bitrate: Some(config.bitrate).filter(|rate| *rate != 0),
         realtime: config.realtime != 0,
+        csv: csv.map(PathBuf::from),
         ..usual
     };
     told.rendition().map_err(Failure::argument)?;
