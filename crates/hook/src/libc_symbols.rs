@@ -4,6 +4,11 @@
 //! here again. What it is not: it knows no other library than the C library, which every program
 //! that can be hooked has at once, and follows no versions: all of a name do the same there.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "addresses, on machines where they have 64 bits: the tables are those of such"
+)]
+
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::size_of;
 use std::ptr;

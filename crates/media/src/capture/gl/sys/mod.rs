@@ -182,12 +182,12 @@ impl Gl {
 /// # Safety
 /// `words` is null or ends in NUL and stays for this call.
 unsafe fn text(words: *const std::ffi::c_char) -> Option<String> {
+    if words.is_null() {
+        return None;
+    }
     // SAFETY: by the caller's word.
-    (!words.is_null()).then(|| {
-        unsafe { CStr::from_ptr(words) }
-            .to_string_lossy()
-            .into_owned()
-    })
+    let words = unsafe { CStr::from_ptr(words) };
+    Some(words.to_string_lossy().into_owned())
 }
 
 /// # Safety

@@ -312,11 +312,11 @@ fn the_applications_state_and_errors_stay_its_own() {
             assert_eq!(gl.get_error(), glow::NO_ERROR);
             buffers[0]
         };
-        // SAFETY: the context is current and knows these.
         let state = || {
-            known
-                .iter()
-                .map(|(name, value)| unsafe { (*name, gl.get_parameter_i32(*value)) })
+            known.iter().map(|(name, value)| {
+                // SAFETY: the context is current and knows these.
+                (*name, unsafe { gl.get_parameter_i32(*value) })
+            })
         };
         let before: Vec<_> = state().collect();
         for lacks in WAYS {
@@ -472,7 +472,7 @@ fn nobody_takes_a_picture_away_that_is_looked_at() {
     draw(&gl, SIZE, 3);
     window(&mut back);
     let mut frame = shelf.one();
-    let (looking, looks) = mpsc::channel();
+    let (looking, looks) = mpsc::sync_channel(1);
     let away = Arc::new(AtomicBool::new(false));
     let looked_away = away.clone();
     let host = std::thread::spawn(move || {
