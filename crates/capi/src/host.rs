@@ -171,8 +171,10 @@ pub unsafe extern "C" fn openuvr_open(
             context.write(std::ptr::null_mut());
             let config = read(config, openuvr_config::default(), "the configuration");
             config.and_then(|config| {
+                // What is wrong with the words is cheaper to find.
+                let made = make(&config)?;
                 words::serves(config.encoder, config.network)?;
-                make(&config)
+                Ok(made)
             })
         };
         match made {
