@@ -30,3 +30,18 @@ fn an_application_that_is_killed_in_mid_frame_leaves_a_client_that_says_so() {
     let (_, text) = client.ended();
     assert!(text.contains("silent") || text.contains("answer"), "{text}");
 }
+
+/// Pictures, input and poses by polling and by callback, also under the thread sanitizer: it sees the
+/// program's side, and what the program shares with the library's threads.
+#[test]
+fn two_hosts_and_their_muds_live_in_one_process() {
+    for more in [&[][..], &["-fsanitize=thread"], &["-fsanitize=address"]] {
+        let folder = Folder::new();
+        let program = program(&folder, "tests/both.c", more);
+        let mut command = command(&program, &folder);
+        command.arg(folder.path());
+        let mut run = Program::start("both", command);
+        let (status, text) = run.ended();
+        assert!(status.success(), "{more:?}: {status}: {text}");
+    }
+}
