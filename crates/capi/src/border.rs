@@ -87,7 +87,8 @@ unsafe fn size_of_struct<T>(of: *const T, what: &str) -> Outcome<usize> {
     }
     // SAFETY: readable for four bytes; it may lie anywhere.
     let size = unsafe { of.cast::<u32>().read_unaligned() } as usize;
-    if (8..=MOST).contains(&size) {
+    // A multiple of the alignment, as every size is: less could end in the middle of a pointer.
+    if (8..=MOST).contains(&size) && size.is_multiple_of(align_of::<T>()) {
         return Ok(size);
     }
     let why = format!("{what} says that it has {size} bytes: set its size to sizeof *it first");

@@ -43,8 +43,10 @@ unsafe impl Send for PixelBuffer {}
 
 /// What became of a picture.
 pub(crate) enum Given {
-    /// It is with the host, or soon will be.
+    /// It is with the host; `None`: which is over.
     Taken(Option<Ticket>),
+    /// It soon will be: the GPU is at work on it.
+    UnderWay,
     /// It was left out, for this reason; whether that is news.
     Skipped(&'static str, bool),
 }
@@ -113,9 +115,10 @@ impl PixelBuffer {
         Ok(
             match this.read_back.read(layout.size, what, guest.drawn()) {
                 Reading::Submitted(ticket) => Given::Taken(ticket),
-                Reading::UnderWay => {
-                    Given::Taken(wait.and_then(|wait| this.read_back.finish(wait)))
-                }
+                Reading::UnderWay => match wait.and_then(|wait| this.read_back.finish(wait)) {
+                    Some(ticket) => Given::Taken(Some(ticket)),
+                    None => Given::UnderWay,
+                },
                 Reading::Skipped(why) => {
                     let news = this.skipped.replace(why) != Some(why);
                     Given::Skipped(why, news)

@@ -171,8 +171,10 @@ pub unsafe extern "C" fn openuvr_open(
             context.write(std::ptr::null_mut());
             let config = read(config, openuvr_config::default(), "the configuration");
             config.and_then(|config| {
+                // What is wrong with the words is cheaper to find.
+                let made = make(&config)?;
                 words::serves(config.encoder, config.network)?;
-                make(&config)
+                Ok(made)
             })
         };
         match made {
@@ -639,8 +641,12 @@ impl Held<Host> {
         }
         let span = wait.then_some(WAIT);
         match PixelBuffer::read(&mut pixels, &started.guest, name, &layout, span)? {
-            Given::Taken(ticket) if wait => started.given(ticket, true),
-            Given::Taken(_) => Ok(1),
+            Given::Taken(ticket) => started.given(ticket, wait),
+            Given::UnderWay if wait => Err(Failure::new(
+                OPENUVR_ERROR_TIMEOUT,
+                "the GPU has not finished the picture within a second",
+            )),
+            Given::UnderWay => Ok(1),
             Given::Skipped(why, _) if wait => Err(Failure::failed(format!(
                 "the pixel buffer was not read: {why}"
             ))),

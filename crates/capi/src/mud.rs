@@ -164,8 +164,10 @@ pub unsafe extern "C" fn openuvr_open_mud(
             context.write(std::ptr::null_mut());
             let config = read(config, openuvr_mud_config::default(), "the configuration");
             config.and_then(|config| {
+                // What is wrong with the words is cheaper to find.
+                let made = make(&config)?;
                 words::mud_serves(config.decoder, config.network)?;
-                make(&config)
+                Ok(made)
             })
         };
         match made {

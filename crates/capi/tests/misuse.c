@@ -103,6 +103,10 @@ static void configurations(void)
     openuvr_close(&context);
     newer.more[15] = 1;
     EXPECT(refused(&newer.config, "too old"), OPENUVR_ERROR_SIZE);
+    /* None ends in the middle of a pointer. */
+    config = usual();
+    config.size = offsetof(struct openuvr_config, name) + 4;
+    EXPECT(refused(&config, "size"), OPENUVR_ERROR_SIZE);
     /* And one of an older header, which ends early. */
     config = usual();
     config.size = offsetof(struct openuvr_config, name);

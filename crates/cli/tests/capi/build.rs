@@ -58,6 +58,11 @@ pub(crate) fn command(program: &Path, folder: &Folder) -> Command {
     command
         .env_remove("DISPLAY")
         .env_remove("WAYLAND_DISPLAY")
+        // What others leave behind is valgrind's to judge.
+        .env("ASAN_OPTIONS", "detect_leaks=0")
+        // The library is not instrumented: what it does on its threads, and with which locks, is not
+        // seen. Only what the program itself reads and writes is judged.
+        .env("TSAN_OPTIONS", "ignore_noninstrumented_modules=1")
         .env("HOME", folder.path())
         .env("XDG_CONFIG_HOME", folder.path());
     command

@@ -109,9 +109,7 @@ fn the_listings_are_clean_under_the_sanitizers() {
         let more = folder.path().join("keys");
         std::fs::create_dir(&more).unwrap();
         let mut mud = command(&program(&folder, "examples/mud.c", &checked), &folder);
-        // What others leave behind is valgrind's to judge.
-        mud.env("ASAN_OPTIONS", "detect_leaks=0")
-            .args([&format!("127.0.0.1:{}", host.port), PIN[1]])
+        mud.args([&format!("127.0.0.1:{}", host.port), PIN[1]])
             .env("XDG_CONFIG_HOME", &more)
             .env("DISPLAY", &display.name);
         let mud = Program::listening("mud", mud);

@@ -26,8 +26,6 @@ pub(crate) fn host_of(folder: &Folder, words: &[&str], more: &[&str]) -> Option<
     let more = [&GL[..], more].concat();
     let mut command = command(&program(folder, "examples/host.c", &more), folder);
     command
-        // What others leave behind is valgrind's to judge.
-        .env("ASAN_OPTIONS", "detect_leaks=0")
         .args(words)
         .args(["0", PIN[1]])
         .env("DISPLAY", &display.name);

@@ -1,9 +1,7 @@
 //! What a program may do wrong, and how it may end.
 
-use std::process::Command;
-
-use crate::build::{command, library, program};
-use crate::listings::{SIZE, host_of, turns};
+use crate::build::{command, program};
+use crate::listings::{host_of, turns};
 use crate::support::{Display, Eye, Folder, PIN, Program, client};
 
 #[test]
@@ -31,33 +29,19 @@ fn an_application_that_is_killed_in_mid_frame_leaves_a_client_that_says_so() {
     host.program.kill();
     let (_, text) = client.ended();
     assert!(text.contains("silent") || text.contains("answer"), "{text}");
-    assert_eq!(SIZE.width, 640);
 }
 
-/// The library shows nothing but its own functions, and brings nothing with it.
+/// Pictures, input and poses by polling and by callback, also under the thread sanitizer: it sees the
+/// program's side, and what the program shares with the library's threads.
 #[test]
-fn only_the_functions_of_the_header_are_exported() {
-    let library = library();
-    let out = Command::new("nm")
-        .args(["-D", "--defined-only"])
-        .arg(library.folder.join("libopenuvr.so"))
-        .output()
-        .expect("build-essential is there");
-    let text = String::from_utf8(out.stdout).unwrap();
-    let mut exported: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(2))
-        .collect();
-    exported.sort_unstable();
-    let header = std::fs::read_to_string(library.include.join("openuvr.h")).unwrap();
-    let mut declared: Vec<&str> = header
-        .lines()
-        .filter(|line| !line.starts_with([' ', '#', '/', '}']) && !line.starts_with("typedef"))
-        .filter_map(|line| line.split_once('('))
-        .filter_map(|(before, _)| before.split([' ', '*']).next_back())
-        .filter(|name| name.starts_with("openuvr_"))
-        .collect();
-    declared.sort_unstable();
-    assert!(declared.len() > 20);
-    assert_eq!(exported, declared);
+fn two_hosts_and_their_muds_live_in_one_process() {
+    for more in [&[][..], &["-fsanitize=thread"], &["-fsanitize=address"]] {
+        let folder = Folder::new();
+        let program = program(&folder, "tests/both.c", more);
+        let mut command = command(&program, &folder);
+        command.arg(folder.path());
+        let mut run = Program::start("both", command);
+        let (status, text) = run.ended();
+        assert!(status.success(), "{more:?}: {status}: {text}");
+    }
 }
