@@ -24,7 +24,7 @@ type Context = *mut c_void;
 hooks! { HOOKED [6]:
     /// Shows a picture.
     SWAP_BUFFERS glXSwapBuffers(display: Display, drawable: Drawable) -> (),
-        otherwise {}, |real| shows(&Shown { display, drawable }, || {
+        otherwise (), |real| shows(&Shown { display, drawable }, || {
             // SAFETY: the arguments are the caller's.
             unsafe { real(display, drawable) }
         });
@@ -50,7 +50,7 @@ hooks! { HOOKED [6]:
         };
     /// Ends a context, and with it what its pictures were read with.
     DESTROY_CONTEXT glXDestroyContext(display: Display, context: Context) -> (),
-        otherwise {}, |real| {
+        otherwise (), |real| {
             guarded(|| begun().map(|stream| stream.readers().retire(current(), |of| {
                 of.api == Api::Glx && of.context == context.addr()
             })));
@@ -76,9 +76,8 @@ struct Shown {
 
 impl Window for Shown {
     fn current(&self) -> Option<Current> {
-        let same = |now: &Current| {
-            now.window == self.drawable && now.display == self.display.addr()
-        };
+        let same =
+            |now: &Current| now.window == self.drawable && now.display == self.display.addr();
         current().filter(same)
     }
 
