@@ -67,8 +67,7 @@ macro_rules! hooks {
             );
 
             $(#[$doc])*
-            #[cfg_attr(not(test), unsafe(no_mangle))]
-            #[allow(clippy::unused_unit, reason = "that is what some return")]
+            #[unsafe(no_mangle)]
             unsafe extern "C" fn $name($($parameter: $type),*) -> $result {
                 type Function = unsafe extern "C" fn($($type),*) -> $result;
                 // SAFETY: that is its type.
