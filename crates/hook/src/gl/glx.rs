@@ -3,6 +3,7 @@
     non_snake_case,
     reason = "the names are those of the functions in front of which ours stand"
 )]
+#![allow(clippy::unused_unit, reason = "one macro makes functions with and without a result")]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null_mut;
@@ -24,7 +25,7 @@ type Context = *mut c_void;
 hooks! { HOOKED [6]:
     /// Shows a picture.
     SWAP_BUFFERS glXSwapBuffers(display: Display, drawable: Drawable) -> (),
-        otherwise {}, |real| shows(&Shown { display, drawable }, || {
+        otherwise (), |real| shows(&Shown { display, drawable }, || {
             // SAFETY: the arguments are the caller's.
             unsafe { real(display, drawable) }
         });
@@ -50,7 +51,7 @@ hooks! { HOOKED [6]:
         };
     /// Ends a context, and with it what its pictures were read with.
     DESTROY_CONTEXT glXDestroyContext(display: Display, context: Context) -> (),
-        otherwise {}, |real| {
+        otherwise (), |real| {
             guarded(|| begun().map(|stream| stream.readers().retire(current(), |of| {
                 of.api == Api::Glx && of.context == context.addr()
             })));
