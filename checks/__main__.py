@@ -22,6 +22,7 @@ CHECKS = [
     "formatting",
     "lints",
     "documentation",
+    "header",
     "named_commands",
     "libraries",
     "fuzzing",

@@ -1,5 +1,6 @@
 """The program and what is loaded into others need only the C library; x264, libavcodec and GL are
-opened at run time. Of the hook nobody sees more than the functions that it stands in front of."""
+opened at run time. Of the hook nobody sees more than the functions that it stands in front of, and
+of libopenuvr those of its header."""
 
 import re
 
@@ -33,17 +34,26 @@ HOOK = {
 
 
 def check():
-    hook = repository.library("hook")
-    for binary in (repository.program(), hook):
+    hook = repository.library("hook", "openuvr_hook")
+    capi = repository.library("capi", "openuvr")
+    for binary in (repository.program(), hook, capi):
         for line in repository.run("ldd", str(binary)).stdout.splitlines():
             library = line.split()[0]
             if not ALLOWED.match(library):
                 yield f"{binary.name} needs {library} at start"
+    yield from exports(hook, HOOK, "which games may have, too")
+    header = repository.text(repository.pathlib.Path("crates/capi/include/openuvr.h"))
+    declared = set(re.findall(r"^[a-z][^(\n]*\b(openuvr_\w+)\(", header, re.M))
+    yield from exports(capi, declared, "which its header has not")
+
+
+def exports(binary, wanted, why):
+    """That the library exports these functions and no other."""
     seen = {
         line.split()[-1].split("@")[0]
-        for line in repository.run("nm", "-D", "--defined-only", str(hook)).stdout.splitlines()
+        for line in repository.run("nm", "-D", "--defined-only", str(binary)).stdout.splitlines()
     }
-    for name in sorted(seen - HOOK):
-        yield f"{hook.name} exports {name}, which games may have, too"
-    for name in sorted(HOOK - seen):
-        yield f"{hook.name} does not export {name}"
+    for name in sorted(seen - wanted):
+        yield f"{binary.name} exports {name}, {why}"
+    for name in sorted(wanted - seen):
+        yield f"{binary.name} does not export {name}"

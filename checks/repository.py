@@ -95,9 +95,9 @@ def program() -> pathlib.Path:
 
 
 @functools.cache
-def library(crate: str) -> pathlib.Path:
-    """The built shared library of one of our crates."""
+def library(crate: str, name: str) -> pathlib.Path:
+    """The built shared library of one of our crates, which is called `name`."""
     done = run("cargo", "build", "--quiet", "--package", f"openuvr-{crate}")
     if done.returncode != 0:
         raise SystemExit(done.stdout)
-    return TARGET / "debug" / f"libopenuvr_{crate}.so"
+    return TARGET / "debug" / f"lib{name}.so"

@@ -10,6 +10,7 @@
 mod conversation;
 mod media;
 mod sessions;
+mod sys;
 mod wire;
 
 use std::sync::OnceLock;
@@ -36,6 +37,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("client_session", sessions::client),
     ("conversation", conversation::conversation),
     ("link_script", link_script),
+    ("capi_host", sys::host),
+    ("capi_mud", sys::mud),
 ];
 
 /// Which target runs: libFuzzer owns the command line, so the name comes in the environment.

@@ -4,7 +4,7 @@
 //! The one place that knows the options with which they are started.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub(crate) enum Serve<'a> {
     Host,
     /// `openuvr run` with this program and its words in it.
     Hook(&'a [String]),
+    /// The scene with these words, which streams itself through the C API.
+    Api(&'a [String]),
 }
 
 /// What both need to know.
@@ -100,17 +102,24 @@ impl Pair {
         let command = match options.serve {
             Serve::Host => "host",
             Serve::Hook(_) => "run",
+            Serve::Api(_) => "scene",
         };
         let mut host = match cable {
             Some(cable) => cable.at_host(command)?,
             None => own(command)?,
         };
-        if options.serve == Serve::Host {
-            host.args(["--display", options.host_display]);
+        match options.serve {
+            Serve::Host => _ = host.args(["--display", options.host_display]),
+            Serve::Hook(_) => {}
+            Serve::Api(words) => _ = host.args(words).arg("--api").arg(api_library()?),
         }
+        let fps = match options.serve {
+            Serve::Host | Serve::Hook(_) => "--fps",
+            Serve::Api(_) => "--stream-fps",
+        };
         host.args(["--bind", &at.to_string()])
             .args(["--pin", &pin])
-            .args(["--fps", &options.fps.to_string()])
+            .args([fps, &options.fps.to_string()])
             .args(["--bitrate", options.bitrate])
             .arg("--config-dir")
             .arg(&host_dir);
@@ -154,6 +163,20 @@ impl Pair {
         self.host.check()?;
         self.client.check()
     }
+}
+
+/// The C API's library, beside this program or where it is installed.
+fn api_library() -> Result<PathBuf> {
+    const NAME: &str = "libopenuvr.so";
+    let program = std::env::current_exe().context("can't find this program's own file")?;
+    let folder = program.parent().unwrap_or(Path::new("/"));
+    let places = [folder.to_owned(), folder.join("../lib")];
+    let mut files = places.iter().map(|folder| folder.join(NAME));
+    files.find(|file| file.is_file()).with_context(|| {
+        format!(
+            "there is no {NAME} beside this program or in ../lib: `cargo build --release` makes it"
+        )
+    })
 }
 
 /// Starts the scene with these words.

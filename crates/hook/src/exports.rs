@@ -34,7 +34,7 @@ impl Decision {
 
 /// See dlsym(3).
 #[unsafe(naked)]
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     #[cfg(target_arch = "x86_64")]
     naked_asm!(
@@ -70,7 +70,7 @@ unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_v
 
 /// See dlvsym(3).
 #[unsafe(naked)]
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 unsafe extern "C" fn dlvsym(
     handle: *mut c_void,
     name: *const c_char,

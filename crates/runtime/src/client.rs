@@ -226,7 +226,7 @@ impl Drop for Watched {
 /// A running client. Dropping it stops it.
 pub struct ClientRuntime {
     shared: Arc<Shared>,
-    notices: Receiver<Notice>,
+    notices: Mutex<Receiver<Notice>>,
     media: Option<JoinHandle<()>>,
 }
 
@@ -259,15 +259,17 @@ impl ClientRuntime {
             .map_err(|e| format!("can't start a thread: {e}"))?;
         Ok(ClientRuntime {
             shared,
-            notices: inbox,
+            notices: Mutex::new(inbox),
             media: Some(media),
         })
     }
 
-    /// The next notice; `None` when `timeout` is over.
+    /// The next notice; `None` when `timeout` is over. One thread asks at a time.
     #[must_use]
     pub fn notice(&self, timeout: Duration) -> Option<Notice> {
-        let notice = self.notices.recv_timeout(timeout).ok();
+        let notices = self.notices.lock();
+        let notices = notices.unwrap_or_else(PoisonError::into_inner);
+        let notice = notices.recv_timeout(timeout).ok();
         notice.or_else(|| {
             let mut end = self
                 .shared
@@ -276,6 +278,11 @@ impl ClientRuntime {
                 .unwrap_or_else(PoisonError::into_inner);
             end.take().map(Notice::Over)
         })
+    }
+
+    /// The person did this, now: input beside that of the surface. From any thread.
+    pub fn input(&self, event: InputEvent) {
+        self.shared.input(event, None);
     }
 
     /// The person's head is here, at `sampled` of the monotonic clock: the time of the sensor, or
@@ -299,7 +306,9 @@ impl ClientRuntime {
     #[must_use]
     pub fn stop(mut self) -> Vec<Notice> {
         self.halt();
-        self.notices.try_iter().collect()
+        let notices = self.notices.get_mut();
+        let notices = notices.unwrap_or_else(PoisonError::into_inner);
+        notices.try_iter().collect()
     }
 
     fn halt(&mut self) {

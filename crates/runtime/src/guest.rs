@@ -276,10 +276,23 @@ impl Guest {
         if self.forked() {
             return None;
         }
-        let mut input = self.inputs.as_ref()?.pop()?;
+        Some(self.taken(self.inputs.as_ref()?.pop()?))
+    }
+
+    /// The same, and waits for it at most `timeout`: for a thread that does nothing else.
+    #[must_use]
+    pub fn wait_for_input(&self, timeout: Duration) -> Option<ForApplication> {
+        if self.forked() {
+            return None;
+        }
+        Some(self.taken(self.inputs.as_ref()?.wait(timeout)?))
+    }
+
+    /// The application takes it now.
+    fn taken(&self, mut input: ForApplication) -> ForApplication {
         input.taken.taken = clock::now();
         lock(&self.drawing).newest = Some(input.taken);
-        Some(input)
+        input
     }
 
     /// From now on what the player's device of this number does goes into `fd`: see

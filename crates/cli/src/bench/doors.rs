@@ -65,7 +65,7 @@ enum Way {
 }
 
 /// The ways, and what each is.
-const WAYS: [(&str, &str, Way); 4] = [
+const WAYS: [(&str, &str, Way); 6] = [
     ("alone", "nothing is streamed", Way::Alone(false)),
     (
         "read back",
@@ -81,6 +81,16 @@ const WAYS: [(&str, &str, Way); 4] = [
         "hook",
         "openuvr run: the host is in the scene's process, at its swap",
         Way::Streamed(Source::Hook),
+    ),
+    (
+        "C API",
+        "the scene gives its pixel buffer and draws on (openuvr_frame_ready)",
+        Way::Streamed(Source::Api { synchronous: false }),
+    ),
+    (
+        "C API, sync",
+        "the scene waits until it is sent (openuvr_send_frame)",
+        Way::Streamed(Source::Api { synchronous: true }),
     ),
 ];
 

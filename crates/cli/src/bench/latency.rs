@@ -104,6 +104,8 @@ enum Door {
     X11,
     /// `openuvr run` starts the scene, and the host is in its process
     Hook,
+    /// The scene streams itself through the C API, from a pixel buffer
+    Capi,
 }
 
 impl From<Door> for Source {
@@ -111,6 +113,7 @@ impl From<Door> for Source {
         match door {
             Door::X11 => Source::Screen,
             Door::Hook => Source::Hook,
+            Door::Capi => Source::Api { synchronous: false },
         }
     }
 }

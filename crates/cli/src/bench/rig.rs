@@ -41,13 +41,18 @@ pub(super) enum Source {
     Submit(&'static str),
     /// The scene is started by `openuvr run`, and the host is in its process.
     Hook,
+    /// The scene streams itself through the C API; it waits for each picture to be sent, if so.
+    Api {
+        /// Whether it waits.
+        synchronous: bool,
+    },
 }
 
 impl Source {
     /// What the host is told.
     fn words(self) -> Vec<String> {
         match self {
-            Source::Screen | Source::Hook => Vec::new(),
+            Source::Screen | Source::Hook | Source::Api { .. } => Vec::new(),
             Source::Submit(how) => ["--source", "scene", "--submit", how]
                 .map(String::from)
                 .to_vec(),
@@ -205,6 +210,15 @@ impl<'a> Rig<'a> {
                 game.extend([program.display().to_string(), "scene".to_owned()]);
                 game.extend(self.scene_words());
             }
+            Source::Api { synchronous } => {
+                self.scene = None;
+                game.extend(self.scene_words());
+                game.extend(synchronous.then(|| "--synchronous".to_owned()));
+                ensure!(
+                    of.more_host.is_empty() && self.setup.sched == Sched::Auto,
+                    "the scene that streams itself has no options of the host"
+                );
+            }
             Source::Submit(_) => {
                 self.scene = None;
                 let size = self.setup.size.to_string();
@@ -223,6 +237,7 @@ impl<'a> Rig<'a> {
         let options = pair::Options {
             serve: match of.source {
                 Source::Hook => pair::Serve::Hook(&game),
+                Source::Api { .. } => pair::Serve::Api(&game),
                 Source::Screen | Source::Submit(_) => pair::Serve::Host,
             },
             host_display: self.near.name(),

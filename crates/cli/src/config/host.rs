@@ -90,7 +90,7 @@ Examples:
             rate: Rate = "rate", choice(), Default::Is("adaptive");
             /// The adaptive rate never goes below this.
             min_bitrate: Option<Bitrate> = "min-bitrate", optional(bitrate(BITRATES)),
-                Default::Unset("1M, or --bitrate if that is less");
+                Default::Unset("500K, or --bitrate if that is less");
             /// Where the adaptive rate starts.
             start_bitrate: Option<Bitrate> = "start-bitrate", optional(bitrate(BITRATES)),
                 Default::Unset("--bitrate");

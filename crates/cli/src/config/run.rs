@@ -99,7 +99,9 @@ impl Settings for RunConfig {
 impl RunConfig {
     /// The subcommand with all flags and the game.
     pub(crate) fn command() -> Command {
-        <RunConfig as Settings>::command().arg(
+        let command = <RunConfig as Settings>::command();
+        let command = command.override_usage("openuvr run [OPTIONS] -- GAME [ARGS]...");
+        command.arg(
             Arg::new(GAME)
                 .value_name("GAME")
                 .help("The program to start, with its arguments")

@@ -8,6 +8,7 @@
 //! of luma (QP 26), 16.4 kB at 37.9 dB (QP 28). No game was at hand to compare with. Motion is what
 //! costs, because these settings search whole pixels only.
 
+mod api;
 mod camera;
 mod room;
 pub(crate) mod source;
@@ -64,6 +65,8 @@ pub(crate) struct Args {
     /// display, in microseconds
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
+    #[command(flatten)]
+    api: api::Api,
 }
 
 /// Runs until the window is closed, a signal comes, or the frames are drawn.
@@ -86,15 +89,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         args.fps,
         renderer.name()
     );
-    let mut bytes = Vec::new();
-    let spent = play(&mut window, &renderer, args, &stop, &mut |window| {
-        if args.read_back {
-            bytes.resize(window.size().pixels() * 4, 0);
-            renderer.read(window.size(), &mut bytes);
-        }
-        window.swap();
-        true
-    });
+    let mut way = Way {
+        bytes: args.read_back.then(Vec::new),
+        stream: api::Stream::start(&args.api, &renderer, window.size())?,
+    };
+    let spent = play(&mut window, &renderer, args, &stop, &mut way);
+    // Its clients are told goodbye while the window is still there.
+    drop(way.stream);
     if let Some(line) = spent.summary() {
         eprintln!("scene: {line}");
     }
@@ -103,6 +104,46 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         written.with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(())
+}
+
+/// What is done with a picture that is drawn.
+trait Show {
+    /// What else happened than the window's events.
+    fn events(&mut self) -> Vec<Event> {
+        Vec::new()
+    }
+
+    /// Shows it; `false` ends the scene.
+    fn show(&mut self, window: &mut Window, renderer: &Renderer) -> bool;
+}
+
+/// On the window, and perhaps elsewhere before.
+struct Way {
+    /// Where pictures are read to for nothing.
+    bytes: Option<Vec<u8>>,
+    stream: Option<api::Stream>,
+}
+
+impl Show for Way {
+    fn events(&mut self) -> Vec<Event> {
+        let events = self.stream.as_mut().map(api::Stream::events);
+        events.unwrap_or_default()
+    }
+
+    fn show(&mut self, window: &mut Window, renderer: &Renderer) -> bool {
+        let size = window.size();
+        if let Some(bytes) = &mut self.bytes {
+            bytes.resize(size.pixels() * 4, 0);
+            renderer.read(size, bytes);
+        }
+        let given = self.stream.as_mut().map(|s| s.give(renderer, size));
+        if let Some(Err(why)) = given {
+            eprintln!("scene: {why}; it goes on without a stream");
+            self.stream = None;
+        }
+        window.swap();
+        true
+    }
 }
 
 fn open(args: &Args) -> Result<(Window, Renderer)> {
@@ -122,13 +163,13 @@ struct Spent {
 /// Frames whose times are kept: hours.
 const KEPT: usize = 1_000_000;
 
-/// The frames, one by one, each handed to `show`, until that says no.
+/// The frames, one by one, each shown, until that says no.
 fn play(
     window: &mut Window,
     renderer: &Renderer,
     args: &Args,
     stop: &Arc<AtomicBool>,
-    show: &mut dyn FnMut(&mut Window) -> bool,
+    way: &mut dyn Show,
 ) -> Spent {
     let period = Duration::from_secs_f64(1.0 / args.fps);
     let start = clock::now();
@@ -141,7 +182,7 @@ fn play(
         clock::sleep_until(due);
         let begun = clock::now();
         let time = begun.since(start).as_secs_f32() * args.speed;
-        for event in window.events() {
+        for event in window.events().into_iter().chain(way.events()) {
             match event {
                 Event::Press => {
                     stamp.inputs = stamp.inputs.wrapping_add(1);
@@ -166,7 +207,7 @@ fn play(
         let drawn = clock::now();
         stamp.drawn_us = clock::micros(drawn);
         renderer.draw_code(size, &barcode::cells(&stamp));
-        if !show(window) {
+        if !way.show(window, renderer) {
             break;
         }
         if spent.frames.len() < KEPT {

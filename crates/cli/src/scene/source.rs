@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use openuvr_media::capture::Drawn;
-use openuvr_media::capture::submit::{self, Pool, Submitted};
+use openuvr_media::capture::submit::{self, Pool, Submitted, Submitter};
 use openuvr_proto::units::Size;
 
-use super::{Args, play};
+use super::sys::{Renderer, Window};
+use super::{Args, Show, api, play};
 
 /// Whether the application waits for the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +29,28 @@ pub(crate) enum Submit {
 
 /// A host that is not done with a picture by then never will be; the application ends.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Submitted, and then on the window.
+struct Way {
+    size: Size,
+    submit: Submit,
+    submitter: Submitter,
+    pool: Pool,
+}
+
+impl Show for Way {
+    fn show(&mut self, window: &mut Window, renderer: &Renderer) -> bool {
+        // One that somebody has resized is not read beyond what the channel takes.
+        let mut picture = self.pool.take(self.size);
+        renderer.read(self.size, picture.bytes());
+        let submitted = self.submitter.submit(Box::new(picture), Drawn::default());
+        let Some(ticket) = submitted else {
+            return false;
+        };
+        window.swap();
+        self.submit == Submit::Free || self.submitter.wait(ticket, PATIENCE)
+    }
+}
 
 /// Starts the scene in a thread of its own, as a window on `display`.
 ///
@@ -44,6 +67,7 @@ pub(crate) fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Resu
         coarse: false,
         read_back: false,
         times: None,
+        api: api::Api::default(),
     };
     let (submitter, submitted) = submit::channel(size, fps)?;
     let (opened, is_open) = sync_channel(1);
@@ -60,17 +84,13 @@ pub(crate) fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Resu
                 }
             };
             let _ = opened.send(Ok(()));
-            let pool = Pool::default();
-            play(&mut window, &renderer, &args, &never, &mut |window| {
-                // One that somebody has resized is not read beyond what the channel takes.
-                let mut picture = pool.take(size);
-                renderer.read(size, picture.bytes());
-                let Some(ticket) = submitter.submit(Box::new(picture), Drawn::default()) else {
-                    return false;
-                };
-                window.swap();
-                submit == Submit::Free || submitter.wait(ticket, PATIENCE)
-            });
+            let mut way = Way {
+                size,
+                submit,
+                submitter,
+                pool: Pool::default(),
+            };
+            play(&mut window, &renderer, &args, &never, &mut way);
         })
         .context("can't start the scene's thread")?;
     is_open

@@ -302,6 +302,24 @@ fn direction(symbol: c_ulong) -> Option<Direction> {
     })
 }
 
+/// A buffer in the GL that pictures are read into. It goes with the window.
+pub(super) struct PixelBuffer {
+    buffer: glow::Buffer,
+    size: Size,
+}
+
+impl PixelBuffer {
+    /// Its name in the GL.
+    pub(super) fn name(&self) -> u32 {
+        self.buffer.0.get()
+    }
+
+    /// What it has room for.
+    pub(super) fn size(&self) -> Size {
+        self.size
+    }
+}
+
 /// Textures, meshes and programs in the GL.
 pub(super) struct Renderer {
     gl: glow::Context,
@@ -480,6 +498,39 @@ impl Renderer {
             for (above, below) in pairs {
                 above.swap_with_slice(below);
             }
+        }
+    }
+
+    /// A buffer for pictures of `size`, BGRA without gaps, the lowest row first.
+    pub(super) fn pixel_buffer(&self, size: Size) -> Result<PixelBuffer> {
+        let gl = &self.gl;
+        // SAFETY: see `new`.
+        unsafe {
+            let buffer = gl.create_buffer().map_err(anyhow::Error::msg)?;
+            gl.bind_buffer(glow::PIXEL_PACK_BUFFER, Some(buffer));
+            let bytes = i32::try_from(size.pixels() * 4)?;
+            gl.buffer_data_size(glow::PIXEL_PACK_BUFFER, bytes, glow::DYNAMIC_COPY);
+            gl.bind_buffer(glow::PIXEL_PACK_BUFFER, None);
+            Ok(PixelBuffer { buffer, size })
+        }
+    }
+
+    /// Reads what is drawn, before it is swapped, into a buffer.
+    pub(super) fn read_into(&self, into: &PixelBuffer) {
+        let gl = &self.gl;
+        // SAFETY: see `new`; the buffer has room for a picture of its size.
+        unsafe {
+            gl.bind_buffer(glow::PIXEL_PACK_BUFFER, Some(into.buffer));
+            gl.read_pixels(
+                0,
+                0,
+                pixels(into.size.width),
+                pixels(into.size.height),
+                glow::BGRA,
+                glow::UNSIGNED_BYTE,
+                glow::PixelPackData::BufferOffset(0),
+            );
+            gl.bind_buffer(glow::PIXEL_PACK_BUFFER, None);
         }
     }
 

@@ -16,13 +16,23 @@ pub(crate) struct Program {
     lines: Arc<Mutex<Vec<String>>>,
     readers: Vec<std::thread::JoinHandle<()>>,
     /// Kept open, as a person's terminal is.
-    _input: Option<ChildStdin>,
+    input: Option<ChildStdin>,
 }
 
 impl Program {
     /// Starts `command`, of which `name` is told in messages.
     pub(crate) fn start(name: &str, command: Command) -> Program {
         Program::spawn(name, command, None)
+    }
+
+    /// The same with an input that says nothing and ends at [`Program::hang_up`].
+    pub(crate) fn listening(name: &str, command: Command) -> Program {
+        Program::spawn(name, command, Some(""))
+    }
+
+    /// Its input ends.
+    pub(crate) fn hang_up(&mut self) {
+        self.input = None;
     }
 
     /// The same at a terminal of its own, at which somebody types `line`.
@@ -38,7 +48,7 @@ impl Program {
             &words.join(" "),
             "/dev/null",
         ]);
-        Program::spawn(name, script, Some(line))
+        Program::spawn(name, script, Some(&format!("{line}\n")))
     }
 
     fn spawn(name: &str, mut command: Command, line: Option<&str>) -> Program {
@@ -60,14 +70,14 @@ impl Program {
         }
         let mut input = child.stdin.take();
         if let (Some(input), Some(line)) = (&mut input, line) {
-            writeln!(input, "{line}").expect("it reads");
+            input.write_all(line.as_bytes()).expect("it reads");
         }
         Program {
             name: name.to_owned(),
             child,
             lines,
             readers,
-            _input: input,
+            input,
         }
     }
 

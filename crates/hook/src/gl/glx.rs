@@ -3,6 +3,7 @@
     non_snake_case,
     reason = "the names are those of the functions in front of which ours stand"
 )]
+#![allow(clippy::unused_unit, reason = "one macro makes functions with and without a result")]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null_mut;
@@ -77,7 +78,7 @@ struct Shown {
 impl Window for Shown {
     fn current(&self) -> Option<Current> {
         let same = |now: &Current| {
-            now.window == u64::from(self.drawable) && now.display == self.display.addr()
+            now.window == self.drawable && now.display == self.display.addr()
         };
         current().filter(same)
     }
@@ -153,6 +154,6 @@ fn current() -> Option<Current> {
         api: Api::Glx,
         display: display.addr(),
         context: context.addr(),
-        window: drawable.into(),
+        window: drawable,
     })
 }

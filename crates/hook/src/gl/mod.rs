@@ -67,7 +67,7 @@ macro_rules! hooks {
             );
 
             $(#[$doc])*
-            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[unsafe(no_mangle)]
             unsafe extern "C" fn $name($($parameter: $type),*) -> $result {
                 type Function = unsafe extern "C" fn($($type),*) -> $result;
                 // SAFETY: that is its type.

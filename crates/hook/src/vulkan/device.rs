@@ -237,6 +237,12 @@ impl Device {
         self.ring.get_or_init(make).as_ref()
     }
 
+    /// Whether no picture can be read back now.
+    pub(super) fn is_busy(&self) -> bool {
+        let ring = self.ring.get();
+        ring.is_some_and(|ring| !ring.as_ref().is_some_and(Ring::idle))
+    }
+
     /// Frees what is ours; returns when the stream has let go of this device's memory.
     ///
     /// # Safety

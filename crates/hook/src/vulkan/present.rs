@@ -53,11 +53,11 @@ pub(super) unsafe fn read_back(
         }
     };
     let (image, done) = swapchain.image(index)?;
-    let ring = device.ring()?;
-    if !ring.idle() {
+    if device.is_busy() {
         return None;
     }
     let to = wanted()?;
+    let ring = device.ring()?;
     if swapchain.window == Window::Wayland {
         say(
             stream,

@@ -121,7 +121,8 @@ impl Ring {
     }
 
     /// Begins to copy a picture; `false` if no buffer is free. Only after `true` is something waited
-    /// for and signalled.
+    /// for and signalled. It takes 11 to 14 µs, of which the bare submission is 5 to 6 (medians with
+    /// lavapipe at 1280 × 720 on a busy machine, by `cost_of_a_picture`).
     ///
     /// # Errors
     /// What the device says; nothing is tried again then.

@@ -124,6 +124,9 @@ const DRAINED: Duration = Duration::from_millis(20);
 /// On a link that was full of late, frames may take so much more than the target (a key frame, a
 /// picture that changes at once); where even the coarsest quantiser takes more, some are left out.
 const OVERDRAWN: Duration = Duration::from_millis(100);
+/// … while it was found to be full no longer ago than this: parity alone may take more, and harms
+/// nobody on a link that has room.
+const FULL_LATELY: Duration = Duration::from_secs(5);
 /// Without a report for this long and two round trips, the link is taken for full.
 const SILENT: Duration = Duration::from_millis(300);
 /// Frames that may be on their way without a report.
@@ -229,12 +232,17 @@ impl Congestion {
     /// queue, or was more than a full link carries.
     #[must_use]
     pub fn held_until(&self, now: Instant) -> Option<Instant> {
-        let (capacity, _) = self.capacity?;
+        let (capacity, full_at) = self.capacity?;
         let queued = match self.draining {
             true => self.backlog(capacity).saturating_sub(DRAINED),
             false => Duration::ZERO,
         };
-        let overdrawn = self.paid_at.since(now).saturating_sub(OVERDRAWN);
+        // A stream that may not take less anyway goes on as it is.
+        let reduced = self.target < self.range.max.0 as f64;
+        let overdrawn = match reduced && now < full_at + FULL_LATELY {
+            true => self.paid_at.since(now).saturating_sub(OVERDRAWN),
+            false => Duration::ZERO,
+        };
         let until = now + queued.max(overdrawn);
         let at_most = self.last_sent? + HELD_AT_MOST;
         Some(until.min(at_most)).filter(|until| *until > now)
@@ -252,6 +260,9 @@ impl Congestion {
     pub fn heard(&mut self, now: Instant, crossing: &Crossing) -> Option<Change> {
         self.last_heard = Some(now);
         self.under_way.retain(|(frame, ..)| *frame > crossing.frame);
+        if !self.draining && self.capacity.is_some_and(|(_, at)| now > at + REMEMBERED) {
+            self.capacity = None;
+        }
         let (arrived, missing) = crossing.datagrams;
         self.lost.0 += u32::from(missing);
         self.lost.1 += u32::from(arrived) + u32::from(missing);
@@ -397,9 +408,6 @@ impl Congestion {
             return None;
         }
         self.next_climb = Some(now + CLIMB_EVERY);
-        if self.capacity.is_some_and(|(_, at)| now > at + REMEMBERED) {
-            self.capacity = None;
-        }
         let near = self
             .capacity
             .is_some_and(|(full, _)| (full * NEAR.0..full * NEAR.1).contains(&self.target));

@@ -1,7 +1,8 @@
 //! Input that waits for the application to take it.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use openuvr_media::capture::Taken;
 use openuvr_proto::input::event::InputEvent;
@@ -21,7 +22,10 @@ pub struct ForApplication {
 
 /// Events on their way from the control thread to the application, oldest first.
 #[derive(Debug, Default)]
-pub struct Inputs(Mutex<State>);
+pub struct Inputs {
+    state: Mutex<State>,
+    arrived: Condvar,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -40,6 +44,7 @@ impl Inputs {
         }
         state.newest = Some(input.taken);
         state.waiting.push_back(input);
+        self.arrived.notify_one();
     }
 
     /// Takes the oldest.
@@ -48,13 +53,25 @@ impl Inputs {
         self.lock().waiting.pop_front()
     }
 
+    /// Takes the oldest, and waits for it at most `timeout`.
+    #[must_use]
+    pub fn wait(&self, timeout: Duration) -> Option<ForApplication> {
+        let nothing = |state: &mut State| state.waiting.is_empty();
+        let waited = self
+            .arrived
+            .wait_timeout_while(self.lock(), timeout, nothing);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.waiting.pop_front()
+    }
+
     /// What the player had pressed is released; what still waited is of no use any more.
     pub fn release_all(&self) {
         self.lock().release();
+        self.arrived.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -103,10 +120,16 @@ mod tests {
         let inputs = Inputs::default();
         inputs.release_all();
         assert!(seqs(&inputs).is_empty(), "nothing was pressed");
+        assert_eq!(inputs.wait(Duration::ZERO), None);
         (1..=3).for_each(|seq| inputs.push(press(seq)));
         assert_eq!(seqs(&inputs), [(1, false), (2, false), (3, false)]);
         inputs.release_all();
-        assert_eq!(seqs(&inputs), [(3, true)], "although none waits");
+        let released = inputs.wait(Duration::from_secs(60));
+        assert_eq!(
+            released.map(|i| i.event),
+            Some(InputEvent::ReleaseAll),
+            "although none waits"
+        );
         (1..=1025).for_each(|seq| inputs.push(press(seq)));
         assert_eq!(seqs(&inputs), [(1024, true), (1025, false)]);
     }

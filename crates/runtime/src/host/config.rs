@@ -81,7 +81,7 @@ pub struct Config {
     pub fps: f64,
     /// Bits per second that the video takes at most; `None`: what the encoder needs to be of use.
     pub bitrate: Option<u64>,
-    /// The adaptive rate never goes below it; `None`: 1 Mb/s.
+    /// The adaptive rate never goes below it; `None`: 0.5 Mb/s.
     pub min_bitrate: Option<u64>,
     /// Where the adaptive rate starts; `None`: at the highest.
     pub start_bitrate: Option<u64>,

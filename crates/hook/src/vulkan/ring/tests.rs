@@ -1,4 +1,5 @@
-//! The ring on a real device: Mesa's lavapipe, which draws on the processor. No window, no layer.
+//! The ring on a real device: Mesa's lavapipe, which draws on the processor, or with
+//! `OPENUVR_VULKAN_DEVICE=0` the first that there is. No window, no layer.
 
 use std::time::Duration;
 
@@ -68,18 +69,20 @@ impl Gpu {
             result.result().ok()?;
             let instance = ash::Instance::load_with(|name| load(made, name), made);
             let all = instance.enumerate_physical_devices().ok()?;
-            let software = all.into_iter().find(|physical| {
-                let kind = instance
-                    .get_physical_device_properties(*physical)
-                    .device_type;
-                kind == vk::PhysicalDeviceType::CPU
-            })?;
+            let software = |physical: &vk::PhysicalDevice| {
+                let properties = instance.get_physical_device_properties(*physical);
+                properties.device_type == vk::PhysicalDeviceType::CPU
+            };
+            let chosen = match std::env::var("OPENUVR_VULKAN_DEVICE") {
+                Ok(index) => *all.get(index.parse::<usize>().ok()?)?,
+                Err(_) => all.into_iter().find(software)?,
+            };
             let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
             let swapchain = [c"VK_KHR_swapchain".as_ptr()];
             let info = vk::DeviceCreateInfo::default()
                 .queue_create_infos(&queues)
                 .enabled_extension_names(&swapchain);
-            let device = instance.create_device(software, &info, None).ok()?;
+            let device = instance.create_device(chosen, &info, None).ok()?;
             let info = vk::CommandPoolCreateInfo::default()
                 .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER);
             let pool = device.create_command_pool(&info, None).ok()?;
@@ -87,7 +90,7 @@ impl Gpu {
                 .command_pool(pool)
                 .command_buffer_count(1);
             Some(Gpu {
-                memory: instance.get_physical_device_memory_properties(software),
+                memory: instance.get_physical_device_memory_properties(chosen),
                 queue: device.get_device_queue(0, 0),
                 commands: device.allocate_command_buffers(&info).ok()?[0],
                 pool,
@@ -121,17 +124,25 @@ impl Gpu {
         let buffer = vk::BufferCreateInfo::default()
             .size(bytes.len() as u64)
             .usage(vk::BufferUsageFlags::TRANSFER_SRC);
-        // SAFETY: as in `open`; lavapipe's only kind of memory is good for everything.
+        // SAFETY: as in `open`; the memory that is mapped is one that can be.
         unsafe {
-            let memory = |needs: vk::MemoryRequirements| {
-                let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size);
+            let memory = |needs: vk::MemoryRequirements, wanted| {
+                let kinds = (0..).zip(self.memory.memory_types_as_slice());
+                let mut kinds = kinds.filter(|(at, _)| needs.memory_type_bits & (1 << at) != 0);
+                let kind = kinds.find(|(_, kind)| kind.property_flags.contains(wanted));
+                let info = vk::MemoryAllocateInfo::default()
+                    .allocation_size(needs.size)
+                    .memory_type_index(kind.unwrap().0);
                 device.allocate_memory(&info, None).unwrap()
             };
+            let any = vk::MemoryPropertyFlags::empty();
+            let mappable =
+                vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
             let image = device.create_image(&image, None).unwrap();
-            let image_memory = memory(device.get_image_memory_requirements(image));
+            let image_memory = memory(device.get_image_memory_requirements(image), any);
             device.bind_image_memory(image, image_memory, 0).unwrap();
             let buffer = device.create_buffer(&buffer, None).unwrap();
-            let buffer_memory = memory(device.get_buffer_memory_requirements(buffer));
+            let buffer_memory = memory(device.get_buffer_memory_requirements(buffer), mappable);
             device.bind_buffer_memory(buffer, buffer_memory, 0).unwrap();
             let flags = vk::MemoryMapFlags::empty();
             let length = bytes.len() as u64;
@@ -194,32 +205,40 @@ impl Gpu {
         }
     }
 
-    /// What `vkQueuePresentKHR` does; whether it was copied.
-    fn present(&self, ring: &Ring, drawn: &Drawn, pixels: Pixels, to: &Arc<Submitter>) -> bool {
-        let copy = Copy {
+    fn copy<'a>(&self, drawn: &'a Drawn, pixels: Pixels, to: &Arc<Submitter>) -> Copy<'a> {
+        Copy {
             queue: self.queue,
             family: 0,
             image: drawn.image,
             size: drawn.size,
             pixels,
-            after: &[drawn.drawn],
+            after: std::slice::from_ref(&drawn.drawn),
             done: drawn.copied,
             to: to.clone(),
-        };
-        // SAFETY: all is live, and the wait below ends the use of the image.
+        }
+    }
+
+    /// What `vkQueuePresentKHR` does; whether it was copied.
+    fn present(&self, ring: &Ring, drawn: &Drawn, pixels: Pixels, to: &Arc<Submitter>) -> bool {
+        // SAFETY: all is live, and the wait ends the use of the image.
+        let copied = unsafe { ring.copy(&self.copy(drawn, pixels, to)) }.unwrap();
+        self.wait_for(if copied { drawn.copied } else { drawn.drawn });
+        copied
+    }
+
+    /// Waits in the queue for a semaphore, and for the queue.
+    fn wait_for(&self, semaphore: vk::Semaphore) {
+        let waits = [semaphore];
+        let stages = [vk::PipelineStageFlags::ALL_COMMANDS];
+        let submit = vk::SubmitInfo::default()
+            .wait_semaphores(&waits)
+            .wait_dst_stage_mask(&stages);
+        let none = vk::Fence::null();
+        // SAFETY: it is signalled by what was submitted before.
         unsafe {
-            let copied = ring.copy(&copy).unwrap();
-            let waits = [if copied { drawn.copied } else { drawn.drawn }];
-            let stages = [vk::PipelineStageFlags::ALL_COMMANDS];
-            let submit = vk::SubmitInfo::default()
-                .wait_semaphores(&waits)
-                .wait_dst_stage_mask(&stages);
-            let none = vk::Fence::null();
-            self.device
-                .queue_submit(self.queue, &[submit], none)
-                .unwrap();
+            let submitted = self.device.queue_submit(self.queue, &[submit], none);
+            submitted.unwrap();
             self.device.queue_wait_idle(self.queue).unwrap();
-            copied
         }
     }
 
@@ -249,7 +268,7 @@ impl Gpu {
 
 /// Bytes of a picture in which no two neighbours are alike.
 fn pattern(size: Size, seed: u8) -> Vec<u8> {
-    let bytes = (0..size.pixels() * 4).map(|n| (n % 251) as u8);
+    let bytes = (0..=250_u8).cycle().take(size.pixels() * 4);
     bytes
         .map(|byte| byte.wrapping_mul(7).wrapping_add(seed))
         .collect()
@@ -343,4 +362,78 @@ fn a_device_may_go_while_its_last_picture_is_looked_at() {
         (LARGE, bytes),
         "it is there without the device"
     );
+}
+
+/// To be run by hand on a quiet machine:
+/// `cargo test --release -p openuvr-hook cost_of -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes times"]
+fn cost_of_a_picture() {
+    const HD: Size = Size::new(1280, 720);
+    const ROUNDS: usize = 300;
+    let Some(gpu) = Gpu::open() else { return };
+    let ring = gpu.ring();
+    let (to, mut host) = channel(HD, 240.0).unwrap();
+    let to = Arc::new(to);
+    let host = std::thread::spawn(
+        move || {
+            while host.next(PATIENCE).unwrap() == CaptureEvent::Frame {}
+        },
+    );
+    let bytes = pattern(HD, 0);
+    let shared = &ring.shared;
+    // SAFETY: as in `present`; the slot is used by this thread alone, each copy waited for.
+    let slot = unsafe { Slot::new(shared, 0, gpu.pool, HD.pixels() as u64 * 4).unwrap() };
+    let mut times = [const { Vec::new() }; 5];
+    for _ in 0..ROUNDS {
+        for what in 0..3 {
+            let drawn = gpu.draw(HD, vk::Format::B8G8R8A8_UNORM, &bytes);
+            // SAFETY: nothing else runs.
+            unsafe { gpu.device.queue_wait_idle(gpu.queue).unwrap() };
+            let begun = std::time::Instant::now();
+            match what {
+                0 => gpu.wait_for(drawn.drawn),
+                1 => {
+                    let copy = gpu.copy(&drawn, Pixels::Bgra8, &to);
+                    // SAFETY: as above.
+                    unsafe {
+                        slot.record(&gpu.device, drawn.image, HD).unwrap();
+                        slot.submit(&gpu.device, &copy).unwrap();
+                    }
+                    times[3].push(begun.elapsed());
+                    gpu.wait_for(drawn.copied);
+                }
+                _ => {
+                    let copy = gpu.copy(&drawn, Pixels::Bgra8, &to);
+                    // SAFETY: as above.
+                    let copied = unsafe { ring.copy(&copy) }.unwrap();
+                    times[4].push(begun.elapsed());
+                    gpu.wait_for(if copied { drawn.copied } else { drawn.drawn });
+                }
+            }
+            times[what].push(begun.elapsed());
+            if what == 1 {
+                // SAFETY: it was submitted.
+                unsafe { slot.wait(&gpu.device, WAIT).unwrap() };
+            }
+            gpu.forget(&drawn);
+        }
+    }
+    let names = [
+        "present without a copy, until done",
+        "present with the bare copy, until done",
+        "present with ours, until done",
+        "the bare copy's own call",
+        "our call",
+    ];
+    for (name, times) in names.iter().zip(&mut times) {
+        times.sort_unstable();
+        let ms = |part: usize| times[times.len() * part / 100].as_secs_f64() * 1e3;
+        println!("  {name:40} p50 {:.3} p99 {:.3} ms", ms(50), ms(99));
+    }
+    // SAFETY: at rest.
+    unsafe { slot.destroy(&gpu.device) };
+    drop(to);
+    gpu.close(&ring);
+    host.join().unwrap();
 }

@@ -1,0 +1,328 @@
+//! What a person did, for programs in C.
+
+use std::ffi::c_int;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use openuvr_proto::id::DeviceId;
+use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::pose::{Pose, Posed};
+use openuvr_proto::time::Instant;
+use openuvr_runtime::guest::ForApplication;
+
+use crate::border::Sized32;
+use crate::error::{Failure, Outcome};
+
+/// What an `openuvr_input` tells.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OPENUVR_INPUT_KIND {
+    /// A key went down (`value` 1) or up (0): `code` is its number in linux/input-event-codes.h
+    /// (`KEY_A` …), whatever the keyboard's layout; `text` is the character that it typed at the
+    /// MUD, 0 if none. Repeats are not sent.
+    OPENUVR_INPUT_KEY = 1,
+    /// A button of the mouse went down (`value` 1) or up (0): `code` is `BTN_LEFT` …
+    OPENUVR_INPUT_BUTTON = 2,
+    /// The pointer is at `x` and `y` of the picture: 0 is its left or upper edge, 65535 the other.
+    OPENUVR_INPUT_POINTER = 3,
+    /// The pointer moved by `x` to the right and `y` downwards, in pixels of the picture.
+    OPENUVR_INPUT_MOTION = 4,
+    /// The wheel turned by `x` to the right and `y` upwards, in 1/120 of a notch.
+    OPENUVR_INPUT_WHEEL = 5,
+    /// Everything that is pressed is released: the MUD lost its focus, or the player left.
+    OPENUVR_INPUT_RELEASE_ALL = 6,
+    /// A registered device said this, of which `code` and `value` are those of its `struct
+    /// input_event` and `x` its type. At the host, one that is not mapped to a descriptor.
+    OPENUVR_INPUT_DEVICE = 7,
+}
+
+use OPENUVR_INPUT_KIND::*;
+
+/// Something that a person did. Set `size` to `sizeof(struct openuvr_input)`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct openuvr_input {
+    /// Bytes of this structure.
+    pub size: u32,
+    /// An `OPENUVR_INPUT_KIND`: which of the fields below count.
+    pub kind: u32,
+    /// A key or a button.
+    pub code: u32,
+    /// 1: pressed; 0: released.
+    pub value: i32,
+    /// To the right.
+    pub x: i32,
+    /// Downwards; of the wheel upwards.
+    pub y: i32,
+    /// A Unicode scalar value, or 0.
+    pub text: u32,
+    /// The device's number, for `OPENUVR_INPUT_DEVICE`.
+    pub device: u32,
+    /// Not used.
+    pub unused: u32,
+    /// At the host: whose it is, for applications that tell players apart.
+    pub session: u32,
+    /// At the host: when it arrived, in nanoseconds of CLOCK_MONOTONIC.
+    pub received_ns: i64,
+}
+
+// SAFETY: `repr(C)`; numbers.
+unsafe impl Sized32 for openuvr_input {}
+
+impl Default for openuvr_input {
+    fn default() -> openuvr_input {
+        openuvr_input {
+            size: crate::size_of32::<openuvr_input>(),
+            kind: 0,
+            code: 0,
+            value: 0,
+            x: 0,
+            y: 0,
+            text: 0,
+            device: 0,
+            unused: 0,
+            session: 0,
+            received_ns: 0,
+        }
+    }
+}
+
+impl From<ForApplication> for openuvr_input {
+    fn from(input: ForApplication) -> openuvr_input {
+        openuvr_input {
+            session: input.taken.session.0,
+            received_ns: input.taken.received.0,
+            ..of_event(input.event)
+        }
+    }
+}
+
+fn of_event(event: InputEvent) -> openuvr_input {
+    let kind = |kind: OPENUVR_INPUT_KIND| openuvr_input {
+        kind: kind as u32,
+        ..openuvr_input::default()
+    };
+    let (x, y, told) = match event {
+        InputEvent::Key {
+            code,
+            text,
+            pressed,
+        } => {
+            return openuvr_input {
+                code: code.0.into(),
+                value: pressed.into(),
+                text: text.map_or(0, u32::from),
+                ..kind(OPENUVR_INPUT_KEY)
+            };
+        }
+        InputEvent::Button { button, pressed } => {
+            return openuvr_input {
+                code: button.0.into(),
+                value: pressed.into(),
+                ..kind(OPENUVR_INPUT_BUTTON)
+            };
+        }
+        InputEvent::PointerAbsolute { x, y } => (x.into(), y.into(), OPENUVR_INPUT_POINTER),
+        InputEvent::PointerRelative { dx, dy } => (dx.into(), dy.into(), OPENUVR_INPUT_MOTION),
+        InputEvent::Wheel { dx, dy } => (dx.into(), dy.into(), OPENUVR_INPUT_WHEEL),
+        InputEvent::ReleaseAll => (0, 0, OPENUVR_INPUT_RELEASE_ALL),
+        InputEvent::Device {
+            device,
+            kind: evdev,
+            code,
+            value,
+        } => {
+            return openuvr_input {
+                code: code.into(),
+                value,
+                x: evdev.into(),
+                device: device.0.into(),
+                ..kind(OPENUVR_INPUT_DEVICE)
+            };
+        }
+    };
+    openuvr_input { x, y, ..kind(told) }
+}
+
+/// What a program says that a person did.
+pub(crate) fn event_of(input: &openuvr_input) -> Outcome<InputEvent> {
+    let wrong = |what: &str, value: i64| Failure::argument(format!("input: {what} {value}"));
+    let code = |most: u16| {
+        let code = u16::try_from(input.code)
+            .ok()
+            .filter(|c| (1..=most).contains(c));
+        code.ok_or_else(|| wrong("there is no key or button", input.code.into()))
+    };
+    let pressed = || match input.value {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(wrong("its value is neither 0 nor 1 but", other.into())),
+    };
+    let far = |value: i32| {
+        i16::try_from(value).map_err(|_| wrong("it is farther than 32767:", value.into()))
+    };
+    let place = |value: i32| {
+        u16::try_from(value).map_err(|_| wrong("a place is 0 to 65535, not", value.into()))
+    };
+    let is = |kind: OPENUVR_INPUT_KIND| input.kind == kind as u32;
+    Ok(if is(OPENUVR_INPUT_KEY) {
+        let pressed = pressed()?;
+        let text = match input.text {
+            0 => None,
+            text => {
+                Some(char::from_u32(text).ok_or_else(|| wrong("no character is", text.into()))?)
+            }
+        };
+        InputEvent::Key {
+            code: KeyCode(code(MOST_KEYS)?),
+            text: text.filter(|_| pressed),
+            pressed,
+        }
+    } else if is(OPENUVR_INPUT_BUTTON) {
+        InputEvent::Button {
+            button: Button(code(MOST_KEYS)?),
+            pressed: pressed()?,
+        }
+    } else if is(OPENUVR_INPUT_POINTER) {
+        InputEvent::PointerAbsolute {
+            x: place(input.x)?,
+            y: place(input.y)?,
+        }
+    } else if is(OPENUVR_INPUT_MOTION) {
+        InputEvent::PointerRelative {
+            dx: far(input.x)?,
+            dy: far(input.y)?,
+        }
+    } else if is(OPENUVR_INPUT_WHEEL) {
+        InputEvent::Wheel {
+            dx: far(input.x)?,
+            dy: far(input.y)?,
+        }
+    } else if is(OPENUVR_INPUT_RELEASE_ALL) {
+        InputEvent::ReleaseAll
+    } else if is(OPENUVR_INPUT_DEVICE) {
+        let kind =
+            u16::try_from(input.x).map_err(|_| wrong("no event has the type", input.x.into()));
+        InputEvent::Device {
+            device: DeviceId(
+                u8::try_from(input.device)
+                    .map_err(|_| wrong("a device is 0 to 255, not", input.device.into()))?,
+            ),
+            kind: kind?,
+            code: u16::try_from(input.code)
+                .map_err(|_| wrong("no event has the code", input.code.into()))?,
+            value: input.value,
+        }
+    } else {
+        return Err(wrong("none of OPENUVR_INPUT_KIND is", input.kind.into()));
+    })
+}
+
+/// `KEY_MAX` of linux/input-event-codes.h.
+const MOST_KEYS: u16 = 0x2ff;
+
+/// A device's number.
+pub(crate) fn device_id(id: c_int) -> Outcome<DeviceId> {
+    let id = u8::try_from(id);
+    id.map(DeviceId)
+        .map_err(|_| Failure::argument("a device's number is 0 to 255"))
+}
+
+/// A descriptor of our own for what the caller's is open for.
+pub(crate) fn duplicated(fd: c_int) -> Outcome<OwnedFd> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        Failure::argument(format!("{fd} is no open descriptor: {why}"))
+    };
+    if fd < 0 {
+        return Err(wrong(&"it is negative"));
+    }
+    // SAFETY: not negative; whether it is open is what the call finds out, and it is not kept.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+    rustix::io::fcntl_dupfd_cloexec(borrowed, 0).map_err(|e| wrong(&e))
+}
+
+/// Where a person's head is: right-handed, y up, -z forward, in the MUD's space, as OpenXR has it.
+/// Set `size` to `sizeof(struct openuvr_pose)`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct openuvr_pose {
+    /// Bytes of this structure.
+    pub size: u32,
+    /// 1: `linear` is known.
+    pub has_linear: u32,
+    /// 1: `angular` is known.
+    pub has_angular: u32,
+    /// At the host: its number, counted from 1 in each session.
+    pub id: u32,
+    /// In metres.
+    pub position: [f32; 3],
+    /// A rotation as a quaternion x, y, z, w of length 1, within 1 %.
+    pub orientation: [f32; 4],
+    /// Velocity in metres a second.
+    pub linear: [f32; 3],
+    /// In radians a second around each axis.
+    pub angular: [f32; 3],
+    /// At the host: whose it is.
+    pub session: u32,
+    /// When it was sampled, or the moment that it was predicted for, in nanoseconds of
+    /// CLOCK_MONOTONIC here; at the MUD 0: now; at the host -1: not known yet.
+    pub sampled_ns: i64,
+    /// At the host: when it arrived.
+    pub received_ns: i64,
+}
+
+// SAFETY: `repr(C)`; numbers.
+unsafe impl Sized32 for openuvr_pose {}
+
+impl Default for openuvr_pose {
+    fn default() -> openuvr_pose {
+        openuvr_pose {
+            size: crate::size_of32::<openuvr_pose>(),
+            has_linear: 0,
+            has_angular: 0,
+            id: 0,
+            position: [0.0; 3],
+            orientation: [0.0, 0.0, 0.0, 1.0],
+            linear: [0.0; 3],
+            angular: [0.0; 3],
+            session: 0,
+            sampled_ns: 0,
+            received_ns: 0,
+        }
+    }
+}
+
+impl openuvr_pose {
+    /// The pose, and when it was sampled.
+    pub(crate) fn told(&self) -> Outcome<(Pose, Instant)> {
+        let given = |has: u32, vector: [f32; 3]| Some(vector).filter(|_| has != 0);
+        let pose = Pose::new(self.position, self.orientation).and_then(|pose| {
+            let linear = given(self.has_linear, self.linear);
+            pose.moving(linear, given(self.has_angular, self.angular))
+        });
+        let at = match self.sampled_ns {
+            0 => openuvr_runtime::clock::now(),
+            ns => Instant(ns),
+        };
+        let pose = pose.map_err(|e| Failure::argument(e.to_string()))?;
+        Ok((pose, at))
+    }
+}
+
+impl From<Posed> for openuvr_pose {
+    fn from(posed: Posed) -> openuvr_pose {
+        let pose = posed.pose;
+        openuvr_pose {
+            has_linear: pose.linear_velocity().is_some().into(),
+            has_angular: pose.angular_velocity().is_some().into(),
+            id: posed.id.0,
+            position: pose.position(),
+            orientation: pose.orientation(),
+            linear: pose.linear_velocity().unwrap_or_default(),
+            angular: pose.angular_velocity().unwrap_or_default(),
+            session: posed.session.0,
+            sampled_ns: posed.sampled_here.map_or(-1, |mapped| mapped.at.0),
+            received_ns: posed.received.0,
+            ..openuvr_pose::default()
+        }
+    }
+}

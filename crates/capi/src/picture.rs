@@ -1,0 +1,300 @@
+//! Pictures of the application in plain memory: copied as they are, or used where they lie.
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex};
+
+use openuvr_media::capture::submit::Frame;
+use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
+use openuvr_proto::units::Size;
+
+use crate::border::Sized32;
+use crate::error::{Failure, Outcome};
+use crate::held::lock;
+
+/// How a pixel's bytes lie in memory, the first one first.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OPENUVR_PIXEL_FORMAT {
+    /// Blue, green, red, and one that is not looked at: the fastest. OpenGL's `GL_BGRA` with `GL_UNSIGNED_BYTE`.
+    OPENUVR_PIXEL_FORMAT_BGRX = 1,
+    /// Red, green, blue, and one that is not looked at. `GL_RGBA` with `GL_UNSIGNED_BYTE`.
+    OPENUVR_PIXEL_FORMAT_RGBX = 2,
+    /// Red, green, blue, as in the paper's listing. `GL_RGB` with `GL_UNSIGNED_BYTE`.
+    OPENUVR_PIXEL_FORMAT_RGB = 3,
+    /// Blue, green, red. `GL_BGR` with `GL_UNSIGNED_BYTE`.
+    OPENUVR_PIXEL_FORMAT_BGR = 4,
+}
+
+use OPENUVR_PIXEL_FORMAT::*;
+
+const FORMATS: &[OPENUVR_PIXEL_FORMAT] = &[
+    OPENUVR_PIXEL_FORMAT_BGRX,
+    OPENUVR_PIXEL_FORMAT_RGBX,
+    OPENUVR_PIXEL_FORMAT_RGB,
+    OPENUVR_PIXEL_FORMAT_BGR,
+];
+
+/// A picture. Set `size` to `sizeof(struct openuvr_picture)` and everything that is not named to 0.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct openuvr_picture {
+    /// Bytes of this structure.
+    pub size: u32,
+    /// Pixels per row, 1 to 16384.
+    pub width: u32,
+    /// Rows, 1 to 16384.
+    pub height: u32,
+    /// An `OPENUVR_PIXEL_FORMAT`.
+    pub format: u32,
+    /// Bytes from the start of a row to the start of the next; 0: rows without gaps.
+    pub stride: usize,
+    /// The first byte in memory; NULL with a dma-buf.
+    pub data: *const c_void,
+    /// 1: the first row in memory is the lowest, as OpenGL has it; 0: the highest.
+    pub bottom_up: u32,
+    /// At the MUD: the frame's number.
+    pub id: u32,
+    /// 1: `dma_buf` is meant and `data` is not.
+    pub is_dma_buf: u32,
+    /// A descriptor of a linear dma-buf (or of a sealed memfd): mapped and read before the call
+    /// returns, and not kept.
+    pub dma_buf: c_int,
+    /// Where the picture begins in it, in bytes.
+    pub offset: u64,
+    /// How it is tiled, a `DRM_FORMAT_MOD_` number. Only 0, linear, can be read here.
+    pub modifier: u64,
+    /// If not NULL, `data` is only lent: it is used where it lies, without a copy, and this is called
+    /// once, with `user`, when it is needed no more: on a thread of the library when a later picture
+    /// has come, or before the call that gave the picture returns. If that call fails it is not
+    /// called. It must not call functions of this library.
+    pub release: Option<unsafe extern "C" fn(user: *mut c_void)>,
+    /// For `release`.
+    pub user: *mut c_void,
+}
+
+// SAFETY: `repr(C)`; numbers, pointers and a function that may be absent.
+unsafe impl Sized32 for openuvr_picture {}
+
+impl Default for openuvr_picture {
+    fn default() -> openuvr_picture {
+        openuvr_picture {
+            size: crate::size_of32::<openuvr_picture>(),
+            width: 0,
+            height: 0,
+            format: 0,
+            stride: 0,
+            data: std::ptr::null(),
+            bottom_up: 0,
+            id: 0,
+            is_dma_buf: 0,
+            dma_buf: -1,
+            offset: 0,
+            modifier: 0,
+            release: None,
+            user: std::ptr::null_mut(),
+        }
+    }
+}
+
+/// How a picture lies in memory: checked, so that every row of it is inside [`Layout::bytes`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Layout {
+    pub(crate) size: Size,
+    pub(crate) format: OPENUVR_PIXEL_FORMAT,
+    pub(crate) stride: usize,
+    pub(crate) bottom_up: bool,
+}
+
+impl Layout {
+    /// Rows are `stride` bytes apart; 0: the least that is a multiple of `align`.
+    pub(crate) fn new(
+        size: Size,
+        format: u32,
+        stride: usize,
+        align: usize,
+        bottom_up: bool,
+    ) -> Outcome<Layout> {
+        let format = format_of(format)?;
+        if !size.is_valid() {
+            return Err(Failure::argument(format!(
+                "a picture of {size}: its sides are 1 to {}",
+                Size::MAX_SIDE
+            )));
+        }
+        let row = size.width as usize * format.bytes();
+        let stride = match stride {
+            0 => row.next_multiple_of(align),
+            stride if (row..=row * 16 + 65_536).contains(&stride) => stride,
+            stride => {
+                return Err(Failure::argument(format!(
+                    "rows {stride} bytes apart: one of {} pixels has {row} bytes",
+                    size.width
+                )));
+            }
+        };
+        Ok(Layout {
+            size,
+            format,
+            stride,
+            bottom_up,
+        })
+    }
+
+    /// From its first byte to its last.
+    pub(crate) fn bytes(&self) -> usize {
+        let row = self.size.width as usize * self.format.bytes();
+        self.stride * (self.size.height as usize - 1) + row
+    }
+
+    /// The picture over its bytes.
+    fn picture<'a>(&self, data: &'a [u8]) -> Picture<'a> {
+        let plane = Plane {
+            data,
+            stride: self.stride,
+        };
+        Picture {
+            size: self.size,
+            format: self.format.packed(),
+            rows: match self.bottom_up {
+                true => Rows::BottomUp,
+                false => Rows::TopDown,
+            },
+            planes: [plane, Plane::EMPTY, Plane::EMPTY],
+        }
+    }
+}
+
+pub(crate) fn format_of(word: u32) -> Outcome<OPENUVR_PIXEL_FORMAT> {
+    let found = FORMATS.iter().find(|known| **known as u32 == word);
+    found.copied().ok_or_else(|| {
+        Failure::argument(format!(
+            "{word} is none of OPENUVR_PIXEL_FORMAT: OPENUVR_PIXEL_FORMAT_BGRX needs no conversion"
+        ))
+    })
+}
+
+impl OPENUVR_PIXEL_FORMAT {
+    /// Bytes of a pixel.
+    pub(crate) const fn bytes(self) -> usize {
+        match self {
+            OPENUVR_PIXEL_FORMAT_BGRX | OPENUVR_PIXEL_FORMAT_RGBX => 4,
+            OPENUVR_PIXEL_FORMAT_RGB | OPENUVR_PIXEL_FORMAT_BGR => 3,
+        }
+    }
+
+    /// The same word inside.
+    pub(crate) const fn packed(self) -> PixelFormat {
+        match self {
+            OPENUVR_PIXEL_FORMAT_BGRX => PixelFormat::Bgrx,
+            OPENUVR_PIXEL_FORMAT_RGBX => PixelFormat::Rgbx,
+            OPENUVR_PIXEL_FORMAT_RGB => PixelFormat::Rgb,
+            OPENUVR_PIXEL_FORMAT_BGR => PixelFormat::Bgr,
+        }
+    }
+}
+
+/// Whether a picture could be taken.
+pub(crate) fn check(picture: &openuvr_picture) -> Outcome<Layout> {
+    let size = Size::new(picture.width, picture.height);
+    let bottom_up = picture.bottom_up != 0;
+    let layout = Layout::new(size, picture.format, picture.stride, 1, bottom_up)?;
+    if picture.is_dma_buf == 0 && picture.data.is_null() {
+        return Err(Failure::null("the picture's data"));
+    }
+    Ok(layout)
+}
+
+/// A picture as the host takes it: copied, or where the application has it.
+///
+/// # Safety
+/// What `picture` says of its memory is true.
+pub(crate) unsafe fn taken(picture: &openuvr_picture, spare: &Spare) -> Outcome<Box<dyn Frame>> {
+    let layout = check(picture)?;
+    if picture.is_dma_buf != 0 {
+        let copy = |bytes: &[u8]| spare.copy(layout, bytes);
+        let frame = crate::dma_buf::read(picture, layout.bytes(), copy)?;
+        return Ok(Box::new(frame));
+    }
+    // SAFETY: the application says that the picture lies there; no slice is longer than isize::MAX
+    // by the bounds of size and stride.
+    let bytes = unsafe { std::slice::from_raw_parts(picture.data.cast::<u8>(), layout.bytes()) };
+    Ok(match picture.release {
+        Some(call) => Box::new(Lent {
+            layout,
+            bytes,
+            _release: Release {
+                call,
+                user: picture.user,
+            },
+        }),
+        None => Box::new(spare.copy(layout, bytes)),
+    })
+}
+
+/// Gives memory back when it is dropped.
+struct Release {
+    call: unsafe extern "C" fn(*mut c_void),
+    user: *mut c_void,
+}
+
+// SAFETY: the header says that it is called on threads of the library.
+unsafe impl Send for Release {}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        // SAFETY: the application's promise; called once.
+        unsafe { (self.call)(self.user) }
+    }
+}
+
+/// A picture in the application's memory, until it gets it back.
+struct Lent {
+    layout: Layout,
+    /// Valid until `_release` is dropped.
+    bytes: &'static [u8],
+    _release: Release,
+}
+
+impl Frame for Lent {
+    fn picture(&self) -> Picture<'_> {
+        self.layout.picture(self.bytes)
+    }
+}
+
+/// Memory for copies, which goes round: a picture with the host, one that it has not taken, one that
+/// is being copied.
+#[derive(Clone, Default)]
+pub(crate) struct Spare(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Spare {
+    /// Copies a picture as it lies.
+    fn copy(&self, layout: Layout, from: &[u8]) -> Kept {
+        let mut bytes = lock(&self.0).pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(from);
+        Kept {
+            layout,
+            bytes,
+            home: self.clone(),
+        }
+    }
+}
+
+/// A copied picture.
+pub(crate) struct Kept {
+    layout: Layout,
+    bytes: Vec<u8>,
+    home: Spare,
+}
+
+impl Frame for Kept {
+    fn picture(&self) -> Picture<'_> {
+        self.layout.picture(&self.bytes)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        lock(&self.home.0).push(std::mem::take(&mut self.bytes));
+    }
+}

@@ -1,0 +1,20 @@
+//! Which library it is.
+
+use crate::border::border;
+
+/// The version of the library that is loaded, `major << 16 | minor << 8 | patch`: compare it with
+/// `OPENUVR_VERSION` of the header. From any thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn openuvr_version() -> u32 {
+    border(0, || {
+        let parts = [
+            env!("CARGO_PKG_VERSION_MAJOR"),
+            env!("CARGO_PKG_VERSION_MINOR"),
+            env!("CARGO_PKG_VERSION_PATCH"),
+        ];
+        let number = |part: &str| part.parse::<u32>().unwrap_or(0);
+        parts
+            .into_iter()
+            .fold(0, |all, part| all << 8 | number(part))
+    })
+}

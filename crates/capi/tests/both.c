@@ -1,0 +1,218 @@
+/*
+ * Two hosts and their MUDs in one process, by polling and by callback: pictures, input and poses from
+ * end to end. Ends with 0 if all came as it was sent. The word is a folder to keep keys in.
+ */
+#include <openuvr.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WIDTH = 320, HEIGHT = 180, KEY_A = 30 };
+
+/* What the callbacks have heard: each counts one thing, read with acquire. */
+static int lent, released, frames_called, motions_called, wrong;
+
+static int count(int *what)
+{
+    return __atomic_load_n(what, __ATOMIC_ACQUIRE);
+}
+
+static void more(int *what)
+{
+    __atomic_add_fetch(what, 1, __ATOMIC_ACQ_REL);
+}
+
+static void release(void *user)
+{
+    more(user);
+}
+
+static int near(int seen, int meant)
+{
+    return abs(seen - meant) < 40;
+}
+
+/* Whether the pixel is about this colour. */
+static int is(const struct openuvr_picture *picture, int x, int y, int red, int green, int blue)
+{
+    const unsigned char *at = picture->data;
+    at += y * picture->stride + x * 4;
+    return near(at[2], red) && near(at[1], green) && near(at[0], blue);
+}
+
+static void on_frame(void *user, const struct openuvr_picture *picture)
+{
+    if (user != &frames_called || picture->width != WIDTH || picture->height != HEIGHT ||
+        !is(picture, 160, 90, 0, 200, 0))
+        more(&wrong);
+    more(&frames_called);
+}
+
+static void on_input(void *user, const struct openuvr_input *input)
+{
+    if (user != &motions_called)
+        more(&wrong);
+    if (input->kind == OPENUVR_INPUT_MOTION && input->x == 3 && input->y == -4)
+        more(&motions_called);
+}
+
+static void tell(void *user, uint32_t level, const char *text)
+{
+    (void)user;
+    if (level <= OPENUVR_LOG_WARNING)
+        fprintf(stderr, "%s\n", text);
+}
+
+static struct openuvr_context *host(const char *folder, const char *name, int called)
+{
+    struct openuvr_config config = { .size = sizeof config };
+    struct openuvr_context *context;
+    char why[200] = "", own[300];
+
+    snprintf(own, sizeof own, "%s/%s", folder, name);
+    openuvr_config_default(&config);
+    config.width = WIDTH;
+    config.height = HEIGHT;
+    config.bind = "127.0.0.1:0";
+    config.config_dir = own;
+    config.pin = "135790";
+    config.realtime = 0;
+    config.log = tell;
+    config.on_input = called ? on_input : NULL;
+    config.user = called ? &motions_called : NULL;
+    if (openuvr_open(&config, &context, why, sizeof why) < 0 || openuvr_init_thread(context) < 0) {
+        fprintf(stderr, "no host: %s\n", why);
+        exit(1);
+    }
+    return context;
+}
+
+static struct openuvr_mud_context *mud(struct openuvr_context *host, const char *folder,
+                                       const char *name, int called)
+{
+    struct openuvr_mud_config config = { .size = sizeof config };
+    struct openuvr_mud_context *context;
+    char why[200] = "", own[300], place[200];
+    char *address;
+
+    snprintf(own, sizeof own, "%s/%s", folder, name);
+    openuvr_place(host, place, sizeof place);
+    address = strstr(place, "127.0.0.1:");
+    address[strcspn(address, ",")] = 0;
+    openuvr_mud_config_default(&config);
+    config.surface = OPENUVR_SURFACE_APPLICATION;
+    config.host = address;
+    config.pin = "135790";
+    config.config_dir = own;
+    config.realtime = 0;
+    config.log = tell;
+    config.on_frame = called ? on_frame : NULL;
+    config.user = called ? &frames_called : NULL;
+    if (openuvr_open_mud(&config, &context, why, sizeof why) < 0 ||
+        openuvr_init_mud_thread(context) < 0) {
+        openuvr_mud_message(context, why, sizeof why);
+        fprintf(stderr, "no MUD: %s\n", why);
+        exit(1);
+    }
+    return context;
+}
+
+/* The lowest row first: the upper half is red, the lower one blue. */
+static unsigned char halves[HEIGHT][WIDTH][3];
+static uint32_t green[HEIGHT][WIDTH];
+
+static int send(struct openuvr_context *to, int whose, int wait)
+{
+    struct openuvr_picture picture = { .size = sizeof picture };
+
+    picture.width = WIDTH;
+    picture.height = HEIGHT;
+    if (whose == 0) {
+        picture.format = OPENUVR_PIXEL_FORMAT_RGB;
+        picture.data = halves;
+        picture.bottom_up = 1;
+    } else {
+        picture.format = OPENUVR_PIXEL_FORMAT_BGRX;
+        picture.data = green;
+        picture.release = release;
+        picture.user = &released;
+        more(&lent);
+    }
+    return openuvr_send_picture(to, &picture, wait);
+}
+
+int main(int argc, char **argv)
+{
+    const char *folder = argc > 1 ? argv[1] : ".";
+    struct openuvr_context *hosts[2];
+    struct openuvr_mud_context *muds[2];
+    struct openuvr_statistics statistics = { .size = sizeof statistics };
+    struct openuvr_mud_statistics seen = { .size = sizeof seen };
+    struct openuvr_input key = { .size = sizeof key }, motion = { .size = sizeof motion };
+    struct openuvr_pose pose = { .size = sizeof pose }, posed = { .size = sizeof posed };
+    int shown = 0, keys = 0, poses = 0, waited = 0, turn;
+
+    for (int y = 0; y < HEIGHT; y++)
+        for (int x = 0; x < WIDTH; x++) {
+            halves[y][x][y < HEIGHT / 2 ? 2 : 0] = 200;
+            green[y][x] = 200 << 8;
+        }
+    key.kind = OPENUVR_INPUT_KEY;
+    key.code = KEY_A;
+    motion.kind = OPENUVR_INPUT_MOTION;
+    motion.x = 3;
+    motion.y = -4;
+    pose.position[1] = 1.5f;
+    pose.orientation[3] = 1.0f;
+    for (int i = 0; i < 2; i++)
+        hosts[i] = host(folder, i ? "host-b" : "host-a", i);
+    for (int i = 0; i < 2; i++)
+        muds[i] = mud(hosts[i], folder, i ? "mud-b" : "mud-a", i);
+
+    for (turn = 0; turn < 3000; turn++) {
+        struct openuvr_picture picture = { .size = sizeof picture };
+        struct openuvr_input input = { .size = sizeof input };
+
+        /* What goes from host to MUD. */
+        openuvr_begin_frame(hosts[0]);
+        waited += send(hosts[0], 0, 1) == 1;
+        send(hosts[1], 1, 0);
+        while (openuvr_next_frame(muds[0], &picture, 5) == 1)
+            shown += is(&picture, 160, 20, 200, 0, 0) && is(&picture, 160, 160, 0, 0, 200);
+        /* And back. */
+        key.value = !key.value;
+        if (openuvr_send_input(muds[0], &key) < 0 || openuvr_send_input(muds[1], &motion) < 0 ||
+            openuvr_send_pose(muds[0], &pose) < 0)
+            more(&wrong);
+        while (openuvr_next_input(hosts[0], &input) == 1)
+            keys += input.kind == OPENUVR_INPUT_KEY && input.code == KEY_A;
+        if (openuvr_last_pose(hosts[0], &posed) == 1)
+            poses += posed.position[1] == 1.5f && posed.id > 0 && posed.has_linear == 0;
+        openuvr_statistics(hosts[0], &statistics);
+        openuvr_mud_statistics(muds[0], &seen);
+        if (shown > 5 && keys > 2 && poses > 2 && waited > 5 && count(&frames_called) > 5 &&
+            count(&motions_called) > 2 && statistics.whole > 5 && seen.whole > 5 &&
+            seen.state == OPENUVR_MUD_PLAYING && statistics.latency_p50_ns > 0)
+            break;
+        usleep(5000);
+    }
+    fprintf(stderr,
+            "%d pictures polled, %d called, %d keys, %d motions, %d poses, %d waited for, %u player, "
+            "%llu whole, %d wrong, %d turns\n",
+            shown, count(&frames_called), keys, count(&motions_called), poses, waited,
+            statistics.players, (unsigned long long)statistics.whole, count(&wrong), turn);
+    if (turn == 3000 || statistics.players != 1)
+        more(&wrong);
+    /* A host before its MUD, and a MUD before its host. */
+    openuvr_close(&hosts[0]);
+    openuvr_close_mud(&muds[0]);
+    openuvr_close_mud(&muds[1]);
+    openuvr_close(&hosts[1]);
+    if (count(&lent) != count(&released)) {
+        fprintf(stderr, "%d lent, %d given back\n", count(&lent), count(&released));
+        more(&wrong);
+    }
+    return count(&wrong) != 0;
+}

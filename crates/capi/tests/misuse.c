@@ -1,0 +1,362 @@
+/*
+ * Everything that a program can get wrong: each has to return its error, and leave the context as it
+ * was. Ends with 0 if all did, and says on standard error what did not.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <openuvr.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int failures;
+
+#define EXPECT(what, wanted)                                                                       \
+    do {                                                                                           \
+        int is_ = (what);                                                                          \
+        if (is_ != (wanted)) {                                                                     \
+            fprintf(stderr, "%d: %s is %d (%s), not %d\n", __LINE__, #what, is_,                   \
+                    openuvr_error_text(is_), (wanted));                                            \
+            failures++;                                                                            \
+        }                                                                                          \
+    } while (0)
+
+static struct openuvr_config usual(void)
+{
+    struct openuvr_config config = { .size = sizeof config };
+    EXPECT(openuvr_config_default(&config), OPENUVR_OK);
+    config.width = 64;
+    config.height = 64;
+    config.bind = "127.0.0.1:0";
+    config.pin = "135790";
+    return config;
+}
+
+/* Opens a host of a configuration that is wrong in one way. */
+static int refused(const struct openuvr_config *config, const char *part)
+{
+    struct openuvr_context *context = (void *)1;
+    char why[200] = "";
+    int got = openuvr_open(config, &context, why, sizeof why);
+    if (context != NULL || strstr(why, part) == NULL) {
+        fprintf(stderr, "%p, and the reason has no \"%s\": %s\n", (void *)context, part, why);
+        failures++;
+    }
+    openuvr_close(&context);
+    return got;
+}
+
+static void configurations(void)
+{
+    struct openuvr_config config = usual();
+    struct openuvr_context *context;
+
+    EXPECT(openuvr_config_default(NULL), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_mud_config_default(NULL), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_open(&config, NULL, NULL, 0), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_open(NULL, &context, NULL, 0), OPENUVR_ERROR_NULL);
+    config.size = 0;
+    EXPECT(refused(&config, "size"), OPENUVR_ERROR_SIZE);
+    config.size = 1 << 20;
+    EXPECT(refused(&config, "size"), OPENUVR_ERROR_SIZE);
+    config = usual(), config.encoder = 99;
+    EXPECT(refused(&config, "OPENUVR_ENCODER_TYPE"), OPENUVR_ERROR_ARGUMENT);
+    config = usual(), config.network = 99;
+    EXPECT(refused(&config, "OPENUVR_NETWORK_TYPE"), OPENUVR_ERROR_ARGUMENT);
+    config = usual(), config.network = OPENUVR_NETWORK_TCP;
+    EXPECT(refused(&config, "OPENUVR_NETWORK_UDP"), OPENUVR_ERROR_UNAVAILABLE);
+    config = usual(), config.encoder = OPENUVR_ENCODER_H264_VAAPI;
+    EXPECT(refused(&config, "would work"), OPENUVR_ERROR_UNAVAILABLE);
+    config = usual(), config.format = 17;
+    EXPECT(refused(&config, "OPENUVR_PIXEL_FORMAT"), OPENUVR_ERROR_ARGUMENT);
+    config = usual(), config.input = 17;
+    EXPECT(refused(&config, "OPENUVR_INPUT_TO"), OPENUVR_ERROR_ARGUMENT);
+    config = usual(), config.second_player = 3;
+    EXPECT(refused(&config, "second_player"), OPENUVR_ERROR_ARGUMENT);
+    config = usual(), config.width = 0;
+    EXPECT(refused(&config, "sides"), OPENUVR_ERROR_ARGUMENT);
+    config = usual(), config.stride = 63;
+    EXPECT(refused(&config, "bytes"), OPENUVR_ERROR_ARGUMENT);
+    config = usual(), config.fps = 0.0 / 0.0;
+    EXPECT(refused(&config, "fps"), OPENUVR_ERROR_ARGUMENT);
+    config = usual(), config.bitrate = 7;
+    EXPECT(refused(&config, "bitrate"), OPENUVR_ERROR_ARGUMENT);
+    config = usual(), config.slices = 300;
+    EXPECT(refused(&config, "slices"), OPENUVR_ERROR_ARGUMENT);
+    config = usual(), config.bind = "everywhere";
+    EXPECT(refused(&config, "everywhere"), OPENUVR_ERROR_ARGUMENT);
+    config = usual(), config.name = "\xff";
+    EXPECT(refused(&config, "UTF-8"), OPENUVR_ERROR_ARGUMENT);
+
+    /* A structure of a newer header is taken if what is new in it is not asked for. */
+    struct {
+        struct openuvr_config config;
+        unsigned char more[16];
+    } newer = { .config = usual() };
+    newer.config.size = sizeof newer;
+    EXPECT(openuvr_open(&newer.config, &context, NULL, 0), OPENUVR_OK);
+    openuvr_close(&context);
+    newer.more[15] = 1;
+    EXPECT(refused(&newer.config, "too old"), OPENUVR_ERROR_SIZE);
+    /* None ends in the middle of a pointer. */
+    config = usual();
+    config.size = offsetof(struct openuvr_config, name) + 4;
+    EXPECT(refused(&config, "size"), OPENUVR_ERROR_SIZE);
+    /* And one of an older header, which ends early. */
+    config = usual();
+    config.size = offsetof(struct openuvr_config, name);
+    EXPECT(openuvr_open(&config, &context, NULL, 0), OPENUVR_OK);
+    openuvr_close(&context);
+}
+
+static void null_and_wrong_contexts(void)
+{
+    struct openuvr_context *none = NULL;
+    struct openuvr_mud_context *no_mud = NULL;
+    struct openuvr_input input = { .size = sizeof input };
+    struct openuvr_pose pose = { .size = sizeof pose };
+    struct openuvr_picture picture = { .size = sizeof picture };
+    struct openuvr_statistics statistics = { .size = sizeof statistics };
+    struct openuvr_mud_statistics seen = { .size = sizeof seen };
+    char text[8];
+
+    EXPECT(openuvr_set_feature(none, OPENUVR_FEATURE_PORT, 0), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_init_thread(none), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_map_input_device(none, 1, 1), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_begin_frame(none), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_frame_ready(none), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_send_frame(none), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_send_picture(none, &picture, 0), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_next_input(none, &input), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_last_pose(none, &pose), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_message(none, text, sizeof text), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_pin(none, text, sizeof text), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_place(none, text, sizeof text), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_open_pairing(none, "1234", 1), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_statistics(none, &statistics), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_set_host(no_mud, "desk", NULL), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_init_mud_thread(no_mud), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_register_input_device(no_mud, 1, 0), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_next_frame(no_mud, &picture, 0), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_send_input(no_mud, &input), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_send_pose(no_mud, &pose), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_mud_message(no_mud, text, sizeof text), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_mud_statistics(no_mud, &seen), OPENUVR_ERROR_NULL);
+    openuvr_close(NULL);
+    openuvr_close(&none);
+    openuvr_close_mud(NULL);
+    openuvr_close_mud(&no_mud);
+
+    /* The paper's Table I has a MUD's context at the host's function. */
+    no_mud = openuvr_alloc_mud_context(OPENUVR_ENCODER_H264, OPENUVR_NETWORK_UDP);
+    EXPECT(no_mud != NULL, 1);
+    none = (struct openuvr_context *)no_mud;
+    EXPECT(openuvr_map_device(none, 1, 1), OPENUVR_ERROR_ARGUMENT);
+    openuvr_close(&none);
+    EXPECT(none != NULL, 1); /* left alone: it is no host */
+    EXPECT(openuvr_init_mud_thread(no_mud), OPENUVR_ERROR_STATE); /* no host is named */
+    EXPECT(openuvr_set_host(no_mud, "no host", NULL), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_host(no_mud, NULL, NULL), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_set_host(no_mud, "127.0.0.1:9", NULL), OPENUVR_OK);
+    EXPECT(openuvr_next_frame(no_mud, &picture, 0), OPENUVR_ERROR_STATE);
+    EXPECT(openuvr_register_input_device(no_mud, 256, 0), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_register_input_device(no_mud, 1, -1), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_register_input_device(no_mud, 1, 999), OPENUVR_ERROR_ARGUMENT);
+    openuvr_close_mud(&no_mud);
+    EXPECT(no_mud == NULL, 1);
+    openuvr_close_mud(&no_mud);
+
+    EXPECT(openuvr_alloc_context(99, 0, NULL) == NULL, 1);
+    EXPECT(openuvr_alloc_mud_context(1, 99) == NULL, 1);
+    EXPECT(openuvr_serves(OPENUVR_ENCODER_H264, OPENUVR_NETWORK_INJECT, NULL, 0),
+           OPENUVR_ERROR_UNAVAILABLE);
+}
+
+static void features(struct openuvr_context *context)
+{
+    char text[300] = "";
+
+    EXPECT(openuvr_set_feature(context, 99, 1), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_TARGET_FPS, 0), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_TARGET_FPS, -60), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_TARGET_FPS, 30), OPENUVR_OK);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_WIDTH, 20000), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_PORT, 65536), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_REALTIME, 2), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_ENCODER, OPENUVR_ENCODER_H264_VAAPI),
+           OPENUVR_ERROR_UNAVAILABLE);
+    EXPECT(openuvr_message(context, text, sizeof text), OPENUVR_OK);
+    EXPECT(strstr(text, "would work") != NULL, 1);
+    EXPECT(openuvr_message(context, text, 5), OPENUVR_OK);
+    EXPECT((int)strlen(text), 4);
+    EXPECT(openuvr_message(context, NULL, 5), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_REALTIME, 0), OPENUVR_OK);
+}
+
+static int released;
+
+static void release(void *user)
+{
+    __atomic_add_fetch((int *)user, 1, __ATOMIC_SEQ_CST);
+}
+
+static void pictures(struct openuvr_context *context)
+{
+    static uint32_t pixels[64][64];
+    struct openuvr_picture picture = { .size = sizeof picture };
+    struct openuvr_input input = { 0 };
+    struct openuvr_pose pose = { .size = sizeof pose };
+
+    EXPECT(openuvr_send_picture(context, NULL, 0), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_send_picture(context, &picture, 0), OPENUVR_ERROR_ARGUMENT);
+    picture.format = OPENUVR_PIXEL_FORMAT_BGRX;
+    EXPECT(openuvr_send_picture(context, &picture, 0), OPENUVR_ERROR_ARGUMENT);
+    picture.width = picture.height = 64;
+    EXPECT(openuvr_send_picture(context, &picture, 0), OPENUVR_ERROR_NULL);
+    picture.data = pixels;
+    picture.stride = 63 * 4;
+    EXPECT(openuvr_send_picture(context, &picture, 0), OPENUVR_ERROR_ARGUMENT);
+    picture.stride = (size_t)-1;
+    EXPECT(openuvr_send_picture(context, &picture, 0), OPENUVR_ERROR_ARGUMENT);
+    picture.stride = 0;
+    picture.size = 3;
+    EXPECT(openuvr_send_picture(context, &picture, 0), OPENUVR_ERROR_SIZE);
+    picture.size = sizeof picture;
+    picture.release = release;
+    picture.user = &released;
+    /* One a second is wanted while nobody watches; what is not wanted is given back at once. */
+    EXPECT(openuvr_send_picture(context, &picture, 1) >= 0, 1);
+    EXPECT(openuvr_send_picture(context, &picture, 0), 0);
+    EXPECT(__atomic_load_n(&released, __ATOMIC_SEQ_CST) >= 1, 1);
+    EXPECT(openuvr_frame_ready(context), OPENUVR_ERROR_STATE);
+    EXPECT(openuvr_send_frame(context), OPENUVR_ERROR_STATE);
+
+    EXPECT(openuvr_next_input(context, NULL), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_next_input(context, &input), OPENUVR_ERROR_SIZE);
+    input.size = sizeof input;
+    EXPECT(openuvr_next_input(context, &input), 0);
+    EXPECT(openuvr_last_pose(context, &pose), 0);
+    EXPECT(openuvr_last_pose(context, NULL), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_map_input_device(context, -1, 1), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_map_input_device(context, 1, 999), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_open_pairing(context, "12", 1), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_open_pairing(context, NULL, 1), OPENUVR_ERROR_NULL);
+}
+
+/* Sends it until it is wanted: one a second is, while nobody watches. */
+static int wanted(struct openuvr_context *context, const struct openuvr_picture *picture)
+{
+    for (int tries = 0; tries < 1000; tries++) {
+        int sent = openuvr_send_picture(context, picture, 0);
+        if (sent != 0)
+            return sent;
+        usleep(5000);
+    }
+    return 0;
+}
+
+/* A linear dma-buf stands for itself where there is /dev/udmabuf; a sealed memfd always. */
+static void dma_bufs(struct openuvr_context *context)
+{
+    struct openuvr_picture picture = { .size = sizeof picture };
+    int fd = memfd_create("picture", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    picture.format = OPENUVR_PIXEL_FORMAT_BGRX;
+    picture.width = picture.height = 64;
+    picture.is_dma_buf = 1;
+    picture.dma_buf = fd;
+    EXPECT(wanted(context, &picture), OPENUVR_ERROR_ARGUMENT); /* it may shrink */
+    EXPECT(ftruncate(fd, 64 * 64 * 4 + 100), 0);
+    EXPECT(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    picture.offset = 101;
+    EXPECT(wanted(context, &picture), OPENUVR_ERROR_ARGUMENT); /* it ends too early */
+    picture.offset = 100;
+    EXPECT(wanted(context, &picture), 1);
+    picture.modifier = 1;
+    EXPECT(wanted(context, &picture), OPENUVR_ERROR_UNAVAILABLE);
+    close(fd);
+}
+
+/* The stream is the parent's. */
+static void forked(struct openuvr_context *context)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        struct openuvr_context *mine = context;
+        struct openuvr_input input = { .size = sizeof input };
+        failures = 0;
+        EXPECT(openuvr_next_input(mine, &input), OPENUVR_ERROR_FORKED);
+        EXPECT(openuvr_begin_frame(mine), OPENUVR_ERROR_FORKED);
+        openuvr_close(&mine);
+        EXPECT(mine == NULL, 1);
+        _exit(failures != 0);
+    }
+    EXPECT(waitpid(child, &status, 0) == child, 1);
+    EXPECT(status, 0);
+    EXPECT(openuvr_begin_frame(context), OPENUVR_OK);
+}
+
+/* The library's threads take no signal of the application's, and its handlers stay. */
+static volatile sig_atomic_t alarms;
+static pthread_t main_thread;
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    alarms += pthread_equal(pthread_self(), main_thread) ? 1 : 1000;
+}
+
+int main(void)
+{
+    struct sigaction action = { .sa_handler = on_alarm }, after;
+    struct openuvr_context *context, *other, *copy;
+    struct openuvr_config config = usual();
+    char text[100] = "";
+
+    main_thread = pthread_self();
+    sigaction(SIGALRM, &action, NULL);
+    configurations();
+    null_and_wrong_contexts();
+
+    EXPECT(openuvr_open(&config, &context, text, sizeof text), OPENUVR_OK);
+    EXPECT(openuvr_begin_frame(context), OPENUVR_ERROR_STATE);
+    EXPECT(openuvr_place(context, text, sizeof text), OPENUVR_ERROR_STATE);
+    features(context);
+    EXPECT(openuvr_init_thread(context), OPENUVR_OK);
+    EXPECT(openuvr_init_thread(context), OPENUVR_ERROR_STATE);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_WIDTH, 32), OPENUVR_ERROR_STATE);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_BITRATE, 50), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_BITRATE, 5000), OPENUVR_OK);
+    EXPECT(openuvr_pin(context, text, sizeof text), OPENUVR_OK);
+    EXPECT(strcmp(text, "135790"), 0);
+
+    /* A second one beside it, at another port; at the same port it says why not. */
+    EXPECT(openuvr_open(&config, &other, text, sizeof text), OPENUVR_OK);
+    EXPECT(openuvr_init_thread(other), OPENUVR_OK);
+    openuvr_close(&other);
+
+    pictures(context);
+    dma_bufs(context);
+    forked(context);
+    for (int i = 0; i < 5; i++)
+        kill(getpid(), SIGALRM);
+    EXPECT(alarms >= 1 && alarms < 1000, 1);
+    sigaction(SIGALRM, NULL, &after);
+    EXPECT(after.sa_handler == on_alarm, 1);
+
+    copy = context;
+    openuvr_close(&context);
+    EXPECT(context == NULL && copy != NULL, 1);
+    openuvr_close(&context);
+    /* All that was lent is back. */
+    EXPECT(released >= 2, 1);
+    if (failures == 0)
+        fprintf(stderr, "all as it should be\n");
+    return failures != 0;
+}

@@ -1,0 +1,127 @@
+//! The scene as an application of the C API: it reads its pictures into a pixel buffer, as in the
+//! paper's listing, and libopenuvr, opened at run time, takes them from there.
+
+mod sys;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use openuvr_proto::units::{Bitrate, Size};
+
+use super::sys::{Direction, Event, PixelBuffer, Renderer};
+use sys::{Given, Library, Settings};
+
+/// How the scene streams itself.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct Api {
+    /// Stream through this library, the C API (libopenuvr.so); input then comes that way, too
+    #[arg(long, value_name = "FILE")]
+    pub(super) api: Option<PathBuf>,
+    /// Draw the next picture when the last one is encoded and sent
+    #[arg(long, requires = "api")]
+    synchronous: bool,
+    /// Where clients reach it (default: [::]:4710)
+    #[arg(long, requires = "api", value_name = "ADDR:PORT")]
+    bind: Option<String>,
+    /// Let in a new device that knows this PIN
+    #[arg(long, requires = "api")]
+    pin: Option<String>,
+    /// Most frames a second that are streamed
+    #[arg(long, requires = "api", default_value_t = 60.0)]
+    stream_fps: f64,
+    /// Bits a second that the video takes at most, such as 10M
+    #[arg(long, requires = "api", value_parser = bitrate)]
+    bitrate: Option<Bitrate>,
+    /// Folder of keys and known devices
+    #[arg(long, requires = "api", value_name = "FOLDER")]
+    config_dir: Option<PathBuf>,
+    /// Write a row for each frame and client
+    #[arg(long, requires = "api", value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+fn bitrate(text: &str) -> Result<Bitrate, String> {
+    crate::config::HostConfig::read_bitrate(text).map_err(|e| e.to_string())
+}
+
+/// The stream. Belongs to the thread of the window.
+pub(super) struct Stream {
+    context: sys::Context,
+    buffer: PixelBuffer,
+    synchronous: bool,
+}
+
+impl Stream {
+    /// Opens the library and starts the stream; `None` if none is wanted.
+    ///
+    /// # Errors
+    /// The library is not there, or can't stream.
+    pub(super) fn start(args: &Api, renderer: &Renderer, size: Size) -> Result<Option<Stream>> {
+        let Some(path) = &args.api else {
+            return Ok(None);
+        };
+        let buffer = renderer.pixel_buffer(size)?;
+        let path_text = |path: &Option<PathBuf>| path.as_ref().map(|p| p.display().to_string());
+        let context = Library::open(path)?.start(&Settings {
+            size,
+            buffer: buffer.name(),
+            fps: args.stream_fps,
+            bitrate: args.bitrate,
+            bind: args.bind.clone(),
+            pin: args.pin.clone(),
+            config_dir: path_text(&args.config_dir),
+            csv: path_text(&args.csv),
+        })?;
+        Ok(Some(Stream {
+            context,
+            buffer,
+            synchronous: args.synchronous,
+        }))
+    }
+
+    /// What the player did since the last call.
+    pub(super) fn events(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        while let Some(given) = self.context.next_input() {
+            match given {
+                Given::Key { code, pressed } => {
+                    events.extend(pressed.then_some(Event::Press));
+                    events.extend(direction(code).map(|to| Event::Walk(to, pressed)));
+                }
+                Given::Button { pressed } => events.extend(pressed.then_some(Event::Press)),
+                Given::Pointer { x, y } => {
+                    let part = |place: i32| place as f32 / f32::from(u16::MAX);
+                    events.push(Event::Look(part(x), part(y)));
+                }
+                Given::Other => {}
+            }
+        }
+        self.context.begin_frame();
+        events
+    }
+
+    /// Gives the picture that was drawn and not yet swapped.
+    ///
+    /// # Errors
+    /// The stream is over.
+    pub(super) fn give(&mut self, renderer: &Renderer, size: Size) -> Result<()> {
+        ensure!(
+            size == self.buffer.size(),
+            "the scene's window was resized: a pixel buffer has one size"
+        );
+        renderer.read_into(&self.buffer);
+        self.context.give(self.synchronous)
+    }
+}
+
+/// Where a key of linux/input-event-codes.h leads.
+fn direction(code: u32) -> Option<Direction> {
+    Some(match code {
+        // KEY_W, KEY_UP, and so on.
+        17 | 103 => Direction::Forward,
+        31 | 108 => Direction::Back,
+        30 | 105 => Direction::Left,
+        32 | 106 => Direction::Right,
+        _ => return None,
+    })
+}

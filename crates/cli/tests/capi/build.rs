@@ -1,0 +1,69 @@
+//! Compiles a program in C as somebody would who has the library.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::Folder;
+
+/// Where this crate's library and header are.
+pub(crate) struct Library {
+    pub(crate) folder: PathBuf,
+    pub(crate) include: PathBuf,
+}
+
+pub(crate) fn library() -> Library {
+    // Cargo puts the library of a dependency beside the test.
+    let test = std::env::current_exe().expect("a test has a file");
+    let folder = test.parent().expect("in a folder").to_owned();
+    assert!(
+        folder.join("libopenuvr.so").is_file(),
+        "{}",
+        folder.display()
+    );
+    let include = crates().join("capi/include");
+    Library { folder, include }
+}
+
+pub(crate) fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// A program of `crates/capi/examples` or of the tests, compiled with all warnings and `more`.
+pub(crate) fn program(folder: &Folder, source: &str, more: &[&str]) -> PathBuf {
+    let library = library();
+    let name = Path::new(source).file_stem().expect("a name");
+    let program = folder.path().join(name);
+    let out = Command::new("cc")
+        .args(["-std=gnu99", "-O1", "-g", "-Wall", "-Wextra", "-Werror"])
+        .arg("-I")
+        .arg(&library.include)
+        .arg(crates().join("capi").join(source))
+        .arg("-o")
+        .arg(&program)
+        .arg("-L")
+        .arg(&library.folder)
+        .arg(format!("-Wl,-rpath,{}", library.folder.display()))
+        .arg("-lopenuvr")
+        .args(more)
+        .output()
+        .expect("build-essential is there");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{source}: {said}");
+    program
+}
+
+/// A command of somebody whose keys are in the folder.
+pub(crate) fn command(program: &Path, folder: &Folder) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env_remove("DISPLAY")
+        .env_remove("WAYLAND_DISPLAY")
+        // What others leave behind is valgrind's to judge.
+        .env("ASAN_OPTIONS", "detect_leaks=0")
+        // The library is not instrumented: what it does on its threads, and with which locks, is not
+        // seen. Only what the program itself reads and writes is judged.
+        .env("TSAN_OPTIONS", "ignore_noninstrumented_modules=1")
+        .env("HOME", folder.path())
+        .env("XDG_CONFIG_HOME", folder.path());
+    command
+}

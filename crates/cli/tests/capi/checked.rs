@@ -1,0 +1,123 @@
+//! The same programs under instruments: valgrind's memcheck, and the address and thread sanitizers on
+//! the program's side of the border.
+
+use std::process::Command;
+
+use crate::build::{command, crates, program};
+use crate::listings::{GL, SIZE, ends, fifo, host_of, hub_at, move_mouse, turns};
+use crate::support::{Display, Eye, Folder, PIN, Program, client, port_of, skip};
+
+/// What ends with another code if valgrind finds an error, or something that nobody can free any more.
+fn under_valgrind(inner: Command, log: &str) -> Option<Command> {
+    let there = Command::new("valgrind").arg("--version").output();
+    if !there.is_ok_and(|out| out.status.success()) {
+        skip("valgrind is not installed");
+        return None;
+    }
+    let mut outer = Command::new("valgrind");
+    let suppressions = crates().join("capi/tests/valgrind.supp");
+    outer
+        .args(["--quiet", "--error-exitcode=99", "--leak-check=full"])
+        .args([
+            "--show-leak-kinds=definite",
+            "--errors-for-leak-kinds=definite",
+        ])
+        .args(["--keep-debuginfo=yes", "--gen-suppressions=all"])
+        .arg(format!("--log-file={log}"))
+        .arg(format!("--suppressions={}", suppressions.display()))
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    Some(outer)
+}
+
+/// Waits for its end; what the instrument said is shown if it is not content.
+fn ends_clean(mut program: Program, log: &str) {
+    program.hang_up();
+    let (status, text) = program.ended();
+    let found = std::fs::read_to_string(log).unwrap_or_default();
+    assert!(status.success(), "{status}: {text}\n{found}");
+}
+
+#[test]
+fn the_host_that_draws_is_clean_under_valgrind() {
+    let folder = Folder::new();
+    let log = folder.join("memcheck");
+    let (Some(own), Some(display)) = (Display::start("640x368"), Display::start("640x368")) else {
+        return;
+    };
+    let mut inner = command(&program(&folder, "examples/host.c", &GL), &folder);
+    inner.args(["0", PIN[1]]).env("DISPLAY", &own.name);
+    let Some(outer) = under_valgrind(inner, &log) else {
+        return;
+    };
+    let host = Program::listening("host", outer);
+    let port = port_of(&host.line("MUDs reach this host by"));
+    let address = format!("127.0.0.1:{port}");
+    let words = ["--display", &display.name];
+    let client = client(&folder, "guest", &address, &[&PIN[..], &words].concat());
+    client.line("showing 640x368");
+    turns(&Eye::open(&display));
+    drop(client);
+    ends_clean(host, &log);
+}
+
+#[test]
+fn the_mud_is_clean_under_valgrind() {
+    let folder = Folder::new();
+    let log = folder.join("memcheck");
+    let (Some(host), Some(display)) = (host_of(&folder, &[], &[]), Display::start("640x368"))
+    else {
+        return;
+    };
+    let path = folder.path().join("mouse");
+    let mut mouse = fifo(&path);
+    let mut inner = command(&program(&folder, "examples/mud.c", &[]), &folder);
+    inner
+        .args([&format!("127.0.0.1:{}", host.port), PIN[1]])
+        .arg(&path)
+        .env("DISPLAY", &display.name);
+    let Some(outer) = under_valgrind(inner, &log) else {
+        return;
+    };
+    let mud = Program::listening("mud", outer);
+    mud.line("showing 640x368");
+    let eye = Eye::open(&display);
+    turns(&eye);
+    move_mouse(&mut mouse, -120, 156);
+    hub_at(&eye, (200, 340), (320, 150));
+    ends_clean(mud, &log);
+    ends(host.program);
+}
+
+#[test]
+fn the_listings_are_clean_under_the_sanitizers() {
+    for sanitizer in ["-fsanitize=address,undefined", "-fsanitize=thread"] {
+        let folder = Folder::new();
+        let Some(display) = Display::start("640x368") else {
+            return;
+        };
+        let checked = ["-fno-sanitize-recover=all", sanitizer];
+        let Some(host) = host_of(&folder, &[], &checked) else {
+            return;
+        };
+        let more = folder.path().join("keys");
+        std::fs::create_dir(&more).unwrap();
+        let mut mud = command(&program(&folder, "examples/mud.c", &checked), &folder);
+        mud.args([&format!("127.0.0.1:{}", host.port), PIN[1]])
+            .env("XDG_CONFIG_HOME", &more)
+            .env("DISPLAY", &display.name);
+        let mud = Program::listening("mud", mud);
+        mud.line("showing 640x368");
+        let eye = Eye::open(&display);
+        assert_eq!(eye.part(SIZE).size, SIZE);
+        turns(&eye);
+        ends(mud);
+        ends(host.program);
+    }
+}

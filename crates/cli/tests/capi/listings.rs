@@ -1,0 +1,148 @@
+//! The two listings of the paper's Fig. 9: a host that draws with OpenGL, and a MUD.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use openuvr_proto::units::Size;
+
+use crate::build::{command, program};
+use crate::support::{Display, Eye, Folder, PIN, Program, Shot, client, eventually, port_of};
+
+pub(crate) const SIZE: Size = Size::new(640, 368);
+pub(crate) const GL: [&str; 3] = ["-lGL", "-lX11", "-lm"];
+const GROUND: [u8; 3] = [102, 51, 26];
+const HUB: [u8; 3] = [0, 51, 255];
+
+/// The host, drawing on a display of its own.
+pub(crate) struct Host {
+    pub(crate) program: Program,
+    pub(crate) port: u16,
+    _display: Display,
+}
+
+/// Compiled with `more`.
+pub(crate) fn host_of(folder: &Folder, words: &[&str], more: &[&str]) -> Option<Host> {
+    let display = Display::start("640x368")?;
+    let more = [&GL[..], more].concat();
+    let mut command = command(&program(folder, "examples/host.c", &more), folder);
+    command
+        .args(words)
+        .args(["0", PIN[1]])
+        .env("DISPLAY", &display.name);
+    let program = Program::listening("host", command);
+    let port = port_of(&program.line("MUDs reach this host by"));
+    Some(Host {
+        program,
+        port,
+        _display: display,
+    })
+}
+
+/// Whether a pixel is about this colour, a byte each of blue, green and red.
+fn is(shot: &Shot, (x, y): (usize, usize), colour: [u8; 3]) -> bool {
+    let seen = shot.colours()[y * shot.size.width as usize + x];
+    seen.iter().zip(colour).all(|(a, b)| a.abs_diff(b) < 60)
+}
+
+/// Waits until the hub is at this place, and the right way up.
+pub(crate) fn hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) {
+    eventually("the hub moves", || {
+        let shot = eye.part(SIZE);
+        (is(&shot, at, HUB) && is(&shot, not_at, GROUND)).then_some(())
+    });
+}
+
+/// Waits until the wheel has turned.
+pub(crate) fn turns(eye: &Eye) {
+    let before = eye.part(SIZE).colours();
+    eventually("the wheel turns", || {
+        (eye.part(SIZE).colours() != before).then_some(())
+    });
+}
+
+pub(crate) fn ends(mut program: Program) {
+    program.hang_up();
+    let (status, text) = program.ended();
+    assert!(status.success(), "{status}: {text}");
+}
+
+/// Continuous and synchronous mode, and `openuvr client`.
+#[test]
+fn a_pixel_buffer_reaches_a_window_and_events_reach_the_application() {
+    for mode in [&[][..], &["--synchronous"]] {
+        let folder = Folder::new();
+        let (Some(host), Some(display)) = (host_of(&folder, mode, &[]), Display::start("640x368"))
+        else {
+            return;
+        };
+        let script = folder.path().join("script");
+        std::fs::write(&script, "wait 300ms\nmove 0.9 0.1\nwait 100s\n").unwrap();
+        let words = [
+            "--display",
+            &display.name,
+            "--input-script",
+            script.to_str().unwrap(),
+        ];
+        let address = format!("127.0.0.1:{}", host.port);
+        let client = client(&folder, "guest", &address, &[&PIN[..], &words].concat());
+        client.line("showing 640x368");
+        let eye = Eye::open(&display);
+        hub_at(&eye, (576, 36), (576, 331));
+        turns(&eye);
+        drop(client);
+        ends(host.program);
+    }
+}
+
+/// `struct input_event` on a 64-bit machine: the time, and then these.
+fn input_event(kind: u16, code: u16, value: i32) -> Vec<u8> {
+    let mut bytes = vec![0; 16];
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(code.to_ne_bytes());
+    bytes.extend(value.to_ne_bytes());
+    bytes
+}
+
+/// Says that the mouse moved.
+pub(crate) fn move_mouse(mouse: &mut std::fs::File, dx: i32, dy: i32) {
+    const EV_REL: u16 = 2;
+    let events = [
+        input_event(EV_REL, 0, dx),
+        input_event(EV_REL, 1, dy),
+        input_event(0, 0, 0),
+    ];
+    mouse.write_all(&events.concat()).expect("the MUD reads it");
+}
+
+pub(crate) fn fifo(path: &Path) -> std::fs::File {
+    let status = std::process::Command::new("mkfifo").arg(path).status();
+    assert!(status.expect("coreutils").success());
+    let mut options = std::fs::OpenOptions::new();
+    // For both, so that it opens before the MUD does.
+    let opened = options.read(true).write(true).open(path);
+    opened.expect("it is there")
+}
+
+#[test]
+fn the_listings_talk_to_each_other_and_a_registered_mouse_reaches_its_descriptor() {
+    let folder = Folder::new();
+    let (Some(host), Some(display)) = (host_of(&folder, &[], &[]), Display::start("640x368"))
+    else {
+        return;
+    };
+    let path = folder.path().join("mouse");
+    let mut mouse = fifo(&path);
+    let mut mud = command(&program(&folder, "examples/mud.c", &[]), &folder);
+    mud.args([&format!("127.0.0.1:{}", host.port), PIN[1]])
+        .arg(&path)
+        .env("DISPLAY", &display.name);
+    let mud = Program::listening("mud", mud);
+    mud.line("showing 640x368");
+    let eye = Eye::open(&display);
+    turns(&eye);
+    hub_at(&eye, (320, 184), (200, 340));
+    move_mouse(&mut mouse, -120, 156);
+    hub_at(&eye, (200, 340), (320, 150));
+    ends(mud);
+    ends(host.program);
+}

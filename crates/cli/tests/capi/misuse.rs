@@ -1,0 +1,47 @@
+//! What a program may do wrong, and how it may end.
+
+use crate::build::{command, program};
+use crate::listings::{host_of, turns};
+use crate::support::{Display, Eye, Folder, PIN, Program, client};
+
+#[test]
+fn every_mistake_returns_its_error() {
+    let folder = Folder::new();
+    let program = program(&folder, "tests/misuse.c", &["-pthread"]);
+    let mut run = Program::start("misuse", command(&program, &folder));
+    let (status, text) = run.ended();
+    assert!(status.success(), "{status}: {text}");
+}
+
+/// The client says that the host fell silent, and nothing of it is left behind but its files.
+#[test]
+fn an_application_that_is_killed_in_mid_frame_leaves_a_client_that_says_so() {
+    let folder = Folder::new();
+    let (Some(mut host), Some(display)) = (host_of(&folder, &[], &[]), Display::start("640x368"))
+    else {
+        return;
+    };
+    let address = format!("127.0.0.1:{}", host.port);
+    let words = ["--display", &display.name, "--reconnect=false"];
+    let mut client = client(&folder, "guest", &address, &[&PIN[..], &words].concat());
+    client.line("showing 640x368");
+    turns(&Eye::open(&display));
+    host.program.kill();
+    let (_, text) = client.ended();
+    assert!(text.contains("silent") || text.contains("answer"), "{text}");
+}
+
+/// Pictures, input and poses by polling and by callback, also under the thread sanitizer: it sees the
+/// program's side, and what the program shares with the library's threads.
+#[test]
+fn two_hosts_and_their_muds_live_in_one_process() {
+    for more in [&[][..], &["-fsanitize=thread"], &["-fsanitize=address"]] {
+        let folder = Folder::new();
+        let program = program(&folder, "tests/both.c", more);
+        let mut command = command(&program, &folder);
+        command.arg(folder.path());
+        let mut run = Program::start("both", command);
+        let (status, text) = run.ended();
+        assert!(status.success(), "{more:?}: {status}: {text}");
+    }
+}
