@@ -1,7 +1,6 @@
 //! Programs in C that link `libopenuvr`, and real clients of them: real encoder, decoder, sockets and
 //! displays. The programs are those of `crates/capi/examples`, compiled here.
 
-
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -3,7 +3,10 @@
     non_snake_case,
     reason = "the names are those of the functions in front of which ours stand"
 )]
-#![allow(clippy::unused_unit, reason = "one macro makes functions with and without a result")]
+#![allow(
+    clippy::unused_unit,
+    reason = "one macro makes functions with and without a result"
+)]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null_mut;
@@ -77,9 +80,8 @@ struct Shown {
 
 impl Window for Shown {
     fn current(&self) -> Option<Current> {
-        let same = |now: &Current| {
-            now.window == self.drawable && now.display == self.display.addr()
-        };
+        let same =
+            |now: &Current| now.window == self.drawable && now.display == self.display.addr();
         current().filter(same)
     }
 
