@@ -1,8 +1,6 @@
 //! Programs in C that link `libopenuvr`, and real clients of them: real encoder, decoder, sockets and
 //! displays. The programs are those of `crates/capi/examples`, compiled here.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
-
 #[path = "../support/mod.rs"]
 mod support;
 

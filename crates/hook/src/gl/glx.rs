@@ -76,9 +76,8 @@ struct Shown {
 
 impl Window for Shown {
     fn current(&self) -> Option<Current> {
-        let same = |now: &Current| {
-            now.window == self.drawable && now.display == self.display.addr()
-        };
+        let same =
+            |now: &Current| now.window == self.drawable && now.display == self.display.addr();
         current().filter(same)
     }
 
