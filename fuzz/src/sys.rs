@@ -93,11 +93,20 @@ pub(crate) fn host(bytes: &[u8]) {
     let mut why = [0x55; 40];
     // SAFETY: the pointers are good, and no structure is shorter than it says.
     unsafe {
-        let code = sound(openuvr_open(&config, &mut context, why.as_mut_ptr(), why.len()));
+        let code = sound(openuvr_open(
+            &config,
+            &mut context,
+            why.as_mut_ptr(),
+            why.len(),
+        ));
         assert_eq!(code < 0, context.is_null());
         assert!(code == 0 || why.contains(&0), "the reason has an end");
         while !from.is_empty() {
-            let context = if from.u8() % 32 == 0 { null_mut() } else { context };
+            let context = if from.u8() % 32 == 0 {
+                null_mut()
+            } else {
+                context
+            };
             match from.u8() % 12 {
                 0..=4 => {
                     let (feature, value) = (u32::from(from.u8()) % 16, from.u32() as c_int);
