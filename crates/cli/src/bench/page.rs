@@ -16,7 +16,7 @@ use crate::pair;
 
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
 ///
-/// Reads latency.json, ablation.json, sync.json, handoff.json, link.json and quality*.json. Each
+/// Reads latency.json, ablation.json, sync.json, doors.json, handoff.json, link.json and quality*.json. Each
 /// figure of the papers is marked as reproduced, refuted here, or not testable here, with the
 /// reason, computed from that data.
 #[derive(clap::Args, Clone, Debug)]
@@ -37,10 +37,11 @@ pub(crate) struct Args {
 
 /// The benches, the file that each leaves in the folder, and the option that names its place: the
 /// folder or the file.
-const BENCHES: [(&str, &str, &str); 6] = [
+const BENCHES: [(&str, &str, &str); 7] = [
     ("latency", "latency.json", "--json"),
     ("ablation", "ablation.json", "--out"),
     ("sync", "sync.json", "--out"),
+    ("doors", "doors.json", "--out"),
     ("handoff", "handoff.json", "--out"),
     ("link", "link.json", "--json"),
     ("quality", "quality.json", "--json"),
@@ -53,6 +54,7 @@ pub(super) struct Data {
     pub(super) latency: Vec<Value>,
     pub(super) ablation: Value,
     pub(super) sync: Value,
+    pub(super) doors: Value,
     pub(super) handoff: Value,
     /// One for each case.
     pub(super) link: Vec<Value>,
@@ -142,6 +144,7 @@ impl Data {
                 "latency" => data.latency = value.as_array().cloned().unwrap_or_default(),
                 "ablation" => data.ablation = value,
                 "sync" => data.sync = value,
+                "doors" => data.doors = value,
                 "handoff" => data.handoff = value,
                 "link" => data.link = value.as_array().cloned().unwrap_or_default(),
                 _ if name.starts_with("quality") => collect(&value, &mut data.quality),
@@ -151,7 +154,7 @@ impl Data {
         let nothing = data.latency.is_empty()
             && data.quality.is_empty()
             && data.link.is_empty()
-            && [&data.ablation, &data.sync, &data.handoff]
+            && [&data.ablation, &data.sync, &data.doors, &data.handoff]
                 .iter()
                 .all(|v| v.is_null());
         if nothing {
@@ -168,15 +171,17 @@ impl Data {
         let latency = self.latency.iter().flat_map(|case| {
             ["/floor/other_cores", "/stream/other_cores"].map(|at| number(case, at))
         });
-        let others = [&self.ablation, &self.sync, &self.handoff].map(|v| number(v, "/other_cores"));
+        let others = [&self.ablation, &self.sync, &self.doors, &self.handoff];
+        let others = others.map(|v| number(v, "/other_cores"));
         latency.chain(others).flatten().fold(0.0, f64::max)
     }
 
     fn machine(&self) -> Option<&Value> {
         let latency = self.latency.first();
-        let all = latency
-            .into_iter()
-            .chain([&self.ablation, &self.sync, &self.handoff]);
+        let all =
+            latency
+                .into_iter()
+                .chain([&self.ablation, &self.sync, &self.doors, &self.handoff]);
         all.filter_map(|value| value.get("machine")).next()
     }
 }
@@ -246,6 +251,7 @@ fn page(data: &Data) -> Result<String> {
     latency(data, &mut page)?;
     ablation(data, &mut page)?;
     sync(data, &mut page);
+    doors(data, &mut page);
     handoff(data, &mut page);
     link(data, &mut page);
     quality(data, &mut page)?;
@@ -466,6 +472,36 @@ fn sync(data: &Data, page: &mut String) {
             "frames drawn/s",
             "cores",
             "luma PSNR, dB",
+        ],
+        rows,
+    ));
+}
+
+fn doors(data: &Data, page: &mut String) {
+    if data.doors.is_null() {
+        return;
+    }
+    page.push_str(&section("Ways in: what each costs viewer and application"));
+    let rows = list(&data.doors, "/ways").iter().map(|row| {
+        vec![
+            escaped(words(row, "/name")),
+            escaped(words(row, "/what")),
+            range(row, "/p50_ms"),
+            range(row, "/p99_ms"),
+            range(row, "/cores"),
+            range(row, "/frame_p50_ms"),
+            range(row, "/unheld_fps"),
+        ]
+    });
+    page.push_str(&table(
+        &[
+            "",
+            "",
+            "drawn to visible, p50, ms",
+            "p99, ms",
+            "cores",
+            "the application's frame, p50, ms",
+            "its frames/s, not held to a rate",
         ],
         rows,
     ));
