@@ -58,6 +58,8 @@ pub(crate) fn command(program: &Path, folder: &Folder) -> Command {
     command
         .env_remove("DISPLAY")
         .env_remove("WAYLAND_DISPLAY")
+        // Cargo's own names a folder above, too, where one of an earlier build may lie.
+        .env("LD_LIBRARY_PATH", library().folder)
         // What others leave behind is valgrind's to judge.
         .env("ASAN_OPTIONS", "detect_leaks=0")
         // The library is not instrumented: what it does on its threads, and with which locks, is not
