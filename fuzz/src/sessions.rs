@@ -63,7 +63,7 @@ impl Peer {
     /// Whatever comes to mind.
     fn anything(&mut self, draw: &mut Draw<'_>) -> Vec<u8> {
         let mut body = Vec::new();
-        match draw.u8() % 9 {
+        match draw.u8() % 10 {
             0 => body.extend_from_slice(draw.take(64)),
             1 => Message::Pong {
                 asked: draw.u64(8) as i64,
@@ -94,7 +94,7 @@ impl Peer {
                 through: FrameId(draw.u8().into()),
             }
             .write(&mut body),
-            7 => {
+            8 => {
                 let id = PoseId(draw.u8().into());
                 let sampled = PeerInstant(draw.u64(8) as i64);
                 if let Some(pose) = pose(draw) {

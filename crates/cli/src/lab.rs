@@ -356,7 +356,7 @@ mod tests {
         let gone = parse("--up @/nowhere/at/all").unwrap().directions();
         assert!(format!("{:#}", gone.unwrap_err()).contains("/nowhere/at/all"));
         let wrong = parse("--up rate=fast").unwrap().directions();
-        assert!(wrong.unwrap_err().to_string().contains("rate=fast"));
+        assert!(format!("{:#}", wrong.unwrap_err()).contains("rate=fast"));
     }
 
     #[test]
