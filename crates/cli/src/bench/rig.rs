@@ -267,7 +267,7 @@ impl<'a> Rig<'a> {
         }
         drop(reader);
         pair.client.stop();
-        pair.host.stop();
+        pair.host.stop_by_itself();
         let text = std::fs::read_to_string(of.csv)
             .with_context(|| format!("can't read the host's record {}", of.csv.display()))?;
         let record = journey::parse(&text)?;

@@ -9,7 +9,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::clock;
 
@@ -100,19 +100,34 @@ impl Child {
 
     /// Asks it to end, waits, and kills what is left of its group.
     pub(crate) fn stop(&mut self) {
-        let group = i32::try_from(self.process.id())
-            .ok()
-            .and_then(Pid::from_raw);
-        let Some(group) = group else { return };
+        let Some(group) = self.pid() else { return };
         if self.ended().is_none() {
             let _ = kill_process_group(group, Signal::TERM);
-            let until = clock::now() + PATIENCE;
-            while self.ended().is_none() && clock::now() < until {
-                clock::sleep_until(clock::now() + Duration::from_millis(5));
-            }
+            self.wait_for_end();
         }
         let _ = kill_process_group(group, Signal::KILL);
         let _ = self.process.wait();
+    }
+
+    /// The same, but asks it alone: it passes the signal on to those that it started, which would
+    /// take a second one for impatience.
+    pub(crate) fn stop_by_itself(&mut self) {
+        if let (None, Some(process)) = (self.ended(), self.pid()) {
+            let _ = kill_process(process, Signal::TERM);
+            self.wait_for_end();
+        }
+        self.stop();
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.id()).ok().and_then(Pid::from_raw)
+    }
+
+    fn wait_for_end(&mut self) {
+        let until = clock::now() + PATIENCE;
+        while self.ended().is_none() && clock::now() < until {
+            clock::sleep_until(clock::now() + Duration::from_millis(5));
+        }
     }
 }
 
