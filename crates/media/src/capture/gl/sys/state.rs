@@ -31,6 +31,7 @@ const FRAMEBUFFER_BINDING: c_uint = 0x8CA6;
 const READ_FRAMEBUFFER_BINDING: c_uint = 0x8CAA;
 const FRAMEBUFFER_COMPLETE: c_uint = 0x8CD5;
 
+const DRAW_BUFFER: c_uint = 0x0C01;
 const READ_BUFFER: c_uint = 0x0C02;
 const DOUBLEBUFFER: c_uint = 0x0C32;
 const FRONT_LEFT: c_uint = 0x0400;
@@ -159,15 +160,16 @@ impl<'a> Saved<'a> {
         }
     }
 
-    /// Chooses the back buffer, or the front one if the window has no other.
+    /// Chooses the back buffer, or the one that is drawn to if the surface has no two: which that is
+    /// of a pixel buffer surface differs between drivers, and to name the wrong one is an error.
     fn select_buffer(&mut self) {
         let gl = self.gl;
         let Some(read_buffer) = &gl.read_buffer else {
             return;
         };
         let now = gl.integer(READ_BUFFER).cast_unsigned();
-        let double = if gl.version.embedded {
-            true
+        let wanted = if gl.version.embedded {
+            BACK
         } else {
             // Asked of what is drawn to.
             let before = self.undo.len();
@@ -175,13 +177,19 @@ impl<'a> Saved<'a> {
                 self.bind_framebuffer(DRAW_FRAMEBUFFER);
             }
             let double = gl.integer(DOUBLEBUFFER) != 0;
+            let drawn = gl.integer(DRAW_BUFFER).cast_unsigned();
             self.back_to(before);
-            double
+            match drawn {
+                _ if double => BACK,
+                FRONT | FRONT_LEFT | BACK | BACK_LEFT => drawn,
+                // Nothing is drawn.
+                _ => return,
+            }
         };
-        let (wanted, same) = if double {
-            (BACK, BACK_LEFT)
-        } else {
-            (FRONT, FRONT_LEFT)
+        let same = match wanted {
+            BACK => BACK_LEFT,
+            FRONT => FRONT_LEFT,
+            other => other,
         };
         if now != wanted && now != same {
             // SAFETY: the context is current, and the window has that buffer.

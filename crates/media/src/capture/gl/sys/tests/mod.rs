@@ -1,4 +1,4 @@
-//! Real contexts of Mesa's software renderer.
+//! Real contexts of Mesa's software renderer, or of a GPU (`OPENUVR_EGL_DEVICE`).
 
 mod context;
 mod cost;
@@ -174,6 +174,43 @@ fn what_is_drawn_is_read_to_the_bit() {
         }
     }
     assert!(contexts >= 18, "{contexts}");
+}
+
+/// The one test that can run on a GPU without a display (`OPENUVR_EGL_DEVICE=0`), where nothing is
+/// finished at once.
+#[test]
+fn without_a_display_pictures_arrive_to_the_bit_and_in_order() {
+    let Some(egl) = Egl::open(None, SIZE, Wanted::of(Profile::Core, 4, 5)) else {
+        eprintln!("SKIPPED: EGL has no OpenGL without a display");
+        return;
+    };
+    let gl = functions(&egl);
+    for lacks in WAYS {
+        for sharing in [Sharing::Egl, Sharing::None] {
+            let shelf = Shelf::default();
+            let mut back = read_back_without(&egl, sharing, &shelf, lacks);
+            for seed in 0..20 {
+                // Two are under way at once.
+                for seed in [seed, seed + 100] {
+                    draw(&gl, SIZE, seed);
+                    assert!(
+                        !matches!(window(&mut back), Reading::Skipped(_)),
+                        "{lacks:?}"
+                    );
+                }
+                back.finish(Duration::from_secs(30));
+                let what = format!("{sharing:?} without {lacks:?}");
+                let all = shelf.take();
+                assert_eq!(all.len(), 2, "{what}");
+                for ((frame, ..), seed) in all.iter().zip([seed, seed + 100]) {
+                    assert_shows(&**frame, SIZE, seed, &what);
+                }
+            }
+            back.retire(true);
+            // SAFETY: the context is current.
+            assert_eq!(unsafe { gl.get_error() }, glow::NO_ERROR, "{lacks:?}");
+        }
+    }
 }
 
 #[test]
