@@ -170,7 +170,12 @@ fn api_library() -> Result<PathBuf> {
     const NAME: &str = "libopenuvr.so";
     let program = std::env::current_exe().context("can't find this program's own file")?;
     let folder = program.parent().unwrap_or(Path::new("/"));
-    let places = [folder.to_owned(), folder.join("../lib")];
+    // Under cargo's folder of what it built last first: beside the program may lie an older one.
+    let places = [
+        folder.join("deps"),
+        folder.to_owned(),
+        folder.join("../lib"),
+    ];
     let mut files = places.iter().map(|folder| folder.join(NAME));
     files.find(|file| file.is_file()).with_context(|| {
         format!(

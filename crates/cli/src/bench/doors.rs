@@ -23,7 +23,7 @@ use crate::pair::TemporaryDir;
 /// The figures, for the same scene: drawn to visible; whole frames of those drawn; cores of
 /// application, host and client together; how long a frame takes the application, from its
 /// beginning until the swap has returned; and its own frames a second when nothing holds it to the
-/// display's rate. "alone" streams nothing; "read back" reads each picture back and throws it away.
+/// display's rate. "alone" streams nothing; "read-back" reads each picture back and throws it away.
 /// Medians and ranges over repetitions that take turns.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
@@ -36,6 +36,9 @@ pub(crate) struct Args {
     /// Frames a second that the scene draws where it is held to a rate
     #[arg(long, default_value_t = 60.25)]
     scene_fps: f64,
+    /// What to measure, of alone, read-back, screen, hook, c-api, c-api-sync (default: all)
+    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = way)]
+    ways: Vec<&'static Way>,
     /// How often each is measured
     #[arg(long, default_value_t = 3)]
     repetitions: u32,
@@ -57,42 +60,59 @@ const UNHELD: f64 = 1000.0;
 const FPS: f64 = 60.0;
 
 /// Whether and how the scene is streamed.
-#[derive(Clone, Copy)]
-enum Way {
+#[derive(Clone, Copy, Debug)]
+enum How {
     /// Not at all; `true`: but read back.
     Alone(bool),
     Streamed(Source),
 }
 
-/// The ways, and what each is.
-const WAYS: [(&str, &str, Way); 6] = [
-    ("alone", "nothing is streamed", Way::Alone(false)),
-    (
-        "read back",
-        "each picture is read back by the scene and thrown away",
-        Way::Alone(true),
-    ),
-    (
-        "screen",
-        "openuvr host captures the display, by damage",
-        Way::Streamed(Source::Screen),
-    ),
-    (
-        "hook",
-        "openuvr run: the host is in the scene's process, at its swap",
-        Way::Streamed(Source::Hook),
-    ),
-    (
-        "C API",
-        "the scene gives its pixel buffer and draws on (openuvr_frame_ready)",
-        Way::Streamed(Source::Api { synchronous: false }),
-    ),
-    (
-        "C API, sync",
-        "the scene waits until it is sent (openuvr_send_frame)",
-        Way::Streamed(Source::Api { synchronous: true }),
-    ),
+/// A way that is measured.
+#[derive(Clone, Debug)]
+struct Way {
+    name: &'static str,
+    what: &'static str,
+    how: How,
+}
+
+static WAYS: [Way; 6] = [
+    Way {
+        name: "alone",
+        what: "nothing is streamed",
+        how: How::Alone(false),
+    },
+    Way {
+        name: "read-back",
+        what: "each picture is read back by the scene and thrown away",
+        how: How::Alone(true),
+    },
+    Way {
+        name: "screen",
+        what: "openuvr host captures the display, by damage",
+        how: How::Streamed(Source::Screen),
+    },
+    Way {
+        name: "hook",
+        what: "openuvr run: the host is in the scene's process, at its swap",
+        how: How::Streamed(Source::Hook),
+    },
+    Way {
+        name: "c-api",
+        what: "the scene gives its pixel buffer and draws on (openuvr_frame_ready)",
+        how: How::Streamed(Source::Api { synchronous: false }),
+    },
+    Way {
+        name: "c-api-sync",
+        what: "the scene waits until it is sent (openuvr_send_frame)",
+        how: How::Streamed(Source::Api { synchronous: true }),
+    },
 ];
+
+fn way(name: &str) -> Result<&'static Way, String> {
+    let found = WAYS.iter().find(|way| way.name == name);
+    let names = WAYS.iter().map(|way| way.name).collect::<Vec<_>>();
+    found.ok_or_else(|| format!("choose of {}", names.join(", ")))
+}
 
 /// What one way came to at one rate.
 #[derive(Default)]
@@ -139,14 +159,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         false => (args.repetitions, args.seconds, 1.0),
     };
     let stop = crate::stop_on_signals()?;
-    let mut held: [Runs; WAYS.len()] = Default::default();
-    let mut unheld: [Runs; WAYS.len()] = Default::default();
+    let ways = match args.ways.as_slice() {
+        [] => WAYS.iter().collect(),
+        some => some.to_vec(),
+    };
+    let runs = || Vec::from_iter(ways.iter().map(|_| Runs::default()));
+    let (mut held, mut unheld) = (runs(), runs());
     for (rate, all) in [(args.scene_fps, &mut held), (UNHELD, &mut unheld)] {
         let setup = Setup::repeated(args.size, rate, warm_up, (repetitions, seconds))?;
         for repetition in 1..=repetitions {
-            for ((name, _, way), runs) in WAYS.iter().zip(&mut *all) {
+            for (way, runs) in ways.iter().zip(&mut *all) {
+                let name = way.name;
                 eprintln!("bench doors: {rate} frames/s, {repetition}/{repetitions} {name}");
-                once(args, *way, setup, seconds, &stop, runs)
+                once(args, way.how, setup, seconds, &stop, runs)
                     .with_context(|| format!("{name} at {rate} frames/s"))?;
             }
         }
@@ -160,10 +185,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         seconds,
         repetitions,
         other_cores: streams.map(|s| s.case.other_cores).fold(0.0, f64::max),
-        ways: WAYS
-            .iter()
+        ways: (ways.iter())
             .zip(held.iter().zip(&unheld))
-            .map(|((name, what, _), (held, unheld))| row(name, what, held, unheld))
+            .map(|(way, (held, unheld))| row(way, held, unheld))
             .collect(),
     };
     print(&report);
@@ -180,7 +204,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Measures one way once.
 fn once(
     args: &Args,
-    way: Way,
+    how: How,
     setup: Setup,
     seconds: f64,
     stop: &AtomicBool,
@@ -190,9 +214,9 @@ fn once(
     let times = dir.path().join("times");
     let mut rig = Rig::start(setup, stop)?;
     rig.keep_times(&times);
-    match way {
-        Way::Alone(read_back) => rig.alone(seconds, read_back)?,
-        Way::Streamed(source) => runs.streams.push(rig.stream(&Streamed {
+    match how {
+        How::Alone(read_back) => rig.alone(seconds, read_back)?,
+        How::Streamed(source) => runs.streams.push(rig.stream(&Streamed {
             source,
             cable: None,
             fps: FPS,
@@ -245,7 +269,7 @@ fn read_times(path: &Path) -> Result<Vec<Frame>> {
     Ok(frames.collect())
 }
 
-fn row(name: &'static str, what: &'static str, held: &Runs, unheld: &Runs) -> Row {
+fn row(way: &Way, held: &Runs, unheld: &Runs) -> Row {
     let over = |of: &dyn Fn(&Stream) -> Option<f64>| {
         Range::of(&held.streams.iter().filter_map(of).collect::<Vec<_>>())
     };
@@ -255,8 +279,8 @@ fn row(name: &'static str, what: &'static str, held: &Runs, unheld: &Runs) -> Ro
     };
     let whole = |s: &Stream| s.case.latency_ms.map_or(0, |l| l.count) as f64;
     Row {
-        name,
-        what,
+        name: way.name,
+        what: way.what,
         p50_ms: over(&|s| Some(s.case.latency_ms?.p50)),
         p99_ms: over(&|s| Some(s.case.latency_ms?.p99)),
         whole: (held.streams.iter())
@@ -290,39 +314,31 @@ fn print(report: &Report) {
         );
     }
     println!(
-        "\n{:<12} {:>20} {:>7} {:>7} {:>7} {:>20} {:>7} {:>20}",
-        "",
-        "drawn-visible ms",
-        "p99",
-        "whole",
-        "cores",
-        "frame ms (range)",
-        "p99",
-        "unheld frames/s"
+        "\n{:<10} {:>18} {:>6} {:>6} {:>5} {:>20} {:>6} {:>14}",
+        "", "drawn-visible ms", "p99", "whole", "cores", "frame ms (range)", "p99", "unheld/s"
     );
-    let spread = |range: Option<Range>| {
+    let spread = |range: Option<Range>, digits: usize| {
         range.map_or(String::new(), |r| {
-            format!("{:.2} ({:.2}-{:.2})", r.median, r.min, r.max)
+            let Range { median, min, max } = r;
+            format!("{median:.digits$} ({min:.digits$}-{max:.digits$})")
         })
     };
     let number = |range: Option<Range>| range.map_or(String::new(), |r| format!("{:.2}", r.median));
     for row in &report.ways {
-        let whole = row
-            .whole
-            .map_or(String::new(), |w| format!("{:.0} %", w * 100.0));
+        let whole = (row.whole).map_or(String::new(), |w| format!("{:.0} %", w * 100.0));
         println!(
-            "{:<12} {:>20} {:>7} {whole:>7} {:>7} {:>20} {:>7} {:>20}",
+            "{:<10} {:>18} {:>6} {whole:>6} {:>5} {:>20} {:>6} {:>14}",
             row.name,
-            spread(row.p50_ms),
+            spread(row.p50_ms, 2),
             number(row.p99_ms),
             number(row.cores),
-            spread(row.frame_p50_ms),
+            spread(row.frame_p50_ms, 2),
             number(row.frame_p99_ms),
-            spread(row.unheld_fps),
+            spread(row.unheld_fps, 0),
         );
     }
     println!();
     for row in &report.ways {
-        println!("{:<12} {}", row.name, row.what);
+        println!("{:<10} {}", row.name, row.what);
     }
 }

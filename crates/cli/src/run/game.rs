@@ -53,7 +53,12 @@ pub(super) fn library(named: Option<&Path>) -> Result<PathBuf> {
 
 fn beside(program: &Path) -> Option<PathBuf> {
     let folder = program.parent()?;
-    let places = [folder.to_owned(), folder.join("../lib/openuvr")];
+    // Under cargo's folder of what it built last first: beside the program may lie an older one.
+    let places = [
+        folder.join("deps"),
+        folder.to_owned(),
+        folder.join("../lib/openuvr"),
+    ];
     let mut files = places.iter().map(|place| place.join(LIBRARY));
     files.find(|file| file.is_file())
 }

@@ -227,6 +227,38 @@ fn the_scene_is_captured_submitted_and_waits() {
 }
 
 #[test]
+fn each_way_in_is_measured_with_what_it_costs_the_scene() {
+    if !has_displays() {
+        return;
+    }
+    let folder = Folder::new("doors");
+    let size = ["--size", "320x180", "--bitrate", "4M"];
+    let ways = ["--ways", "alone,hook,c-api"];
+    bench(
+        &[&["doors", "--quick"][..], &size, &ways].concat(),
+        "--out",
+        &folder.0,
+    );
+    let all = folder.json("doors.json");
+    let rows = all["ways"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|r| r["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["alone", "hook", "c-api"]);
+    for row in rows {
+        let streamed = row["name"] != "alone";
+        assert_eq!(row["p50_ms"]["median"].is_f64(), streamed, "{row}");
+        assert_eq!(row["cores"]["median"].is_f64(), streamed, "{row}");
+        assert!(
+            row["frame_p50_ms"]["median"].as_f64().unwrap() > 0.0,
+            "{row}"
+        );
+        assert!(
+            row["unheld_fps"]["median"].as_f64().unwrap() > 60.0,
+            "{row}"
+        );
+    }
+}
+
+#[test]
 fn hand_offs_and_sealing_are_counted() {
     let folder = Folder::new("handoff");
     let words = ["handoff", "--rate", "1000", "--seconds", "0.1"];
