@@ -20,7 +20,7 @@ pub(crate) struct Api {
     /// Draw the next picture when the last one is encoded and sent
     #[arg(long, requires = "api")]
     synchronous: bool,
-    /// Where clients reach it (default: [::]:4710)
+    /// Where clients reach it (default: port 4710 of every address)
     #[arg(long, requires = "api", value_name = "ADDR:PORT")]
     bind: Option<String>,
     /// Let in a new device that knows this PIN

@@ -1,6 +1,6 @@
 //! Pictures of an application that draws with OpenGL, read back from its own context, in its own
 //! process: a ring of pixel buffers into which the GPU writes while the application goes on, handed
-//! over ([`Frame`](super::submit::Frame)) where they lie, without a copy.
+//! over ([`Frame`]) where they lie, without a copy.
 //!
 //! The application keeps its state, its errors and its pace. It never waits for a picture: the
 //! GPU's fence is looked at once, which is enough where it draws in software; otherwise a thread
