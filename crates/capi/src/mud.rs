@@ -19,9 +19,9 @@ use openuvr_runtime::client::config::Config;
 use openuvr_runtime::client::{ClientRuntime, ClientSetup, Notice, OpenSurface, Over, Target};
 use openuvr_runtime::sched::{Role as ThreadRole, Scheduler};
 
-use crate::border::{border, give_text, must_give_text, read, text, write};
+use crate::border::{border, must_give_text, open, read, text, write};
 use crate::config::openuvr_mud_config;
-use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_NULL, OPENUVR_ERROR_OVER, OPENUVR_ERROR_PANIC};
+use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_OVER, OPENUVR_ERROR_PANIC};
 use crate::error::{DONE, Failure, Outcome};
 use crate::held::{Held, Kind, call, lock, take};
 use crate::input::{device_id, duplicated, event_of, openuvr_input, openuvr_pose};
@@ -156,32 +156,17 @@ pub unsafe extern "C" fn openuvr_open_mud(
     why_size: usize,
 ) -> c_int {
     border(OPENUVR_ERROR_PANIC as c_int, || {
-        if context.is_null() {
-            return OPENUVR_ERROR_NULL as c_int;
-        }
-        // SAFETY: as ours.
-        let made = unsafe {
-            context.write(std::ptr::null_mut());
-            let config = read(config, openuvr_mud_config::default(), "the configuration");
-            config.and_then(|config| {
-                // What is wrong with the words is cheaper to find.
-                let made = make(&config)?;
-                words::mud_serves(config.decoder, config.network)?;
-                Ok(made)
-            })
+        let made = || {
+            // SAFETY: as ours.
+            let config =
+                unsafe { read(config, openuvr_mud_config::default(), "the configuration")? };
+            // SAFETY: its texts are the caller's. What is wrong with the words is cheaper to find.
+            let made = unsafe { make(&config)? };
+            words::mud_serves(config.decoder, config.network)?;
+            Ok(made)
         };
-        match made {
-            Ok(made) => {
-                // SAFETY: not NULL, and valid.
-                unsafe { context.write(Box::into_raw(made).cast()) };
-                DONE
-            }
-            Err(failure) => {
-                // SAFETY: as ours.
-                unsafe { give_text(&failure.why, why, why_size) };
-                failure.code as c_int
-            }
-        }
+        // SAFETY: as ours.
+        unsafe { open(context, why, why_size, made) }
     })
 }
 

@@ -13,7 +13,7 @@ use openuvr_proto::units::Size;
 use serde::Serialize;
 
 use super::machine::Machine;
-use super::report::{QUIET, Stream};
+use super::report::{Stream, keep, print_machine};
 use super::rig::{Rig, Setup, Source, Streamed};
 use super::stats::{Range, Summary};
 use crate::pair::TemporaryDir;
@@ -192,11 +192,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("can't make the folder {}", folder.display()))?;
-        let path = folder.join("doors.json");
-        std::fs::write(&path, serde_json::to_string_pretty(&report)?)
-            .with_context(|| format!("can't write {}", path.display()))?;
+        keep(folder, "doors.json", &report)?;
     }
     Ok(())
 }
@@ -298,21 +294,11 @@ fn row(way: &Way, held: &Runs, unheld: &Runs) -> Row {
 }
 
 fn print(report: &Report) {
-    let machine = &report.machine;
     println!(
         "== doors: {} at {}, scene at {} frames/s, and unheld ==",
         report.size, report.bitrate, report.scene_fps
     );
-    println!(
-        "machine  {}, {} cores, Linux {}",
-        machine.cpu, machine.cores, machine.kernel
-    );
-    if report.other_cores > QUIET {
-        println!(
-            "NOT QUIET: other processes used up to {:.1} cores; the figures mean little",
-            report.other_cores
-        );
-    }
+    print_machine(&report.machine, report.other_cores);
     println!(
         "\n{:<10} {:>18} {:>6} {:>6} {:>5} {:>20} {:>6} {:>14}",
         "", "drawn-visible ms", "p99", "whole", "cores", "frame ms (range)", "p99", "unheld/s"

@@ -26,7 +26,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 
 use super::machine::{Load, Machine};
-use super::report::QUIET;
+use super::report::{QUIET, keep};
 use super::stats::percentile;
 use crate::clock;
 
@@ -142,11 +142,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("can't make the folder {}", folder.display()))?;
-        let path = folder.join("handoff.json");
-        std::fs::write(&path, serde_json::to_string_pretty(&report)?)
-            .with_context(|| format!("can't write {}", path.display()))?;
+        keep(folder, "handoff.json", &report)?;
     }
     Ok(())
 }
@@ -295,12 +291,8 @@ fn sealing(slices: u8) -> Result<Micros> {
 }
 
 fn print(report: &Report) {
-    let machine = &report.machine;
     println!("== hand-offs between threads, {} a second ==", report.rate);
-    println!(
-        "machine  {}, {} cores, Linux {}",
-        machine.cpu, machine.cores, machine.kernel
-    );
+    println!("machine  {}", report.machine);
     let loud = report.other_cores > QUIET;
     if loud {
         println!(

@@ -3,6 +3,7 @@
 //! All of it comes from `/proc` (proc(5)).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs::read_to_string;
 
 use openuvr_proto::time::Instant;
@@ -39,6 +40,13 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: kernel.trim().into(),
         }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Machine { cpu, cores, kernel } = self;
+        write!(f, "{cpu}, {cores} cores, Linux {kernel}")
     }
 }
 

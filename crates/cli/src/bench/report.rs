@@ -1,7 +1,9 @@
 //! What a run of `bench latency` found: as JSON with every sample, and as text for people.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use anyhow::{Context as _, Result};
 use openuvr_proto::units::Size;
 use serde::Serialize;
 
@@ -14,6 +16,25 @@ use crate::wrap::wrapped;
 
 /// Cores of other processes above which milliseconds are not to be trusted.
 pub(super) const QUIET: f64 = 0.1;
+/// Says which machine it was, and whether others used so much of it that figures mean little.
+pub(super) fn print_machine(machine: &Machine, other_cores: f64) {
+    println!("machine  {machine}");
+    if other_cores > QUIET {
+        println!(
+            "NOT QUIET: other processes used up to {other_cores:.1} cores; the figures mean little"
+        );
+    }
+}
+
+/// Writes `value` as the file `name` into a folder, which is made if it is not there.
+pub(super) fn keep(folder: &Path, name: &str, value: &impl Serialize) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("can't make the folder {}", folder.display()))?;
+    let path = folder.join(name);
+    std::fs::write(&path, serde_json::to_string_pretty(value)?)
+        .with_context(|| format!("can't write {}", path.display()))
+}
+
 /// Columns of a terminal that text may take.
 const WIDTH: usize = 96;
 

@@ -10,12 +10,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use openuvr_proto::units::Size;
 use serde::Serialize;
 
 use super::machine::Machine;
-use super::report::{QUIET, Stream};
+use super::report::{Stream, keep, print_machine};
 use super::rig::{Rig, Setup, Source, Streamed};
 use super::stats::{Range, Summary};
 use crate::pair::TemporaryDir;
@@ -147,11 +147,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("can't make the folder {}", folder.display()))?;
-        let path = folder.join("sync.json");
-        std::fs::write(&path, serde_json::to_string_pretty(&report)?)
-            .with_context(|| format!("can't write {}", path.display()))?;
+        keep(folder, "sync.json", &report)?;
     }
     Ok(())
 }
@@ -186,21 +182,11 @@ fn row(name: &'static str, what: &'static str, streams: &[Stream], seconds: f64)
 }
 
 fn print(report: &Report) {
-    let machine = &report.machine;
     println!(
         "== continuous against synchronous: {} at {}, scene at {} frames/s ==",
         report.size, report.bitrate, report.scene_fps
     );
-    println!(
-        "machine  {}, {} cores, Linux {}",
-        machine.cpu, machine.cores, machine.kernel
-    );
-    if report.other_cores > QUIET {
-        println!(
-            "NOT QUIET: other processes used up to {:.1} cores; the figures mean little",
-            report.other_cores
-        );
-    }
+    print_machine(&report.machine, report.other_cores);
     println!(
         "\n{:<12} {:>20} {:>7} {:>9} {:>7} {:>7} {:>8}",
         "", "p50 ms (range)", "p99", "drawn/s", "whole", "cores", "PSNR dB"
