@@ -3,6 +3,9 @@
 //! Everything of ours that talks to a display connects through here: x11rb itself computes the
 //! port of any display number and stops the program at one that has no port.
 
+use x11rb::connection::RequestConnection as _;
+use x11rb::errors::ConnectionError;
+use x11rb::protocol::xtest::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
 /// Connects to `display` (`:0`, `host:0.1`) and returns the connection and the screen's number.
@@ -24,6 +27,19 @@ pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
              user connect (xhost, XAUTHORITY)?"
         )
     })
+}
+
+/// Lets `conn` be served while another client grabs the server (XTEST 2.2, `GrabControl`). Window
+/// managers do so from the press to the release of a button, while a window is dragged or a menu is
+/// open: if the release comes from us, it would wait for itself. Nothing happens without XTEST.
+pub(crate) fn ignore_grabs(conn: &RustConnection) -> Result<(), ConnectionError> {
+    if conn
+        .extension_information(xtest::X11_EXTENSION_NAME)?
+        .is_some()
+    {
+        conn.xtest_grab_control(true)?;
+    }
+    Ok(())
 }
 
 /// The display that the environment names, empty if it names none.

@@ -444,6 +444,28 @@ fn a_poll_takes_whole_pictures_by_the_clock_whether_drawn_or_not() {
 }
 
 #[test]
+fn a_client_that_grabs_the_server_is_captured() {
+    let Some(server) = Xvfb::start(64, 64, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(0, 0, 64, 64, RED);
+    let mut capture = open(&server, What::Display).unwrap();
+    drain(&mut capture);
+    painter.conn.grab_server().unwrap();
+    painter.fill(id, 0, 0, 64, 64, GREEN);
+    painter.sync();
+    let (done, finished) = std::sync::mpsc::channel();
+    // A thread of its own: a capture that waits for the grab's end waits for ever.
+    std::thread::spawn(move || {
+        let event = capture.next(SOON).unwrap();
+        let _ = done.send((event, pixel(&capture, 0, 0)));
+    });
+    let seen = finished.recv_timeout(Duration::from_secs(5));
+    assert_eq!(seen, Ok((CaptureEvent::Frame, GREEN)));
+}
+
+#[test]
 fn a_waker_wakes_and_does_not_lose_a_frame() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;

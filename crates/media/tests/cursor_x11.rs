@@ -152,6 +152,24 @@ fn a_warp_is_noticed() {
 }
 
 #[test]
+fn the_pointer_is_followed_while_a_client_grabs_the_server() {
+    let Some(server) = Xvfb::start(256, 256, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let mut watch = open(&server, Viewport::new(0, 0, Size::new(256, 256))).unwrap();
+    drain(&mut watch);
+    painter.conn.grab_server().unwrap();
+    move_to(&painter, 7, 9);
+    let (done, finished) = std::sync::mpsc::channel();
+    // A thread of its own: a watch that waits for the grab's end waits for ever.
+    std::thread::spawn(move || done.send(watch.next(SOON).unwrap()));
+    let place = Some((7 * 256 + 127, 9 * 256 + 127));
+    let seen = finished.recv_timeout(Duration::from_secs(5));
+    assert_eq!(seen, Ok(CursorEvent::Moved(place)));
+}
+
+#[test]
 fn a_waker_wakes_and_an_ended_server_is_an_error() {
     let Some(mut server) = Xvfb::start(64, 64, &[]) else {
         return;

@@ -21,7 +21,7 @@ pub(crate) struct Display {
 
 impl Display {
     /// Connects to `display` (`None`: what the environment variable DISPLAY says) and makes sure
-    /// that the server has `extensions`.
+    /// that the server has `extensions`. What others grab does not hold it up.
     pub(crate) fn open(
         display: Option<&str>,
         extensions: &[&'static str],
@@ -45,6 +45,7 @@ impl Display {
                 )));
             }
         }
+        crate::display::ignore_grabs(&conn).map_err(|e| CaptureError(format!("{name}: {e}")))?;
         Ok(Display {
             conn,
             name,

@@ -70,6 +70,7 @@ impl Xtest {
                  another input sink"
             )));
         }
+        display::ignore_grabs(&conn).map_err(|cause| gone(&cause))?;
         let keyboard =
             XkbKeyboard::open(&conn).map_err(|cause| InputError(format!("{display}: {cause}")))?;
         let screen = conn

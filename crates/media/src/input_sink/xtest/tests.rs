@@ -418,3 +418,31 @@ fn from_a_german_client_to_a_us_host() {
     assert_eq!(listener.text(&listener.all(&sink)), text);
     listener.assert_nothing_pressed();
 }
+
+#[test]
+fn a_window_manager_that_grabs_the_server_until_the_button_goes_up_sees_it_go_up() {
+    let Some((xvfb, listener, mut sink)) = setup(&[]) else {
+        return;
+    };
+    let drag = |pressed| InputEvent::Button {
+        button: Button::LEFT,
+        pressed,
+    };
+    sink.apply(&drag(true)).unwrap();
+    listener.conn.grab_server().unwrap();
+    x11rb::wrapper::ConnectionExt::sync(&listener.conn).unwrap();
+    let (done, finished) = std::sync::mpsc::channel();
+    // A thread of its own: a sink that waits for the grab's end waits for ever.
+    let dragging = std::thread::spawn(move || {
+        let moved = sink.apply(&InputEvent::PointerAbsolute { x: 9000, y: 9000 });
+        let _ = done.send(moved.and_then(|()| sink.apply(&drag(false))));
+        sink
+    });
+    let dragged = finished.recv_timeout(Duration::from_secs(5));
+    assert!(dragged.is_ok_and(|dragged| dragged.is_ok()), "it hangs");
+    let sink = dragging.join().unwrap();
+    let events = listener.all(&sink);
+    let last = events.last();
+    assert!(matches!(last, Some(Event::ButtonRelease(_))), "{events:?}");
+    drop(xvfb);
+}
