@@ -9,8 +9,11 @@ use std::time::Duration;
 use openuvr_media::capture::x11::{self, Target, What, WindowName, WindowQuery, X11Capture};
 use openuvr_media::capture::{Capture, CaptureError, CaptureEvent};
 use openuvr_proto::units::Size;
+use x11rb::connection::Connection as _;
 use x11rb::protocol::randr::ConnectionExt as _;
-use x11rb::protocol::xproto::ConnectionExt as _;
+use x11rb::protocol::xproto::{
+    CONFIGURE_NOTIFY_EVENT, ConfigureNotifyEvent, ConnectionExt as _, EventMask,
+};
 use xvfb::Xvfb;
 
 /// How long an event may take that must come, and how long none may come where none must.
@@ -205,6 +208,55 @@ fn a_window_moves_resizes_hides_comes_back_and_ends() {
         last = capture.next(SOON).unwrap();
     }
     assert_eq!(last, CaptureEvent::Ended("window destroyed"));
+}
+
+#[test]
+fn what_is_drawn_while_a_move_is_looked_at_is_seen() {
+    let Some(server) = Xvfb::start(64, 64, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(0, 0, 64, 64, 0);
+    let mut capture = open(&server, window(id)).unwrap();
+    drain(&mut capture);
+    // What a window manager sends: the window has moved, but nothing was drawn by that.
+    let moved = ConfigureNotifyEvent {
+        response_type: CONFIGURE_NOTIFY_EVENT,
+        event: id,
+        window: id,
+        width: 64,
+        height: 64,
+        ..ConfigureNotifyEvent::default()
+    };
+    let (conn, waker) = (&painter.conn, capture.waker());
+    let (told, go) = std::sync::mpsc::channel();
+    let (seen, answers) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let painter = &painter;
+        scope.spawn(move || {
+            for colour in go {
+                conn.send_event(false, id, EventMask::STRUCTURE_NOTIFY, moved)
+                    .unwrap();
+                conn.flush().unwrap();
+                // Before, during and after the look at its place, which takes some 50 µs.
+                let begun = std::time::Instant::now();
+                while begun.elapsed() < Duration::from_micros(u64::from(colour) % 150) {}
+                painter.fill(id, 0, 0, 64, 64, colour);
+                if answers.recv_timeout(SOON.unwrap()).is_err() {
+                    waker.wake();
+                }
+            }
+        });
+        for colour in 1..=600 {
+            told.send(colour).unwrap();
+            while pixel(&capture, 0, 0) != colour {
+                let event = capture.next(None).unwrap();
+                assert_eq!(event, CaptureEvent::Frame, "picture {colour}");
+            }
+            seen.send(()).unwrap();
+        }
+        drop((told, seen));
+    });
 }
 
 #[test]

@@ -397,8 +397,12 @@ impl Capture for X11Capture {
             self.hear()?;
             // Travels with the next request for pixels, in front of it.
             self.subtract()?;
-            if let Some(event) = self.follow()? {
-                return Ok(event);
+            if self.moved || self.remade || self.destroyed {
+                if let Some(event) = self.follow()? {
+                    return Ok(event);
+                }
+                // The replies may have brought events with them: the socket is silent about those.
+                continue;
             }
             let now = self.display.now();
             let has_come = |at: Option<Instant>| at.is_some_and(|at| at <= now);
