@@ -93,6 +93,11 @@ impl Image {
         Ok(sequence)
     }
 
+    /// What was fetched is too old: there is no picture until all rows are fetched again.
+    pub(super) fn forget(&mut self) {
+        self.whole = false;
+    }
+
     pub(super) const fn size(&self) -> Size {
         self.size
     }

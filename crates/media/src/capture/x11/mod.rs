@@ -132,6 +132,8 @@ pub struct X11Capture {
     poll: Option<(Duration, Instant)>,
     waker: Waker,
     viewport: Viewport,
+    /// Unwatched, damage is neither subtracted nor fetched: soon the server has none to report.
+    watched: bool,
     /// Damage not yet in the picture.
     dirty: Area,
     /// Whether damage was reported since it was last subtracted: until then the server is silent.
@@ -190,6 +192,7 @@ impl X11Capture {
             poll: None,
             waker: Waker::new()?,
             viewport: Viewport::new(x, y, size),
+            watched: true,
             dirty: Area::whole(size),
             reported: true,
             fetched: None,
@@ -311,11 +314,8 @@ impl X11Capture {
         };
         self.hidden = false;
         self.tell_viewport();
-        // All of it is new, and about to be painted.
-        self.dirty = Area::whole(size);
-        self.fetched = None;
-        self.pace.cancel();
-        self.settle = Settle::new(self.rule, size);
+        self.forget_all(size);
+        // It is about to be painted.
         self.settle.damaged(self.display.now(), Area::EMPTY);
         if size == self.image.size() {
             return Ok(None);
@@ -323,6 +323,14 @@ impl X11Capture {
         let image = Image::new(&self.display, size)?;
         std::mem::replace(&mut self.image, image).release(&self.display);
         Ok(Some(CaptureEvent::Resized(size)))
+    }
+
+    /// Nothing is known of the picture, which has this size now.
+    fn forget_all(&mut self, size: Size) {
+        self.dirty = Area::whole(size);
+        self.fetched = None;
+        self.pace.cancel();
+        self.settle = Settle::new(self.rule, size);
     }
 
     fn tell_viewport(&self) {
@@ -395,8 +403,10 @@ impl Capture for X11Capture {
                 return Ok(CaptureEvent::Woken);
             }
             self.hear()?;
-            // Travels with the next request for pixels, in front of it.
-            self.subtract()?;
+            if self.watched {
+                // Travels with the next request for pixels, in front of it.
+                self.subtract()?;
+            }
             if self.moved || self.remade || self.destroyed {
                 if let Some(event) = self.follow()? {
                     return Ok(event);
@@ -406,6 +416,13 @@ impl Capture for X11Capture {
             }
             let now = self.display.now();
             let has_come = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+            if !self.watched {
+                if has_come(until) {
+                    return Ok(CaptureEvent::TimedOut);
+                }
+                self.display.wait(Some(self.waker.fd()), until)?;
+                continue;
+            }
             if let Some((period, due)) = &mut self.poll {
                 if *due <= now {
                     // One that was missed is left out.
@@ -458,6 +475,18 @@ impl Capture for X11Capture {
 
     fn waker(&self) -> Waker {
         self.waker.clone()
+    }
+
+    /// Watched until it is told otherwise. Who begins to watch sees what is there then: an older
+    /// picture is forgotten, and [`Capture::next`] brings a new one, drawn or not.
+    fn set_watched(&mut self, watched: bool) {
+        let begins = watched && !self.watched;
+        self.watched = watched;
+        if begins && let Some(size) = self.surface.size() {
+            self.image.forget();
+            self.forget_all(size);
+            self.settle.damaged(self.display.now(), self.dirty);
+        }
     }
 }
 

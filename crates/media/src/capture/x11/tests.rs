@@ -12,6 +12,7 @@ mod xvfb;
 use xvfb::Xvfb;
 
 const SOON: Option<Duration> = Some(Duration::from_secs(5));
+const NOW: Option<Duration> = Some(Duration::ZERO);
 const RED: u32 = 0xff_00_00;
 const GREEN: u32 = 0x00_ff_00;
 
@@ -52,4 +53,92 @@ fn damage_long_after_the_last_picture_is_news() {
     painter.fill(id, 0, 0, 8, 8, GREEN);
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
     assert_eq!(corner(&capture), GREEN);
+}
+
+#[test]
+fn unwatched_nothing_is_asked_of_the_server_and_who_comes_then_sees_what_is_there() {
+    let Some(server) = Xvfb::start(64, 64, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(0, 0, 64, 64, RED);
+    for what in [
+        What::Display,
+        What::Window(WindowQuery {
+            name: WindowName::Id(id),
+            wait: Duration::ZERO,
+        }),
+        What::Region {
+            x: 0,
+            y: 0,
+            size: Size::new(32, 32),
+        },
+    ] {
+        let mut capture = open(&server, what);
+        drain(&mut capture);
+        capture.set_watched(false);
+        let requests = |capture: &X11Capture| {
+            let request = capture.display.conn.no_operation().unwrap();
+            request.sequence_number()
+        };
+        let before = requests(&capture);
+        for n in 0..100 {
+            painter.fill(id, 0, 0, 64, 64, RED + n);
+            painter.sync();
+            assert_eq!(capture.next(NOW).unwrap(), CaptureEvent::TimedOut);
+        }
+        painter.fill(id, 0, 0, 64, 64, GREEN);
+        painter.sync();
+        assert_eq!(requests(&capture), before + 1);
+
+        capture.set_watched(true);
+        assert!(capture.picture().is_none(), "the old one is too old");
+        // At once, and without anything being drawn.
+        assert_eq!(capture.next(NOW).unwrap(), CaptureEvent::Frame);
+        assert_eq!(corner(&capture), GREEN);
+        // To say it again changes nothing; damage is reported as before.
+        capture.set_watched(true);
+        drain(&mut capture);
+        painter.fill(id, 0, 0, 64, 64, RED);
+        assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+        assert_eq!(corner(&capture), RED);
+    }
+}
+
+#[test]
+fn a_window_that_changes_while_nobody_watches_is_there_for_who_comes() {
+    let Some(server) = Xvfb::start(64, 64, &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(0, 0, 32, 32, RED);
+    let mut capture = open(&server, What::Window(WindowQuery {
+        name: WindowName::Id(id),
+        wait: Duration::ZERO,
+    }));
+    capture.set_watched(false);
+    assert!(capture.picture().is_none());
+    painter.resize(id, 48, 40);
+    painter.fill(id, 0, 0, 48, 40, GREEN);
+    painter.sync();
+    let size = Size::new(48, 40);
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Resized(size));
+    assert_eq!(capture.next(NOW).unwrap(), CaptureEvent::TimedOut);
+    capture.set_watched(true);
+    assert_eq!(capture.next(NOW).unwrap(), CaptureEvent::Frame);
+    assert_eq!((capture.size(), corner(&capture)), (size, GREEN));
+
+    capture.set_watched(false);
+    painter.conn.unmap_window(id).unwrap();
+    painter.sync();
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Hidden);
+    // Nothing is to be seen: the last picture is better than none.
+    capture.set_watched(true);
+    assert_eq!(capture.next(NOW).unwrap(), CaptureEvent::TimedOut);
+    assert_eq!(corner(&capture), GREEN);
+    painter.conn.map_window(id).unwrap();
+    painter.fill(id, 0, 0, 48, 40, RED);
+    painter.sync();
+    drain(&mut capture);
+    assert_eq!(corner(&capture), RED);
 }
