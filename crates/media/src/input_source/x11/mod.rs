@@ -17,7 +17,7 @@ mod grab;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,8 +51,9 @@ pub struct X11InputSource {
     grab: Grab,
     /// Whether the pointer is to be grabbed once the window can be seen: before, X refuses.
     grab_at_start: bool,
-    /// Keys that the host was told are down, and keys of our own combinations.
-    down: BTreeSet<u8>,
+    /// Keys that the host was told are down, by X key code, which may stand for another key by the
+    /// time it goes up; and keys of our own combinations.
+    down: BTreeMap<u8, KeyCode>,
     swallowed: BTreeSet<u8>,
     pointer_sent: Option<(u16, u16)>,
     /// An event that was read too far while motion was joined.
@@ -86,7 +87,7 @@ impl X11InputSource {
             keyboard,
             grab,
             grab_at_start,
-            down: BTreeSet::new(),
+            down: BTreeMap::new(),
             swallowed: BTreeSet::new(),
             pointer_sent: None,
             unread: None,
@@ -165,7 +166,7 @@ impl X11InputSource {
 
     fn key_pressed(&mut self, event: &xproto::KeyPressEvent) -> Result<(), SourceError> {
         let keycode = event.detail;
-        if self.down.contains(&keycode) || self.swallowed.contains(&keycode) {
+        if self.down.contains_key(&keycode) || self.swallowed.contains(&keycode) {
             return Ok(());
         }
         let Some(code) = self.keyboard.code(keycode) else {
@@ -184,7 +185,7 @@ impl X11InputSource {
             0 => self.keyboard.map.character(keycode, state, group),
             _ => None,
         };
-        self.down.insert(keycode);
+        self.down.insert(keycode, code);
         self.send(InputEvent::Key {
             code,
             text,
@@ -195,9 +196,7 @@ impl X11InputSource {
 
     fn key_released(&mut self, keycode: u8) {
         self.swallowed.remove(&keycode);
-        if self.down.remove(&keycode)
-            && let Some(code) = self.keyboard.code(keycode)
-        {
+        if let Some(code) = self.down.remove(&keycode) {
             self.send(InputEvent::Key {
                 code,
                 text: None,

@@ -156,6 +156,22 @@ fn layouts_give_text_also_when_they_change() {
 }
 
 #[test]
+fn a_key_that_was_pressed_is_released_whatever_the_layout_says_by_then() {
+    let Some(mut it) = fixture(&["us"]) else {
+        return;
+    };
+    // The arrow up in this set of key codes, Print in the older one.
+    it.keys(PRESS, &[111]);
+    assert_eq!(it.inputs(), [key(103, None, true)]);
+    if !it.xvfb.keyboard(&["-keycodes", "xfree86+aliases(qwerty)", "us"]) {
+        return;
+    }
+    assert_eq!(it.inputs(), []);
+    it.keys(RELEASE, &[111]);
+    assert_eq!(it.inputs(), [key(103, None, false)]);
+}
+
+#[test]
 fn old_key_codes_are_read_by_name() {
     let Some(mut it) = fixture(&["-keycodes", "xfree86+aliases(qwerty)", "us"]) else {
         return;
