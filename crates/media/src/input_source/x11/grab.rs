@@ -58,7 +58,12 @@ impl Device {
         id: xinput::DeviceId,
     ) -> Result<Device, ReplyError> {
         let screen = conn.get_geometry(root)?;
-        let devices = conn.xinput_xi_query_device(id)?.reply()?.infos;
+        let devices = match conn.xinput_xi_query_device(id)?.reply() {
+            Ok(reply) => reply.infos,
+            // It was unplugged since it moved. Mice are, tablets hardly ever.
+            Err(ReplyError::X11Error(_)) => Vec::new(),
+            Err(gone) => return Err(gone),
+        };
         let screen = screen.reply()?;
         let mut axes = [Axis::Relative; 2];
         for class in devices.iter().flat_map(|device| &device.classes) {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::units::Size;
+use x11rb::protocol::xinput;
 use x11rb::protocol::xproto::{
     self, BUTTON_PRESS_EVENT as DOWN, BUTTON_RELEASE_EVENT as UP, ConnectionExt as _,
     KEY_PRESS_EVENT as PRESS, KEY_RELEASE_EVENT as RELEASE, MOTION_NOTIFY_EVENT as MOVE,
@@ -333,6 +334,20 @@ fn a_grabbed_pointer_reports_relative_motion_only() {
         matches!(seen[..], [InputEvent::PointerAbsolute { .. }]),
         "{seen:?}"
     );
+}
+
+#[test]
+fn a_mouse_that_is_gone_by_the_time_its_motion_is_read_ends_nothing() {
+    let Some(mut it) = fixture(&[]) else { return };
+    let value = |integral| xinput::Fp3232 { integral, frac: 0 };
+    let last = xinput::RawMotionEvent {
+        sourceid: 200,
+        valuator_mask: vec![3],
+        axisvalues_raw: vec![value(3), value(-2)],
+        ..xinput::RawMotionEvent::default()
+    };
+    let motion = it.source.grab.motion(&it.source.conn, &last).unwrap();
+    assert_eq!(motion, Some((3, -2)));
 }
 
 #[test]
