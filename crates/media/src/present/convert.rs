@@ -16,9 +16,9 @@ use crate::picture::{Picture, PixelFormat, Plane};
 /// [`PresentError`] if a plane is shorter than the size and stride say.
 pub fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentError> {
     let Size { width, height } = picture.size;
-    let half = halves(width, height as usize).filter(|half| *half > 0);
-    let parts = half.and_then(|half| {
-        let (upper, lower) = parts(picture, half)?;
+    let parts = halves(width, height as usize).and_then(|half| {
+        let row = u32::try_from(half).ok()?;
+        let (upper, lower) = (picture.band(0..row)?, picture.band(row..height)?);
         let (above, below) = bgrx.split_at_mut_checked(width as usize * 4 * half)?;
         Some((upper, above, lower, below))
     });
@@ -34,29 +34,6 @@ pub fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErro
                 .unwrap_or_else(|e| std::panic::resume_unwind(e)),
         )
     })
-}
-
-/// The picture above row `half`, an even one, and the rest.
-fn parts<'a>(picture: &Picture<'a>, half: usize) -> Option<(Picture<'a>, Picture<'a>)> {
-    let (mut upper, mut lower) = (*picture, *picture);
-    upper.size.height = u32::try_from(half).ok()?;
-    lower.size.height = picture.size.height.checked_sub(upper.size.height)?;
-    for (i, plane) in picture.planes.iter().enumerate() {
-        // Chroma of 4:2:0 has half as many rows.
-        let rows = match picture.format {
-            PixelFormat::Nv12 | PixelFormat::I420 if i > 0 => half / 2,
-            _ => half,
-        };
-        if plane.data.is_empty() {
-            continue;
-        }
-        let (above, below) = plane
-            .data
-            .split_at_checked(rows.checked_mul(plane.stride)?)?;
-        upper.planes[i].data = above;
-        lower.planes[i].data = below;
-    }
-    Some((upper, lower))
 }
 
 fn rows_to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentError> {
