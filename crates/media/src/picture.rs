@@ -109,7 +109,7 @@ impl<'a> Picture<'a> {
         if rows.is_empty()
             || rows.end > self.size.height
             || self.rows != Rows::TopDown
-            || (halved(1) && rows.start % 2 != 0)
+            || (halved(1) && !rows.start.is_multiple_of(2))
         {
             return None;
         }

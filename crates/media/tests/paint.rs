@@ -118,7 +118,13 @@ fn what_is_painted_while_slices_arrive_is_the_whole_picture() {
         (Size::new(640, 360), Size::new(640, 360), Pixels::Nv12, 8, 2),
         (Size::new(850, 478), Size::new(849, 477), Pixels::Nv12, 5, 1),
         (Size::new(320, 200), Size::new(320, 200), Pixels::Nv12, 1, 1),
-        (Size::new(640, 360), Size::new(640, 360), Pixels::Yuv444, 8, 2),
+        (
+            Size::new(640, 360),
+            Size::new(640, 360),
+            Pixels::Yuv444,
+            8,
+            2,
+        ),
         // A host that says another size than its stream has: the smaller sides count.
         (Size::new(320, 200), Size::new(200, 400), Pixels::Nv12, 4, 1),
     ] {
@@ -179,6 +185,9 @@ fn what_is_painted_while_slices_arrive_is_the_whole_picture() {
         }
         assert!(shown > 15, "{size}: only {shown} pictures");
         // Else libavcodec's layout is another one than is known, and painting gains nothing.
-        assert!(early > 15 || slices == 1, "{size}: {early} were painted early");
+        assert!(
+            early > 15 || slices == 1,
+            "{size}: {early} were painted early"
+        );
     }
 }
