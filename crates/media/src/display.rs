@@ -33,6 +33,9 @@ pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
 /// managers do so from the press to the release of a button, while a window is dragged or a menu is
 /// open: if the release comes from us, it would wait for itself. Nothing happens without XTEST.
 pub(crate) fn ignore_grabs(conn: &RustConnection) -> Result<(), ConnectionError> {
+///
+/// What it can't help: X.Org's server (21.1) keeps back whoever has a request waiting at the very
+/// moment of the grab, whether or not grabs concern it (`mark_client_grab` in its `dispatch.c`).
     if conn
         .extension_information(xtest::X11_EXTENSION_NAME)?
         .is_some()

@@ -429,6 +429,8 @@ fn a_window_manager_that_grabs_the_server_until_the_button_goes_up_sees_it_go_up
         pressed,
     };
     sink.apply(&drag(true)).unwrap();
+    // The server keeps a request back that waits at the very moment of the grab.
+    x11rb::wrapper::ConnectionExt::sync(&sink.conn).unwrap();
     listener.conn.grab_server().unwrap();
     x11rb::wrapper::ConnectionExt::sync(&listener.conn).unwrap();
     let (done, finished) = std::sync::mpsc::channel();
