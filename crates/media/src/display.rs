@@ -5,6 +5,7 @@
 
 use x11rb::connection::RequestConnection as _;
 use x11rb::errors::ConnectionError;
+use x11rb::protocol::xproto::{ImageOrder, Screen, Setup};
 use x11rb::protocol::xtest::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
@@ -32,10 +33,10 @@ pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
 /// Lets `conn` be served while another client grabs the server (XTEST 2.2, `GrabControl`). Window
 /// managers do so from the press to the release of a button, while a window is dragged or a menu is
 /// open: if the release comes from us, it would wait for itself. Nothing happens without XTEST.
-pub(crate) fn ignore_grabs(conn: &RustConnection) -> Result<(), ConnectionError> {
 ///
 /// What it can't help: X.Org's server (21.1) keeps back whoever has a request waiting at the very
 /// moment of the grab, whether or not grabs concern it (`mark_client_grab` in its `dispatch.c`).
+pub(crate) fn ignore_grabs(conn: &RustConnection) -> Result<(), ConnectionError> {
     if conn
         .extension_information(xtest::X11_EXTENSION_NAME)?
         .is_some()
@@ -43,6 +44,31 @@ pub(crate) fn ignore_grabs(conn: &RustConnection) -> Result<(), ConnectionError>
         conn.xtest_grab_control(true)?;
     }
     Ok(())
+}
+
+/// Checks that the default visual of `screen` stores pixels as
+/// [`PixelFormat::Bgrx`](crate::picture::PixelFormat::Bgrx) says: we capture and show no others.
+///
+/// # Errors
+/// One line that begins with `display`, the name that it shall go by.
+pub(crate) fn check_pixels(setup: &Setup, screen: &Screen, display: &str) -> Result<(), String> {
+    let depth = screen.root_depth;
+    let little = setup.image_byte_order == ImageOrder::LSB_FIRST;
+    let wide = (setup.pixmap_formats.iter())
+        .any(|format| format.depth == depth && format.bits_per_pixel == 32);
+    let masks = (screen
+        .allowed_depths
+        .iter()
+        .flat_map(|depth| &depth.visuals))
+    .find(|visual| visual.visual_id == screen.root_visual)
+    .map(|visual| (visual.red_mask, visual.green_mask, visual.blue_mask));
+    if little && wide && masks == Some((0xff_0000, 0xff00, 0xff)) {
+        return Ok(());
+    }
+    Err(format!(
+        "{display} does not store pixels as 8-bit blue, green, red (its depth is {depth}): use a \
+         24-bit screen"
+    ))
 }
 
 /// The display that the environment names, empty if it names none.
@@ -71,5 +97,39 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn pixels_of_other_masks_are_refused() {
+        use x11rb::protocol::xproto::{Depth, Format, Visualtype};
+        let visual = |visual_id, red_mask, blue_mask| Visualtype {
+            visual_id,
+            red_mask,
+            green_mask: 0xff00,
+            blue_mask,
+            ..Visualtype::default()
+        };
+        let setup = Setup {
+            image_byte_order: ImageOrder::LSB_FIRST,
+            pixmap_formats: vec![Format {
+                depth: 24,
+                bits_per_pixel: 32,
+                scanline_pad: 32,
+            }],
+            ..Setup::default()
+        };
+        let screen = |root_visual| Screen {
+            root_depth: 24,
+            root_visual,
+            allowed_depths: vec![Depth {
+                depth: 24,
+                visuals: vec![visual(7, 0xff_0000, 0xff), visual(8, 0xff, 0xff_0000)],
+            }],
+            ..Screen::default()
+        };
+        assert_eq!(check_pixels(&setup, &screen(7), "display :0"), Ok(()));
+        let error = check_pixels(&setup, &screen(8), "display :0").expect_err("red comes first");
+        assert!(error.starts_with("display :0 does not store"), "{error}");
+        assert!(check_pixels(&setup, &screen(9), "display :0").is_err());
     }
 }

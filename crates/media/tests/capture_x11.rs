@@ -581,5 +581,5 @@ fn a_display_of_other_pixels_is_refused() {
         return;
     };
     let error = open(&server, What::Display).err().unwrap();
-    assert!(error.0.contains("depth 16"), "{error}");
+    assert!(error.0.contains("depth is 16"), "{error}");
 }

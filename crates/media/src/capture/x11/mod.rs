@@ -165,7 +165,8 @@ impl X11Capture {
             needs.push("Composite");
         }
         let display = Display::open(target.display.as_deref(), &needs)?;
-        check_pixels(&display)?;
+        crate::display::check_pixels(display.conn.setup(), display.screen(), &display.name)
+            .map_err(CaptureError)?;
         let damage = display.new_id()?;
         let surface = Surface::open(&display, &target.what)?;
         let watched = surface.watched(&display);
@@ -488,22 +489,4 @@ impl Capture for X11Capture {
             self.settle.damaged(self.display.now(), self.dirty);
         }
     }
-}
-
-/// Pixels must be what [`PixelFormat::Bgrx`](crate::picture::PixelFormat::Bgrx) says.
-fn check_pixels(display: &Display) -> Result<(), CaptureError> {
-    let setup = display.conn.setup();
-    let depth = display.screen().root_depth;
-    let four_bytes = setup
-        .pixmap_formats
-        .iter()
-        .any(|f| f.depth == depth && f.bits_per_pixel == 32);
-    let little = setup.image_byte_order == x11rb::protocol::xproto::ImageOrder::LSB_FIRST;
-    if (depth == 24 || depth == 32) && four_bytes && little {
-        return Ok(());
-    }
-    Err(CaptureError(format!(
-        "{}: its pixels have depth {depth}; run it with 24 bits a pixel on a little-endian machine",
-        display.name
-    )))
 }

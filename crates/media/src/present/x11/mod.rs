@@ -82,7 +82,8 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
         .get(screen)
         .cloned()
         .ok_or_else(|| PresentError(format!("display {display} has no screen {screen}")))?;
-    window::check_pixels(&input, &screen, &display)?;
+    display::check_pixels(input.setup(), &screen, &format!("display {display}"))
+        .map_err(PresentError)?;
     let failed = |cause: &dyn std::fmt::Display| {
         PresentError(format!(
             "no window can be opened on display {display}: {cause}"

@@ -10,7 +10,6 @@ use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
 use super::WindowConfig;
-use crate::present::PresentError;
 
 x11rb::atom_manager! {
     /// The atoms of the window's properties and messages.
@@ -35,32 +34,6 @@ pub(crate) struct Window {
     /// Place and size before full screen; `None` while not full screen.
     before: Option<(i32, i32, Size)>,
     full_screen: bool,
-}
-
-/// Checks that the default visual of `screen` stores pixels as BGRX, the one format that a
-/// picture is converted to.
-pub(crate) fn check_pixels(
-    conn: &RustConnection,
-    screen: &xproto::Screen,
-    display: &str,
-) -> Result<(), PresentError> {
-    let little = conn.setup().image_byte_order == xproto::ImageOrder::LSB_FIRST;
-    let wide = (conn.setup().pixmap_formats.iter())
-        .any(|format| format.depth == screen.root_depth && format.bits_per_pixel == 32);
-    let masks = (screen
-        .allowed_depths
-        .iter()
-        .flat_map(|depth| &depth.visuals))
-    .find(|visual| visual.visual_id == screen.root_visual)
-    .map(|visual| (visual.red_mask, visual.green_mask, visual.blue_mask));
-    if little && wide && masks == Some((0xff_0000, 0xff00, 0xff)) {
-        return Ok(());
-    }
-    Err(PresentError(format!(
-        "display {display} does not store pixels as 8-bit blue, green, red (its depth is {}): \
-         use a 24-bit screen",
-        screen.root_depth
-    )))
 }
 
 impl Window {
