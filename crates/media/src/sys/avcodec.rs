@@ -125,6 +125,7 @@ impl Functions {
                 format!("libavcodec.so.{avcodec}"),
                 format!("libavutil.so.{avutil}"),
             ];
+            let ours = !is_loaded(&names[1]);
             // SAFETY: neither has an initialiser with preconditions.
             let opened = unsafe {
                 (
@@ -143,7 +144,7 @@ impl Functions {
                 refused.push(format!("{} says it is {found:?}", names.join(" with ")));
                 continue;
             }
-            match Functions::symbols(codec, util, avutil) {
+            match Functions::symbols(codec, util, avutil, ours) {
                 Ok(functions) => {
                     tracing::debug!(avcodec, avutil, "libavcodec is open");
                     return Ok(Arc::new(functions));
@@ -164,13 +165,16 @@ impl Functions {
         codec: libloading::Library,
         util: libloading::Library,
         #[cfg_attr(not(feature = "host"), expect(unused, reason = "encoders ask"))] avutil: c_uint,
+        ours: bool,
     ) -> Result<Functions, libloading::Error> {
         // SAFETY: the major versions are known ones, in all of which the functions have these
         // types (structures behind pointers only).
         unsafe {
-            let set_level: libloading::Symbol<'_, unsafe extern "C" fn(c_int)> =
-                util.get(b"av_log_set_level")?;
-            set_level(AV_LOG_QUIET); // it would write on the process's standard error
+            if ours {
+                let set_level: libloading::Symbol<'_, unsafe extern "C" fn(c_int)> =
+                    util.get(b"av_log_set_level")?;
+                set_level(AV_LOG_QUIET); // it would write on the process's standard error
+            }
             Ok(Functions {
                 #[cfg(feature = "client")]
                 find_decoder: *codec.get(b"avcodec_find_decoder_by_name")?,
@@ -285,6 +289,14 @@ impl Functions {
     }
 }
 
+/// Whether this process has `library` already: then it may be an application's that we live in,
+/// and how much it says is set for all who use it.
+fn is_loaded(library: &str) -> bool {
+    use libloading::os::unix::{Library, RTLD_LAZY};
+    // SAFETY: nothing is loaded by this, so nothing of the library's runs.
+    unsafe { Library::open(Some(library), RTLD_LAZY | libc::RTLD_NOLOAD) }.is_ok()
+}
+
 fn major(library: &libloading::Library, function: &str) -> Option<c_uint> {
     // SAFETY: both version functions have had this type in every major.
     let version = unsafe {
@@ -293,4 +305,15 @@ fn major(library: &libloading::Library, function: &str) -> Option<c_uint> {
         function()
     };
     Some(version >> 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_loaded;
+
+    #[test]
+    fn what_the_process_has_is_told_from_what_it_has_not() {
+        assert!(is_loaded("libc.so.6"));
+        assert!(!is_loaded("libavutil.so.1"));
+    }
 }
