@@ -725,6 +725,51 @@ fn jpeg_bands_come_in_order_and_a_lost_one_keeps_the_old_rows_for_one_frame() {
 }
 
 #[test]
+fn jpeg_takes_each_packed_format_as_it_is() {
+    let size = Size::new(333, 217);
+    let mut encoder = encode::open("jpeg", &settings(size, 4, 1)).expect("jpeg");
+    let mut converter = Converter::new();
+    let (bgrx, stride) = bgrx(size, 1);
+    let bands = |kept: Vec<Kept>| -> Vec<_> { kept.into_iter().map(|slice| slice.bytes).collect() };
+    let usual = Picture::bgrx(size, &bgrx, stride);
+    let wanted = bands(encode_one(&mut *encoder, &usual, 1, false).0);
+    for (format, places) in [
+        (PixelFormat::Rgbx, &[2, 1, 0, 3][..]),
+        (PixelFormat::Bgr, &[0, 1, 2]),
+        (PixelFormat::Rgb, &[2, 1, 0]),
+    ] {
+        for order in [Rows::TopDown, Rows::BottomUp] {
+            let mut rows: Vec<&[u8]> = bgrx.chunks(stride).take(size.height as usize).collect();
+            if order == Rows::BottomUp {
+                rows.reverse();
+            }
+            let data: Vec<u8> = (rows.iter())
+                .flat_map(|row| row[..size.width as usize * 4].chunks_exact(4))
+                .flat_map(|pixel| places.iter().map(|&place| pixel[place]))
+                .collect();
+            let plane = Plane {
+                data: &data,
+                stride: size.width as usize * places.len(),
+            };
+            let picture = Picture {
+                size,
+                format,
+                rows: order,
+                planes: [plane, Plane::EMPTY, Plane::EMPTY],
+            };
+            let taken = (converter.convert(&picture, encoder.input_for(format))).expect("taken");
+            assert_eq!(
+                taken.planes[0].data.as_ptr(),
+                data.as_ptr(),
+                "nothing is copied"
+            );
+            let coded = bands(encode_one(&mut *encoder, &taken, 1, false).0);
+            assert!(coded == wanted, "{format:?}, {order:?}");
+        }
+    }
+}
+
+#[test]
 fn six_steps_of_the_quantiser_change_the_bytes_of_jpeg_as_the_rate_control_expects() {
     let size = SIZES[0];
     let mut encoder = encode::open("jpeg", &settings(size, 8, 2)).expect("jpeg");

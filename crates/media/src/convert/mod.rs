@@ -53,7 +53,7 @@ impl Converter {
     }
 
     /// The `picture` (packed: [`PixelFormat::packed`]) as `to`, of size [`Converter::padded`], valid
-    /// until the next call; BGRX stays where it is. Rows that come bottom-up may leave so:
+    /// until the next call; one that is packed so already stays where it is. Rows that come bottom-up may leave so:
     /// [`Picture::rows`] of the result says it.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Converter {
         to: PixelFormat,
     ) -> Result<Picture<'a>, ConvertError> {
         match to {
-            PixelFormat::Bgrx if picture.format == to => Ok(*picture),
+            _ if picture.format == to && to.packed().is_some() => Ok(*picture),
             PixelFormat::Bgrx => packed_to_bgrx(picture, &mut self.bgrx),
             PixelFormat::Nv12 => self.nv12.convert(picture),
             PixelFormat::I420 => self.i420.convert(picture),

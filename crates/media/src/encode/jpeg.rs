@@ -1,4 +1,4 @@
-//! JPEG in bands with libjpeg-turbo, opened at run time, straight from BGRX: nothing is converted
+//! JPEG in bands with libjpeg-turbo, opened at run time, straight from packed pixels: nothing is converted
 //! before, no frame refers to another, and a loss costs one band of one frame. It takes the least
 //! time of all encoders and the most of the link that a lossy one does.
 //!
@@ -86,6 +86,13 @@ impl Encoder for Jpeg {
         PixelFormat::Bgrx
     }
 
+    fn input_for(&self, given: PixelFormat) -> PixelFormat {
+        match given.packed() {
+            Some(_) => given,
+            None => self.input(),
+        }
+    }
+
     fn slices(&self) -> u8 {
         u8::try_from(self.bands.len()).unwrap_or(u8::MAX)
     }
@@ -100,7 +107,7 @@ impl Encoder for Jpeg {
         ask: &Ask,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
-        check_picture(picture, self.settings.size, PixelFormat::Bgrx)?;
+        check_picture(picture, self.settings.size, self.input_for(picture.format))?;
         let total = self.bands.iter().map(|band| band.count).sum::<u32>() * self.columns;
         let work = Work {
             picture,
@@ -178,15 +185,10 @@ impl Work<'_> {
             picture::Rows::TopDown => first,
             picture::Rows::BottomUp => size.height - first - rows,
         };
-        let (width, rows) = (size.width as usize, rows as usize);
-        compressor.compress(
-            &plane.data[start as usize * plane.stride..],
-            (width, rows, plane.stride),
-            self.picture.rows,
-            self.sampling,
-            self.quality,
-            bytes,
-        )
+        let mut pixels = *self.picture;
+        pixels.size.height = rows;
+        pixels.planes[0].data = &plane.data[start as usize * plane.stride..];
+        compressor.compress(&pixels, self.sampling, self.quality, bytes)
     }
 }
 

@@ -243,7 +243,8 @@ fn check_picture(
 ) -> Result<(), EncodeError> {
     let (width, height) = (size.width as usize, size.height as usize);
     let rows: &[(usize, usize)] = match format {
-        PixelFormat::Bgrx => &[(width * 4, height)],
+        PixelFormat::Bgrx | PixelFormat::Rgbx => &[(width * 4, height)],
+        PixelFormat::Bgr | PixelFormat::Rgb => &[(width * 3, height)],
         PixelFormat::Nv12 => &[(width, height), (width, height / 2)],
         PixelFormat::I420 => &[
             (width, height),
@@ -251,7 +252,6 @@ fn check_picture(
             (width / 2, height / 2),
         ],
         PixelFormat::I444 | PixelFormat::Gbr => &[(width, height); 3],
-        PixelFormat::Rgbx | PixelFormat::Bgr | PixelFormat::Rgb => &[],
     };
     let fits = rows
         .iter()
@@ -261,7 +261,7 @@ fn check_picture(
                 && (plane.stride.checked_mul(rows - 1))
                     .is_some_and(|start| plane.data.len() >= start.saturating_add(row))
         });
-    if picture.size == size && picture.format == format && fits && !rows.is_empty() {
+    if picture.size == size && picture.format == format && fits {
         return Ok(());
     }
     Err(EncodeError(format!(
@@ -323,6 +323,12 @@ pub struct Encoded {
 pub trait Encoder: Send {
     /// The pixel format that [`Encoder::encode`] takes.
     fn input(&self) -> PixelFormat;
+
+    /// The one that it takes of a picture that comes as `given`: the same, where it need not be
+    /// converted.
+    fn input_for(&self, _given: PixelFormat) -> PixelFormat {
+        self.input()
+    }
 
     /// How many slices each frame has.
     fn slices(&self) -> u8;

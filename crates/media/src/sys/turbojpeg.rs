@@ -10,10 +10,17 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 #[cfg(feature = "host")]
-use crate::picture::Rows;
+use crate::picture::{Picture, PixelFormat, Rows};
 
 /// `TJPF_BGRX`: 4 bytes a pixel, the fourth unused.
 const PIXELS_BGRX: c_int = 3;
+/// `TJPF_RGB`, `TJPF_BGR` and `TJPF_RGBX`.
+#[cfg(feature = "host")]
+const PIXELS_RGB: c_int = 0;
+#[cfg(feature = "host")]
+const PIXELS_BGR: c_int = 1;
+#[cfg(feature = "host")]
+const PIXELS_RGBX: c_int = 2;
 /// The caller's buffer is large enough and stays where it is.
 #[cfg(feature = "host")]
 const FLAG_NO_REALLOC: c_int = 1024;
@@ -199,23 +206,31 @@ impl Compressor {
         (library.handle(library.0.init_compress)).map(Compressor)
     }
 
-    /// Appends `rows` rows of `width` BGRX pixels, `stride` bytes apart from the start of `bgrx` and
-    /// in the order `order`, as a JPEG of `quality` 1–100 (libjpeg's scale) to `out`.
+    /// Appends `band` (packed: [`PixelFormat::packed`]) as a JPEG of `quality` 1–100 (libjpeg's
+    /// scale) to `out`.
     ///
     /// # Errors
-    /// If `bgrx` is too short, or the library refuses; `out` is then as it was.
+    /// If it is not packed or too short, or the library refuses; `out` is then as it was.
     pub(crate) fn compress(
         &mut self,
-        bgrx: &[u8],
-        (width, rows, stride): (usize, usize, usize),
-        order: Rows,
+        band: &Picture<'_>,
         sampling: Sampling,
         quality: u8,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
+        let (pixels, each) = match band.format {
+            PixelFormat::Bgrx => (PIXELS_BGRX, 4),
+            PixelFormat::Rgbx => (PIXELS_RGBX, 4),
+            PixelFormat::Bgr => (PIXELS_BGR, 3),
+            PixelFormat::Rgb => (PIXELS_RGB, 3),
+            planar => return Err(format!("libjpeg-turbo takes no {planar:?} here")),
+        };
+        let (width, rows) = (band.size.width as usize, band.size.height as usize);
+        let (data, stride) = (band.planes[0].data, band.planes[0].stride);
         let needed = (stride.checked_mul(rows.saturating_sub(1)))
-            .and_then(|n| n.checked_add(width.checked_mul(4)?));
-        if width == 0 || rows == 0 || stride < width * 4 || needed.is_none_or(|n| n > bgrx.len()) {
+            .and_then(|n| n.checked_add(width.checked_mul(each)?));
+        if width == 0 || rows == 0 || stride < width * each || needed.is_none_or(|n| n > data.len())
+        {
             return Err("a band of a picture is shorter than its size says".into());
         }
         let (columns, lines, pitch) = (number(width)?, number(rows)?, number(stride)?);
@@ -228,23 +243,23 @@ impl Compressor {
             .ok_or_else(|| format!("libjpeg-turbo can't encode {width}x{rows} pixels"))?;
         out.reserve(room);
         let mut size = c_ulong::try_from(room).unwrap_or(c_ulong::MAX);
-        // SAFETY: `bgrx` holds `rows` rows of `width` pixels (checked above), which are only read.
+        // SAFETY: `data` holds `rows` rows of `width` pixels (checked above), which are only read.
         // Behind `out`'s bytes are `room` free ones, which the library says are enough, and with
         // this flag it writes there and nowhere else.
         let code = unsafe {
             let mut place = out.as_mut_ptr().add(out.len());
             (functions.compress)(
                 self.0.handle.as_ptr(),
-                bgrx.as_ptr(),
+                data.as_ptr(),
                 columns,
                 pitch,
                 lines,
-                PIXELS_BGRX,
+                pixels,
                 &raw mut place,
                 &raw mut size,
                 sampling as c_int,
                 c_int::from(quality.clamp(1, 100)),
-                match order {
+                match band.rows {
                     Rows::TopDown => FLAG_NO_REALLOC,
                     Rows::BottomUp => FLAG_NO_REALLOC | FLAG_BOTTOM_UP,
                 },

@@ -482,8 +482,9 @@ impl Media {
             let key_every = self.rendition.key_frame_every.filter(|_| memory > 0);
             self.rate.opened(picture.size, key_every);
         }
+        let input = encoder.input_for(picture.format);
         let picture = (self.converter)
-            .convert(&picture, encoder.input())
+            .convert(&picture, input)
             .map_err(|e| fail(Stage::Converted)(&e))?;
         stamps.stamp(Stage::Converted, clock::now());
 
