@@ -1,10 +1,11 @@
-//! Libraries that are opened at run time and that both encoders and decoders use. One that only
-//! one side uses is opened there.
+//! Libraries that are opened at run time and that both encoders and decoders use, and memory that
+//! both sides share with X servers. What only one side uses is there.
 #![allow(unsafe_code)]
 
 use std::ffi::OsStr;
 
 pub(crate) mod avcodec;
+pub(crate) mod memory;
 pub(crate) mod turbojpeg;
 
 /// Opens the first of `files` that there is.

@@ -8,9 +8,9 @@ use x11rb::protocol::shm::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{Drawable, ImageFormat};
 
 use super::display::Display;
-use super::sys::SharedMemory;
 use crate::capture::CaptureError;
 use crate::picture::Picture;
+use crate::sys::memory::SharedMemory;
 
 /// Bytes a pixel of the depths 24 and 32.
 const PIXEL: usize = 4;

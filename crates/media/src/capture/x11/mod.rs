@@ -21,7 +21,6 @@ mod find;
 mod image;
 mod settle;
 mod surface;
-mod sys;
 #[cfg(test)]
 mod tests;
 

@@ -9,8 +9,8 @@ use x11rb::connection::Connection;
 use x11rb::protocol::shm::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
-use super::sys::Mapping;
 use crate::present::PresentError;
+use crate::sys::memory::SharedMemory;
 
 /// How many: the one on the screen (kept for repaints), one that the server may still read, and
 /// one to write into.
@@ -24,7 +24,7 @@ pub(super) struct Buffers {
 
 struct Buffer {
     segment: shm::Seg,
-    memory: Mapping,
+    memory: SharedMemory,
     /// Requests of ours that read it and whose completion has not been announced.
     readers: u32,
 }
@@ -34,7 +34,7 @@ impl Buffers {
     pub(super) fn new(conn: &RustConnection, size: Size) -> Result<Buffers, PresentError> {
         let mut all = Vec::with_capacity(COUNT);
         for _ in 0..COUNT {
-            let (file, memory) = Mapping::new(size.pixels() * 4).map_err(|cause| {
+            let (memory, file) = SharedMemory::new(size.pixels() * 4).map_err(|cause| {
                 PresentError(format!("no memory for a {size} picture buffer: {cause}"))
             })?;
             let refused = |cause: &dyn std::fmt::Display| {
@@ -71,7 +71,7 @@ impl Buffers {
     /// The bytes of a buffer.
     pub(super) fn bytes(&mut self, segment: shm::Seg) -> Option<&mut [u8]> {
         let buffer = self.all.iter_mut().find(|each| each.segment == segment)?;
-        Some(buffer.memory.bytes())
+        Some(buffer.memory.bytes_mut())
     }
 
     /// Copies bytes from one buffer into the same place of another.
@@ -80,7 +80,7 @@ impl Buffers {
         if let (Some(from), Some(to)) = (at(from), at(to))
             && let Ok([from, to]) = self.all.get_disjoint_mut([from, to])
             && let Some(from) = from.memory.bytes().get(bytes.clone())
-            && let Some(to) = to.memory.bytes().get_mut(bytes)
+            && let Some(to) = to.memory.bytes_mut().get_mut(bytes)
         {
             to.copy_from_slice(from);
         }

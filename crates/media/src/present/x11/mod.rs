@@ -9,7 +9,6 @@ mod painter;
 pub(crate) mod placement;
 mod presenter;
 pub(crate) mod scene;
-mod sys;
 #[cfg(test)]
 mod tests;
 pub(crate) mod window;
