@@ -76,7 +76,7 @@ fn a_display_gives_its_picture_and_then_only_changes() {
     let id = painter.shown(10, 20, 100, 50, RED);
     let mut capture = open(&server, What::Display).unwrap();
     assert_eq!(capture.size(), Size::new(321, 203));
-    assert_eq!(capture.viewport(), (0, 0, Size::new(321, 203)));
+    assert_eq!(capture.shared_viewport().now(), (0, 0, Size::new(321, 203)));
     assert!(capture.picture().is_none());
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
     assert_eq!(pixel(&capture, 10, 20), RED);
@@ -153,7 +153,10 @@ fn a_covered_window_shows_its_own_pixels() {
     let id = painter.shown(30, 40, 101, 51, RED);
     let mut capture = open(&server, window(id)).unwrap();
     assert_eq!(capture.size(), Size::new(101, 51));
-    assert_eq!(capture.viewport(), (30, 40, Size::new(101, 51)));
+    assert_eq!(
+        capture.shared_viewport().now(),
+        (30, 40, Size::new(101, 51))
+    );
     drain(&mut capture);
     painter.shown(0, 0, 300, 200, BLUE);
     assert_eq!(drain(&mut capture), 0, "a cover is no change");
@@ -177,7 +180,10 @@ fn a_window_moves_resizes_hides_comes_back_and_ends() {
     painter.place(id, 33, 44);
     // The server reports a moved window as drawn, though its pixels are the same elsewhere.
     assert!(drain(&mut capture) <= 1);
-    assert_eq!(capture.viewport(), (33, 44, Size::new(200, 100)));
+    assert_eq!(
+        capture.shared_viewport().now(),
+        (33, 44, Size::new(200, 100))
+    );
 
     painter.resize(id, 301, 151);
     let size = Size::new(301, 151);
@@ -187,7 +193,7 @@ fn a_window_moves_resizes_hides_comes_back_and_ends() {
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
     drain(&mut capture);
     assert_eq!(pixel(&capture, 300, 150), GREEN);
-    assert_eq!(capture.viewport(), (33, 44, size));
+    assert_eq!(capture.shared_viewport().now(), (33, 44, size));
 
     painter.conn.unmap_window(id).unwrap();
     painter.sync();
@@ -273,11 +279,17 @@ fn a_window_in_a_frame_follows_its_frame() {
     painter.conn.reparent_window(id, frame, 10, 20).unwrap();
     painter.sync();
     drain(&mut capture);
-    assert_eq!(capture.viewport(), (60, 80, Size::new(200, 100)));
+    assert_eq!(
+        capture.shared_viewport().now(),
+        (60, 80, Size::new(200, 100))
+    );
     assert_eq!(pixel(&capture, 0, 0), RED);
     painter.place(frame, 100, 200);
     drain(&mut capture);
-    assert_eq!(capture.viewport(), (110, 220, Size::new(200, 100)));
+    assert_eq!(
+        capture.shared_viewport().now(),
+        (110, 220, Size::new(200, 100))
+    );
 
     painter.conn.unmap_window(frame).unwrap();
     painter.sync();
@@ -343,7 +355,10 @@ fn a_region_sees_itself_only_and_is_cut_at_the_edge() {
     };
     let mut capture = open(&server, what(100, 50, 101, 51)).unwrap();
     drain(&mut capture);
-    assert_eq!(capture.viewport(), (100, 50, Size::new(101, 51)));
+    assert_eq!(
+        capture.shared_viewport().now(),
+        (100, 50, Size::new(101, 51))
+    );
     painter.fill(id, 0, 0, 100, 200, BLUE);
     painter.fill(id, 0, 101, 300, 99, BLUE);
     painter.sync();
@@ -355,7 +370,7 @@ fn a_region_sees_itself_only_and_is_cut_at_the_edge() {
     assert_eq!(pixel(&capture, 100, 50), RED);
 
     let cut = open(&server, what(-10, 190, 50, 50)).unwrap();
-    assert_eq!(cut.viewport(), (0, 190, Size::new(40, 10)));
+    assert_eq!(cut.shared_viewport().now(), (0, 190, Size::new(40, 10)));
     let error = open(&server, what(300, 0, 10, 10)).err().unwrap();
     assert!(error.0.contains("the display is 300x200"), "{error}");
 }
@@ -409,7 +424,7 @@ fn a_display_that_is_resized_says_so() {
     drain(&mut capture);
     assert_eq!(pixel(&capture, 319, 239), GREEN);
     drain(&mut part);
-    assert_eq!(part.viewport(), (10, 10, Size::new(50, 50)));
+    assert_eq!(part.shared_viewport().now(), (10, 10, Size::new(50, 50)));
     assert_eq!(pixel(&part, 49, 49), GREEN);
 }
 
@@ -443,7 +458,10 @@ fn a_window_is_found_by_title_and_waited_for() {
         painter.sync();
         opening.join().unwrap()
     });
-    assert_eq!(capture.unwrap().viewport(), (5, 6, Size::new(70, 80)));
+    assert_eq!(
+        capture.unwrap().shared_viewport().now(),
+        (5, 6, Size::new(70, 80))
+    );
 }
 
 #[test]

@@ -44,8 +44,6 @@ use super::pace::Pace;
 use super::{Capture, CaptureError, CaptureEvent, Waker};
 use crate::picture::Picture;
 
-pub use self::settle::SettleRule;
-
 /// What to capture.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -125,7 +123,6 @@ pub struct X11Capture {
     image: Image,
     damage: Damage,
     settle: Settle,
-    rule: SettleRule,
     pace: Pace,
     /// Set if pictures are taken by the clock: the time between them, and when the next is due.
     poll: Option<(Duration, Instant)>,
@@ -183,11 +180,9 @@ impl X11Capture {
         begin().map_err(|e| CaptureError(format!("{}: can't watch damage: {e}", display.name)))?;
         let size = surface.size().unwrap_or_default();
         let (x, y) = surface.place().unwrap_or_default();
-        let rule = SettleRule::default();
         let mut capture = X11Capture {
             image: Image::new(&display, size)?,
-            settle: Settle::new(rule, size),
-            rule,
+            settle: Settle::new(size),
             pace: Pace::unlimited(),
             poll: None,
             waker: Waker::new()?,
@@ -209,14 +204,7 @@ impl X11Capture {
         Ok(capture)
     }
 
-    /// Where the target lies on the display: left and upper edge and size, in pixels. Up to date
-    /// as of the last [`Capture::next`].
-    #[must_use]
-    pub fn viewport(&self) -> (i32, i32, Size) {
-        self.viewport.now()
-    }
-
-    /// The same for other threads, always up to date.
+    /// Where the target lies on the display, for any thread, always up to date.
     #[must_use]
     pub fn shared_viewport(&self) -> Viewport {
         self.viewport.clone()
@@ -243,16 +231,6 @@ impl X11Capture {
     #[must_use]
     pub fn superseded(&self) -> u64 {
         self.pace.superseded()
-    }
-
-    /// Other constants for the decision when a burst of drawing is a picture.
-    pub fn set_settle_rule(&mut self, rule: SettleRule) {
-        self.rule = rule;
-        let waits = self.settle.due().is_some();
-        self.settle = Settle::new(rule, self.image.size());
-        if waits {
-            self.settle.damaged(self.display.now(), Area::EMPTY);
-        }
     }
 
     /// Takes in every event that has arrived.
@@ -307,7 +285,7 @@ impl X11Capture {
         self.surface.renew(&self.display)?;
         let Some(size) = self.surface.size() else {
             self.pace.cancel();
-            self.settle = Settle::new(self.rule, self.image.size());
+            self.settle = Settle::new(self.image.size());
             self.dirty = Area::EMPTY;
             let first = !std::mem::replace(&mut self.hidden, true);
             return Ok(first.then_some(CaptureEvent::Hidden));
@@ -330,7 +308,7 @@ impl X11Capture {
         self.dirty = Area::whole(size);
         self.fetched = None;
         self.pace.cancel();
-        self.settle = Settle::new(self.rule, size);
+        self.settle = Settle::new(size);
     }
 
     fn tell_viewport(&self) {

@@ -75,39 +75,25 @@ impl Area {
     }
 }
 
-/// The constants of the decision.
-#[derive(Clone, Copy, Debug)]
-pub struct SettleRule {
-    /// Percent of the target that damage must cover to be a whole picture at once. 90: a swap is
-    /// one request over all of the window; a frame or status line that the client draws may stay
-    /// as it was.
-    pub whole_percent: u8,
-    /// How long partial damage must have been quiet. 0.5 ms: a guess between the pauses of a
-    /// painter that sends its requests in several flushes and a frame's time.
-    pub quiet: Duration,
-    /// The longest that partial damage waits. 2 ms: a guess, an eighth of a frame at 60 Hz.
-    pub longest: Duration,
-    /// How many bursts are given the silence even if they look whole, after one that looked
-    /// whole was soon followed by a part (a painter that clears its window first). 60: a
-    /// guess, one second at 60 Hz.
-    pub patience: u32,
-}
+/// Percent of the target that damage must cover to be a whole picture at once. A swap is one
+/// request over all of the window; a frame or status line that the client draws may stay as it was.
+const WHOLE_PERCENT: i64 = 90;
 
-impl Default for SettleRule {
-    fn default() -> SettleRule {
-        SettleRule {
-            whole_percent: 90,
-            quiet: Duration::from_micros(500),
-            longest: Duration::from_millis(2),
-            patience: 60,
-        }
-    }
-}
+/// How long partial damage must have been quiet: a guess between the pauses of a painter that sends
+/// its requests in several flushes and a frame's time.
+const QUIET: Duration = Duration::from_micros(500);
+
+/// The longest that partial damage waits: a guess, an eighth of a frame at 60 Hz.
+const LONGEST: Duration = Duration::from_millis(2);
+
+/// How many bursts are given the silence even if they look whole, after one that looked whole was
+/// soon followed by a part of it (a painter that clears its window first): a guess, one second at
+/// 60 Hz.
+const PATIENCE: u32 = 60;
 
 /// The decision's state. A value without a clock: `now` comes in.
 #[derive(Debug)]
 pub(super) struct Settle {
-    rule: SettleRule,
     target: Area,
     burst: Option<Burst>,
     /// What the last burst covered. The same rectangle again is whole again: an animated window
@@ -127,9 +113,8 @@ struct Burst {
 }
 
 impl Settle {
-    pub(super) fn new(rule: SettleRule, size: Size) -> Settle {
+    pub(super) fn new(size: Size) -> Settle {
         Settle {
-            rule,
             target: Area::whole(size),
             burst: None,
             last: Area::EMPTY,
@@ -148,12 +133,9 @@ impl Settle {
                 burst.latest = now;
             }
             None => {
-                if !whole
-                    && self
-                        .hasty
-                        .is_some_and(|at| now.since(at) <= self.rule.longest)
-                {
-                    self.patient = self.rule.patience;
+                let soon = self.hasty.is_some_and(|at| now.since(at) <= LONGEST);
+                if !whole && soon {
+                    self.patient = PATIENCE;
                 }
                 self.burst = Some(Burst {
                     area,
@@ -170,8 +152,7 @@ impl Settle {
         if self.patient == 0 && self.is_whole(burst.area) {
             return Some(burst.begun);
         }
-        let quiet = burst.latest + self.rule.quiet;
-        Some(quiet.min(burst.begun + self.rule.longest))
+        Some((burst.latest + QUIET).min(burst.begun + LONGEST))
     }
 
     /// The burst counts as a picture from `now` on; the next damage begins another.
@@ -187,8 +168,7 @@ impl Settle {
 
     fn is_whole(&self, area: Area) -> bool {
         !area.is_empty()
-            && (area == self.last
-                || area.pixels() * 100 >= self.target.pixels() * i64::from(self.rule.whole_percent))
+            && (area == self.last || area.pixels() * 100 >= self.target.pixels() * WHOLE_PERCENT)
     }
 }
 
@@ -199,7 +179,7 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     fn settle() -> Settle {
-        Settle::new(SettleRule::default(), Size::new(1000, 1000))
+        Settle::new(Size::new(1000, 1000))
     }
 
     fn area(left: i32, top: i32, right: i32, bottom: i32) -> Area {

@@ -112,10 +112,13 @@ fn a_window_that_changes_while_nobody_watches_is_there_for_who_comes() {
     };
     let painter = server.painter();
     let id = painter.shown(0, 0, 32, 32, RED);
-    let mut capture = open(&server, What::Window(WindowQuery {
-        name: WindowName::Id(id),
-        wait: Duration::ZERO,
-    }));
+    let mut capture = open(
+        &server,
+        What::Window(WindowQuery {
+            name: WindowName::Id(id),
+            wait: Duration::ZERO,
+        }),
+    );
     capture.set_watched(false);
     assert!(capture.picture().is_none());
     painter.resize(id, 48, 40);

@@ -164,7 +164,10 @@ fn a_key_that_was_pressed_is_released_whatever_the_layout_says_by_then() {
     // The arrow up in this set of key codes, Print in the older one.
     it.keys(PRESS, &[111]);
     assert_eq!(it.inputs(), [key(103, None, true)]);
-    if !it.xvfb.keyboard(&["-keycodes", "xfree86+aliases(qwerty)", "us"]) {
+    if !it
+        .xvfb
+        .keyboard(&["-keycodes", "xfree86+aliases(qwerty)", "us"])
+    {
         return;
     }
     assert_eq!(it.inputs(), []);
