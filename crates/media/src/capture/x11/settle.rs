@@ -134,7 +134,9 @@ impl Settle {
             }
             None => {
                 let soon = self.hasty.is_some_and(|at| now.since(at) <= LONGEST);
-                if !whole && soon {
+                // Beside it, others draw: a clock, say.
+                let there = !area.within(self.last).is_empty();
+                if !whole && soon && there {
                     self.patient = PATIENCE;
                 }
                 self.burst = Some(Burst {
@@ -252,6 +254,24 @@ mod tests {
         }
         s.damaged(Instant(1000 * MS), area(0, 0, 1000, 1000));
         assert_eq!(s.due(), Some(Instant(1000 * MS)));
+    }
+
+    #[test]
+    fn what_others_draw_beside_a_swap_is_no_reason_to_wait() {
+        let mut s = settle();
+        let game = area(0, 0, 500, 500);
+        for n in 0..2 {
+            s.damaged(Instant(n * 16 * MS), game);
+            s.release(Instant(n * 16 * MS));
+        }
+        // A clock on the same display, a millisecond after the second swap.
+        s.damaged(Instant(17 * MS), area(900, 0, 1000, 20));
+        s.release(Instant(18 * MS));
+        // One swap is no longer the same rectangle as the last; those after it are.
+        s.damaged(Instant(32 * MS), game);
+        s.release(Instant(33 * MS));
+        s.damaged(Instant(48 * MS), game);
+        assert_eq!(s.due(), Some(Instant(48 * MS)));
     }
 
     #[test]
