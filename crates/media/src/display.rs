@@ -3,10 +3,7 @@
 //! Everything of ours that talks to a display connects through here: x11rb itself computes the
 //! port of any display number and stops the program at one that has no port.
 
-use x11rb::connection::RequestConnection as _;
-use x11rb::errors::ConnectionError;
 use x11rb::protocol::xproto::{ImageOrder, Screen, Setup};
-use x11rb::protocol::xtest::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
 /// Connects to `display` (`:0`, `host:0.1`) and returns the connection and the screen's number.
@@ -36,7 +33,11 @@ pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
 ///
 /// What it can't help: X.Org's server (21.1) keeps back whoever has a request waiting at the very
 /// moment of the grab, whether or not grabs concern it (`mark_client_grab` in its `dispatch.c`).
-pub(crate) fn ignore_grabs(conn: &RustConnection) -> Result<(), ConnectionError> {
+#[cfg(feature = "host")]
+pub(crate) fn ignore_grabs(conn: &RustConnection) -> Result<(), x11rb::errors::ConnectionError> {
+    use x11rb::connection::RequestConnection as _;
+    use x11rb::protocol::xtest::{self, ConnectionExt as _};
+
     if conn
         .extension_information(xtest::X11_EXTENSION_NAME)?
         .is_some()

@@ -235,8 +235,8 @@ fn what_is_drawn_while_a_move_is_looked_at_is_seen() {
         ..ConfigureNotifyEvent::default()
     };
     let (conn, waker) = (&painter.conn, capture.waker());
-    let (told, go) = std::sync::mpsc::channel();
-    let (seen, answers) = std::sync::mpsc::channel();
+    let (told, go) = std::sync::mpsc::sync_channel(1);
+    let (seen, answers) = std::sync::mpsc::sync_channel(1);
     std::thread::scope(|scope| {
         let painter = &painter;
         scope.spawn(move || {
@@ -525,7 +525,7 @@ fn a_client_that_grabs_the_server_is_captured() {
     painter.conn.grab_server().unwrap();
     painter.fill(id, 0, 0, 64, 64, GREEN);
     painter.sync();
-    let (done, finished) = std::sync::mpsc::channel();
+    let (done, finished) = std::sync::mpsc::sync_channel(1);
     // A thread of its own: a capture that waits for the grab's end waits for ever.
     std::thread::spawn(move || {
         let event = capture.next(SOON).unwrap();

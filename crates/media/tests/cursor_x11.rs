@@ -161,7 +161,7 @@ fn the_pointer_is_followed_while_a_client_grabs_the_server() {
     drain(&mut watch);
     painter.conn.grab_server().unwrap();
     move_to(&painter, 7, 9);
-    let (done, finished) = std::sync::mpsc::channel();
+    let (done, finished) = std::sync::mpsc::sync_channel(1);
     // A thread of its own: a watch that waits for the grab's end waits for ever.
     std::thread::spawn(move || done.send(watch.next(SOON).unwrap()));
     let place = Some((7 * 256 + 127, 9 * 256 + 127));

@@ -433,7 +433,7 @@ fn a_window_manager_that_grabs_the_server_until_the_button_goes_up_sees_it_go_up
     x11rb::wrapper::ConnectionExt::sync(&sink.conn).unwrap();
     listener.conn.grab_server().unwrap();
     x11rb::wrapper::ConnectionExt::sync(&listener.conn).unwrap();
-    let (done, finished) = std::sync::mpsc::channel();
+    let (done, finished) = std::sync::mpsc::sync_channel(1);
     // A thread of its own: a sink that waits for the grab's end waits for ever.
     let dragging = std::thread::spawn(move || {
         let moved = sink.apply(&InputEvent::PointerAbsolute { x: 9000, y: 9000 });
