@@ -1,8 +1,8 @@
 //! Raw Ethernet through rings that the kernel and this process share (the paper's mapped link-layer
 //! buffers, section IV-B2): the same frames as [`crate::raw`], on the wire and at the other end.
 //!
-//! On the way out a datagram is written into the ring once, and the card reads it there: the kernel
-//! copies nothing. On the way in the kernel copies it into the ring, and this file copies it on into
+//! On the way out a datagram is written into the ring once, and a card reads it there: the kernel copies
+//! nothing (a virtual cable copies it once). On the way in the kernel copies it into the ring, and this file copies it on into
 //! the batch, which owns its bytes: a slot must go back to the kernel before the datagram has been
 //! looked at by whoever decodes it, or a frame that waits for its last datagram would block the ring.
 //! This is the copy that reading in place would save; a recvmmsg(2) has one as well.

@@ -97,9 +97,7 @@ fn what_a_full_ring_does_not_take_is_lost_and_all_that_follows_arrives() {
             assert!(!got.is_empty() && got.len() < 2 * RECEIVING, "all came in");
             assert!(got.is_sorted_by(|a, b| a < b), "{got:?}");
             let last = first + 9_999;
-            client
-                .send(to, &numbered(last..last + 1), SEGMENT)
-                .unwrap();
+            client.send(to, &numbered(last..last + 1), SEGMENT).unwrap();
             collect_until(&host, last);
         }
     });
