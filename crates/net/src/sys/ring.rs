@@ -93,6 +93,9 @@ impl Rings {
     /// Sends datagrams to one station, each behind its prefix, and returns how many left. The others
     /// did not fit into the ring, the socket's buffer or the interface's queue.
     ///
+    /// A slot is free again when its frame has left, for a few virtual devices a moment before it was
+    /// read; it is written again only after all the others.
+    ///
     /// The kernel leaves what it could not send in the ring, for the next call, which may be for
     /// another station. So that is taken back: it is lost as in any full buffer.
     pub(crate) fn send<'a>(
