@@ -42,11 +42,32 @@ fn bytes(count: usize, segment: usize, last: usize) -> Vec<u8> {
     (0..251).cycle().take(len).collect()
 }
 
-/// A cable with both its ends here, and the address of the one that hosts are to sit at.
-const CABLE: &str = "ip link add here type veth peer name there address 02:00:00:00:00:02
-    ip link set here up
-    ip link set there up";
+/// Runs `test` in a network of its own that is a cable, with both ends in it, and `more`.
+fn in_a_cable(what: &str, more: &str, test: impl FnOnce() + Send) {
+    let cable = format!(
+        "ip link add here type veth peer name there address {THERE}
+        ip link set here up
+        ip link set there up
+        {UNTIL_UP}
+        {more}"
+    );
+    in_new_network(what, &cable, test);
+}
+
+/// The end of the cable that hosts are to sit at.
 const THERE: Mac = Mac([2, 0, 0, 0, 0, 2]);
+
+/// An interface loses what it is to send until the kernel has noticed, in the background, that there
+/// is somebody at the other end. It does so with a lock that the last command waits for.
+const UNTIL_UP: &str = "for end in here there; do
+        tries=0
+        until ip link show $end | grep -q 'state UP'; do
+            tries=$((tries + 1))
+            [ $tries -lt 1000 ]
+            sleep 0.01
+        done
+    done
+    ip link set lo up";
 
 /// A station that is reached by the cable's near end.
 fn over_cable(mac: Mac, port: u16) -> PathId {
@@ -61,22 +82,23 @@ fn any(port: u16) -> std::net::SocketAddr {
     (std::net::Ipv6Addr::UNSPECIFIED, port).into()
 }
 
-/// The kinds of packet socket that talk to each other.
-const PAIRS: [(Rung, Rung); 4] = [
-    (Rung::Raw, Rung::Raw),
-    (Rung::Raw, Rung::Ring),
-    (Rung::Ring, Rung::Raw),
-    (Rung::Ring, Rung::Ring),
+/// The kinds of packet socket that talk to each other, and a port for each pair: one that was closed
+/// may be in use for a moment yet, by a program that another test is just starting.
+const PAIRS: [(u16, Rung, Rung); 4] = [
+    (4710, Rung::Raw, Rung::Raw),
+    (4712, Rung::Raw, Rung::Ring),
+    (4714, Rung::Ring, Rung::Raw),
+    (4716, Rung::Ring, Rung::Ring),
 ];
 
 #[test]
 fn batches_go_both_ways_over_raw_ethernet_whole_and_in_order() {
     in_new_network("raw Ethernet", "ip link set lo up", || {
-        for (at_host, at_client) in PAIRS {
-            let host = Ladder::host(any(4710), Some(at_host)).unwrap();
-            let other = Ladder::host(any(4711), Some(at_host)).unwrap();
+        for (port, at_host, at_client) in PAIRS {
+            let host = Ladder::host(any(port), Some(at_host)).unwrap();
+            let other = Ladder::host(any(port + 1), Some(at_host)).unwrap();
             let client = Ladder::client(Some(at_client)).unwrap();
-            let to = loopback(4710);
+            let to = loopback(port);
             assert_eq!((host.rung(to), client.rung(to)), (at_host, at_client));
             for (count, segment, last) in [
                 (1, 1, 1),
@@ -93,7 +115,7 @@ fn batches_go_both_ways_over_raw_ethernet_whole_and_in_order() {
                 host.send(from, &batch, segment).unwrap();
                 let (back, got) = collect(&client, count);
                 assert!(got == want, "{count} of {segment} to the client");
-                assert_eq!(station_of(back).unwrap().port, 4710);
+                assert_eq!(station_of(back).unwrap().port, port);
             }
             // Nobody else's frames, and none of one's own.
             for link in [&host, &other, &client] {
@@ -157,12 +179,12 @@ fn what_is_not_there_is_an_error_and_nothing_else_takes_its_place() {
 
 #[test]
 fn frames_that_are_not_for_us_do_not_arrive() {
-    in_new_network("raw Ethernet", CABLE, || {
-        for (at_host, at_client) in PAIRS {
-            let host = Ladder::host(any(4710), Some(at_host)).unwrap();
+    in_a_cable("raw Ethernet", "", || {
+        for (port, at_host, at_client) in PAIRS {
+            let host = Ladder::host(any(port), Some(at_host)).unwrap();
             let client = Ladder::client(Some(at_client)).unwrap();
             let send = |mac, text: &[u8]| {
-                let to = over_cable(Mac(mac), 4710);
+                let to = over_cable(Mac(mac), port);
                 client.send(to, text, text.len()).unwrap();
             };
             send([0xff; 6], b"to all");
@@ -194,20 +216,20 @@ mod rings;
 fn af_xdp_takes_our_frames_and_leaves_the_others() {
     use crate::Transport as _;
 
-    in_new_network("AF_XDP", CABLE, || {
+    in_a_cable("AF_XDP", "", || {
         let there = crate::neighbour::interface("there").unwrap();
         let other = Ladder::host(any(4711), Some(Rung::Raw)).unwrap();
         let client = Ladder::client(Some(Rung::Raw)).unwrap();
         let to = |port| over_cable(THERE, port);
         // The second time another socket has just left the queue.
-        for _ in 0..2 {
-            let host = Ladder::host(any(4710), Some(Rung::Raw)).unwrap();
+        for port in [4710, 4712] {
+            let host = Ladder::host(any(port), Some(Rung::Raw)).unwrap();
             host.open_xdp(there).unwrap();
             let mut back = PathId::default();
             for (count, segment, last) in [(1, 1, 1), (8, 1400, 3), (300, 1400, 1400)] {
                 let batch = bytes(count, segment, last);
                 let want: Vec<_> = batch.chunks(segment).map(<[u8]>::to_vec).collect();
-                client.send(to(4710), &batch, segment).unwrap();
+                client.send(to(port), &batch, segment).unwrap();
                 let (from, got) = collect(&host, count);
                 assert!(got == want, "{count} of {segment} to the host");
                 assert_eq!(station_of(from).unwrap().interface, there);
@@ -218,7 +240,7 @@ fn af_xdp_takes_our_frames_and_leaves_the_others() {
                 back = from;
             }
             // Nothing of it went the ordinary way, and nobody else's frames were taken.
-            client.send(to(4710), b"ours", 4).unwrap();
+            client.send(to(port), b"ours", 4).unwrap();
             client.send(to(4711), b"another's", 9).unwrap();
             assert_eq!(collect(&other, 1).1, [b"another's".to_vec()]);
             let mut batch = RecvBatch::default();

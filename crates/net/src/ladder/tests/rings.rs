@@ -3,9 +3,8 @@
 use std::ops::Range;
 use std::process::Command;
 
-use super::{CABLE, LONG, PAIRS, RecvBatch, THERE, any, collect, over_cable};
+use super::{LONG, PAIRS, RecvBatch, THERE, UNTIL_UP, any, collect, in_a_cable, over_cable};
 use crate::ladder::Ladder;
-use crate::sys::namespace::in_new_network;
 use crate::sys::ring::{RECEIVING, SENDING};
 use crate::{Link, LinkError, PathId, Rung};
 
@@ -45,17 +44,18 @@ fn sh(command: &str) {
     assert!(status.expect("sh").success(), "{command}");
 }
 
-fn pair(at_host: Rung, at_client: Rung) -> (Ladder, Ladder, PathId) {
-    let host = Ladder::host(any(4710), Some(at_host)).unwrap();
+/// A host, a client, and the way from the second to the first.
+fn pair((port, at_host, at_client): (u16, Rung, Rung)) -> (Ladder, Ladder, PathId) {
+    let host = Ladder::host(any(port), Some(at_host)).unwrap();
     let client = Ladder::client(Some(at_client)).unwrap();
-    (host, client, over_cable(THERE, 4710))
+    (host, client, over_cable(THERE, port))
 }
 
 #[test]
 fn rings_go_round_and_keep_everything_whole_and_in_order() {
-    in_new_network("mapped rings", CABLE, || {
-        for (at_host, at_client) in PAIRS {
-            let (host, client, to) = pair(at_host, at_client);
+    in_a_cable("mapped rings", "", || {
+        for kinds in PAIRS {
+            let (host, client, to) = pair(kinds);
             // Both rings of each end several times, and at another slot each time: 97 is prime.
             let (most, step) = (2 * RECEIVING + SENDING, 97);
             for first in (0..u32::try_from(most).unwrap()).step_by(step) {
@@ -74,8 +74,8 @@ fn rings_go_round_and_keep_everything_whole_and_in_order() {
 
 #[test]
 fn what_a_full_ring_does_not_take_is_lost_and_all_that_follows_arrives() {
-    in_new_network("mapped rings", CABLE, || {
-        let (host, client, to) = pair(Rung::Ring, Rung::Raw);
+    in_a_cable("mapped rings", "", || {
+        let (host, client, to) = pair((4710, Rung::Ring, Rung::Raw));
         for round in 0..3 {
             let first = round * 10_000;
             let count = u32::try_from(2 * RECEIVING).unwrap();
@@ -105,8 +105,8 @@ fn what_a_full_ring_does_not_take_is_lost_and_all_that_follows_arrives() {
 
 #[test]
 fn what_does_not_leave_is_lost_at_once_and_never_leaves_later() {
-    in_new_network("mapped rings", CABLE, || {
-        let (host, client, to) = pair(Rung::Raw, Rung::Ring);
+    in_a_cable("mapped rings", "", || {
+        let (host, client, to) = pair((4710, Rung::Raw, Rung::Ring));
         let mut next = 0..0;
         let mut some = |count: u32| {
             next = next.end..next.end + count;
@@ -138,8 +138,8 @@ fn what_does_not_leave_is_lost_at_once_and_never_leaves_later() {
 
 #[test]
 fn a_datagram_that_the_interface_refuses_does_not_block_those_behind_it() {
-    in_new_network("mapped rings", CABLE, || {
-        let (host, client, to) = pair(Rung::Raw, Rung::Ring);
+    in_a_cable("mapped rings", "", || {
+        let (host, client, to) = pair((4710, Rung::Raw, Rung::Ring));
         for round in 0..3 {
             sh("ip link set here mtu 1000");
             let refused = client.send(to, &numbered(0..3), SEGMENT);
@@ -164,8 +164,8 @@ fn a_datagram_that_the_interface_refuses_does_not_block_those_behind_it() {
 
 #[test]
 fn an_interface_that_goes_down_and_comes_back_is_heard_again() {
-    let addressed = format!("{CABLE}\nip address add 192.0.2.2/24 dev there");
-    in_new_network("mapped rings", &addressed, || {
+    let address = "ip address add 192.0.2.2/24 dev there";
+    in_a_cable("mapped rings", address, || {
         let bound = "192.0.2.2:4710".parse().unwrap();
         let host = Ladder::host(bound, Some(Rung::Ring)).unwrap();
         let client = Ladder::client(Some(Rung::Raw)).unwrap();
@@ -187,7 +187,7 @@ fn an_interface_that_goes_down_and_comes_back_is_heard_again() {
             host.recv(&mut batch, Some(std::time::Duration::ZERO))
                 .unwrap();
             assert!(waiting(), "and once is enough");
-            sh("ip link set there up");
+            sh(&format!("ip link set there up\n{UNTIL_UP}"));
             client.send(to, b"again", 5).unwrap();
             assert_eq!(collect(&host, 1).1, [b"again".to_vec()]);
         }
