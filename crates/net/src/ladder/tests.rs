@@ -9,7 +9,7 @@ use openuvr_proto::id::PathId;
 use super::Ladder;
 use crate::address::{path_of, path_of_station, station_of};
 use crate::ether::{Mac, Station};
-use crate::sys::namespace::in_new_network;
+use crate::sys::namespace::{UNTIL_UP, in_new_network};
 use crate::{LINKS, Link, LinkError, MAX_DATAGRAM, RecvBatch};
 
 const LONG: Option<Duration> = Some(Duration::from_secs(10));
@@ -56,18 +56,6 @@ fn in_a_cable(what: &str, more: &str, test: impl FnOnce() + Send) {
 
 /// The end of the cable that hosts are to sit at.
 const THERE: Mac = Mac([2, 0, 0, 0, 0, 2]);
-
-/// An interface loses what it is to send until the kernel has noticed, in the background, that there
-/// is somebody at the other end. It does so with a lock that the last command waits for.
-const UNTIL_UP: &str = "for end in here there; do
-        tries=0
-        until ip link show $end | grep -q 'state UP'; do
-            tries=$((tries + 1))
-            [ $tries -lt 1000 ]
-            sleep 0.01
-        done
-    done
-    ip link set lo up";
 
 /// A station that is reached by the cable's near end.
 fn over_cable(mac: Mac, port: u16) -> PathId {

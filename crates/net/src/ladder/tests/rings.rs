@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::process::Command;
 
-use super::{LONG, PAIRS, RecvBatch, THERE, UNTIL_UP, any, collect, in_a_cable, over_cable};
+use super::{LONG, PAIRS, RecvBatch, THERE, any, collect, in_a_cable, over_cable};
 use crate::ladder::Ladder;
+use crate::sys::namespace::UNTIL_UP;
 use crate::sys::ring::{RECEIVING, SENDING};
 use crate::{Link, LinkError, PathId, Rung};
 
