@@ -21,7 +21,7 @@ use super::journey::Step;
 use super::machine::Machine;
 use super::report::QUIET;
 use super::rig::{Rig, Setup, Source, Streamed};
-use super::stats::{Range, Summary};
+use super::stats::{Range, Summary, share};
 use crate::cable::Cable;
 use crate::pair::TemporaryDir;
 
@@ -397,15 +397,14 @@ fn measure(
         more_client: &configuration.client_words(),
     })?;
     let latency_ms = stream.case.latency_ms.context("no frame came whole")?;
-    let cores = ["host", "client"].map(|name| stream.case.cores.get(name).copied());
     Ok(Run {
         configuration: configuration.name.clone(),
         repetition,
         latency_ms,
         drawn: stream.case.frames.drawn,
-        whole: latency_ms.count,
+        whole: stream.whole(),
         wire_mbps: stream.wire_mbps,
-        cores: cores.into_iter().flatten().sum(),
+        cores: stream.cores(),
         other_cores: stream.case.other_cores,
         steps: stream.steps,
     })
@@ -500,7 +499,7 @@ impl Measured {
             p99_ms: self.range(name, |run| run.latency_ms.p99),
             whole: self
                 .of(name)
-                .map(|run| run.whole as f64 / run.drawn.max(1) as f64)
+                .filter_map(|run| share(run.whole, run.drawn))
                 .reduce(f64::min),
             cores: self.range(name, |run| run.cores),
             worth_ms: both.map(|(own, other)| other.median - own.median),

@@ -273,20 +273,15 @@ fn row(way: &Way, held: &Runs, unheld: &Runs) -> Row {
         let runs = held.frame_ms.iter().filter_map(|run| Summary::of(run));
         Range::of(&runs.map(|summary| of(&summary)).collect::<Vec<_>>())
     };
-    let whole = |s: &Stream| s.case.latency_ms.map_or(0, |l| l.count) as f64;
     Row {
         name: way.name,
         what: way.what,
         p50_ms: over(&|s| Some(s.case.latency_ms?.p50)),
         p99_ms: over(&|s| Some(s.case.latency_ms?.p99)),
         whole: (held.streams.iter())
-            .map(|s| whole(s) / s.case.frames.drawn.max(1) as f64)
+            .filter_map(Stream::whole_share)
             .reduce(f64::min),
-        cores: over(&|s| {
-            let cores = &s.case.cores;
-            let of = |name| cores.get(name).copied().unwrap_or(0.0);
-            Some(["scene", "host", "client"].map(of).iter().sum())
-        }),
+        cores: over(&|s| Some(s.all_cores())),
         frame_p50_ms: frames(&|s| s.p50),
         frame_p99_ms: frames(&|s| s.p99),
         unheld_fps: Range::of(&unheld.fps),

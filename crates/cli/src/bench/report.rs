@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use serde::Serialize;
 
@@ -11,7 +12,7 @@ use super::codec::Cost;
 use super::journey::Step;
 use super::machine::{Machine, Thread};
 use super::reader::Sighting;
-use super::stats::{Frames, Summary};
+use super::stats::{Frames, Summary, share};
 use crate::wrap::wrapped;
 
 /// Cores of other processes above which milliseconds are not to be trusted.
@@ -116,7 +117,12 @@ pub(super) struct Targets {
 /// What was measured of the floor, and likewise of the stream.
 #[derive(Debug, Serialize)]
 pub(super) struct Case {
+    /// Those that the scene drew while it was measured, and what became of them.
     pub(super) frames: Frames,
+    /// From when to when, on this machine's clock.
+    #[serde(skip)]
+    pub(super) window: [Instant; 2],
+    pub(super) seconds: f64,
     /// Drawn to visible; of the stream only frames displayed whole.
     pub(super) latency_ms: Option<Summary>,
     /// Changes of the display after which no bar code could be read.
@@ -155,6 +161,37 @@ pub(super) struct Stream {
     pub(super) reaction_ms: Vec<f64>,
     /// Luma PSNR against the captured picture of the same frame, dB.
     pub(super) psnr_db: Vec<f64>,
+}
+
+impl Case {
+    /// Frames a second that the scene drew.
+    pub(super) fn drawn_fps(&self) -> f64 {
+        self.frames.drawn as f64 / self.seconds
+    }
+
+}
+
+impl Stream {
+    /// Frames displayed whole.
+    pub(super) fn whole(&self) -> usize {
+        self.case.latency_ms.map_or(0, |latency| latency.count)
+    }
+
+    /// Cores of host and client together.
+    pub(super) fn cores(&self) -> f64 {
+        let of = |name| self.case.cores.get(name).copied().unwrap_or(0.0);
+        of("host") + of("client")
+    }
+
+    /// With those of the application, where it is a process of its own.
+    pub(super) fn all_cores(&self) -> f64 {
+        self.cores() + self.case.cores.get("scene").copied().unwrap_or(0.0)
+    }
+
+    /// Those, of the frames drawn.
+    pub(super) fn whole_share(&self) -> Option<f64> {
+        share(self.whole(), self.case.frames.drawn)
+    }
 }
 
 /// A target and what was measured.
@@ -369,8 +406,12 @@ impl Report {
                 case.other_cores * 100.0
             );
             lines(&format!("{name:<8} "), &text);
-            let rate = case.frames.drawn as f64 / f64::from(self.setting.seconds);
-            println!("{:<8} {rate:.1} frames drawn a second", "");
+            println!(
+                "{:<8} the scene drew {:.1} of {} frames/s",
+                "",
+                case.drawn_fps(),
+                self.setting.scene_fps
+            );
         }
         if let Some(stream) = &self.stream {
             let wire = stream
@@ -416,8 +457,7 @@ impl Report {
         let reaction = median(&stream.reaction_ms)
             .zip(median(&self.application_reaction_ms))
             .map(|(all, own)| all - own);
-        let cores = ["host", "client"].map(|name| stream.case.cores.get(name));
-        let cores = cores[0].zip(cores[1]).map(|(host, client)| host + client);
+        let cores = stream.cores();
         let verdict = |what, unit, measured, target: Target| {
             target.pass.map(|_| Verdict {
                 what,
@@ -469,7 +509,7 @@ impl Report {
             verdict(
                 "host + client, of a core",
                 "%",
-                cores.map(hundredfold),
+                Some(hundredfold(cores)),
                 core_target,
             ),
             steady(

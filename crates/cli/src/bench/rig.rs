@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
 use super::floor::Copier;
@@ -24,10 +25,12 @@ use crate::clock;
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Pair};
 use crate::picture_match::{History, Shot, psnr};
-use crate::screen::Screen;
+use crate::screen::{Area, Screen};
 
 /// How long the first frame of a case may take.
 const FIRST_FRAME: Duration = Duration::from_secs(15);
+/// How long the last frame that was drawn while it was measured may still be on its way.
+const ON_ITS_WAY: Duration = Duration::from_millis(500);
 /// Frames compared for the PSNR; the targets ask for ten at least.
 const COMPARED: usize = 20;
 
@@ -282,12 +285,18 @@ impl<'a> Rig<'a> {
         check: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Case> {
         self.first_frame(reader, check)?;
+        let scene = Drawn::open(self.near.name())?;
         self.pass(self.setup.warm_up, check)?;
-        let (mark, unreadable, before) = (reader.mark(), reader.unreadable(), Load::now());
+        let (unreadable, before) = (reader.unreadable(), Load::now());
+        let (from, first) = scene.newest()?;
         self.pass(Duration::from_secs_f64(seconds), check)?;
-        let (after, samples) = (Load::now(), reader.since(mark));
-        let used = after.since(&before);
-        let scene = self.scene.as_ref().map(|scene| ("scene", scene.id()));
+        let (to, last) = scene.newest()?;
+        let used = Load::now().since(&before);
+        reader.wait(0, ON_ITS_WAY, |sighting| sighting.frame >= last)?;
+        let drawn = first + 1..=last;
+        let mut samples = reader.since(0);
+        samples.retain(|sighting| drawn.contains(&sighting.frame));
+        let application = self.scene.as_ref().map(|scene| ("scene", scene.id()));
         let shared = [
             ("display A", self.near.id()),
             ("display B", self.far.id()),
@@ -295,13 +304,15 @@ impl<'a> Rig<'a> {
         ];
         let latencies: Vec<f64> = samples.iter().map(Sighting::latency_ms).collect();
         Ok(Case {
-            frames: Frames::of(samples.iter().map(|sighting| sighting.frame)),
+            frames: Frames::drawn(drawn, samples.iter().map(|sighting| sighting.frame)),
+            window: [from, to],
+            seconds: to.since(from).as_secs_f64(),
             latency_ms: Summary::of(&latencies),
             unreadable: reader.unreadable() - unreadable,
             other_cores: used.other_cores,
             cores: children
                 .iter()
-                .chain(&scene)
+                .chain(&application)
                 .map(|(name, id)| (*name, used.of_family(*id)))
                 .chain(shared.map(|(name, id)| (name, used.of(id))))
                 .collect(),
@@ -416,6 +427,38 @@ impl<'a> Rig<'a> {
     }
 }
 
+/// The scene's own display, from which it is read how many frames were drawn, whatever became of
+/// them.
+struct Drawn {
+    screen: Screen,
+    area: Area,
+}
+
+impl Drawn {
+    fn open(display: &str) -> Result<Drawn> {
+        let screen = Screen::open(display)?;
+        let area = again(|| screen.find_code(&mut Vec::new()))?;
+        Ok(Drawn { screen, area })
+    }
+
+    /// When it was looked, and the number of the frame that was there.
+    fn newest(&self) -> Result<(Instant, u32)> {
+        let stamp = again(|| self.screen.stamp(self.area, &mut Vec::new()))?;
+        Ok((clock::now(), stamp.frame))
+    }
+}
+
+/// Looks until there is something, for a tenth of a second: a picture may just be replaced.
+fn again<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    for _ in 0..50 {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        clock::sleep_until(clock::now() + Duration::from_millis(2));
+    }
+    bail!("the scene's own display shows no bar code")
+}
+
 /// Makes the calling thread ordinary when dropped.
 pub(super) struct Lowered(pub(super) Sched);
 
@@ -445,9 +488,7 @@ fn with_record(
         .collect();
     case.latency_ms = Summary::of(&whole);
     let steps = journey::steps(&sightings, &joined);
-    let ns = |us: u64| i64::try_from(us).unwrap_or(i64::MAX / 1000) * 1000;
-    let from = sightings.first().map_or(0, |s| ns(s.seen_us));
-    let to = sightings.last().map_or(0, |s| ns(s.seen_us));
+    let [from, to] = case.window.map(|at| at.0);
     let mut outcomes = BTreeMap::new();
     let mut wire_bytes = 0;
     for row in record {
@@ -456,12 +497,11 @@ fn with_record(
             wire_bytes += row.wire_bytes;
         }
     }
-    let seconds = (to - from) as f64 / 1e9;
     Stream {
         not_whole: sightings.len() - whole.len(),
         steps,
         outcomes,
-        wire_mbps: (seconds > 0.0).then(|| wire_bytes as f64 * 8.0 / 1e6 / seconds),
+        wire_mbps: (!record.is_empty()).then(|| wire_bytes as f64 * 8.0 / 1e6 / case.seconds),
         reaction_ms,
         psnr_db,
         case,

@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ways: WAYS
             .iter()
             .zip(&streams)
-            .map(|((name, what, _), streams)| row(name, what, streams, seconds))
+            .map(|((name, what, _), streams)| row(name, what, streams))
             .collect(),
     };
     print(&report);
@@ -152,31 +152,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn row(name: &'static str, what: &'static str, streams: &[Stream], seconds: f64) -> Row {
+fn row(name: &'static str, what: &'static str, streams: &[Stream]) -> Row {
     let range = |of: &dyn Fn(&Stream) -> Option<f64>| {
         Range::of(&streams.iter().filter_map(of).collect::<Vec<_>>())
     };
-    let whole = |s: &Stream| s.case.latency_ms.map_or(0, |l| l.count) as f64;
     let psnr: Vec<f64> = streams.iter().flat_map(|s| s.psnr_db.clone()).collect();
     Row {
         name,
         what,
         p50_ms: range(&|s| Some(s.case.latency_ms?.p50)),
         p99_ms: range(&|s| Some(s.case.latency_ms?.p99)),
-        drawn_fps: range(&|s| Some(s.case.frames.drawn as f64 / seconds)),
-        whole: streams
-            .iter()
-            .map(|s| whole(s) / s.case.frames.drawn.max(1) as f64)
+        drawn_fps: range(&|s| Some(s.case.drawn_fps())),
+        whole: (streams.iter())
+            .filter_map(Stream::whole_share)
             .reduce(f64::min),
-        cores: range(&|s| {
-            let cores = &s.case.cores;
-            Some(
-                ["scene", "host", "client"]
-                    .iter()
-                    .filter_map(|name| cores.get(name))
-                    .sum(),
-            )
-        }),
+        cores: range(&|s| Some(s.all_cores())),
         psnr_db: Summary::of(&psnr),
     }
 }
