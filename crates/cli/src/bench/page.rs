@@ -302,6 +302,8 @@ fn latency(data: &Data, page: &mut String) -> Result<()> {
                 format!("{:.0} %", (host + client) * 100.0)
             }),
             against(case, "/stream/wire_mbps", "wire_mbps"),
+            whole(case),
+            drawn(case).map_or("–".to_owned(), |fps| format!("{fps:.1}")),
             cell(median(list(case, "/stream/psnr_db"))),
         ]
     });
@@ -316,6 +318,8 @@ fn latency(data: &Data, page: &mut String) -> Result<()> {
             "(end − floor) / serial",
             "host + client",
             "Mb/s",
+            "whole, of those drawn",
+            "frames drawn/s",
             "luma PSNR, dB",
         ],
         rows,
@@ -352,6 +356,22 @@ fn latency(data: &Data, page: &mut String) -> Result<()> {
         page.push_str(&figure(&plot::svg(&lines)?));
     }
     Ok(())
+}
+
+/// Frames displayed whole, of those drawn.
+fn whole(case: &Value) -> String {
+    let whole = number(case, "/stream/latency_ms/count");
+    let drawn = number(case, "/stream/frames/drawn").filter(|drawn| *drawn > 0.0);
+    whole.zip(drawn).map_or("–".to_owned(), |(whole, drawn)| {
+        format!("{:.1} %", whole / drawn * 100.0)
+    })
+}
+
+/// Frames a second that the scene drew; files from before the seconds were measured have those
+/// that were asked for.
+pub(super) fn drawn(case: &Value) -> Option<f64> {
+    let seconds = number(case, "/stream/seconds").or_else(|| number(case, "/setting/seconds"));
+    Some(number(case, "/stream/frames/drawn")? / seconds?)
 }
 
 /// What was measured, and its targets in brackets.

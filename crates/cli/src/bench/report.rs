@@ -17,6 +17,10 @@ use crate::wrap::wrapped;
 
 /// Cores of other processes above which milliseconds are not to be trusted.
 pub(super) const QUIET: f64 = 0.1;
+
+/// How far above its frames a second the host goes (`--fps`): a display of 60 Hz has 60.2.
+const LET_BY: f64 = 1.02;
+
 /// Says which machine it was, and whether others used so much of it that figures mean little.
 pub(super) fn print_machine(machine: &Machine, other_cores: f64) {
     println!("machine  {machine}");
@@ -112,6 +116,8 @@ pub(super) struct Targets {
     pub(super) wire_mbps: Target,
     /// Median luma PSNR, at least.
     pub(super) psnr_db: Target,
+    /// Whole frames of those due, at least.
+    pub(super) whole: Target,
 }
 
 /// What was measured of the floor, and likewise of the stream.
@@ -202,9 +208,17 @@ struct Verdict {
     measured: Option<f64>,
     target: Target,
     at_least: bool,
-    /// Says nothing on a busy machine.
-    is_time: bool,
+    /// Why it is not judged.
+    withheld: Option<&'static str>,
 }
+
+/// Of the frames due, those that must come whole for anything to be judged. A frame that did not
+/// come is later than any that did: with more than one of a hundred missing, there is no p99.
+pub(super) const LEAST_WHOLE: f64 = 0.99;
+
+/// Of its frames a second, those that the scene must draw for what is counted in seconds to be
+/// judged (a guess): fewer frames take less of everything.
+const LEAST_DRAWN: f64 = 0.9;
 
 impl Report {
     pub(super) fn new(machine: Machine, setting: Setting) -> Report {
@@ -228,6 +242,18 @@ impl Report {
     fn cases(&self) -> impl Iterator<Item = (&'static str, &Case)> {
         let floor = self.floor.iter().map(|case| ("floor", case));
         floor.chain(self.stream.iter().map(|stream| ("stream", &stream.case)))
+    }
+
+    /// Whole frames of those due: of what the scene drew, or, if it draws more than the host may
+    /// send, of that.
+    fn whole_of_due(&self) -> Option<f64> {
+        let stream = self.stream.as_ref()?;
+        let Setting { fps, scene_fps, .. } = self.setting;
+        let most = match scene_fps > fps * LET_BY {
+            true => (fps * stream.case.seconds) as usize,
+            false => usize::MAX,
+        };
+        share(stream.whole(), stream.case.frames.drawn.min(most)).map(|share| share.min(1.0))
     }
 
     fn is_loud(&self) -> bool {
@@ -297,8 +323,11 @@ impl Report {
             }
         }
         if let Some(stream) = &self.stream {
+            let whole = self.whole_of_due().map_or("-".to_owned(), |share| {
+                format!("{:.1} %", share * 100.0)
+            });
             println!(
-                "  visible but not whole, and left out: {}",
+                "  whole, of the frames due: {whole}; visible but not whole, and left out: {}",
                 stream.not_whole
             );
             let outcomes: Vec<String> = stream
@@ -452,83 +481,52 @@ impl Report {
             return Vec::new();
         };
         let targets = &self.setting.targets;
-        let latency = stream.case.latency_ms;
         let median = |samples: &[f64]| Summary::of(samples).map(|s| s.p50);
         let reaction = median(&stream.reaction_ms)
             .zip(median(&self.application_reaction_ms))
             .map(|(all, own)| all - own);
-        let cores = stream.cores();
-        let verdict = |what, unit, measured, target: Target| {
-            target.pass.map(|_| Verdict {
-                what,
-                unit,
-                measured,
-                target,
-                at_least: false,
-                is_time: true,
-            })
-        };
         let psnr = Some(&stream.psnr_db).filter(|all| all.len() >= 10);
-        let steady = |verdict: Option<Verdict>, at_least: bool| {
-            verdict.map(|verdict| Verdict {
-                at_least,
-                is_time: false,
-                ..verdict
-            })
+        let whole = self.whole_of_due();
+        let lacking = whole.is_none_or(|share| share < LEAST_WHOLE);
+        let loud = self.is_loud().then_some("not quiet");
+        let lacking = lacking.then_some("frames are missing");
+        let wanted = self.setting.scene_fps.min(self.setting.fps);
+        let slow = stream.case.drawn_fps() < wanted * LEAST_DRAWN;
+        let slow = slow.then_some("the scene was slow");
+        let percent = |target: Target| Target {
+            pass: target.pass.map(|share| share * 100.0),
+            aim: target.aim.map(|share| share * 100.0),
         };
-        let hundredfold = |cores: f64| cores * 100.0;
-        let core_target = Target {
-            pass: targets.cores.pass.map(hundredfold),
-            aim: targets.cores.aim.map(hundredfold),
+        let most = |what, unit, measured, target: Target, withheld| Verdict {
+            what,
+            unit,
+            measured,
+            target,
+            at_least: false,
+            withheld,
         };
-        [
-            verdict(
-                "drawn -> visible p50",
-                "ms",
-                latency.map(|s| s.p50),
-                targets.p50_ms,
-            ),
-            verdict(
-                "drawn -> visible p99",
-                "ms",
-                latency.map(|s| s.p99),
-                targets.p99_ms,
-            ),
-            verdict(
-                "reaction beyond the application's",
-                "ms",
-                reaction,
-                targets.reaction_ms,
-            ),
-            verdict(
-                "(end to end - floor) / serial",
-                "",
-                self.ratio(),
-                targets.ratio,
-            ),
-            verdict(
-                "host + client, of a core",
-                "%",
-                Some(hundredfold(cores)),
-                core_target,
-            ),
-            steady(
-                verdict("on the wire", "Mb/s", stream.wire_mbps, targets.wire_mbps),
-                false,
-            ),
-            steady(
-                verdict(
-                    "luma PSNR, median",
-                    "dB",
-                    psnr.and_then(|all| median(all)),
-                    targets.psnr_db,
-                ),
-                true,
-            ),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        let least = |what, unit, measured, target, withheld| Verdict {
+            at_least: true,
+            ..most(what, unit, measured, target, withheld)
+        };
+        let time = loud.or(lacking);
+        let [p50, p99] = [stream.case.latency_ms.map(|s| s.p50), stream.case.latency_ms.map(|s| s.p99)];
+        let cores = Some(stream.cores() * 100.0);
+        let whole = whole.map(|share| share * 100.0);
+        let psnr = psnr.and_then(|all| median(all));
+        let all = [
+            least("whole frames, of those due", "%", whole, percent(targets.whole), loud),
+            most("drawn -> visible p50", "ms", p50, targets.p50_ms, time),
+            most("drawn -> visible p99", "ms", p99, targets.p99_ms, time),
+            most("reaction beyond the application's", "ms", reaction, targets.reaction_ms, time),
+            most("(end to end - floor) / serial", "", self.ratio(), targets.ratio, time),
+            most("host + client, of a core", "%", cores, percent(targets.cores), time.or(slow)),
+            most("on the wire", "Mb/s", stream.wire_mbps, targets.wire_mbps, lacking.or(slow)),
+            least("luma PSNR, median", "dB", psnr, targets.psnr_db, lacking),
+        ];
+        let mut all = Vec::from(all);
+        all.retain(|verdict| verdict.target.pass.is_some());
+        all
     }
 
     fn print_verdicts(&self) {
@@ -538,19 +536,22 @@ impl Report {
         }
         println!("\n{:<36} {:>10} {:>10}", "target", "", "measured");
         for verdict in verdicts {
-            println!("{}", verdict.line(self.is_loud()));
+            println!("{}", verdict.line());
         }
     }
 }
 
 impl Verdict {
-    fn line(&self, loud: bool) -> String {
+    fn line(&self) -> String {
         let sign = if self.at_least { ">=" } else { "<=" };
         let bound = self.target.pass.unwrap_or(f64::INFINITY);
         let target = format!("{sign} {bound}");
         let (what, unit) = (self.what, self.unit);
-        if loud && self.is_time {
-            return format!("{what:<36} {target:>10} {:>10} {unit:<4}  not judged", "");
+        if let Some(why) = self.withheld {
+            return format!(
+                "{what:<36} {target:>10} {:>10} {unit:<4}  not judged: {why}",
+                ""
+            );
         }
         let Some(measured) = self.measured else {
             return format!("{what:<36} {target:>10} {:>10} {unit:<4}  not measured", "");
@@ -589,25 +590,106 @@ mod tests {
             measured,
             target: Target::at(8.0),
             at_least,
-            is_time: !at_least,
+            withheld: None,
         }
     }
 
     #[test]
-    fn a_verdict_says_by_how_much_and_keeps_quiet_on_a_loud_machine() {
-        let judged = |verdict: Verdict, loud| verdict.line(loud);
-        assert!(judged(verdict(Some(8.0), false), false).ends_with("met"));
-        assert!(judged(verdict(Some(9.5), false), false).ends_with("MISSED by 1.50 ms"));
-        assert!(judged(verdict(Some(9.5), true), false).ends_with("met"));
-        assert!(judged(verdict(Some(7.0), true), true).ends_with("MISSED by 1.00 ms"));
-        assert!(judged(verdict(Some(1.0), false), true).ends_with("not judged"));
-        assert!(judged(verdict(None, false), false).ends_with("not measured"));
+    fn a_verdict_says_by_how_much_or_why_not() {
+        let judged = |verdict: Verdict| verdict.line();
+        assert!(judged(verdict(Some(8.0), false)).ends_with("met"));
+        assert!(judged(verdict(Some(9.5), false)).ends_with("MISSED by 1.50 ms"));
+        assert!(judged(verdict(Some(9.5), true)).ends_with("met"));
+        assert!(judged(verdict(Some(7.0), true)).ends_with("MISSED by 1.00 ms"));
+        assert!(judged(verdict(None, false)).ends_with("not measured"));
         let hoped = |measured| Verdict {
             target: Target::aiming(8.0, 6.0),
             ..verdict(Some(measured), false)
         };
-        assert!(judged(hoped(5.9), false).ends_with("met, and the aim of 6 too"));
-        assert!(judged(hoped(7.5), false).ends_with("met; 1.50 ms from the aim of 6"));
-        assert!(judged(hoped(9.0), false).ends_with("MISSED by 1.00 ms"));
+        assert!(judged(hoped(5.9)).ends_with("met, and the aim of 6 too"));
+        assert!(judged(hoped(7.5)).ends_with("met; 1.50 ms from the aim of 6"));
+        assert!(judged(hoped(9.0)).ends_with("MISSED by 1.00 ms"));
+        let withheld = Verdict {
+            withheld: Some("frames are missing"),
+            ..hoped(5.0)
+        };
+        assert!(judged(withheld).ends_with("not judged: frames are missing"));
+    }
+
+    /// A report of 10 s at 60 frames a second, of which the scene drew so many and so many came
+    /// whole, while others used so much.
+    fn report(drawn: usize, whole: usize, other_cores: f64) -> Report {
+        let setting = Setting {
+            name: "it".into(),
+            size: "1280x720".into(),
+            pixels: Size::new(1280, 720),
+            fps: 60.0,
+            scene_fps: 60.25,
+            encoder: "x264".into(),
+            bitrate: "10M".into(),
+            seconds: 10,
+            presses: 0,
+            real_time: false,
+            targets: Targets {
+                p50_ms: Target::at(6.2),
+                wire_mbps: Target::at(10.0),
+                whole: Target::at(LEAST_WHOLE),
+                ..Targets::default()
+            },
+        };
+        let case = Case {
+            frames: Frames {
+                drawn,
+                visible: whole,
+                missed: drawn - whole,
+            },
+            window: [Instant(0); 2],
+            seconds: 10.0,
+            latency_ms: Summary::of(&vec![5.0; whole]),
+            unreadable: 0,
+            other_cores,
+            cores: BTreeMap::new(),
+            loopback_mbps: 0.0,
+            threads: Vec::new(),
+            samples: Vec::new(),
+        };
+        let mut report = Report::new(Machine::this(), setting);
+        report.stream = Some(Stream {
+            case,
+            not_whole: 0,
+            steps: Vec::new(),
+            outcomes: BTreeMap::new(),
+            wire_mbps: Some(9.0),
+            reaction_ms: Vec::new(),
+            psnr_db: Vec::new(),
+        });
+        report
+    }
+
+    #[test]
+    fn nothing_is_judged_where_frames_are_missing_and_no_rate_where_few_were_drawn() {
+        let lines = |report: Report| -> Vec<String> {
+            report.verdicts().iter().map(Verdict::line).collect()
+        };
+        let ends = |report: Report, ends: [&str; 3]| {
+            let lines = lines(report);
+            for (line, end) in lines.iter().zip(ends) {
+                assert!(line.ends_with(end) && line.chars().count() <= 100, "{lines:?}");
+            }
+            assert_eq!(lines.len(), 3);
+        };
+        ends(report(602, 600, 0.0), ["met", "met", "met"]);
+        let lacking = "not judged: frames are missing";
+        ends(report(602, 330, 0.0), ["MISSED by 44.18 %", lacking, lacking]);
+        let slow = "not judged: the scene was slow";
+        ends(report(330, 330, 0.0), ["met", "met", slow]);
+        let loud = "not judged: not quiet";
+        ends(report(602, 602, 0.5), [loud, loud, "met"]);
+        let nothing = Report::new(Machine::this(), report(1, 1, 0.0).setting);
+        assert!(nothing.verdicts().is_empty());
+        // What the host may not send is not due.
+        let mut fast = report(1200, 600, 0.0);
+        fast.setting.scene_fps = 120.0;
+        assert_eq!(fast.whole_of_due(), Some(1.0));
     }
 }
