@@ -235,6 +235,7 @@ struct Ablation {
     bitrate: String,
     seconds: f64,
     repetitions: u32,
+    quick: bool,
     floor_ms: Option<Summary>,
     /// The most cores that other processes used during a run.
     other_cores: f64,
@@ -294,6 +295,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bitrate: args.bitrate.clone(),
         seconds,
         repetitions,
+        quick: args.quick,
         floor_ms,
         other_cores: measured
             .runs

@@ -148,6 +148,7 @@ struct Report {
     scene_fps: f64,
     seconds: f64,
     repetitions: u32,
+    quick: bool,
     other_cores: f64,
     ways: Vec<Row>,
 }
@@ -184,6 +185,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         scene_fps: args.scene_fps,
         seconds,
         repetitions,
+        quick: args.quick,
         other_cores: streams.map(|s| s.case.other_cores).fold(0.0, f64::max),
         ways: (ways.iter())
             .zip(held.iter().zip(&unheld))

@@ -105,6 +105,7 @@ struct Report {
     machine: Machine,
     rate: f64,
     seconds: f64,
+    quick: bool,
     other_cores: f64,
     handoffs: Vec<Cell>,
     /// A frame of 42 kB in one slice and in eight.
@@ -136,6 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         machine: Machine::this(),
         rate,
         seconds,
+        quick: args.quick,
         other_cores: Load::now().since(&before).other_cores,
         handoffs,
         sealing_us: [sealing(1)?, sealing(8)?],

@@ -170,6 +170,7 @@ fn settings(args: &Args) -> Vec<Setting> {
         seconds: if args.quick { 2 } else { args.seconds },
         presses: if args.quick { 4 } else { args.presses },
         real_time: args.sched == Sched::Auto,
+        quick: args.quick,
         targets,
     };
     if let Some(size) = args.size {

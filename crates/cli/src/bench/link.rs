@@ -151,6 +151,7 @@ struct Figures {
     size: String,
     bitrate: String,
     seconds: f64,
+    quick: bool,
     /// How captured frames ended.
     outcomes: BTreeMap<String, u32>,
     whole_per_second: f64,
@@ -281,6 +282,7 @@ fn measure(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result
         size: size.to_string(),
         bitrate: bitrate.to_owned(),
         seconds: all,
+        quick: args.quick,
         outcomes,
         whole_per_second: whole.len() as f64 / all,
         longest_gap_ms: longest_gap(&whole, from.0, to.0),

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::slice::from_ref;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
@@ -16,15 +17,17 @@ use crate::pair;
 
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
 ///
-/// Reads latency.json, ablation.json, sync.json, doors.json, handoff.json, link.json and quality*.json. Each
-/// figure of the papers is marked as reproduced, refuted here, or not testable here, with the
-/// reason, computed from that data.
+/// Reads latency.json, ablation.json, sync.json, doors.json, handoff.json, link.json and
+/// quality*.json. Each figure of the papers is marked as reproduced, refuted here, undecided, or not
+/// testable here, with the reason, computed from that data. Quick runs, single ones, and those of a
+/// busy machine decide nothing.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Folder with the data of the benches
     #[arg(long, value_name = "FOLDER", default_value = "bench-data")]
     from: PathBuf,
-    /// Run the benches whose data is missing there (half an hour; --quick: minutes)
+    /// Run the benches whose data is missing there, or is that of a quick run (half an hour;
+    /// --quick: minutes)
     #[arg(long)]
     run: bool,
     /// With --run: the short version of each, and all of them anew
@@ -60,6 +63,8 @@ pub(super) struct Data {
     pub(super) link: Vec<Value>,
     /// Objects with `title`, `x` and `series`.
     pub(super) quality: Vec<Value>,
+    /// The files that they are from.
+    pub(super) quality_files: Vec<Value>,
 }
 
 /// Runs what is missing, if asked, and writes the page.
@@ -69,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         std::fs::create_dir_all(&args.from)
             .with_context(|| format!("can't make the folder {}", args.from.display()))?;
         for bench in BENCHES {
-            if !args.quick && args.from.join(bench.1).exists() {
+            if !args.quick && is_whole_run(&args.from.join(bench.1)) {
                 continue;
             }
             // What one of them can't do says nothing about the others.
@@ -147,7 +152,10 @@ impl Data {
                 "doors" => data.doors = value,
                 "handoff" => data.handoff = value,
                 "link" => data.link = value.as_array().cloned().unwrap_or_default(),
-                _ if name.starts_with("quality") => collect(&value, &mut data.quality),
+                _ if name.starts_with("quality") => {
+                    collect(&value, &mut data.quality);
+                    data.quality_files.push(value);
+                }
                 _ => {}
             }
         }
@@ -166,14 +174,31 @@ impl Data {
         Ok(data)
     }
 
-    /// The most cores that other processes used during any of it.
-    pub(super) fn other_cores(&self) -> f64 {
-        let latency = self.latency.iter().flat_map(|case| {
-            ["/floor/other_cores", "/stream/other_cores"].map(|at| number(case, at))
-        });
-        let others = [&self.ablation, &self.sync, &self.doors, &self.handoff];
-        let others = others.map(|v| number(v, "/other_cores"));
-        latency.chain(others).flatten().fold(0.0, f64::max)
+    /// What a bench has left.
+    fn of(&self, bench: &str) -> &[Value] {
+        match bench {
+            "latency" => &self.latency,
+            "ablation" => from_ref(&self.ablation),
+            "sync" => from_ref(&self.sync),
+            "doors" => from_ref(&self.doors),
+            "handoff" => from_ref(&self.handoff),
+            "link" => &self.link,
+            "quality" => &self.quality_files,
+            _ => &[],
+        }
+    }
+
+    /// The most cores that other processes used while a bench ran.
+    pub(super) fn other_cores(&self, bench: &str) -> f64 {
+        let places = ["", "/floor", "/stream"];
+        let of = |value| places.map(|at| number(value, &format!("{at}/other_cores")));
+        let all = self.of(bench).iter().flat_map(of);
+        all.flatten().fold(0.0, f64::max)
+    }
+
+    /// Whether what a bench has left is of its short version.
+    pub(super) fn is_quick(&self, bench: &str) -> bool {
+        self.of(bench).iter().any(is_quick)
     }
 
     fn machine(&self) -> Option<&Value> {
@@ -184,6 +209,21 @@ impl Data {
                 .chain([&self.ablation, &self.sync, &self.doors, &self.handoff]);
         all.filter_map(|value| value.get("machine")).next()
     }
+}
+
+/// Whether it is of a short version; files from before that was noted are taken for whole ones.
+fn is_quick(value: &Value) -> bool {
+    let says = |at| value.pointer(at).and_then(Value::as_bool) == Some(true);
+    match value {
+        Value::Array(all) => all.iter().any(is_quick),
+        _ => says("/quick") || says("/setting/quick"),
+    }
+}
+
+/// Whether there is a file with data of a whole run.
+fn is_whole_run(path: &Path) -> bool {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    serde_json::from_str(&text).is_ok_and(|value| !is_quick(&value))
 }
 
 /// Every plot in `value`, wherever it lies.
@@ -239,12 +279,24 @@ fn page(data: &Data) -> Result<String> {
             env!("CARGO_PKG_VERSION"),
         );
     }
-    let other = data.other_cores();
-    if other > QUIET {
+    let those = |is: &dyn Fn(&str) -> bool| {
+        let names = BENCHES.iter().map(|bench| bench.0);
+        names.filter(|name| is(name)).collect::<Vec<_>>().join(", ")
+    };
+    let loud = those(&|bench| data.other_cores(bench) > QUIET);
+    if !loud.is_empty() {
         let _ = write!(
             page,
-            "<p class=loud>Not quiet: other processes used up to {other:.1} cores. Times below, \
-             and what is concluded from them, mean little.</p>"
+            "<p class=loud>Not quiet: other processes used more than {QUIET} of a core during \
+             {loud}. Times of these mean little, and decide nothing.</p>"
+        );
+    }
+    let quick = those(&|bench| data.is_quick(bench));
+    if !quick.is_empty() {
+        let _ = write!(
+            page,
+            "<p class=loud>Quick runs: {quick}. They show that it works; figures of these mean \
+             little, and decide nothing.</p>"
         );
     }
     page.push_str(&papers(data));
@@ -264,7 +316,7 @@ fn papers(data: &Data) -> String {
         let class = match figure.mark {
             Mark::Reproduced => "yes",
             Mark::Refuted => "no",
-            Mark::NotTestable | Mark::NotMeasured => "open",
+            Mark::Undecided | Mark::NotTestable | Mark::NotMeasured => "open",
         };
         vec![
             escaped(figure.name).replace(' ', "&nbsp;"),
@@ -435,6 +487,7 @@ fn ablation(data: &Data, page: &mut String) -> Result<()> {
             let worth = number(row, "/worth_ms").map_or(String::new(), |w| format!("{w:+.2}"));
             let note = match row.pointer("/clear").and_then(Value::as_bool) {
                 Some(false) => "within the range of the runs",
+                None if !worth.is_empty() => "one run",
                 _ => "",
             };
             vec![
@@ -720,6 +773,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::pair::TemporaryDir;
 
     #[test]
     fn plots_are_found_at_any_depth() {
@@ -730,6 +784,28 @@ mod tests {
             &mut found,
         );
         assert_eq!(found.len(), 2);
+    }
+
+    #[test]
+    fn a_quick_run_is_told_and_measured_anew() {
+        let folder = TemporaryDir::new().unwrap();
+        let write = |name: &str, value: Value| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, value.to_string()).unwrap();
+            path
+        };
+        let quick = [
+            write("latency.json", json!([{"setting": {"quick": true}}])),
+            write("link.json", json!([{"quick": true}])),
+            write("quality.json", json!({"quick": true, "figures": []})),
+        ];
+        assert!(quick.iter().all(|path| !is_whole_run(path)));
+        let page = page(&Data::read(folder.path()).unwrap()).unwrap();
+        assert!(page.contains("Quick runs: latency, link, quality."), "{page}");
+        // Files of before say nothing of it.
+        assert!(is_whole_run(&write("sync.json", json!({"repetitions": 5}))));
+        assert!(is_whole_run(&write("quality.json", json!([]))));
+        assert!(!is_whole_run(&folder.path().join("doors.json")));
     }
 
     #[test]

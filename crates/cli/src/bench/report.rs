@@ -71,6 +71,8 @@ pub(super) struct Setting {
     pub(super) presses: u32,
     /// Whether real-time scheduling was asked for; `threads` says what was got.
     pub(super) real_time: bool,
+    /// Whether it was the short version.
+    pub(super) quick: bool,
     pub(super) targets: Targets,
 }
 
@@ -630,6 +632,7 @@ mod tests {
             seconds: 10,
             presses: 0,
             real_time: false,
+            quick: false,
             targets: Targets {
                 p50_ms: Target::at(6.2),
                 wire_mbps: Target::at(10.0),

@@ -94,6 +94,7 @@ struct Report {
     scene_fps: f64,
     seconds: f64,
     repetitions: u32,
+    quick: bool,
     other_cores: f64,
     ways: Vec<Row>,
 }
@@ -138,6 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         scene_fps: args.scene_fps,
         seconds,
         repetitions,
+        quick: args.quick,
         other_cores: other.fold(0.0, f64::max),
         ways: WAYS
             .iter()

@@ -186,6 +186,7 @@ mod tests {
             bitrate: "10M".into(),
             seconds: 4.0,
             repetitions: 3,
+            quick: false,
             floor_ms: None,
             other_cores: 0.0,
             cumulative: vec![row("conventional", Some(30.0)), row("+ burst", Some(20.0))],
