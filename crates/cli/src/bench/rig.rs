@@ -345,20 +345,8 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    /// Lets time pass as long as everybody is well.
     fn pass(&self, span: Duration, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        let until = clock::now() + span;
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                bail!("interrupted");
-            }
-            check()?;
-            let now = clock::now();
-            if now >= until {
-                return Ok(());
-            }
-            clock::sleep_until(until.min(now + Duration::from_millis(200)));
-        }
+        pass(clock::now() + span, self.stop, check)
     }
 
     /// Presses a key on `display` again and again, and waits for each to show there.
@@ -424,6 +412,28 @@ impl<'a> Rig<'a> {
         shots.retain(|shot| shot.stamp.is_some());
         shots.dedup_by_key(|shot| shot.stamp.map(|stamp| stamp.frame));
         Ok(shots)
+    }
+}
+
+/// Lets time pass as long as everybody is well.
+///
+/// # Errors
+/// What `check` says, or that the person has had enough.
+pub(super) fn pass(
+    until: Instant,
+    stop: &AtomicBool,
+    check: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        check()?;
+        let now = clock::now();
+        if now >= until {
+            return Ok(());
+        }
+        clock::sleep_until(until.min(now + Duration::from_millis(200)));
     }
 }
 
