@@ -1,7 +1,8 @@
 //! What a run of `bench latency` found: as JSON with every sample, and as text for people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::slice::from_ref;
 
 use anyhow::{Context as _, Result};
 use openuvr_proto::time::Instant;
@@ -29,6 +30,14 @@ pub(super) fn print_machine(machine: &Machine, other_cores: f64) {
             "NOT QUIET: other processes used up to {other_cores:.1} cores; the figures mean little"
         );
     }
+}
+
+/// Says what the videos of these streams came by, all on one machine.
+pub(super) fn print_links<'a>(streams: impl IntoIterator<Item = &'a Stream>) {
+    let name = |stream: &'a Stream| stream.link.as_deref().unwrap_or("unknown");
+    let names: BTreeSet<&str> = streams.into_iter().map(name).collect();
+    let names = Vec::from_iter(names).join(", ");
+    println!("link     {names}, over the loopback device");
 }
 
 /// Writes `value` as the file `name` into a folder, which is made if it is not there.
@@ -158,6 +167,8 @@ pub(super) struct Sample {
 pub(super) struct Stream {
     #[serde(flatten)]
     pub(super) case: Case,
+    /// What the video came by when it had been measured, such as `udp-gso`.
+    pub(super) link: Option<String>,
     /// Frames seen that the record doesn't call whole, or doesn't have.
     pub(super) not_whole: usize,
     pub(super) steps: Vec<Step>,
@@ -272,10 +283,12 @@ impl Report {
     }
 
     pub(super) fn print(&self) {
-        let Machine { cpu, cores, kernel } = &self.machine;
         let is = &self.setting;
         println!("== {}: {} at {} frames/s ==", is.name, is.size, is.fps);
-        println!("machine  {cpu}, {cores} cores, Linux {kernel}");
+        println!("machine  {}", self.machine);
+        if let Some(stream) = &self.stream {
+            print_links(from_ref(stream));
+        }
         println!(
             "scene    {} frames/s: each phase against {} Hz; host given {}, {} s a case",
             is.scene_fps, is.fps, is.bitrate, is.seconds
@@ -659,6 +672,7 @@ mod tests {
         let mut report = Report::new(Machine::this(), setting);
         report.stream = Some(Stream {
             case,
+            link: None,
             not_whole: 0,
             steps: Vec::new(),
             outcomes: BTreeMap::new(),

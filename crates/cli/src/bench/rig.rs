@@ -260,6 +260,7 @@ impl<'a> Rig<'a> {
         let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
         let children = [("host", pair.host.id()), ("client", pair.client.id())];
         let case = self.measure(&reader, &children, of.seconds, &mut || pair.check())?;
+        let link = pair.link();
         let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
         let mut psnr_db = Vec::new();
         if of.compare {
@@ -274,7 +275,10 @@ impl<'a> Rig<'a> {
         let text = std::fs::read_to_string(of.csv)
             .with_context(|| format!("can't read the host's record {}", of.csv.display()))?;
         let record = journey::parse(&text)?;
-        Ok(with_record(case, &record, reaction_ms, psnr_db))
+        Ok(Stream {
+            link,
+            ..with_record(case, &record, reaction_ms, psnr_db)
+        })
     }
 
     fn measure(
@@ -508,6 +512,7 @@ fn with_record(
         }
     }
     Stream {
+        link: None,
         not_whole: sightings.len() - whole.len(),
         steps,
         outcomes,

@@ -85,12 +85,24 @@ impl Child {
         }
     }
 
-    /// The end of its log, on new lines.
-    pub(crate) fn last_words(&self) -> String {
+    /// What stands behind these words in the last line of its log that has them.
+    pub(crate) fn said(&self, words: &str) -> Option<String> {
+        let text = self.log_so_far();
+        let mut lines = text.lines().rev();
+        lines.find_map(|line| Some(line.split_once(words)?.1.trim().to_owned()))
+    }
+
+    fn log_so_far(&self) -> String {
         let mut text = String::new();
         if let Some(mut file) = self.log.as_ref().and_then(|path| File::open(path).ok()) {
             let _ = file.read_to_string(&mut text);
         }
+        text
+    }
+
+    /// The end of its log, on new lines.
+    pub(crate) fn last_words(&self) -> String {
+        let text = self.log_so_far();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(8)..]
             .iter()
