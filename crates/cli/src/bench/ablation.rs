@@ -8,6 +8,7 @@
 
 mod write;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,10 +30,12 @@ use crate::pair::TemporaryDir;
 ///
 /// The figures: cumulative, from a stream as screen grabbers and video libraries make it to ours,
 /// one change at a time; leave-one-out, ours without one of them; alternatives; the links, over a
-/// cable between two network namespaces (needs root); and the same with every core busy. Drawn to visible, from pixels, frames displayed whole only; the median and the
-/// range over the repetitions, which take turns. A step smaller than its range is no finding.
+/// cable between two network namespaces (needs root); and the same with every core busy. Drawn to
+/// visible, from pixels, frames displayed whole only; the median and the range over the repetitions,
+/// which take turns. A step smaller than its range is no finding.
 ///
-/// What can't run here is listed with the reason.
+/// What can't run here is listed with the reason; what fails is tried again in each repetition, and
+/// each row says how many runs it stands on.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Size of the scene
@@ -197,6 +200,8 @@ impl Configuration {
 struct Run {
     configuration: String,
     repetition: u32,
+    /// What the video came by.
+    link: Option<String>,
     latency_ms: Summary,
     /// Frames drawn and displayed whole meanwhile.
     drawn: usize,
@@ -214,6 +219,10 @@ struct Row {
     name: String,
     /// What is in the place of the optimisation, or the host's words.
     note: String,
+    /// What the video came by; if not always by the same, the names.
+    link: Option<String>,
+    /// How often it was measured; fewer than the repetitions if some failed.
+    runs: usize,
     /// Why it has no figures.
     unavailable: Option<String>,
     p50_ms: Option<Range>,
@@ -223,7 +232,7 @@ struct Row {
     cores: Option<Range>,
     /// By how much p50 is better: than the row before (cumulative), or than without it.
     worth_ms: Option<f64>,
-    /// Whether the ranges of both are apart; unknown of a single run.
+    /// Whether the ranges of both are apart; unknown if one has a single run.
     clear: Option<bool>,
 }
 
@@ -257,7 +266,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let setup = Setup::repeated(args.size, args.scene_fps, warm_up, runs)?;
     let stop = crate::stop_on_signals()?;
     let mut rig = Rig::start(setup, &stop)?;
-    let floor_ms = rig.floor(seconds)?.latency_ms;
+    let floor = rig.floor(seconds)?;
     let dir = TemporaryDir::new()?;
     let mut measured = Measured::default();
     let all: Vec<Configuration> = configurations()
@@ -267,9 +276,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(!all.is_empty(), "--only names no configuration");
     for repetition in 1..=repetitions {
         for configuration in &all {
-            if measured.why_not(&configuration.name).is_some() {
-                continue;
-            }
             eprintln!(
                 "bench ablation: {repetition}/{repetitions} {}",
                 configuration.name
@@ -280,12 +286,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
             match outcome {
                 Ok(run) => measured.runs.push(run),
-                // One that has worked before is not impossible, just lost this time.
-                Err(why) if measured.of(&configuration.name).next().is_none() => {
+                // It may have been a mishap: the next repetition tries it again.
+                Err(why) => {
                     let why = reason(&format!("{why:#}"));
-                    measured.failed.push((configuration.name.clone(), why));
+                    eprintln!("bench ablation: {}: {why}", configuration.name);
+                    measured.failed.insert(configuration.name.clone(), why);
                 }
-                Err(why) => eprintln!("bench ablation: {}: {why:#}", configuration.name),
             }
         }
     }
@@ -296,16 +302,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         seconds,
         repetitions,
         quick: args.quick,
-        floor_ms,
+        floor_ms: floor.latency_ms,
         other_cores: measured
             .runs
             .iter()
             .map(|r| r.other_cores)
-            .fold(0.0, f64::max),
+            .fold(floor.other_cores, f64::max),
         cumulative: measured.cumulative(),
         leave_one_out: measured.leave_one_out(),
         alternatives: measured.alternatives(),
-        links: measured.links(),
+        links: measured.over_links(),
         busy: measured.busy(),
         runs: measured.runs,
     };
@@ -402,6 +408,7 @@ fn measure(
     Ok(Run {
         configuration: configuration.name.clone(),
         repetition,
+        link: stream.link.clone(),
         latency_ms,
         drawn: stream.case.frames.drawn,
         whole: stream.whole(),
@@ -469,7 +476,8 @@ impl Drop for Busy {
 #[derive(Default)]
 struct Measured {
     runs: Vec<Run>,
-    failed: Vec<(String, String)>,
+    /// Why a configuration failed the last time that it did.
+    failed: BTreeMap<String, String>,
 }
 
 impl Measured {
@@ -479,9 +487,15 @@ impl Measured {
             .filter(move |run| run.configuration == name)
     }
 
-    fn why_not(&self, name: &str) -> Option<&str> {
-        let failed = self.failed.iter().find(|(failed, _)| failed == name)?;
-        Some(&failed.1)
+    /// Why there is no run of it.
+    fn why_not(&self, name: &str) -> Option<&String> {
+        let none = self.of(name).next().is_none();
+        self.failed.get(name).filter(|_| none)
+    }
+
+    fn links(&self, name: &str) -> Option<String> {
+        let links: BTreeSet<&str> = self.of(name).filter_map(|run| run.link.as_deref()).collect();
+        (!links.is_empty()).then(|| Vec::from_iter(links).join(", "))
     }
 
     fn range(&self, name: &str, of: impl Fn(&Run) -> f64) -> Option<Range> {
@@ -493,10 +507,13 @@ impl Measured {
         let p50 = |name| self.range(name, |run: &Run| run.latency_ms.p50);
         let p50_ms = p50(name);
         let both = p50_ms.zip(other.and_then(p50));
+        let repeated = |name: &&str| self.of(name).count() > 1;
         Row {
             name: name.to_owned(),
             note: note.to_owned(),
-            unavailable: self.why_not(name).map(str::to_owned),
+            link: self.links(name),
+            runs: self.of(name).count(),
+            unavailable: self.why_not(name).cloned(),
             p50_ms,
             p99_ms: self.range(name, |run| run.latency_ms.p99),
             whole: self
@@ -506,7 +523,7 @@ impl Measured {
             cores: self.range(name, |run| run.cores),
             worth_ms: both.map(|(own, other)| other.median - own.median),
             clear: both
-                .filter(|_| self.of(name).count() > 1)
+                .filter(|_| [Some(name), other].iter().flatten().all(repeated))
                 .map(|(own, other)| own.max < other.min || other.max < own.min),
         }
     }
@@ -544,7 +561,7 @@ impl Measured {
         ALTERNATIVES.iter().map(row).collect()
     }
 
-    fn links(&self) -> Vec<Row> {
+    fn over_links(&self) -> Vec<Row> {
         let first = LINKS[0].0;
         let row = |(name, host, client): &(&str, &[&str], &[&str])| {
             let note = [*host, *client].concat().join(" ");
@@ -575,6 +592,7 @@ mod tests {
         Run {
             configuration: configuration.to_owned(),
             repetition,
+            link: Some("udp-gso".into()),
             latency_ms: Summary::of(&[p50]).unwrap(),
             drawn: 10,
             whole: 9,
@@ -620,14 +638,19 @@ mod tests {
         }
         measured
             .failed
-            .push(("AF_XDP".into(), "no such device".into()));
+            .insert("AF_XDP".into(), "no such device".into());
+        // It failed once, and then it worked.
+        measured.failed.insert(ours.clone(), "a mishap".into());
         let rows = measured.leave_one_out();
         assert_eq!((rows[0].worth_ms, rows[0].clear), (Some(2.5), Some(true)));
         assert!((rows[1].worth_ms.unwrap() - 0.2).abs() < 1e-9);
         assert_eq!(rows[1].clear, Some(false));
         assert_eq!(rows[2].worth_ms, None, "not measured is not zero");
         assert_eq!(rows[0].whole, Some(0.9));
-        let xdp = &measured.links()[3];
+        let last = measured.cumulative().pop().unwrap();
+        assert_eq!((last.runs, last.unavailable), (3, None));
+        assert_eq!(last.link.as_deref(), Some("udp-gso"));
+        let xdp = &measured.over_links()[3];
         assert_eq!(xdp.unavailable.as_deref(), Some("no such device"));
     }
 

@@ -354,6 +354,7 @@ fn latency(data: &Data, page: &mut String) -> Result<()> {
                 format!("{:.0} %", (host + client) * 100.0)
             }),
             against(case, "/stream/wire_mbps", "wire_mbps"),
+            escaped(or_dash(words(case, "/stream/link"))),
             whole(case),
             drawn(case).map_or("–".to_owned(), |fps| format!("{fps:.1}")),
             cell(median(list(case, "/stream/psnr_db"))),
@@ -370,6 +371,7 @@ fn latency(data: &Data, page: &mut String) -> Result<()> {
             "(end − floor) / serial",
             "host + client",
             "Mb/s",
+            "link",
             "whole, of those drawn",
             "frames drawn/s",
             "luma PSNR, dB",
@@ -408,6 +410,10 @@ fn latency(data: &Data, page: &mut String) -> Result<()> {
         page.push_str(&figure(&plot::svg(&lines)?));
     }
     Ok(())
+}
+
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() { "–" } else { text }
 }
 
 /// Frames displayed whole, of those drawn.
@@ -482,7 +488,8 @@ fn ablation(data: &Data, page: &mut String) -> Result<()> {
             if number(row, "/p50_ms/median").is_none() {
                 let why = row.pointer("/unavailable").and_then(Value::as_str);
                 let why = escaped(why.unwrap_or("not measured"));
-                return vec![name, "–".into(), "–".into(), "–".into(), why];
+                let dash = || "–".to_owned();
+                return vec![name, dash(), dash(), dash(), dash(), dash(), why];
             }
             let worth = number(row, "/worth_ms").map_or(String::new(), |w| format!("{w:+.2}"));
             let note = match row.pointer("/clear").and_then(Value::as_bool) {
@@ -494,6 +501,8 @@ fn ablation(data: &Data, page: &mut String) -> Result<()> {
                 name,
                 range(row, "/p50_ms"),
                 range(row, "/p99_ms"),
+                number(row, "/runs").map_or("–".to_owned(), |runs| runs.to_string()),
+                escaped(or_dash(words(row, "/link"))),
                 worth,
                 note.to_owned(),
             ]
@@ -503,6 +512,8 @@ fn ablation(data: &Data, page: &mut String) -> Result<()> {
             "",
             "p50, ms (range)",
             "p99, ms (range)",
+            "runs",
+            "link",
             "gained or worth, ms",
             "",
         ];
