@@ -6,6 +6,7 @@
 //! In the same run, on pictures of the same scene, the codec is measured alone ([`super::codec`]).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -229,7 +230,7 @@ fn settings(args: &Args) -> Vec<Setting> {
 }
 
 /// One case: floor, stream, and the codec by itself.
-fn measure(args: &Args, report: &mut Report, stop: &AtomicBool) -> Result<()> {
+fn measure(args: &Args, report: &mut Report, stop: &Arc<AtomicBool>) -> Result<()> {
     let setting = report.setting.clone();
     let setup = Setup {
         size: setting.pixels,
@@ -275,7 +276,7 @@ fn measure(args: &Args, report: &mut Report, stop: &AtomicBool) -> Result<()> {
             frames: (seconds / 4.0 * setting.fps).clamp(60.0, 600.0) as u32,
             sched: args.sched,
         };
-        report.codec = Some(codec::measure(&film, how)?);
+        report.codec = Some(codec::measure(&film, how, stop)?);
     }
     Ok(())
 }

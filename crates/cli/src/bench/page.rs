@@ -6,6 +6,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
@@ -13,7 +15,8 @@ use serde_json::Value;
 use super::figures::{self, Mark};
 use super::plot::{self, Lines, Point, Series, Stacked, Step, Waterfall};
 use super::report::QUIET;
-use crate::pair;
+use crate::child::Child;
+use crate::{clock, pair};
 
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
 ///
@@ -50,6 +53,9 @@ const BENCHES: [(&str, &str, &str); 7] = [
     ("quality", "quality.json", "--json"),
 ];
 
+/// How long a bench may take to end what it has started: hosts, clients, displays, namespaces.
+const CLEARS_AWAY: Duration = Duration::from_secs(20);
+
 /// What the benches found.
 #[derive(Debug, Default)]
 pub(super) struct Data {
@@ -71,6 +77,7 @@ pub(super) struct Data {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut failed = Vec::new();
     if args.run {
+        let stop = crate::stop_on_signals()?;
         std::fs::create_dir_all(&args.from)
             .with_context(|| format!("can't make the folder {}", args.from.display()))?;
         for bench in BENCHES {
@@ -78,7 +85,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 continue;
             }
             // What one of them can't do says nothing about the others.
-            if let Err(error) = start(bench, args) {
+            let outcome = measure(bench, args, &stop);
+            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            if let Err(error) = outcome {
                 eprintln!("openuvr bench report: {error:#}");
                 failed.push(bench.0);
             }
@@ -100,7 +109,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn start((name, file, option): (&str, &str, &str), args: &Args) -> Result<()> {
+/// Runs a bench to its end, or ends it with us.
+fn measure(
+    (name, file, option): (&str, &str, &str),
+    args: &Args,
+    stop: &AtomicBool,
+) -> Result<()> {
     let mut command = pair::own("bench")?;
     let place = if option == "--json" {
         args.from.join(file)
@@ -112,9 +126,17 @@ fn start((name, file, option): (&str, &str, &str), args: &Args) -> Result<()> {
         command.arg("--quick");
     }
     println!("\nopenuvr bench {name}");
-    let status = command
-        .status()
-        .with_context(|| format!("can't start bench {name}"))?;
+    let mut bench = Child::start("bench", command, None)?;
+    let status = loop {
+        if let Some(status) = bench.ended() {
+            break status;
+        }
+        if stop.load(Ordering::Relaxed) {
+            bench.stop_within(CLEARS_AWAY);
+            bail!("interrupted");
+        }
+        clock::sleep_until(clock::now() + Duration::from_millis(100));
+    };
     if !status.success() {
         bail!("bench {name} ended with {status}: its own words are above");
     }
