@@ -223,7 +223,9 @@ impl HopArgs {
     fn reproach(&self, came: u64, lateness: &Lateness) -> Option<String> {
         if came == 0 {
             return Some(match &self.bridge {
-                None => "nothing came: clients must connect to the address it relays from".to_owned(),
+                None => {
+                    "nothing came: clients must connect to the address it relays from".to_owned()
+                }
                 Some((one, other)) => format!("nothing came from {one} or {other}"),
             });
         }

@@ -100,7 +100,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut stage = Stage::set(args)?;
     let csv = dir.path().join("frames.csv");
     let mut pair = stage.pair(args, dir.path(), &csv)?;
-    clock::sleep_until(clock::now() + WARM_UP);
+    let streaming = clock::now();
+    clock::sleep_until(streaming + WARM_UP);
     eprintln!("soak: streaming {} at {} frames/s", args.size, args.fps);
 
     let ids = [pair.host.id(), pair.client.id()];
@@ -116,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         next = next + every;
         clock::sleep_until(next);
     }
-    let ran = clock::now().since(begun);
+    let (ran, streamed) = (clock::now().since(begun), clock::now().since(streaming));
     // The client says goodbye, so that the host knows of every frame how it ended.
     pair.client.stop();
     pair.host.stop();
@@ -138,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let account = Account::of(rows.lines().map_while(Result::ok));
     println!("{:8} {}", "frames", account.words());
     good &= account.adds_up();
-    let whole = account.whole as f64 / ran.as_secs_f64();
+    let whole = account.whole as f64 / streamed.as_secs_f64();
     println!(
         "{:8} {:.0} s of {:.0}, {whole:.1} whole frames a second of {}",
         "time",
@@ -429,8 +430,18 @@ mod tests {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
         assert_eq!(doubt(minutes(60), minutes(60), 0.99), None);
         for (ran, asked, whole, why) in [
-            (minutes(30), minutes(60), 1.0, "cut short after 1800 s of 3600 s"),
-            (Duration::from_secs(1), Duration::from_secs(1), 1.0, "less than 60 s"),
+            (
+                minutes(30),
+                minutes(60),
+                1.0,
+                "cut short after 1800 s of 3600 s",
+            ),
+            (
+                Duration::from_secs(1),
+                Duration::from_secs(1),
+                1.0,
+                "less than 60 s",
+            ),
             (minutes(60), minutes(60), 0.02, "only 2 % of the frames"),
         ] {
             let doubt = doubt(ran, asked, whole).unwrap();

@@ -21,7 +21,7 @@ use serde::Serialize;
 use super::journey::Step;
 use super::machine::Machine;
 use super::report::QUIET;
-use super::rig::{Rig, Setup, Source, Streamed};
+use super::rig::{Rig, Source, Streamed, Turns};
 use super::stats::{Range, Summary, share};
 use crate::cable::Cable;
 use crate::pair::TemporaryDir;
@@ -242,9 +242,8 @@ struct Ablation {
     machine: Machine,
     size: String,
     bitrate: String,
-    seconds: f64,
-    repetitions: u32,
-    quick: bool,
+    #[serde(flatten)]
+    turns: Turns,
     floor_ms: Option<Summary>,
     /// The most cores that other processes used during a run.
     other_cores: f64,
@@ -258,14 +257,14 @@ struct Ablation {
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (repetitions, seconds, warm_up) = match args.quick {
-        true => (1, 1.0, 0.5),
-        false => (args.repetitions, args.seconds, 1.0),
-    };
-    let runs = (repetitions, seconds);
-    let setup = Setup::repeated(args.size, args.scene_fps, warm_up, runs)?;
+    let turns = Turns::new(args.quick, 1.0, args.repetitions, args.seconds)?;
+    let Turns {
+        repetitions,
+        seconds,
+        ..
+    } = turns;
     let stop = crate::stop_on_signals()?;
-    let mut rig = Rig::start(setup, &stop)?;
+    let mut rig = Rig::start(turns.setup(args.size, args.scene_fps), &stop)?;
     let floor = rig.floor(seconds)?;
     let dir = TemporaryDir::new()?;
     let mut measured = Measured::default();
@@ -299,9 +298,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         machine: Machine::this(),
         size: args.size.to_string(),
         bitrate: args.bitrate.clone(),
-        seconds,
-        repetitions,
-        quick: args.quick,
+        turns,
         floor_ms: floor.latency_ms,
         other_cores: measured
             .runs
@@ -494,7 +491,10 @@ impl Measured {
     }
 
     fn links(&self, name: &str) -> Option<String> {
-        let links: BTreeSet<&str> = self.of(name).filter_map(|run| run.link.as_deref()).collect();
+        let links: BTreeSet<&str> = self
+            .of(name)
+            .filter_map(|run| run.link.as_deref())
+            .collect();
         (!links.is_empty()).then(|| Vec::from_iter(links).join(", "))
     }
 

@@ -12,9 +12,8 @@ use anyhow::{Context as _, Result};
 use openuvr_proto::units::Size;
 use serde::Serialize;
 
-use super::machine::Machine;
-use super::report::{Stream, keep, print_machine};
-use super::rig::{Rig, Setup, Source, Streamed};
+use super::report::{Head, Stream, keep};
+use super::rig::{Rig, Setup, Source, Streamed, Turns};
 use super::stats::{Range, Summary};
 use crate::pair::TemporaryDir;
 
@@ -122,6 +121,8 @@ struct Runs {
     frame_ms: Vec<Vec<f64>>,
     /// The application's own frames a second.
     fps: Vec<f64>,
+    /// The most cores that others used while nothing was streamed.
+    other_cores: f64,
 }
 
 /// One way, over its repetitions.
@@ -142,23 +143,19 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Report {
-    machine: Machine,
-    size: String,
-    bitrate: String,
-    scene_fps: f64,
-    seconds: f64,
-    repetitions: u32,
-    quick: bool,
-    other_cores: f64,
+    #[serde(flatten)]
+    head: Head,
     ways: Vec<Row>,
 }
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (repetitions, seconds, warm_up) = match args.quick {
-        true => (1, 1.5, 0.5),
-        false => (args.repetitions, args.seconds, 1.0),
-    };
+    let turns = Turns::new(args.quick, 1.5, args.repetitions, args.seconds)?;
+    let Turns {
+        repetitions,
+        seconds,
+        ..
+    } = turns;
     let stop = crate::stop_on_signals()?;
     let ways = match args.ways.as_slice() {
         [] => WAYS.iter().collect(),
@@ -167,7 +164,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let runs = || Vec::from_iter(ways.iter().map(|_| Runs::default()));
     let (mut held, mut unheld) = (runs(), runs());
     for (rate, all) in [(args.scene_fps, &mut held), (UNHELD, &mut unheld)] {
-        let setup = Setup::repeated(args.size, rate, warm_up, (repetitions, seconds))?;
+        let setup = turns.setup(args.size, rate);
         for repetition in 1..=repetitions {
             for (way, runs) in ways.iter().zip(&mut *all) {
                 let name = way.name;
@@ -177,16 +174,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
         }
     }
-    let streams = held.iter().flat_map(|runs| &runs.streams);
+    let all = || held.iter().chain(&unheld);
+    let asked = (args.size, args.bitrate.as_str(), args.scene_fps);
+    let mut head = Head::new(asked, turns, all().flat_map(|runs| &runs.streams));
+    let alone = all().map(|runs| runs.other_cores);
+    head.other_cores = alone.fold(head.other_cores, f64::max);
     let report = Report {
-        machine: Machine::this(),
-        size: args.size.to_string(),
-        bitrate: args.bitrate.clone(),
-        scene_fps: args.scene_fps,
-        seconds,
-        repetitions,
-        quick: args.quick,
-        other_cores: streams.map(|s| s.case.other_cores).fold(0.0, f64::max),
+        head,
         ways: (ways.iter())
             .zip(held.iter().zip(&unheld))
             .map(|(way, (held, unheld))| row(way, held, unheld))
@@ -213,7 +207,10 @@ fn once(
     let mut rig = Rig::start(setup, stop)?;
     rig.keep_times(&times);
     match how {
-        How::Alone(read_back) => rig.alone(seconds, read_back)?,
+        How::Alone(read_back) => {
+            let others = rig.alone(seconds, read_back)?;
+            runs.other_cores = runs.other_cores.max(others);
+        }
         How::Streamed(source) => runs.streams.push(rig.stream(&Streamed {
             source,
             cable: None,
@@ -291,11 +288,7 @@ fn row(way: &Way, held: &Runs, unheld: &Runs) -> Row {
 }
 
 fn print(report: &Report) {
-    println!(
-        "== doors: {} at {}, scene at {} frames/s, and unheld ==",
-        report.size, report.bitrate, report.scene_fps
-    );
-    print_machine(&report.machine, report.other_cores);
+    report.head.print("doors", ", and unheld");
     println!(
         "\n{:<10} {:>18} {:>6} {:>6} {:>5} {:>20} {:>6} {:>14}",
         "", "drawn-visible ms", "p99", "whole", "cores", "frame ms (range)", "p99", "unheld/s"

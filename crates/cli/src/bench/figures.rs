@@ -165,12 +165,6 @@ pub(super) fn all(data: &Data) -> Vec<Figure> {
     judged.collect()
 }
 
-/// (end to end − floor) ÷ serial codec time, medians.
-pub(super) fn ratio(case: &Value) -> Option<f64> {
-    let end = number(case, "/stream/latency_ms/p50")?;
-    Some((end - number(case, "/floor/latency_ms/p50")?) / number(case, "/codec/serial/p50")?)
-}
-
 fn holds(claim: bool) -> Mark {
     if claim {
         Mark::Reproduced

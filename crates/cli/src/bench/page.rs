@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::figures::{self, Mark};
 use super::plot::{self, Lines, Point, Series, Stacked, Step, Waterfall};
-use super::report::QUIET;
+use super::report::{QUIET, ratio};
 use crate::child::Child;
 use crate::{clock, pair};
 
@@ -110,11 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Runs a bench to its end, or ends it with us.
-fn measure(
-    (name, file, option): (&str, &str, &str),
-    args: &Args,
-    stop: &AtomicBool,
-) -> Result<()> {
+fn measure((name, file, option): (&str, &str, &str), args: &Args, stop: &AtomicBool) -> Result<()> {
     let mut command = pair::own("bench")?;
     let place = if option == "--json" {
         args.from.join(file)
@@ -371,7 +367,7 @@ fn latency(data: &Data, page: &mut String) -> Result<()> {
             against(case, "/stream/latency_ms/p99", "p99_ms"),
             cell(number(case, "/codec/serial/p50")),
             cell(number(case, "/codec/pipelined/p50")),
-            cell(figures::ratio(case)),
+            cell(pipeline(case)),
             cores.map_or("–".to_owned(), |(host, client)| {
                 format!("{:.0} %", (host + client) * 100.0)
             }),
@@ -432,6 +428,17 @@ fn latency(data: &Data, page: &mut String) -> Result<()> {
         page.push_str(&figure(&plot::svg(&lines)?));
     }
     Ok(())
+}
+
+/// What the pipeline is worth.
+fn pipeline(case: &Value) -> Option<f64> {
+    let floor = number(case, "/floor/latency_ms/p50")?;
+    let serial = number(case, "/codec/serial/p50")?;
+    Some(ratio(
+        number(case, "/stream/latency_ms/p50")?,
+        floor,
+        serial,
+    ))
 }
 
 fn or_dash(text: &str) -> &str {
@@ -619,7 +626,8 @@ fn handoff(data: &Data, page: &mut String) {
     }
     page.push_str(&section("Hand-offs between threads, and sealing"));
     let micros = |name: String, us: &Value| {
-        let mut row = vec![name];
+        let count = number(us, "/count").map_or("–".to_owned(), |count| count.to_string());
+        let mut row = vec![name, count];
         let values = ["/p50", "/p99", "/p999", "/max"].map(|at| number(us, at));
         row.extend(values.map(|v| v.map_or("–".into(), |v| format!("{v:.1}"))));
         row
@@ -638,7 +646,7 @@ fn handoff(data: &Data, page: &mut String) {
         .iter()
         .zip(["1 slice", "8 slices"]);
     let sealing = sealing.map(|(us, how)| micros(format!("sealing 42 kB in {how}"), us));
-    let heads = ["", "p50, µs", "p99, µs", "p99.9, µs", "max, µs"];
+    let heads = ["", "received", "p50, µs", "p99, µs", "p99.9, µs", "max, µs"];
     page.push_str(&table(&heads, handoffs.chain(sealing)));
     page.push_str("<p>Targets under FIFO: p99 10, p99.9 50; sealing 10.</p>");
 }
@@ -834,7 +842,10 @@ mod tests {
         ];
         assert!(quick.iter().all(|path| !is_whole_run(path)));
         let page = page(&Data::read(folder.path()).unwrap()).unwrap();
-        assert!(page.contains("Quick runs: latency, link, quality."), "{page}");
+        assert!(
+            page.contains("Quick runs: latency, link, quality."),
+            "{page}"
+        );
         // Files of before say nothing of it.
         assert!(is_whole_run(&write("sync.json", json!({"repetitions": 5}))));
         assert!(is_whole_run(&write("quality.json", json!([]))));

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::slice::from_ref;
 
 use anyhow::{Context as _, Result};
 use openuvr_proto::time::Instant;
@@ -13,6 +12,7 @@ use super::codec::Cost;
 use super::journey::Step;
 use super::machine::{Machine, Thread};
 use super::reader::Sighting;
+use super::rig::Turns;
 use super::stats::{Frames, Summary, share};
 use crate::wrap::wrapped;
 
@@ -22,21 +22,70 @@ pub(super) const QUIET: f64 = 0.1;
 /// How far above its frames a second the host goes (`--fps`): a display of 60 Hz has 60.2.
 const LET_BY: f64 = 1.02;
 
-/// Says which machine it was, and whether others used so much of it that figures mean little.
-pub(super) fn print_machine(machine: &Machine, other_cores: f64) {
-    println!("machine  {machine}");
-    if other_cores > QUIET {
-        println!(
-            "NOT QUIET: other processes used up to {other_cores:.1} cores; the figures mean little"
-        );
+/// What a comparison of several ways says of itself.
+#[derive(Debug, Serialize)]
+pub(super) struct Head {
+    machine: Machine,
+    size: String,
+    bitrate: String,
+    scene_fps: f64,
+    #[serde(flatten)]
+    turns: Turns,
+    /// The most that other processes used during a measurement.
+    pub(super) other_cores: f64,
+    /// What the videos came by.
+    links: BTreeSet<String>,
+}
+
+impl Head {
+    /// From the size, bitrate and frames a second that were asked for, and all that was streamed.
+    pub(super) fn new<'a>(
+        (size, bitrate, scene_fps): (Size, &str, f64),
+        turns: Turns,
+        streams: impl Iterator<Item = &'a Stream>,
+    ) -> Head {
+        let mut head = Head {
+            machine: Machine::this(),
+            size: size.to_string(),
+            bitrate: bitrate.to_owned(),
+            scene_fps,
+            turns,
+            other_cores: 0.0,
+            links: BTreeSet::new(),
+        };
+        for stream in streams {
+            head.other_cores = head.other_cores.max(stream.case.other_cores);
+            head.links.extend(stream.link.clone());
+        }
+        head
+    }
+
+    pub(super) fn print(&self, what: &str, more: &str) {
+        let Head {
+            size,
+            bitrate,
+            scene_fps,
+            ..
+        } = self;
+        println!("== {what}: {size} at {bitrate}, scene at {scene_fps} frames/s{more} ==");
+        println!("machine  {}", self.machine);
+        print_links(&Vec::from_iter(&self.links));
+        if self.other_cores > QUIET {
+            println!(
+                "NOT QUIET: other processes used up to {:.1} cores; the figures mean little",
+                self.other_cores
+            );
+        }
     }
 }
 
-/// Says what the videos of these streams came by, all on one machine.
-pub(super) fn print_links<'a>(streams: impl IntoIterator<Item = &'a Stream>) {
-    let name = |stream: &'a Stream| stream.link.as_deref().unwrap_or("unknown");
-    let names: BTreeSet<&str> = streams.into_iter().map(name).collect();
-    let names = Vec::from_iter(names).join(", ");
+/// Says what videos came by, on one machine.
+fn print_links(names: &[&String]) {
+    let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+    let names = match names.is_empty() {
+        true => "unknown".to_owned(),
+        false => names.join(", "),
+    };
     println!("link     {names}, over the loopback device");
 }
 
@@ -182,12 +231,16 @@ pub(super) struct Stream {
     pub(super) psnr_db: Vec<f64>,
 }
 
+/// (end to end − floor) ÷ serial codec time, medians.
+pub(super) fn ratio(end: f64, floor: f64, serial: f64) -> f64 {
+    (end - floor) / serial
+}
+
 impl Case {
     /// Frames a second that the scene drew.
     pub(super) fn drawn_fps(&self) -> f64 {
         self.frames.drawn as f64 / self.seconds
     }
-
 }
 
 impl Stream {
@@ -229,6 +282,9 @@ struct Verdict {
 /// come is later than any that did: with more than one of a hundred missing, there is no p99.
 pub(super) const LEAST_WHOLE: f64 = 0.99;
 
+/// Presses below which their median is chance (a guess).
+const FEWEST_PRESSES: usize = 10;
+
 /// Of its frames a second, those that the scene must draw for what is counted in seconds to be
 /// judged (a guess): fewer frames take less of everything.
 const LEAST_DRAWN: f64 = 0.9;
@@ -245,11 +301,11 @@ impl Report {
         }
     }
 
-    /// (end to end - floor) / serial codec time, medians.
-    pub(super) fn ratio(&self) -> Option<f64> {
+    /// What the pipeline is worth; `None` if a part was not measured.
+    fn ratio(&self) -> Option<f64> {
         let end = self.stream.as_ref()?.case.latency_ms?;
         let floor = self.floor.as_ref()?.latency_ms?;
-        Some((end.p50 - floor.p50) / self.codec.as_ref()?.serial.p50)
+        Some(ratio(end.p50, floor.p50, self.codec.as_ref()?.serial.p50))
     }
 
     fn cases(&self) -> impl Iterator<Item = (&'static str, &Case)> {
@@ -287,7 +343,7 @@ impl Report {
         println!("== {}: {} at {} frames/s ==", is.name, is.size, is.fps);
         println!("machine  {}", self.machine);
         if let Some(stream) = &self.stream {
-            print_links(from_ref(stream));
+            print_links(&Vec::from_iter(&stream.link));
         }
         println!(
             "scene    {} frames/s: each phase against {} Hz; host given {}, {} s a case",
@@ -338,9 +394,9 @@ impl Report {
             }
         }
         if let Some(stream) = &self.stream {
-            let whole = self.whole_of_due().map_or("-".to_owned(), |share| {
-                format!("{:.1} %", share * 100.0)
-            });
+            let whole = self
+                .whole_of_due()
+                .map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0));
             println!(
                 "  whole, of the frames due: {whole}; visible but not whole, and left out: {}",
                 stream.not_whole
@@ -525,18 +581,58 @@ impl Report {
             ..most(what, unit, measured, target, withheld)
         };
         let time = loud.or(lacking);
-        let [p50, p99] = [stream.case.latency_ms.map(|s| s.p50), stream.case.latency_ms.map(|s| s.p99)];
+        let seen = stream
+            .reaction_ms
+            .len()
+            .min(self.application_reaction_ms.len());
+        // Those without an effect are not in the median, and would be its slow half.
+        let unseen = seen < FEWEST_PRESSES || seen * 10 < self.setting.presses as usize * 9;
+        let pressed = time.or(unseen.then_some("few presses seen"));
+        let [p50, p99] = [
+            stream.case.latency_ms.map(|s| s.p50),
+            stream.case.latency_ms.map(|s| s.p99),
+        ];
         let cores = Some(stream.cores() * 100.0);
         let whole = whole.map(|share| share * 100.0);
         let psnr = psnr.and_then(|all| median(all));
         let all = [
-            least("whole frames, of those due", "%", whole, percent(targets.whole), loud),
+            least(
+                "whole frames, of those due",
+                "%",
+                whole,
+                percent(targets.whole),
+                loud,
+            ),
             most("drawn -> visible p50", "ms", p50, targets.p50_ms, time),
             most("drawn -> visible p99", "ms", p99, targets.p99_ms, time),
-            most("reaction beyond the application's", "ms", reaction, targets.reaction_ms, time),
-            most("(end to end - floor) / serial", "", self.ratio(), targets.ratio, time),
-            most("host + client, of a core", "%", cores, percent(targets.cores), time.or(slow)),
-            most("on the wire", "Mb/s", stream.wire_mbps, targets.wire_mbps, lacking.or(slow)),
+            most(
+                "reaction beyond the application's",
+                "ms",
+                reaction,
+                targets.reaction_ms,
+                pressed,
+            ),
+            most(
+                "(end to end - floor) / serial",
+                "",
+                self.ratio(),
+                targets.ratio,
+                time,
+            ),
+            most(
+                "host + client, of a core",
+                "%",
+                cores,
+                percent(targets.cores),
+                time.or(slow),
+            ),
+            most(
+                "on the wire",
+                "Mb/s",
+                stream.wire_mbps,
+                targets.wire_mbps,
+                lacking.or(slow),
+            ),
             least("luma PSNR, median", "dB", psnr, targets.psnr_db, lacking),
         ];
         let mut all = Vec::from(all);
@@ -691,13 +787,19 @@ mod tests {
         let ends = |report: Report, ends: [&str; 3]| {
             let lines = lines(report);
             for (line, end) in lines.iter().zip(ends) {
-                assert!(line.ends_with(end) && line.chars().count() <= 100, "{lines:?}");
+                assert!(
+                    line.ends_with(end) && line.chars().count() <= 100,
+                    "{lines:?}"
+                );
             }
             assert_eq!(lines.len(), 3);
         };
         ends(report(602, 600, 0.0), ["met", "met", "met"]);
         let lacking = "not judged: frames are missing";
-        ends(report(602, 330, 0.0), ["MISSED by 44.18 %", lacking, lacking]);
+        ends(
+            report(602, 330, 0.0),
+            ["MISSED by 44.18 %", lacking, lacking],
+        );
         let slow = "not judged: the scene was slow";
         ends(report(330, 330, 0.0), ["met", "met", slow]);
         let loud = "not judged: not quiet";

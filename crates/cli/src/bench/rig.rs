@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
+use serde::Serialize;
 
 use super::floor::Copier;
 use super::journey;
@@ -74,28 +75,45 @@ pub(super) struct Setup {
     pub(super) warm_up: Duration,
 }
 
-impl Setup {
-    /// For runs of `seconds` that are repeated and take turns.
+/// Measurements that are repeated and take turns.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Turns {
+    pub(super) repetitions: u32,
+    pub(super) seconds: f64,
+    /// Whether it is the short version.
+    pub(super) quick: bool,
+}
+
+impl Turns {
+    /// As they were asked for; a quick run has one of `short` seconds.
     ///
     /// # Errors
     /// A number is out of range.
-    pub(super) fn repeated(
-        size: Size,
-        scene_fps: f64,
-        warm_up: f64,
-        (repetitions, seconds): (u32, f64),
-    ) -> Result<Setup> {
+    pub(super) fn new(quick: bool, short: f64, repetitions: u32, seconds: f64) -> Result<Turns> {
         ensure!(repetitions >= 1, "--repetitions must be at least 1");
         ensure!(
             (0.1..=3600.0).contains(&seconds),
             "--seconds {seconds} is out of range: choose 0.1 to 3600"
         );
-        Ok(Setup {
+        let (repetitions, seconds) = match quick {
+            true => (1, short),
+            false => (repetitions, seconds),
+        };
+        Ok(Turns {
+            repetitions,
+            seconds,
+            quick,
+        })
+    }
+
+    pub(super) fn setup(self, size: Size, scene_fps: f64) -> Setup {
+        let warm_up = if self.quick { 0.5 } else { 1.0 };
+        Setup {
             size,
             scene_fps,
             sched: Sched::Auto,
             warm_up: Duration::from_secs_f64(warm_up),
-        })
+        }
     }
 }
 
@@ -171,13 +189,16 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    /// Lets the scene run by itself; `read_back`: and read its pictures back for nothing.
-    pub(super) fn alone(&mut self, seconds: f64, read_back: bool) -> Result<()> {
+    /// Lets the scene run by itself; `read_back`: and read its pictures back for nothing. The cores
+    /// that others used meanwhile.
+    pub(super) fn alone(&mut self, seconds: f64, read_back: bool) -> Result<f64> {
         let mut words = self.scene_words();
         words.extend(read_back.then(|| "--read-back".to_owned()));
         let mut scene = pair::scene(&words)?;
-        let span = self.setup.warm_up + Duration::from_secs_f64(seconds);
-        self.pass(span, &mut || scene.check())
+        self.pass(self.setup.warm_up, &mut || scene.check())?;
+        let before = Load::now();
+        self.pass(Duration::from_secs_f64(seconds), &mut || scene.check())?;
+        Ok(Load::now().since(&before).other_cores)
     }
 
     /// How long the scene itself takes to show a press: its wait for the next frame and that

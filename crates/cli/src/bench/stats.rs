@@ -91,10 +91,7 @@ impl Frames {
     }
 
     /// From the numbers of the frames drawn, and of those seen, of which others do not count.
-    pub(crate) fn drawn(
-        drawn: RangeInclusive<u32>,
-        seen: impl IntoIterator<Item = u32>,
-    ) -> Frames {
+    pub(crate) fn drawn(drawn: RangeInclusive<u32>, seen: impl IntoIterator<Item = u32>) -> Frames {
         let seen: BTreeSet<u32> = (seen.into_iter())
             .filter(|number| drawn.contains(number))
             .collect();

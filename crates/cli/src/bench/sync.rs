@@ -14,9 +14,8 @@ use anyhow::Result;
 use openuvr_proto::units::Size;
 use serde::Serialize;
 
-use super::machine::Machine;
-use super::report::{Stream, keep, print_machine};
-use super::rig::{Rig, Setup, Source, Streamed};
+use super::report::{Head, Stream, keep};
+use super::rig::{Rig, Source, Streamed, Turns};
 use super::stats::{Range, Summary};
 use crate::pair::TemporaryDir;
 
@@ -88,27 +87,21 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Report {
-    machine: Machine,
-    size: String,
-    bitrate: String,
-    scene_fps: f64,
-    seconds: f64,
-    repetitions: u32,
-    quick: bool,
-    other_cores: f64,
+    #[serde(flatten)]
+    head: Head,
     ways: Vec<Row>,
 }
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (repetitions, seconds, warm_up) = match args.quick {
-        true => (1, 1.5, 0.5),
-        false => (args.repetitions, args.seconds, 1.0),
-    };
-    let runs = (repetitions, seconds);
-    let setup = Setup::repeated(args.size, args.scene_fps, warm_up, runs)?;
+    let turns = Turns::new(args.quick, 1.5, args.repetitions, args.seconds)?;
+    let Turns {
+        repetitions,
+        seconds,
+        ..
+    } = turns;
     let stop = crate::stop_on_signals()?;
-    let mut rig = Rig::start(setup, &stop)?;
+    let mut rig = Rig::start(turns.setup(args.size, args.scene_fps), &stop)?;
     let dir = TemporaryDir::new()?;
     let csv = dir.path().join("frames.csv");
     let mut streams: [Vec<Stream>; 3] = Default::default();
@@ -131,16 +124,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             })?);
         }
     }
-    let other = streams.iter().flatten().map(|s| s.case.other_cores);
+    let asked = (args.size, args.bitrate.as_str(), args.scene_fps);
     let report = Report {
-        machine: Machine::this(),
-        size: args.size.to_string(),
-        bitrate: args.bitrate.clone(),
-        scene_fps: args.scene_fps,
-        seconds,
-        repetitions,
-        quick: args.quick,
-        other_cores: other.fold(0.0, f64::max),
+        head: Head::new(asked, turns, streams.iter().flatten()),
         ways: WAYS
             .iter()
             .zip(&streams)
@@ -174,11 +160,7 @@ fn row(name: &'static str, what: &'static str, streams: &[Stream]) -> Row {
 }
 
 fn print(report: &Report) {
-    println!(
-        "== continuous against synchronous: {} at {}, scene at {} frames/s ==",
-        report.size, report.bitrate, report.scene_fps
-    );
-    print_machine(&report.machine, report.other_cores);
+    report.head.print("continuous against synchronous", "");
     println!(
         "\n{:<12} {:>20} {:>7} {:>9} {:>7} {:>7} {:>8}",
         "", "p50 ms (range)", "p99", "drawn/s", "whole", "cores", "PSNR dB"

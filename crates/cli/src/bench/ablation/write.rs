@@ -23,8 +23,8 @@ pub(super) fn text(all: &Ablation) -> String {
     let _ = writeln!(
         text,
         "runs     {} of {} s each, taking turns; drawn -> visible, whole frames only",
-        plot::runs(f64::from(all.repetitions)),
-        all.seconds
+        plot::runs(f64::from(all.turns.repetitions)),
+        all.turns.seconds
     );
     if let Some(floor) = all.floor_ms {
         let _ = writeln!(text, "floor    {:.2} ms, part of every figure", floor.p50);
@@ -167,8 +167,8 @@ fn waterfall(all: &Ablation) -> Waterfall {
             "{} at {}, median and range; {} of {} s each{quiet}",
             all.size,
             all.bitrate,
-            plot::runs(f64::from(all.repetitions)),
-            all.seconds
+            plot::runs(f64::from(all.turns.repetitions)),
+            all.turns.seconds
         ),
         unit: "ms".into(),
         floor: all.floor_ms.map(|floor| floor.p50),
@@ -180,6 +180,7 @@ fn waterfall(all: &Ablation) -> Waterfall {
 mod tests {
     use super::*;
     use crate::bench::machine::Machine;
+    use crate::bench::rig::Turns;
 
     fn row(name: &str, p50: Option<f64>) -> Row {
         Row {
@@ -207,9 +208,7 @@ mod tests {
             machine: Machine::this(),
             size: "1280x720".into(),
             bitrate: "10M".into(),
-            seconds: 4.0,
-            repetitions: 3,
-            quick: false,
+            turns: Turns::new(false, 1.0, 3, 4.0).unwrap(),
             floor_ms: None,
             other_cores: 0.0,
             cumulative: vec![row("conventional", Some(30.0)), row("+ burst", Some(20.0))],
