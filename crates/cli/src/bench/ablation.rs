@@ -126,7 +126,7 @@ const ALTERNATIVES: [(&str, &[&str]); 1] = [("RGB, not converted", &["--pixels",
 
 /// Ours over a cable between two network namespaces, where each link exists: what it is called,
 /// and the host's and the client's words. The first is what the others are compared with.
-const LINKS: [(&str, &[&str], &[&str]); 4] = [
+const LINKS: [(&str, &[&str], &[&str]); 5] = [
     (
         "a call per datagram",
         &["--sending", "single"],
@@ -134,6 +134,7 @@ const LINKS: [(&str, &[&str], &[&str]); 4] = [
     ),
     ("segmented by the kernel", &[], &["--link", "udp-gso"]),
     ("raw Ethernet", &[], &["--link", "raw"]),
+    ("raw Ethernet by rings", &[], &["--link", "raw-ring"]),
     ("AF_XDP", &[], &["--link", "xdp"]),
 ];
 
@@ -650,7 +651,7 @@ mod tests {
         let last = measured.cumulative().pop().unwrap();
         assert_eq!((last.runs, last.unavailable), (3, None));
         assert_eq!(last.link.as_deref(), Some("udp-gso"));
-        let xdp = &measured.over_links()[3];
+        let xdp = &measured.over_links()[4];
         assert_eq!(xdp.unavailable.as_deref(), Some("no such device"));
     }
 
