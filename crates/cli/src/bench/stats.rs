@@ -169,7 +169,10 @@ mod tests {
                 missed: 12
             }
         );
-        assert_eq!(Frames::drawn(RangeInclusive::new(6, 5), [5, 6]), Frames::default());
+        assert_eq!(
+            Frames::drawn(RangeInclusive::new(6, 5), [5, 6]),
+            Frames::default()
+        );
         assert_eq!((share(4, 16), share(0, 0)), (Some(0.25), None));
     }
 }
