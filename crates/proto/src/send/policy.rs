@@ -150,6 +150,12 @@ impl Policy {
         self.protection = (0, true);
     }
 
+    /// The player's datagrams take another path.
+    pub fn path_changed(&mut self) {
+        self.congestion.path_changed();
+        self.holding = false;
+    }
+
     /// The shortest round trip to the player.
     pub fn set_round_trip(&mut self, round_trip: Duration) {
         self.round_trip = round_trip;

@@ -264,6 +264,9 @@ impl Media {
                 Order::Path(session, path) => {
                     if let Some(i) = place(&self.destinations, session) {
                         self.destinations[i].path = path;
+                        if self.player == Some(session) {
+                            self.policy.path_changed();
+                        }
                     }
                 }
                 Order::Remove(session) => self.destinations.retain(|d| d.session != session),
