@@ -122,6 +122,7 @@ impl Subscription {
             self.protection.parity = ParityPlan::NONE;
         }
         self.media.protect(&self.protection);
+        self.pacer.begin();
         self.cost = FrameCost::default();
         self.first_sent = None;
     }
@@ -637,7 +638,7 @@ impl World {
         let (place, bytes) = coding.slice();
         if !std::mem::take(&mut self.paced) {
             let wait = self.pace(bytes.len());
-            if wait >= Duration::from_millis(1) {
+            if !wait.is_zero() {
                 self.paced = true;
                 coding.next = self.now + wait;
                 return Some(coding);
