@@ -202,8 +202,8 @@ pub struct World {
     pub released: Vec<Instant>,
     /// Sessions that ended.
     pub ended: Vec<(SessionId, Ending, Instant)>,
-    /// Roles that changed.
-    pub role_changes: Vec<(SessionId, Role)>,
+    /// Players that became observers.
+    pub deposed: Vec<SessionId>,
 }
 
 impl World {
@@ -239,7 +239,7 @@ impl World {
             injected: Vec::new(),
             released: Vec::new(),
             ended: Vec::new(),
-            role_changes: Vec::new(),
+            deposed: Vec::new(),
         }
     }
 
@@ -491,14 +491,14 @@ impl World {
                         pacer: Pacer::default(),
                     });
                 }
-                HostEvent::RoleChanged(session, role) => {
-                    self.role_changes.push((session, role));
+                HostEvent::Deposed(session) => {
+                    self.deposed.push(session);
                     for s in self
                         .subscriptions
                         .iter_mut()
                         .filter(|s| s.session == session)
                     {
-                        s.role = role;
+                        s.role = Role::Observer;
                     }
                 }
                 HostEvent::PathChanged { .. } => panic!("nobody moves in this world"),
