@@ -161,6 +161,8 @@ pub struct Congestion {
     moved_at: FrameId,
     /// The newest frame when the target was last cut: earlier ones tell of the time before.
     cut_at: FrameId,
+    /// The same, but for the times when only the queue was found to be full.
+    lowered_at: FrameId,
     newest: FrameId,
     capacity: Option<(f64, Instant)>,
     /// Bits of the frames since the last climb, and the seconds over which they were spread.
@@ -192,6 +194,7 @@ impl Congestion {
             last_wait: Duration::ZERO,
             moved_at: FrameId::NONE,
             cut_at: FrameId::NONE,
+            lowered_at: FrameId::NONE,
             newest: FrameId::NONE,
             capacity: None,
             crossed: (0.0, 0.0),
@@ -284,6 +287,11 @@ impl Congestion {
         self.crossed = (0.0, 0.0);
     }
 
+    /// The client will not report on a frame any more, and has said nothing by that.
+    pub fn unreported(&mut self, frame: FrameId) {
+        self.under_way.retain(|(f, ..)| *f > frame);
+    }
+
     /// The client reported on a frame.
     pub fn heard(&mut self, now: Instant, crossing: &Crossing) -> Option<Change> {
         self.last_heard = Some(now);
@@ -291,9 +299,11 @@ impl Congestion {
         if !self.draining && self.capacity.is_some_and(|(_, at)| now > at + REMEMBERED) {
             self.capacity = None;
         }
-        let (arrived, missing) = crossing.datagrams;
-        self.lost.0 += u32::from(missing);
-        self.lost.1 += u32::from(arrived) + u32::from(missing);
+        if crossing.frame > self.lowered_at {
+            let (arrived, missing) = crossing.datagrams;
+            self.lost.0 += u32::from(missing);
+            self.lost.1 += u32::from(arrived) + u32::from(missing);
+        }
         if self.draining && self.capacity.is_none_or(|(c, _)| self.backlog(c) < DRAINED) {
             self.draining = false;
         }
@@ -342,7 +352,9 @@ impl Congestion {
             }
             return None;
         }
-        self.cut(now, to, capacity);
+        if !self.cut(now, to, capacity) {
+            return None;
+        }
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -448,8 +460,10 @@ impl Congestion {
         self.draining = true;
     }
 
-    fn cut(&mut self, now: Instant, to: f64, capacity: f64) {
-        self.target = to.clamp(self.range.min.0 as f64, self.range.max.0 as f64);
+    /// Whether the target is lower than before.
+    fn cut(&mut self, now: Instant, to: f64, capacity: f64) -> bool {
+        let to = to.clamp(self.range.min.0 as f64, self.range.max.0 as f64);
+        let before = std::mem::replace(&mut self.target, to);
         self.fill(now, capacity);
         self.climbing = false;
         self.next_climb = Some(now + CLIMB_EVERY * 2);
@@ -457,6 +471,9 @@ impl Congestion {
         self.late = 0;
         self.level.clear();
         self.eased = Some(self.newest);
+        self.lowered_at = self.newest;
+        self.lost = (0, 0);
+        to < before
     }
 
     fn heavy_loss(&mut self, now: Instant) -> Option<Change> {
@@ -471,9 +488,9 @@ impl Congestion {
         }
         // Half of it, as in the draft: loss that stays is answered again.
         let to = self.target * (1.0 - lost / 2.0);
-        self.cut(now, to, to);
+        let lower = self.cut(now, to, to);
         self.draining = false;
-        Some(Change::Loss {
+        lower.then_some(Change::Loss {
             to: self.target(),
             lost,
         })

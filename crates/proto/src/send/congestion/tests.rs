@@ -28,6 +28,8 @@ struct Path {
     least: Bitrate,
     /// The one-way delay in nanoseconds.
     delay: i64,
+    /// The shortest round trip that the host has seen lately.
+    round_trip: Duration,
     /// Up to so many milliseconds more for a frame.
     jitter: i64,
     /// How far the client's clock is ahead.
@@ -59,6 +61,7 @@ impl Path {
             deaf: false,
             least: max,
             delay: 5 * MS,
+            round_trip: Duration::from_millis(10),
             jitter: 0,
             clock: 77_000_000 * MS,
             grain: 1,
@@ -77,7 +80,7 @@ impl Path {
                 self.changes.extend(change.map(|c| (at, c)));
             }
             let now = Instant(self.now);
-            let change = self.congestion.quiet(now, Duration::from_millis(10));
+            let change = self.congestion.quiet(now, self.round_trip);
             self.changes.extend(change.map(|c| (self.now, c)));
             if self.congestion.held_until(now).is_none() {
                 self.send(mbps);
@@ -300,4 +303,35 @@ fn a_narrow_link_that_delivers_in_bursts_is_followed() {
             assert!(p99 <= grain + 30, "{p99} ms, {what}");
         }
     }
+}
+
+/// What is lost for a round trip after a cut left before it.
+#[test]
+fn a_loss_far_away_is_answered_once() {
+    for delay in [5, 50, 150, 300] {
+        let mut path = Path::new(20, 64 << 10);
+        path.delay = delay * MS;
+        path.round_trip = Duration::from_millis(2 * delay.unsigned_abs());
+        path.run(3_000, 50);
+        path.least = Bitrate::from_mbps(20);
+        path.run(8_000, 8);
+        let what = format!("{delay} ms: {:?}", path.changes);
+        assert!(path.least >= Bitrate::from_mbps(4), "{what}");
+        assert!(path.congestion.target() <= Bitrate::from_mbps(9), "{what}");
+    }
+}
+
+/// Where a link carries less than the least rate there is nothing to cut, and nothing to tell.
+#[test]
+fn the_least_rate_is_said_once() {
+    let mut path = Path::new(20, 64 << 10);
+    path.congestion.range.min = Bitrate::from_mbps(2);
+    path.run(5_000, 1);
+    let to = |change: &Change| match *change {
+        Change::Queue { to, .. } | Change::Loss { to, .. } | Change::Silence { to } => Some(to),
+        Change::Climb { .. } | Change::Full { .. } | Change::Longer { .. } => None,
+    };
+    let cuts: Vec<_> = path.changes.iter().filter_map(|(_, c)| to(c)).collect();
+    assert!(cuts.is_sorted_by(|a, b| a > b), "{:?}", path.changes);
+    assert_eq!(cuts.last(), Some(&Bitrate::from_mbps(2)));
 }
