@@ -4,6 +4,7 @@
 //! media    capture ─► convert ─► encode ─► (each slice) seal ─► send     one thread, one frame
 //! control  receive ─► handshake │ sessions ─► input sink                 at a time
 //! cursor   pointer ─► sessions
+//! trust    who paired, who came ─► disk
 //! ```
 //! The media thread never waits for the control thread but for the lock around the sessions, which
 //! nobody holds across a system call that can block. What overflows is a named drop.
@@ -12,6 +13,7 @@ pub mod config;
 mod control;
 mod cursor;
 mod media;
+mod trust;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -387,10 +389,11 @@ impl HostRuntime {
         });
         host.threads.push(media.map_err(start)?);
 
+        let (trust, writer) = trust::Trust::start(&shared, devices, &scheduler).map_err(start)?;
         let control = control::Control {
             shared: shared.clone(),
             handshake,
-            devices,
+            trust,
             input: setup.input,
             input_devices: Devices::default(),
             viewport: setup.viewport,
@@ -399,8 +402,6 @@ impl HostRuntime {
             commands: command_inbox,
             ways: std::collections::HashMap::new(),
             player: None,
-            unstored: Vec::new(),
-            trouble: None,
         };
         let watched = Watched(shared.clone(), "control");
         let control = scheduler.spawn(sched::Role::HandOff, "ouvr-control", move || {
@@ -408,6 +409,8 @@ impl HostRuntime {
             control.run();
         });
         host.threads.push(control.map_err(start)?);
+        // It ends when the control thread has.
+        host.threads.push(writer);
 
         if let Some(watch) = setup.cursor {
             host.wakers.push(watch.waker());

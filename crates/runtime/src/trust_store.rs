@@ -31,7 +31,7 @@ pub struct Device {
 }
 
 /// The clients that a host knows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DeviceStore {
     file: TrustFile,
     devices: Vec<Device>,
@@ -294,7 +294,7 @@ struct Hosts {
 }
 
 /// A TOML file that others change too.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct TrustFile {
     dir: PathBuf,
     path: PathBuf,

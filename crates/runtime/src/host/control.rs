@@ -1,11 +1,12 @@
 //! The control thread: everything that arrives from the link, and input on its way to the
 //! application.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Taken, Waker};
@@ -13,8 +14,8 @@ use openuvr_media::input_sink::device::{Descriptor, Devices};
 use openuvr_media::input_sink::{InputError, Usual};
 use openuvr_net::RecvBatch;
 use openuvr_net::address::segmented;
-use openuvr_proto::control::handshake::{HostHandshake, Paired};
-use openuvr_proto::control::identity::PublicKey;
+use openuvr_proto::control::handshake::{HostHandshake, Paired, Standing};
+use openuvr_proto::control::identity::{ClientId, PublicKey};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
@@ -25,10 +26,10 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
 
+use super::trust::Trust;
 use super::{Injected, Input, Notice, Order, Shared};
 use crate::clock;
 use crate::guest::ForApplication;
-use crate::trust_store::DeviceStore;
 
 /// How often the list of devices is looked at for a device that was forbidden meanwhile.
 /// A stat call each time.
@@ -44,7 +45,8 @@ pub(super) enum Command {
 pub(super) struct Control {
     pub(super) shared: std::sync::Arc<Shared>,
     pub(super) handshake: HostHandshake,
-    pub(super) devices: DeviceStore,
+    /// Whom it lets in.
+    pub(super) trust: Trust,
     pub(super) input: Input,
     /// The player's registered devices.
     pub(super) input_devices: Devices,
@@ -56,10 +58,6 @@ pub(super) struct Control {
     pub(super) ways: HashMap<SessionId, (PathId, Rung)>,
     /// Whose reports the media thread learns from.
     pub(super) player: Option<SessionId>,
-    /// Devices that paired while the list could not be written.
-    pub(super) unstored: Vec<PublicKey>,
-    /// What is wrong with the list, if something is.
-    pub(super) trouble: Option<String>,
 }
 
 impl Control {
@@ -153,12 +151,13 @@ impl Control {
     }
 
     fn handshake_datagram(&mut self, now: Instant, from: PathId, datagram: &[u8]) {
-        // A device that was forbidden a moment ago must not come in.
-        self.refresh_devices();
-        let devices = &self.devices;
+        // Asked for a client that has shown its address, and for nobody else: what a stranger
+        // sends costs no look at the disk. A device that was forbidden a moment ago must not come
+        // in.
+        let trust = RefCell::new(&mut self.trust);
         let reaction = self
             .handshake
-            .handle_datagram(now, from, datagram, &|id| devices.standing(id));
+            .handle_datagram(now, from, datagram, &|id| trust.borrow_mut().look()(id));
         if let Some(reply) = reaction.reply {
             // A lost answer is asked for again.
             let _ = self.shared.link.send(from, &reply, reply.len());
@@ -166,50 +165,30 @@ impl Control {
         let Some((path, established, paired)) = reaction.established else {
             return;
         };
-        // The session first: the disk may be slow.
-        self.turn(
-            |sessions| sessions.established(now, path, &established),
-            now,
-        );
-        let seconds = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |d| d.as_secs());
-        let stored = match paired {
+        match paired {
             Paired::New { name } => {
-                let stored = self.devices.pair(established.peer, &name, seconds);
                 self.shared.notice(Notice::Paired {
                     name: name.as_str().to_owned(),
                     fingerprint: established.peer.fingerprint(),
                 });
-                stored
+                self.trust.paired(established.peer, name);
             }
-            Paired::Known => self.devices.seen(&established.peer, seconds),
-        };
-        if let Err(e) = stored {
-            // The session goes on; the next one will need the PIN again.
-            self.shared.notice(Notice::Trouble(e.to_string()));
-            self.unstored.push(established.peer);
+            Paired::Known => self.trust.seen(established.peer),
         }
-    }
-
-    fn refresh_devices(&mut self) {
-        let trouble = self.devices.refresh().err().map(|e| e.to_string());
-        // Said once, however often it is met.
-        if trouble != self.trouble
-            && let Some(why) = &trouble
-        {
-            self.shared.notice(Notice::Trouble(why.clone()));
-        }
-        self.trouble = trouble;
+        self.turn(
+            |sessions| sessions.established(now, path, &established),
+            now,
+        );
     }
 
     /// Ends the sessions of devices that are no longer allowed.
     fn look_for_forbidden(&mut self) {
-        self.refresh_devices();
-        let (devices, unstored) = (&self.devices, &self.unstored);
-        let allowed = |key| devices.is_allowed(&key) || unstored.contains(&key);
+        let standing = self.trust.look();
         let mut sessions = self.shared.sessions();
-        sessions.end(GoodbyeReason::Forbidden, |key| !allowed(PublicKey(*key)));
+        sessions.end(GoodbyeReason::Forbidden, |key| {
+            let key = PublicKey(*key);
+            standing(&ClientId::of(&key)) != Standing::Allowed(key)
+        });
     }
 
     fn event(&mut self, event: HostEvent) {
