@@ -208,7 +208,6 @@ enum Order {
     /// How a frame ended at the player.
     Heard(Box<FrameRecord>),
     Resend(SessionId, ResendRequest),
-    Bitrate(Bitrate),
 }
 
 /// The newest input that was injected, and when it arrived and was injected.
@@ -229,6 +228,9 @@ struct Shared {
     /// Until when the control thread sleeps, in nanoseconds of our clock.
     control_sleeps_until: AtomicI64,
     injected: Mutex<Injected>,
+    /// What the application lets the video take at most, in bits a second, until the media thread
+    /// has seen it; then 0.
+    highest: AtomicU64,
     notices: SyncSender<Notice>,
     end: Mutex<Option<Notice>>,
     lost_notices: AtomicU64,
@@ -317,7 +319,6 @@ pub struct HostRuntime {
     threads: Vec<JoinHandle<()>>,
     wakers: Vec<Waker>,
     commands: SyncSender<control::Command>,
-    orders: SyncSender<Order>,
 }
 
 impl HostRuntime {
@@ -356,6 +357,7 @@ impl HostRuntime {
             farewell: Mutex::new(GoodbyeReason::Quit),
             control_sleeps_until: AtomicI64::new(i64::MAX),
             injected: Mutex::new(Injected::default()),
+            highest: AtomicU64::new(0),
             notices,
             end: Mutex::new(None),
             lost_notices: AtomicU64::new(0),
@@ -371,7 +373,6 @@ impl HostRuntime {
             threads: Vec::new(),
             wakers: vec![waker.clone()],
             commands,
-            orders: orders.clone(),
         };
         let start = |e: std::io::Error| format!("can't start a thread: {e}");
 
@@ -488,8 +489,7 @@ impl HostRuntime {
 
     /// What the video may take on the wire at most from the next frame on.
     pub fn set_bitrate(&self, target: Bitrate) {
-        // Full only if the media thread hangs, and then no rate helps.
-        let _ = self.orders.try_send(Order::Bitrate(target));
+        self.shared.highest.store(target.0, Ordering::Relaxed);
     }
 
     /// Notices that found no room because nobody read them.

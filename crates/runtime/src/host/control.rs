@@ -5,14 +5,14 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::time::Duration;
 
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Taken, Waker};
 use openuvr_media::input_sink::device::{Descriptor, Devices};
 use openuvr_media::input_sink::{InputError, Usual};
-use openuvr_net::RecvBatch;
+use openuvr_net::{LinkError, RecvBatch};
 use openuvr_net::address::segmented;
 use openuvr_proto::control::handshake::{HostHandshake, Paired, Standing};
 use openuvr_proto::control::identity::{ClientId, PublicKey};
@@ -34,6 +34,14 @@ use crate::guest::ForApplication;
 /// How often the list of devices is looked at for a device that was forbidden meanwhile.
 /// A stat call each time.
 const TRUST_EVERY: Duration = Duration::from_millis(250);
+
+/// A turn that took this long was held up (this machine slept, or the process was stopped): without
+/// that it lasts [`TRUST_EVERY`] at most.
+const HELD_UP: Duration = Duration::from_millis(500);
+
+/// So many batches hold all that a socket's buffer does: 8 MiB by Linux's own accounting, in which a
+/// small datagram takes 768 bytes, and 16 of them in a batch where none could be joined.
+const WAITING: usize = 700;
 
 /// What the application tells the control thread.
 pub(super) enum Command {
@@ -62,11 +70,30 @@ pub(super) struct Control {
 
 impl Control {
     pub(super) fn run(mut self) {
+        if let Err(e) = self.serve() {
+            let why = format!("receiving failed: {e}");
+            self.shared.finish(Notice::Failed(why));
+        }
+        self.say_goodbye();
+    }
+
+    fn serve(&mut self) -> Result<(), LinkError> {
         let shared = self.shared.clone();
         let mut batch = RecvBatch::default();
         let mut trust_at = clock::now();
+        let mut last_turn = trust_at;
         while !shared.stopping() {
+            if clock::now().since(last_turn) >= HELD_UP {
+                // Before anybody is taken for silent: what they said waits in the socket.
+                for _ in 0..WAITING {
+                    self.receive(&mut batch, Duration::ZERO)?;
+                    if batch.is_empty() {
+                        break;
+                    }
+                }
+            }
             let now = clock::now();
+            last_turn = now;
             while let Ok(command) = self.commands.try_recv() {
                 self.command(now, command);
             }
@@ -78,16 +105,18 @@ impl Control {
             }
             self.handshake.handle_timeout(now);
             let timeout = self.turn(|sessions| sessions.handle_timeout(now), trust_at);
-            if let Err(e) = shared.link.recv(&mut batch, Some(timeout)) {
-                shared.finish(Notice::Failed(format!("receiving failed: {e}")));
-                break;
-            }
-            let now = clock::now();
-            for (from, datagram) in batch.iter() {
-                self.datagram(now, from, datagram);
-            }
+            self.receive(&mut batch, timeout)?;
         }
-        self.say_goodbye();
+        Ok(())
+    }
+
+    fn receive(&mut self, batch: &mut RecvBatch, timeout: Duration) -> Result<(), LinkError> {
+        self.shared.link.recv(batch, Some(timeout))?;
+        let now = clock::now();
+        for (from, datagram) in batch.iter() {
+            self.datagram(now, from, datagram);
+        }
+        Ok(())
     }
 
     fn command(&mut self, now: Instant, command: Command) {
@@ -347,8 +376,12 @@ impl Control {
                 let _ = self.orders.try_send(order);
             }
             order => {
-                // Fails only when the media thread is gone, and then the host stops.
-                let _ = self.orders.send(order);
+                if let Err(TrySendError::Full(order)) = self.orders.try_send(order) {
+                    // It may sleep over good news.
+                    self.media.wake();
+                    // Fails only when the media thread is gone, and then the host stops.
+                    let _ = self.orders.send(order);
+                }
             }
         }
         self.media.wake();

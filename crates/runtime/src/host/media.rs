@@ -1,5 +1,6 @@
 //! The media thread: one frame at a time from the capture to the link, slice by slice.
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -281,8 +282,11 @@ impl Media {
                         self.destinations[i].send_again(&request, buffer, link);
                     }
                 }
-                Order::Bitrate(max) => self.policy.set_highest(max),
             }
+        }
+        match self.shared.highest.swap(0, Ordering::Relaxed) {
+            0 => {}
+            highest => self.policy.set_highest(Bitrate(highest)),
         }
         let player = self.destinations.iter().find(|d| d.role == Role::Player);
         let player = player.map(|d| d.session);
