@@ -243,6 +243,23 @@ fn a_second_player_takes_over_if_the_host_lets_it() {
 }
 
 #[test]
+fn a_role_is_taken_over_once_and_not_by_every_reconnection() {
+    let words = [&PATTERN[..], &["--second-player", "take-over"]].concat();
+    let mut host = Host::knowing(&["first", "second"], &words);
+    let first = host.blind("first", &["--take-over"]);
+    first.line("player at");
+    let second = host.blind("second", &["--take-over"]);
+    second.line("player at");
+    first.line("observer at");
+    // Both come back, in whatever order.
+    host.program.stop();
+    let host = host.again();
+    host.program.line("first joins as observer");
+    host.program.line("second joins as player");
+    assert_eq!(host.program.count("is now"), 0, "{}", host.program.text());
+}
+
+#[test]
 fn forbidding_a_device_ends_its_live_session() {
     let mut host = Host::knowing(&["guest", "friend"], &PATTERN);
     let mut friend = host.blind("friend", &[]);

@@ -10,6 +10,7 @@ use openuvr_net::{Link as _, RecvBatch};
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::handshake::HandshakeError;
 use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::{FrameId, InputSeq};
 use openuvr_proto::recv::reassemble::{Counters, FrameEnd, MediaReceiver, PictureState, Step};
 use openuvr_proto::time::{Instant, PeerInstant};
@@ -45,7 +46,7 @@ pub(super) struct Media {
     counted: Counters,
     shown_input: InputSeq,
     host_name: String,
-    role: openuvr_proto::control::negotiate::Role,
+    role: Role,
     /// Whether the host has said in this session what it grants.
     granted: bool,
     complained: bool,
@@ -301,6 +302,13 @@ impl Media {
         while let Some(event) = session.poll_event() {
             match event {
                 ClientEvent::Granted { role, host } => {
+                    // What was taken over once is not taken again by a reconnection: it would
+                    // depose whoever took it since. One who was deposed comes back to watch.
+                    let offer = &mut self.setup.offer;
+                    offer.take_over = false;
+                    if (self.role, role, self.granted) == (Role::Player, Role::Observer, true) {
+                        offer.role = Role::Observer;
+                    }
                     self.host_name.clone_from(&host);
                     self.role = role;
                     self.granted = true;
