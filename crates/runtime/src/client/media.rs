@@ -206,7 +206,7 @@ impl Media {
         let next = session_next
             .into_iter()
             .chain(media_next)
-            .chain(self.overlay.next())
+            .chain(self.overlay.next().filter(|_| self.granted))
             .chain([now + LINK_CUT])
             .min()
             .unwrap_or(now);
