@@ -25,8 +25,8 @@ use std::time::Duration;
 use openuvr_media::decode;
 use openuvr_media::input_source::{InputSource, SourceEvent};
 use openuvr_media::present::{PresentError, Surface};
-use openuvr_net::Link as _;
 use openuvr_net::ladder::Ladder;
+use openuvr_net::{Link as _, LinkError};
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::handshake::HandshakeError;
 use openuvr_proto::control::identity::{DeviceName, Identity};
@@ -143,6 +143,7 @@ struct Shared {
     /// Whether the person wants to see figures over the picture.
     overlay: AtomicBool,
     media_sleeps_until: AtomicI64,
+    unsent: Mutex<Option<String>>,
     notices: SyncSender<Notice>,
     end: Mutex<Option<Over>>,
     lost_notices: AtomicU64,
@@ -153,15 +154,30 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Sends a datagram to the host. What is not sent is said again; why it was not is kept, for
+    /// when the host falls silent. A full buffer is no reason.
+    fn send(&self, path: PathId, datagram: &[u8]) {
+        let outcome = self.link.send(path, datagram, datagram.len());
+        let why = outcome.err().filter(|e| !matches!(e, LinkError::Full));
+        let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+        *unsent = why.map(|e| e.to_string());
+    }
+
+    /// Why the last datagram was not sent, if it was not.
+    fn unsent(&self) -> Option<String> {
+        let unsent = self.unsent.lock();
+        unsent.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Sends what the session wants to say, and wakes the media thread if it would sleep past
     /// the session's next timeout.
     fn flush(&self, session: &mut ClientSession) {
         let mut datagram = Vec::with_capacity(openuvr_net::MAX_DATAGRAM);
         while session.poll_transmit(clock::now(), &mut datagram) {
-            // What is not sent is said again.
-            let _ = self.link.send(self.paths.now(), &datagram, datagram.len());
+            self.send(self.paths.now(), &datagram);
         }
         while let Some(path) = session.poll_probe(clock::now(), &mut datagram) {
+            // What does not arrive is the answer.
             let _ = self.link.send(path, &datagram, datagram.len());
         }
         let next = session.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
@@ -244,6 +260,7 @@ impl ClientRuntime {
             stop: AtomicBool::new(false),
             overlay: AtomicBool::new(setup.overlay),
             media_sleeps_until: AtomicI64::new(i64::MAX),
+            unsent: Mutex::new(None),
             notices,
             end: Mutex::new(None),
             lost_notices: AtomicU64::new(0),

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::units::Size;
 use openuvr_runtime::client::Target;
 use openuvr_runtime::client::config::Config;
@@ -238,13 +237,6 @@ impl ClientConfig {
         );
         let scripted = self.input == Some(InputKind::Script);
         let words = match () {
-            () if self.host.ethernet().is_some()
-                && self
-                    .link
-                    .is_some_and(|link| !matches!(link.0, Rung::Raw | Rung::Xdp)) =>
-            {
-                "a host that is named by its Ethernet address is reached by the links raw and xdp alone"
-            }
             () if self.observe && self.take_over => {
                 "observe and take-over exclude each other: give one of them"
             }

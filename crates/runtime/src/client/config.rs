@@ -204,6 +204,13 @@ fn reach(
 ) -> Result<(Ladder, Option<Rung>, Vec<PathId>), String> {
     let said = |e: openuvr_net::LinkError| e.to_string();
     if let Some((interface, mac)) = target.ethernet() {
+        if matches!(only, Some(Rung::Udp | Rung::UdpGso)) {
+            return Err(
+                "a host that is named by its Ethernet address is reached by raw Ethernet alone, \
+                 not by UDP: choose another link"
+                    .to_owned(),
+            );
+        }
         let station = Station {
             mac,
             interface: neighbour::interface(interface).map_err(|e| e.to_string())?,

@@ -8,7 +8,6 @@ use std::time::Duration;
 use openuvr_media::codec::Codec;
 use openuvr_net::{Link as _, RecvBatch};
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::handshake::HandshakeError;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::{FrameId, InputSeq};
@@ -20,7 +19,7 @@ use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
-use super::connect::{Acquaintance, Met, no_answer, pause, shake_hands};
+use super::connect::{Acquaintance, Met, NoSession, pause, shake_hands};
 use super::ladder::Climb;
 use super::overlay::{About, Overlay};
 use super::screen::{Screen, Shown};
@@ -50,6 +49,8 @@ pub(super) struct Media {
     /// Whether the host has said in this session what it grants.
     granted: bool,
     complained: bool,
+    /// Whether it was told that the host can't be reached.
+    told_unsent: bool,
     /// The size of a surface that is open and shows nothing yet.
     blank: Option<Size>,
     /// Whether input comes from elsewhere than the window, which would say the same again.
@@ -80,6 +81,7 @@ impl Media {
             host_name: String::new(),
             granted: false,
             complained: false,
+            told_unsent: false,
             blank: None,
             window_is_mute: false,
         }
@@ -91,28 +93,43 @@ impl Media {
             let met = match self.meet() {
                 Ok(Some(met)) => met,
                 Ok(None) => break,
-                Err(e) if ever && self.setup.reconnect && is_passing(&e) => {
+                Err(e) if ever && self.setup.reconnect && e.is_passing() => {
+                    if let NoSession::Unsent(why) = e {
+                        self.tell_unsent(why);
+                    }
                     pause(&self.shared, RETRY, &mut self.batch);
                     continue;
                 }
                 Err(e) => {
-                    self.shared.finish(no_answer(e, self.setup.only));
+                    self.shared.finish(e.over(self.setup.only));
                     break;
                 }
             };
             ever = true;
-            match self.session(&met) {
+            let ended = self.session(&met);
+            // Why it is silent, if that is our own.
+            let unsent = match &ended {
+                Ended::Lost(None) => self.shared.unsent(),
+                _ => None,
+            };
+            match ended {
                 Ended::Stop => break,
                 Ended::Over(over) => {
                     self.shared.finish(over);
                     break;
                 }
                 Ended::Lost(reason) if self.setup.reconnect => {
+                    if let Some(why) = unsent {
+                        self.tell_unsent(why);
+                    }
                     self.shared.notice(Notice::Lost(reason));
                     pause(&self.shared, RETRY, &mut self.batch);
                 }
                 Ended::Lost(reason) => {
-                    let silent = || Over::Failed("the host fell silent".to_owned());
+                    let silent = || match unsent {
+                        Some(why) => Over::Failed(format!("the host fell silent: {why}")),
+                        None => Over::Failed("the host fell silent".to_owned()),
+                    };
                     self.shared.finish(reason.map_or_else(silent, Over::Host));
                     break;
                 }
@@ -127,8 +144,15 @@ impl Media {
         }
     }
 
+    /// Tells why the host can't be reached, once until there was a session again.
+    fn tell_unsent(&mut self, why: String) {
+        if !std::mem::replace(&mut self.told_unsent, true) {
+            self.shared.notice(Notice::Trouble(why));
+        }
+    }
+
     /// Shakes hands and remembers the host.
-    fn meet(&mut self) -> Result<Option<Met>, HandshakeError> {
+    fn meet(&mut self) -> Result<Option<Met>, NoSession> {
         let who = Acquaintance {
             identity: &self.setup.identity,
             name: &self.setup.name,
@@ -140,6 +164,7 @@ impl Media {
         let Some(met) = shake_hands(&self.shared, &who, &mut self.batch)? else {
             return Ok(None);
         };
+        self.told_unsent = false;
         let peer = met.established.peer;
         if met.paired
             && let Err(e) = self.setup.hosts.remember(&self.setup.host, peer)
@@ -551,12 +576,4 @@ fn after(reason: Option<GoodbyeReason>) -> Ended {
         None | Some(GoodbyeReason::Quit | GoodbyeReason::Failed) => Ended::Lost(reason),
         Some(reason) => Ended::Over(Over::Host(reason)),
     }
-}
-
-/// Whether a host that could not be met now may be met later.
-fn is_passing(e: &HandshakeError) -> bool {
-    matches!(
-        e,
-        HandshakeError::TimedOut { .. } | HandshakeError::Busy { .. }
-    )
 }

@@ -70,6 +70,8 @@ struct Destination {
     again: u32,
     /// Of the frame that is being sent.
     sent: Sent,
+    /// Why the link did not take something, if not for want of room; and whether that was told.
+    refused: Option<(String, bool)>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -92,9 +94,13 @@ impl Destination {
                     self.sent.first.get_or_insert(now);
                     self.sent.last = Some(now);
                 }
+                Err(LinkError::Full) => self.sent.overflowed = true,
                 // An unreachable network may come back: for this frame it is as if the buffer
                 // were full.
-                Err(LinkError::Full | _) => self.sent.overflowed = true,
+                Err(e) => {
+                    self.sent.overflowed = true;
+                    self.refused.get_or_insert_with(|| (e.to_string(), false));
+                }
             }
         }
         self.sent.datagrams += u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
@@ -254,6 +260,7 @@ impl Media {
                         started: false,
                         again: 0,
                         sent,
+                        refused: None,
                     };
                     self.destinations.push(new);
                 }
@@ -592,6 +599,11 @@ impl Media {
         let mut sessions = self.shared.sessions();
         for d in self.destinations.iter_mut().filter(|d| d.started) {
             d.again = 0;
+            if let Some((why, told)) = &mut d.refused
+                && !std::mem::replace(told, true)
+            {
+                self.shared.notice(Notice::Trouble(why.clone()));
+            }
             let mut stamps = stamps;
             if let Some(at) = d.sent.first {
                 stamps.stamp(Stage::FirstSent, at);
