@@ -4,6 +4,7 @@
 //! media   receive ─► reassemble ─► decode ─► present     one thread, blocking; it also runs the
 //!                └─► session (control plane)             control plane of what arrives
 //! input   window ─► session ─► send
+//! search  name ─► addresses, when the host is lost
 //! ```
 //! Receiving and decoding share a thread, so that a slice is decoded the moment it is here, while
 //! later slices are still being encoded.
@@ -14,6 +15,7 @@ mod ladder;
 mod media;
 mod overlay;
 mod screen;
+mod search;
 mod target;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -62,6 +64,8 @@ pub struct ClientSetup {
     pub hosts: HostStore,
     /// The host's address as the person wrote it: under it the host is remembered.
     pub host: String,
+    /// The same; a lost host is asked for again under its name.
+    pub target: Target,
     /// The host's addresses, best first: the first that answers is taken.
     pub paths: Vec<PathId>,
     /// The PIN that the host shows, for the first meeting.
@@ -266,14 +270,24 @@ impl ClientRuntime {
             lost_notices: AtomicU64::new(0),
         });
         let scheduler = setup.scheduler.clone();
-        let media = media::Media::new(shared.clone(), setup);
+        let start = |e: std::io::Error| format!("can't start a thread: {e}");
+        let search = match setup.reconnect {
+            true => Some(search::Search::start(
+                setup.target.clone(),
+                setup.only,
+                &scheduler,
+            )),
+            false => None,
+        };
+        let search = search.transpose().map_err(start)?;
+        let media = media::Media::new(shared.clone(), setup, search);
         let watched = Watched(shared.clone());
         let media = scheduler
             .spawn(sched::Role::Decode, "ouvr-media", move || {
                 let _watched = watched;
                 media.run();
             })
-            .map_err(|e| format!("can't start a thread: {e}"))?;
+            .map_err(start)?;
         Ok(ClientRuntime {
             shared,
             notices: Mutex::new(inbox),

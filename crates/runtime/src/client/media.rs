@@ -23,6 +23,7 @@ use super::connect::{Acquaintance, Met, NoSession, pause, shake_hands};
 use super::ladder::Climb;
 use super::overlay::{About, Overlay};
 use super::screen::{Screen, Shown};
+use super::search::Search;
 use super::{ClientSetup, Notice, Over, Shared, run_input};
 use crate::clock;
 use crate::sched;
@@ -36,6 +37,8 @@ const LINK_CUT: Duration = Duration::from_millis(2000);
 pub(super) struct Media {
     shared: Arc<Shared>,
     setup: ClientSetup,
+    /// Where the host is now, if a lost one is looked for.
+    search: Option<Search>,
     screen: Screen,
     overlay: Overlay,
     batch: RecvBatch,
@@ -65,12 +68,13 @@ enum Ended {
 }
 
 impl Media {
-    pub(super) fn new(shared: Arc<Shared>, setup: ClientSetup) -> Media {
+    pub(super) fn new(shared: Arc<Shared>, setup: ClientSetup, search: Option<Search>) -> Media {
         Media {
             shared,
             role: setup.offer.role,
             screen: Screen::new(setup.decoder),
             setup,
+            search,
             overlay: Overlay::default(),
             batch: RecvBatch::default(),
             inputs: Vec::new(),
@@ -97,7 +101,7 @@ impl Media {
                     if let NoSession::Unsent(why) = e {
                         self.tell_unsent(why);
                     }
-                    pause(&self.shared, RETRY, &mut self.batch);
+                    self.look_again();
                     continue;
                 }
                 Err(e) => {
@@ -123,7 +127,7 @@ impl Media {
                         self.tell_unsent(why);
                     }
                     self.shared.notice(Notice::Lost(reason));
-                    pause(&self.shared, RETRY, &mut self.batch);
+                    self.look_again();
                 }
                 Ended::Lost(reason) => {
                     let silent = || match unsent {
@@ -141,6 +145,17 @@ impl Media {
         for input in self.inputs.drain(..) {
             // A thread that panicked has said so on standard error.
             let _ = input.join();
+        }
+    }
+
+    /// Waits a moment before the next attempt to find the host, which is where its name says now.
+    fn look_again(&mut self) {
+        if let Some(search) = &self.search {
+            search.again();
+        }
+        pause(&self.shared, RETRY, &mut self.batch);
+        if let Some(paths) = self.search.as_ref().and_then(Search::found) {
+            self.setup.paths = paths;
         }
     }
 
