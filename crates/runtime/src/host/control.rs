@@ -31,8 +31,8 @@ use super::{Injected, Input, Notice, Order, Shared};
 use crate::clock;
 use crate::guest::ForApplication;
 
-/// How often the list of devices is looked at for a device that was forbidden meanwhile.
-/// A stat call each time.
+/// How often the list of devices is looked at for a device that was forbidden meanwhile (a stat
+/// call each time), and the transports.
 const TRUST_EVERY: Duration = Duration::from_millis(250);
 
 /// A turn that took this long was held up (this machine slept, or the process was stopped): without
@@ -101,6 +101,7 @@ impl Control {
             self.tell_trouble(caught_up);
             if now >= trust_at {
                 self.look_for_forbidden();
+                self.look_at_ways();
                 trust_at = now + TRUST_EVERY;
             }
             self.handshake.handle_timeout(now);
@@ -298,6 +299,16 @@ impl Control {
         let before = self.ways.insert(session, (path, rung));
         if before.is_none_or(|(_, before)| before != rung) {
             self.shared.notice(Notice::Link(session, rung));
+        }
+    }
+
+    /// Tells of transports that found out while they sent that they are not what they were.
+    fn look_at_ways(&mut self) {
+        for (session, (path, rung)) in &mut self.ways {
+            let now = self.shared.link.rung(*path);
+            if std::mem::replace(rung, now) != now {
+                self.shared.notice(Notice::Link(*session, now));
+            }
         }
     }
 
