@@ -238,7 +238,8 @@ impl Media {
     }
 
     fn take_orders(&mut self) {
-        while let Ok(order) = self.orders.try_recv() {
+        // Not more than can wait: the control thread is the more urgent one, and could go on for ever.
+        for order in self.orders.try_iter().take(super::ORDERS) {
             let place = |d: &[Destination], id| d.iter().position(|d| d.session == id);
             match order {
                 Order::Add {
