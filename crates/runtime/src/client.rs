@@ -231,8 +231,9 @@ impl Shared {
     }
 }
 
-/// Says so when the thread that holds it panics: without it the window would only stand still.
-struct Watched(Arc<Shared>);
+/// Says so when the thread that holds it panics, and ends the others: without it the window would
+/// only stand still, or take no input, not even its being closed.
+struct Watched(Arc<Shared>, &'static str);
 
 impl Drop for Watched {
     fn drop(&mut self) {
@@ -281,7 +282,7 @@ impl ClientRuntime {
         };
         let search = search.transpose().map_err(start)?;
         let media = media::Media::new(shared.clone(), setup, search);
-        let watched = Watched(shared.clone());
+        let watched = Watched(shared.clone(), "media");
         let media = scheduler
             .spawn(sched::Role::Decode, "ouvr-media", move || {
                 let _watched = watched;

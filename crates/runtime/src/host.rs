@@ -415,8 +415,9 @@ impl HostRuntime {
 
         if let Some(watch) = setup.cursor {
             host.wakers.push(watch.waker());
+            let watched = Watched(shared, "cursor");
             let cursor = scheduler.spawn(sched::Role::Input, "ouvr-cursor", move || {
-                cursor::run(&shared, watch);
+                cursor::run(&watched.0, watch);
             });
             host.threads.push(cursor.map_err(start)?);
         }

@@ -24,7 +24,7 @@ use super::ladder::Climb;
 use super::overlay::{About, Overlay};
 use super::screen::{Screen, Shown};
 use super::search::Search;
-use super::{ClientSetup, Notice, Over, Shared, run_input};
+use super::{ClientSetup, Notice, Over, Shared, Watched, run_input};
 use crate::clock;
 use crate::sched;
 
@@ -467,12 +467,12 @@ impl Media {
         ];
         for (source, name, send) in sources {
             let Some(source) = source else { continue };
-            let shared = self.shared.clone();
+            let watched = Watched(self.shared.clone(), "input");
             let spawned = self
                 .setup
                 .scheduler
                 .spawn(sched::Role::Input, name, move || {
-                    run_input(&shared, source, send);
+                    run_input(&watched.0, source, send);
                 });
             self.inputs
                 .push(spawned.map_err(|e| format!("can't start a thread: {e}"))?);
