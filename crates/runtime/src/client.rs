@@ -141,6 +141,8 @@ pub enum Over {
 /// What the client's threads share.
 struct Shared {
     session: Mutex<Option<ClientSession>>,
+    /// Room for a datagram, for whoever has the session.
+    datagram: Mutex<Vec<u8>>,
     paths: Arc<ladder::Paths>,
     link: Arc<Ladder>,
     stop: AtomicBool,
@@ -176,7 +178,7 @@ impl Shared {
     /// Sends what the session wants to say, and wakes the media thread if it would sleep past
     /// the session's next timeout.
     fn flush(&self, session: &mut ClientSession) {
-        let mut datagram = Vec::with_capacity(openuvr_net::MAX_DATAGRAM);
+        let mut datagram = self.datagram.lock().unwrap_or_else(PoisonError::into_inner);
         while session.poll_transmit(clock::now(), &mut datagram) {
             self.send(self.paths.now(), &datagram);
         }
@@ -260,6 +262,7 @@ impl ClientRuntime {
         let (notices, inbox) = sync_channel(NOTICES);
         let shared = Arc::new(Shared {
             session: Mutex::new(None),
+            datagram: Mutex::default(),
             paths: Arc::default(),
             link: setup.link.clone(),
             stop: AtomicBool::new(false),

@@ -221,6 +221,8 @@ struct Injected {
 /// What the host's threads share.
 struct Shared {
     sessions: Mutex<Host>,
+    /// Room for a datagram, for whoever has the sessions.
+    datagram: Mutex<Vec<u8>>,
     link: Arc<dyn Link>,
     stop: AtomicBool,
     /// What the clients are told at the end.
@@ -245,8 +247,7 @@ impl Shared {
     /// Sends what the sessions want to say, and wakes the control thread if it would sleep past
     /// the sessions' next timeout.
     fn flush(&self, sessions: &mut Host) {
-        // Capacity of a datagram: this allocates once per turn, not per datagram.
-        let mut datagram = Vec::with_capacity(openuvr_net::MAX_DATAGRAM);
+        let mut datagram = self.datagram.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(path) = sessions.poll_transmit(clock::now(), &mut datagram) {
             // What is not sent is said again; a full buffer is no reason to stop.
             let _ = self.link.send(path, &datagram, datagram.len());
@@ -352,6 +353,7 @@ impl HostRuntime {
         let (notices, inbox) = sync_channel(NOTICES);
         let shared = Arc::new(Shared {
             sessions: Mutex::new(Host::new(policy)),
+            datagram: Mutex::default(),
             link,
             stop: AtomicBool::new(false),
             farewell: Mutex::new(GoodbyeReason::Quit),
