@@ -240,8 +240,9 @@ struct Watched(Arc<Shared>, &'static str);
 impl Drop for Watched {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let why = "the media thread panicked: please report it";
-            self.0.finish(Over::Failed(why.to_owned()));
+            let why = format!("the {} thread panicked: please report it", self.1);
+            self.0.finish(Over::Failed(why));
+            self.0.stop();
         }
     }
 }

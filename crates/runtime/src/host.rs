@@ -236,7 +236,6 @@ struct Shared {
     notices: SyncSender<Notice>,
     end: Mutex<Option<Notice>>,
     lost_notices: AtomicU64,
-    lost_device_events: AtomicU64,
 }
 
 impl Shared {
@@ -363,7 +362,6 @@ impl HostRuntime {
             notices,
             end: Mutex::new(None),
             lost_notices: AtomicU64::new(0),
-            lost_device_events: AtomicU64::new(0),
         });
         let (orders, order_inbox) = sync_channel(ORDERS);
         let (commands, command_inbox) = sync_channel(16);
@@ -405,6 +403,7 @@ impl HostRuntime {
             commands: command_inbox,
             ways: std::collections::HashMap::new(),
             player: None,
+            told_lost: false,
         };
         let watched = Watched(shared.clone(), "control");
         let control = scheduler.spawn(sched::Role::HandOff, "ouvr-control", move || {
@@ -475,12 +474,6 @@ impl HostRuntime {
             TrySendError::Full(_) => "the host is busy: try again".to_owned(),
             TrySendError::Disconnected(_) => "the host has stopped".to_owned(),
         })
-    }
-
-    /// Events of mapped devices that their descriptors had no room for.
-    #[must_use]
-    pub fn lost_device_events(&self) -> u64 {
-        self.shared.lost_device_events.load(Ordering::Relaxed)
     }
 
     /// Where the player's head was last; `None` before the first pose of the player of now. From

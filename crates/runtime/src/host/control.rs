@@ -66,6 +66,8 @@ pub(super) struct Control {
     pub(super) ways: HashMap<SessionId, (PathId, Rung)>,
     /// Whose reports the media thread learns from.
     pub(super) player: Option<SessionId>,
+    /// Whether it was told that events of mapped devices are lost.
+    pub(super) told_lost: bool,
 }
 
 impl Control {
@@ -315,7 +317,11 @@ impl Control {
     fn inject(&mut self, arrived: &Arrived) {
         let received = clock::now();
         let left = self.input_devices.take(&arrived.event);
-        (self.shared.lost_device_events).store(self.input_devices.lost(), Ordering::Relaxed);
+        if self.input_devices.lost() > 0 && !std::mem::replace(&mut self.told_lost, true) {
+            let why = "an input device is mapped to something that does not take its events as fast \
+                       as they come: some are lost";
+            self.shared.notice(Notice::Trouble(why.to_owned()));
+        }
         let injected = match left {
             Ok(Some(left)) => self.apply(arrived, left, received),
             // It went into its descriptor.
