@@ -48,8 +48,9 @@ Examples:
             /// The only transport that will do.
             /// Without it the best that works is taken, and shown: `udp-gso`, where the kernel splits
             /// batches; `raw`, Ethernet without IP, where host and client are on one segment and both
-            /// have the capability CAP_NET_RAW; `udp`, each datagram by itself. `xdp` is `raw` through
-            /// AF_XDP on this side, if it was built in; it is never taken by itself.
+            /// have the capability CAP_NET_RAW; `udp`, each datagram by itself. Never taken by
+            /// themselves are `raw-ring` and `xdp`: `raw` through mapped rings, or through AF_XDP if it
+            /// was built in, on this side.
             link: Option<LinkName> = "link", optional(choice()), Default::Unset("the best that works");
             /// Connect again when the link breaks.
             reconnect: bool = "reconnect", flag(), Default::Is("true");

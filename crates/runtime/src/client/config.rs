@@ -207,7 +207,7 @@ fn reach(
 ) -> Result<(Ladder, Option<Rung>, Vec<PathId>), String> {
     let said = |e: openuvr_net::LinkError| e.to_string();
     let only = match target.ethernet() {
-        Some(_) if matches!(only, Some(Rung::Udp | Rung::UdpGso)) => {
+        Some(_) if only.is_some_and(|rung| !rung.is_ethernet()) => {
             return Err(
                 "a host that is named by its Ethernet address is reached by raw Ethernet alone, \
                  not by UDP: choose another link"
@@ -250,7 +250,7 @@ pub(super) fn paths_to(target: &Target, only: Option<Rung>) -> Result<Vec<PathId
     if addresses.is_empty() {
         return Err(format!("the name {:?} has no address", target.host));
     }
-    let Some(rung @ (Rung::Raw | Rung::Xdp)) = only else {
+    let Some(rung) = only.filter(|rung| rung.is_ethernet()) else {
         return Ok(addresses.into_iter().map(path_of).collect());
     };
     let found = addresses.into_iter().map(neighbour::find);

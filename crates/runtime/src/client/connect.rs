@@ -64,16 +64,17 @@ impl NoSession {
     /// What it means for the person.
     pub(super) fn over(self, only: Option<Rung>) -> Over {
         match (self, only) {
-            (
-                NoSession::Handshake(HandshakeError::TimedOut { after }),
-                Some(rung @ (Rung::Raw | Rung::Xdp)),
-            ) => Over::Failed(format!(
-                "no link {}: no answer from the host over raw Ethernet in {} s: may it use raw \
-                 Ethernet there (it says so when it starts), and does the network carry other than \
-                 IP?",
-                rung.name(),
-                after.as_secs()
-            )),
+            (NoSession::Handshake(HandshakeError::TimedOut { after }), Some(rung))
+                if rung.is_ethernet() =>
+            {
+                Over::Failed(format!(
+                    "no link {}: no answer from the host over raw Ethernet in {} s: may it use raw \
+                     Ethernet there (it says so when it starts), and does the network carry other \
+                     than IP?",
+                    rung.name(),
+                    after.as_secs()
+                ))
+            }
             (NoSession::Handshake(e), _) => Over::Handshake(e),
             (NoSession::Unsent(why), _) => {
                 Over::Failed(format!("the host can't be reached: {why}"))
