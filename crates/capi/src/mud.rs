@@ -365,6 +365,7 @@ fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
         name: opened.name,
         hosts: opened.hosts,
         host: opened.host,
+        target: opened.target,
         paths: opened.paths,
         pin: opened.pin,
         offer: opened.offer,

@@ -103,6 +103,7 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
         name: opened.name,
         hosts: opened.hosts,
         host: opened.host,
+        target: opened.target,
         paths: opened.paths,
         pin,
         offer: opened.offer,

@@ -238,11 +238,6 @@ impl ClientConfig {
         );
         let scripted = self.input == Some(InputKind::Script);
         let words = match () {
-            () if self.host.ethernet().is_some()
-                && self.link.is_some_and(|link| !link.0.is_ethernet()) =>
-            {
-                "a host that is named by its Ethernet address is reached by the links raw, raw-ring and xdp alone"
-            }
             () if self.observe && self.take_over => {
                 "observe and take-over exclude each other: give one of them"
             }

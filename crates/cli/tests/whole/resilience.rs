@@ -1,10 +1,14 @@
 //! What breaks while it runs: a process dies, a cable is cut, a window changes or goes, a display
 //! goes. What can recover does so by itself; what can't ends with one line.
 
+use std::process::Command;
+
 use openuvr_proto::units::Size;
 use rustix::process::Signal;
 
-use crate::support::{Display, Eye, Hop, Host, Painter, Program, Shot, client, eventually};
+use crate::support::{
+    Display, Eye, Hop, Host, Painter, Program, Shot, client, eventually, openuvr, skip,
+};
 
 const SIZE: &str = "320x200";
 const PIXELS: Size = Size::new(320, 200);
@@ -120,6 +124,47 @@ fn a_link_that_was_cut_recovers() {
     paint_until_shown(&mut painter, &eye);
     client.assert_running();
     host.program.assert_running();
+}
+
+#[test]
+fn a_host_whose_name_stands_for_another_address_now_is_found_there() {
+    if !rustix::process::geteuid().is_root() {
+        skip("a file of names of its own needs root");
+        return;
+    }
+    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let host = Host::knowing(&["client"], &words);
+    // At the address before, a hop is what answers.
+    let listen = format!("127.0.0.2:{}", host.port);
+    let hop = ["lab", "hop", "--listen", &listen, "--to", &host.address()];
+    let limits = ["--punctual", "100s"];
+    let mut hop = Program::start("hop", openuvr(&[&hop[..], &limits].concat()));
+    hop.line("relaying from");
+    let names = host.folder.join("names");
+    std::fs::write(&names, "127.0.0.2 desk\n").unwrap();
+    let desk = format!("desk:{}", host.port);
+    host.also_at("client", &desk);
+
+    let with_names = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+    let keys = host.folder.join("client");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", with_names, &names]);
+    command.args([env!("CARGO_BIN_EXE_openuvr"), "client", &desk]);
+    command.args([
+        "--config-dir",
+        &keys,
+        "--present",
+        "null",
+        "--realtime",
+        "off",
+    ]);
+    let mut client = Program::start("client", command);
+    client.line("showing");
+    std::fs::write(&names, "127.0.0.1 desk\n").unwrap();
+    hop.stop();
+    client.line("looking for it again");
+    client.nth_line(2, "connected to the host");
+    client.assert_running();
 }
 
 /// A client that writes every picture; where to.
