@@ -49,6 +49,8 @@ pub(super) struct Media {
     /// Whether the host has said in this session what it grants.
     granted: bool,
     complained: bool,
+    /// Whether it stands over the last picture that the host is gone.
+    said_lost: bool,
     /// The size of a surface that is open and shows nothing yet.
     blank: Option<Size>,
     /// Whether input comes from elsewhere than the window, which would say the same again.
@@ -79,6 +81,7 @@ impl Media {
             host_name: String::new(),
             granted: false,
             complained: false,
+            said_lost: false,
             blank: None,
             window_is_mute: false,
         }
@@ -107,6 +110,7 @@ impl Media {
                     break;
                 }
                 Ended::Lost(reason) if self.setup.reconnect => {
+                    self.say_lost(reason);
                     self.shared.notice(Notice::Lost(reason));
                     pause(&self.shared, RETRY, &mut self.batch);
                 }
@@ -190,6 +194,17 @@ impl Media {
         }
         self.receiver = None;
         ended
+    }
+
+    /// Says over the last picture why it stands still; the next one takes it away.
+    fn say_lost(&mut self, reason: Option<GoodbyeReason>) {
+        let why = match reason {
+            Some(GoodbyeReason::Quit) => "the host said goodbye",
+            Some(_) => "something failed at the host",
+            None => "the host fell silent",
+        };
+        self.screen.write(&[format!("{why}; looking for it again")]);
+        self.said_lost = true;
     }
 
     /// How long nothing needs to be done, if nothing arrives.
@@ -361,10 +376,13 @@ impl Media {
                     }
                     match shown {
                         Shown::Fine | Shown::NeedsSurface(_) => {
-                            if self.screen.submitted.is_some()
-                                && let Some(size) = self.blank.take()
-                            {
-                                self.shared.notice(Notice::Showing(size));
+                            if self.screen.submitted.is_some() {
+                                if let Some(size) = self.blank.take() {
+                                    self.shared.notice(Notice::Showing(size));
+                                }
+                                if std::mem::take(&mut self.said_lost) {
+                                    self.screen.write(&[]);
+                                }
                             }
                         }
                         Shown::DecodeFailed(why) => {
