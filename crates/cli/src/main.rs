@@ -30,6 +30,7 @@ mod screen;
 mod soak;
 mod wrap;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -101,6 +102,7 @@ fn with<A: FromArgMatches>(
 pub(crate) fn log_to_stderr(level: tracing::Level) {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_max_level(level)
         .init();
 }
