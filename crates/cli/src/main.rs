@@ -6,6 +6,10 @@
     reason = "drawing and statistics work in floating point"
 )]
 
+// First: its macros count from here on.
+#[macro_use]
+mod out;
+
 mod bench;
 mod cable;
 mod child;
@@ -42,6 +46,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use config::{ClientConfig, HostConfig, RunConfig, Settings as _};
 
 fn main() -> ExitCode {
+    out::guarded(program)
+}
+
+fn program() -> ExitCode {
     let matches = command().get_matches();
     let result = match matches.subcommand() {
         Some(("host", m)) => host::run(m),
