@@ -98,7 +98,7 @@ fn open(config: &ClientConfig) -> Result<Opened> {
         eprintln!("openuvr client: {why}");
     }
     if opened.needs_pin() {
-        opened.pin = Some(ask_for_pin(&opened.host)?);
+        opened.pin = Some(ask_for_pin(&opened)?);
     }
     Ok(opened)
 }
@@ -144,9 +144,16 @@ fn start(config: &ClientConfig, opened: Opened) -> Result<(ClientRuntime, Schedu
     Ok((client, scheduler))
 }
 
-fn ask_for_pin(host: &str) -> Result<Pin> {
+fn ask_for_pin(opened: &Opened) -> Result<Pin> {
+    let host = &opened.host;
     if !std::io::stdin().is_terminal() {
         bail!("the host {host} is not known yet: give the PIN that it shows with --pin");
+    }
+    // Before somebody looks for a PIN in vain.
+    match opened.is_answered(WONDER) {
+        Ok(true) => {}
+        Ok(false) => eprintln!("openuvr client: no answer from {} yet", address(opened)),
+        Err(e) => bail!("{}: {e}", address(opened)),
     }
     eprintln!("The host {host} is new.");
     eprint!("The PIN that it shows: ");

@@ -100,8 +100,8 @@ pub(crate) trait Settings: Sized {
     /// The configuration that flags, file, defaults and this process's surroundings give.
     ///
     /// # Errors
-    /// The file can't be read or written, or a value is refused: one line that names the setting, where it
-    /// was given, and what is allowed.
+    /// The file can't be read or written, or a value is refused: one line that names the setting,
+    /// where it was given, and what is allowed.
     fn from_matches(matches: &ArgMatches) -> anyhow::Result<Effective<Self>> {
         Self::from_matches_in(matches, &Surroundings::of_process())
     }
