@@ -29,6 +29,9 @@ use crate::record::{self, Options, Recorder};
 /// A host that has not answered by then is worth a word: far more than a round trip.
 const WONDER: Duration = Duration::from_secs(1);
 
+/// What is said before the name of the link that a session has come to; benches look for it.
+pub(crate) const COMES_BY: &str = "the video comes by ";
+
 /// How often the main thread looks for signals and the end of its time.
 const TURN: Duration = Duration::from_millis(50);
 
@@ -228,7 +231,7 @@ impl Session {
                 self.host = host;
             }
             Notice::Link(rung) => {
-                eprintln!("openuvr client: the video comes by {}", rung.name());
+                eprintln!("openuvr client: {COMES_BY}{}", rung.name());
                 self.recorder.link(SessionId(self.count), rung);
             }
             Notice::Showing(size) => eprintln!("openuvr client: showing {size}"),
