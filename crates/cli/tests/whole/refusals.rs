@@ -63,7 +63,7 @@ fn without_a_pairing_window_no_new_device_comes_in() {
     let text = host.blind("new", &PIN).fails_in_one_line();
     assert_says(
         &text,
-        &["the host is not pairing now", "open a pairing window"],
+        &[&host.address(), "the host is not pairing now", "--pair"],
     );
     let old = host.blind("old", &[]);
     old.line("player at");
@@ -89,10 +89,49 @@ fn at_a_terminal_it_asks_for_the_pin() {
         "--present",
         "null",
     ];
-    let client = Program::at_terminal("client", &openuvr(&words), PIN[1]);
+    let pin = format!("{}\n", PIN[1]);
+    let client = Program::at_terminal("client", &openuvr(&words), &pin);
     client.line("The PIN that it shows: ");
     client.line("paired with the host");
     client.line("player at");
+}
+
+#[test]
+fn ctrl_c_ends_the_question_for_the_pin() {
+    let folder = Folder::new();
+    let words = ["client", "127.0.0.1:9", "--present", "null"];
+    let dir = folder.join("new");
+    let words = [&words[..], &["--config-dir", &dir]].concat();
+    let mut client = Program::at_terminal("client", &openuvr(&words), "");
+    client.line("is new");
+    client.types("\u{3}");
+    let (status, text) = client.ended();
+    assert_eq!(status.code(), Some(130), "{text}");
+}
+
+#[test]
+fn ctrl_c_ends_the_wait_for_a_window() {
+    let Some(display) = Display::start("320x200") else {
+        return;
+    };
+    let folder = Folder::new();
+    let dir = folder.join("host");
+    let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
+    let window = ["--display", &display.name, "--window", "nobody's"];
+    let mut host = Program::start("host", openuvr(&[&own[..], &window].concat()));
+    host.line("waiting up to 15 s for it");
+    let text = host.stop();
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+#[test]
+fn an_output_that_nobody_reads_is_no_reason_for_words() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = openuvr(&["host", "--config-dir", "/nonexistent", "--print-config"]);
+    let out = command.stdout(writer).output().expect("it runs");
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert_eq!((out.status.code(), &*text), (Some(141), ""));
 }
 
 #[test]
@@ -267,8 +306,9 @@ fn forbidding_a_device_ends_its_live_session() {
     let mut guest = host.blind("guest", &[]);
     guest.line("showing");
     assert_says(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
-    let (_, text) = guest.ended();
+    let (status, text) = guest.ended();
     assert_says(&text, &["this device is forbidden"]);
+    assert!(!status.success(), "it did not leave by itself");
     host.program.line("guest is gone");
     // And it does not come back in, with or without a PIN.
     for words in [&[][..], &PIN] {

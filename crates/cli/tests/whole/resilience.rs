@@ -7,7 +7,7 @@ use openuvr_proto::units::Size;
 use rustix::process::Signal;
 
 use crate::support::{
-    Display, Eye, Hop, Host, Painter, Program, Shot, client, eventually, openuvr, skip,
+    Display, Eye, Hop, Host, Painter, Program, Shot, client, eventually, openuvr, psnr, skip,
 };
 
 const SIZE: &str = "320x200";
@@ -43,11 +43,19 @@ fn a_host_that_was_killed_is_found_again() {
     let eye = Eye::open(&there);
     paint_until_shown(&mut painter, &eye);
     host.program.kill();
+    let last = eye.shot();
     client.line("fell silent; looking for it again");
     client.assert_running();
+    // The person is told over the picture, until others come.
+    eventually("words over it", || (eye.shot() != last).then_some(()));
     let host = host.again();
     client.nth_line(2, "connected to the host");
     paint_until_shown(&mut painter, &eye);
+    let painted = Eye::open(&here);
+    eventually("the picture alone", || {
+        let likeness = psnr(&painted.shot(), &eye.shot());
+        (likeness > 30.0).then_some(())
+    });
     host.program.line("client joins as player");
     // The same window goes on.
     assert!(eye.client_window().is_some());
@@ -74,8 +82,9 @@ fn a_client_that_does_not_look_again_ends_with_its_host() {
     let mut client = host.blind("client", &["--reconnect=false"]);
     client.line("showing");
     host.program.stop();
-    let (_, text) = client.ended();
-    assert!(text.contains("the end: "), "{text}");
+    let (status, text) = client.ended();
+    assert!(status.success(), "it was asked to: {text}");
+    assert!(text.contains("the end: it said goodbye"), "{text}");
 }
 
 #[test]

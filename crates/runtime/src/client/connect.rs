@@ -12,9 +12,49 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::PathId;
 use openuvr_proto::wire::header::{Plane, plane_of};
 
+use super::config::Opened;
 use super::ladder::ethernet_paths;
 use super::{Over, Shared};
 use crate::clock;
+
+impl Opened {
+    /// Whether somebody answers at one of the host's addresses within `patience`, before a person is
+    /// asked for a PIN. It is greeted only, which costs the host nothing and is no try with a PIN.
+    /// `false` also for a host on raw Ethernet alone. Blocks; before a client is started with this.
+    ///
+    /// # Errors
+    /// What answers says that no session will come about.
+    pub fn is_answered(&self, patience: Duration) -> Result<bool, HandshakeError> {
+        let began = clock::now();
+        let until = began + patience;
+        // Nothing is sent that depends on it.
+        let trust = Trust::Pin(Pin::generate()?);
+        let mut greeting = ClientHandshake::new(began, &self.identity, self.name.clone(), trust)?;
+        let mut batch = RecvBatch::default();
+        while clock::now() < until {
+            let now = clock::now();
+            greeting.handle_timeout(now)?;
+            while let Some(datagram) = greeting.poll_transmit(now) {
+                for path in &self.paths {
+                    // Sent again if nothing comes back.
+                    let _ = self.link.send(*path, &datagram, datagram.len());
+                }
+            }
+            let next = greeting.next_timeout().into_iter().chain([until]).min();
+            let timeout = next.unwrap_or(until).since(clock::now());
+            if self.link.recv(&mut batch, Some(timeout)).is_err() {
+                return Ok(false);
+            }
+            for (from, datagram) in batch.iter() {
+                if self.paths.contains(&from) && plane_of(datagram) == Ok(Plane::Handshake) {
+                    greeting.handle_datagram(clock::now(), datagram)?;
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
 
 /// Who meets whom.
 pub(super) struct Acquaintance<'a> {

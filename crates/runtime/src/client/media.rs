@@ -54,6 +54,8 @@ pub(super) struct Media {
     complained: bool,
     /// Whether it was told that the host can't be reached.
     told_unsent: bool,
+    /// Whether it stands over the last picture that the host is gone.
+    said_lost: bool,
     /// The size of a surface that is open and shows nothing yet.
     blank: Option<Size>,
     /// Whether input comes from elsewhere than the window, which would say the same again.
@@ -86,6 +88,7 @@ impl Media {
             granted: false,
             complained: false,
             told_unsent: false,
+            said_lost: false,
             blank: None,
             window_is_mute: false,
         }
@@ -126,6 +129,7 @@ impl Media {
                     if let Some(why) = unsent {
                         self.tell_unsent(why);
                     }
+                    self.say_lost(reason);
                     self.shared.notice(Notice::Lost(reason));
                     self.look_again();
                 }
@@ -231,6 +235,17 @@ impl Media {
         }
         self.receiver = None;
         ended
+    }
+
+    /// Says over the last picture why it stands still; the next one takes it away.
+    fn say_lost(&mut self, reason: Option<GoodbyeReason>) {
+        let why = match reason {
+            Some(GoodbyeReason::Quit) => "the host said goodbye",
+            Some(_) => "something failed at the host",
+            None => "the host fell silent",
+        };
+        self.screen.write(&[format!("{why}; looking for it again")]);
+        self.said_lost = true;
     }
 
     /// How long nothing needs to be done, if nothing arrives.
@@ -409,10 +424,13 @@ impl Media {
                     }
                     match shown {
                         Shown::Fine | Shown::NeedsSurface(_) => {
-                            if self.screen.submitted.is_some()
-                                && let Some(size) = self.blank.take()
-                            {
-                                self.shared.notice(Notice::Showing(size));
+                            if self.screen.submitted.is_some() {
+                                if let Some(size) = self.blank.take() {
+                                    self.shared.notice(Notice::Showing(size));
+                                }
+                                if std::mem::take(&mut self.said_lost) {
+                                    self.screen.write(&[]);
+                                }
                             }
                         }
                         Shown::DecodeFailed(why) => {
