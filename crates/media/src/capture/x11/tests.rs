@@ -17,7 +17,7 @@ const RED: u32 = 0xff_00_00;
 const GREEN: u32 = 0x00_ff_00;
 
 fn open(server: &Xvfb, what: What) -> X11Capture {
-    X11Capture::open(&Target {
+    super::open(&Target {
         display: Some(server.display.clone()),
         what,
     })
