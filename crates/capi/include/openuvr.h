@@ -561,8 +561,8 @@ int openuvr_open(const struct openuvr_config *config,
 // Says goodbye to the MUDs, ends the threads, and frees the context; `*context` becomes NULL. Does
 // nothing if it is NULL already, so that a second call through the same variable is harmless; a copy
 // of the pointer must not be used any more. No other call may be under way with this context. After
-// it returns no callback is called. Waits some milliseconds. On any thread; with a pixel buffer, on
-// the thread where the OpenGL context is current, or when that is gone.
+// it returns no callback is called. Waits some milliseconds. From any thread; a pixel buffer's OpenGL
+// context must still be there, unless `openuvr_release_buffer` was called.
 void openuvr_close(struct openuvr_context **context);
 
 // Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started; the bitrate
@@ -601,6 +601,14 @@ int openuvr_frame_ready(struct openuvr_context *context);
 // a second later: the application is in step with the stream. Returns 1 if the picture was sent, 0 if
 // nobody wants one now. On the thread where the OpenGL context of the pixel buffer is current.
 int openuvr_send_frame(struct openuvr_context *context);
+
+// Lets go of the OpenGL context of the pixel buffer: to be called, or `openuvr_close`, before that
+// context is destroyed or its display closed, for the stream holds pictures in its memory. They are
+// copied out of it, and no thread of the library uses it any more when this returns (the length of
+// an encode). The stream goes on: the next picture may come from another context. Does nothing if no
+// pixel buffer is in use. On the thread where the context is current; elsewhere, what was allocated
+// in it is freed with it.
+int openuvr_release_buffer(struct openuvr_context *context);
 
 // Takes the oldest event of the player's input that was not taken yet, into `*input`, whose `size`
 // the caller has set. Returns 1 if there was one, 0 if not. Call it until it returns 0, before you

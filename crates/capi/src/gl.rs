@@ -100,8 +100,8 @@ impl PixelBuffer {
         if Context::current()? != this.context {
             return Err(Failure::new(
                 OPENUVR_ERROR_THREAD,
-                "another OpenGL context is current than at the first picture: close this context \
-                 and open another one for it",
+                "another OpenGL context is current than at the first picture: call \
+                 openuvr_release_buffer where that one is",
             ));
         }
         // SAFETY: the application says that a `GLuint` stays there.
@@ -127,13 +127,11 @@ impl PixelBuffer {
         )
     }
 
-    /// The end, when the host has given all pictures back. Where the context is not current, or gone,
-    /// OpenGL is left alone: what was allocated goes with the context.
+    /// The end, before its context is destroyed. Where that is not current, what was allocated in it
+    /// goes with it.
     pub(crate) fn end(self) {
-        match Context::current().is_ok_and(|context| context == self.context) {
-            true => self.read_back.retire(true),
-            false => self.read_back.forget(),
-        }
+        let current = Context::current().is_ok_and(|context| context == self.context);
+        self.read_back.retire(current);
     }
 }
 

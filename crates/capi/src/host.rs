@@ -279,8 +279,8 @@ impl Settings {
 /// Says goodbye to the MUDs, ends the threads, and frees the context; `*context` becomes NULL. Does
 /// nothing if it is NULL already, so that a second call through the same variable is harmless; a copy
 /// of the pointer must not be used any more. No other call may be under way with this context. After
-/// it returns no callback is called. Waits some milliseconds. On any thread; with a pixel buffer, on
-/// the thread where the OpenGL context is current, or when that is gone.
+/// it returns no callback is called. Waits some milliseconds. From any thread; a pixel buffer's OpenGL
+/// context must still be there, unless `openuvr_release_buffer` was called.
 ///
 /// # Safety
 /// `context` is NULL or points to NULL or to a context that is not closed.
@@ -603,6 +603,28 @@ pub unsafe extern "C" fn openuvr_frame_ready(context: *mut openuvr_context) -> c
 pub unsafe extern "C" fn openuvr_send_frame(context: *mut openuvr_context) -> c_int {
     // SAFETY: as ours.
     unsafe { call(context.cast::<Held<Host>>(), |held| held.give_buffer(true)) }
+}
+
+/// Lets go of the OpenGL context of the pixel buffer: to be called, or `openuvr_close`, before that
+/// context is destroyed or its display closed, for the stream holds pictures in its memory. They are
+/// copied out of it, and no thread of the library uses it any more when this returns (the length of
+/// an encode). The stream goes on: the next picture may come from another context. Does nothing if no
+/// pixel buffer is in use. On the thread where the context is current; elsewhere, what was allocated
+/// in it is freed with it.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed; the OpenGL context is not destroyed yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_release_buffer(context: *mut openuvr_context) -> c_int {
+    // SAFETY: as ours.
+    unsafe {
+        call(context.cast::<Held<Host>>(), |held| {
+            if let Some(pixels) = lock(&held.inner.pixels).take() {
+                pixels.end();
+            }
+            Ok(DONE)
+        })
+    }
 }
 
 impl Held<Host> {

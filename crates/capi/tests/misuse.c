@@ -131,6 +131,7 @@ static void null_and_wrong_contexts(void)
     EXPECT(openuvr_begin_frame(none), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_frame_ready(none), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_send_frame(none), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_release_buffer(none), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_send_picture(none, &picture, 0), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_next_input(none, &input), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_last_pose(none, &pose), OPENUVR_ERROR_NULL);

@@ -1,7 +1,7 @@
 //! What a program may do wrong, and how it may end.
 
 use crate::build::{command, program};
-use crate::listings::{host_of, turns};
+use crate::listings::{GL, host_of, turns};
 use crate::support::{Display, Eye, Folder, PIN, Program, client};
 
 #[test]
@@ -44,4 +44,23 @@ fn two_hosts_and_their_muds_live_in_one_process() {
         let (status, text) = run.ended();
         assert!(status.success(), "{more:?}: {status}: {text}");
     }
+}
+
+/// An application that changes its video mode has another OpenGL context afterwards.
+#[test]
+fn opengl_contexts_come_and_go_while_the_stream_goes_on() {
+    let folder = Folder::new();
+    let Some(display) = Display::start("640x368") else {
+        return;
+    };
+    let program = program(
+        &folder,
+        "tests/buffer.c",
+        &[&GL[..], &["-pthread"]].concat(),
+    );
+    let mut command = command(&program, &folder);
+    command.arg(folder.path()).env("DISPLAY", &display.name);
+    let mut run = Program::start("buffer", command);
+    let (status, text) = run.ended();
+    assert!(status.success(), "{status}: {text}");
 }

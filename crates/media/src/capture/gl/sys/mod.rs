@@ -253,7 +253,7 @@ impl ReadBack {
     /// # Safety
     /// `loader` finds the driver's functions (or null). At each call of a method, the context that is
     /// current now is current on the calling thread, outside of `glBegin` and `glEnd`, but for
-    /// [`ReadBack::retire`], [`ReadBack::forget`] and `drop`. Before the context is destroyed, or its
+    /// [`ReadBack::retire`] and `drop`. Before the context is destroyed, or its
     /// display closed, this value is retired or dropped: the host may hold pictures that lie in the
     /// context's memory.
     pub unsafe fn new(
@@ -340,15 +340,6 @@ impl ReadBack {
                 // SAFETY: the context is current, and nobody reads the buffer any more.
                 unsafe { delete_buffer(&self.gl, slot.buffer) };
             }
-        }
-    }
-
-    /// Ends it when its context is gone already, without a call to OpenGL. What the host still holds
-    /// turns black.
-    pub fn forget(mut self) {
-        self.waiter.abandon();
-        for slot in self.slots.drain(..) {
-            slot.memory.lose();
         }
     }
 

@@ -119,12 +119,6 @@ impl Waiter {
         state.ticket.take()
     }
 
-    /// Leaves thread and context as they are, since the display may be gone: the thread sleeps on.
-    pub(super) fn abandon(&mut self) {
-        self.maker = None;
-        std::mem::forget(self.worker.take());
-    }
-
     /// Ends the thread and its context; what it has not submitted.
     pub(super) fn stop(&mut self) -> VecDeque<Flight> {
         self.maker = None;

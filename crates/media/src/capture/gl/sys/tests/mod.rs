@@ -534,25 +534,6 @@ fn nobody_takes_a_picture_away_that_is_looked_at() {
 }
 
 #[test]
-fn with_a_context_that_is_gone_pictures_turn_black() {
-    let Some(server) = Xvfb::start("320x240") else {
-        return;
-    };
-    let mut context = glx(&server, Wanted::USUAL);
-    let gl = functions(&context);
-    let shelf = Shelf::default();
-    let mut back = read_back(&context, Sharing::None, &shelf);
-    draw(&gl, SIZE, 3);
-    window(&mut back);
-    let frame = shelf.one();
-    context.destroy();
-    back.forget();
-    let picture = frame.picture();
-    assert_eq!(picture.size, SIZE);
-    assert_eq!(picture.planes[0].data, vec![0; SIZE.pixels() * 4]);
-}
-
-#[test]
 fn a_buffer_of_the_application_is_not_torn() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
