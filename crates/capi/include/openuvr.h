@@ -685,9 +685,9 @@ int openuvr_set_host(struct openuvr_mud_context *context, const char *host, cons
 int openuvr_init_mud_thread(struct openuvr_mud_context *context);
 
 // With `OPENUVR_SURFACE_APPLICATION`: the newest picture that was not taken yet, BGRX without gaps,
-// waited for at most `timeout_ms` milliseconds. Returns 1 if there was one, 0 if not. Its memory is
-// valid until the next call or the end. `size` of `*picture` is set by the caller. From one thread
-// at a time.
+// waited for at most `timeout_ms` milliseconds, and no longer than the stream goes on. Returns 1 if
+// there was one, 0 if not. Its memory is valid until the next call or the end. `size` of `*picture` is
+// set by the caller. From one thread at a time.
 int openuvr_next_frame(struct openuvr_mud_context *context,
                        struct openuvr_picture *picture,
                        uint32_t timeout_ms);

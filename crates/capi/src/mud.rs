@@ -105,7 +105,7 @@ impl Drop for Started {
         // The thread is gone, so this is the last.
         let client = self.client.take().and_then(Arc::into_inner);
         for notice in client.map(ClientRuntime::stop).unwrap_or_default() {
-            tell(&self.told, &self.log, notice);
+            tell(&self.told, &self.pictures, &self.log, notice);
         }
     }
 }
@@ -385,10 +385,11 @@ fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
     }));
     let over = Arc::new(AtomicBool::new(false));
     let (source, own, end, to) = (client.clone(), told.clone(), over.clone(), log.clone());
+    let shown = pictures.clone();
     let teller = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-notices", move || {
         while !end.load(Ordering::Relaxed) {
             if let Some(notice) = source.notice(TURN) {
-                tell(&own, &to, notice);
+                tell(&own, &shown, &to, notice);
             }
         }
     });
@@ -434,7 +435,7 @@ fn window(config: &WindowConfig) -> Outcome<OpenSurface> {
 }
 
 /// Keeps and passes on what happened.
-fn tell(told: &Mutex<Told>, log: &Log, notice: Notice) {
+fn tell(told: &Mutex<Told>, pictures: &Pictures, log: &Log, notice: Notice) {
     use OPENUVR_LOG_LEVEL::*;
     let mut told = lock(told);
     let statistics = &mut told.statistics;
@@ -490,6 +491,7 @@ fn tell(told: &Mutex<Told>, log: &Log, notice: Notice) {
                 Over::Failed(why) => (OPENUVR_LOG_ERROR, why),
             };
             told.end = Some(line.clone());
+            pictures.end();
             (level, line)
         }
     };
@@ -521,9 +523,9 @@ impl Started {
 // --- Pictures and input without a window ----------------------------------------------------------
 
 /// With `OPENUVR_SURFACE_APPLICATION`: the newest picture that was not taken yet, BGRX without gaps,
-/// waited for at most `timeout_ms` milliseconds. Returns 1 if there was one, 0 if not. Its memory is
-/// valid until the next call or the end. `size` of `*picture` is set by the caller. From one thread
-/// at a time.
+/// waited for at most `timeout_ms` milliseconds, and no longer than the stream goes on. Returns 1 if
+/// there was one, 0 if not. Its memory is valid until the next call or the end. `size` of `*picture` is
+/// set by the caller. From one thread at a time.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `picture` is NULL or writable for as many bytes
