@@ -583,8 +583,8 @@ int openuvr_begin_frame(struct openuvr_context *context);
 // (or lent, see `release`), and the newest picture wins; with 1 it returns when the picture is
 // encoded and sent (paper, V-E), at most a second later. A picture that nobody wants now, because no
 // MUD watches or pictures come faster than the target rate, is not copied: that is no error. Returns
-// 1 if the picture was taken, 0 if it was not wanted. The size may change from picture to picture.
-// From any thread.
+// 1 if the picture was taken, 0 if it was not wanted, `OPENUVR_ERROR_OVER` if none will be any more
+// because the stream has ended. The size may change from picture to picture. From any thread.
 int openuvr_send_picture(struct openuvr_context *context,
                          const struct openuvr_picture *picture,
                          int wait);
@@ -592,9 +592,9 @@ int openuvr_send_picture(struct openuvr_context *context,
 // The pixel buffer holds a whole picture (continuous mode, the paper's usual one): it is copied
 // behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
 // may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
-// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind. On the
-// thread where the OpenGL context of the pixel buffer is current, outside of `glBegin` and `glEnd`;
-// changes none of its state.
+// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind;
+// `OPENUVR_ERROR_OVER` when the stream has ended. On the thread where the OpenGL context of the pixel
+// buffer is current, outside of `glBegin` and `glEnd`; changes none of its state.
 int openuvr_frame_ready(struct openuvr_context *context);
 
 // The same, and returns when the picture is encoded and sent (synchronous mode, paper V-E), at most

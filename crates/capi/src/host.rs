@@ -82,6 +82,8 @@ struct Settings {
 pub(crate) struct Started {
     guest: Arc<Guest>,
     listener: Option<Listener>,
+    /// Why it ended, if it did.
+    end: Arc<OnceLock<String>>,
 }
 
 /// The thread that gives input to the application's callback.
@@ -418,10 +420,14 @@ pub unsafe extern "C" fn openuvr_init_thread(context: *mut openuvr_context) -> c
 
 fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
     settings.layout()?;
-    let own = log.clone();
+    let end = Arc::<OnceLock<String>>::default();
+    let (own, why) = (log.clone(), end.clone());
     let tell = move |notice: Notice| {
         if let Some((level, line)) = line(&notice) {
             own.tell(level, &line);
+            if let Notice::SourceEnded(_) | Notice::Failed(_) = notice {
+                let _ = why.set(line);
+            }
         }
     };
     let guest = Guest::start(
@@ -447,7 +453,11 @@ fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
         Some(on_input) => Some(listen(guest.clone(), on_input)?),
         None => None,
     };
-    Ok(Started { guest, listener })
+    Ok(Started {
+        guest,
+        listener,
+        end,
+    })
 }
 
 fn listen(guest: Arc<Guest>, on_input: OnInput) -> Outcome<Listener> {
@@ -524,8 +534,8 @@ pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c
 /// (or lent, see `release`), and the newest picture wins; with 1 it returns when the picture is
 /// encoded and sent (paper, V-E), at most a second later. A picture that nobody wants now, because no
 /// MUD watches or pictures come faster than the target rate, is not copied: that is no error. Returns
-/// 1 if the picture was taken, 0 if it was not wanted. The size may change from picture to picture.
-/// From any thread.
+/// 1 if the picture was taken, 0 if it was not wanted, `OPENUVR_ERROR_OVER` if none will be any more
+/// because the stream has ended. The size may change from picture to picture. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `picture` is NULL or what it says of its
@@ -542,13 +552,14 @@ pub unsafe extern "C" fn openuvr_send_picture(
             let picture = read(picture, openuvr_picture::default(), "the picture")?;
             let host = &held.inner;
             let started = host.started()?;
-            if !started.guest.wants() {
+            let wanted = started.wants();
+            if !matches!(wanted, Ok(true)) {
                 // Checked all the same: a mistake must not wait for somebody to watch.
                 crate::picture::check(&picture)?;
                 if let Some(release) = picture.release {
                     release(picture.user);
                 }
-                return Ok(0);
+                return wanted.map(|_| 0);
             }
             let ticket = started.guest.submit(taken(&picture, &host.spare)?);
             started.given(ticket, wait != 0)
@@ -564,12 +575,31 @@ impl Host {
 }
 
 impl Started {
+    /// Whether a picture is wanted now.
+    fn wants(&self) -> Outcome<bool> {
+        match self.guest.is_over() {
+            true => Err(self.over()),
+            false => Ok(self.guest.wants()),
+        }
+    }
+
+    /// The stream has ended.
+    fn over(&self) -> Failure {
+        let why = self
+            .end
+            .get()
+            .map_or("the stream has ended", String::as_str);
+        Failure::new(OPENUVR_ERROR_OVER, why)
+    }
+
     /// A picture was handed over, if there is a ticket; waits for it if `wait`.
     fn given(&self, ticket: Option<Ticket>, wait: bool) -> Outcome {
-        let over = || Failure::new(OPENUVR_ERROR_OVER, "the stream has ended");
-        let ticket = ticket.ok_or_else(over)?;
+        let ticket = ticket.ok_or_else(|| self.over())?;
         if !wait || self.guest.wait(ticket, WAIT) {
             return Ok(1);
+        }
+        if self.guest.is_over() {
+            return Err(self.over());
         }
         Err(Failure::new(
             OPENUVR_ERROR_TIMEOUT,
@@ -581,9 +611,9 @@ impl Started {
 /// The pixel buffer holds a whole picture (continuous mode, the paper's usual one): it is copied
 /// behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
 /// may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
-/// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind. On the
-/// thread where the OpenGL context of the pixel buffer is current, outside of `glBegin` and `glEnd`;
-/// changes none of its state.
+/// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind;
+/// `OPENUVR_ERROR_OVER` when the stream has ended. On the thread where the OpenGL context of the pixel
+/// buffer is current, outside of `glBegin` and `glEnd`; changes none of its state.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed, whose pixel buffer's name lies where it was.
@@ -640,7 +670,7 @@ impl Held<Host> {
             })?;
             (name, settings.layout()?)
         };
-        if !started.guest.wants() {
+        if !started.wants()? {
             return Ok(0);
         }
         let span = wait.then_some(WAIT);

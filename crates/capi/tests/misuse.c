@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -313,6 +314,59 @@ static void on_alarm(int signal)
     alarms += pthread_equal(pthread_self(), main_thread) ? 1 : 1000;
 }
 
+/* Takes the sockets of the library's only host away, as a failing network card would. */
+static void unplug(void)
+{
+    int nowhere = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    for (int fd = 3; fd < 1000; fd++) {
+        struct sockaddr_storage address;
+        socklen_t size = sizeof address;
+        if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 &&
+            (address.ss_family == AF_INET || address.ss_family == AF_INET6))
+            EXPECT(dup2(nowhere, fd), fd);
+    }
+    close(nowhere);
+}
+
+/* Of a stream that has ended every picture says so, wanted or not, and what was lent comes back. */
+static void over(void)
+{
+    static uint32_t pixels[64][64];
+    struct openuvr_config config = usual();
+    struct openuvr_context *context;
+    struct openuvr_picture picture = { .size = sizeof picture };
+    int lent = 0, sent = 0, back = 0;
+    char text[100] = "";
+
+    picture.format = OPENUVR_PIXEL_FORMAT_BGRX;
+    picture.width = picture.height = 64;
+    picture.data = pixels;
+    picture.release = release;
+    picture.user = &back;
+    EXPECT(openuvr_open(&config, &context, NULL, 0), OPENUVR_OK);
+    EXPECT(openuvr_init_thread(context), OPENUVR_OK);
+    unplug();
+    for (; sent >= 0 && lent < 2000; lent++) {
+        EXPECT(openuvr_open_pairing(context, "1234", 1), OPENUVR_OK); /* it looks at its socket */
+        sent = openuvr_send_picture(context, &picture, lent % 2);
+        usleep(5000);
+    }
+    EXPECT(sent, OPENUVR_ERROR_OVER);
+    for (int wait = 0; wait < 2; wait++, lent++)
+        EXPECT(openuvr_send_picture(context, &picture, wait), OPENUVR_ERROR_OVER);
+    /* The reason is known a moment later. */
+    for (int tries = 0; tries < 1000 && strstr(text, "receiving failed") == NULL; tries++, lent++) {
+        usleep(5000);
+        EXPECT(openuvr_send_picture(context, &picture, 0), OPENUVR_ERROR_OVER);
+        EXPECT(openuvr_message(context, text, sizeof text), OPENUVR_OK);
+    }
+    EXPECT(strstr(text, "receiving failed") != NULL, 1);
+    EXPECT(openuvr_begin_frame(context), OPENUVR_OK);
+    openuvr_close(&context);
+    EXPECT(back, lent);
+}
+
 int main(void)
 {
     struct sigaction action = { .sa_handler = on_alarm }, after;
@@ -357,6 +411,7 @@ int main(void)
     openuvr_close(&context);
     /* All that was lent is back. */
     EXPECT(released >= 2, 1);
+    over();
     if (failures == 0)
         fprintf(stderr, "all as it should be\n");
     return failures != 0;

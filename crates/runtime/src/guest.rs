@@ -12,14 +12,14 @@
 //!     println!("{notice:?}"); // the PIN, who joins and leaves, what became of each frame
 //! })?;
 //! let pool = Pool::default();
-//! loop {
+//! while !guest.is_over() {
 //!     while let Some(input) = guest.next_input() {
 //!         println!("{:?}", input.event);
 //!     }
 //!     let mut picture = pool.take(size);
 //!     picture.bytes().fill(128); // draw
-//!     if guest.wants() && guest.submit(Box::new(picture)).is_none() {
-//!         break;
+//!     if guest.wants() {
+//!         let _ = guest.submit(Box::new(picture)); // none: it is over
 //!     }
 //! }
 //! # Ok::<(), String>(())
@@ -226,6 +226,13 @@ impl Guest {
     #[must_use]
     pub fn wants(&self) -> bool {
         !self.forked() && self.frames.wants(clock::now())
+    }
+
+    /// Whether the host has ended, so that no picture will ever be wanted again. A forked child has
+    /// none.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.forked() || self.frames.is_over()
     }
 
     /// The application begins to draw a picture: what it has taken of the input until now is in

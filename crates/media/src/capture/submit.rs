@@ -117,7 +117,8 @@ pub struct Submitter {
 impl Submitter {
     /// Whether a picture that is finished at `now` is worth handing over: somebody watches, and
     /// pictures have not come faster than wanted (a token bucket). Asked once for each picture,
-    /// before it is read back; what is not wanted need not be submitted.
+    /// before it is read back; what is not wanted need not be submitted. Never when it
+    /// [`is_over`](Submitter::is_over).
     #[must_use]
     pub fn wants(&self, now: Instant) -> bool {
         let mut state = self.shared.state();
@@ -132,6 +133,12 @@ impl Submitter {
         state.pace.take(now);
         state.wanted = Some(now);
         true
+    }
+
+    /// Whether the host is gone: no picture is wanted any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.shared.state().closed
     }
 
     /// Hands over a picture, and what is known of how it was drawn. One that the host has not taken
@@ -418,7 +425,9 @@ mod tests {
         let (app, host) = channel(SIZE, FAST).unwrap();
         let pool = Pool::default();
         let ticket = app.submit(picture(&pool, 1), Drawn::default()).unwrap();
+        assert!(!app.is_over());
         drop(host);
+        assert!(app.is_over());
         assert_eq!(free(&pool), 1, "nobody needs it any more");
         assert!(!app.wait(ticket, Duration::from_secs(60)));
         assert!(!app.wants(Instant(0)));
