@@ -375,7 +375,9 @@ struct openuvr_picture {
     // If not NULL, `data` is only lent: it is used where it lies, without a copy, and this is called
     // once, with `user`, when it is needed no more: on a thread of the library when a later picture
     // has come, or before the call that gave the picture returns. If that call fails it is not
-    // called. It must not call functions of this library.
+    // called, except with `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_OVER`: these come after the
+    // picture was handed over, and it is called as if the call had not failed. It must not call
+    // functions of this library.
     void (*release)(void *user);
     // For `release`.
     void *user;
@@ -581,7 +583,8 @@ int openuvr_begin_frame(struct openuvr_context *context);
 
 // Gives a picture in plain memory or a dma-buf. With `wait` 0 it returns when the picture is copied
 // (or lent, see `release`), and the newest picture wins; with 1 it returns when the picture is
-// encoded and sent (paper, V-E), at most a second later. A picture that nobody wants now, because no
+// encoded and sent (paper, V-E), or a second later with `OPENUVR_ERROR_TIMEOUT`: it is with the host
+// then, which may still send it. A picture that nobody wants now, because no
 // MUD watches or pictures come faster than the target rate, is not copied: that is no error. Returns
 // 1 if the picture was taken, 0 if it was not wanted, `OPENUVR_ERROR_OVER` if none will be any more
 // because the stream has ended. The size may change from picture to picture. From any thread.

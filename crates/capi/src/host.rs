@@ -532,7 +532,8 @@ pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c
 
 /// Gives a picture in plain memory or a dma-buf. With `wait` 0 it returns when the picture is copied
 /// (or lent, see `release`), and the newest picture wins; with 1 it returns when the picture is
-/// encoded and sent (paper, V-E), at most a second later. A picture that nobody wants now, because no
+/// encoded and sent (paper, V-E), or a second later with `OPENUVR_ERROR_TIMEOUT`: it is with the host
+/// then, which may still send it. A picture that nobody wants now, because no
 /// MUD watches or pictures come faster than the target rate, is not copied: that is no error. Returns
 /// 1 if the picture was taken, 0 if it was not wanted, `OPENUVR_ERROR_OVER` if none will be any more
 /// because the stream has ended. The size may change from picture to picture. From any thread.

@@ -66,7 +66,9 @@ pub struct openuvr_picture {
     /// If not NULL, `data` is only lent: it is used where it lies, without a copy, and this is called
     /// once, with `user`, when it is needed no more: on a thread of the library when a later picture
     /// has come, or before the call that gave the picture returns. If that call fails it is not
-    /// called. It must not call functions of this library.
+    /// called, except with `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_OVER`: these come after the
+    /// picture was handed over, and it is called as if the call had not failed. It must not call
+    /// functions of this library.
     pub release: Option<unsafe extern "C" fn(user: *mut c_void)>,
     /// For `release`.
     pub user: *mut c_void,
