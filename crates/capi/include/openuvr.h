@@ -138,6 +138,7 @@ enum OPENUVR_INPUT_TO {
     // To the application: `openuvr_next_input`, or the callback.
     OPENUVR_INPUT_TO_APPLICATION = 0,
     // Into an X display, by XTEST: for an application that already reads its window's events.
+    // `openuvr_set_viewport` says where the picture lies there.
     OPENUVR_INPUT_TO_DISPLAY = 1,
     // Nowhere.
     OPENUVR_INPUT_TO_NOTHING = 2,
@@ -619,6 +620,18 @@ int openuvr_release_buffer(struct openuvr_context *context);
 // it missed. From any thread.
 int openuvr_next_input(struct openuvr_context *context,
                        struct openuvr_input *input);
+
+// With `OPENUVR_INPUT_TO_DISPLAY`: the picture is shown at `x` and `y` of the X display, its left and
+// upper edge in pixels of the screen, `width` and `height` pixels large there; both 0: as large as
+// the picture is. So the pointer goes to what the person points at. Until it is called, that is the
+// display's upper left corner: call it with the place of your window, and again when that moves
+// (`ConfigureNotify`, and `XTranslateCoordinates` of 0, 0 to the root window). From any thread, also
+// before the thread is started.
+int openuvr_set_viewport(struct openuvr_context *context,
+                         int x,
+                         int y,
+                         uint32_t width,
+                         uint32_t height);
 
 // Maps a device of the MUD to a local one (paper, Table I): what the device that was registered
 // there as `id`, 0 to 255, says is written into `fd` as `struct input_event`s, those that belong

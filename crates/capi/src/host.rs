@@ -74,10 +74,14 @@ struct Settings {
     format: u32,
     stride: usize,
     input: InputTo,
+    viewport: Viewport,
     on_input: Option<OnInput>,
     buffer: Option<BufferName>,
     devices: Vec<(DeviceId, OwnedFd)>,
 }
+
+/// Where the picture's left and upper edge lie on the display, and its size there; `None`: its own.
+type Viewport = (i32, i32, Option<Size>);
 
 pub(crate) struct Started {
     guest: Arc<Guest>,
@@ -246,6 +250,7 @@ unsafe fn make(config: &openuvr_config) -> Outcome<Box<Held<Host>>> {
         format: config.format,
         stride: config.stride as usize,
         input,
+        viewport: (0, 0, None),
         on_input: config.on_input.map(|call| OnInput {
             call,
             user: config.user,
@@ -437,6 +442,8 @@ fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
         tell,
     );
     let guest = Arc::new(guest.map_err(Failure::failed)?);
+    let (x, y, size) = settings.viewport;
+    guest.set_viewport(x, y, size);
     for (id, fd) in std::mem::take(&mut settings.devices) {
         map_device(&guest, id, Some(fd))?;
     }
@@ -724,6 +731,42 @@ pub unsafe extern "C" fn openuvr_next_input(
                 Some(event) => write(input, &event.into(), "the input").map(|()| 1),
                 None => Ok(0),
             }
+        })
+    }
+}
+
+/// With `OPENUVR_INPUT_TO_DISPLAY`: the picture is shown at `x` and `y` of the X display, its left and
+/// upper edge in pixels of the screen, `width` and `height` pixels large there; both 0: as large as
+/// the picture is. So the pointer goes to what the person points at. Until it is called, that is the
+/// display's upper left corner: call it with the place of your window, and again when that moves
+/// (`ConfigureNotify`, and `XTranslateCoordinates` of 0, 0 to the root window). From any thread, also
+/// before the thread is started.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_set_viewport(
+    context: *mut openuvr_context,
+    x: c_int,
+    y: c_int,
+    width: u32,
+    height: u32,
+) -> c_int {
+    // SAFETY: as ours.
+    unsafe {
+        call(context.cast::<Held<Host>>(), |held| {
+            let size = Size::new(width, height);
+            if !size.is_valid() && (width, height) != (0, 0) {
+                let why = format!("a place of {size}: its sides are 1 to {}", Size::MAX_SIDE);
+                return Err(Failure::argument(why));
+            }
+            let size = Some(size).filter(|size| size.is_valid());
+            let mut settings = lock(&held.inner.settings);
+            settings.viewport = (x, y, size);
+            if let Some(started) = held.inner.started.get() {
+                started.guest.set_viewport(x, y, size);
+            }
+            Ok(DONE)
         })
     }
 }

@@ -111,6 +111,7 @@ pub enum OPENUVR_INPUT_TO {
     /// To the application: `openuvr_next_input`, or the callback.
     OPENUVR_INPUT_TO_APPLICATION = 0,
     /// Into an X display, by XTEST: for an application that already reads its window's events.
+    /// `openuvr_set_viewport` says where the picture lies there.
     OPENUVR_INPUT_TO_DISPLAY = 1,
     /// Nowhere.
     OPENUVR_INPUT_TO_NOTHING = 2,

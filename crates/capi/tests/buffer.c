@@ -8,11 +8,8 @@
 #include <GL/glext.h>
 #include <GL/glx.h>
 #include <X11/Xlib.h>
-#include <openuvr.h>
+#include "pair.h"
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { WIDTH = 320, HEIGHT = 180, MANY = 3 };
@@ -20,14 +17,6 @@ enum { WIDTH = 320, HEIGHT = 180, MANY = 3 };
 static Display *display;
 static Window window;
 static XVisualInfo *visual;
-
-static void check(int right, const char *what)
-{
-    if (!right) {
-        fprintf(stderr, "%s\n", what);
-        exit(1);
-    }
-}
 
 static void open_window(void)
 {
@@ -63,28 +52,6 @@ static GLuint filled(int red, int green, int blue)
     return name;
 }
 
-static struct openuvr_mud_context *mud(struct openuvr_context *host, const char *folder, int which)
-{
-    struct openuvr_mud_config config = { .size = sizeof config };
-    struct openuvr_mud_context *context;
-    char own[300], place[200], *address;
-
-    snprintf(own, sizeof own, "%s/mud-%d", folder, which);
-    openuvr_place(host, place, sizeof place);
-    address = strstr(place, "127.0.0.1:");
-    address[strcspn(address, ",")] = 0;
-    openuvr_mud_config_default(&config);
-    config.surface = OPENUVR_SURFACE_APPLICATION;
-    config.host = address;
-    config.pin = "135790";
-    config.config_dir = own;
-    config.realtime = 0;
-    check(openuvr_open_pairing(host, config.pin, 60) == 0, "nobody is let in");
-    check(openuvr_open_mud(&config, &context, NULL, 0) == 0, "no MUD");
-    check(openuvr_init_mud_thread(context) == 0, "the MUD does not start");
-    return context;
-}
-
 static int near(int seen, int meant)
 {
     return abs(seen - meant) < 40;
@@ -118,7 +85,7 @@ int main(int argc, char **argv)
 {
     static const int colours[MANY][3] = { { 200, 0, 0 }, { 0, 200, 0 }, { 0, 0, 200 } };
     const char *folder = argc > 1 ? argv[1] : ".";
-    struct openuvr_config config = { .size = sizeof config };
+    struct openuvr_config config;
     struct openuvr_context *host;
     struct openuvr_mud_context *watching, *joins;
     GLXContext context, other;
@@ -127,19 +94,14 @@ int main(int argc, char **argv)
     pthread_t thread;
 
     open_window();
-    snprintf(own, sizeof own, "%s/host", folder);
-    openuvr_config_default(&config);
+    host_config(&config, folder, own, sizeof own);
     config.width = WIDTH;
     config.height = HEIGHT;
     config.pixel_buffer = &name;
-    config.bind = "127.0.0.1:0";
-    config.config_dir = own;
-    config.pin = "135790";
-    config.realtime = 0;
     check(openuvr_open(&config, &host, why, sizeof why) == 0, why);
     check(openuvr_init_thread(host) == 0, "the host does not start");
     check(openuvr_release_buffer(host) == 0, "there is nothing to release yet");
-    watching = mud(host, folder, 0);
+    watching = mud_of(host, folder, 0);
     for (int i = 0; i < MANY; i++) {
         const int *is = colours[i];
         context = glXCreateContext(display, visual, NULL, True);
@@ -153,7 +115,7 @@ int main(int argc, char **argv)
         glXMakeCurrent(display, None, NULL);
         glXDestroyContext(display, context);
         /* For it the last picture is encoded anew. */
-        joins = mud(host, folder, i + 1);
+        joins = mud_of(host, folder, i + 1);
         shows(joins, is[0], is[1], is[2], NULL, NULL);
         openuvr_close_mud(&joins);
     }

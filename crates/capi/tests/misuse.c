@@ -133,6 +133,7 @@ static void null_and_wrong_contexts(void)
     EXPECT(openuvr_frame_ready(none), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_send_frame(none), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_release_buffer(none), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_set_viewport(none, 0, 0, 0, 0), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_send_picture(none, &picture, 0), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_next_input(none, &input), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_last_pose(none, &pose), OPENUVR_ERROR_NULL);
@@ -198,6 +199,9 @@ static void features(struct openuvr_context *context)
     EXPECT((int)strlen(text), 4);
     EXPECT(openuvr_message(context, NULL, 5), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_REALTIME, 0), OPENUVR_OK);
+    EXPECT(openuvr_set_viewport(context, 0, 0, 0, 100), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_viewport(context, 0, 0, 16385, 100), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_viewport(context, -20, 10, 100, 100), OPENUVR_OK);
 }
 
 static int released;

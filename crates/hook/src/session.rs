@@ -231,7 +231,7 @@ impl Shared {
                 followed = place;
             }
             if let Some((x, y, size)) = follower.as_mut().and_then(Follower::news) {
-                guest.set_viewport(x, y, size);
+                guest.set_viewport(x, y, Some(size));
             }
             match self.waits(follower.as_ref(), title.map(|_| LOOK_AGAIN)) {
                 Waited::Over => return,

@@ -85,7 +85,7 @@ pub struct Guest {
     running: Option<Running>,
     frames: Arc<Submitter>,
     inputs: Option<Arc<Inputs>>,
-    viewport: Viewport,
+    placed: Mutex<Placed>,
     drawing: Mutex<Drawing>,
     statistics: Arc<Mutex<Statistics>>,
     pin: Option<Pin>,
@@ -128,6 +128,23 @@ impl Teller {
         (self.tell)(Notice::Trouble(format!(
             "can't write the CSV any more: {e}"
         )));
+    }
+}
+
+/// Where the picture lies on the display.
+struct Placed {
+    x: i32,
+    y: i32,
+    /// As was told; `None`: as large as the newest picture.
+    size: Option<Size>,
+    newest: Size,
+    viewport: Viewport,
+}
+
+impl Placed {
+    fn tell(&self) {
+        let size = self.size.unwrap_or(self.newest);
+        self.viewport.set(self.x, self.y, size);
     }
 }
 
@@ -211,7 +228,13 @@ impl Guest {
             running: Some(Running { host, over, teller }),
             frames: Arc::new(frames),
             inputs,
-            viewport,
+            placed: Mutex::new(Placed {
+                x: 0,
+                y: 0,
+                size: None,
+                newest: size,
+                viewport,
+            }),
             drawing: Mutex::default(),
             statistics,
             pin,
@@ -261,6 +284,12 @@ impl Guest {
         if self.forked() {
             return None;
         }
+        let size = frame.picture().size;
+        let mut placed = lock(&self.placed);
+        if std::mem::replace(&mut placed.newest, size) != size {
+            placed.tell();
+        }
+        drop(placed);
         self.frames.submit(frame, self.drawn())
     }
 
@@ -327,9 +356,13 @@ impl Guest {
         self.host()?.pose()
     }
 
-    /// Where the picture lies on the display that input is injected into.
-    pub fn set_viewport(&self, x: i32, y: i32, size: Size) {
-        self.viewport.set(x, y, size);
+    /// Where the picture lies on the display that input is injected into: its left and upper edge and
+    /// its size there, in pixels; without a size as large as the newest one of [`Guest::submit`].
+    /// Until told it lies in the upper left corner.
+    pub fn set_viewport(&self, x: i32, y: i32, size: Option<Size>) {
+        let mut placed = lock(&self.placed);
+        (placed.x, placed.y, placed.size) = (x, y, size);
+        placed.tell();
     }
 
     /// What happened until now.

@@ -46,21 +46,23 @@ fn two_hosts_and_their_muds_live_in_one_process() {
     }
 }
 
-/// An application that changes its video mode has another OpenGL context afterwards.
+/// An application that changes its video mode has another OpenGL context afterwards; one that moves its
+/// window is pointed at where that is.
 #[test]
-fn opengl_contexts_come_and_go_while_the_stream_goes_on() {
-    let folder = Folder::new();
-    let Some(display) = Display::start("640x368") else {
-        return;
-    };
-    let program = program(
-        &folder,
-        "tests/buffer.c",
-        &[&GL[..], &["-pthread"]].concat(),
-    );
-    let mut command = command(&program, &folder);
-    command.arg(folder.path()).env("DISPLAY", &display.name);
-    let mut run = Program::start("buffer", command);
-    let (status, text) = run.ended();
-    assert!(status.success(), "{status}: {text}");
+fn opengl_contexts_come_and_go_and_windows_move_while_the_stream_goes_on() {
+    for (source, more) in [
+        ("tests/buffer.c", &[&GL[..], &["-pthread"]].concat()[..]),
+        ("tests/pointer.c", &["-lX11"]),
+    ] {
+        let folder = Folder::new();
+        let Some(display) = Display::start("640x368") else {
+            return;
+        };
+        let program = program(&folder, source, more);
+        let mut command = command(&program, &folder);
+        command.arg(folder.path()).env("DISPLAY", &display.name);
+        let mut run = Program::start(source, command);
+        let (status, text) = run.ended();
+        assert!(status.success(), "{status}: {text}");
+    }
 }
