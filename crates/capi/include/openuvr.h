@@ -374,8 +374,8 @@ struct openuvr_picture {
     // How it is tiled, a `DRM_FORMAT_MOD_` number. Only 0, linear, can be read here.
     uint64_t modifier;
     // If not NULL, `data` is only lent: it is used where it lies, without a copy, and this is called
-    // once, with `user`, when it is needed no more: on a thread of the library when a later picture
-    // has come, or before the call that gave the picture returns. If that call fails it is not
+    // once, with `user`, when it (or the dma-buf) is needed no more: on a thread of the library when a
+    // later picture has come, or before the call that gave the picture returns. If that call fails it is not
     // called, except with `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_OVER`: these come after the
     // picture was handed over, and it is called as if the call had not failed. It must not call
     // functions of this library.

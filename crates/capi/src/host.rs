@@ -25,7 +25,7 @@ use crate::gl::{Given, PixelBuffer};
 use crate::held::{Held, Kind, call, lock, take};
 use crate::input::{device_id, duplicated, openuvr_input, openuvr_pose};
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
-use crate::picture::{Layout, Spare, openuvr_picture, taken};
+use crate::picture::{Layout, Spare, check, give_back, openuvr_picture, taken};
 use crate::statistics::openuvr_statistics;
 use crate::words::{self, BufferName, OPENUVR_FEATURE, OPENUVR_INPUT_TO};
 
@@ -563,10 +563,8 @@ pub unsafe extern "C" fn openuvr_send_picture(
             let wanted = started.wants();
             if !matches!(wanted, Ok(true)) {
                 // Checked all the same: a mistake must not wait for somebody to watch.
-                crate::picture::check(&picture)?;
-                if let Some(release) = picture.release {
-                    release(picture.user);
-                }
+                check(&picture)?;
+                give_back(&picture);
                 return wanted.map(|_| 0);
             }
             let ticket = started.guest.submit(taken(&picture, &host.spare)?);

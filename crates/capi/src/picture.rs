@@ -64,8 +64,8 @@ pub struct openuvr_picture {
     /// How it is tiled, a `DRM_FORMAT_MOD_` number. Only 0, linear, can be read here.
     pub modifier: u64,
     /// If not NULL, `data` is only lent: it is used where it lies, without a copy, and this is called
-    /// once, with `user`, when it is needed no more: on a thread of the library when a later picture
-    /// has come, or before the call that gave the picture returns. If that call fails it is not
+    /// once, with `user`, when it (or the dma-buf) is needed no more: on a thread of the library when a
+    /// later picture has come, or before the call that gave the picture returns. If that call fails it is not
     /// called, except with `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_OVER`: these come after the
     /// picture was handed over, and it is called as if the call had not failed. It must not call
     /// functions of this library.
@@ -215,22 +215,25 @@ pub(crate) unsafe fn taken(picture: &openuvr_picture, spare: &Spare) -> Outcome<
     if picture.is_dma_buf != 0 {
         let copy = |bytes: &[u8]| spare.copy(layout, bytes);
         let frame = crate::dma_buf::read(picture, layout.bytes(), copy)?;
+        give_back(picture);
         return Ok(Box::new(frame));
     }
     // SAFETY: the application says that the picture lies there; no slice is longer than isize::MAX
     // by the bounds of size and stride.
     let bytes = unsafe { std::slice::from_raw_parts(picture.data.cast::<u8>(), layout.bytes()) };
-    Ok(match picture.release {
-        Some(call) => Box::new(Lent {
+    Ok(match Release::of(picture) {
+        Some(release) => Box::new(Lent {
             layout,
             bytes,
-            _release: Release {
-                call,
-                user: picture.user,
-            },
+            _release: release,
         }),
         None => Box::new(spare.copy(layout, bytes)),
     })
+}
+
+/// Nothing of the picture is looked at any more.
+pub(crate) fn give_back(picture: &openuvr_picture) {
+    drop(Release::of(picture));
 }
 
 /// Gives memory back when it is dropped.
@@ -241,6 +244,14 @@ struct Release {
 
 // SAFETY: the header says that it is called on threads of the library.
 unsafe impl Send for Release {}
+
+impl Release {
+    /// `None`: nobody waits for it.
+    fn of(picture: &openuvr_picture) -> Option<Release> {
+        let user = picture.user;
+        picture.release.map(|call| Release { call, user })
+    }
+}
 
 impl Drop for Release {
     fn drop(&mut self) {

@@ -254,11 +254,15 @@ static void pictures(struct openuvr_context *context)
     EXPECT(openuvr_open_pairing(context, NULL, 1), OPENUVR_ERROR_NULL);
 }
 
+/* How often a picture was sent. */
+static int asked;
+
 /* Sends it until it is wanted: one a second is, while nobody watches. */
 static int wanted(struct openuvr_context *context, const struct openuvr_picture *picture)
 {
     for (int tries = 0; tries < 1000; tries++) {
         int sent = openuvr_send_picture(context, picture, 0);
+        asked++;
         if (sent != 0)
             return sent;
         usleep(5000);
@@ -270,7 +274,7 @@ static int wanted(struct openuvr_context *context, const struct openuvr_picture 
 static void dma_bufs(struct openuvr_context *context)
 {
     struct openuvr_picture picture = { .size = sizeof picture };
-    int fd = memfd_create("picture", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create("picture", MFD_CLOEXEC | MFD_ALLOW_SEALING), back = 0;
 
     picture.format = OPENUVR_PIXEL_FORMAT_BGRX;
     picture.width = picture.height = 64;
@@ -283,6 +287,12 @@ static void dma_bufs(struct openuvr_context *context)
     EXPECT(wanted(context, &picture), OPENUVR_ERROR_ARGUMENT); /* it ends too early */
     picture.offset = 100;
     EXPECT(wanted(context, &picture), 1);
+    picture.release = release; /* called for each that was not wanted, and for the one that was */
+    picture.user = &back;
+    asked = 0;
+    EXPECT(wanted(context, &picture), 1);
+    EXPECT(back, asked);
+    picture.release = NULL;
     picture.modifier = 1;
     EXPECT(wanted(context, &picture), OPENUVR_ERROR_UNAVAILABLE);
     close(fd);
