@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_media::capture::submit::Ticket;
+use openuvr_media::input_sink::device::Descriptor;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::DeviceId;
 use openuvr_proto::units::{Bitrate, Size};
@@ -23,7 +24,7 @@ use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_OVER, OPENUVR_ERROR_PANIC, OPENU
 use crate::error::{DONE, Failure, Outcome};
 use crate::gl::{Given, PixelBuffer};
 use crate::held::{Held, Kind, call, lock, take};
-use crate::input::{device_id, duplicated, openuvr_input, openuvr_pose};
+use crate::input::{Devices, device_id, duplicated, openuvr_input, openuvr_pose};
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 use crate::picture::{Layout, Spare, check, give_back, openuvr_picture, taken};
 use crate::statistics::openuvr_statistics;
@@ -77,7 +78,7 @@ struct Settings {
     viewport: Viewport,
     on_input: Option<OnInput>,
     buffer: Option<BufferName>,
-    devices: Vec<(DeviceId, OwnedFd)>,
+    devices: Devices,
 }
 
 /// Where the picture's left and upper edge lie on the display, and its size there; `None`: its own.
@@ -105,6 +106,7 @@ impl Drop for Listener {
     }
 }
 
+#[derive(Clone, Copy)]
 struct OnInput {
     call: unsafe extern "C" fn(*mut c_void, *const openuvr_input),
     user: *mut c_void,
@@ -256,7 +258,7 @@ unsafe fn make(config: &openuvr_config) -> Outcome<Box<Held<Host>>> {
             user: config.user,
         }),
         buffer: Some(BufferName(config.pixel_buffer)).filter(|name| !name.0.is_null()),
-        devices: Vec::new(),
+        devices: Devices::default(),
     };
     settings.layout()?;
     let log = Arc::new(Log::new(config.log, config.user));
@@ -444,7 +446,7 @@ fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
     let guest = Arc::new(guest.map_err(Failure::failed)?);
     let (x, y, size) = settings.viewport;
     guest.set_viewport(x, y, size);
-    for (id, fd) in std::mem::take(&mut settings.devices) {
+    for (id, fd) in settings.devices.copies()? {
         map_device(&guest, id, Some(fd))?;
     }
     let info = OPENUVR_LOG_LEVEL::OPENUVR_LOG_INFO;
@@ -456,10 +458,11 @@ fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
             &format!("a new device may pair within {seconds} s with the PIN {pin}"),
         );
     }
-    let listener = match settings.on_input.take() {
+    let listener = match settings.on_input {
         Some(on_input) => Some(listen(guest.clone(), on_input)?),
         None => None,
     };
+    settings.devices.clear();
     Ok(Started {
         guest,
         listener,
@@ -789,15 +792,16 @@ pub unsafe extern "C" fn openuvr_map_input_device(
             let id = device_id(id)?;
             let fd = match fd {
                 -1 => None,
-                fd => Some(duplicated(fd)?),
+                fd => {
+                    let can = Descriptor::new(duplicated(fd)?);
+                    can.map_err(|e| Failure::argument(e.to_string()))?;
+                    Some(duplicated(fd)?)
+                }
             };
             let mut settings = lock(&held.inner.settings);
             match held.inner.started.get() {
                 Some(started) => map_device(&started.guest, id, fd)?,
-                None => {
-                    settings.devices.retain(|(known, _)| *known != id);
-                    settings.devices.extend(fd.map(|fd| (id, fd)));
-                }
+                None => settings.devices.set(id, fd),
             }
             Ok(DONE)
         })

@@ -1,7 +1,6 @@
 //! The MUD (mobile user device): shows what a host streams, and sends it a person's input.
 
 use std::ffi::{c_char, c_int};
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -12,7 +11,6 @@ use openuvr_media::input_source::InputSource;
 use openuvr_media::input_source::evdev::{Evdev, Registrar};
 use openuvr_media::present::{self, Presenter, x11::WindowConfig};
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::DeviceId;
 use openuvr_proto::trace::{Fidelity, Outcome as Fate};
 use openuvr_proto::units::Size;
 use openuvr_runtime::client::config::Config;
@@ -24,7 +22,7 @@ use crate::config::openuvr_mud_config;
 use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_OVER, OPENUVR_ERROR_PANIC};
 use crate::error::{DONE, Failure, Outcome};
 use crate::held::{Held, Kind, call, lock, take};
-use crate::input::{device_id, duplicated, event_of, openuvr_input, openuvr_pose};
+use crate::input::{Devices, device_id, duplicated, event_of, openuvr_input, openuvr_pose};
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 use crate::picture::openuvr_picture;
 use crate::statistics::openuvr_mud_statistics;
@@ -78,7 +76,7 @@ struct Settings {
     window: WindowConfig,
     overlay: bool,
     on_frame: Option<OnFrame>,
-    devices: Vec<(DeviceId, OwnedFd)>,
+    devices: Devices,
 }
 
 struct Started {
@@ -230,7 +228,7 @@ unsafe fn make(config: &openuvr_mud_config) -> Outcome<Box<Held<Mud>>> {
             call,
             user: config.user,
         }),
-        devices: Vec::new(),
+        devices: Devices::default(),
     };
     let log = Arc::new(Log::new(config.log, config.user));
     Ok(Held::new(
@@ -341,7 +339,7 @@ fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
     };
     let devices = evdev.as_ref().map(Evdev::registrar);
     if let Some(devices) = &devices {
-        for (id, fd) in std::mem::take(&mut settings.devices) {
+        for (id, fd) in settings.devices.copies()? {
             let added = devices.register(id, fd);
             added.map_err(|e| Failure::failed(e.to_string()))?;
         }
@@ -351,7 +349,7 @@ fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
         OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION => {
             let mut tap = Some(Tap {
                 pictures: pictures.clone(),
-                on_frame: settings.on_frame.take(),
+                on_frame: settings.on_frame,
             });
             Box::new(move |_: Size, _: &str, _: Role| {
                 let tap = tap.take();
@@ -393,6 +391,8 @@ fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
             }
         }
     });
+    let teller = teller.map_err(|e| Failure::failed(format!("can't start a thread: {e}")))?;
+    settings.devices.clear();
     Ok(Started {
         pictures,
         lent: Mutex::default(),
@@ -403,7 +403,7 @@ fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
         told,
         log: log.clone(),
         over,
-        teller: Some(teller.map_err(|e| Failure::failed(format!("can't start a thread: {e}")))?),
+        teller: Some(teller),
     })
 }
 
@@ -632,10 +632,12 @@ pub unsafe extern "C" fn openuvr_register_input_device(
     unsafe {
         call(context.cast::<Held<Mud>>(), |held| {
             let id = device_id(id)?;
-            let fd = duplicated(fd)?;
+            let (fd, tried) = (duplicated(fd)?, duplicated(fd)?);
+            let can = Evdev::new().and_then(|evdev| evdev.registrar().register(id, tried));
+            can.map_err(|e| Failure::argument(e.to_string()))?;
             let mut settings = lock(&held.inner.settings);
             let Some(started) = held.inner.started.get() else {
-                settings.devices.push((id, fd));
+                settings.devices.set(id, Some(fd));
                 return Ok(DONE);
             };
             let devices = started.devices.as_ref().ok_or_else(|| {

@@ -83,6 +83,7 @@ impl Pictures {
 }
 
 /// The application's callback for pictures.
+#[derive(Clone, Copy)]
 pub(crate) struct OnFrame {
     pub(crate) call: unsafe extern "C" fn(*mut c_void, *const openuvr_picture),
     pub(crate) user: *mut c_void,

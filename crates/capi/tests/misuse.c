@@ -180,6 +180,40 @@ static void null_and_wrong_contexts(void)
            OPENUVR_ERROR_UNAVAILABLE);
 }
 
+/* A start that fails changes nothing: what was told before is still there for the next one. */
+static void failed_starts(void)
+{
+    struct openuvr_mud_config config = { .size = sizeof config };
+    struct openuvr_mud_context *mud;
+    struct openuvr_context *host;
+    struct openuvr_config usually = usual();
+    int ends[2];
+
+    EXPECT(pipe(ends), 0);
+    EXPECT(openuvr_mud_config_default(&config), OPENUVR_OK);
+    config.host = "127.0.0.1:9";
+    config.pin = "135790";
+    config.display = ":65000"; /* there is none */
+    EXPECT(openuvr_open_mud(&config, &mud, NULL, 0), OPENUVR_OK);
+    EXPECT(openuvr_register_input_device(mud, 1, ends[1]), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_register_input_device(mud, 1, ends[0]), OPENUVR_OK);
+    close(ends[0]);
+    EXPECT(openuvr_init_mud_thread(mud), OPENUVR_ERROR_FAILED);
+    EXPECT((int)write(ends[1], "", 1), 1); /* somebody may read it yet */
+    openuvr_close_mud(&mud);
+    EXPECT((int)write(ends[1], "", 1), -1);
+    close(ends[1]);
+
+    EXPECT(pipe(ends), 0);
+    EXPECT(openuvr_open(&usually, &host, NULL, 0), OPENUVR_OK);
+    EXPECT(openuvr_map_input_device(host, 1, ends[0]), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_map_input_device(host, 1, ends[1]), OPENUVR_OK);
+    EXPECT(openuvr_init_thread(host), OPENUVR_OK);
+    openuvr_close(&host);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void features(struct openuvr_context *context)
 {
     char text[300] = "";
@@ -392,6 +426,8 @@ int main(void)
     sigaction(SIGALRM, &action, NULL);
     configurations();
     null_and_wrong_contexts();
+    signal(SIGPIPE, SIG_IGN);
+    failed_starts();
 
     EXPECT(openuvr_open(&config, &context, text, sizeof text), OPENUVR_OK);
     EXPECT(openuvr_begin_frame(context), OPENUVR_ERROR_STATE);
