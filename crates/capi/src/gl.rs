@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null;
-use std::time::Duration;
+use std::time::Instant;
 
 use openuvr_media::capture::gl::{ReadBack, Reading, Sharing, Submit, What};
 use openuvr_media::capture::submit::Ticket;
@@ -84,14 +84,14 @@ impl PixelBuffer {
         })
     }
 
-    /// Hands over what the buffer holds. With `wait`, at most that long, it returns when the GPU has
+    /// Hands over what the buffer holds. With `until`, at most until then, it returns when the GPU has
     /// finished, and then there is a ticket.
     pub(crate) fn read(
         place: &mut Option<PixelBuffer>,
         guest: &Guest,
         name: BufferName,
         layout: &Layout,
-        wait: Option<Duration>,
+        until: Option<Instant>,
     ) -> Outcome<Given> {
         let this = match place {
             Some(this) => this,
@@ -115,10 +115,13 @@ impl PixelBuffer {
         Ok(
             match this.read_back.read(layout.size, what, guest.drawn()) {
                 Reading::Submitted(ticket) => Given::Taken(ticket),
-                Reading::UnderWay => match wait.and_then(|wait| this.read_back.finish(wait)) {
-                    Some(ticket) => Given::Taken(Some(ticket)),
-                    None => Given::UnderWay,
-                },
+                Reading::UnderWay => {
+                    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+                    match left.and_then(|left| this.read_back.finish(left)) {
+                        Some(ticket) => Given::Taken(Some(ticket)),
+                        None => Given::UnderWay,
+                    }
+                }
                 Reading::Skipped(why) => {
                     let news = this.skipped.replace(why) != Some(why);
                     Given::Skipped(why, news)

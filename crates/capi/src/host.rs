@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use openuvr_media::capture::submit::Ticket;
 use openuvr_media::input_sink::device::Descriptor;
@@ -288,7 +288,7 @@ impl Settings {
 /// Says goodbye to the MUDs, ends the threads, and frees the context; `*context` becomes NULL. Does
 /// nothing if it is NULL already, so that a second call through the same variable is harmless; a copy
 /// of the pointer must not be used any more. No other call may be under way with this context. After
-/// it returns no callback is called. Waits some milliseconds. From any thread; a pixel buffer's OpenGL
+/// it returns no callback is called. Waits two tenths of a second at most. From any thread; a pixel buffer's OpenGL
 /// context must still be there, unless `openuvr_release_buffer` was called.
 ///
 /// # Safety
@@ -571,7 +571,7 @@ pub unsafe extern "C" fn openuvr_send_picture(
                 return wanted.map(|_| 0);
             }
             let ticket = started.guest.submit(taken(&picture, &host.spare)?);
-            started.given(ticket, wait != 0)
+            started.given(ticket, until(wait != 0))
         })
     }
 }
@@ -601,19 +601,22 @@ impl Started {
         Failure::new(OPENUVR_ERROR_OVER, why)
     }
 
-    /// A picture was handed over, if there is a ticket; waits for it if `wait`.
-    fn given(&self, ticket: Option<Ticket>, wait: bool) -> Outcome {
+    /// A picture was handed over, if there is a ticket; waits for it, if there is an end of waiting.
+    fn given(&self, ticket: Option<Ticket>, until: Option<Instant>) -> Outcome {
         let ticket = ticket.ok_or_else(|| self.over())?;
-        if !wait || self.guest.wait(ticket, WAIT) {
-            return Ok(1);
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        match left.is_none_or(|left| self.guest.wait(ticket, left)) {
+            true => Ok(1),
+            false => Err(self.late("the picture was not encoded and sent within a second")),
         }
-        if self.guest.is_over() {
-            return Err(self.over());
+    }
+
+    /// What was waited for did not happen.
+    fn late(&self, why: &str) -> Failure {
+        match self.guest.is_over() {
+            true => self.over(),
+            false => Failure::new(OPENUVR_ERROR_TIMEOUT, why),
         }
-        Err(Failure::new(
-            OPENUVR_ERROR_TIMEOUT,
-            "the picture was not encoded and sent within a second",
-        ))
     }
 }
 
@@ -666,6 +669,11 @@ pub unsafe extern "C" fn openuvr_release_buffer(context: *mut openuvr_context) -
     }
 }
 
+/// When a call that waits from now on gives up; `None` for one that does not.
+fn until(wait: bool) -> Option<Instant> {
+    wait.then(|| Instant::now() + WAIT)
+}
+
 impl Held<Host> {
     fn give_buffer(&self, wait: bool) -> Outcome {
         let host = &self.inner;
@@ -682,13 +690,13 @@ impl Held<Host> {
         if !started.wants()? {
             return Ok(0);
         }
-        let span = wait.then_some(WAIT);
-        match PixelBuffer::read(&mut pixels, &started.guest, name, &layout, span)? {
-            Given::Taken(ticket) => started.given(ticket, wait),
-            Given::UnderWay if wait => Err(Failure::new(
-                OPENUVR_ERROR_TIMEOUT,
-                "the GPU has not finished the picture within a second",
-            )),
+        // One for the GPU and the host.
+        let until = until(wait);
+        match PixelBuffer::read(&mut pixels, &started.guest, name, &layout, until)? {
+            Given::Taken(ticket) => started.given(ticket, until),
+            Given::UnderWay if wait => {
+                Err(started.late("the GPU has not finished the picture within a second"))
+            }
             Given::UnderWay => Ok(1),
             Given::Skipped(why, _) if wait => Err(Failure::failed(format!(
                 "the pixel buffer was not read: {why}"

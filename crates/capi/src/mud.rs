@@ -248,7 +248,7 @@ fn target(host: &str) -> Outcome<Target> {
 /// Says goodbye to the host, closes the window, ends the threads, and frees the context; `*context`
 /// becomes NULL. Does nothing if it is NULL already, so that a second call through the same variable
 /// is harmless; a copy of the pointer must not be used any more. No other call may be under way with
-/// this context. After it returns no callback is called. Waits some milliseconds.
+/// this context. After it returns no callback is called. Waits two tenths of a second at most.
 ///
 /// # Safety
 /// `context` is NULL or points to NULL or to a context that is not closed.

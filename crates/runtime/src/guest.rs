@@ -79,7 +79,7 @@ pub enum InputTo {
 
 /// A host that lives in the process of the application whose pictures it streams. All its methods
 /// may be called from any thread. Dropping it says goodbye to the clients and ends its threads; the
-/// thread that drops it waits for that, some milliseconds.
+/// thread that drops it waits for that, a tenth of a second at most.
 pub struct Guest {
     /// `None` when it is being dropped.
     running: Option<Running>,
@@ -425,6 +425,8 @@ impl Drop for Guest {
             return;
         }
         over.store(true, Ordering::Relaxed);
+        // The threads end while the teller finds out.
+        host.cancel();
         let teller = teller.join();
         // The thread is gone, so this is the last.
         let (Ok(mut teller), Some(host)) = (teller, Arc::into_inner(host)) else {

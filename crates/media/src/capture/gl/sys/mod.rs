@@ -305,19 +305,22 @@ impl ReadBack {
     }
 
     /// Waits until all that is under way has been handed over, at most `timeout`: for an application
-    /// that wants to go on only when its picture has been sent. The ticket of the newest picture that
-    /// was handed over meanwhile, if any was.
+    /// that wants to go on only when its picture has been sent. The ticket of the newest; `None` if
+    /// it has not been handed over in time, or the host is gone.
     pub fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let until = Clock::now().checked_add(timeout);
         let mut ticket = self.waiter.finish(timeout);
         self.flying.extend(self.waiter.returned());
+        if !self.waiter.is_idle() {
+            return None;
+        }
         while let Some(flight) = self.flying.pop_front() {
             let left = until.map_or(Duration::MAX, |until| {
                 until.saturating_duration_since(Clock::now())
             });
             if !self.is_done(&flight, u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)) {
                 self.flying.push_front(flight);
-                break;
+                return None;
             }
             ticket = self.land(flight);
         }

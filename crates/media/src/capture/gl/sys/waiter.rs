@@ -42,7 +42,7 @@ struct State {
     queue: VecDeque<Flight>,
     /// One is not in the queue any more and not submitted yet.
     busy: bool,
-    /// Of the newest that was submitted.
+    /// Of the last that was waited for, if it was taken.
     ticket: Option<Ticket>,
     /// The thread shall end.
     end: bool,
@@ -108,7 +108,7 @@ impl Waiter {
         }
     }
 
-    /// Waits until everything is submitted; the newest picture's ticket.
+    /// Waits until everything is submitted; the ticket of the last.
     pub(super) fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let worker = self.worker.as_ref()?;
         let under_way =
@@ -193,7 +193,7 @@ fn work(gl: &Gl, line: &Line, submit: &Submit) {
             state = line.state();
         }
         state.busy = false;
-        state.ticket = ticket.or(state.ticket);
+        state.ticket = ticket;
         line.moved.notify_all();
     }
 }
