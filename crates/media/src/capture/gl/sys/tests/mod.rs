@@ -291,6 +291,8 @@ fn a_ticket_is_that_of_the_picture_that_was_waited_for() {
         assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     }
     assert_eq!(tickets.lock().unwrap().len(), 20);
+    // It looks at one as long as it is there.
+    drop(host);
     back.retire(true);
 }
 
