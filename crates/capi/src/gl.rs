@@ -23,11 +23,11 @@ const EGL: [&CStr; 1] = [c"libEGL.so.1"];
 type Current = unsafe extern "C" fn() -> *mut c_void;
 type Loader = unsafe extern "C" fn(*const c_char) -> *const c_void;
 
-/// The OpenGL context of a thread.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// An OpenGL context, and what tells which one a thread has.
 struct Context {
     handle: *mut c_void,
     egl: bool,
+    of_thread: Current,
 }
 
 /// What reads the buffer, in the context in which it was first given.
@@ -97,7 +97,9 @@ impl PixelBuffer {
             Some(this) => this,
             None => place.insert(PixelBuffer::new(guest)?),
         };
-        if Context::current()? != this.context {
+        if !this.context.is_current() {
+            // None at all is told in other words.
+            Context::current()?;
             return Err(Failure::new(
                 OPENUVR_ERROR_THREAD,
                 "another OpenGL context is current than at the first picture: call \
@@ -133,36 +135,45 @@ impl PixelBuffer {
     /// The end, before its context is destroyed. Where that is not current, what was allocated in it
     /// goes with it.
     pub(crate) fn end(self) {
-        let current = Context::current().is_ok_and(|context| context == self.context);
+        let current = self.context.is_current();
         self.read_back.retire(current);
     }
 }
 
 impl Context {
-    /// That of this thread.
+    /// That of this thread. Looks through the libraries of the process.
     fn current() -> Outcome<Context> {
-        let of = |libraries: &[&CStr], name: &CStr| {
+        let of = |libraries: &[&CStr], name: &CStr, egl| {
             let function = find(libraries, name);
             if function.is_null() {
-                return std::ptr::null_mut();
+                return None;
             }
-            // SAFETY: a function of this name has this type (GLX 1.4, EGL 1.5), and may always be
-            // called.
-            unsafe { std::mem::transmute::<*const c_void, Current>(function)() }
+            // SAFETY: a function of this name has this type (GLX 1.4, EGL 1.5).
+            let of_thread = unsafe { std::mem::transmute::<*const c_void, Current>(function) };
+            // SAFETY: it may always be called.
+            let handle = unsafe { of_thread() };
+            (!handle.is_null()).then_some(Context {
+                handle,
+                egl,
+                of_thread,
+            })
         };
-        let glx = of(&GLX, c"glXGetCurrentContext");
-        let (handle, egl) = match glx.is_null() {
-            false => (glx, false),
-            true => (of(&EGL, c"eglGetCurrentContext"), true),
-        };
-        if handle.is_null() {
-            return Err(Failure::new(
+        let context = of(&GLX, c"glXGetCurrentContext", false)
+            .or_else(|| of(&EGL, c"eglGetCurrentContext", true));
+        context.ok_or_else(|| {
+            Failure::new(
                 OPENUVR_ERROR_THREAD,
                 "no OpenGL context of GLX or EGL is current on this thread: call it where the \
                  pixel buffer is filled",
-            ));
-        }
-        Ok(Context { handle, egl })
+            )
+        })
+    }
+
+    /// Whether this thread has it.
+    fn is_current(&self) -> bool {
+        // SAFETY: it may always be called; its library stays as long as the context, which the
+        // application does not destroy before it is released.
+        unsafe { (self.of_thread)() == self.handle }
     }
 }
 
