@@ -1,5 +1,7 @@
 //! Pictures in memory: borrowed planes with their stride and format.
 
+use std::ops::Range;
+
 use openuvr_proto::units::Size;
 
 /// How a picture's bytes are to be read.
@@ -86,5 +88,41 @@ impl<'a> Picture<'a> {
             rows: Rows::TopDown,
             planes: [Plane { data, stride }, Plane::EMPTY, Plane::EMPTY],
         }
+    }
+
+    /// Its upper left part of at most this size.
+    #[must_use]
+    pub fn cropped(self, size: Size) -> Picture<'a> {
+        let size = Size::new(
+            self.size.width.min(size.width),
+            self.size.height.min(size.height),
+        );
+        Picture { size, ..self }
+    }
+
+    /// Some of its rows, which lie top down, as a picture. `None` if there are none, if they are not
+    /// within it, or if the first is an odd one where chroma has half as many rows.
+    #[must_use]
+    pub fn band(&self, rows: Range<u32>) -> Option<Picture<'a>> {
+        let halved =
+            |plane| matches!(self.format, PixelFormat::Nv12 | PixelFormat::I420) && plane > 0;
+        if rows.is_empty()
+            || rows.end > self.size.height
+            || self.rows != Rows::TopDown
+            || (halved(1) && !rows.start.is_multiple_of(2))
+        {
+            return None;
+        }
+        let mut band = *self;
+        band.size.height = rows.end - rows.start;
+        for (i, plane) in band.planes.iter_mut().enumerate() {
+            let first = if halved(i) {
+                rows.start / 2
+            } else {
+                rows.start
+            };
+            plane.data = (plane.data).get((first as usize).checked_mul(plane.stride)?..)?;
+        }
+        Some(band)
     }
 }

@@ -19,6 +19,7 @@ use openuvr_proto::id::PathId;
 use crate::address::station_of;
 use crate::ether::Mac;
 use crate::raw::Raw;
+use crate::ring::Ring;
 use crate::sys::event::{self, Event};
 use crate::sys::interfaces;
 use crate::udp::{Options, Udp};
@@ -32,7 +33,9 @@ pub struct Ladder {
     udp: Udp,
     /// Whether datagrams come and go over it.
     open: bool,
-    ethernet: OnceLock<Raw>,
+    ethernet: OnceLock<Box<dyn Transport>>,
+    /// Whether that is to be through mapped rings.
+    rings: bool,
     #[cfg(feature = "xdp")]
     xdp: OnceLock<Xdp>,
     woken: Event,
@@ -49,7 +52,7 @@ impl Ladder {
     /// had.
     pub fn host(bind: SocketAddr, only: Option<Rung>) -> Result<Ladder, LinkError> {
         let ladder = Ladder::new(bind, only, true)?;
-        if only.is_none_or(|rung| matches!(rung, Rung::Raw | Rung::Xdp)) {
+        if only.is_none_or(Rung::is_ethernet) {
             match ladder.open_ethernet() {
                 Err(why) if only.is_none() => tracing::info!("{why}; UDP will do"),
                 outcome => outcome?,
@@ -70,7 +73,7 @@ impl Ladder {
         let dual = (Ipv6Addr::UNSPECIFIED, 0).into();
         let ladder = Ladder::new(dual, only, false)
             .or_else(|_| Ladder::new((Ipv4Addr::UNSPECIFIED, 0).into(), only, false))?;
-        if matches!(only, Some(Rung::Raw | Rung::Xdp)) {
+        if only.is_some_and(Rung::is_ethernet) {
             ladder.open_ethernet()?;
         }
         Ok(ladder)
@@ -91,8 +94,9 @@ impl Ladder {
         })?;
         Ok(Ladder {
             udp,
-            open: !matches!(only, Some(Rung::Raw | Rung::Xdp)),
+            open: !only.is_some_and(Rung::is_ethernet),
             ethernet: OnceLock::new(),
+            rings: only == Some(Rung::Ring),
             #[cfg(feature = "xdp")]
             xdp: OnceLock::new(),
             woken,
@@ -112,8 +116,13 @@ impl Ladder {
                 what: format!("cannot find the interface of {}", local.ip()),
                 error,
             })?;
+            let ethernet: Box<dyn Transport> = if self.rings {
+                Box::new(Ring::open(interface, local.port())?)
+            } else {
+                Box::new(Raw::open(interface, local.port())?)
+            };
             // Somebody else was faster only if two threads climb at a time; one socket is as good.
-            let _ = self.ethernet.set(Raw::open(interface, local.port())?);
+            let _ = self.ethernet.set(ethernet);
         }
         Ok(())
     }
@@ -186,7 +195,7 @@ impl Ladder {
             if let Some(xdp) = self.xdp.get().filter(|xdp| xdp.reaches(_station)) {
                 return Some(xdp);
             }
-            self.ethernet.get().map(|raw| raw as &dyn Transport)
+            self.ethernet.get().map(Box::as_ref)
         } else {
             self.open.then_some(&self.udp as &dyn Transport)
         }
@@ -195,7 +204,7 @@ impl Ladder {
     /// Those that receive, in the order in which they are looked at this time.
     fn open(&self) -> [Option<&dyn Transport>; 3] {
         let udp = self.open.then_some(&self.udp as &dyn Transport);
-        let ethernet = self.ethernet.get().map(|raw| raw as &dyn Transport);
+        let ethernet = self.ethernet.get().map(Box::as_ref);
         #[cfg(feature = "xdp")]
         let xdp = self.xdp.get().map(|xdp| xdp as &dyn Transport);
         #[cfg(not(feature = "xdp"))]

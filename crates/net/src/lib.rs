@@ -9,6 +9,7 @@ pub mod ether;
 pub mod ladder;
 pub mod neighbour;
 pub mod raw;
+mod ring;
 mod sys;
 pub mod udp;
 #[cfg(feature = "xdp")]
@@ -90,6 +91,10 @@ pub const LINKS: &[LinkKind] = &[
     LinkKind {
         rung: Rung::Raw,
         about: "raw Ethernet without IP (OpenUVRDPP); needs CAP_NET_RAW and one segment",
+    },
+    LinkKind {
+        rung: Rung::Ring,
+        about: "raw Ethernet through rings that are mapped into this process; never by itself",
     },
     LinkKind {
         rung: Rung::Xdp,

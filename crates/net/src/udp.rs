@@ -108,8 +108,8 @@ impl Udp {
             "cannot read the local address of UDP {address}"
         )))?;
 
-        let (receive, send) = (options.receive_buffer, options.send_buffer);
-        enlarge_buffers(&socket, &format!("udp {local}"), receive, send);
+        enlarge_send_buffer(&socket, options.send_buffer);
+        enlarge_receive_buffer(&socket, &format!("udp {local}"), options.receive_buffer);
         mark_traffic(&socket, local);
         // Setting a size and taking it back tells whether the kernel knows the option.
         let gso = options.gso
@@ -296,26 +296,31 @@ const EMPTY: Message = Message {
     truncated: false,
 };
 
-/// Asks for buffers of so many bytes, beyond the system's limit if we may, and warns if the receive
-/// buffer came out smaller. `who` is for the warning.
-pub(crate) fn enlarge_buffers(socket: impl AsFd, who: &str, receive: u32, send: u32) {
-    let granted = |force, plain, bytes: u32| {
-        let want = i32::try_from(bytes).unwrap_or(i32::MAX / 2);
-        if socket::set(&socket, libc::SOL_SOCKET, force, want).is_err() {
-            // Never fails: the kernel takes as much as it allows.
-            let _ = socket::set(&socket, libc::SOL_SOCKET, plain, want);
-        }
-        // The kernel doubles the figure for its own accounting (socket(7)).
-        socket::read(&socket, libc::SOL_SOCKET, plain).map_or(0, |got| got / 2)
-    };
-    granted(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, send);
-    let got = granted(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive);
-    if i64::from(got) < i64::from(receive) {
+/// Asks for a send buffer of so many bytes, beyond the system's limit if we may.
+pub(crate) fn enlarge_send_buffer(socket: impl AsFd, bytes: u32) {
+    enlarge(socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes);
+}
+
+/// The same for the receive buffer; warns if it came out smaller. `who` is for the warning.
+pub(crate) fn enlarge_receive_buffer(socket: impl AsFd, who: &str, bytes: u32) {
+    let got = enlarge(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes);
+    if i64::from(got) < i64::from(bytes) {
         tracing::warn!(
-            "{who}: receive buffer of {got} bytes instead of {receive}: bursts may be lost; raise \
-             the limit with `sysctl -w net.core.rmem_max={receive}`"
+            "{who}: receive buffer of {got} bytes instead of {bytes}: bursts may be lost; raise \
+             the limit with `sysctl -w net.core.rmem_max={bytes}`"
         );
     }
+}
+
+/// Returns what was granted.
+fn enlarge(socket: impl AsFd, force: i32, plain: i32, bytes: u32) -> i32 {
+    let want = i32::try_from(bytes).unwrap_or(i32::MAX / 2);
+    if socket::set(&socket, libc::SOL_SOCKET, force, want).is_err() {
+        // Never fails: the kernel takes as much as it allows.
+        let _ = socket::set(&socket, libc::SOL_SOCKET, plain, want);
+    }
+    // The kernel doubles the figure for its own accounting (socket(7)).
+    socket::read(&socket, libc::SOL_SOCKET, plain).map_or(0, |got| got / 2)
 }
 
 /// Marks what we send as interactive video. A system that refuses carries it all the same.

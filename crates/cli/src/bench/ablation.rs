@@ -123,7 +123,7 @@ const ALTERNATIVES: [(&str, &[&str]); 1] = [("RGB, not converted", &["--pixels",
 
 /// Ours over a cable between two network namespaces, where each link exists: what it is called,
 /// and the host's and the client's words. The first is what the others are compared with.
-const LINKS: [(&str, &[&str], &[&str]); 4] = [
+const LINKS: [(&str, &[&str], &[&str]); 5] = [
     (
         "a call per datagram",
         &["--sending", "single"],
@@ -131,6 +131,7 @@ const LINKS: [(&str, &[&str], &[&str]); 4] = [
     ),
     ("segmented by the kernel", &[], &["--link", "udp-gso"]),
     ("raw Ethernet", &[], &["--link", "raw"]),
+    ("raw Ethernet by rings", &[], &["--link", "raw-ring"]),
     ("AF_XDP", &[], &["--link", "xdp"]),
 ];
 
@@ -626,7 +627,7 @@ mod tests {
         assert_eq!(rows[1].clear, Some(false));
         assert_eq!(rows[2].worth_ms, None, "not measured is not zero");
         assert_eq!(rows[0].whole, Some(0.9));
-        let xdp = &measured.links()[3];
+        let xdp = &measured.links()[4];
         assert_eq!(xdp.unavailable.as_deref(), Some("no such device"));
     }
 

@@ -293,13 +293,15 @@ fn network(data: &Data) -> Option<(Mark, String)> {
     let links = list(&data.ablation, "/links");
     let raw = named(links, "raw Ethernet")?;
     let (mark, mut why) = gained(raw, "against a call per datagram, raw Ethernet")?;
-    let offload = named(links, "segmented by the kernel");
-    if let Some(worth) = offload.and_then(|row| number(row, "/worth_ms")) {
-        let word = if worth >= 0.0 { "saves" } else { "costs" };
-        why.push_str(&format!(
-            "; UDP cut by the kernel {word} {:.2} ms",
-            worth.abs()
-        ));
+    for (name, what) in [
+        ("raw Ethernet by rings", "mapped rings"),
+        ("segmented by the kernel", "UDP cut by the kernel"),
+    ] {
+        let row = named(links, name);
+        if let Some(worth) = row.and_then(|row| number(row, "/worth_ms")) {
+            let word = if worth >= 0.0 { "saves" } else { "costs" };
+            why.push_str(&format!("; {what} {word} {:.2} ms", worth.abs()));
+        }
     }
     Some((mark, why))
 }

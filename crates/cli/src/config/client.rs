@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::units::Size;
 use openuvr_runtime::client::Target;
 use openuvr_runtime::client::config::Config;
@@ -49,8 +48,9 @@ Examples:
             /// The only transport that will do.
             /// Without it the best that works is taken, and shown: `udp-gso`, where the kernel splits
             /// batches; `raw`, Ethernet without IP, where host and client are on one segment and both
-            /// have the capability CAP_NET_RAW; `udp`, each datagram by itself. `xdp` is `raw` through
-            /// AF_XDP on this side, if it was built in; it is never taken by itself.
+            /// have the capability CAP_NET_RAW; `udp`, each datagram by itself. Never taken by
+            /// themselves are `raw-ring` and `xdp`: `raw` through mapped rings, or through AF_XDP if it
+            /// was built in, on this side.
             link: Option<LinkName> = "link", optional(choice()), Default::Unset("the best that works");
             /// Connect again when the link breaks.
             reconnect: bool = "reconnect", flag(), Default::Is("true");
@@ -239,11 +239,9 @@ impl ClientConfig {
         let scripted = self.input == Some(InputKind::Script);
         let words = match () {
             () if self.host.ethernet().is_some()
-                && self
-                    .link
-                    .is_some_and(|link| !matches!(link.0, Rung::Raw | Rung::Xdp)) =>
+                && self.link.is_some_and(|link| !link.0.is_ethernet()) =>
             {
-                "a host that is named by its Ethernet address is reached by the links raw and xdp alone"
+                "a host that is named by its Ethernet address is reached by the links raw, raw-ring and xdp alone"
             }
             () if self.observe && self.take_over => {
                 "observe and take-over exclude each other: give one of them"

@@ -145,8 +145,9 @@ Examples:
             /// Without it each client gets the best that works, shown when it joins. `udp-gso` lets
             /// the kernel split batches, `udp` sends each datagram by itself. `raw` is Ethernet
             /// without IP, for clients on the same segment; it needs the capability CAP_NET_RAW, and
-            /// nobody reaches this host by IP then. `xdp` is `raw` through AF_XDP on this side, if
-            /// it was built in; with several interfaces, `--bind` an address of the one that is meant.
+            /// nobody reaches this host by IP then. `raw-ring` is `raw` through mapped rings on this
+            /// side, `xdp` through AF_XDP, if it was built in; that with several interfaces wants
+            /// `--bind` with an address of the one that is meant.
             link: Option<LinkName> = "link", optional(choice()), Default::Unset("all that work");
             /// Let in a new device that knows this PIN.
             /// Opens pairing with a PIN of your choice. Other users of this machine may see it in

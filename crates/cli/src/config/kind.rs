@@ -371,6 +371,7 @@ impl Choice for LinkName {
     const WORDS: &'static [(&'static str, Self)] = &[
         (Rung::UdpGso.name(), LinkName(Rung::UdpGso)),
         (Rung::Raw.name(), LinkName(Rung::Raw)),
+        (Rung::Ring.name(), LinkName(Rung::Ring)),
         (Rung::Xdp.name(), LinkName(Rung::Xdp)),
         (Rung::Udp.name(), LinkName(Rung::Udp)),
     ];

@@ -428,7 +428,7 @@ fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
             "4710",
             "an address and a port, such as 192.168.1.5:4710 or [::]:4710",
         ),
-        ("link", "tcp", "one of udp-gso, raw, xdp, udp"),
+        ("link", "tcp", "one of udp-gso, raw, raw-ring, xdp, udp"),
         ("pin", "123", "4 to 12 digits (in a file: between quotes)"),
         ("pin", "12a4", "4 to 12 digits (in a file: between quotes)"),
         (

@@ -170,7 +170,7 @@ fn configurations_take_turns_and_the_report_is_made_of_what_there_is() {
     for run in runs {
         assert!(run["whole"].as_u64().unwrap() <= run["drawn"].as_u64().unwrap());
     }
-    let xdp = &all["links"][3];
+    let xdp = &all["links"][4];
     assert_eq!(xdp["name"], "AF_XDP");
     assert!(
         xdp["p50_ms"].is_object() != xdp["unavailable"].is_string(),

@@ -171,10 +171,12 @@ fn a_rung_that_is_asked_for_and_not_there_is_an_error_that_says_why() {
             "{text}"
         );
     };
-    let own = ["host", "--source", "pattern", "--link", "raw"];
-    let home = stage.home("h");
-    let command = on(&stage.machines.host, &NO_RAW, &home, None, &own);
-    no_raw(&Program::start("host", command).fails_in_one_line());
+    for link in ["raw", "raw-ring"] {
+        let own = ["host", "--source", "pattern", "--link", link];
+        let home = stage.home("h");
+        let command = on(&stage.machines.host, &NO_RAW, &home, None, &own);
+        no_raw(&Program::start("host", command).fails_in_one_line());
+    }
 
     // A host without the privilege serves by UDP, and says so.
     let mut host = stage.host(&NO_RAW, &["--link", "udp"]);
@@ -202,6 +204,22 @@ fn a_host_on_raw_ethernet_alone_is_found_by_its_address() {
     host.line("is served by raw");
     stage.more_frames(10);
     client.stop();
+}
+
+#[test]
+fn mapped_rings_carry_a_session_at_one_end_and_at_both() {
+    let Some(stage) = Stage::new(Machines::with_ip()) else {
+        return;
+    };
+    for (at_host, at_client) in [("raw", "raw-ring"), ("raw-ring", "raw-ring")] {
+        let mut host = stage.host(&[], &["--link", at_host]);
+        let mut client = stage.client(&[], HOST, &["--link", at_client]);
+        client.line("the video comes by raw-ring");
+        host.line(&format!("is served by {at_host}"));
+        stage.more_frames(30);
+        client.stop();
+        host.stop();
+    }
 }
 
 #[test]

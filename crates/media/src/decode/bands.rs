@@ -52,6 +52,8 @@ where
     fn paint(
         &mut self,
         chunk: &Chunk<'_>,
+        // Each band says its picture's size, and what no later one replaces has to be kept.
+        _: Option<Size>,
         canvas: &mut dyn Canvas,
     ) -> Result<Option<Decoded<'_>>, DecodeError> {
         let size = paint(&mut self.paint, &mut self.size, chunk, |band| {

@@ -108,18 +108,20 @@ pub trait Decoder: Send {
     /// frame mends the picture.
     fn feed(&mut self, chunk: &Chunk<'_>) -> Result<Option<Picture<'_>>, DecodeError>;
 
-    /// As [`feed`](Decoder::feed), but a decoder of bands paints each on the canvas that a surface
-    /// lends, so that nobody copies the picture. A decoder gets all of its chunks this way, or
-    /// none.
+    /// As [`feed`](Decoder::feed), but a decoder that can paints each part of the picture on the
+    /// canvas that a surface lends, as soon as it has it, so that nobody copies the picture behind
+    /// its last chunk. A decoder gets all of its chunks this way, or none. `visible` is how much of
+    /// the picture is seen, its sides not padded for a codec; `None` if it won't be shown any more.
     ///
     /// # Errors
     /// As [`feed`](Decoder::feed).
     fn paint(
         &mut self,
         chunk: &Chunk<'_>,
+        visible: Option<Size>,
         canvas: &mut dyn Canvas,
     ) -> Result<Option<Decoded<'_>>, DecodeError> {
-        let _ = canvas;
+        let _ = (visible, canvas);
         Ok(self.feed(chunk)?.map(Decoded::Picture))
     }
 

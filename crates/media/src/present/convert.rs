@@ -16,9 +16,9 @@ use crate::picture::{Picture, PixelFormat, Plane};
 /// [`PresentError`] if a plane is shorter than the size and stride say.
 pub fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentError> {
     let Size { width, height } = picture.size;
-    let half = halves(width, height as usize).filter(|half| *half > 0);
-    let parts = half.and_then(|half| {
-        let (upper, lower) = parts(picture, half)?;
+    let parts = halves(width, height as usize).and_then(|half| {
+        let row = u32::try_from(half).ok()?;
+        let (upper, lower) = (picture.band(0..row)?, picture.band(row..height)?);
         let (above, below) = bgrx.split_at_mut_checked(width as usize * 4 * half)?;
         Some((upper, above, lower, below))
     });
@@ -34,29 +34,6 @@ pub fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErro
                 .unwrap_or_else(|e| std::panic::resume_unwind(e)),
         )
     })
-}
-
-/// The picture above row `half`, an even one, and the rest.
-fn parts<'a>(picture: &Picture<'a>, half: usize) -> Option<(Picture<'a>, Picture<'a>)> {
-    let (mut upper, mut lower) = (*picture, *picture);
-    upper.size.height = u32::try_from(half).ok()?;
-    lower.size.height = picture.size.height.checked_sub(upper.size.height)?;
-    for (i, plane) in picture.planes.iter().enumerate() {
-        // Chroma of 4:2:0 has half as many rows.
-        let rows = match picture.format {
-            PixelFormat::Nv12 | PixelFormat::I420 if i > 0 => half / 2,
-            _ => half,
-        };
-        if plane.data.is_empty() {
-            continue;
-        }
-        let (above, below) = plane
-            .data
-            .split_at_checked(rows.checked_mul(plane.stride)?)?;
-        upper.planes[i].data = above;
-        lower.planes[i].data = below;
-    }
-    Some((upper, lower))
 }
 
 fn rows_to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentError> {
@@ -95,17 +72,30 @@ fn rows_to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErr
             Err(wrong(&"no decoder here makes such pixels"))
         }
         PixelFormat::Nv12 => {
-            let image = YuvBiPlanarImage {
-                y_plane: first.data,
-                y_stride: stride(first),
-                uv_plane: second.data,
-                uv_stride: stride(second),
-                width: size.width,
-                height: size.height,
+            let whole = whole_pairs(size, first, second);
+            let (upper, last) = bgrx.split_at_mut(row * whole);
+            nv12_to_bgrx(size.width, whole, [first, second], upper).map_err(|c| wrong(&c))?;
+            let left = size.height as usize - whole;
+            if left == 0 {
+                return Ok(());
+            }
+            // Chroma covers two pixels, also at the end of a row of an odd number.
+            let side = size.width.next_multiple_of(2) as usize;
+            let tail = |plane: Plane<'_>, from: usize, rows: usize| {
+                let rows = (from..from + rows).map(|n| plane.data.get(n * plane.stride..));
+                let cut =
+                    |data: Option<&[u8]>| data?.get(..side.min(plane.stride)).map(<[u8]>::to_vec);
+                rows.map(cut).collect::<Option<Vec<_>>>()
             };
-            let mode = YuvConversionMode::Balanced;
-            yuv_nv12_to_bgra(&image, bgrx, out_stride, range, matrix, mode)
-                .map_err(|cause| wrong(&cause))
+            let parts = tail(first, whole, left).zip(tail(second, whole / 2, 1));
+            let (luma, chroma) = parts.ok_or_else(|| wrong(&"its planes are too short"))?;
+            let (luma, chroma) = (luma.concat(), chroma.concat());
+            let plane = |data, stride| Plane { data, stride };
+            let planes = [
+                plane(&luma, luma.len() / left),
+                plane(&chroma, chroma.len()),
+            ];
+            nv12_to_bgrx(size.width, left, planes, last).map_err(|cause| wrong(&cause))
         }
         PixelFormat::I420 | PixelFormat::I444 | PixelFormat::Gbr => {
             let image = YuvPlanarImage {
@@ -128,9 +118,101 @@ fn rows_to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErr
     }
 }
 
+/// How many rows of an NV12 picture `yuv` converts as they lie: an even number, each with all the
+/// bytes of its stride. It skips or panics at others.
+fn whole_pairs(size: Size, luma: Plane<'_>, chroma: Plane<'_>) -> usize {
+    let rows = size.height as usize / 2 * 2;
+    let has = |plane: Plane<'_>, rows: usize| plane.data.len() >= plane.stride.saturating_mul(rows);
+    match has(luma, rows) && has(chroma, rows / 2) {
+        true => rows,
+        false => rows.saturating_sub(2),
+    }
+}
+
+fn nv12_to_bgrx(
+    width: u32,
+    rows: usize,
+    [luma, chroma]: [Plane<'_>; 2],
+    bgrx: &mut [u8],
+) -> Result<(), String> {
+    if rows == 0 {
+        return Ok(());
+    }
+    let y_plane = luma.data.get(..luma.stride.saturating_mul(rows));
+    let uv_plane = (chroma.data).get(..chroma.stride.saturating_mul(rows.div_ceil(2)));
+    let (y_plane, uv_plane) = y_plane.zip(uv_plane).ok_or("its planes are too short")?;
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let image = YuvBiPlanarImage {
+        y_plane,
+        y_stride: number(luma.stride),
+        uv_plane,
+        uv_stride: number(chroma.stride),
+        width,
+        height: number(rows),
+    };
+    let (range, matrix) = (YuvRange::Limited, YuvStandardMatrix::Bt709);
+    let mode = YuvConversionMode::Balanced;
+    yuv_nv12_to_bgra(&image, bgrx, width * 4, range, matrix, mode).map_err(|e| e.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_graphics_card_gives_is_converted_to_its_last_row() {
+        // Rows that are longer than the picture is wide, the last without its tail, and one row more
+        // than is seen.
+        for (size, coded, stride) in [
+            (Size::new(1366, 768), 768, 1536),
+            (Size::new(1280, 719), 720, 1280),
+            (Size::new(33, 7), 8, 40),
+            (Size::new(1, 1), 2, 2),
+            (Size::new(64, 2), 2, 64),
+        ] {
+            let side = size.width.next_multiple_of(2) as usize;
+            let value = |i: usize| (i.wrapping_mul(2_654_435_761) >> 11).to_le_bytes()[0];
+            let luma: Vec<u8> = (0..stride * (coded - 1) + side).map(value).collect();
+            let chroma: Vec<u8> = (0..stride * (coded / 2 - 1) + side).map(value).collect();
+            let picture = Picture {
+                size,
+                format: PixelFormat::Nv12,
+                rows: crate::picture::Rows::TopDown,
+                planes: [
+                    Plane {
+                        data: &luma,
+                        stride,
+                    },
+                    Plane {
+                        data: &chroma,
+                        stride,
+                    },
+                    Plane::EMPTY,
+                ],
+            };
+            // The same as planes of their own, which `yuv` takes as they are.
+            let (cb, cr): (Vec<u8>, Vec<u8>) = (0..coded / 2)
+                .flat_map(|y| chroma[y * stride..][..side].chunks(2))
+                .map(|pair| (pair[0], pair[1]))
+                .unzip();
+            let plane = |data, stride| Plane { data, stride };
+            let same = Picture {
+                format: PixelFormat::I420,
+                planes: [
+                    plane(&luma, stride),
+                    plane(&cb, side / 2),
+                    plane(&cr, side / 2),
+                ],
+                ..picture
+            };
+            let (mut one, mut other) = (vec![1; size.pixels() * 4], vec![2; size.pixels() * 4]);
+            rows_to_bgrx(&picture, &mut one).expect("NV12");
+            rows_to_bgrx(&same, &mut other).expect("I420");
+            let worst = one.iter().zip(&other).map(|(a, b)| a.abs_diff(*b)).max();
+            // The two kernels round differently.
+            assert!(worst <= Some(3), "{size}: {worst:?}");
+        }
+    }
 
     #[test]
     fn two_cores_write_what_one_does() {

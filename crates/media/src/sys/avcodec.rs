@@ -48,7 +48,21 @@ compile_error!("AVFrame's layout is only known for 64-bit machines: check it for
 const _: () = assert!(std::mem::offset_of!(AvFrame, pts) == 136);
 
 pub(crate) enum AvCodec {}
-pub(crate) enum AvCodecContext {}
+
+/// The front of `AVCodecContext`, as of [`AvPacket`]'s.
+#[repr(C)]
+pub(crate) struct AvCodecContext {
+    _front: [*mut c_void; 6],
+    /// Whatever its owner likes; the library does not look at it.
+    #[cfg(feature = "client")]
+    pub(crate) opaque: *mut c_void,
+}
+
+/// What a decoder calls when more rows of a picture are final: context, picture, where its planes
+/// have these rows (bytes), first row, kind of picture, and number of rows.
+#[cfg(feature = "client")]
+pub(crate) type RowsAreFinal =
+    unsafe extern "C" fn(*mut AvCodecContext, *const AvFrame, *const c_int, c_int, c_int, c_int);
 
 /// What is called of both libraries.
 pub(crate) struct Functions {
@@ -61,9 +75,14 @@ pub(crate) struct Functions {
     #[cfg(feature = "client")]
     pub(crate) new_packet: unsafe extern "C" fn(*mut AvPacket, c_int) -> c_int,
     #[cfg(feature = "client")]
+    pub(crate) frame_ref: unsafe extern "C" fn(*mut AvFrame, *const AvFrame) -> c_int,
+    #[cfg(feature = "client")]
     pub(crate) frame_unref: unsafe extern "C" fn(*mut AvFrame),
     #[cfg(feature = "client")]
     pub(crate) buffer_is_writable: unsafe extern "C" fn(*const c_void) -> c_int,
+    /// Only its address is of interest: [`Functions::tell_rows`].
+    #[cfg(feature = "client")]
+    default_format: usize,
     #[cfg(feature = "host")]
     pub(crate) find_encoder: unsafe extern "C" fn(*const c_char) -> *const AvCodec,
     #[cfg(feature = "host")]
@@ -162,9 +181,13 @@ impl Functions {
                 #[cfg(feature = "client")]
                 new_packet: *codec.get(b"av_new_packet")?,
                 #[cfg(feature = "client")]
+                frame_ref: *util.get(b"av_frame_ref")?,
+                #[cfg(feature = "client")]
                 frame_unref: *util.get(b"av_frame_unref")?,
                 #[cfg(feature = "client")]
                 buffer_is_writable: *util.get(b"av_buffer_is_writable")?,
+                #[cfg(feature = "client")]
+                default_format: *codec.get::<usize>(b"avcodec_default_get_format")?,
                 #[cfg(feature = "host")]
                 find_encoder: *codec.get(b"avcodec_find_encoder_by_name")?,
                 #[cfg(feature = "host")]
@@ -222,6 +245,34 @@ impl Functions {
             return Err(self.error(&format!("set {name} to {value}"), code));
         }
         Ok(())
+    }
+
+    /// Has a decoder call `call` when rows are final (`draw_horiz_band`); `false` if it can't be
+    /// asked for that. No option is for it, and where it lies in the context differs between the
+    /// majors. But in all of them the next field is `get_format`, whose default is a function with a
+    /// name.
+    ///
+    /// # Safety
+    /// `context` is one that this library allocated, was given nothing but options, and is used by
+    /// nobody else now.
+    #[cfg(feature = "client")]
+    pub(crate) unsafe fn tell_rows(
+        &self,
+        context: *mut AvCodecContext,
+        call: RowsAreFinal,
+    ) -> bool {
+        // The smallest of the supported contexts (FFmpeg 8) has more words than these.
+        const WORDS: usize = 64;
+        let words = context.cast::<usize>();
+        // SAFETY: the context has that many words, which may be read whatever they are.
+        let word = |i: usize| unsafe { words.add(i).read() };
+        let found = (8..WORDS).find(|i| word(*i) == self.default_format);
+        let Some(place) = found.map(|i| i - 1).filter(|i| word(*i) == 0) else {
+            return false;
+        };
+        // SAFETY: this is the field for it: nobody has set it, and its neighbour is the right one.
+        unsafe { words.add(place).cast::<RowsAreFinal>().write(call) };
+        true
     }
 
     /// The library's words for `code`, when it could not do `what`.

@@ -9,7 +9,7 @@ use openuvr_proto::id::PathId;
 use super::Ladder;
 use crate::address::{path_of, path_of_station, station_of};
 use crate::ether::{Mac, Station};
-use crate::sys::namespace::in_new_network;
+use crate::sys::namespace::{UNTIL_UP, in_new_network};
 use crate::{LINKS, Link, LinkError, MAX_DATAGRAM, RecvBatch};
 
 const LONG: Option<Duration> = Some(Duration::from_secs(10));
@@ -42,37 +42,76 @@ fn bytes(count: usize, segment: usize, last: usize) -> Vec<u8> {
     (0..251).cycle().take(len).collect()
 }
 
+/// Runs `test` in a network of its own that is a cable, with both ends in it, and `more`.
+fn in_a_cable(what: &str, more: &str, test: impl FnOnce() + Send) {
+    let cable = format!(
+        "ip link add here type veth peer name there address {THERE}
+        ip link set here up
+        ip link set there up
+        {UNTIL_UP}
+        {more}"
+    );
+    in_new_network(what, &cable, test);
+}
+
+/// The end of the cable that hosts are to sit at.
+const THERE: Mac = Mac([2, 0, 0, 0, 0, 2]);
+
+/// A station that is reached by the cable's near end.
+fn over_cable(mac: Mac, port: u16) -> PathId {
+    path_of_station(Station {
+        mac,
+        interface: crate::neighbour::interface("here").unwrap(),
+        port,
+    })
+}
+
+fn any(port: u16) -> std::net::SocketAddr {
+    (std::net::Ipv6Addr::UNSPECIFIED, port).into()
+}
+
+/// The kinds of packet socket that talk to each other, and a port for each pair: one that was closed
+/// may be in use for a moment yet, by a program that another test is just starting.
+const PAIRS: [(u16, Rung, Rung); 4] = [
+    (4710, Rung::Raw, Rung::Raw),
+    (4712, Rung::Raw, Rung::Ring),
+    (4714, Rung::Ring, Rung::Raw),
+    (4716, Rung::Ring, Rung::Ring),
+];
+
 #[test]
 fn batches_go_both_ways_over_raw_ethernet_whole_and_in_order() {
     in_new_network("raw Ethernet", "ip link set lo up", || {
-        let host = Ladder::host("[::]:4710".parse().unwrap(), None).unwrap();
-        let other = Ladder::host("[::]:4711".parse().unwrap(), None).unwrap();
-        let client = Ladder::client(Some(Rung::Raw)).unwrap();
-        let to = loopback(4710);
-        assert_eq!(client.rung(to), Rung::Raw);
-        for (count, segment, last) in [
-            (1, 1, 1),
-            (1, 1400, 1400),
-            (8, 1400, 3),
-            (65, 1400, 1400),
-            (200, 37, 1),
-        ] {
-            let batch = bytes(count, segment, last);
-            let want: Vec<_> = batch.chunks(segment).map(<[u8]>::to_vec).collect();
-            client.send(to, &batch, segment).unwrap();
-            let (from, got) = collect(&host, count);
-            assert!(got == want, "{count} of {segment} to the host");
-            host.send(from, &batch, segment).unwrap();
-            let (back, got) = collect(&client, count);
-            assert!(got == want, "{count} of {segment} to the client");
-            assert_eq!(station_of(back).unwrap().port, 4710);
-        }
-        // Nobody else's frames, and none of one's own.
-        for link in [&host, &other, &client] {
-            let mut batch = RecvBatch::default();
-            link.recv(&mut batch, Some(Duration::from_millis(1)))
-                .unwrap();
-            assert!(batch.is_empty());
+        for (port, at_host, at_client) in PAIRS {
+            let host = Ladder::host(any(port), Some(at_host)).unwrap();
+            let other = Ladder::host(any(port + 1), Some(at_host)).unwrap();
+            let client = Ladder::client(Some(at_client)).unwrap();
+            let to = loopback(port);
+            assert_eq!((host.rung(to), client.rung(to)), (at_host, at_client));
+            for (count, segment, last) in [
+                (1, 1, 1),
+                (1, 1400, 1400),
+                (8, 1400, 3),
+                (65, 1400, 1400),
+                (200, 37, 1),
+            ] {
+                let batch = bytes(count, segment, last);
+                let want: Vec<_> = batch.chunks(segment).map(<[u8]>::to_vec).collect();
+                client.send(to, &batch, segment).unwrap();
+                let (from, got) = collect(&host, count);
+                assert!(got == want, "{count} of {segment} to the host");
+                host.send(from, &batch, segment).unwrap();
+                let (back, got) = collect(&client, count);
+                assert!(got == want, "{count} of {segment} to the client");
+                assert_eq!(station_of(back).unwrap().port, port);
+            }
+            // Nobody else's frames, and none of one's own.
+            for link in [&host, &other, &client] {
+                let mut batch = RecvBatch::default();
+                link.recv(&mut batch, Some(Duration::from_millis(1)))
+                    .unwrap();
+                assert!(batch.is_empty());
+            }
         }
     });
 }
@@ -128,34 +167,23 @@ fn what_is_not_there_is_an_error_and_nothing_else_takes_its_place() {
 
 #[test]
 fn frames_that_are_not_for_us_do_not_arrive() {
-    let cable = "ip link add here type veth peer name there address 02:00:00:00:00:02
-        ip link set here up
-        ip link set there up";
-    in_new_network("raw Ethernet", cable, || {
-        let (host, client) = (
-            Ladder::host("[::]:4710".parse().unwrap(), Some(Rung::Raw)).unwrap(),
-            Ladder::client(Some(Rung::Raw)).unwrap(),
-        );
-        let here = crate::neighbour::interface("here").unwrap();
-        let station = |mac| {
-            path_of_station(Station {
-                mac: Mac(mac),
-                interface: here,
-                port: 4710,
-            })
-        };
-        client.send(station([0xff; 6]), b"to all", 6).unwrap();
-        client
-            .send(station([2, 0, 0, 0, 0, 9]), b"to another", 10)
-            .unwrap();
-        client
-            .send(station([2, 0, 0, 0, 0, 2]), b"to the host", 11)
-            .unwrap();
-        let (from, got) = collect(&host, 1);
-        assert_eq!(got, [b"to the host".to_vec()]);
-        // The answer leaves by the interface at which the question came.
-        host.send(from, b"back", 4).unwrap();
-        assert_eq!(collect(&client, 1).1, [b"back".to_vec()]);
+    in_a_cable("raw Ethernet", "", || {
+        for (port, at_host, at_client) in PAIRS {
+            let host = Ladder::host(any(port), Some(at_host)).unwrap();
+            let client = Ladder::client(Some(at_client)).unwrap();
+            let send = |mac, text: &[u8]| {
+                let to = over_cable(Mac(mac), port);
+                client.send(to, text, text.len()).unwrap();
+            };
+            send([0xff; 6], b"to all");
+            send([2, 0, 0, 0, 0, 9], b"to another");
+            send(THERE.0, b"to the host");
+            let (from, got) = collect(&host, 1);
+            assert_eq!(got, [b"to the host".to_vec()]);
+            // The answer leaves by the interface at which the question came.
+            host.send(from, b"back", 4).unwrap();
+            assert_eq!(collect(&client, 1).1, [b"back".to_vec()]);
+        }
     });
 }
 
@@ -169,36 +197,27 @@ fn the_table_has_each_transport_once() {
     }
 }
 
+mod rings;
+
 #[cfg(feature = "xdp")]
 #[test]
 fn af_xdp_takes_our_frames_and_leaves_the_others() {
     use crate::Transport as _;
 
-    let cable = "ip link add here type veth peer name there address 02:00:00:00:00:02
-        ip link set here up
-        ip link set there up";
-    in_new_network("AF_XDP", cable, || {
-        let index = |name| crate::neighbour::interface(name).unwrap();
-        let (here, there) = (index("here"), index("there"));
-        let any = |port| format!("[::]:{port}").parse().unwrap();
+    in_a_cable("AF_XDP", "", || {
+        let there = crate::neighbour::interface("there").unwrap();
         let other = Ladder::host(any(4711), Some(Rung::Raw)).unwrap();
         let client = Ladder::client(Some(Rung::Raw)).unwrap();
-        let to = |port| {
-            path_of_station(Station {
-                mac: Mac([2, 0, 0, 0, 0, 2]),
-                interface: here,
-                port,
-            })
-        };
+        let to = |port| over_cable(THERE, port);
         // The second time another socket has just left the queue.
-        for _ in 0..2 {
-            let host = Ladder::host(any(4710), Some(Rung::Raw)).unwrap();
+        for port in [4710, 4712] {
+            let host = Ladder::host(any(port), Some(Rung::Raw)).unwrap();
             host.open_xdp(there).unwrap();
             let mut back = PathId::default();
             for (count, segment, last) in [(1, 1, 1), (8, 1400, 3), (300, 1400, 1400)] {
                 let batch = bytes(count, segment, last);
                 let want: Vec<_> = batch.chunks(segment).map(<[u8]>::to_vec).collect();
-                client.send(to(4710), &batch, segment).unwrap();
+                client.send(to(port), &batch, segment).unwrap();
                 let (from, got) = collect(&host, count);
                 assert!(got == want, "{count} of {segment} to the host");
                 assert_eq!(station_of(from).unwrap().interface, there);
@@ -209,7 +228,7 @@ fn af_xdp_takes_our_frames_and_leaves_the_others() {
                 back = from;
             }
             // Nothing of it went the ordinary way, and nobody else's frames were taken.
-            client.send(to(4710), b"ours", 4).unwrap();
+            client.send(to(port), b"ours", 4).unwrap();
             client.send(to(4711), b"another's", 9).unwrap();
             assert_eq!(collect(&other, 1).1, [b"another's".to_vec()]);
             let mut batch = RecvBatch::default();

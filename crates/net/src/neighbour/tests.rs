@@ -1,23 +1,25 @@
 //! The real tables of a network of the test's own, and answers that no kernel gives.
 
 use super::{Attributes, Mac, NotHere, read_neighbour, read_route, station};
-use crate::sys::namespace::in_new_network;
+use crate::sys::namespace::{UNTIL_UP, in_new_network};
 
 #[test]
 fn stations_of_the_segment_are_found_and_others_are_not() {
-    let setup = "
-        ip link set lo up
+    let setup = format!(
+        "ip link set lo up
         ip link add here type veth peer name there
         ip address add 192.0.2.1/24 dev here
         ip -6 address add 2001:db8::1/64 dev here nodad
         ip link set here up
         ip link set there up
+        {UNTIL_UP}
         ip neighbour add 192.0.2.9 lladdr 02:00:00:00:00:09 dev here
         ip neighbour add 2001:db8::9 lladdr 02:00:00:00:00:0a dev here
         ip neighbour add fe80::9 lladdr 02:00:00:00:00:0b dev here
         ip route add 198.51.100.0/24 via 192.0.2.9
-        ip route add 203.0.113.0/24 via inet6 fe80::9 dev here";
-    in_new_network("neighbours", setup, || {
+        ip route add 203.0.113.0/24 via inet6 fe80::9 dev here"
+    );
+    in_new_network("neighbours", &setup, || {
         let here = super::interface("here").unwrap();
         let v6 = format!("[fe80::9%{here}]:7");
         for (address, mac) in [

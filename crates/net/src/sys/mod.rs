@@ -8,6 +8,7 @@ pub(crate) mod message;
 #[cfg(test)]
 pub(crate) mod namespace;
 pub(crate) mod packet;
+pub(crate) mod ring;
 pub(crate) mod socket;
 #[cfg(feature = "xdp")]
 pub(crate) mod xsk;

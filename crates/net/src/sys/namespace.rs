@@ -3,6 +3,19 @@
 
 use std::process::Command;
 
+/// A part of a setup: waits until a cable from `here` to `there` carries. An end loses what it is to
+/// send until the kernel has noticed, in the background, that somebody is at the other one. It does so
+/// with a lock that the last command waits for.
+pub(crate) const UNTIL_UP: &str = "for end in here there; do
+        tries=0
+        until ip link show $end | grep -q 'state UP'; do
+            tries=$((tries + 1))
+            [ $tries -lt 1000 ]
+            sleep 0.01
+        done
+    done
+    ip link set lo up";
+
 /// Runs `test` in a thread that has a fresh network namespace, after the shell command `setup` ran
 /// in it. Without the privilege the test named `what` is skipped, which fails in CI.
 pub(crate) fn in_new_network(what: &str, setup: &str, test: impl FnOnce() + Send) {

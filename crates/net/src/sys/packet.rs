@@ -176,17 +176,24 @@ pub(crate) fn receive_many(
     };
     let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
     for i in 0..n {
-        let [a, b, c, d, e, f, ..] = names[i].sll_addr;
+        let (interface, mac) = sender(&names[i]);
         frames[i] = Frame {
-            interface: u32::try_from(names[i].sll_ifindex).unwrap_or(0),
-            mac: Mac([a, b, c, d, e, f]),
+            interface,
+            mac,
             len: headers[i].msg_len as usize,
         };
     }
     Ok(n)
 }
 
-fn name_of(interface: u32, mac: Mac) -> libc::sockaddr_ll {
+/// The interface that a frame came in by, and who sent it.
+pub(super) fn sender(name: &libc::sockaddr_ll) -> (u32, Mac) {
+    let [a, b, c, d, e, f, ..] = name.sll_addr;
+    let interface = u32::try_from(name.sll_ifindex).unwrap_or(0);
+    (interface, Mac([a, b, c, d, e, f]))
+}
+
+pub(super) fn name_of(interface: u32, mac: Mac) -> libc::sockaddr_ll {
     let mut address = [0; 8];
     address[..6].copy_from_slice(&mac.0);
     libc::sockaddr_ll {
@@ -200,4 +207,4 @@ fn name_of(interface: u32, mac: Mac) -> libc::sockaddr_ll {
     }
 }
 
-const LEN_OF_NAME: u32 = size_of::<libc::sockaddr_ll>() as u32;
+pub(super) const LEN_OF_NAME: u32 = size_of::<libc::sockaddr_ll>() as u32;

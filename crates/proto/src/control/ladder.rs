@@ -23,11 +23,13 @@ pub enum Rung {
     Raw = 2,
     /// Raw Ethernet through `AF_XDP`.
     Xdp = 3,
+    /// Raw Ethernet through packet sockets with mapped rings.
+    Ring = 4,
 }
 
 impl Rung {
     /// All of them.
-    pub const ALL: [Rung; 4] = [Rung::Udp, Rung::UdpGso, Rung::Raw, Rung::Xdp];
+    pub const ALL: [Rung; 5] = [Rung::Udp, Rung::UdpGso, Rung::Raw, Rung::Xdp, Rung::Ring];
 
     /// Its name in options, tables and logs.
     #[must_use]
@@ -37,7 +39,15 @@ impl Rung {
             Rung::UdpGso => "udp-gso",
             Rung::Raw => "raw",
             Rung::Xdp => "xdp",
+            Rung::Ring => "raw-ring",
         }
+    }
+
+    /// Whether its datagrams travel in Ethernet frames without IP. Such rungs are the same on the
+    /// wire, and differ only in how one end reaches its card.
+    #[must_use]
+    pub const fn is_ethernet(self) -> bool {
+        matches!(self, Rung::Raw | Rung::Xdp | Rung::Ring)
     }
 
     /// The one with this number.
@@ -205,6 +215,6 @@ mod tests {
         for rung in Rung::ALL {
             assert_eq!(Rung::of(rung as u8), Some(rung));
         }
-        assert_eq!(Rung::of(4), None);
+        assert_eq!(Rung::of(5), None);
     }
 }

@@ -229,7 +229,7 @@ fn reach(
     if addresses.is_empty() {
         return Err(format!("the name {:?} has no address", target.host));
     }
-    let paths = if let Some(rung @ (Rung::Raw | Rung::Xdp)) = only {
+    let paths = if let Some(rung) = only.filter(|rung| rung.is_ethernet()) {
         let found = addresses.into_iter().map(neighbour::find);
         let (stations, reasons): (Vec<_>, Vec<_>) = found.partition(Result::is_ok);
         if let (true, Some(Err(why))) = (stations.is_empty(), reasons.into_iter().next()) {

@@ -161,7 +161,7 @@ fn dial(
 /// What it means for the person that no session came about.
 pub(super) fn no_answer(error: HandshakeError, only: Option<Rung>) -> Over {
     match (error, only) {
-        (HandshakeError::TimedOut { after }, Some(rung @ (Rung::Raw | Rung::Xdp))) => {
+        (HandshakeError::TimedOut { after }, Some(rung)) if rung.is_ethernet() => {
             Over::Failed(format!(
                 "no link {}: no answer from the host over raw Ethernet in {} s: may it use raw \
                  Ethernet there (it says so when it starts), and does the network carry other than \

@@ -149,12 +149,12 @@ impl Climb {
     ) -> Vec<Said> {
         match (tried, found.answer) {
             (Rung::UdpGso, Some(Some(Rung::UdpGso))) => vec![Said::On(Rung::UdpGso)],
-            (Rung::Raw | Rung::Xdp, Some(answer)) => {
+            (tried, Some(answer)) if tried.is_ethernet() => {
                 self.go(found.step.path, now, session);
-                // AF_XDP at one end is no other wire, but worth telling.
+                // AF_XDP or rings at one end are no other wire, but worth telling.
                 let own = self.link.rung(found.step.path);
                 let theirs = answer.unwrap_or(own);
-                vec![Said::On(if own == Rung::Xdp { own } else { theirs })]
+                vec![Said::On(if own == Rung::Raw { theirs } else { own })]
             }
             (Rung::Udp, Some(_)) => vec![Said::On(Rung::Udp)],
             (_, answer) if self.only.is_some() => vec![Said::Failed(why_not(tried, answer))],
@@ -162,11 +162,6 @@ impl Climb {
                 self.plain = answer.is_some();
                 self.after_gso(now, session)
             }
-            (Rung::Raw | Rung::Xdp, None) => self.after_raw(
-                "the host does not answer over raw Ethernet".to_owned(),
-                now,
-                session,
-            ),
             (Rung::Udp, None) => vec![
                 Said::Trouble(
                     "full datagrams do not arrive from the host: does something on the way drop \
@@ -175,6 +170,12 @@ impl Climb {
                 ),
                 Said::On(Rung::Udp),
             ],
+            // Raw Ethernet, and no answer.
+            _ => self.after_raw(
+                "the host does not answer over raw Ethernet".to_owned(),
+                now,
+                session,
+            ),
         }
     }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use openuvr_media::codec::Codec;
 use openuvr_media::cursor::{Cursor, CursorShape};
 use openuvr_media::decode::{self, Chunk, Decoded, Decoder};
-use openuvr_media::picture::Picture;
 use openuvr_media::present::Presenter;
 use openuvr_proto::id::ConfigEpoch;
 use openuvr_proto::recv::reassemble::Step;
@@ -154,7 +153,10 @@ impl Screen {
             return Shown::Fine;
         };
         let decoded = match presenter.canvas() {
-            Some(canvas) => decoder.paint(chunk, canvas),
+            Some(canvas) => {
+                let visible = (!outdated).then_some(configuration.size);
+                decoder.paint(chunk, visible, canvas)
+            }
             None => (decoder.feed(chunk)).map(|picture| picture.map(Decoded::Picture)),
         };
         let decoded = match decoded {
@@ -172,7 +174,7 @@ impl Screen {
         }
         let presented = match (decoded, presenter.canvas()) {
             (Decoded::Picture(picture), _) => {
-                presenter.present(header.frame, &cropped(picture, configuration.size))
+                presenter.present(header.frame, &picture.cropped(configuration.size))
             }
             (Decoded::OnCanvas(size), Some(canvas)) => canvas.show(header.frame, size),
             (Decoded::OnCanvas(_), None) => return Shown::Fine,
@@ -227,13 +229,4 @@ impl Screen {
             let _ = presenter.panel(lines);
         }
     }
-}
-
-/// The visible part of a picture whose sides were padded for the encoder.
-fn cropped<'a>(picture: Picture<'a>, visible: Size) -> Picture<'a> {
-    let size = Size::new(
-        picture.size.width.min(visible.width),
-        picture.size.height.min(visible.height),
-    );
-    Picture { size, ..picture }
 }

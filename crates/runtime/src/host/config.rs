@@ -337,10 +337,10 @@ fn place(link: &Ladder, only: Option<Rung>) -> String {
             format!("UDP {address}, {rung}{ethernet}")
         }
         None => {
-            let through = if only == Some(Rung::Xdp) {
-                " through AF_XDP"
-            } else {
-                ""
+            let through = match only {
+                Some(Rung::Xdp) => " through AF_XDP",
+                Some(Rung::Ring) => " through mapped rings",
+                _ => "",
             };
             let mut text = format!("raw Ethernet{through}, port {}", link.port());
             for (name, mac) in ladder::interfaces().unwrap_or_default() {

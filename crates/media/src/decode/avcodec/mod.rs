@@ -4,16 +4,21 @@
 //! A hole is filled with an all-P_Skip slice ([`super::h264_pskip`]); what can't be filled (a key
 //! frame's slice) drops the frame, opens the codec anew and waits for a key frame. No picture is
 //! ever left without its last slice: libavcodec would hold back the next ones.
+//!
+//! On a surface that lends its memory each slice is painted while the next one is still under way:
+//! libavcodec says up to which row its picture is final.
 
 mod sys;
 
 use std::time::{Duration, Instant};
 
 use openuvr_proto::id::FrameId;
+use openuvr_proto::units::Size;
 
 use super::h264_pskip::PSkip;
-use super::{Backend, Chunk, Codec, DecodeError, Decoder};
+use super::{Backend, Chunk, Codec, DecodeError, Decoded, Decoder};
 use crate::picture::Picture;
+use crate::present::{Canvas, to_bgrx};
 
 /// The decoder on the processor.
 static SOFTWARE: sys::Kind = sys::Kind {
@@ -90,8 +95,19 @@ struct Avcodec {
     /// Failed: the rest of it is refused.
     refused: FrameId,
     synthesised: Vec<u8>,
+    painted: Painted,
     /// The picture that is under way, for a decoder that wants it whole.
     whole: Vec<u8>,
+}
+
+/// What of the picture that is under way is on the canvas.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Painted {
+    /// Where its luma lies, as a number: what was painted from elsewhere is another picture.
+    source: usize,
+    size: Size,
+    /// Rows from the top.
+    rows: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -110,29 +126,39 @@ impl Avcodec {
             needs_key_frame: true,
             refused: FrameId::NONE,
             synthesised: Vec::new(),
+            painted: Painted::default(),
             whole: Vec::new(),
         })
     }
 
-    /// Feeds a chunk; whether the library now holds this frame's picture.
-    fn step(&mut self, chunk: &Chunk<'_>) -> Result<bool, String> {
+    /// Feeds a chunk; whether the library now holds this frame's picture. After an error the decoder
+    /// begins anew.
+    fn step(&mut self, chunk: &Chunk<'_>) -> Result<bool, DecodeError> {
+        let outcome = if self.refused == chunk.frame && !chunk.first {
+            Err("a part of it could not be decoded".to_owned())
+        } else {
+            self.try_step(chunk).inspect_err(|_| {
+                self.reset();
+                self.refused = chunk.frame;
+            })
+        };
+        outcome.map_err(|what| dropped(chunk.frame, &what))
+    }
+
+    fn try_step(&mut self, chunk: &Chunk<'_>) -> Result<bool, String> {
         let mut current = match self.current.take() {
             Some(current) if current.frame == chunk.frame => current,
-            _ if self.library.is_whole() => {
-                self.whole.clear();
-                self.pskip.begin_picture();
-                Current {
-                    frame: chunk.frame,
-                    next_mb: 0,
-                }
-            }
             abandoned => {
                 // Its picture comes too late, but the library must not wait for the rest of it.
-                if let Some(Err(what)) = abandoned.map(|current| self.close(current)) {
+                if !self.library.is_whole()
+                    && let Some(Err(what)) = abandoned.map(|current| self.close(current))
+                {
                     tracing::debug!(%what, "an unfinished frame is dropped");
                     self.reset();
                 }
+                self.whole.clear();
                 self.pskip.begin_picture();
+                self.library.begin_picture();
                 Current {
                     frame: chunk.frame,
                     next_mb: 0,
@@ -256,24 +282,32 @@ impl Avcodec {
 
 impl Decoder for Avcodec {
     fn feed(&mut self, chunk: &Chunk<'_>) -> Result<Option<Picture<'_>>, DecodeError> {
-        let error = |what: String| {
-            DecodeError(format!(
-                "frame {} is dropped: {what}; ask for a key frame",
-                chunk.frame.0
-            ))
+        if !self.step(chunk)? {
+            return Ok(None);
+        }
+        let picture = self.library.picture();
+        (picture.map(Some)).map_err(|what| dropped(chunk.frame, &what))
+    }
+
+    fn paint(
+        &mut self,
+        chunk: &Chunk<'_>,
+        visible: Option<Size>,
+        canvas: &mut dyn Canvas,
+    ) -> Result<Option<Decoded<'_>>, DecodeError> {
+        let whole = self.step(chunk)?;
+        let failed = |what: String| dropped(chunk.frame, &what);
+        let (picture, rows) = match self.library.progress() {
+            _ if whole => (self.library.picture().map_err(failed)?, u32::MAX),
+            Some(progress) => progress,
+            None => return Ok(None),
         };
-        if self.refused == chunk.frame && !chunk.first {
-            return Err(error("a part of it could not be decoded".into()));
-        }
-        match self.step(chunk) {
-            Ok(false) => Ok(None),
-            Ok(true) => self.library.picture().map(Some).map_err(error),
-            Err(what) => {
-                self.reset();
-                self.refused = chunk.frame;
-                Err(error(what))
-            }
-        }
+        let Some(visible) = visible else {
+            return Ok(whole.then_some(Decoded::Picture(picture)));
+        };
+        let picture = picture.cropped(visible);
+        self.painted = paint(&picture, rows, self.painted, canvas).map_err(failed)?;
+        Ok(whole.then_some(Decoded::OnCanvas(picture.size)))
     }
 
     fn reset(&mut self) {
@@ -284,4 +318,40 @@ impl Decoder for Avcodec {
         self.needs_key_frame = true;
         self.refused = FrameId::NONE;
     }
+}
+
+/// Paints what is not yet `painted` of the first `rows` rows of a picture. Chroma of 4:2:0 covers two
+/// rows, so that the last of an odd number waits for the next one.
+fn paint(
+    picture: &Picture<'_>,
+    rows: u32,
+    painted: Painted,
+    canvas: &mut dyn Canvas,
+) -> Result<Painted, String> {
+    let size = picture.size;
+    let source = picture.planes[0].data.as_ptr().addr();
+    let same = (painted.source, painted.size) == (source, size);
+    let from = if same { painted.rows } else { 0 };
+    let end = if rows < size.height {
+        rows / 2 * 2
+    } else {
+        size.height
+    };
+    if let Some(band) = picture.band(from..end)
+        && let Some(place) = canvas.rows(size, from..end)
+    {
+        to_bgrx(&band, place).map_err(|e| e.to_string())?;
+    }
+    Ok(Painted {
+        source,
+        size,
+        rows: end.max(from),
+    })
+}
+
+fn dropped(frame: FrameId, what: &str) -> DecodeError {
+    DecodeError(format!(
+        "frame {} is dropped: {what}; ask for a key frame",
+        frame.0
+    ))
 }

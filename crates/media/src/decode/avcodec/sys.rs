@@ -1,5 +1,5 @@
-//! An H.264 decoder of libavcodec with its packet and its picture. Not the order of slices: the parent
-//! module's.
+//! An H.264 decoder of libavcodec with its packet and its picture, also while that is under way. Not
+//! the order of slices: the parent module's.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
@@ -83,10 +83,76 @@ impl Context {
         Ok(())
     }
 
+    /// Has the decoder note in `progress` which rows it has made.
+    fn watch(&mut self, functions: &Functions, progress: NonNull<Progress>) {
+        // SAFETY: the context was allocated by this library, and is ours; `note` expects what is put
+        // into it here.
+        unsafe {
+            self.0.as_mut().opaque = progress.as_ptr().cast();
+            if !functions.tell_rows(self.0.as_ptr(), note) {
+                tracing::info!("this libavcodec does not say which rows it has decoded");
+            }
+        }
+    }
+
     fn free(self, functions: &Functions) {
         let mut context = self.0.as_ptr();
         // SAFETY: allocated by this library, not used any more.
         unsafe { (functions.free_context)(&raw mut context) }
+    }
+}
+
+/// What the decoder has said of the picture that it is making.
+struct Progress {
+    functions: Arc<Functions>,
+    /// A reference to that picture: whatever the bytes make the decoder do, its memory stays.
+    frame: NonNull<AvFrame>,
+    /// Rows from the top that are final; 0 if there is no picture.
+    rows: u32,
+}
+
+impl Progress {
+    fn begin(&mut self) {
+        // SAFETY: the frame is ours, and nobody borrows its picture.
+        unsafe { (self.functions.frame_unref)(self.frame.as_ptr()) };
+        self.rows = 0;
+    }
+
+    fn note(&mut self, frame: &AvFrame, rows: Option<u32>) {
+        // SAFETY: the frame is ours.
+        if unsafe { self.frame.as_ref() }.data[0] != frame.data[0] {
+            self.begin();
+            // SAFETY: ours has no picture now; the library's frame has one, which it works on.
+            if unsafe { (self.functions.frame_ref)(self.frame.as_ptr(), frame) } < 0 {
+                return;
+            }
+        }
+        self.rows = rows.unwrap_or(0);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        let mut frame = self.frame.as_ptr();
+        // SAFETY: allocated by this library, not used any more.
+        unsafe { (self.functions.frame_free)(&raw mut frame) }
+    }
+}
+
+/// Called by the library, on the thread that has called it.
+unsafe extern "C" fn note(
+    context: *mut AvCodecContext,
+    frame: *const AvFrame,
+    _: *const c_int,
+    first: c_int,
+    _: c_int,
+    rows: c_int,
+) {
+    // SAFETY: the library passes the context and the picture that it works on; `watch` put the
+    // progress into the context, and nobody else touches it while the library works.
+    let noted = unsafe { ((*context).opaque.cast::<Progress>().as_mut()).zip(frame.as_ref()) };
+    if let Some((progress, frame)) = noted {
+        progress.note(frame, u32::try_from(first.saturating_add(rows)).ok());
     }
 }
 
@@ -106,18 +172,20 @@ pub(super) struct Decoder {
     /// Bytes that the packet's buffer holds besides its padding.
     capacity: usize,
     frame: NonNull<AvFrame>,
+    /// A `Box` that the context points to.
+    progress: NonNull<Progress>,
     /// libavutil's numbers of the formats that are understood: they differ between its majors.
     formats: [(c_int, PixelFormat); 4],
 }
 
-// SAFETY: a context, its packet and its frame may be used from any thread, one call at a time;
+// SAFETY: a context, its packet and its frames may be used from any thread, one call at a time;
 // `&mut self` sees to that, and `&self` only reads the frame.
 unsafe impl Send for Decoder {}
 
 impl Decoder {
     pub(super) fn open(kind: &'static Kind) -> Result<Decoder, DecodeError> {
         let functions = Functions::load().map_err(DecodeError)?;
-        let context = Context::open(&functions, kind)?;
+        let mut context = Context::open(&functions, kind)?;
         let formats = [
             (c"yuv420p", PixelFormat::I420),
             (c"yuv444p", PixelFormat::I444),
@@ -129,19 +197,31 @@ impl Decoder {
             .map(|(name, format)| (unsafe { (functions.pixel_format)(name.as_ptr()) }, format));
         // SAFETY: plain allocation; the results are checked, and freed by `Drop`.
         let (packet, frame) = unsafe { ((functions.packet_alloc)(), (functions.frame_alloc)()) };
-        match (NonNull::new(packet), NonNull::new(frame)) {
-            (Some(packet), Some(frame)) => Ok(Decoder {
-                functions,
-                kind,
-                context: Some(context),
-                fresh: true,
-                packet,
-                capacity: 0,
-                frame,
-                formats,
-            }),
-            _ => Err(no_memory()),
+        // SAFETY: as above.
+        let under_way = unsafe { (functions.frame_alloc)() };
+        let all = [frame, under_way].map(NonNull::new);
+        let (Some(packet), [Some(frame), Some(under_way)]) = (NonNull::new(packet), all) else {
+            return Err(no_memory());
+        };
+        let progress = NonNull::from(Box::leak(Box::new(Progress {
+            functions: Arc::clone(&functions),
+            frame: under_way,
+            rows: 0,
+        })));
+        if !kind.whole {
+            context.watch(&functions, progress);
         }
+        Ok(Decoder {
+            functions,
+            kind,
+            context: Some(context),
+            fresh: true,
+            packet,
+            capacity: 0,
+            frame,
+            progress,
+            formats,
+        })
     }
 
     /// Gives it a chunk; `false` if a picture has to be received first.
@@ -215,7 +295,31 @@ impl Decoder {
     /// The picture that was last received.
     pub(super) fn picture(&self) -> Result<Picture<'_>, String> {
         // SAFETY: valid as long as `self`; written only by `&mut self` methods.
-        let frame = unsafe { self.frame.as_ref() };
+        self.read(unsafe { self.frame.as_ref() })
+    }
+
+    /// Forgets what was said of the picture before.
+    pub(super) fn begin_picture(&mut self) {
+        // SAFETY: valid as long as `self`; the library is not at work.
+        unsafe { self.progress.as_mut() }.begin();
+    }
+
+    /// The picture that is under way, and how many of its rows are final. They stay as they are; the
+    /// rest of the picture is undefined. `None` if there are none, or the library does not say it.
+    pub(super) fn progress(&self) -> Option<(Picture<'_>, u32)> {
+        // SAFETY: valid as long as `self`; written by the library only while it works, which takes
+        // `&mut self`.
+        let progress = unsafe { self.progress.as_ref() };
+        if progress.rows == 0 {
+            return None;
+        }
+        // SAFETY: as above.
+        let frame = unsafe { progress.frame.as_ref() };
+        Some((self.read(frame).ok()?, progress.rows))
+    }
+
+    /// The picture in a frame that has a reference to it.
+    fn read<'a>(&'a self, frame: &'a AvFrame) -> Result<Picture<'a>, String> {
         let Some((_, format)) = (self.formats.iter()).find(|(number, _)| *number == frame.format)
         else {
             return Err(format!(
@@ -268,9 +372,13 @@ impl Decoder {
         if let Some(context) = self.context.take() {
             context.free(&self.functions);
         }
+        self.begin_picture();
         self.context = Context::open(&self.functions, self.kind)
             .inspect_err(|error| tracing::warn!(%error, "libavcodec did not open again"))
             .ok();
+        if let (Some(context), false) = (&mut self.context, self.kind.whole) {
+            context.watch(&self.functions, self.progress);
+        }
         self.fresh = self.context.is_some();
     }
 
@@ -294,5 +402,7 @@ impl Drop for Decoder {
         if let Some(context) = self.context.take() {
             context.free(&self.functions);
         }
+        // SAFETY: it was a `Box`, and the context that pointed to it is gone.
+        drop(unsafe { Box::from_raw(self.progress.as_ptr()) });
     }
 }

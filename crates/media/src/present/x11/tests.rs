@@ -552,7 +552,7 @@ fn paint(it: &mut Fixture, decoder: &mut dyn Decoder, shade: u8, lost: &[usize])
             bytes: (!lost.contains(&i)).then_some(&bytes),
         };
         let canvas = it.presenter.canvas().expect("lent");
-        match decoder.paint(&chunk, canvas).expect("decoded") {
+        match decoder.paint(&chunk, Some(SIZE), canvas).expect("decoded") {
             Some(Decoded::OnCanvas(size)) => return Some(size),
             Some(Decoded::Picture(_)) => panic!("a decoder of bands paints"),
             None => {}

@@ -1,0 +1,193 @@
+//! H.264 painted slice by slice on a surface's memory shows what is seen when the picture is converted
+//! behind its last slice, to the bit.
+#![allow(clippy::cast_possible_truncation)]
+
+mod moving;
+
+use std::ops::Range;
+
+use moving::Nv12;
+use openuvr_media::codec::Codec;
+use openuvr_media::decode::{self, Chunk, Decoded};
+use openuvr_media::encode::{self, Ask, Pixels, Settings, Slice};
+use openuvr_media::picture::{Picture, Plane, Rows};
+use openuvr_media::present::{Canvas, PresentError, to_bgrx};
+use openuvr_proto::id::FrameId;
+use openuvr_proto::units::Size;
+
+/// The memory of a surface, which begins each picture with garbage.
+#[derive(Default)]
+struct Paper {
+    size: Size,
+    pixels: Vec<u8>,
+    /// Rows of the picture that is being painted.
+    rows: u32,
+}
+
+impl Canvas for Paper {
+    fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]> {
+        assert!(rows.start < rows.end && rows.end <= size.height, "{rows:?}");
+        let row = size.width as usize * 4;
+        if size != self.size {
+            self.size = size;
+            self.pixels = vec![0xa5; row * size.height as usize];
+        }
+        self.rows = self.rows.max(rows.end);
+        self.pixels
+            .get_mut(rows.start as usize * row..rows.end as usize * row)
+    }
+
+    fn show(&mut self, _: FrameId, _: Size) -> Result<(), PresentError> {
+        Ok(())
+    }
+}
+
+struct Kept {
+    first_mb: u16,
+    mbs: u16,
+    last: bool,
+    bytes: Vec<u8>,
+}
+
+fn film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
+    let mut encoder = encode::open("x264", settings).expect("libx264");
+    let frames = (1..=count).map(|frame| {
+        let mut kept = Vec::new();
+        let ask = Ask {
+            frame: FrameId(frame),
+            key_frame: frame % 8 == 1,
+            reference: FrameId::NONE,
+            refresh: false,
+            qp: 26,
+        };
+        let source = Nv12::frame(settings.size, frame);
+        let whole = Plane {
+            data: &source.luma,
+            stride: settings.size.width as usize,
+        };
+        let picture = match settings.pixels {
+            Pixels::Yuv444 => Picture {
+                size: settings.size,
+                format: openuvr_media::picture::PixelFormat::I444,
+                rows: Rows::TopDown,
+                planes: [whole; 3],
+            },
+            _ => source.picture(),
+        };
+        let mut keep = |s: Slice<'_>| {
+            kept.push(Kept {
+                first_mb: s.first_mb,
+                mbs: s.mbs,
+                last: s.last,
+                bytes: s.bytes.to_vec(),
+            });
+        };
+        encoder.encode(&picture, &ask, &mut keep).expect("encoded");
+        kept
+    });
+    frames.collect()
+}
+
+/// What happens to a chunk on its way: it arrives, is lost, or never comes up, as when its frame is
+/// given up.
+#[derive(Clone, Copy, PartialEq)]
+enum Fate {
+    Arrives,
+    Lost,
+    Damaged,
+    Never,
+}
+
+/// Of a slice of a frame. Frames 1 to 8 are clean.
+fn fate(frame: u32, slice: usize, last: bool) -> Fate {
+    match frame {
+        0..=8 => Fate::Arrives,
+        10 | 12 if slice % 3 == 1 => Fate::Lost,
+        13 if slice == 0 || last => Fate::Lost,
+        14 | 21 if slice > 2 => Fate::Never,
+        15 => Fate::Lost,
+        19 if slice == 2 => Fate::Damaged,
+        25 if last => Fate::Lost,
+        _ => Fate::Arrives,
+    }
+}
+
+#[test]
+fn what_is_painted_while_slices_arrive_is_the_whole_picture() {
+    for (size, visible, pixels, slices, threads) in [
+        (Size::new(640, 360), Size::new(640, 360), Pixels::Nv12, 8, 2),
+        (Size::new(850, 478), Size::new(849, 477), Pixels::Nv12, 5, 1),
+        (Size::new(320, 200), Size::new(320, 200), Pixels::Nv12, 1, 1),
+        (
+            Size::new(640, 360),
+            Size::new(640, 360),
+            Pixels::Yuv444,
+            8,
+            2,
+        ),
+        // A host that says another size than its stream has: the smaller sides count.
+        (Size::new(320, 200), Size::new(200, 400), Pixels::Nv12, 4, 1),
+    ] {
+        let settings = Settings {
+            slices,
+            threads,
+            pixels,
+            ..Settings::of(size)
+        };
+        let mut plain = decode::open(Codec::H264).expect("libavcodec");
+        let mut painter = decode::open(Codec::H264).expect("libavcodec");
+        let mut paper = Paper::default();
+        let (mut shown, mut early) = (0, 0);
+        for (frame, slices) in (1..).zip(film(&settings, 32)) {
+            paper.rows = 0;
+            // A later one is there already.
+            let wanted = frame % 7 != 6;
+            for (i, slice) in slices.iter().enumerate() {
+                let mut bytes = slice.bytes.clone();
+                let fate = fate(frame, i, slice.last);
+                if fate == Fate::Damaged {
+                    (bytes[20..]).iter_mut().for_each(|byte| *byte = !*byte);
+                }
+                let chunk = Chunk {
+                    frame: FrameId(frame),
+                    first: i == 0,
+                    last: slice.last,
+                    first_mb: slice.first_mb,
+                    mbs: slice.mbs,
+                    bytes: (fate != Fate::Lost).then_some(&bytes),
+                };
+                if fate == Fate::Never {
+                    continue;
+                }
+                if slice.last && slices.len() > 1 && wanted {
+                    early += usize::from(paper.rows > 0);
+                }
+                let expected = plain.feed(&chunk);
+                let seen = wanted.then_some(visible);
+                let painted = painter.paint(&chunk, seen, &mut paper);
+                match (expected, painted) {
+                    (Ok(None), Ok(None)) => {}
+                    (Ok(Some(_)), Ok(Some(Decoded::Picture(_)))) => assert!(!wanted),
+                    (Ok(Some(picture)), Ok(Some(Decoded::OnCanvas(size)))) => {
+                        let picture = picture.cropped(visible);
+                        assert_eq!(size, picture.size);
+                        let mut whole = vec![0; size.pixels() * 4];
+                        to_bgrx(&picture, &mut whole).expect("converted");
+                        assert!(whole == paper.pixels, "{size}, frame {frame}");
+                        shown += 1;
+                        paper.pixels.fill(0x5a);
+                    }
+                    (Err(one), Err(other)) => assert_eq!(one.to_string(), other.to_string()),
+                    (one, other) => panic!("{size}, frame {frame}: {one:?}, {other:?}"),
+                }
+            }
+            assert!(wanted || paper.rows == 0, "nobody looks at frame {frame}");
+        }
+        assert!(shown > 15, "{size}: only {shown} pictures");
+        // Else libavcodec's layout is another one than is known, and painting gains nothing.
+        assert!(
+            early > 15 || slices == 1,
+            "{size}: {early} were painted early"
+        );
+    }
+}
