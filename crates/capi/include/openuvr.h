@@ -565,55 +565,14 @@ int openuvr_open(const struct openuvr_config *config,
 // Says goodbye to the MUDs, ends the threads, and frees the context; `*context` becomes NULL. Does
 // nothing if it is NULL already, so that a second call through the same variable is harmless; a copy
 // of the pointer must not be used any more. No other call may be under way with this context. After
-// it returns no callback is called. Waits some milliseconds. From any thread; a pixel buffer's OpenGL
+// it returns no callback is called. Waits two tenths of a second at most. From any thread; a pixel buffer's OpenGL
 // context must still be there, unless `openuvr_release_buffer` was called.
 void openuvr_close(struct openuvr_context **context);
-
-// Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started; the bitrate
-// also later. From any thread.
-int openuvr_set_feature(struct openuvr_context *context, uint32_t feature, int value);
 
 // Starts the threads that encode what the application gives, send it and receive the person's input
 // (paper, Table I). Pictures are not read without being told: see `openuvr_frame_ready` and
 // `openuvr_send_frame`. From any thread; blocks for some tens of milliseconds.
 int openuvr_init_thread(struct openuvr_context *context);
-
-// The application begins to draw a picture. Whatever input it has taken until now is in that
-// picture: what is measured from a person's act to the picture is exact then. Without this call it
-// is what was taken when the picture is given. From any thread.
-int openuvr_begin_frame(struct openuvr_context *context);
-
-// Gives a picture in plain memory or a dma-buf. With `wait` 0 it returns when the picture is copied
-// (or lent, see `release`), and the newest picture wins; with 1 it returns when the picture is
-// encoded and sent (paper, V-E), or a second later with `OPENUVR_ERROR_TIMEOUT`: it is with the host
-// then, which may still send it. A picture that nobody wants now, because no
-// MUD watches or pictures come faster than the target rate, is not copied: that is no error. Returns
-// 1 if the picture was taken, 0 if it was not wanted, `OPENUVR_ERROR_OVER` if none will be any more
-// because the stream has ended. The size may change from picture to picture. From any thread.
-int openuvr_send_picture(struct openuvr_context *context,
-                         const struct openuvr_picture *picture,
-                         int wait);
-
-// The pixel buffer holds a whole picture (continuous mode, the paper's usual one): it is copied
-// behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
-// may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
-// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind;
-// `OPENUVR_ERROR_OVER` when the stream has ended. On the thread where the OpenGL context of the pixel
-// buffer is current, outside of `glBegin` and `glEnd`; changes none of its state.
-int openuvr_frame_ready(struct openuvr_context *context);
-
-// The same, and returns when the picture is encoded and sent (synchronous mode, paper V-E), at most
-// a second later: the application is in step with the stream. Returns 1 if the picture was sent, 0 if
-// nobody wants one now. On the thread where the OpenGL context of the pixel buffer is current.
-int openuvr_send_frame(struct openuvr_context *context);
-
-// Lets go of the OpenGL context of the pixel buffer: to be called, or `openuvr_close`, before that
-// context is destroyed or its display closed, for the stream holds pictures in its memory. They are
-// copied out of it, and no thread of the library uses it any more when this returns (the length of
-// an encode). The stream goes on: the next picture may come from another context. Does nothing if no
-// pixel buffer is in use. On the thread where the context is current; elsewhere, what was allocated
-// in it is freed with it.
-int openuvr_release_buffer(struct openuvr_context *context);
 
 // Takes the oldest event of the player's input that was not taken yet, into `*input`, whose `size`
 // the caller has set. Returns 1 if there was one, 0 if not. Call it until it returns 0, before you
@@ -670,6 +629,47 @@ int openuvr_open_pairing(struct openuvr_context *context, const char *pin, uint3
 int openuvr_statistics(struct openuvr_context *context,
                        struct openuvr_statistics *statistics);
 
+// Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started; the bitrate
+// also later. From any thread.
+int openuvr_set_feature(struct openuvr_context *context, uint32_t feature, int value);
+
+// The application begins to draw a picture. Whatever input it has taken until now is in that
+// picture: what is measured from a person's act to the picture is exact then. Without this call it
+// is what was taken when the picture is given. From any thread.
+int openuvr_begin_frame(struct openuvr_context *context);
+
+// Gives a picture in plain memory or a dma-buf. With `wait` 0 it returns when the picture is copied
+// (or lent, see `release`), and the newest picture wins; with 1 it returns when the picture is
+// encoded and sent (paper, V-E), or a second later with `OPENUVR_ERROR_TIMEOUT`: it is with the host
+// then, which may still send it. A picture that nobody wants now, because no
+// MUD watches or pictures come faster than the target rate, is not copied: that is no error. Returns
+// 1 if the picture was taken, 0 if it was not wanted, `OPENUVR_ERROR_OVER` if none will be any more
+// because the stream has ended. The size may change from picture to picture. From any thread.
+int openuvr_send_picture(struct openuvr_context *context,
+                         const struct openuvr_picture *picture,
+                         int wait);
+
+// The pixel buffer holds a whole picture (continuous mode, the paper's usual one): it is copied
+// behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
+// may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
+// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind;
+// `OPENUVR_ERROR_OVER` when the stream has ended. On the thread where the OpenGL context of the pixel
+// buffer is current, outside of `glBegin` and `glEnd`; changes none of its state.
+int openuvr_frame_ready(struct openuvr_context *context);
+
+// The same, and returns when the picture is encoded and sent (synchronous mode, paper V-E), at most
+// a second later: the application is in step with the stream. Returns 1 if the picture was sent, 0 if
+// nobody wants one now. On the thread where the OpenGL context of the pixel buffer is current.
+int openuvr_send_frame(struct openuvr_context *context);
+
+// Lets go of the OpenGL context of the pixel buffer: to be called, or `openuvr_close`, before that
+// context is destroyed or its display closed, for the stream holds pictures in its memory. They are
+// copied out of it, and no thread of the library uses it any more when this returns (the length of
+// an encode). The stream goes on: the next picture may come from another context. Does nothing if no
+// pixel buffer is in use. On the thread where the context is current; elsewhere, what was allocated
+// in it is freed with it.
+int openuvr_release_buffer(struct openuvr_context *context);
+
 // Makes a MUD (paper, Table I): `decoder` of `OPENUVR_ENCODER_TYPE`, `network` of
 // `OPENUVR_NETWORK_TYPE`. Say with `openuvr_set_host` where its host is.
 //
@@ -689,7 +689,7 @@ int openuvr_open_mud(const struct openuvr_mud_config *config,
 // Says goodbye to the host, closes the window, ends the threads, and frees the context; `*context`
 // becomes NULL. Does nothing if it is NULL already, so that a second call through the same variable
 // is harmless; a copy of the pointer must not be used any more. No other call may be under way with
-// this context. After it returns no callback is called. Waits some milliseconds.
+// this context. After it returns no callback is called. Waits two tenths of a second at most.
 void openuvr_close_mud(struct openuvr_mud_context **context);
 
 // Says where the host is, as in `openuvr_mud_config`, and with `pin`, if not NULL, the PIN that it

@@ -276,7 +276,11 @@ fn pattern(size: Size, seed: u8) -> Vec<u8> {
 
 fn shown(host: &Submitted) -> (Size, PixelFormat, Vec<u8>) {
     let picture = host.picture().expect("a picture");
-    (picture.size, picture.format, picture.planes[0].data.to_vec())
+    (
+        picture.size,
+        picture.format,
+        picture.planes[0].data.to_vec(),
+    )
 }
 
 const BLUE_FIRST: (vk::Format, Pixels) = (vk::Format::B8G8R8A8_SRGB, Pixels::Bgra8);
