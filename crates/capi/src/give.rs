@@ -64,7 +64,7 @@ pub unsafe extern "C" fn openuvr_send_picture(
                 give_back(&picture);
                 return wanted.map(|_| 0);
             }
-            let ticket = started.guest.submit(taken(&picture, &held.inner.spare)?);
+            let ticket = started.guest.submit(taken(&picture, &held.inner.pool)?);
             started.given(ticket, until(wait != 0))
         })
     }

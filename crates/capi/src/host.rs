@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use openuvr_media::capture::submit::Pool;
 use openuvr_media::input_sink::device::Descriptor;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::DeviceId;
@@ -22,7 +23,7 @@ use crate::gl::PixelBuffer;
 use crate::held::{Held, Kind, alloc, call, lock, open, take};
 use crate::input::{Devices, device_id, duplicated, openuvr_input, openuvr_pose};
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
-use crate::picture::{Layout, Spare};
+use crate::picture::Layout;
 use crate::statistics::openuvr_statistics;
 use crate::told;
 use crate::words::{self, BufferName, OPENUVR_INPUT_TO};
@@ -38,7 +39,8 @@ pub struct openuvr_context {
 /// What a context has besides its settings and its threads.
 #[derive(Default)]
 pub(crate) struct Host {
-    pub(crate) spare: Spare,
+    /// For pictures that are copied.
+    pub(crate) pool: Pool,
     /// Locked before the settings.
     pub(crate) pixels: Mutex<Option<PixelBuffer>>,
 }

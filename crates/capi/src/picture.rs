@@ -1,15 +1,13 @@
 //! Pictures of the application in plain memory: copied as they are, or used where they lie.
 
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, Mutex};
 
-use openuvr_media::capture::submit::Frame;
+use openuvr_media::capture::submit::{Frame, Pool};
 use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
 use openuvr_proto::units::Size;
 
 use crate::border::Sized32;
 use crate::error::{Failure, Outcome};
-use crate::held::lock;
 
 /// How a pixel's bytes lie in memory, the first one first.
 #[repr(C)]
@@ -210,10 +208,10 @@ pub(crate) fn check(picture: &openuvr_picture) -> Outcome<Layout> {
 ///
 /// # Safety
 /// What `picture` says of its memory is true.
-pub(crate) unsafe fn taken(picture: &openuvr_picture, spare: &Spare) -> Outcome<Box<dyn Frame>> {
+pub(crate) unsafe fn taken(picture: &openuvr_picture, pool: &Pool) -> Outcome<Box<dyn Frame>> {
     let layout = check(picture)?;
     if picture.is_dma_buf != 0 {
-        let copy = |bytes: &[u8]| spare.copy(layout, bytes);
+        let copy = |bytes: &[u8]| pool.copy_of(&layout.picture(bytes));
         let frame = crate::dma_buf::read(picture, layout.bytes(), copy)?;
         give_back(picture);
         return Ok(Box::new(frame));
@@ -227,7 +225,7 @@ pub(crate) unsafe fn taken(picture: &openuvr_picture, spare: &Spare) -> Outcome<
             bytes,
             _release: release,
         }),
-        None => Box::new(spare.copy(layout, bytes)),
+        None => Box::new(pool.copy_of(&layout.picture(bytes))),
     })
 }
 
@@ -271,43 +269,5 @@ struct Lent {
 impl Frame for Lent {
     fn picture(&self) -> Picture<'_> {
         self.layout.picture(self.bytes)
-    }
-}
-
-/// Memory for copies, which goes round: a picture with the host, one that it has not taken, one that
-/// is being copied.
-#[derive(Clone, Default)]
-pub(crate) struct Spare(Arc<Mutex<Vec<Vec<u8>>>>);
-
-impl Spare {
-    /// Copies a picture as it lies.
-    fn copy(&self, layout: Layout, from: &[u8]) -> Kept {
-        let mut bytes = lock(&self.0).pop().unwrap_or_default();
-        bytes.clear();
-        bytes.extend_from_slice(from);
-        Kept {
-            layout,
-            bytes,
-            home: self.clone(),
-        }
-    }
-}
-
-/// A copied picture.
-pub(crate) struct Kept {
-    layout: Layout,
-    bytes: Vec<u8>,
-    home: Spare,
-}
-
-impl Frame for Kept {
-    fn picture(&self) -> Picture<'_> {
-        self.layout.picture(&self.bytes)
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        lock(&self.home.0).push(std::mem::take(&mut self.bytes));
     }
 }
