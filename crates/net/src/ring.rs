@@ -9,8 +9,9 @@
 //! that there is something to read while the last that it filled is out.
 //!
 //! Measured on a veth pair by a program that read in place, a 140 kB frame took 0.22 ms, against
-//! 0.18 ms without rings: what they save is cheap, and a ring wakes its reader for each frame. So no
-//! session takes them by itself. They are of version 2 of the kernel's format; version 3 gives a frame
+//! 0.18 ms without rings: what they save is cheap, and a ring wakes its reader for each frame. A whole
+//! stream at 10 Mb/s takes 5.81 ms from drawn to visible with them and 5.82 without (`openuvr bench
+//! ablation`, five runs of each). So no session takes them by itself. They are of version 2 of the kernel's format; version 3 gives a frame
 //! out up to a millisecond late.
 //!
 //! What it is not: it resolves no addresses (`neighbour`), and chooses nothing (`ladder`).

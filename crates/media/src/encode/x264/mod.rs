@@ -49,6 +49,11 @@ struct X264 {
     settings: Settings,
     cut: Cut,
     total_mbs: u32,
+    /// Of them, those that the first thread codes. Its slices leave first: where threads share a
+    /// core, with each other or with a client's decoder, it is one step more urgent than the others,
+    /// so that the decoder does not have to wait for all of the picture. Measured on two cores with
+    /// both ends on them: see `docs/adr/0003-encoder-defaults.md`.
+    first_part: u32,
     pool: Pool,
     /// The newest frame.
     newest: FrameId,
@@ -81,6 +86,7 @@ impl X264 {
             settings: *settings,
             cut,
             total_mbs: u32::from(columns) * u32::from(rows),
+            first_part: u32::from(columns) * thread_start(rows, cut.threads, 1),
             // Two more, for the parameter sets.
             pool: (0..usize::from(cut.slices) + 2)
                 .map(|_| Vec::with_capacity(SLICE_CAPACITY))
@@ -130,6 +136,7 @@ impl Encoder for X264 {
             pts: i64::from(ask.frame.0),
         };
         self.broken = true;
+        let (first_part, total) = (self.first_part, self.total_mbs);
         let result = self.encoder.encode(&input, &|nal: sys::Nal<'_>| {
             if !(nal.is_slice() || nal.is_parameter_set()) {
                 // Not sent: the banner with the library's version, 700 bytes of the first frame, and
@@ -143,6 +150,9 @@ impl Encoder for X264 {
                 return;
             }
             let macroblocks = nal.macroblocks();
+            if let Some((first_mb, _)) = macroblocks.filter(|_| first_part < total) {
+                sys::hurry(first_mb < first_part);
+            }
             let mut bytes = order.buffer();
             nal.encode(&mut bytes);
             match macroblocks {
@@ -204,19 +214,23 @@ impl Cut {
                 max_mbs: 0,
             };
         }
-        // libx264's own split of the rows: row ⌊(rows·i + threads/2) / threads⌋ starts thread i.
-        let (rows, n) = (u32::from(rows), u32::from(threads));
-        let start = |i: u32| (rows * i + n / 2) / n;
-        let mbs = |i: u32| (start(i + 1) - start(i)) * u32::from(columns);
-        let largest = (0..n).map(mbs).max().unwrap_or(1);
+        let start = |i: u8| thread_start(rows, threads, i);
+        let mbs = |i: u8| (start(i + 1) - start(i)) * u32::from(columns);
+        let largest = (0..threads).map(mbs).max().unwrap_or(1);
         let max_mbs = largest.div_ceil(u32::from(slices / threads));
-        let total: u32 = (0..n).map(|i| mbs(i).div_ceil(max_mbs)).sum();
+        let total: u32 = (0..threads).map(|i| mbs(i).div_ceil(max_mbs)).sum();
         Cut {
             threads,
             slices: u8::try_from(total).unwrap_or(u8::MAX),
             max_mbs,
         }
     }
+}
+
+/// The row of macroblocks that libx264 begins its thread `i` with.
+fn thread_start(rows: u16, threads: u8, i: u8) -> u32 {
+    let (rows, n) = (u32::from(rows), u32::from(threads));
+    (rows * u32::from(i) + n / 2) / n
 }
 
 fn parameters(

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::any::Any;
+use std::cell::Cell;
 use std::ffi::{CStr, OsString, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -400,5 +401,23 @@ unsafe extern "C" fn on_nal(handle: *mut x264_t, nal: *mut x264_nal_t, opaque: *
     };
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (call.on_nal)(nal))) {
         *call.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
+    }
+}
+
+/// Makes the calling thread one step more urgent than it is, or takes that back; without real-time
+/// scheduling or the right to it, nothing happens. Cheap if nothing is to change.
+pub(super) fn hurry(more: bool) {
+    thread_local!(static HURRIED: Cell<bool> = const { Cell::new(false) });
+    if HURRIED.replace(more) == more {
+        return;
+    }
+    let mut now = libc::sched_param { sched_priority: 0 };
+    // SAFETY: 0 is the calling thread; `now` is written and read as what it is.
+    unsafe {
+        let policy = libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK;
+        if policy == libc::SCHED_FIFO && libc::sched_getparam(0, &raw mut now) == 0 {
+            now.sched_priority += if more { 1 } else { -1 };
+            libc::sched_setparam(0, &raw const now);
+        }
     }
 }
