@@ -565,8 +565,8 @@ int openuvr_open(const struct openuvr_config *config,
 // Says goodbye to the MUDs, ends the threads, and frees the context; `*context` becomes NULL. Does
 // nothing if it is NULL already, so that a second call through the same variable is harmless; a copy
 // of the pointer must not be used any more. No other call may be under way with this context. After
-// it returns no callback is called. Waits two tenths of a second at most. From any thread; a pixel buffer's OpenGL
-// context must still be there, unless `openuvr_release_buffer` was called.
+// it returns no callback is called. Waits two tenths of a second at most. From any thread; a pixel
+// buffer's OpenGL context must still be there, unless `openuvr_release_buffer` was called.
 void openuvr_close(struct openuvr_context **context);
 
 // Starts the threads that encode what the application gives, send it and receive the person's input
@@ -641,10 +641,10 @@ int openuvr_begin_frame(struct openuvr_context *context);
 // Gives a picture in plain memory or a dma-buf. With `wait` 0 it returns when the picture is copied
 // (or lent, see `release`), and the newest picture wins; with 1 it returns when the picture is
 // encoded and sent (paper, V-E), or a second later with `OPENUVR_ERROR_TIMEOUT`: it is with the host
-// then, which may still send it. A picture that nobody wants now, because no
-// MUD watches or pictures come faster than the target rate, is not copied: that is no error. Returns
-// 1 if the picture was taken, 0 if it was not wanted, `OPENUVR_ERROR_OVER` if none will be any more
-// because the stream has ended. The size may change from picture to picture. From any thread.
+// then, which may still send it. A picture that nobody wants now, because no MUD watches or pictures
+// come faster than the target rate, is not copied: that is no error. Returns 1 if the picture was
+// taken, 0 if it was not wanted, `OPENUVR_ERROR_OVER` if none will be any more because the stream has
+// ended. The size may change from picture to picture. From any thread.
 int openuvr_send_picture(struct openuvr_context *context,
                          const struct openuvr_picture *picture,
                          int wait);
