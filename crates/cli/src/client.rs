@@ -24,6 +24,9 @@ use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
 use crate::realtime;
 use crate::record::{self, Options, Recorder};
 
+/// What is said before the name of the link that a session has come to; benches look for it.
+pub(crate) const COMES_BY: &str = "the video comes by ";
+
 /// How often the main thread looks for signals and the end of its time.
 const TURN: Duration = Duration::from_millis(50);
 
@@ -190,7 +193,7 @@ impl Session {
                 self.host = host;
             }
             Notice::Link(rung) => {
-                eprintln!("openuvr client: the video comes by {}", rung.name());
+                eprintln!("openuvr client: {COMES_BY}{}", rung.name());
                 self.recorder.link(SessionId(self.count), rung);
             }
             Notice::Showing(size) => eprintln!("openuvr client: showing {size}"),

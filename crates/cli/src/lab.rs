@@ -36,8 +36,8 @@ enum Study {
     /// cables, without addresses.
     ///
     /// It reports how late it was itself: a run on a machine too busy to keep the times (see
-    /// --punctual and --max-late) says so and ends with exit code 3, so that nobody trusts its
-    /// figures. Its thread runs as SCHED_FIFO 60 where that is allowed.
+    /// --punctual and --max-late), or one to which nothing came, says so and ends with exit code 3,
+    /// so that nobody trusts its figures. Its thread runs as SCHED_FIFO 60 where that is allowed.
     #[command(after_help = HOP_HELP)]
     Hop(Box<HopArgs>),
     Soak(crate::soak::Args),
@@ -140,7 +140,7 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
     let (up, down) = args.directions()?;
     println!("up:   {up}\ndown: {down}");
     let seed = args.seed;
-    let (report, lateness) = if let Some((client_side, host_side)) = args.bridge.clone() {
+    let (report, came, lateness) = if let Some((client_side, host_side)) = args.bridge.clone() {
         let names = format!("bridging {client_side} and {host_side}");
         let bridge = Bridge::open(bridge::Config {
             client_side,
@@ -151,7 +151,8 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
         })?;
         println!("{names}");
         let report = args.carry(bridge.stopper(), move || bridge.run())?;
-        (report.to_string(), report.lateness)
+        let came = report.up.sent + report.down.sent;
+        (report.to_string(), came, report.lateness)
     } else {
         let to = args.to.context("neither --to nor --bridge is given")?;
         let hop = Hop::open(hop::Config {
@@ -163,10 +164,11 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
         })?;
         println!("relaying from {} to {to}", hop.local_addr()?);
         let report = args.carry(hop.stopper(), move || hop.run())?;
-        (report.to_string(), report.lateness)
+        let came = report.up.sent + report.down.sent;
+        (report.to_string(), came, report.lateness)
     };
     println!("{report}");
-    Ok(match args.reproach(&lateness) {
+    Ok(match args.reproach(came, &lateness) {
         None => {
             println!("this run is valid: the link kept its times");
             ExitCode::SUCCESS
@@ -216,8 +218,17 @@ impl HopArgs {
         Ok(result?)
     }
 
-    /// Why the figures of this run are worth nothing, if they are.
-    fn reproach(&self, lateness: &Lateness) -> Option<String> {
+    /// Why the figures of this run are worth nothing, if they are; `came` to the link as many
+    /// datagrams or frames.
+    fn reproach(&self, came: u64, lateness: &Lateness) -> Option<String> {
+        if came == 0 {
+            return Some(match &self.bridge {
+                None => {
+                    "nothing came: clients must connect to the address it relays from".to_owned()
+                }
+                Some((one, other)) => format!("nothing came from {one} or {other}"),
+            });
+        }
         let late = |late: Option<Duration>, limit: Option<Duration>, who: &str| {
             let (late, limit) = (late?, limit?);
             (late > limit).then(|| {
@@ -366,11 +377,16 @@ mod tests {
             lateness.record(Duration::from_micros(20));
         }
         lateness.record(Duration::from_millis(30));
-        let reproach = |options: &str| parse(options).unwrap().reproach(&lateness);
+        let reproach = |options: &str| parse(options).unwrap().reproach(1000, &lateness);
         assert_eq!(reproach(""), None);
         assert_eq!(reproach("--max-late 31ms"), None);
         assert!(reproach("--max-late 2ms").unwrap().contains("30.0ms late"));
         assert!(reproach("--punctual 10us").unwrap().contains("1 % of all"));
+        // A link that loses everything is none without traffic.
+        let none = Lateness::default();
+        assert_eq!(parse("--loss 100%").unwrap().reproach(5, &none), None);
+        let idle = parse("").unwrap().reproach(0, &none).unwrap();
+        assert!(idle.contains("nothing came"), "{idle}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use openuvr_proto::units::Size;
 
 use crate::cable::{Cable, HOST};
 use crate::child::Child;
+use crate::client::COMES_BY;
 use crate::clock;
 
 /// What serves the pictures.
@@ -156,6 +157,11 @@ impl Pair {
             .args(options.more_client);
         let client = Child::start("client", client, Some(&client_dir.join("log")))?;
         Ok(Pair { client, host })
+    }
+
+    /// What the video comes by at this moment, such as `udp-gso`; `None` while nobody knows.
+    pub(crate) fn link(&self) -> Option<String> {
+        self.client.said(COMES_BY)
     }
 
     /// An error if one of them has ended, with its last words.

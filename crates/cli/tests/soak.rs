@@ -5,7 +5,7 @@ mod support;
 use support::{openuvr, skip};
 
 #[test]
-fn a_short_soak_watches_memory_and_accounts_for_every_frame() {
+fn a_short_soak_watches_memory_accounts_for_every_frame_and_judges_nothing() {
     let out = openuvr(&["lab", "soak", "--for", "6s", "--every", "100ms"])
         .args(["--source", "pattern", "--size", "320x200", "--fps", "30"])
         .args(["--bitrate", "2M", "--host-arg=--realtime", "--host-arg=off"])
@@ -19,7 +19,7 @@ fn a_short_soak_watches_memory_and_accounts_for_every_frame() {
     };
     for who in ["host", "client"] {
         let line = line(who);
-        assert!(line.contains("MiB/h: flat"), "{line}");
+        assert!(line.contains("MiB/h: too short to tell"), "{line}");
         let mib: f64 = line[who.len()..]
             .split_whitespace()
             .next()
@@ -36,7 +36,12 @@ fn a_short_soak_watches_memory_and_accounts_for_every_frame() {
         .expect("a count");
     // 180 on a quiet machine.
     assert!(captured > 30, "{frames}");
-    assert!(out.status.success(), "{text}");
+    assert!(line("time").contains(" s of 6, "), "{text}");
+    assert!(
+        line("soak").contains("NOT JUDGED: it ran for less than 60 s"),
+        "{text}"
+    );
+    assert_eq!(out.status.code(), Some(1), "{text}");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 
 mod write;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +21,8 @@ use serde::Serialize;
 use super::journey::Step;
 use super::machine::Machine;
 use super::report::QUIET;
-use super::rig::{Rig, Setup, Source, Streamed};
-use super::stats::{Range, Summary};
+use super::rig::{Rig, Source, Streamed, Turns};
+use super::stats::{Range, Summary, share};
 use crate::cable::Cable;
 use crate::pair::TemporaryDir;
 
@@ -29,10 +30,12 @@ use crate::pair::TemporaryDir;
 ///
 /// The figures: cumulative, from a stream as screen grabbers and video libraries make it to ours,
 /// one change at a time; leave-one-out, ours without one of them; alternatives; the links, over a
-/// cable between two network namespaces (needs root); and the same with every core busy. Drawn to visible, from pixels, frames displayed whole only; the median and the
-/// range over the repetitions, which take turns. A step smaller than its range is no finding.
+/// cable between two network namespaces (needs root); and the same with every core busy. Drawn to
+/// visible, from pixels, frames displayed whole only; the median and the range over the repetitions,
+/// which take turns. A step smaller than its range is no finding.
 ///
-/// What can't run here is listed with the reason.
+/// What can't run here is listed with the reason; what fails is tried again in each repetition, and
+/// each row says how many runs it stands on.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Size of the scene
@@ -198,6 +201,8 @@ impl Configuration {
 struct Run {
     configuration: String,
     repetition: u32,
+    /// What the video came by.
+    link: Option<String>,
     latency_ms: Summary,
     /// Frames drawn and displayed whole meanwhile.
     drawn: usize,
@@ -215,6 +220,10 @@ struct Row {
     name: String,
     /// What is in the place of the optimisation, or the host's words.
     note: String,
+    /// What the video came by; if not always by the same, the names.
+    link: Option<String>,
+    /// How often it was measured; fewer than the repetitions if some failed.
+    runs: usize,
     /// Why it has no figures.
     unavailable: Option<String>,
     p50_ms: Option<Range>,
@@ -224,7 +233,7 @@ struct Row {
     cores: Option<Range>,
     /// By how much p50 is better: than the row before (cumulative), or than without it.
     worth_ms: Option<f64>,
-    /// Whether the ranges of both are apart; unknown of a single run.
+    /// Whether the ranges of both are apart; unknown if one has a single run.
     clear: Option<bool>,
 }
 
@@ -234,8 +243,8 @@ struct Ablation {
     machine: Machine,
     size: String,
     bitrate: String,
-    seconds: f64,
-    repetitions: u32,
+    #[serde(flatten)]
+    turns: Turns,
     floor_ms: Option<Summary>,
     /// The most cores that other processes used during a run.
     other_cores: f64,
@@ -249,15 +258,15 @@ struct Ablation {
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (repetitions, seconds, warm_up) = match args.quick {
-        true => (1, 1.0, 0.5),
-        false => (args.repetitions, args.seconds, 1.0),
-    };
-    let runs = (repetitions, seconds);
-    let setup = Setup::repeated(args.size, args.scene_fps, warm_up, runs)?;
+    let turns = Turns::new(args.quick, 1.0, args.repetitions, args.seconds)?;
+    let Turns {
+        repetitions,
+        seconds,
+        ..
+    } = turns;
     let stop = crate::stop_on_signals()?;
-    let mut rig = Rig::start(setup, &stop)?;
-    let floor_ms = rig.floor(seconds)?.latency_ms;
+    let mut rig = Rig::start(turns.setup(args.size, args.scene_fps), &stop)?;
+    let floor = rig.floor(seconds)?;
     let dir = TemporaryDir::new()?;
     let mut measured = Measured::default();
     let all: Vec<Configuration> = configurations()
@@ -267,9 +276,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(!all.is_empty(), "--only names no configuration");
     for repetition in 1..=repetitions {
         for configuration in &all {
-            if measured.why_not(&configuration.name).is_some() {
-                continue;
-            }
             eprintln!(
                 "bench ablation: {repetition}/{repetitions} {}",
                 configuration.name
@@ -280,12 +286,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
             match outcome {
                 Ok(run) => measured.runs.push(run),
-                // One that has worked before is not impossible, just lost this time.
-                Err(why) if measured.of(&configuration.name).next().is_none() => {
+                // It may have been a mishap: the next repetition tries it again.
+                Err(why) => {
                     let why = reason(&format!("{why:#}"));
-                    measured.failed.push((configuration.name.clone(), why));
+                    eprintln!("bench ablation: {}: {why}", configuration.name);
+                    measured.failed.insert(configuration.name.clone(), why);
                 }
-                Err(why) => eprintln!("bench ablation: {}: {why:#}", configuration.name),
             }
         }
     }
@@ -293,18 +299,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         machine: Machine::this(),
         size: args.size.to_string(),
         bitrate: args.bitrate.clone(),
-        seconds,
-        repetitions,
-        floor_ms,
+        turns,
+        floor_ms: floor.latency_ms,
         other_cores: measured
             .runs
             .iter()
             .map(|r| r.other_cores)
-            .fold(0.0, f64::max),
+            .fold(floor.other_cores, f64::max),
         cumulative: measured.cumulative(),
         leave_one_out: measured.leave_one_out(),
         alternatives: measured.alternatives(),
-        links: measured.links(),
+        links: measured.over_links(),
         busy: measured.busy(),
         runs: measured.runs,
     };
@@ -398,15 +403,15 @@ fn measure(
         more_client: &configuration.client_words(),
     })?;
     let latency_ms = stream.case.latency_ms.context("no frame came whole")?;
-    let cores = ["host", "client"].map(|name| stream.case.cores.get(name).copied());
     Ok(Run {
         configuration: configuration.name.clone(),
         repetition,
+        link: stream.link.clone(),
         latency_ms,
         drawn: stream.case.frames.drawn,
-        whole: latency_ms.count,
+        whole: stream.whole(),
         wire_mbps: stream.wire_mbps,
-        cores: cores.into_iter().flatten().sum(),
+        cores: stream.cores(),
         other_cores: stream.case.other_cores,
         steps: stream.steps,
     })
@@ -469,7 +474,8 @@ impl Drop for Busy {
 #[derive(Default)]
 struct Measured {
     runs: Vec<Run>,
-    failed: Vec<(String, String)>,
+    /// Why a configuration failed the last time that it did.
+    failed: BTreeMap<String, String>,
 }
 
 impl Measured {
@@ -479,9 +485,18 @@ impl Measured {
             .filter(move |run| run.configuration == name)
     }
 
-    fn why_not(&self, name: &str) -> Option<&str> {
-        let failed = self.failed.iter().find(|(failed, _)| failed == name)?;
-        Some(&failed.1)
+    /// Why there is no run of it.
+    fn why_not(&self, name: &str) -> Option<&String> {
+        let none = self.of(name).next().is_none();
+        self.failed.get(name).filter(|_| none)
+    }
+
+    fn links(&self, name: &str) -> Option<String> {
+        let links: BTreeSet<&str> = self
+            .of(name)
+            .filter_map(|run| run.link.as_deref())
+            .collect();
+        (!links.is_empty()).then(|| Vec::from_iter(links).join(", "))
     }
 
     fn range(&self, name: &str, of: impl Fn(&Run) -> f64) -> Option<Range> {
@@ -493,20 +508,23 @@ impl Measured {
         let p50 = |name| self.range(name, |run: &Run| run.latency_ms.p50);
         let p50_ms = p50(name);
         let both = p50_ms.zip(other.and_then(p50));
+        let repeated = |name: &&str| self.of(name).count() > 1;
         Row {
             name: name.to_owned(),
             note: note.to_owned(),
-            unavailable: self.why_not(name).map(str::to_owned),
+            link: self.links(name),
+            runs: self.of(name).count(),
+            unavailable: self.why_not(name).cloned(),
             p50_ms,
             p99_ms: self.range(name, |run| run.latency_ms.p99),
             whole: self
                 .of(name)
-                .map(|run| run.whole as f64 / run.drawn.max(1) as f64)
+                .filter_map(|run| share(run.whole, run.drawn))
                 .reduce(f64::min),
             cores: self.range(name, |run| run.cores),
             worth_ms: both.map(|(own, other)| other.median - own.median),
             clear: both
-                .filter(|_| self.of(name).count() > 1)
+                .filter(|_| [Some(name), other].iter().flatten().all(repeated))
                 .map(|(own, other)| own.max < other.min || other.max < own.min),
         }
     }
@@ -544,7 +562,7 @@ impl Measured {
         ALTERNATIVES.iter().map(row).collect()
     }
 
-    fn links(&self) -> Vec<Row> {
+    fn over_links(&self) -> Vec<Row> {
         let first = LINKS[0].0;
         let row = |(name, host, client): &(&str, &[&str], &[&str])| {
             let note = [*host, *client].concat().join(" ");
@@ -575,6 +593,7 @@ mod tests {
         Run {
             configuration: configuration.to_owned(),
             repetition,
+            link: Some("udp-gso".into()),
             latency_ms: Summary::of(&[p50]).unwrap(),
             drawn: 10,
             whole: 9,
@@ -620,14 +639,19 @@ mod tests {
         }
         measured
             .failed
-            .push(("AF_XDP".into(), "no such device".into()));
+            .insert("AF_XDP".into(), "no such device".into());
+        // It failed once, and then it worked.
+        measured.failed.insert(ours.clone(), "a mishap".into());
         let rows = measured.leave_one_out();
         assert_eq!((rows[0].worth_ms, rows[0].clear), (Some(2.5), Some(true)));
         assert!((rows[1].worth_ms.unwrap() - 0.2).abs() < 1e-9);
         assert_eq!(rows[1].clear, Some(false));
         assert_eq!(rows[2].worth_ms, None, "not measured is not zero");
         assert_eq!(rows[0].whole, Some(0.9));
-        let xdp = &measured.links()[4];
+        let last = measured.cumulative().pop().unwrap();
+        assert_eq!((last.runs, last.unavailable), (3, None));
+        assert_eq!(last.link.as_deref(), Some("udp-gso"));
+        let xdp = &measured.over_links()[4];
         assert_eq!(xdp.unavailable.as_deref(), Some("no such device"));
     }
 

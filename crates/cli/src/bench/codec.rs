@@ -8,6 +8,8 @@
 //! defaults: its slices, threads and own rate control, each slice decoded while the next is
 //! encoded; from the picture until its successor in BGRX.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -63,22 +65,26 @@ pub(super) struct How {
 ///
 /// # Errors
 /// Fewer than two pictures, or a codec that can't be opened.
-pub(super) fn measure(film: &[Shot], how: How) -> Result<Cost> {
+pub(super) fn measure(film: &[Shot], how: How, stop: &Arc<AtomicBool>) -> Result<Cost> {
     ensure!(film.len() >= 2, "fewer than two pictures of the scene");
     let scheduler = match how.sched {
         Sched::Auto => Scheduler::new(),
         Sched::Off => Scheduler::ordinary(),
     };
-    let pictures = film.to_vec();
-    let serial = scheduler.spawn(Role::Encode, "serial", move || serial(&pictures, how))?;
+    let (pictures, stopped) = (film.to_vec(), Arc::clone(stop));
+    let serial = scheduler.spawn(Role::Encode, "serial", move || {
+        serial(&pictures, how, &stopped)
+    })?;
     let (steps, serial_mbps) = joined(serial.join())?;
+    ensure!(!stop.load(Ordering::Relaxed), "interrupted");
     let (pieces, inbox) = sync_channel(64);
     let decoding = scheduler.spawn(Role::Decode, "decode", move || decode_all(&inbox))?;
-    let pictures = film.to_vec();
+    let (pictures, stopped) = (film.to_vec(), Arc::clone(stop));
     let encoding = scheduler.spawn(Role::Encode, "encode", move || {
-        encode_all(&pictures, how, &pieces)
+        encode_all(&pictures, how, &stopped, &pieces)
     })?;
     let (encoded, decoded) = (encoding.join(), decoding.join());
+    ensure!(!stop.load(Ordering::Relaxed), "interrupted");
     let pipelined_mbps = joined(encoded)?;
     let pipelined = Summary::of(&joined(decoded)?).context("no picture came out")?;
     let [convert, encode, decode, back] = steps;
@@ -109,7 +115,7 @@ fn joined<T>(outcome: std::thread::Result<Result<T>>) -> Result<T> {
 }
 
 /// The samples of the four steps, and the megabits a second.
-fn serial(film: &[Shot], how: How) -> Result<([Vec<f64>; 4], f64)> {
+fn serial(film: &[Shot], how: How, stop: &AtomicBool) -> Result<([Vec<f64>; 4], f64)> {
     let size = film[0].size;
     let settings = Settings {
         slices: 1,
@@ -122,7 +128,7 @@ fn serial(film: &[Shot], how: How) -> Result<([Vec<f64>; 4], f64)> {
     let (mut nv12, mut bgrx) = (Nv12Buffer::new(), vec![0; size.pixels() * 4]);
     let mut stream = Vec::new();
     let (mut steps, mut bytes) = (<[Vec<f64>; 4]>::default(), 0);
-    for (frame, picture) in paced(film, how) {
+    for (frame, picture) in paced(film, how, stop) {
         let begin = clock::now();
         let converted = nv12.convert(&picture)?;
         let at_converted = clock::now();
@@ -174,13 +180,18 @@ struct Piece {
 }
 
 /// Encodes as the host does by default; the megabits a second.
-fn encode_all(film: &[Shot], how: How, pieces: &SyncSender<Piece>) -> Result<f64> {
+fn encode_all(
+    film: &[Shot],
+    how: How,
+    stop: &AtomicBool,
+    pieces: &SyncSender<Piece>,
+) -> Result<f64> {
     let size = film[0].size;
     let mut encoder = encode::open("x264", &usual(size, how))?;
     let mut rate = RateControl::new(how.bitrate, how.fps);
     rate.opened(size, None);
     let (mut nv12, mut bytes) = (Nv12Buffer::new(), 0);
-    for (frame, picture) in paced(film, how) {
+    for (frame, picture) in paced(film, how, stop) {
         let begin = clock::now();
         let converted = nv12.convert(&picture)?;
         let key_frame = frame.0 == 1;
@@ -247,11 +258,16 @@ fn usual(size: Size, how: How) -> Settings {
     }
 }
 
-/// The pictures to and fro, each when it is due.
-fn paced(film: &[Shot], how: How) -> impl Iterator<Item = (FrameId, Picture<'_>)> {
+/// The pictures to and fro, each when it is due, until all were there or the person has had enough.
+fn paced<'a>(
+    film: &'a [Shot],
+    how: How,
+    stop: &'a AtomicBool,
+) -> impl Iterator<Item = (FrameId, Picture<'a>)> {
     let begin = clock::now();
     let turn = 2 * film.len() - 2;
-    (1..=how.frames + WARM_UP).map(move |number| {
+    let all = (1..=how.frames + WARM_UP).take_while(|_| !stop.load(Ordering::Relaxed));
+    all.map(move |number| {
         let place = number as usize % turn;
         let shot = &film[place.min(turn - place)];
         clock::sleep_until(begin + Duration::from_secs_f64(f64::from(number) / how.fps));
@@ -270,8 +286,6 @@ fn mbps(bytes: usize, how: How) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     #[test]
@@ -294,7 +308,8 @@ mod tests {
             frames: 60,
             sched: Sched::Off,
         };
-        let cost = measure(&film, how).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let cost = measure(&film, how, &stop).unwrap();
         assert_eq!((cost.serial.count, cost.pipelined.count), (60, 60));
         let least: f64 = cost.steps.iter().map(|(_, step)| step.min).sum();
         assert!(
@@ -307,8 +322,11 @@ mod tests {
             cost.serial_mbps
         );
         assert!(
-            measure(&film[..1], how).is_err(),
+            measure(&film[..1], how, &stop).is_err(),
             "one picture has no motion"
         );
+        stop.store(true, Ordering::Relaxed);
+        let enough = measure(&film, how, &stop).unwrap_err();
+        assert_eq!(enough.to_string(), "interrupted");
     }
 }

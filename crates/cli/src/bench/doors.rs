@@ -12,9 +12,8 @@ use anyhow::{Context as _, Result};
 use openuvr_proto::units::Size;
 use serde::Serialize;
 
-use super::machine::Machine;
-use super::report::{Stream, keep, print_machine};
-use super::rig::{Rig, Setup, Source, Streamed};
+use super::report::{Head, Stream, keep};
+use super::rig::{Rig, Setup, Source, Streamed, Turns};
 use super::stats::{Range, Summary};
 use crate::pair::TemporaryDir;
 
@@ -122,6 +121,8 @@ struct Runs {
     frame_ms: Vec<Vec<f64>>,
     /// The application's own frames a second.
     fps: Vec<f64>,
+    /// The most cores that others used while nothing was streamed.
+    other_cores: f64,
 }
 
 /// One way, over its repetitions.
@@ -142,22 +143,19 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Report {
-    machine: Machine,
-    size: String,
-    bitrate: String,
-    scene_fps: f64,
-    seconds: f64,
-    repetitions: u32,
-    other_cores: f64,
+    #[serde(flatten)]
+    head: Head,
     ways: Vec<Row>,
 }
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (repetitions, seconds, warm_up) = match args.quick {
-        true => (1, 1.5, 0.5),
-        false => (args.repetitions, args.seconds, 1.0),
-    };
+    let turns = Turns::new(args.quick, 1.5, args.repetitions, args.seconds)?;
+    let Turns {
+        repetitions,
+        seconds,
+        ..
+    } = turns;
     let stop = crate::stop_on_signals()?;
     let ways = match args.ways.as_slice() {
         [] => WAYS.iter().collect(),
@@ -166,7 +164,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let runs = || Vec::from_iter(ways.iter().map(|_| Runs::default()));
     let (mut held, mut unheld) = (runs(), runs());
     for (rate, all) in [(args.scene_fps, &mut held), (UNHELD, &mut unheld)] {
-        let setup = Setup::repeated(args.size, rate, warm_up, (repetitions, seconds))?;
+        let setup = turns.setup(args.size, rate);
         for repetition in 1..=repetitions {
             for (way, runs) in ways.iter().zip(&mut *all) {
                 let name = way.name;
@@ -176,15 +174,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
         }
     }
-    let streams = held.iter().flat_map(|runs| &runs.streams);
+    let all = || held.iter().chain(&unheld);
+    let asked = (args.size, args.bitrate.as_str(), args.scene_fps);
+    let mut head = Head::new(asked, turns, all().flat_map(|runs| &runs.streams));
+    let alone = all().map(|runs| runs.other_cores);
+    head.other_cores = alone.fold(head.other_cores, f64::max);
     let report = Report {
-        machine: Machine::this(),
-        size: args.size.to_string(),
-        bitrate: args.bitrate.clone(),
-        scene_fps: args.scene_fps,
-        seconds,
-        repetitions,
-        other_cores: streams.map(|s| s.case.other_cores).fold(0.0, f64::max),
+        head,
         ways: (ways.iter())
             .zip(held.iter().zip(&unheld))
             .map(|(way, (held, unheld))| row(way, held, unheld))
@@ -211,7 +207,10 @@ fn once(
     let mut rig = Rig::start(setup, stop)?;
     rig.keep_times(&times);
     match how {
-        How::Alone(read_back) => rig.alone(seconds, read_back)?,
+        How::Alone(read_back) => {
+            let others = rig.alone(seconds, read_back)?;
+            runs.other_cores = runs.other_cores.max(others);
+        }
         How::Streamed(source) => runs.streams.push(rig.stream(&Streamed {
             source,
             cable: None,
@@ -273,20 +272,15 @@ fn row(way: &Way, held: &Runs, unheld: &Runs) -> Row {
         let runs = held.frame_ms.iter().filter_map(|run| Summary::of(run));
         Range::of(&runs.map(|summary| of(&summary)).collect::<Vec<_>>())
     };
-    let whole = |s: &Stream| s.case.latency_ms.map_or(0, |l| l.count) as f64;
     Row {
         name: way.name,
         what: way.what,
         p50_ms: over(&|s| Some(s.case.latency_ms?.p50)),
         p99_ms: over(&|s| Some(s.case.latency_ms?.p99)),
         whole: (held.streams.iter())
-            .map(|s| whole(s) / s.case.frames.drawn.max(1) as f64)
+            .filter_map(Stream::whole_share)
             .reduce(f64::min),
-        cores: over(&|s| {
-            let cores = &s.case.cores;
-            let of = |name| cores.get(name).copied().unwrap_or(0.0);
-            Some(["scene", "host", "client"].map(of).iter().sum())
-        }),
+        cores: over(&|s| Some(s.all_cores())),
         frame_p50_ms: frames(&|s| s.p50),
         frame_p99_ms: frames(&|s| s.p99),
         unheld_fps: Range::of(&unheld.fps),
@@ -294,11 +288,7 @@ fn row(way: &Way, held: &Runs, unheld: &Runs) -> Row {
 }
 
 fn print(report: &Report) {
-    println!(
-        "== doors: {} at {}, scene at {} frames/s, and unheld ==",
-        report.size, report.bitrate, report.scene_fps
-    );
-    print_machine(&report.machine, report.other_cores);
+    report.head.print("doors", ", and unheld");
     println!(
         "\n{:<10} {:>18} {:>6} {:>6} {:>5} {:>20} {:>6} {:>14}",
         "", "drawn-visible ms", "p99", "whole", "cores", "frame ms (range)", "p99", "unheld/s"

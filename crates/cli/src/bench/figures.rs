@@ -8,12 +8,15 @@ use serde_json::Value;
 
 use super::page::{Data, list, named, number, words};
 use super::report::QUIET;
+use super::stats::Range;
 
 /// What became of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
     Reproduced,
     Refuted,
+    /// It was measured, and the data does not tell: noise, one run, a quick one, a busy machine.
+    Undecided,
     /// What it needs is not here: a radio, a graphics card, a privilege.
     NotTestable,
     /// The bench has not run, or not this part.
@@ -25,6 +28,7 @@ impl Mark {
         match self {
             Mark::Reproduced => "reproduced",
             Mark::Refuted => "refuted here",
+            Mark::Undecided => "undecided",
             Mark::NotTestable => "not testable here",
             Mark::NotMeasured => "not measured",
         }
@@ -136,31 +140,29 @@ pub(super) fn all(data: &Data) -> Vec<Figure> {
             "quality",
         ),
     ];
-    let caveat = if data.other_cores() > QUIET {
-        " (The machine was not quiet.)"
-    } else {
-        ""
-    };
     let judged = figures.into_iter().map(|(name, claim, judge, bench)| {
         let (mark, why) = judge(data).unwrap_or_else(|| {
             let why = format!("no data for it: openuvr bench {bench} measures it");
             (Mark::NotMeasured, why)
         });
         let told = matches!(mark, Mark::Reproduced | Mark::Refuted);
+        let doubt = match () {
+            () if told && data.other_cores(bench) > QUIET => "the machine was not quiet",
+            () if told && data.is_quick(bench) => "a quick run decides nothing",
+            () => "",
+        };
+        let (mark, why) = match doubt {
+            "" => (mark, format!("{why}.")),
+            doubt => (Mark::Undecided, format!("{why}; {doubt}.")),
+        };
         Figure {
             name,
             claim,
             mark,
-            why: format!("{why}.{}", if told { caveat } else { "" }),
+            why,
         }
     });
     judged.collect()
-}
-
-/// (end to end − floor) ÷ serial codec time, medians.
-pub(super) fn ratio(case: &Value) -> Option<f64> {
-    let end = number(case, "/stream/latency_ms/p50")?;
-    Some((end - number(case, "/floor/latency_ms/p50")?) / number(case, "/codec/serial/p50")?)
 }
 
 fn holds(claim: bool) -> Mark {
@@ -169,6 +171,32 @@ fn holds(claim: bool) -> Mark {
     } else {
         Mark::Refuted
     }
+}
+
+/// The same of repeated measurements: `all` of them bear the claim out, or `some` could. A single
+/// one decides nothing, since nobody knows how far it would lie from the next.
+fn holds_of(runs: f64, all: bool, some: bool) -> Mark {
+    match (all, some) {
+        _ if runs < 2.0 => Mark::Undecided,
+        (true, _) => Mark::Reproduced,
+        (false, false) => Mark::Refuted,
+        (false, true) => Mark::Undecided,
+    }
+}
+
+/// How often each was measured; files that do not say so have one run of each.
+fn runs(of: &Value) -> f64 {
+    number(of, "/repetitions").unwrap_or(1.0)
+}
+
+/// A median with its range.
+fn range(row: &Value) -> Option<Range> {
+    let part = |of: &str| number(row, &format!("/p50_ms/{of}"));
+    Some(Range {
+        median: part("median")?,
+        min: part("min")?,
+        max: part("max")?,
+    })
 }
 
 /// The parts of a frame's way, each from where the one before ends.
@@ -199,10 +227,15 @@ fn parts(steps: &[Value]) -> Option<Vec<(String, f64)>> {
     PARTS.iter().map(part).collect()
 }
 
-/// The run of a configuration whose median is in the middle.
-fn middle_run<'a>(ablation: &'a Value, configuration: &str) -> Option<&'a Value> {
+/// The runs of a configuration.
+fn runs_of<'a>(ablation: &'a Value, configuration: &str) -> Vec<&'a Value> {
     let is = |run: &&Value| words(run, "/configuration") == configuration;
-    let mut runs: Vec<&Value> = list(ablation, "/runs").iter().filter(is).collect();
+    list(ablation, "/runs").iter().filter(is).collect()
+}
+
+/// That whose median is in the middle.
+fn middle_run<'a>(ablation: &'a Value, configuration: &str) -> Option<&'a Value> {
+    let mut runs = runs_of(ablation, configuration);
     let p50 = |run: &Value| number(run, "/latency_ms/p50").unwrap_or(f64::MAX);
     runs.sort_by(|a, b| p50(a).total_cmp(&p50(b)));
     runs.get(runs.len().checked_sub(1)? / 2).copied()
@@ -226,51 +259,67 @@ pub(super) fn breakdowns(data: &Data) -> Vec<(String, Vec<(String, f64)>)> {
 }
 
 fn breakdown(data: &Data) -> Option<(Mark, String)> {
-    let parts = conventional_parts(data)?;
-    let of = |name: &str| parts.iter().find(|p| p.0 == name).map_or(0.0, |p| p.1);
-    let (network, encoding) = (of("network"), of("encoding"));
-    let client = of("decoding") + of("to the display");
-    let claim = network > encoding && encoding > client;
+    let spent = |parts: Vec<(String, f64)>| {
+        let of = |name: &str| parts.iter().find(|p| p.0 == name).map_or(0.0, |p| p.1);
+        let client = of("decoding") + of("to the display");
+        [of("network"), of("encoding"), client]
+    };
+    let claims: Vec<bool> = runs_of(&data.ablation, CONVENTIONAL)
+        .into_iter()
+        .filter_map(|run| Some(spent(parts(list(run, "/steps"))?)))
+        .map(|spent| spent.is_sorted_by(|more, less| more > less))
+        .collect();
+    let [network, encoding, client] = spent(conventional_parts(data)?);
+    let (all, some) = (claims.iter().all(|claim| *claim), claims.contains(&true));
     let why = format!(
         "the conventional stream spends {network:.1} ms on the network, {encoding:.1} ms on \
          encoding, {client:.1} ms in the client; without a radio, and with an encoder on the \
          processor"
     );
-    Some((holds(claim), why))
+    Some((holds_of(claims.len() as f64, all, some), why))
 }
 
 /// p50 of the conventional stream and of ours.
-fn both_ends(data: &Data) -> Option<(f64, f64)> {
+fn both_ends(data: &Data) -> Option<(Range, Range)> {
     let rungs = list(&data.ablation, "/cumulative");
-    let conventional = number(rungs.first()?, "/p50_ms/median")?;
-    Some((conventional, number(rungs.last()?, "/p50_ms/median")?))
+    Some((range(rungs.first()?)?, range(rungs.last()?)?))
 }
 
 fn visual_latency(data: &Data) -> Option<(Mark, String)> {
     let (conventional, ours) = both_ends(data)?;
-    let factor = conventional / ours;
     let why = format!(
-        "{ours:.1} ms against {conventional:.1} ms of the conventional stream, {factor:.1} times \
-         (paper: 2.67 times); other products were not compared"
+        "{:.1} ms against {:.1} ms of the conventional stream, {:.1} times (paper: 2.67 times); \
+         other products were not compared",
+        ours.median,
+        conventional.median,
+        conventional.median / ours.median
     );
-    Some((holds(ours < 20.0 && factor >= 2.0), why))
+    let claim = |ours: f64, conventional: f64| ours < 20.0 && conventional / ours >= 2.0;
+    let all = claim(ours.max, conventional.min);
+    let some = claim(ours.min, conventional.max);
+    Some((holds_of(runs(&data.ablation), all, some), why))
 }
 
 fn together(data: &Data) -> Option<(Mark, String)> {
     let (conventional, ours) = both_ends(data)?;
-    let frame = 1000.0 / 60.0;
-    let why = format!("from {conventional:.1} to {ours:.1} ms; a frame lasts {frame:.1} ms");
-    Some((holds(ours < frame && ours < conventional), why))
+    let frame = 1000.0_f64 / 60.0;
+    let why = format!(
+        "from {:.1} to {:.1} ms; a frame lasts {frame:.1} ms",
+        conventional.median, ours.median
+    );
+    let claim = |ours: f64, conventional: f64| ours < frame.min(conventional);
+    let all = claim(ours.max, conventional.min);
+    let some = claim(ours.min, conventional.max);
+    Some((holds_of(runs(&data.ablation), all, some), why))
 }
 
-/// A step of the ablation whose sign is the claim, if the ranges of its runs are apart.
+/// A step of the ablation whose sign is the claim, decided if the ranges of its runs are apart.
 fn gained(row: &Value, what: &str) -> Option<(Mark, String)> {
     if let Some(why) = row.pointer("/unavailable").and_then(Value::as_str) {
         return Some((Mark::NotTestable, format!("it did not run: {why}")));
     }
     let worth = number(row, "/worth_ms")?;
     let clear = row.pointer("/clear").and_then(Value::as_bool);
-    let unsure = clear == Some(false);
     let doubt = match clear {
         Some(true) => "",
         Some(false) => ", within the range of the runs",
@@ -278,7 +327,11 @@ fn gained(row: &Value, what: &str) -> Option<(Mark, String)> {
     };
     let word = if worth >= 0.0 { "saves" } else { "costs" };
     let why = format!("{what} {word} {:.2} ms{doubt}", worth.abs());
-    Some((holds(worth > 0.0 && !unsure), why))
+    let mark = match clear {
+        Some(true) => holds(worth > 0.0),
+        _ => Mark::Undecided,
+    };
+    Some((mark, why))
 }
 
 fn transcoding(data: &Data) -> Option<(Mark, String)> {
@@ -309,34 +362,40 @@ fn network(data: &Data) -> Option<(Mark, String)> {
 fn sharing(data: &Data) -> Option<(Mark, String)> {
     let ways = list(&data.sync, "/ways");
     let (captured, submitted) = (named(ways, "captured")?, named(ways, "submitted")?);
-    let p50 = |way, of: &str| number(way, &format!("/p50_ms/{of}"));
-    let saved = p50(captured, "median")? - p50(submitted, "median")?;
-    let apart = p50(submitted, "max")? < p50(captured, "min")?;
+    let (captured, submitted) = (range(captured)?, range(submitted)?);
+    let saved = captured.median - submitted.median;
     let word = if saved >= 0.0 { "saves" } else { "costs" };
     let why = format!(
         "submitting from within the process {word} {:.2} ms against capturing the display; the \
          picture is read back from the renderer either way, as there is no graphics card to share",
         saved.abs()
     );
-    Some((holds(saved > 0.0 && apart), why))
+    let all = submitted.max < captured.min;
+    let some = submitted.min < captured.max;
+    Some((holds_of(runs(&data.sync), all, some), why))
 }
 
 fn synchronous(data: &Data) -> Option<(Mark, String)> {
     let ways = list(&data.sync, "/ways");
     let (free, step) = (named(ways, "submitted")?, named(ways, "lock-step")?);
-    let p50 = |way| number(way, "/p50_ms/median");
-    let (before, after) = (p50(free)?, p50(step)?);
+    let (before, after) = (range(free)?, range(step)?);
     let psnr = |way| number(way, "/psnr_db/p50");
     let quality = psnr(step).zip(psnr(free)).map(|(step, free)| step - free);
     // A tenth of the latency, and what a person can just see: half a decibel.
-    let same = (after - before).abs() <= before * 0.1;
+    let bound = before.median * 0.1;
+    let farthest = (after.max - before.min).max(before.max - after.min);
+    let nearest = (after.min - before.max).max(before.min - after.max);
     let alike = quality.is_none_or(|db| db.abs() <= 0.5);
     let picture = quality.map_or("quality not compared".into(), |db| format!("{db:+.1} dB"));
     let rate = number(step, "/drawn_fps/median").map_or(String::new(), |fps| {
         format!(", at {fps:.1} frames a second")
     });
-    let why = format!("{after:.2} ms with waiting, {before:.2} without; {picture}{rate}");
-    Some((holds(same && alike), why))
+    let why = format!(
+        "{:.2} ms with waiting, {:.2} without; {picture}{rate}",
+        after.median, before.median
+    );
+    let (all, some) = (farthest <= bound && alike, nearest <= bound && alike);
+    Some((holds_of(runs(&data.sync), all, some), why))
 }
 
 fn network_load(data: &Data) -> Option<(Mark, String)> {
@@ -439,7 +498,7 @@ fn bandwidth(data: &Data) -> Option<(Mark, String)> {
             "only with a rate that follows the link: {}",
             listed(&adaptive)
         );
-        return Some((holds(adaptive.iter().all(falls)), why));
+        return Some((Mark::Undecided, why));
     }
     let why = format!(
         "from the least to the most bandwidth: {}; with a rate that follows the link {}",
@@ -451,15 +510,17 @@ fn bandwidth(data: &Data) -> Option<(Mark, String)> {
 
 fn gop(data: &Data) -> Option<(Mark, String)> {
     let all = ends(data, "group of pictures");
-    (!all.is_empty()).then_some(())?;
     let (lossy, clean): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|end| end.name.contains("% loss"));
+    // Half of the claim is no claim.
+    (!lossy.is_empty() && !clean.is_empty()).then_some(())?;
     let better = clean.iter().all(|end| end.change() > 0.0);
     let worse = lossy.iter().all(|end| end.change() < 0.0);
-    let mut why = format!("from the shortest to the longest GOP: {}", listed(&clean));
-    if !lossy.is_empty() {
-        why.push_str(&format!("; with loss {}", listed(&lossy)));
-    }
+    let why = format!(
+        "from the shortest to the longest GOP: {}; with loss {}",
+        listed(&clean),
+        listed(&lossy)
+    );
     Some((holds(better && worse), why))
 }
 
@@ -498,8 +559,8 @@ mod tests {
     fn the_breakdown_follows_the_data() {
         let step =
             |from: &str, to: &str, ms: f64| json!({"from": from, "to": to, "ms": {"p50": ms}});
-        let data = |network: f64| Data {
-            ablation: json!({"runs": [{
+        let run = |network: f64| {
+            json!({
                 "configuration": "conventional",
                 "latency_ms": {"p50": 30.0},
                 "steps": [
@@ -508,10 +569,18 @@ mod tests {
                     step("Encoded", "Recoverable", network), step("Recoverable", "Decoded", 2.0),
                     step("Decoded", "Submitted", 0.5), step("Submitted", "visible", 1.0),
                 ],
-            }]}),
+            })
+        };
+        let of = |runs: Vec<Value>| Data {
+            ablation: json!({"runs": runs}),
             ..Data::default()
         };
+        let data = |network: f64| of(vec![run(network), run(network)]);
         assert_eq!(mark(&data(11.0), "OpenUVR fig. 6").0, Mark::Reproduced);
+        let alone = of(vec![run(11.0)]);
+        assert_eq!(mark(&alone, "OpenUVR fig. 6").0, Mark::Undecided);
+        let torn = of(vec![run(11.0), run(0.5)]);
+        assert_eq!(mark(&torn, "OpenUVR fig. 6").0, Mark::Undecided);
         let (judged, why) = mark(&data(0.5), "OpenUVR fig. 6");
         assert_eq!(judged, Mark::Refuted);
         assert!(
@@ -526,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_within_its_range_reproduces_nothing_and_what_did_not_run_is_not_testable() {
+    fn a_step_within_its_range_decides_nothing_and_what_did_not_run_is_not_testable() {
         let row = |name: &str, worth: f64, clear: bool| json!({"name": name, "worth_ms": worth, "clear": clear, "unavailable": null});
         let data = |alternatives: Value| Data {
             ablation: json!({"alternatives": alternatives}),
@@ -538,10 +607,14 @@ mod tests {
             mark(&data(json!([row(name, 2.0, true)])), rgb).0,
             Mark::Reproduced
         );
-        assert_eq!(
-            mark(&data(json!([row(name, 2.0, false)])), rgb).0,
-            Mark::Refuted
-        );
+        for worth in [2.0, -2.0] {
+            let (judged, why) = mark(&data(json!([row(name, worth, false)])), rgb);
+            assert_eq!(judged, Mark::Undecided, "{why}");
+        }
+        let one = json!([{"name": name, "worth_ms": 0.01, "clear": null}]);
+        let (judged, why) = mark(&data(one), rgb);
+        assert_eq!(judged, Mark::Undecided);
+        assert!(why.contains("in the one run"), "{why}");
         let (judged, why) = mark(&data(json!([row(name, -1.5, true)])), rgb);
         assert_eq!(judged, Mark::Refuted);
         assert!(why.contains("costs 1.50 ms"), "{why}");
@@ -577,8 +650,55 @@ mod tests {
         let marks = |name| mark(&data, name).0;
         assert_eq!(marks("GamingAnywhere fig. 10(a), 11(a)"), Mark::Reproduced);
         assert_eq!(marks("GamingAnywhere fig. 10(b), 11(b)"), Mark::Reproduced);
-        assert_eq!(marks("GamingAnywhere fig. 10(c), 11(c)"), Mark::Refuted);
+        assert_eq!(marks("GamingAnywhere fig. 10(c), 11(c)"), Mark::Undecided);
         assert_eq!(marks("OpenUVR section V-D1"), Mark::Reproduced);
         assert_eq!(marks("OpenUVR section IV-B3"), Mark::NotMeasured);
+    }
+
+    #[test]
+    fn a_longer_group_is_judged_with_loss_and_without_or_not_at_all() {
+        let line = |name: &str, means: [f64; 2]| {
+            json!({"name": name, "points": [
+                {"x": 5.0, "mean": means[0]}, {"x": 300.0, "mean": means[1]},
+            ]})
+        };
+        let data = |lines: Value| Data {
+            quality: vec![
+                json!({"title": "PSNR against size of a group of pictures", "series": lines}),
+            ],
+            ..Data::default()
+        };
+        let of = |lines: Value| mark(&data(lines), "OpenUVR section IV-B3").0;
+        let clean = line("scene, no loss", [35.0, 38.0]);
+        assert_eq!(of(json!([clean])), Mark::NotMeasured);
+        let lossy = line("scene, 1 % loss", [34.0, 30.0]);
+        assert_eq!(of(json!([lossy])), Mark::NotMeasured);
+        assert_eq!(of(json!([clean, lossy])), Mark::Reproduced);
+    }
+
+    #[test]
+    fn a_quick_run_and_a_busy_machine_decide_nothing() {
+        let way = |name: &str, p50: [f64; 3]| {
+            let [min, median, max] = p50;
+            json!({"name": name, "p50_ms": {"min": min, "median": median, "max": max}})
+        };
+        let data = |repetitions: u32, quick: bool, other_cores: f64| Data {
+            sync: json!({
+                "repetitions": repetitions, "quick": quick, "other_cores": other_cores,
+                "ways": [way("captured", [8.0, 9.0, 10.0]), way("submitted", [5.0, 6.0, 7.0])],
+            }),
+            ..Data::default()
+        };
+        let sharing = |data: &Data| mark(data, "OpenUVR fig. 11, sharing");
+        assert_eq!(sharing(&data(3, false, 0.0)).0, Mark::Reproduced);
+        assert_eq!(sharing(&data(1, false, 0.0)).0, Mark::Undecided);
+        for (data, why) in [
+            (data(3, true, 0.0), "a quick run"),
+            (data(3, false, 0.3), "not quiet"),
+        ] {
+            let (judged, text) = sharing(&data);
+            assert_eq!(judged, Mark::Undecided);
+            assert!(text.contains(why), "{text}");
+        }
     }
 }

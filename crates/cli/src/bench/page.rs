@@ -5,26 +5,32 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::slice::from_ref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 use super::figures::{self, Mark};
 use super::plot::{self, Lines, Point, Series, Stacked, Step, Waterfall};
-use super::report::QUIET;
-use crate::pair;
+use super::report::{QUIET, ratio};
+use crate::child::Child;
+use crate::{clock, pair};
 
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
 ///
-/// Reads latency.json, ablation.json, sync.json, doors.json, handoff.json, link.json and quality*.json. Each
-/// figure of the papers is marked as reproduced, refuted here, or not testable here, with the
-/// reason, computed from that data.
+/// Reads latency.json, ablation.json, sync.json, doors.json, handoff.json, link.json and
+/// quality*.json. Each figure of the papers is marked as reproduced, refuted here, undecided, or not
+/// testable here, with the reason, computed from that data. Quick runs, single ones, and those of a
+/// busy machine decide nothing.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Folder with the data of the benches
     #[arg(long, value_name = "FOLDER", default_value = "bench-data")]
     from: PathBuf,
-    /// Run the benches whose data is missing there (half an hour; --quick: minutes)
+    /// Run the benches whose data is missing there, or is that of a quick run (half an hour;
+    /// --quick: minutes)
     #[arg(long)]
     run: bool,
     /// With --run: the short version of each, and all of them anew
@@ -47,6 +53,9 @@ const BENCHES: [(&str, &str, &str); 7] = [
     ("quality", "quality.json", "--json"),
 ];
 
+/// How long a bench may take to end what it has started: hosts, clients, displays, namespaces.
+const CLEARS_AWAY: Duration = Duration::from_secs(20);
+
 /// What the benches found.
 #[derive(Debug, Default)]
 pub(super) struct Data {
@@ -60,20 +69,25 @@ pub(super) struct Data {
     pub(super) link: Vec<Value>,
     /// Objects with `title`, `x` and `series`.
     pub(super) quality: Vec<Value>,
+    /// The files that they are from.
+    pub(super) quality_files: Vec<Value>,
 }
 
 /// Runs what is missing, if asked, and writes the page.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut failed = Vec::new();
     if args.run {
+        let stop = crate::stop_on_signals()?;
         std::fs::create_dir_all(&args.from)
             .with_context(|| format!("can't make the folder {}", args.from.display()))?;
         for bench in BENCHES {
-            if !args.quick && args.from.join(bench.1).exists() {
+            if !args.quick && is_whole_run(&args.from.join(bench.1)) {
                 continue;
             }
             // What one of them can't do says nothing about the others.
-            if let Err(error) = start(bench, args) {
+            let outcome = measure(bench, args, &stop);
+            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            if let Err(error) = outcome {
                 eprintln!("openuvr bench report: {error:#}");
                 failed.push(bench.0);
             }
@@ -95,7 +109,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn start((name, file, option): (&str, &str, &str), args: &Args) -> Result<()> {
+/// Runs a bench to its end, or ends it with us.
+fn measure((name, file, option): (&str, &str, &str), args: &Args, stop: &AtomicBool) -> Result<()> {
     let mut command = pair::own("bench")?;
     let place = if option == "--json" {
         args.from.join(file)
@@ -107,9 +122,17 @@ fn start((name, file, option): (&str, &str, &str), args: &Args) -> Result<()> {
         command.arg("--quick");
     }
     println!("\nopenuvr bench {name}");
-    let status = command
-        .status()
-        .with_context(|| format!("can't start bench {name}"))?;
+    let mut bench = Child::start("bench", command, None)?;
+    let status = loop {
+        if let Some(status) = bench.ended() {
+            break status;
+        }
+        if stop.load(Ordering::Relaxed) {
+            bench.stop_within(CLEARS_AWAY);
+            bail!("interrupted");
+        }
+        clock::sleep_until(clock::now() + Duration::from_millis(100));
+    };
     if !status.success() {
         bail!("bench {name} ended with {status}: its own words are above");
     }
@@ -147,7 +170,10 @@ impl Data {
                 "doors" => data.doors = value,
                 "handoff" => data.handoff = value,
                 "link" => data.link = value.as_array().cloned().unwrap_or_default(),
-                _ if name.starts_with("quality") => collect(&value, &mut data.quality),
+                _ if name.starts_with("quality") => {
+                    collect(&value, &mut data.quality);
+                    data.quality_files.push(value);
+                }
                 _ => {}
             }
         }
@@ -166,14 +192,31 @@ impl Data {
         Ok(data)
     }
 
-    /// The most cores that other processes used during any of it.
-    pub(super) fn other_cores(&self) -> f64 {
-        let latency = self.latency.iter().flat_map(|case| {
-            ["/floor/other_cores", "/stream/other_cores"].map(|at| number(case, at))
-        });
-        let others = [&self.ablation, &self.sync, &self.doors, &self.handoff];
-        let others = others.map(|v| number(v, "/other_cores"));
-        latency.chain(others).flatten().fold(0.0, f64::max)
+    /// What a bench has left.
+    fn of(&self, bench: &str) -> &[Value] {
+        match bench {
+            "latency" => &self.latency,
+            "ablation" => from_ref(&self.ablation),
+            "sync" => from_ref(&self.sync),
+            "doors" => from_ref(&self.doors),
+            "handoff" => from_ref(&self.handoff),
+            "link" => &self.link,
+            "quality" => &self.quality_files,
+            _ => &[],
+        }
+    }
+
+    /// The most cores that other processes used while a bench ran.
+    pub(super) fn other_cores(&self, bench: &str) -> f64 {
+        let places = ["", "/floor", "/stream"];
+        let of = |value| places.map(|at| number(value, &format!("{at}/other_cores")));
+        let all = self.of(bench).iter().flat_map(of);
+        all.flatten().fold(0.0, f64::max)
+    }
+
+    /// Whether what a bench has left is of its short version.
+    pub(super) fn is_quick(&self, bench: &str) -> bool {
+        self.of(bench).iter().any(is_quick)
     }
 
     fn machine(&self) -> Option<&Value> {
@@ -184,6 +227,21 @@ impl Data {
                 .chain([&self.ablation, &self.sync, &self.doors, &self.handoff]);
         all.filter_map(|value| value.get("machine")).next()
     }
+}
+
+/// Whether it is of a short version; files from before that was noted are taken for whole ones.
+fn is_quick(value: &Value) -> bool {
+    let says = |at| value.pointer(at).and_then(Value::as_bool) == Some(true);
+    match value {
+        Value::Array(all) => all.iter().any(is_quick),
+        _ => says("/quick") || says("/setting/quick"),
+    }
+}
+
+/// Whether there is a file with data of a whole run.
+fn is_whole_run(path: &Path) -> bool {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    serde_json::from_str(&text).is_ok_and(|value| !is_quick(&value))
 }
 
 /// Every plot in `value`, wherever it lies.
@@ -239,12 +297,24 @@ fn page(data: &Data) -> Result<String> {
             env!("CARGO_PKG_VERSION"),
         );
     }
-    let other = data.other_cores();
-    if other > QUIET {
+    let those = |is: &dyn Fn(&str) -> bool| {
+        let names = BENCHES.iter().map(|bench| bench.0);
+        names.filter(|name| is(name)).collect::<Vec<_>>().join(", ")
+    };
+    let loud = those(&|bench| data.other_cores(bench) > QUIET);
+    if !loud.is_empty() {
         let _ = write!(
             page,
-            "<p class=loud>Not quiet: other processes used up to {other:.1} cores. Times below, \
-             and what is concluded from them, mean little.</p>"
+            "<p class=loud>Not quiet: other processes used more than {QUIET} of a core during \
+             {loud}. Times of these mean little, and decide nothing.</p>"
+        );
+    }
+    let quick = those(&|bench| data.is_quick(bench));
+    if !quick.is_empty() {
+        let _ = write!(
+            page,
+            "<p class=loud>Quick runs: {quick}. They show that it works; figures of these mean \
+             little, and decide nothing.</p>"
         );
     }
     page.push_str(&papers(data));
@@ -264,7 +334,7 @@ fn papers(data: &Data) -> String {
         let class = match figure.mark {
             Mark::Reproduced => "yes",
             Mark::Refuted => "no",
-            Mark::NotTestable | Mark::NotMeasured => "open",
+            Mark::Undecided | Mark::NotTestable | Mark::NotMeasured => "open",
         };
         vec![
             escaped(figure.name).replace(' ', "&nbsp;"),
@@ -297,11 +367,14 @@ fn latency(data: &Data, page: &mut String) -> Result<()> {
             against(case, "/stream/latency_ms/p99", "p99_ms"),
             cell(number(case, "/codec/serial/p50")),
             cell(number(case, "/codec/pipelined/p50")),
-            cell(figures::ratio(case)),
+            cell(pipeline(case)),
             cores.map_or("–".to_owned(), |(host, client)| {
                 format!("{:.0} %", (host + client) * 100.0)
             }),
             against(case, "/stream/wire_mbps", "wire_mbps"),
+            escaped(or_dash(words(case, "/stream/link"))),
+            whole(case),
+            drawn(case).map_or("–".to_owned(), |fps| format!("{fps:.1}")),
             cell(median(list(case, "/stream/psnr_db"))),
         ]
     });
@@ -316,6 +389,9 @@ fn latency(data: &Data, page: &mut String) -> Result<()> {
             "(end − floor) / serial",
             "host + client",
             "Mb/s",
+            "link",
+            "whole, of those drawn",
+            "frames drawn/s",
             "luma PSNR, dB",
         ],
         rows,
@@ -352,6 +428,37 @@ fn latency(data: &Data, page: &mut String) -> Result<()> {
         page.push_str(&figure(&plot::svg(&lines)?));
     }
     Ok(())
+}
+
+/// What the pipeline is worth.
+fn pipeline(case: &Value) -> Option<f64> {
+    let floor = number(case, "/floor/latency_ms/p50")?;
+    let serial = number(case, "/codec/serial/p50")?;
+    Some(ratio(
+        number(case, "/stream/latency_ms/p50")?,
+        floor,
+        serial,
+    ))
+}
+
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() { "–" } else { text }
+}
+
+/// Frames displayed whole, of those drawn.
+fn whole(case: &Value) -> String {
+    let whole = number(case, "/stream/latency_ms/count");
+    let drawn = number(case, "/stream/frames/drawn").filter(|drawn| *drawn > 0.0);
+    whole.zip(drawn).map_or("–".to_owned(), |(whole, drawn)| {
+        format!("{:.1} %", whole / drawn * 100.0)
+    })
+}
+
+/// Frames a second that the scene drew; files from before the seconds were measured have those
+/// that were asked for.
+pub(super) fn drawn(case: &Value) -> Option<f64> {
+    let seconds = number(case, "/stream/seconds").or_else(|| number(case, "/setting/seconds"));
+    Some(number(case, "/stream/frames/drawn")? / seconds?)
 }
 
 /// What was measured, and its targets in brackets.
@@ -410,17 +517,21 @@ fn ablation(data: &Data, page: &mut String) -> Result<()> {
             if number(row, "/p50_ms/median").is_none() {
                 let why = row.pointer("/unavailable").and_then(Value::as_str);
                 let why = escaped(why.unwrap_or("not measured"));
-                return vec![name, "–".into(), "–".into(), "–".into(), why];
+                let dash = || "–".to_owned();
+                return vec![name, dash(), dash(), dash(), dash(), dash(), why];
             }
             let worth = number(row, "/worth_ms").map_or(String::new(), |w| format!("{w:+.2}"));
             let note = match row.pointer("/clear").and_then(Value::as_bool) {
                 Some(false) => "within the range of the runs",
+                None if !worth.is_empty() => "one run",
                 _ => "",
             };
             vec![
                 name,
                 range(row, "/p50_ms"),
                 range(row, "/p99_ms"),
+                number(row, "/runs").map_or("–".to_owned(), |runs| runs.to_string()),
+                escaped(or_dash(words(row, "/link"))),
                 worth,
                 note.to_owned(),
             ]
@@ -430,6 +541,8 @@ fn ablation(data: &Data, page: &mut String) -> Result<()> {
             "",
             "p50, ms (range)",
             "p99, ms (range)",
+            "runs",
+            "link",
             "gained or worth, ms",
             "",
         ];
@@ -513,7 +626,8 @@ fn handoff(data: &Data, page: &mut String) {
     }
     page.push_str(&section("Hand-offs between threads, and sealing"));
     let micros = |name: String, us: &Value| {
-        let mut row = vec![name];
+        let count = number(us, "/count").map_or("–".to_owned(), |count| count.to_string());
+        let mut row = vec![name, count];
         let values = ["/p50", "/p99", "/p999", "/max"].map(|at| number(us, at));
         row.extend(values.map(|v| v.map_or("–".into(), |v| format!("{v:.1}"))));
         row
@@ -532,7 +646,7 @@ fn handoff(data: &Data, page: &mut String) {
         .iter()
         .zip(["1 slice", "8 slices"]);
     let sealing = sealing.map(|(us, how)| micros(format!("sealing 42 kB in {how}"), us));
-    let heads = ["", "p50, µs", "p99, µs", "p99.9, µs", "max, µs"];
+    let heads = ["", "received", "p50, µs", "p99, µs", "p99.9, µs", "max, µs"];
     page.push_str(&table(&heads, handoffs.chain(sealing)));
     page.push_str("<p>Targets under FIFO: p99 10, p99.9 50; sealing 10.</p>");
 }
@@ -700,6 +814,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::pair::TemporaryDir;
 
     #[test]
     fn plots_are_found_at_any_depth() {
@@ -710,6 +825,31 @@ mod tests {
             &mut found,
         );
         assert_eq!(found.len(), 2);
+    }
+
+    #[test]
+    fn a_quick_run_is_told_and_measured_anew() {
+        let folder = TemporaryDir::new().unwrap();
+        let write = |name: &str, value: Value| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, value.to_string()).unwrap();
+            path
+        };
+        let quick = [
+            write("latency.json", json!([{"setting": {"quick": true}}])),
+            write("link.json", json!([{"quick": true}])),
+            write("quality.json", json!({"quick": true, "figures": []})),
+        ];
+        assert!(quick.iter().all(|path| !is_whole_run(path)));
+        let page = page(&Data::read(folder.path()).unwrap()).unwrap();
+        assert!(
+            page.contains("Quick runs: latency, link, quality."),
+            "{page}"
+        );
+        // Files of before say nothing of it.
+        assert!(is_whole_run(&write("sync.json", json!({"repetitions": 5}))));
+        assert!(is_whole_run(&write("quality.json", json!([]))));
+        assert!(!is_whole_run(&folder.path().join("doors.json")));
     }
 
     #[test]

@@ -191,7 +191,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .with_context(|| format!("can't write {}", path.display()))?;
     }
     if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&table.figures(&args.varied()))?;
+        let text = serde_json::to_string_pretty(&table.file(&args.varied(), args.quick))?;
         std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
     let missing = table.missing();

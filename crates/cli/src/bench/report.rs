@@ -1,9 +1,10 @@
 //! What a run of `bench latency` found: as JSON with every sample, and as text for people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use serde::Serialize;
 
@@ -11,19 +12,81 @@ use super::codec::Cost;
 use super::journey::Step;
 use super::machine::{Machine, Thread};
 use super::reader::Sighting;
-use super::stats::{Frames, Summary};
+use super::rig::Turns;
+use super::stats::{Frames, Summary, share};
 use crate::wrap::wrapped;
 
 /// Cores of other processes above which milliseconds are not to be trusted.
 pub(super) const QUIET: f64 = 0.1;
-/// Says which machine it was, and whether others used so much of it that figures mean little.
-pub(super) fn print_machine(machine: &Machine, other_cores: f64) {
-    println!("machine  {machine}");
-    if other_cores > QUIET {
-        println!(
-            "NOT QUIET: other processes used up to {other_cores:.1} cores; the figures mean little"
-        );
+
+/// How far above its frames a second the host goes (`--fps`): a display of 60 Hz has 60.2.
+const LET_BY: f64 = 1.02;
+
+/// What a comparison of several ways says of itself.
+#[derive(Debug, Serialize)]
+pub(super) struct Head {
+    machine: Machine,
+    size: String,
+    bitrate: String,
+    scene_fps: f64,
+    #[serde(flatten)]
+    turns: Turns,
+    /// The most that other processes used during a measurement.
+    pub(super) other_cores: f64,
+    /// What the videos came by.
+    links: BTreeSet<String>,
+}
+
+impl Head {
+    /// From the size, bitrate and frames a second that were asked for, and all that was streamed.
+    pub(super) fn new<'a>(
+        (size, bitrate, scene_fps): (Size, &str, f64),
+        turns: Turns,
+        streams: impl Iterator<Item = &'a Stream>,
+    ) -> Head {
+        let mut head = Head {
+            machine: Machine::this(),
+            size: size.to_string(),
+            bitrate: bitrate.to_owned(),
+            scene_fps,
+            turns,
+            other_cores: 0.0,
+            links: BTreeSet::new(),
+        };
+        for stream in streams {
+            head.other_cores = head.other_cores.max(stream.case.other_cores);
+            head.links.extend(stream.link.clone());
+        }
+        head
     }
+
+    pub(super) fn print(&self, what: &str, more: &str) {
+        let Head {
+            size,
+            bitrate,
+            scene_fps,
+            ..
+        } = self;
+        println!("== {what}: {size} at {bitrate}, scene at {scene_fps} frames/s{more} ==");
+        println!("machine  {}", self.machine);
+        print_links(&Vec::from_iter(&self.links));
+        if self.other_cores > QUIET {
+            println!(
+                "NOT QUIET: other processes used up to {:.1} cores; the figures mean little",
+                self.other_cores
+            );
+        }
+    }
+}
+
+/// Says what videos came by, on one machine.
+fn print_links(names: &[&String]) {
+    let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+    let names = match names.is_empty() {
+        true => "unknown".to_owned(),
+        false => names.join(", "),
+    };
+    println!("link     {names}, over the loopback device");
 }
 
 /// Writes `value` as the file `name` into a folder, which is made if it is not there.
@@ -66,6 +129,8 @@ pub(super) struct Setting {
     pub(super) presses: u32,
     /// Whether real-time scheduling was asked for; `threads` says what was got.
     pub(super) real_time: bool,
+    /// Whether it was the short version.
+    pub(super) quick: bool,
     pub(super) targets: Targets,
 }
 
@@ -111,12 +176,19 @@ pub(super) struct Targets {
     pub(super) wire_mbps: Target,
     /// Median luma PSNR, at least.
     pub(super) psnr_db: Target,
+    /// Whole frames of those due, at least.
+    pub(super) whole: Target,
 }
 
 /// What was measured of the floor, and likewise of the stream.
 #[derive(Debug, Serialize)]
 pub(super) struct Case {
+    /// Those that the scene drew while it was measured, and what became of them.
     pub(super) frames: Frames,
+    /// From when to when, on this machine's clock.
+    #[serde(skip)]
+    pub(super) window: [Instant; 2],
+    pub(super) seconds: f64,
     /// Drawn to visible; of the stream only frames displayed whole.
     pub(super) latency_ms: Option<Summary>,
     /// Changes of the display after which no bar code could be read.
@@ -144,6 +216,8 @@ pub(super) struct Sample {
 pub(super) struct Stream {
     #[serde(flatten)]
     pub(super) case: Case,
+    /// What the video came by when it had been measured, such as `udp-gso`.
+    pub(super) link: Option<String>,
     /// Frames seen that the record doesn't call whole, or doesn't have.
     pub(super) not_whole: usize,
     pub(super) steps: Vec<Step>,
@@ -157,6 +231,41 @@ pub(super) struct Stream {
     pub(super) psnr_db: Vec<f64>,
 }
 
+/// (end to end − floor) ÷ serial codec time, medians.
+pub(super) fn ratio(end: f64, floor: f64, serial: f64) -> f64 {
+    (end - floor) / serial
+}
+
+impl Case {
+    /// Frames a second that the scene drew.
+    pub(super) fn drawn_fps(&self) -> f64 {
+        self.frames.drawn as f64 / self.seconds
+    }
+}
+
+impl Stream {
+    /// Frames displayed whole.
+    pub(super) fn whole(&self) -> usize {
+        self.case.latency_ms.map_or(0, |latency| latency.count)
+    }
+
+    /// Cores of host and client together.
+    pub(super) fn cores(&self) -> f64 {
+        let of = |name| self.case.cores.get(name).copied().unwrap_or(0.0);
+        of("host") + of("client")
+    }
+
+    /// With those of the application, where it is a process of its own.
+    pub(super) fn all_cores(&self) -> f64 {
+        self.cores() + self.case.cores.get("scene").copied().unwrap_or(0.0)
+    }
+
+    /// Those, of the frames drawn.
+    pub(super) fn whole_share(&self) -> Option<f64> {
+        share(self.whole(), self.case.frames.drawn)
+    }
+}
+
 /// A target and what was measured.
 #[derive(Clone, PartialEq, Debug)]
 struct Verdict {
@@ -165,9 +274,20 @@ struct Verdict {
     measured: Option<f64>,
     target: Target,
     at_least: bool,
-    /// Says nothing on a busy machine.
-    is_time: bool,
+    /// Why it is not judged.
+    withheld: Option<&'static str>,
 }
+
+/// Of the frames due, those that must come whole for anything to be judged. A frame that did not
+/// come is later than any that did: with more than one of a hundred missing, there is no p99.
+pub(super) const LEAST_WHOLE: f64 = 0.99;
+
+/// Presses below which their median is chance (a guess).
+const FEWEST_PRESSES: usize = 10;
+
+/// Of its frames a second, those that the scene must draw for what is counted in seconds to be
+/// judged (a guess): fewer frames take less of everything.
+const LEAST_DRAWN: f64 = 0.9;
 
 impl Report {
     pub(super) fn new(machine: Machine, setting: Setting) -> Report {
@@ -181,16 +301,28 @@ impl Report {
         }
     }
 
-    /// (end to end - floor) / serial codec time, medians.
-    pub(super) fn ratio(&self) -> Option<f64> {
+    /// What the pipeline is worth; `None` if a part was not measured.
+    fn ratio(&self) -> Option<f64> {
         let end = self.stream.as_ref()?.case.latency_ms?;
         let floor = self.floor.as_ref()?.latency_ms?;
-        Some((end.p50 - floor.p50) / self.codec.as_ref()?.serial.p50)
+        Some(ratio(end.p50, floor.p50, self.codec.as_ref()?.serial.p50))
     }
 
     fn cases(&self) -> impl Iterator<Item = (&'static str, &Case)> {
         let floor = self.floor.iter().map(|case| ("floor", case));
         floor.chain(self.stream.iter().map(|stream| ("stream", &stream.case)))
+    }
+
+    /// Whole frames of those due: of what the scene drew, or, if it draws more than the host may
+    /// send, of that.
+    fn whole_of_due(&self) -> Option<f64> {
+        let stream = self.stream.as_ref()?;
+        let Setting { fps, scene_fps, .. } = self.setting;
+        let most = match scene_fps > fps * LET_BY {
+            true => (fps * stream.case.seconds) as usize,
+            false => usize::MAX,
+        };
+        share(stream.whole(), stream.case.frames.drawn.min(most)).map(|share| share.min(1.0))
     }
 
     fn is_loud(&self) -> bool {
@@ -207,10 +339,12 @@ impl Report {
     }
 
     pub(super) fn print(&self) {
-        let Machine { cpu, cores, kernel } = &self.machine;
         let is = &self.setting;
         println!("== {}: {} at {} frames/s ==", is.name, is.size, is.fps);
-        println!("machine  {cpu}, {cores} cores, Linux {kernel}");
+        println!("machine  {}", self.machine);
+        if let Some(stream) = &self.stream {
+            print_links(&Vec::from_iter(&stream.link));
+        }
         println!(
             "scene    {} frames/s: each phase against {} Hz; host given {}, {} s a case",
             is.scene_fps, is.fps, is.bitrate, is.seconds
@@ -260,8 +394,11 @@ impl Report {
             }
         }
         if let Some(stream) = &self.stream {
+            let whole = self
+                .whole_of_due()
+                .map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0));
             println!(
-                "  visible but not whole, and left out: {}",
+                "  whole, of the frames due: {whole}; visible but not whole, and left out: {}",
                 stream.not_whole
             );
             let outcomes: Vec<String> = stream
@@ -369,8 +506,12 @@ impl Report {
                 case.other_cores * 100.0
             );
             lines(&format!("{name:<8} "), &text);
-            let rate = case.frames.drawn as f64 / f64::from(self.setting.seconds);
-            println!("{:<8} {rate:.1} frames drawn a second", "");
+            println!(
+                "{:<8} the scene drew {:.1} of {} frames/s",
+                "",
+                case.drawn_fps(),
+                self.setting.scene_fps
+            );
         }
         if let Some(stream) = &self.stream {
             let wire = stream
@@ -411,84 +552,92 @@ impl Report {
             return Vec::new();
         };
         let targets = &self.setting.targets;
-        let latency = stream.case.latency_ms;
         let median = |samples: &[f64]| Summary::of(samples).map(|s| s.p50);
         let reaction = median(&stream.reaction_ms)
             .zip(median(&self.application_reaction_ms))
             .map(|(all, own)| all - own);
-        let cores = ["host", "client"].map(|name| stream.case.cores.get(name));
-        let cores = cores[0].zip(cores[1]).map(|(host, client)| host + client);
-        let verdict = |what, unit, measured, target: Target| {
-            target.pass.map(|_| Verdict {
-                what,
-                unit,
-                measured,
-                target,
-                at_least: false,
-                is_time: true,
-            })
-        };
         let psnr = Some(&stream.psnr_db).filter(|all| all.len() >= 10);
-        let steady = |verdict: Option<Verdict>, at_least: bool| {
-            verdict.map(|verdict| Verdict {
-                at_least,
-                is_time: false,
-                ..verdict
-            })
+        let whole = self.whole_of_due();
+        let lacking = whole.is_none_or(|share| share < LEAST_WHOLE);
+        let loud = self.is_loud().then_some("not quiet");
+        let lacking = lacking.then_some("frames are missing");
+        let wanted = self.setting.scene_fps.min(self.setting.fps);
+        let slow = stream.case.drawn_fps() < wanted * LEAST_DRAWN;
+        let slow = slow.then_some("the scene was slow");
+        let percent = |target: Target| Target {
+            pass: target.pass.map(|share| share * 100.0),
+            aim: target.aim.map(|share| share * 100.0),
         };
-        let hundredfold = |cores: f64| cores * 100.0;
-        let core_target = Target {
-            pass: targets.cores.pass.map(hundredfold),
-            aim: targets.cores.aim.map(hundredfold),
+        let most = |what, unit, measured, target: Target, withheld| Verdict {
+            what,
+            unit,
+            measured,
+            target,
+            at_least: false,
+            withheld,
         };
-        [
-            verdict(
-                "drawn -> visible p50",
-                "ms",
-                latency.map(|s| s.p50),
-                targets.p50_ms,
+        let least = |what, unit, measured, target, withheld| Verdict {
+            at_least: true,
+            ..most(what, unit, measured, target, withheld)
+        };
+        let time = loud.or(lacking);
+        let seen = stream
+            .reaction_ms
+            .len()
+            .min(self.application_reaction_ms.len());
+        // Those without an effect are not in the median, and would be its slow half.
+        let unseen = seen < FEWEST_PRESSES || seen * 10 < self.setting.presses as usize * 9;
+        let pressed = time.or(unseen.then_some("few presses seen"));
+        let [p50, p99] = [
+            stream.case.latency_ms.map(|s| s.p50),
+            stream.case.latency_ms.map(|s| s.p99),
+        ];
+        let cores = Some(stream.cores() * 100.0);
+        let whole = whole.map(|share| share * 100.0);
+        let psnr = psnr.and_then(|all| median(all));
+        let all = [
+            least(
+                "whole frames, of those due",
+                "%",
+                whole,
+                percent(targets.whole),
+                loud,
             ),
-            verdict(
-                "drawn -> visible p99",
-                "ms",
-                latency.map(|s| s.p99),
-                targets.p99_ms,
-            ),
-            verdict(
+            most("drawn -> visible p50", "ms", p50, targets.p50_ms, time),
+            most("drawn -> visible p99", "ms", p99, targets.p99_ms, time),
+            most(
                 "reaction beyond the application's",
                 "ms",
                 reaction,
                 targets.reaction_ms,
+                pressed,
             ),
-            verdict(
+            most(
                 "(end to end - floor) / serial",
                 "",
                 self.ratio(),
                 targets.ratio,
+                time,
             ),
-            verdict(
+            most(
                 "host + client, of a core",
                 "%",
-                cores.map(hundredfold),
-                core_target,
+                cores,
+                percent(targets.cores),
+                time.or(slow),
             ),
-            steady(
-                verdict("on the wire", "Mb/s", stream.wire_mbps, targets.wire_mbps),
-                false,
+            most(
+                "on the wire",
+                "Mb/s",
+                stream.wire_mbps,
+                targets.wire_mbps,
+                lacking.or(slow),
             ),
-            steady(
-                verdict(
-                    "luma PSNR, median",
-                    "dB",
-                    psnr.and_then(|all| median(all)),
-                    targets.psnr_db,
-                ),
-                true,
-            ),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+            least("luma PSNR, median", "dB", psnr, targets.psnr_db, lacking),
+        ];
+        let mut all = Vec::from(all);
+        all.retain(|verdict| verdict.target.pass.is_some());
+        all
     }
 
     fn print_verdicts(&self) {
@@ -498,19 +647,22 @@ impl Report {
         }
         println!("\n{:<36} {:>10} {:>10}", "target", "", "measured");
         for verdict in verdicts {
-            println!("{}", verdict.line(self.is_loud()));
+            println!("{}", verdict.line());
         }
     }
 }
 
 impl Verdict {
-    fn line(&self, loud: bool) -> String {
+    fn line(&self) -> String {
         let sign = if self.at_least { ">=" } else { "<=" };
         let bound = self.target.pass.unwrap_or(f64::INFINITY);
         let target = format!("{sign} {bound}");
         let (what, unit) = (self.what, self.unit);
-        if loud && self.is_time {
-            return format!("{what:<36} {target:>10} {:>10} {unit:<4}  not judged", "");
+        if let Some(why) = self.withheld {
+            return format!(
+                "{what:<36} {target:>10} {:>10} {unit:<4}  not judged: {why}",
+                ""
+            );
         }
         let Some(measured) = self.measured else {
             return format!("{what:<36} {target:>10} {:>10} {unit:<4}  not measured", "");
@@ -549,25 +701,114 @@ mod tests {
             measured,
             target: Target::at(8.0),
             at_least,
-            is_time: !at_least,
+            withheld: None,
         }
     }
 
     #[test]
-    fn a_verdict_says_by_how_much_and_keeps_quiet_on_a_loud_machine() {
-        let judged = |verdict: Verdict, loud| verdict.line(loud);
-        assert!(judged(verdict(Some(8.0), false), false).ends_with("met"));
-        assert!(judged(verdict(Some(9.5), false), false).ends_with("MISSED by 1.50 ms"));
-        assert!(judged(verdict(Some(9.5), true), false).ends_with("met"));
-        assert!(judged(verdict(Some(7.0), true), true).ends_with("MISSED by 1.00 ms"));
-        assert!(judged(verdict(Some(1.0), false), true).ends_with("not judged"));
-        assert!(judged(verdict(None, false), false).ends_with("not measured"));
+    fn a_verdict_says_by_how_much_or_why_not() {
+        let judged = |verdict: Verdict| verdict.line();
+        assert!(judged(verdict(Some(8.0), false)).ends_with("met"));
+        assert!(judged(verdict(Some(9.5), false)).ends_with("MISSED by 1.50 ms"));
+        assert!(judged(verdict(Some(9.5), true)).ends_with("met"));
+        assert!(judged(verdict(Some(7.0), true)).ends_with("MISSED by 1.00 ms"));
+        assert!(judged(verdict(None, false)).ends_with("not measured"));
         let hoped = |measured| Verdict {
             target: Target::aiming(8.0, 6.0),
             ..verdict(Some(measured), false)
         };
-        assert!(judged(hoped(5.9), false).ends_with("met, and the aim of 6 too"));
-        assert!(judged(hoped(7.5), false).ends_with("met; 1.50 ms from the aim of 6"));
-        assert!(judged(hoped(9.0), false).ends_with("MISSED by 1.00 ms"));
+        assert!(judged(hoped(5.9)).ends_with("met, and the aim of 6 too"));
+        assert!(judged(hoped(7.5)).ends_with("met; 1.50 ms from the aim of 6"));
+        assert!(judged(hoped(9.0)).ends_with("MISSED by 1.00 ms"));
+        let withheld = Verdict {
+            withheld: Some("frames are missing"),
+            ..hoped(5.0)
+        };
+        assert!(judged(withheld).ends_with("not judged: frames are missing"));
+    }
+
+    /// A report of 10 s at 60 frames a second, of which the scene drew so many and so many came
+    /// whole, while others used so much.
+    fn report(drawn: usize, whole: usize, other_cores: f64) -> Report {
+        let setting = Setting {
+            name: "it".into(),
+            size: "1280x720".into(),
+            pixels: Size::new(1280, 720),
+            fps: 60.0,
+            scene_fps: 60.25,
+            encoder: "x264".into(),
+            bitrate: "10M".into(),
+            seconds: 10,
+            presses: 0,
+            real_time: false,
+            quick: false,
+            targets: Targets {
+                p50_ms: Target::at(6.2),
+                wire_mbps: Target::at(10.0),
+                whole: Target::at(LEAST_WHOLE),
+                ..Targets::default()
+            },
+        };
+        let case = Case {
+            frames: Frames {
+                drawn,
+                visible: whole,
+                missed: drawn - whole,
+            },
+            window: [Instant(0); 2],
+            seconds: 10.0,
+            latency_ms: Summary::of(&vec![5.0; whole]),
+            unreadable: 0,
+            other_cores,
+            cores: BTreeMap::new(),
+            loopback_mbps: 0.0,
+            threads: Vec::new(),
+            samples: Vec::new(),
+        };
+        let mut report = Report::new(Machine::this(), setting);
+        report.stream = Some(Stream {
+            case,
+            link: None,
+            not_whole: 0,
+            steps: Vec::new(),
+            outcomes: BTreeMap::new(),
+            wire_mbps: Some(9.0),
+            reaction_ms: Vec::new(),
+            psnr_db: Vec::new(),
+        });
+        report
+    }
+
+    #[test]
+    fn nothing_is_judged_where_frames_are_missing_and_no_rate_where_few_were_drawn() {
+        let lines = |report: Report| -> Vec<String> {
+            report.verdicts().iter().map(Verdict::line).collect()
+        };
+        let ends = |report: Report, ends: [&str; 3]| {
+            let lines = lines(report);
+            for (line, end) in lines.iter().zip(ends) {
+                assert!(
+                    line.ends_with(end) && line.chars().count() <= 100,
+                    "{lines:?}"
+                );
+            }
+            assert_eq!(lines.len(), 3);
+        };
+        ends(report(602, 600, 0.0), ["met", "met", "met"]);
+        let lacking = "not judged: frames are missing";
+        ends(
+            report(602, 330, 0.0),
+            ["MISSED by 44.18 %", lacking, lacking],
+        );
+        let slow = "not judged: the scene was slow";
+        ends(report(330, 330, 0.0), ["met", "met", slow]);
+        let loud = "not judged: not quiet";
+        ends(report(602, 602, 0.5), [loud, loud, "met"]);
+        let nothing = Report::new(Machine::this(), report(1, 1, 0.0).setting);
+        assert!(nothing.verdicts().is_empty());
+        // What the host may not send is not due.
+        let mut fast = report(1200, 600, 0.0);
+        fast.setting.scene_fps = 120.0;
+        assert_eq!(fast.whole_of_due(), Some(1.0));
     }
 }

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
+use serde::Serialize;
 
 use super::floor::Copier;
 use super::journey;
@@ -24,10 +26,12 @@ use crate::clock;
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Pair};
 use crate::picture_match::{History, Shot, psnr};
-use crate::screen::Screen;
+use crate::screen::{Area, Screen};
 
 /// How long the first frame of a case may take.
 const FIRST_FRAME: Duration = Duration::from_secs(15);
+/// How long the last frame that was drawn while it was measured may still be on its way.
+const ON_ITS_WAY: Duration = Duration::from_millis(500);
 /// Frames compared for the PSNR; the targets ask for ten at least.
 const COMPARED: usize = 20;
 
@@ -71,28 +75,45 @@ pub(super) struct Setup {
     pub(super) warm_up: Duration,
 }
 
-impl Setup {
-    /// For runs of `seconds` that are repeated and take turns.
+/// Measurements that are repeated and take turns.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Turns {
+    pub(super) repetitions: u32,
+    pub(super) seconds: f64,
+    /// Whether it is the short version.
+    pub(super) quick: bool,
+}
+
+impl Turns {
+    /// As they were asked for; a quick run has one of `short` seconds.
     ///
     /// # Errors
     /// A number is out of range.
-    pub(super) fn repeated(
-        size: Size,
-        scene_fps: f64,
-        warm_up: f64,
-        (repetitions, seconds): (u32, f64),
-    ) -> Result<Setup> {
+    pub(super) fn new(quick: bool, short: f64, repetitions: u32, seconds: f64) -> Result<Turns> {
         ensure!(repetitions >= 1, "--repetitions must be at least 1");
         ensure!(
             (0.1..=3600.0).contains(&seconds),
             "--seconds {seconds} is out of range: choose 0.1 to 3600"
         );
-        Ok(Setup {
+        let (repetitions, seconds) = match quick {
+            true => (1, short),
+            false => (repetitions, seconds),
+        };
+        Ok(Turns {
+            repetitions,
+            seconds,
+            quick,
+        })
+    }
+
+    pub(super) fn setup(self, size: Size, scene_fps: f64) -> Setup {
+        let warm_up = if self.quick { 0.5 } else { 1.0 };
+        Setup {
             size,
             scene_fps,
             sched: Sched::Auto,
             warm_up: Duration::from_secs_f64(warm_up),
-        })
+        }
     }
 }
 
@@ -168,13 +189,16 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    /// Lets the scene run by itself; `read_back`: and read its pictures back for nothing.
-    pub(super) fn alone(&mut self, seconds: f64, read_back: bool) -> Result<()> {
+    /// Lets the scene run by itself; `read_back`: and read its pictures back for nothing. The cores
+    /// that others used meanwhile.
+    pub(super) fn alone(&mut self, seconds: f64, read_back: bool) -> Result<f64> {
         let mut words = self.scene_words();
         words.extend(read_back.then(|| "--read-back".to_owned()));
         let mut scene = pair::scene(&words)?;
-        let span = self.setup.warm_up + Duration::from_secs_f64(seconds);
-        self.pass(span, &mut || scene.check())
+        self.pass(self.setup.warm_up, &mut || scene.check())?;
+        let before = Load::now();
+        self.pass(Duration::from_secs_f64(seconds), &mut || scene.check())?;
+        Ok(Load::now().since(&before).other_cores)
     }
 
     /// How long the scene itself takes to show a press: its wait for the next frame and that
@@ -257,6 +281,7 @@ impl<'a> Rig<'a> {
         let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
         let children = [("host", pair.host.id()), ("client", pair.client.id())];
         let case = self.measure(&reader, &children, of.seconds, &mut || pair.check())?;
+        let link = pair.link();
         let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
         let mut psnr_db = Vec::new();
         if of.compare {
@@ -271,7 +296,10 @@ impl<'a> Rig<'a> {
         let text = std::fs::read_to_string(of.csv)
             .with_context(|| format!("can't read the host's record {}", of.csv.display()))?;
         let record = journey::parse(&text)?;
-        Ok(with_record(case, &record, reaction_ms, psnr_db))
+        Ok(Stream {
+            link,
+            ..with_record(case, &record, reaction_ms, psnr_db)
+        })
     }
 
     fn measure(
@@ -282,12 +310,18 @@ impl<'a> Rig<'a> {
         check: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Case> {
         self.first_frame(reader, check)?;
+        let scene = Drawn::open(self.near.name())?;
         self.pass(self.setup.warm_up, check)?;
-        let (mark, unreadable, before) = (reader.mark(), reader.unreadable(), Load::now());
+        let (unreadable, before) = (reader.unreadable(), Load::now());
+        let (from, first) = scene.newest()?;
         self.pass(Duration::from_secs_f64(seconds), check)?;
-        let (after, samples) = (Load::now(), reader.since(mark));
-        let used = after.since(&before);
-        let scene = self.scene.as_ref().map(|scene| ("scene", scene.id()));
+        let (to, last) = scene.newest()?;
+        let used = Load::now().since(&before);
+        reader.wait(0, ON_ITS_WAY, |sighting| sighting.frame >= last)?;
+        let drawn = first + 1..=last;
+        let mut samples = reader.since(0);
+        samples.retain(|sighting| drawn.contains(&sighting.frame));
+        let application = self.scene.as_ref().map(|scene| ("scene", scene.id()));
         let shared = [
             ("display A", self.near.id()),
             ("display B", self.far.id()),
@@ -295,13 +329,15 @@ impl<'a> Rig<'a> {
         ];
         let latencies: Vec<f64> = samples.iter().map(Sighting::latency_ms).collect();
         Ok(Case {
-            frames: Frames::of(samples.iter().map(|sighting| sighting.frame)),
+            frames: Frames::drawn(drawn, samples.iter().map(|sighting| sighting.frame)),
+            window: [from, to],
+            seconds: to.since(from).as_secs_f64(),
             latency_ms: Summary::of(&latencies),
             unreadable: reader.unreadable() - unreadable,
             other_cores: used.other_cores,
             cores: children
                 .iter()
-                .chain(&scene)
+                .chain(&application)
                 .map(|(name, id)| (*name, used.of_family(*id)))
                 .chain(shared.map(|(name, id)| (name, used.of(id))))
                 .collect(),
@@ -334,20 +370,8 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    /// Lets time pass as long as everybody is well.
     fn pass(&self, span: Duration, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        let until = clock::now() + span;
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                bail!("interrupted");
-            }
-            check()?;
-            let now = clock::now();
-            if now >= until {
-                return Ok(());
-            }
-            clock::sleep_until(until.min(now + Duration::from_millis(200)));
-        }
+        pass(clock::now() + span, self.stop, check)
     }
 
     /// Presses a key on `display` again and again, and waits for each to show there.
@@ -416,6 +440,60 @@ impl<'a> Rig<'a> {
     }
 }
 
+/// Lets time pass as long as everybody is well.
+///
+/// # Errors
+/// What `check` says, or that the person has had enough.
+pub(super) fn pass(
+    until: Instant,
+    stop: &AtomicBool,
+    check: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        check()?;
+        let now = clock::now();
+        if now >= until {
+            return Ok(());
+        }
+        clock::sleep_until(until.min(now + Duration::from_millis(200)));
+    }
+}
+
+/// The scene's own display, from which it is read how many frames were drawn, whatever became of
+/// them.
+struct Drawn {
+    screen: Screen,
+    area: Area,
+}
+
+impl Drawn {
+    fn open(display: &str) -> Result<Drawn> {
+        let screen = Screen::open(display)?;
+        let area = again(|| screen.find_code(&mut Vec::new()))?;
+        Ok(Drawn { screen, area })
+    }
+
+    /// When it was looked, and the number of the frame that was there.
+    fn newest(&self) -> Result<(Instant, u32)> {
+        let stamp = again(|| self.screen.stamp(self.area, &mut Vec::new()))?;
+        Ok((clock::now(), stamp.frame))
+    }
+}
+
+/// Looks until there is something, for a tenth of a second: a picture may just be replaced.
+fn again<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    for _ in 0..50 {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        clock::sleep_until(clock::now() + Duration::from_millis(2));
+    }
+    bail!("the scene's own display shows no bar code")
+}
+
 /// Makes the calling thread ordinary when dropped.
 pub(super) struct Lowered(pub(super) Sched);
 
@@ -445,9 +523,7 @@ fn with_record(
         .collect();
     case.latency_ms = Summary::of(&whole);
     let steps = journey::steps(&sightings, &joined);
-    let ns = |us: u64| i64::try_from(us).unwrap_or(i64::MAX / 1000) * 1000;
-    let from = sightings.first().map_or(0, |s| ns(s.seen_us));
-    let to = sightings.last().map_or(0, |s| ns(s.seen_us));
+    let [from, to] = case.window.map(|at| at.0);
     let mut outcomes = BTreeMap::new();
     let mut wire_bytes = 0;
     for row in record {
@@ -456,12 +532,12 @@ fn with_record(
             wire_bytes += row.wire_bytes;
         }
     }
-    let seconds = (to - from) as f64 / 1e9;
     Stream {
+        link: None,
         not_whole: sightings.len() - whole.len(),
         steps,
         outcomes,
-        wire_mbps: (seconds > 0.0).then(|| wire_bytes as f64 * 8.0 / 1e6 / seconds),
+        wire_mbps: (!record.is_empty()).then(|| wire_bytes as f64 * 8.0 / 1e6 / case.seconds),
         reaction_ms,
         psnr_db,
         case,

@@ -4,6 +4,9 @@
 //! samples are not greater than. It is always a value that was measured, never one in between,
 //! and the 99th of fewer than 100 samples is their greatest.
 
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 /// Order statistics of samples in milliseconds.
@@ -60,10 +63,15 @@ impl Range {
     }
 }
 
+/// One part of a whole, 0 to 1; `None` of nothing.
+pub(crate) fn share(part: usize, of: usize) -> Option<f64> {
+    (of > 0).then(|| part as f64 / of as f64)
+}
+
 /// Frames of a run, counted by their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Frames {
-    /// From the first to the last that were seen, both included.
+    /// Those that were to become visible.
     pub(crate) drawn: usize,
     /// Different frames seen.
     pub(crate) visible: usize,
@@ -72,17 +80,26 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// From the numbers of the frames seen, in any order, repeats allowed.
+    /// From the numbers of the frames seen, in any order, repeats allowed. Drawn are those from the
+    /// first to the last of them: where nothing was seen at the end, nothing is missed.
     pub(crate) fn of(numbers: impl IntoIterator<Item = u32>) -> Frames {
-        let seen: std::collections::BTreeSet<u32> = numbers.into_iter().collect();
-        let (Some(first), Some(last)) = (seen.first(), seen.last()) else {
-            return Frames::default();
-        };
-        let drawn = (last - first) as usize + 1;
+        let seen: BTreeSet<u32> = numbers.into_iter().collect();
+        match (seen.first(), seen.last()) {
+            (Some(&first), Some(&last)) => Frames::drawn(first..=last, seen),
+            _ => Frames::default(),
+        }
+    }
+
+    /// From the numbers of the frames drawn, and of those seen, of which others do not count.
+    pub(crate) fn drawn(drawn: RangeInclusive<u32>, seen: impl IntoIterator<Item = u32>) -> Frames {
+        let seen: BTreeSet<u32> = (seen.into_iter())
+            .filter(|number| drawn.contains(number))
+            .collect();
+        let count = drawn.size_hint().0;
         Frames {
-            drawn,
+            drawn: count,
             visible: seen.len(),
-            missed: drawn - seen.len(),
+            missed: count - seen.len(),
         }
     }
 }
@@ -139,5 +156,23 @@ mod tests {
             }
         );
         assert_eq!(Frames::of([]), Frames::default());
+    }
+
+    #[test]
+    fn a_freeze_at_the_end_is_missed_and_what_was_drawn_before_does_not_count() {
+        let frames = Frames::drawn(5..=20, [3, 4, 5, 6, 7, 7, 8]);
+        assert_eq!(
+            frames,
+            Frames {
+                drawn: 16,
+                visible: 4,
+                missed: 12
+            }
+        );
+        assert_eq!(
+            Frames::drawn(RangeInclusive::new(6, 5), [5, 6]),
+            Frames::default()
+        );
+        assert_eq!((share(4, 16), share(0, 0)), (Some(0.25), None));
     }
 }

@@ -14,9 +14,8 @@ use anyhow::Result;
 use openuvr_proto::units::Size;
 use serde::Serialize;
 
-use super::machine::Machine;
-use super::report::{Stream, keep, print_machine};
-use super::rig::{Rig, Setup, Source, Streamed};
+use super::report::{Head, Stream, keep};
+use super::rig::{Rig, Source, Streamed, Turns};
 use super::stats::{Range, Summary};
 use crate::pair::TemporaryDir;
 
@@ -88,26 +87,21 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Report {
-    machine: Machine,
-    size: String,
-    bitrate: String,
-    scene_fps: f64,
-    seconds: f64,
-    repetitions: u32,
-    other_cores: f64,
+    #[serde(flatten)]
+    head: Head,
     ways: Vec<Row>,
 }
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (repetitions, seconds, warm_up) = match args.quick {
-        true => (1, 1.5, 0.5),
-        false => (args.repetitions, args.seconds, 1.0),
-    };
-    let runs = (repetitions, seconds);
-    let setup = Setup::repeated(args.size, args.scene_fps, warm_up, runs)?;
+    let turns = Turns::new(args.quick, 1.5, args.repetitions, args.seconds)?;
+    let Turns {
+        repetitions,
+        seconds,
+        ..
+    } = turns;
     let stop = crate::stop_on_signals()?;
-    let mut rig = Rig::start(setup, &stop)?;
+    let mut rig = Rig::start(turns.setup(args.size, args.scene_fps), &stop)?;
     let dir = TemporaryDir::new()?;
     let csv = dir.path().join("frames.csv");
     let mut streams: [Vec<Stream>; 3] = Default::default();
@@ -130,19 +124,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             })?);
         }
     }
-    let other = streams.iter().flatten().map(|s| s.case.other_cores);
+    let asked = (args.size, args.bitrate.as_str(), args.scene_fps);
     let report = Report {
-        machine: Machine::this(),
-        size: args.size.to_string(),
-        bitrate: args.bitrate.clone(),
-        scene_fps: args.scene_fps,
-        seconds,
-        repetitions,
-        other_cores: other.fold(0.0, f64::max),
+        head: Head::new(asked, turns, streams.iter().flatten()),
         ways: WAYS
             .iter()
             .zip(&streams)
-            .map(|((name, what, _), streams)| row(name, what, streams, seconds))
+            .map(|((name, what, _), streams)| row(name, what, streams))
             .collect(),
     };
     print(&report);
@@ -152,41 +140,27 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn row(name: &'static str, what: &'static str, streams: &[Stream], seconds: f64) -> Row {
+fn row(name: &'static str, what: &'static str, streams: &[Stream]) -> Row {
     let range = |of: &dyn Fn(&Stream) -> Option<f64>| {
         Range::of(&streams.iter().filter_map(of).collect::<Vec<_>>())
     };
-    let whole = |s: &Stream| s.case.latency_ms.map_or(0, |l| l.count) as f64;
     let psnr: Vec<f64> = streams.iter().flat_map(|s| s.psnr_db.clone()).collect();
     Row {
         name,
         what,
         p50_ms: range(&|s| Some(s.case.latency_ms?.p50)),
         p99_ms: range(&|s| Some(s.case.latency_ms?.p99)),
-        drawn_fps: range(&|s| Some(s.case.frames.drawn as f64 / seconds)),
-        whole: streams
-            .iter()
-            .map(|s| whole(s) / s.case.frames.drawn.max(1) as f64)
+        drawn_fps: range(&|s| Some(s.case.drawn_fps())),
+        whole: (streams.iter())
+            .filter_map(Stream::whole_share)
             .reduce(f64::min),
-        cores: range(&|s| {
-            let cores = &s.case.cores;
-            Some(
-                ["scene", "host", "client"]
-                    .iter()
-                    .filter_map(|name| cores.get(name))
-                    .sum(),
-            )
-        }),
+        cores: range(&|s| Some(s.all_cores())),
         psnr_db: Summary::of(&psnr),
     }
 }
 
 fn print(report: &Report) {
-    println!(
-        "== continuous against synchronous: {} at {}, scene at {} frames/s ==",
-        report.size, report.bitrate, report.scene_fps
-    );
-    print_machine(&report.machine, report.other_cores);
+    report.head.print("continuous against synchronous", "");
     println!(
         "\n{:<12} {:>20} {:>7} {:>9} {:>7} {:>7} {:>8}",
         "", "p50 ms (range)", "p99", "drawn/s", "whole", "cores", "PSNR dB"

@@ -85,12 +85,24 @@ impl Child {
         }
     }
 
-    /// The end of its log, on new lines.
-    pub(crate) fn last_words(&self) -> String {
+    /// What stands behind these words in the last line of its log that has them.
+    pub(crate) fn said(&self, words: &str) -> Option<String> {
+        let text = self.log_so_far();
+        let mut lines = text.lines().rev();
+        lines.find_map(|line| Some(line.split_once(words)?.1.trim().to_owned()))
+    }
+
+    fn log_so_far(&self) -> String {
         let mut text = String::new();
         if let Some(mut file) = self.log.as_ref().and_then(|path| File::open(path).ok()) {
             let _ = file.read_to_string(&mut text);
         }
+        text
+    }
+
+    /// The end of its log, on new lines.
+    pub(crate) fn last_words(&self) -> String {
+        let text = self.log_so_far();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(8)..]
             .iter()
@@ -103,7 +115,7 @@ impl Child {
         let Some(group) = self.pid() else { return };
         if self.ended().is_none() {
             let _ = kill_process_group(group, Signal::TERM);
-            self.wait_for_end();
+            self.wait_for_end(PATIENCE);
         }
         let _ = kill_process_group(group, Signal::KILL);
         let _ = self.process.wait();
@@ -112,9 +124,14 @@ impl Child {
     /// The same, but asks it alone: it passes the signal on to those that it started, which would
     /// take a second one for impatience.
     pub(crate) fn stop_by_itself(&mut self) {
+        self.stop_within(PATIENCE);
+    }
+
+    /// The same, for one that has more to clear away.
+    pub(crate) fn stop_within(&mut self, patience: Duration) {
         if let (None, Some(process)) = (self.ended(), self.pid()) {
             let _ = kill_process(process, Signal::TERM);
-            self.wait_for_end();
+            self.wait_for_end(patience);
         }
         self.stop();
     }
@@ -123,8 +140,8 @@ impl Child {
         i32::try_from(self.id()).ok().and_then(Pid::from_raw)
     }
 
-    fn wait_for_end(&mut self) {
-        let until = clock::now() + PATIENCE;
+    fn wait_for_end(&mut self, patience: Duration) {
+        let until = clock::now() + patience;
         while self.ended().is_none() && clock::now() < until {
             clock::sleep_until(clock::now() + Duration::from_millis(5));
         }

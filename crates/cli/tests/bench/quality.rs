@@ -77,7 +77,7 @@ fn two_points_are_judged_and_written() {
     }
 
     let titled = |title: &str| {
-        let all = figures.as_array().unwrap();
+        let all = figures["figures"].as_array().unwrap();
         let is = |figure: &&Value| figure["title"].as_str().unwrap().starts_with(title);
         all.iter().find(is).unwrap_or_else(|| panic!("no {title}"))
     };

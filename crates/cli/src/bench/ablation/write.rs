@@ -1,5 +1,6 @@
 //! The ablation as text, CSV, JSON and plots.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -8,22 +9,22 @@ use anyhow::{Context as _, Result};
 use super::{Ablation, Row};
 use crate::bench::plot::{self, Step, Waterfall};
 use crate::bench::stats::Range;
+use crate::wrap::wrapped;
 
 /// For people, at most 100 columns.
 pub(super) fn text(all: &Ablation) -> String {
     let mut text = String::new();
-    let machine = &all.machine;
     // Writing to a string doesn't fail.
     let _ = writeln!(
         text,
-        "== what each optimisation is worth: {} at {} ==\nmachine  {}, {} cores, Linux {}",
-        all.size, all.bitrate, machine.cpu, machine.cores, machine.kernel
+        "== what each optimisation is worth: {} at {} ==\nmachine  {}",
+        all.size, all.bitrate, all.machine
     );
     let _ = writeln!(
         text,
         "runs     {} of {} s each, taking turns; drawn -> visible, whole frames only",
-        plot::runs(f64::from(all.repetitions)),
-        all.seconds
+        plot::runs(f64::from(all.turns.repetitions)),
+        all.turns.seconds
     );
     if let Some(floor) = all.floor_ms {
         let _ = writeln!(text, "floor    {:.2} ms, part of every figure", floor.p50);
@@ -44,11 +45,29 @@ pub(super) fn text(all: &Ablation) -> String {
     ] {
         let _ = writeln!(
             text,
-            "\n{title:<32} {:>18} {:>7} {:>6} {:>6}  {gain}, ms",
-            "p50 ms (range)", "p99", "whole", "cores"
+            "\n{title:<28} {:>3} {:>18} {:>7} {:>6} {:>6}  {gain}, ms",
+            "n", "p50 ms (range)", "p99", "whole", "cores"
         );
         for row in rows {
             text.push_str(&line(row));
+        }
+    }
+    text.push_str(&links(all));
+    text
+}
+
+/// Which rows stand on which link.
+fn links(all: &Ablation) -> String {
+    let mut names = BTreeMap::<&str, BTreeSet<&str>>::new();
+    for run in &all.runs {
+        let link = run.link.as_deref().unwrap_or("unknown");
+        names.entry(link).or_default().insert(&run.configuration);
+    }
+    let mut text = String::from("\nn: runs. What the video came by:\n");
+    for (link, rows) in names {
+        let rows = Vec::from_iter(rows).join("; ");
+        for (place, line) in wrapped(&rows, 86).into_iter().enumerate() {
+            let _ = writeln!(text, "{:<9} {line}", if place == 0 { link } else { "" });
         }
     }
     text
@@ -59,7 +78,7 @@ fn line(row: &Row) -> String {
     let Some(p50) = row.p50_ms else {
         let why = row.unavailable.as_deref().unwrap_or("not measured");
         let why: String = why.chars().take(62).collect();
-        return format!("{name:<32} - {why}\n");
+        return format!("{name:<28}   - {why}\n");
     };
     let number = |range: Option<Range>| range.map_or(f64::NAN, |range| range.median);
     let worth = match (row.worth_ms, row.clear) {
@@ -69,7 +88,8 @@ fn line(row: &Row) -> String {
         _ => String::new(),
     };
     format!(
-        "{name:<32} {:>18} {:>7.2} {:>4.0} % {:>6.2}  {worth}\n",
+        "{name:<28} {:>3} {:>18} {:>7.2} {:>4.0} % {:>6.2}  {worth}\n",
+        row.runs,
         format!("{:.2} ({:.1}-{:.1})", p50.median, p50.min, p50.max),
         number(row.p99_ms),
         row.whole.unwrap_or(f64::NAN) * 100.0,
@@ -99,7 +119,7 @@ pub(super) fn files(all: &Ablation, folder: &Path) -> Result<()> {
 fn csv(all: &Ablation) -> String {
     let mut text = String::from(
         "configuration,repetition,p50_ms,p90_ms,p99_ms,max_ms,drawn,whole,wire_mbps,cores,\
-         other_cores\n",
+         other_cores,link\n",
     );
     for run in &all.runs {
         let s = &run.latency_ms;
@@ -108,7 +128,7 @@ fn csv(all: &Ablation) -> String {
             .map_or(String::new(), |mbps| format!("{mbps:.3}"));
         let _ = writeln!(
             text,
-            "{},{},{:.3},{:.3},{:.3},{:.3},{},{},{wire},{:.3},{:.3}",
+            "{},{},{:.3},{:.3},{:.3},{:.3},{},{},{wire},{:.3},{:.3},{}",
             run.configuration.replace(',', ""),
             run.repetition,
             s.p50,
@@ -118,7 +138,8 @@ fn csv(all: &Ablation) -> String {
             run.drawn,
             run.whole,
             run.cores,
-            run.other_cores
+            run.other_cores,
+            run.link.as_deref().unwrap_or_default()
         );
     }
     text
@@ -146,8 +167,8 @@ fn waterfall(all: &Ablation) -> Waterfall {
             "{} at {}, median and range; {} of {} s each{quiet}",
             all.size,
             all.bitrate,
-            plot::runs(f64::from(all.repetitions)),
-            all.seconds
+            plot::runs(f64::from(all.turns.repetitions)),
+            all.turns.seconds
         ),
         unit: "ms".into(),
         floor: all.floor_ms.map(|floor| floor.p50),
@@ -159,11 +180,14 @@ fn waterfall(all: &Ablation) -> Waterfall {
 mod tests {
     use super::*;
     use crate::bench::machine::Machine;
+    use crate::bench::rig::Turns;
 
     fn row(name: &str, p50: Option<f64>) -> Row {
         Row {
             name: name.into(),
             note: String::new(),
+            link: p50.map(|_| "udp-gso".into()),
+            runs: usize::from(p50.is_some()) * 3,
             unavailable: p50.is_none().then(|| "needs CAP_NET_RAW".to_owned()),
             p50_ms: p50.map(|p50| Range {
                 median: p50,
@@ -184,8 +208,7 @@ mod tests {
             machine: Machine::this(),
             size: "1280x720".into(),
             bitrate: "10M".into(),
-            seconds: 4.0,
-            repetitions: 3,
+            turns: Turns::new(false, 1.0, 3, 4.0).unwrap(),
             floor_ms: None,
             other_cores: 0.0,
             cumulative: vec![row("conventional", Some(30.0)), row("+ burst", Some(20.0))],

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::super::machine::Machine;
+use super::super::report::QUIET;
 use super::super::stats::percentile;
 use super::clips::Kept;
 use super::point::{Point, Traffic};
@@ -26,9 +27,19 @@ pub(super) struct Measured {
     pub(super) point: Point,
 }
 
+/// What is written of a run.
+#[derive(Debug, Serialize)]
+pub(super) struct File<'a> {
+    machine: &'a Machine,
+    quick: bool,
+    /// The most cores that other processes used at a point.
+    other_cores: f64,
+    figures: Vec<Figure>,
+}
+
 /// A plot: lines over a number.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Figure {
+struct Figure {
     title: String,
     /// What the axes are, with units.
     x: String,
@@ -67,10 +78,7 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(machine: Machine, bitrate: String, fps: u32) -> Table {
-        println!(
-            "{} with {} cores, Linux {}",
-            machine.cpu, machine.cores, machine.kernel
-        );
+        println!("machine  {machine}");
         Table {
             machine,
             bitrate,
@@ -126,6 +134,12 @@ impl Table {
                     one.content, one.condition
                 );
             }
+            if one.point.other_cores > QUIET {
+                println!(
+                    "doubtful: at {} {}, other processes used {:.1} cores",
+                    one.content, one.condition, one.point.other_cores
+                );
+            }
             let judged = one.point.psnr.len();
             let unseen = one.point.unseen as usize;
             if unseen * 10 > judged + unseen {
@@ -145,7 +159,7 @@ impl Table {
             "content,delay_ms,loss_percent,link_mbps,gop,rate,frames,psnr_mean,psnr_worst,\
              psnr_lo,psnr_hi,ssim_mean,ssim_worst,ssim_lo,ssim_hi,down_mbps,down_packets,\
              down_payload,up_mbps,up_packets,up_payload,whole,concealed,tainted,dropped,\
-             not_captured,unseen,link_late_us\n",
+             not_captured,unseen,link_late_us,other_cores\n",
         );
         for Measured {
             content,
@@ -180,13 +194,25 @@ impl Table {
             for word in ["whole", "concealed", "tainted", "dropped", "not captured"] {
                 let _ = write!(text, ",{}", point.ended(word));
             }
-            let _ = writeln!(text, ",{},{late}", point.unseen);
+            let _ = writeln!(text, ",{},{late},{:.3}", point.unseen, point.other_cores);
         }
         text
     }
 
+    /// All that is written for others to draw.
+    pub(super) fn file(&self, varied: &[Vary], quick: bool) -> File<'_> {
+        File {
+            machine: &self.machine,
+            quick,
+            other_cores: (self.all.iter())
+                .map(|one| one.point.other_cores)
+                .fold(0.0, f64::max),
+            figures: self.figures(varied),
+        }
+    }
+
     /// The figures of what was varied, and the network load.
-    pub(super) fn figures(&self, varied: &[Vary]) -> Vec<Figure> {
+    fn figures(&self, varied: &[Vary]) -> Vec<Figure> {
         let mut figures = Vec::new();
         for vary in varied {
             for (name, y, of) in [

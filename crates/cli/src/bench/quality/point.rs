@@ -22,7 +22,9 @@ use openuvr_proto::units::Size;
 
 use super::super::emulated::Emulated;
 use super::super::journey::{self, Row};
+use super::super::machine::Load;
 use super::super::reader::Sighting;
+use super::super::rig::pass;
 use super::likeness::Luma;
 use crate::clock;
 use crate::display::VirtualDisplay;
@@ -58,6 +60,8 @@ pub(super) struct Point {
     /// From the client, and from the host.
     pub(super) up: Traffic,
     pub(super) down: Traffic,
+    /// Cores that processes which are not ours used meanwhile.
+    pub(super) other_cores: f64,
     /// How late the latest 1 % of the datagrams left the emulated link.
     pub(super) link_late: Option<Duration>,
 }
@@ -114,7 +118,7 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
         Ok(listens)
     })?;
     let link = link.context("no link")?;
-    let mut pass = |span: Duration| pass(span, stop, &mut pair);
+    let mut pass = |span: Duration| pass(clock::now() + span, stop, &mut || pair.check());
     let eye = Eye::open(far.name(), setup)?;
     let until = clock::now() + FIRST_PICTURE;
     while eye.watched().area.is_none() {
@@ -127,11 +131,12 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
         pass(Duration::from_millis(50))?;
     }
     pass(WARM_UP + setup.round_trip)?;
-    let before = (clock::now(), link.meter.read());
+    let (load, before) = (Load::now(), (clock::now(), link.meter.read()));
     eye.watched().keeping = true;
     pass(Duration::from_secs_f64(setup.seconds))?;
     eye.watched().keeping = false;
     let after = (clock::now(), link.meter.read());
+    let used = Load::now().since(&load);
     // The last frames' reports are to be in the record.
     pass(Duration::from_millis(300) + setup.round_trip)?;
     pair.client.stop();
@@ -149,24 +154,9 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
     let seconds = after.0.since(before.0).as_secs_f64();
     let [up, down] = [0, 1].map(|way| traffic(before.1[way], after.1[way], seconds));
     (point.up, point.down) = (up, down);
+    point.other_cores = used.other_cores;
     point.link_late = report.lateness.quantile(990);
     Ok(point)
-}
-
-/// Lets time pass as long as everybody is well.
-fn pass(span: Duration, stop: &AtomicBool, pair: &mut Pair) -> Result<()> {
-    let until = clock::now() + span;
-    loop {
-        if stop.load(Ordering::Relaxed) {
-            bail!("interrupted");
-        }
-        pair.check()?;
-        let now = clock::now();
-        if now >= until {
-            return Ok(());
-        }
-        clock::sleep_until(until.min(now + Duration::from_millis(100)));
-    }
 }
 
 fn traffic(before: (u64, u64), after: (u64, u64), seconds: f64) -> Traffic {
