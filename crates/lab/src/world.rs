@@ -122,6 +122,7 @@ impl Subscription {
             self.protection.parity = ParityPlan::NONE;
         }
         self.media.protect(&self.protection);
+        self.pacer.begin();
         self.cost = FrameCost::default();
         self.first_sent = None;
     }
@@ -201,8 +202,8 @@ pub struct World {
     pub released: Vec<Instant>,
     /// Sessions that ended.
     pub ended: Vec<(SessionId, Ending, Instant)>,
-    /// Roles that changed.
-    pub role_changes: Vec<(SessionId, Role)>,
+    /// Players that became observers.
+    pub deposed: Vec<SessionId>,
 }
 
 impl World {
@@ -238,7 +239,7 @@ impl World {
             injected: Vec::new(),
             released: Vec::new(),
             ended: Vec::new(),
-            role_changes: Vec::new(),
+            deposed: Vec::new(),
         }
     }
 
@@ -490,14 +491,14 @@ impl World {
                         pacer: Pacer::default(),
                     });
                 }
-                HostEvent::RoleChanged(session, role) => {
-                    self.role_changes.push((session, role));
+                HostEvent::Deposed(session) => {
+                    self.deposed.push(session);
                     for s in self
                         .subscriptions
                         .iter_mut()
                         .filter(|s| s.session == session)
                     {
-                        s.role = role;
+                        s.role = Role::Observer;
                     }
                 }
                 HostEvent::PathChanged { .. } => panic!("nobody moves in this world"),
@@ -637,7 +638,7 @@ impl World {
         let (place, bytes) = coding.slice();
         if !std::mem::take(&mut self.paced) {
             let wait = self.pace(bytes.len());
-            if wait >= Duration::from_millis(1) {
+            if !wait.is_zero() {
                 self.paced = true;
                 coding.next = self.now + wait;
                 return Some(coding);

@@ -228,7 +228,7 @@ fn a_second_player_may_take_over() {
     world.rest(ms(100));
     assert_eq!(roles(&world, first), [Role::Player, Role::Observer]);
     assert_eq!(roles(&world, second), [Role::Player]);
-    assert_eq!(world.role_changes, [(world.session(first), Role::Observer)]);
+    assert_eq!(world.deposed, [world.session(first)]);
     assert_eq!(world.released.len(), 1, "what the first held is released");
     world.step("a third watches; a fourth takes over, and the second can't even watch");
     let third = world.connect(&Device::new(3, Role::Observer));

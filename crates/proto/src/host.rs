@@ -90,8 +90,8 @@ pub enum HostEvent {
         /// The one owner of its media key.
         media: Box<MediaSender>,
     },
-    /// Its role changed.
-    RoleChanged(SessionId, Role),
+    /// Another took its role over: the player became an observer.
+    Deposed(SessionId),
     /// Its datagrams come from elsewhere now, and so do its video's go; or it said otherwise
     /// whether they may be cut.
     PathChanged {
@@ -445,8 +445,7 @@ impl Host {
                 let _ = s.plane.negotiate(&granted);
                 s.holds_input = false;
                 s.posed = None;
-                self.events
-                    .push_back(HostEvent::RoleChanged(s.id, Role::Observer));
+                self.events.push_back(HostEvent::Deposed(s.id));
                 self.events.push_back(HostEvent::ReleaseInput);
             }
         }

@@ -37,14 +37,22 @@ pub struct DeviceId(pub u8);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PoseId(pub u32);
 
-/// Where a datagram came from or goes to, opaque to the protocol: crate `net` writes a transport
-/// address into it (both ends of it, where the transport has two) and reads it back.
+/// Where a datagram came from or goes to, opaque to the protocol but for [`PathId::peer`]: crate `net`
+/// writes a transport address into it (both ends of it, where the transport has two) and reads it back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PathId(pub [u8; PathId::LEN]);
 
 impl PathId {
     /// Bytes of a path: two IPv6 addresses, a port, and a byte of crate `net`'s own.
     pub const LEN: usize = 35;
+
+    /// Who is at the other end, whatever the port: the first 16 bytes are the peer's address.
+    #[must_use]
+    pub fn peer(&self) -> [u8; 16] {
+        let mut peer = [0; 16];
+        peer.copy_from_slice(&self.0[..16]);
+        peer
+    }
 }
 
 impl Default for PathId {

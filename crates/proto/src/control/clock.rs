@@ -97,16 +97,6 @@ impl ClockMap {
             bound: nanos(best.bound(at)),
         })
     }
-
-    /// When `mine` was on the peer's clock; `None` before the first exchange.
-    #[must_use]
-    pub fn to_theirs(&self, mine: Instant, now: Instant) -> Option<Mapped<PeerInstant>> {
-        let best = self.best(now)?;
-        Some(Mapped {
-            at: PeerInstant(mine.0.saturating_add(best.offset)),
-            bound: nanos(best.bound(mine)),
-        })
-    }
 }
 
 impl Sample {

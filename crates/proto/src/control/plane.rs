@@ -128,11 +128,14 @@ impl ControlPlane {
         outcome
     }
 
+    /// What is refused here has no effect at all: nothing in front of a bad message is answered or
+    /// handed up, so a sender says it again.
     fn hear(&mut self, now: Instant, body: &[u8]) -> Result<Vec<Heard>, Reject> {
+        let messages = Messages::new(body).collect::<Result<Vec<_>, _>>()?;
+        let negotiations = self.hear_stream(&messages)?;
         let mut heard = Vec::new();
-        let mut segments = false;
-        for message in Messages::new(body) {
-            match message? {
+        for message in messages {
+            match message {
                 Message::Ping { asked } => {
                     let now = PeerInstant(now.0);
                     self.say(&Message::Pong {
@@ -149,10 +152,6 @@ impl ControlPlane {
                     self.last_answer = now;
                     self.clock.note(Instant(asked), received, answered, now);
                 }
-                Message::Segment { offset, bytes } => {
-                    self.incoming.segment(offset, bytes)?;
-                    segments = true;
-                }
                 Message::SegmentsSeen { through } => {
                     let round_trip = self.round_trip();
                     self.outgoing.seen(now, through, round_trip);
@@ -160,14 +159,29 @@ impl ControlPlane {
                 other => heard.extend(owned(other).map(Heard::Message)),
             }
         }
-        if segments {
-            let through = self.incoming.through();
-            self.say(&Message::SegmentsSeen { through });
-            while let Some(message) = self.incoming.message()? {
-                heard.extend(Negotiation::parse(&message)?.map(Heard::Negotiation));
+        heard.extend(negotiations.into_iter().map(Heard::Negotiation));
+        Ok(heard)
+    }
+
+    /// What the segments among `messages` complete. A message of the stream that makes no sense is
+    /// skipped: those beside it are acknowledged with it, and would not come again.
+    fn hear_stream(&mut self, messages: &[Message<'_>]) -> Result<Vec<Negotiation>, Reject> {
+        let mut segments = false;
+        for message in messages {
+            if let Message::Segment { offset, bytes } = message {
+                self.incoming.segment(*offset, bytes)?;
+                segments = true;
             }
         }
-        Ok(heard)
+        let mut negotiations = Vec::new();
+        if segments {
+            while let Some(message) = self.incoming.message()? {
+                negotiations.extend(Negotiation::parse(&message).ok().flatten());
+            }
+            let through = self.incoming.through();
+            self.say(&Message::SegmentsSeen { through });
+        }
+        Ok(negotiations)
     }
 
     /// Puts a message into the next datagram.
@@ -338,4 +352,111 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
         | Message::Segment { .. }
         | Message::SegmentsSeen { .. } => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::handshake::{PublicKey, SessionSecret};
+    use crate::control::negotiate::{Refusal, Role};
+    use crate::id::{FrameId, SessionId};
+    use crate::wire::control::GoodbyeReason;
+
+    /// A kind that exists, with a length that it never has.
+    const BAD: [u8; 4] = [1, 1, 0, 0];
+
+    fn pair() -> (ControlPlane, ControlPlane) {
+        let established = Established {
+            session: SessionId(7),
+            secret: SessionSecret([3; 32]),
+            peer: PublicKey([4; 32]),
+            version: 1,
+        };
+        let plane = |sends| ControlPlane::new(Instant(0), &established, sends);
+        let (mut host, mut client) = (
+            plane(Direction::HostToClient),
+            plane(Direction::ClientToHost),
+        );
+        (host.pings, client.pings) = (1, 1);
+        (host.next_ping, client.next_ping) = (Instant(i64::MAX), Instant(i64::MAX));
+        (host, client)
+    }
+
+    /// What `from` has to say, in its next datagram, with `behind` behind it.
+    fn tell(
+        from: &mut ControlPlane,
+        to: &mut ControlPlane,
+        behind: &[u8],
+    ) -> Result<Vec<Heard>, Reject> {
+        if let Some((offset, bytes)) = from.outgoing.poll(Instant(0), Duration::ZERO) {
+            let bytes = &bytes;
+            from.say(&Message::Segment { offset, bytes });
+        }
+        let mut body = from.waiting.pop_front().unwrap_or_default();
+        body.extend_from_slice(behind);
+        let mut datagram = Vec::new();
+        from.append_sealed(Instant(0), &mut datagram, |out| {
+            out.extend_from_slice(&body);
+        });
+        to.handle(Instant(0), &datagram)
+    }
+
+    #[test]
+    fn a_datagram_with_a_bad_message_has_no_effect_at_all() {
+        assert!(Messages::new(&BAD).any(|m| m.is_err()));
+        let (mut host, mut client) = pair();
+        let quit = Message::Goodbye {
+            reason: GoodbyeReason::Quit,
+        };
+        let refused = Negotiation::Refused(Refusal::Full);
+        assert!(client.negotiate(&refused));
+        client.say(&Message::Ping { asked: 5 });
+        client.say(&quit);
+        assert!(tell(&mut client, &mut host, &BAD).is_err());
+        assert!(host.waiting.is_empty(), "nothing is answered");
+        assert_eq!(host.incoming.through(), 0);
+        client.say(&quit);
+        let heard = tell(&mut client, &mut host, &[]);
+        assert_eq!(heard, Ok(vec![Heard::Message(quit)]));
+        // Sent again, the stream goes on.
+        let again = client.outgoing.next_timeout().unwrap_or_default();
+        let (offset, bytes) = client.outgoing.poll(again, Duration::ZERO).unwrap();
+        let bytes = &bytes;
+        client.say(&Message::Segment { offset, bytes });
+        let heard = tell(&mut client, &mut host, &[]);
+        assert_eq!(heard, Ok(vec![Heard::Negotiation(refused)]));
+    }
+
+    #[test]
+    fn an_absurd_segment_takes_nothing_else_into_effect() {
+        let (mut host, mut client) = pair();
+        client.say(&Message::Ping { asked: 5 });
+        client.say(&Message::Segment {
+            offset: u64::MAX,
+            bytes: b"x",
+        });
+        assert!(tell(&mut client, &mut host, &[]).is_err());
+        assert!(host.waiting.is_empty(), "nothing is answered");
+    }
+
+    /// Its neighbours were acknowledged, and would not come again.
+    #[test]
+    fn a_bad_message_of_the_stream_is_skipped_alone() {
+        let (mut host, mut client) = pair();
+        let granted = Negotiation::Granted {
+            role: Role::Player,
+            host: "h".into(),
+        };
+        assert!(client.negotiate(&granted));
+        // A role that does not exist.
+        assert!(client.outgoing.push(&[2, 9, 0]));
+        assert!(client.negotiate(&granted));
+        let seen = Message::ReportsSeen {
+            through: FrameId(3),
+        };
+        client.say(&seen);
+        let heard = tell(&mut client, &mut host, &[]).unwrap();
+        let twice = Heard::Negotiation(granted);
+        assert_eq!(heard, [Heard::Message(seen), twice.clone(), twice]);
+    }
 }

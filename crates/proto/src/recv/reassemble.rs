@@ -71,7 +71,6 @@ pub struct MediaReceiver {
     sought: Option<(FrameId, Instant, u8)>,
     losses: Losses,
     received: u64,
-    late: u64,
 }
 
 impl MediaReceiver {
@@ -100,7 +99,6 @@ impl MediaReceiver {
             sought: None,
             losses: Losses::default(),
             received: 0,
-            late: 0,
         }
     }
 
@@ -180,7 +178,6 @@ impl MediaReceiver {
         // must not go between its slices.
         let begun = self.frames.front().filter(|front| front.cursor > 0);
         if frame <= self.done || begun.is_some_and(|front| frame < front.header.frame) {
-            self.late += u64::from(arrival == Arrival::Sent);
             return Ok(false);
         }
         let used: usize = self.frames.iter().map(|a| a.bytes).sum();
@@ -460,7 +457,6 @@ impl MediaReceiver {
             received: self.received,
             missing: self.losses.lost,
             runs: self.losses.runs,
-            late: self.late,
         }
     }
 

@@ -91,6 +91,4 @@ pub struct Counters {
     pub missing: u64,
     /// Runs of them.
     pub runs: u64,
-    /// Datagrams of frames that were finished already.
-    pub late: u64,
 }

@@ -82,6 +82,11 @@ pub enum Change {
         /// The new target.
         to: Bitrate,
     },
+    /// Frames take longer, but not because of what is sent: the target is not changed.
+    Longer {
+        /// By how much.
+        by: Duration,
+    },
 }
 
 /// A frame that took longer than this, or than a frame's interval, beyond the empty link's delay is
@@ -90,8 +95,9 @@ pub enum Change {
 const LATE: Duration = Duration::from_millis(10);
 /// One frame that waited this long is enough; otherwise two that were late in a row are.
 const VERY_LATE: Duration = Duration::from_millis(60);
-/// So many frames in a row that were late, and fast, are more than a hiccup.
-const STANDSTILL: u32 = 8;
+/// So many frames in a row that were late, and fast, are more than a hiccup. If they were late all
+/// by the same, though the link has room or less was sent, the path has become longer.
+const STANDSTILL: usize = 8;
 /// The share of the measured capacity that becomes the target: the rest drains the queue.
 const BELOW_CAPACITY: f64 = 0.8;
 /// A single cut halves at most: one frame's spread may be a hiccup of the radio.
@@ -145,9 +151,18 @@ pub struct Congestion {
     /// Frames that left and were not reported on: when, and their bytes.
     under_way: VecDeque<(FrameId, Instant, u32)>,
     late: u32,
+    /// Delays of the first datagrams of the late frames in a row that left after `eased`, the
+    /// newest [`STANDSTILL`] of them.
+    level: VecDeque<i64>,
+    /// The newest frame when the target was last cut, if all that came since was late.
+    eased: Option<FrameId>,
     last_wait: Duration,
+    /// The newest frame when the path changed: earlier ones took another.
+    moved_at: FrameId,
     /// The newest frame when the target was last cut: earlier ones tell of the time before.
     cut_at: FrameId,
+    /// The same, but for the times when only the queue was found to be full.
+    lowered_at: FrameId,
     newest: FrameId,
     capacity: Option<(f64, Instant)>,
     /// Bits of the frames since the last climb, and the seconds over which they were spread.
@@ -174,8 +189,12 @@ impl Congestion {
             bases: VecDeque::new(),
             under_way: VecDeque::new(),
             late: 0,
+            level: VecDeque::with_capacity(STANDSTILL),
+            eased: None,
             last_wait: Duration::ZERO,
+            moved_at: FrameId::NONE,
             cut_at: FrameId::NONE,
+            lowered_at: FrameId::NONE,
             newest: FrameId::NONE,
             capacity: None,
             crossed: (0.0, 0.0),
@@ -256,6 +275,23 @@ impl Congestion {
         all.saturating_sub(self.round_trip)
     }
 
+    /// The player's datagrams take another path from now on: what was learnt of delays and of a full
+    /// link is not true of it. The target is, as far as is known.
+    pub fn path_changed(&mut self) {
+        self.bases.clear();
+        self.on_time();
+        self.last_wait = Duration::ZERO;
+        self.moved_at = self.newest;
+        self.capacity = None;
+        self.draining = false;
+        self.crossed = (0.0, 0.0);
+    }
+
+    /// The client will not report on a frame any more, and has said nothing by that.
+    pub fn unreported(&mut self, frame: FrameId) {
+        self.under_way.retain(|(f, ..)| *f > frame);
+    }
+
     /// The client reported on a frame.
     pub fn heard(&mut self, now: Instant, crossing: &Crossing) -> Option<Change> {
         self.last_heard = Some(now);
@@ -263,13 +299,15 @@ impl Congestion {
         if !self.draining && self.capacity.is_some_and(|(_, at)| now > at + REMEMBERED) {
             self.capacity = None;
         }
-        let (arrived, missing) = crossing.datagrams;
-        self.lost.0 += u32::from(missing);
-        self.lost.1 += u32::from(arrived) + u32::from(missing);
+        if crossing.frame > self.lowered_at {
+            let (arrived, missing) = crossing.datagrams;
+            self.lost.0 += u32::from(missing);
+            self.lost.1 += u32::from(arrived) + u32::from(missing);
+        }
         if self.draining && self.capacity.is_none_or(|(c, _)| self.backlog(c) < DRAINED) {
             self.draining = false;
         }
-        let first = crossing.first;
+        let first = crossing.first.filter(|_| crossing.frame > self.moved_at);
         let queue = first.and_then(|first| self.waited(now, crossing, first));
         queue
             .or_else(|| self.heavy_loss(now))
@@ -290,8 +328,11 @@ impl Congestion {
         let growing = wait >= self.last_wait;
         self.last_wait = wait;
         let crossed = self.crossed_with(crossing, first);
-        let late = wait > self.interval.max(LATE);
-        self.late = if late { self.late + 1 } else { 0 };
+        self.note_late(crossing.frame, empty, wait);
+        if let Some(empty) = self.longer_path(crossed) {
+            self.rebase(now, empty);
+            return Some(Change::Longer { by: wait });
+        }
         let full = (self.late >= 2 && growing) || wait > VERY_LATE;
         if !full || crossing.frame <= self.cut_at {
             return None;
@@ -300,7 +341,7 @@ impl Congestion {
         // still for a moment, and that is no reason to send less unless it goes on.
         let capacity = match crossed.filter(|crossed| *crossed <= self.target * ROOM) {
             Some(crossed) => crossed,
-            None if self.late >= STANDSTILL => self.target * LARGEST_CUT,
+            None if self.level.len() == STANDSTILL => self.target * LARGEST_CUT,
             None => return None,
         };
         let to = (capacity * BELOW_CAPACITY).max(self.target * LARGEST_CUT);
@@ -311,7 +352,9 @@ impl Congestion {
             }
             return None;
         }
-        self.cut(now, to, capacity);
+        if !self.cut(now, to, capacity) {
+            return None;
+        }
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -323,6 +366,54 @@ impl Congestion {
             waited: wait,
             capacity,
         })
+    }
+
+    /// Keeps what the late frames in a row have in common.
+    fn note_late(&mut self, frame: FrameId, empty: i64, wait: Duration) {
+        if wait <= self.interval.max(LATE) {
+            self.on_time();
+            return;
+        }
+        self.late += 1;
+        if self.eased.is_none_or(|eased| frame > eased) {
+            if self.level.len() == STANDSTILL {
+                self.level.pop_front();
+            }
+            self.level.push_back(empty);
+        }
+    }
+
+    fn on_time(&mut self) {
+        self.late = 0;
+        self.level.clear();
+        self.eased = None;
+    }
+
+    /// The delay of the empty path, if that is why the frames are late: all by the same, although
+    /// the newest `crossed` as fast as on a link with room, or although less is sent already. A
+    /// queue of ours would have grown or drained.
+    fn longer_path(&self, crossed: Option<f64>) -> Option<i64> {
+        let harmless = match crossed {
+            Some(crossed) => crossed * BELOW_CAPACITY >= self.target,
+            None => self.eased.is_some(),
+        };
+        if !harmless || self.level.len() < STANDSTILL {
+            return None;
+        }
+        // The shortest of each half: what jitter adds is not the path's.
+        let before = *self.level.iter().take(STANDSTILL / 2).min()?;
+        let after = *self.level.iter().skip(STANDSTILL / 2).min()?;
+        let apart = Duration::from_nanos(before.abs_diff(after));
+        (apart <= self.interval.max(LATE)).then_some(before.min(after))
+    }
+
+    /// From now on `empty` is the delay of the empty link; what was taken for a full one was not.
+    fn rebase(&mut self, now: Instant, empty: i64) {
+        self.bases.clear();
+        self.bases.push_back((second(now), empty));
+        self.on_time();
+        self.capacity = None;
+        self.draining = false;
     }
 
     /// What the link carried of a frame, in bits a second; `None` if that can't be told.
@@ -345,7 +436,7 @@ impl Congestion {
 
     /// How much longer `delay` is than the shortest of those on an `empty` link.
     fn above_base(&mut self, now: Instant, empty: i64, delay: i64) -> Duration {
-        let second = now.0.div_euclid(1_000_000_000);
+        let second = second(now);
         match self.bases.back_mut() {
             Some((at, base)) if *at == second => *base = empty.min(*base),
             _ => self.bases.push_back((second, empty)),
@@ -369,13 +460,20 @@ impl Congestion {
         self.draining = true;
     }
 
-    fn cut(&mut self, now: Instant, to: f64, capacity: f64) {
-        self.target = to.clamp(self.range.min.0 as f64, self.range.max.0 as f64);
+    /// Whether the target is lower than before.
+    fn cut(&mut self, now: Instant, to: f64, capacity: f64) -> bool {
+        let to = to.clamp(self.range.min.0 as f64, self.range.max.0 as f64);
+        let before = std::mem::replace(&mut self.target, to);
         self.fill(now, capacity);
         self.climbing = false;
         self.next_climb = Some(now + CLIMB_EVERY * 2);
         self.crossed = (0.0, 0.0);
         self.late = 0;
+        self.level.clear();
+        self.eased = Some(self.newest);
+        self.lowered_at = self.newest;
+        self.lost = (0, 0);
+        to < before
     }
 
     fn heavy_loss(&mut self, now: Instant) -> Option<Change> {
@@ -390,9 +488,9 @@ impl Congestion {
         }
         // Half of it, as in the draft: loss that stays is answered again.
         let to = self.target * (1.0 - lost / 2.0);
-        self.cut(now, to, to);
+        let lower = self.cut(now, to, to);
         self.draining = false;
-        Some(Change::Loss {
+        lower.then_some(Change::Loss {
             to: self.target(),
             lost,
         })
@@ -449,216 +547,10 @@ impl Congestion {
     }
 }
 
-#[cfg(test)]
-#[allow(clippy::cast_possible_truncation, reason = "small numbers of a model")]
-mod tests {
-    use super::*;
-
-    const MS: i64 = 1_000_000;
-    const FRAME: i64 = 16_666_667;
-    const DATAGRAM: u32 = 1400;
-
-    /// A sender of 60 frames/s behind a bottleneck with a queue, and its client 5 ms away whose
-    /// clock is far off.
-    struct Path {
-        congestion: Congestion,
-        now: i64,
-        busy_until: i64,
-        /// Bytes that wait before the bottleneck at most.
-        queue: i64,
-        reports: VecDeque<(i64, Crossing)>,
-        frame: u32,
-        /// When frames were displayed, and their latency in ms.
-        displayed: Vec<(i64, i64)>,
-        changes: Vec<(i64, Change)>,
-        /// Of a hundred datagrams.
-        loss: u32,
-        /// Whether reports come back.
-        deaf: bool,
-    }
-
-    impl Path {
-        fn new(max: u64, queue: i64) -> Path {
-            let max = Bitrate::from_mbps(max);
-            Path {
-                congestion: Congestion::new(
-                    Range {
-                        min: Bitrate::from_mbps(1),
-                        start: max,
-                        max,
-                    },
-                    Duration::from_nanos(FRAME.unsigned_abs()),
-                ),
-                now: 1_000 * MS,
-                busy_until: 0,
-                queue,
-                reports: VecDeque::new(),
-                frame: 0,
-                displayed: Vec::new(),
-                changes: Vec::new(),
-                loss: 0,
-                deaf: false,
-            }
-        }
-
-        /// For `ms` milliseconds the link carries `mbps`.
-        fn run(&mut self, ms: i64, mbps: i64) {
-            let end = self.now + ms * MS;
-            while self.now < end {
-                while self.reports.front().is_some_and(|(at, _)| *at <= self.now) {
-                    let Some((at, crossing)) = self.reports.pop_front() else {
-                        break;
-                    };
-                    let change = self.congestion.heard(Instant(at), &crossing);
-                    self.changes.extend(change.map(|c| (at, c)));
-                }
-                let now = Instant(self.now);
-                let change = self.congestion.quiet(now, Duration::from_millis(10));
-                self.changes.extend(change.map(|c| (self.now, c)));
-                if self.congestion.held_until(now).is_none() {
-                    self.send(mbps);
-                }
-                self.now += FRAME;
-            }
-        }
-
-        fn send(&mut self, mbps: i64) {
-            self.frame += 1;
-            let share = self.congestion.target().0 / 60 / 8;
-            let count = (share as u32 / DATAGRAM).max(1);
-            let (mut first, mut last, mut missing) = (None, None, 0);
-            let mut left = self.now;
-            for i in 0..count {
-                left = self.now + i64::from(i) * 3 * MS / i64::from(count);
-                let wait = (self.busy_until - left).max(0);
-                let lost = self.loss > 0 && (self.frame * 31 + i * 17) % 100 < self.loss;
-                if wait * mbps / 8000 > self.queue || lost {
-                    missing += 1;
-                    continue;
-                }
-                self.busy_until = left.max(self.busy_until) + i64::from(DATAGRAM) * 8000 / mbps;
-                let arrives = self.busy_until + 5 * MS;
-                first.get_or_insert(arrives);
-                last = Some(arrives);
-            }
-            let frame = FrameId(self.frame);
-            let bytes = count * DATAGRAM;
-            self.congestion.sent(Instant(left), frame, bytes);
-            let clock = |at: i64| PeerInstant(at + 77_000_000 * MS);
-            let whole = missing == 0;
-            let crossing = Crossing {
-                frame,
-                bytes,
-                sent: (Instant(self.now), Instant(left)),
-                first: first.map(clock),
-                recoverable: last.filter(|_| whole).map(clock),
-                datagrams: ((count - missing) as u16, missing as u16),
-            };
-            let done = last.unwrap_or(left + 40 * MS);
-            if whole {
-                self.displayed.push((done, (done - self.now) / MS));
-            }
-            if !self.deaf {
-                self.reports.push_back((done + 5 * MS, crossing));
-            }
-        }
-
-        fn since(&self, from: i64) -> impl Iterator<Item = &(i64, i64)> {
-            self.displayed.iter().filter(move |(at, _)| *at >= from)
-        }
-
-        /// The longest time without a displayed frame, in ms.
-        fn longest_gap(&self, from: i64) -> i64 {
-            let times: Vec<_> = self.since(from).map(|(at, _)| *at).collect();
-            times
-                .windows(2)
-                .map(|w| (w[1] - w[0]) / MS)
-                .max()
-                .unwrap_or(i64::MAX)
-        }
-    }
-
-    #[test]
-    fn a_link_that_gets_slower_and_faster_again_is_followed_without_a_freeze() {
-        for queue in [32 << 10, 64 << 10, 256 << 10] {
-            let mut path = Path::new(20, queue);
-            path.run(3_000, 50);
-            assert_eq!(path.changes, [], "nothing to change at first");
-            let dropped = path.now;
-            path.run(15_000, 8);
-            assert!(
-                path.longest_gap(dropped) <= 200,
-                "{queue}: {} ms",
-                path.longest_gap(dropped)
-            );
-            let mut later: Vec<_> = path.since(dropped + 2_000 * MS).map(|(_, l)| *l).collect();
-            later.sort_unstable();
-            let p99 = later[later.len() * 99 / 100];
-            assert!(p99 <= 30, "{queue}: p99 {p99} ms {:?}", path.changes);
-            let target = path.congestion.target();
-            assert!(
-                (Bitrate::from_mbps(4)..=Bitrate::from_mbps(9)).contains(&target),
-                "{target:?}"
-            );
-            let restored = path.now;
-            path.run(10_000, 50);
-            assert_eq!(path.congestion.target(), Bitrate::from_mbps(20), "{queue}");
-            assert!(path.longest_gap(restored) <= 50);
-        }
-    }
-
-    #[test]
-    fn a_link_that_is_too_narrow_from_the_start_is_found_out() {
-        let mut path = Path::new(20, 64 << 10);
-        path.run(20_000, 5);
-        let shown = path.since(path.now - 10_000 * MS).count();
-        assert!(
-            shown >= 550,
-            "{shown} of 600 frames in the last ten seconds"
-        );
-        assert!(path.congestion.target() <= Bitrate::from_mbps(6));
-        assert!(path.congestion.target() >= Bitrate::from_mbps(3));
-    }
-
-    #[test]
-    fn loss_that_a_radio_has_by_itself_is_no_congestion() {
-        let mut path = Path::new(20, 256 << 10);
-        path.loss = 5;
-        path.run(10_000, 50);
-        assert_eq!(path.congestion.target(), Bitrate::from_mbps(20));
-        path.loss = 30;
-        path.run(3_000, 50);
-        assert!(path.congestion.target() < Bitrate::from_mbps(12));
-        path.loss = 0;
-        path.run(10_000, 50);
-        assert_eq!(path.congestion.target(), Bitrate::from_mbps(20));
-    }
-
-    #[test]
-    fn a_client_that_falls_silent_is_sent_less_and_less_but_something() {
-        let mut path = Path::new(20, 64 << 10);
-        path.run(1_000, 50);
-        path.deaf = true;
-        path.run(4_000, 50);
-        assert_eq!(path.congestion.target(), Bitrate::from_mbps(1));
-        path.deaf = false;
-        path.run(10_000, 50);
-        assert_eq!(path.congestion.target(), Bitrate::from_mbps(20));
-    }
-
-    #[test]
-    fn one_hiccup_is_made_up_for_quickly() {
-        let mut path = Path::new(20, 256 << 10);
-        path.run(2_000, 100);
-        // The link stops for 100 ms, and delivers everything at once afterwards.
-        path.busy_until = path.now + 100 * MS;
-        path.run(2_500, 100);
-        assert_eq!(
-            path.congestion.target(),
-            Bitrate::from_mbps(20),
-            "{:?}",
-            path.changes
-        );
-        assert!(path.longest_gap(0) <= 200);
-    }
+/// The second of our clock in which `now` is.
+fn second(now: Instant) -> i64 {
+    now.0.div_euclid(1_000_000_000)
 }
+
+#[cfg(test)]
+mod tests;

@@ -103,6 +103,11 @@ impl fmt::Display for Decision {
             Decision::Rate(Change::Full { to }) => {
                 write!(f, "rate is back at {:.1} Mb/s", mbps(to))
             }
+            Decision::Rate(Change::Longer { by }) => write!(
+                f,
+                "the rate stays: frames take {} ms longer, but wait in no queue of the link",
+                by.as_millis()
+            ),
             Decision::SkipBack { frame, to } => write!(
                 f,
                 "frame {} refers to {}: what is between did not arrive whole",

@@ -150,6 +150,12 @@ impl Policy {
         self.protection = (0, true);
     }
 
+    /// The player's datagrams take another path.
+    pub fn path_changed(&mut self) {
+        self.congestion.path_changed();
+        self.holding = false;
+    }
+
     /// The shortest round trip to the player.
     pub fn set_round_trip(&mut self, round_trip: Duration) {
         self.round_trip = round_trip;
@@ -219,7 +225,15 @@ impl Policy {
             let span = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
             PeerInstant(at.0.saturating_add(span))
         });
-        let missing = u32::from(record.missing).min(record.cost.datagrams);
+        let silence = [DropCause::Unreported, DropCause::SessionEnded];
+        if let Outcome::Dropped { why, .. } = record.outcome
+            && silence.contains(&why)
+        {
+            return self.congestion.unreported(record.frame);
+        }
+        // Of a frame of which nothing arrived, the report on the next one counts what is missing.
+        let counted = record.cost.datagrams.saturating_sub(record.missing.into());
+        let counted = if arrived.is_some() { counted } else { 0 };
         let fit = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
         let crossing = Crossing {
             frame: record.frame,
@@ -228,7 +242,7 @@ impl Policy {
             first: arrived,
             // What was sent again came a round trip later, not through a queue.
             recoverable: recoverable.filter(|_| record.resent == 0),
-            datagrams: (fit(record.cost.datagrams - missing), fit(missing)),
+            datagrams: (fit(counted), record.missing),
         };
         let change = self.congestion.heard(now, &crossing);
         self.rate_changed(change);
@@ -568,5 +582,69 @@ mod tests {
         assert_eq!(code(&mut policy, 2), Next::After(FrameId(1)));
         let due = policy.due();
         assert!(due.is_some_and(|at| at > self::at(2)), "{due:?}");
+    }
+
+    /// A policy that follows the link between 1 and 20 Mb/s.
+    fn following() -> Policy {
+        let rate = Bitrate::from_mbps;
+        Policy::new(Settings {
+            range: Range {
+                min: rate(1),
+                start: rate(20),
+                max: rate(20),
+            },
+            ..policy().settings
+        })
+    }
+
+    /// A frame of 20 datagrams that left, and what became of it.
+    fn sent(frame: u32, outcome: Outcome, missing: u16) -> FrameRecord {
+        let mut record = record(frame, outcome);
+        record.host.stamp(Stage::FirstSent, at(frame));
+        record.host.stamp(Stage::LastSent, at(frame));
+        record.cost.datagrams = 20;
+        record.cost.bytes = 20_000;
+        record.missing = missing;
+        if outcome == WHOLE {
+            record.client.first_received = Some(PeerInstant(at(frame).0));
+            record.client.recoverable = Some(Duration::from_millis(1));
+        }
+        record
+    }
+
+    #[test]
+    fn a_client_that_says_nothing_does_not_free_the_link() {
+        let mut policy = following();
+        for frame in 1..=300 {
+            policy.held_until(at(frame));
+            policy.sent(at(frame), FrameId(frame), Some(20_000));
+            // Two seconds later the ledger gives it up.
+            if let Some(old @ 1..) = frame.checked_sub(120) {
+                let unreported = Outcome::Dropped {
+                    stage: Stage::FirstReceived,
+                    why: DropCause::Unreported,
+                };
+                policy.heard(at(frame), &sent(old, unreported, 0));
+            }
+        }
+        assert_eq!(policy.target(), Bitrate::from_mbps(1));
+        let rises = |d: &Decision| matches!(d, Decision::Rate(Change::Climb { .. }));
+        assert!(!policy.decisions.iter().any(rises));
+    }
+
+    #[test]
+    fn what_whole_frames_lost_counts() {
+        let mut policy = following();
+        for frame in 1..=60 {
+            policy.sent(at(frame), FrameId(frame), Some(20_000));
+            // Two of ten frames vanish; the next report says how much that was.
+            let record = match frame % 10 {
+                1 | 2 => sent(frame, LOST, 0),
+                3 => sent(frame, WHOLE, 40),
+                _ => sent(frame, WHOLE, 0),
+            };
+            policy.heard(at(frame), &record);
+        }
+        assert!(policy.target() < Bitrate::from_mbps(20));
     }
 }

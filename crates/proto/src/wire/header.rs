@@ -11,8 +11,8 @@
 //! └───────────────────────────────────────────────────────────────┘ 24   sealed body, 16-byte tag
 //! ```
 //! The low two bits of `plane` name the plane, bit 7 is the key phase. The whole header is
-//! additional authenticated data of the body's seal. The send time is the delay signal that a
-//! rate controller and the clock map work on.
+//! additional authenticated data of the body's seal. The send time is for who measures a link, at
+//! an end or on the way: rate control works on what is reported of whole frames.
 
 use zerocopy::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

@@ -240,13 +240,11 @@ impl Control {
                 });
                 self.goes(session, path);
             }
-            HostEvent::RoleChanged(session, role) => {
-                match role {
-                    Role::Player => self.player = Some(session),
-                    Role::Observer => _ = self.player.take_if(|p| *p == session),
-                }
-                self.order(Order::Role(session, role));
-                self.shared.notice(Notice::RoleChanged(session, role));
+            HostEvent::Deposed(session) => {
+                self.player.take_if(|player| *player == session);
+                self.order(Order::Role(session, Role::Observer));
+                self.shared
+                    .notice(Notice::RoleChanged(session, Role::Observer));
             }
             HostEvent::PathChanged {
                 session,

@@ -43,9 +43,6 @@ const TOP_UP_STEP: u8 = 5;
 /// After a frame that failed, a picture that does not move is tried again this much later (guess).
 const TRY_AGAIN: Duration = Duration::from_millis(200);
 
-/// A shorter wait is not worth a sleep (guess): the link's queue takes as much.
-const WORTH_A_SLEEP: Duration = Duration::from_millis(1);
-
 /// A picture that was held back is tried again this much later, a third of a frame (guess).
 const HELD_LOOK: Duration = Duration::from_millis(5);
 
@@ -106,7 +103,7 @@ impl Destination {
         let wait = self
             .pacer
             .wait(clock::now(), bytes, self.capacity, interval);
-        if wait >= WORTH_A_SLEEP {
+        if !wait.is_zero() {
             std::thread::sleep(wait);
         }
     }
@@ -264,6 +261,9 @@ impl Media {
                 Order::Path(session, path) => {
                     if let Some(i) = place(&self.destinations, session) {
                         self.destinations[i].path = path;
+                        if self.player == Some(session) {
+                            self.policy.path_changed();
+                        }
                     }
                 }
                 Order::Remove(session) => self.destinations.retain(|d| d.session != session),
@@ -531,6 +531,7 @@ impl Media {
         for d in &mut self.destinations {
             d.started |= key_frame;
             d.sent = Sent::default();
+            d.pacer.begin();
         }
         let ask = Ask {
             frame: self.frame,

@@ -13,7 +13,10 @@ use super::layout::{
     Pattern, Reason, Refused, name_from_bytes,
 };
 use super::noise::{Keys, Noise, Prologue, is_tagged, tag};
-use super::{Established, HALF_OPEN_LIFE, HandshakeError, MAX_HALF_OPEN, Versions};
+use super::{
+    Established, HALF_OPEN_LIFE, HandshakeError, MAX_HALF_OPEN, Versions, WORKED_A_SECOND,
+    WORKED_FOR_ONE,
+};
 use crate::control::cookie::CookieJar;
 use crate::control::identity::{
     ClientId, DeviceName, Identity, NoRandomness, PublicKey, random, sha256,
@@ -32,6 +35,9 @@ pub struct HostHandshake {
     windows: u64,
     /// Oldest first; at most [`MAX_HALF_OPEN`].
     halves: VecDeque<HalfOpen>,
+    /// When expensive work was done in the last second, and for whose address; at most
+    /// [`WORKED_A_SECOND`].
+    worked: VecDeque<(Instant, [u8; 16])>,
 }
 
 /// What a client is to this host.
@@ -134,6 +140,7 @@ impl HostHandshake {
             window: None,
             windows: 0,
             halves: VecDeque::new(),
+            worked: VecDeque::new(),
         })
     }
 
@@ -250,7 +257,7 @@ impl HostHandshake {
                 half.begin = digest;
                 let answer = half.answer.clone();
                 if self.halves.len() >= MAX_HALF_OPEN {
-                    self.halves.pop_front();
+                    self.evict();
                 }
                 self.halves.push_back(half);
                 Some(answer)
@@ -260,10 +267,34 @@ impl HostHandshake {
         }
     }
 
+    /// Drops the oldest handshake of the address that has most of them.
+    fn evict(&mut self) {
+        let peer = |half: &HalfOpen| half.from.peer();
+        let held = |half| self.halves.iter().filter(|h| peer(h) == peer(half)).count();
+        // The last of the largest is what is found.
+        let most = (0..self.halves.len()).rev();
+        if let Some(index) = most.max_by_key(|i| held(&self.halves[*i])) {
+            self.halves.remove(index);
+        }
+    }
+
+    /// Whether there may be expensive work for `from`; if so it counts as done.
+    fn may_work(&mut self, now: Instant, from: PathId) -> bool {
+        const SECOND: Duration = Duration::from_secs(1);
+        self.worked.retain(|(at, _)| now < *at + SECOND);
+        let peer = from.peer();
+        let for_it = self.worked.iter().filter(|(_, of)| *of == peer).count();
+        let may = self.worked.len() < WORKED_A_SECOND && for_it < WORKED_FOR_ONE;
+        if may {
+            self.worked.push_back((now, peer));
+        }
+        may
+    }
+
     /// The expensive work for a client that has shown its address: at most four X25519 operations
     /// and, at pairing, one SPAKE2 exchange.
     fn open(
-        &self,
+        &mut self,
         now: Instant,
         from: PathId,
         begin: &Begin,
@@ -271,22 +302,31 @@ impl HostHandshake {
         version: u8,
         standing: &dyn Fn(&ClientId) -> Standing,
     ) -> Result<HalfOpen, Denied> {
-        let (claim, exchange) = match opening {
+        let (claim, pin) = match &opening {
             Opening::Pairing(theirs) => {
                 let window = self.admitting(now)?;
-                let (exchange, ours) = PinExchange::host(&window.pin);
-                let psk = exchange.finish(&theirs).ok_or(Denied::Silently)?;
                 let claim = Claim::Pin {
                     window: window.serial,
                 };
-                (claim, Some((psk, ours)))
+                (claim, Some((window.pin.clone(), theirs)))
             }
-            Opening::Reconnection(id) => match standing(&id) {
-                Standing::Allowed(key) => (Claim::Key { id, key }, None),
+            Opening::Reconnection(id) => match standing(id) {
+                Standing::Allowed(key) => (Claim::Key { id: *id, key }, None),
                 Standing::Unknown | Standing::Forbidden => {
                     return Err(Refusal(Reason::UnknownDevice, 0).into());
                 }
             },
+        };
+        // An honest client asks again.
+        if !self.may_work(now, from) {
+            return Err(Denied::Silently);
+        }
+        let exchange = match pin {
+            Some((pin, theirs)) => {
+                let (exchange, ours) = PinExchange::host(&pin);
+                Some((exchange.finish(theirs).ok_or(Denied::Silently)?, ours))
+            }
+            None => None,
         };
         let prologue = Prologue {
             opening,

@@ -253,6 +253,7 @@ fn a_known_client_reconnects_with_a_fresh_secret_each_time() {
         assert_eq!(world.assert_agreed(), &Paired::Known);
         assert!(secrets.insert(world.at_client.remove(0).secret.0));
         world.at_host.clear();
+        world.now = world.now + Duration::from_secs(1);
         let trust = Trust::Known(world.host_identity.public());
         let name = DeviceName::default();
         world.client =
@@ -354,14 +355,19 @@ fn up_to_finish(
 fn exchanges_begun_side_by_side_get_no_extra_tries() {
     let mut world = World::pairing("123456");
     let now = world.now;
-    let guesses: Vec<_> = (0..20)
-        .map(|n| up_to_finish(&mut world.host, now, OTHER, &format!("{n:06}")))
+    let guesses: Vec<_> = (0..WORKED_A_SECOND)
+        .map(|n| {
+            let mut from = OTHER;
+            from.0[0] = u8::try_from(n).unwrap();
+            let guess = up_to_finish(&mut world.host, now, from, &format!("{n:06}"));
+            (from, guess)
+        })
         .collect();
     let mut wrong = 0;
-    for (mut client, finish) in guesses {
+    for (from, (mut client, finish)) in guesses {
         let reply = world
             .host
-            .handle_datagram(now, OTHER, &finish, &no_device)
+            .handle_datagram(now, from, &finish, &no_device)
             .reply
             .unwrap();
         match client.handle_datagram(now, &reply) {
@@ -602,14 +608,16 @@ fn half_open_handshakes_are_bounded_and_expire() {
     for n in 0..MAX_HALF_OPEN + 10 {
         let mut from = OTHER;
         from.0[0] = u8::try_from(n).unwrap();
+        // As fast as the host works.
+        world.now = world.now + Duration::from_secs(1) / u32::try_from(WORKED_A_SECOND).unwrap();
         last = Some((
             from,
             up_to_finish(&mut world.host, world.now, from, "123456"),
         ));
         assert_eq!(world.host.half_open(), (n + 1).min(MAX_HALF_OPEN));
     }
-    let due = world.host.next_timeout().unwrap();
-    assert_eq!(due, world.now + HALF_OPEN_LIFE);
+    let due = world.now + HALF_OPEN_LIFE;
+    assert!(world.host.next_timeout().unwrap() < due);
     // The newest is still there.
     let (from, (mut client, finish)) = last.unwrap();
     let reaction = world
@@ -621,6 +629,103 @@ fn half_open_handshakes_are_bounded_and_expire() {
     world.host.handle_timeout(due);
     assert_eq!(world.host.half_open(), 0);
     assert_eq!(world.host.next_timeout(), None);
+}
+
+/// A Begin from `from`, made as an honest client makes it.
+fn up_to_begin(host: &mut HostHandshake, now: Instant, from: PathId) -> Vec<u8> {
+    let identity = Identity::generate().unwrap();
+    let trust = Trust::Pin(pin("000000"));
+    let mut client = ClientHandshake::new(now, &identity, DeviceName::default(), trust).unwrap();
+    let hello = client.poll_transmit(now).unwrap();
+    let challenge = host.handle_datagram(now, from, &hello, &no_device).reply;
+    client.handle_datagram(now, &challenge.unwrap()).unwrap();
+    client.poll_transmit(now).unwrap()
+}
+
+#[test]
+fn one_address_gets_little_work_and_evicts_nobody() {
+    let mut world = World::pairing("123456");
+    let (mut client, finish) = up_to_finish(&mut world.host, world.now, CLIENT, "123456");
+    let mut worked = 0;
+    for n in 0..160_u64 {
+        let now = world.now + Duration::from_millis(25 * n);
+        // Its port is no address.
+        let mut from = OTHER;
+        from.0[16] = u8::try_from(n).unwrap();
+        let begin = up_to_begin(&mut world.host, now, from);
+        let reply = world.host.handle_datagram(now, from, &begin, &no_device);
+        worked += usize::from(reply.reply.is_some());
+    }
+    assert_eq!(worked, 4 * WORKED_FOR_ONE);
+    // The person who was there before gets in.
+    world.now = world.now + Duration::from_secs(4);
+    let reaction = world
+        .host
+        .handle_datagram(world.now, CLIENT, &finish, &no_device);
+    assert!(reaction.established.is_some());
+    let confirmed = client.handle_datagram(world.now, &reaction.reply.unwrap());
+    assert!(confirmed.unwrap().is_some());
+}
+
+/// A few addresses fill the memory as fast as the host works for them: their own make room.
+#[test]
+fn who_holds_most_makes_room() {
+    let mut world = World::pairing("123456");
+    let (_, finish) = up_to_finish(&mut world.host, world.now, CLIENT, "123456");
+    for n in 0..18_u8 {
+        world.now = world.now + Duration::from_millis(250);
+        for address in 10..14 {
+            let mut from = OTHER;
+            (from.0[0], from.0[16]) = (address, n);
+            let begin = up_to_begin(&mut world.host, world.now, from);
+            world
+                .host
+                .handle_datagram(world.now, from, &begin, &no_device);
+        }
+    }
+    assert_eq!(world.host.half_open(), MAX_HALF_OPEN);
+    let reaction = world
+        .host
+        .handle_datagram(world.now, CLIENT, &finish, &no_device);
+    assert!(reaction.established.is_some());
+}
+
+#[test]
+fn work_that_came_to_nothing_counts_too() {
+    let mut world = World::pairing("123456");
+    let begin = up_to_begin(&mut world.host, world.now, OTHER);
+    let mut ask = |from, begin: &[u8]| {
+        let reaction = (world.host).handle_datagram(world.now, from, begin, &no_device);
+        reaction.reply.is_some()
+    };
+    for n in 1..=WORKED_FOR_ONE {
+        let mut damaged = begin.clone();
+        damaged[110] ^= u8::try_from(n).unwrap();
+        assert!(!ask(OTHER, &damaged));
+    }
+    assert!(!ask(OTHER, &begin), "the host has worked enough for it");
+    world.now = world.now + Duration::from_secs(1);
+    let reaction = (world.host).handle_datagram(world.now, OTHER, &begin, &no_device);
+    assert!(reaction.reply.is_some());
+}
+
+#[test]
+fn many_addresses_share_a_budget() {
+    let mut world = World::pairing("123456");
+    let mut worked = 0;
+    for n in 0..100_u32 {
+        let now = world.now + Duration::from_millis(9 * u64::from(n));
+        let mut from = OTHER;
+        from.0[..4].copy_from_slice(&n.to_le_bytes());
+        let begin = up_to_begin(&mut world.host, now, from);
+        let reply = world.host.handle_datagram(now, from, &begin, &no_device);
+        worked += usize::from(reply.reply.is_some());
+    }
+    assert_eq!(worked, WORKED_A_SECOND);
+    // And a moment later there is some for anybody.
+    world.now = world.now + Duration::from_secs(2);
+    world.run().unwrap();
+    world.assert_agreed();
 }
 
 #[test]

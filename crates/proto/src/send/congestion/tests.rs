@@ -1,0 +1,337 @@
+//! The controller against a model of a bottleneck with a queue, on a virtual clock.
+#![allow(clippy::cast_possible_truncation, reason = "small numbers of a model")]
+
+use super::*;
+
+const MS: i64 = 1_000_000;
+const FRAME: i64 = 16_666_667;
+const DATAGRAM: u32 = 1400;
+
+/// A sender of 60 frames/s behind a bottleneck with a queue, and its client 5 ms away whose
+/// clock is far off.
+struct Path {
+    congestion: Congestion,
+    now: i64,
+    busy_until: i64,
+    /// Bytes that wait before the bottleneck at most.
+    queue: i64,
+    reports: VecDeque<(i64, Crossing)>,
+    frame: u32,
+    /// When frames were displayed, and their latency in ms.
+    displayed: Vec<(i64, i64)>,
+    changes: Vec<(i64, Change)>,
+    /// Of a hundred datagrams.
+    loss: u32,
+    /// Whether reports come back.
+    deaf: bool,
+    /// The lowest target until now.
+    least: Bitrate,
+    /// The one-way delay in nanoseconds.
+    delay: i64,
+    /// The shortest round trip that the host has seen lately.
+    round_trip: Duration,
+    /// Up to so many milliseconds more for a frame.
+    jitter: i64,
+    /// How far the client's clock is ahead.
+    clock: i64,
+    /// Arrivals come together, at multiples of so many nanoseconds.
+    grain: i64,
+}
+
+impl Path {
+    fn new(max: u64, queue: i64) -> Path {
+        let max = Bitrate::from_mbps(max);
+        Path {
+            congestion: Congestion::new(
+                Range {
+                    min: Bitrate::from_mbps(1),
+                    start: max,
+                    max,
+                },
+                Duration::from_nanos(FRAME.unsigned_abs()),
+            ),
+            now: 1_000 * MS,
+            busy_until: 0,
+            queue,
+            reports: VecDeque::new(),
+            frame: 0,
+            displayed: Vec::new(),
+            changes: Vec::new(),
+            loss: 0,
+            deaf: false,
+            least: max,
+            delay: 5 * MS,
+            round_trip: Duration::from_millis(10),
+            jitter: 0,
+            clock: 77_000_000 * MS,
+            grain: 1,
+        }
+    }
+
+    /// For `ms` milliseconds the link carries `mbps`.
+    fn run(&mut self, ms: i64, mbps: i64) {
+        let end = self.now + ms * MS;
+        while self.now < end {
+            while self.reports.front().is_some_and(|(at, _)| *at <= self.now) {
+                let Some((at, crossing)) = self.reports.pop_front() else {
+                    break;
+                };
+                let change = self.congestion.heard(Instant(at), &crossing);
+                self.changes.extend(change.map(|c| (at, c)));
+            }
+            let now = Instant(self.now);
+            let change = self.congestion.quiet(now, self.round_trip);
+            self.changes.extend(change.map(|c| (self.now, c)));
+            if self.congestion.held_until(now).is_none() {
+                self.send(mbps);
+            }
+            self.now += FRAME;
+            self.least = self.least.min(self.congestion.target());
+        }
+    }
+
+    fn send(&mut self, mbps: i64) {
+        self.frame += 1;
+        let share = self.congestion.target().0 / 60 / 8;
+        let count = (share as u32 / DATAGRAM).max(1);
+        let (mut first, mut last, mut missing) = (None, None, 0);
+        let jitter = i64::from(self.frame) * 7919 % 1000 * self.jitter * MS / 1000;
+        let mut left = self.now;
+        for i in 0..count {
+            left = self.now + i64::from(i) * 3 * MS / i64::from(count);
+            let wait = (self.busy_until - left).max(0);
+            let lost = self.loss > 0 && (self.frame * 31 + i * 17) % 100 < self.loss;
+            if wait * mbps / 8000 > self.queue || lost {
+                missing += 1;
+                continue;
+            }
+            self.busy_until = left.max(self.busy_until) + i64::from(DATAGRAM) * 8000 / mbps;
+            let together = (self.busy_until + self.grain - 1) / self.grain * self.grain;
+            let arrives = together + self.delay + jitter;
+            first.get_or_insert(arrives);
+            last = Some(arrives);
+        }
+        let frame = FrameId(self.frame);
+        let bytes = count * DATAGRAM;
+        self.congestion.sent(Instant(left), frame, bytes);
+        let clock = |at: i64| PeerInstant(at + self.clock);
+        let whole = missing == 0;
+        let crossing = Crossing {
+            frame,
+            bytes,
+            sent: (Instant(self.now), Instant(left)),
+            first: first.map(clock),
+            recoverable: last.filter(|_| whole).map(clock),
+            datagrams: ((count - missing) as u16, missing as u16),
+        };
+        let done = last.unwrap_or(left + 40 * MS);
+        if whole {
+            self.displayed.push((done, (done - self.now) / MS));
+        }
+        if !self.deaf {
+            self.reports.push_back((done + self.delay, crossing));
+        }
+    }
+
+    fn since(&self, from: i64) -> impl Iterator<Item = &(i64, i64)> {
+        self.displayed.iter().filter(move |(at, _)| *at >= from)
+    }
+
+    /// The longest time without a displayed frame, in ms.
+    fn longest_gap(&self, from: i64) -> i64 {
+        let times: Vec<_> = self.since(from).map(|(at, _)| *at).collect();
+        times
+            .windows(2)
+            .map(|w| (w[1] - w[0]) / MS)
+            .max()
+            .unwrap_or(i64::MAX)
+    }
+}
+
+#[test]
+fn a_link_that_gets_slower_and_faster_again_is_followed_without_a_freeze() {
+    for queue in [32 << 10, 64 << 10, 256 << 10] {
+        let mut path = Path::new(20, queue);
+        path.run(3_000, 50);
+        assert_eq!(path.changes, [], "nothing to change at first");
+        let dropped = path.now;
+        path.run(15_000, 8);
+        assert!(
+            path.longest_gap(dropped) <= 200,
+            "{queue}: {} ms",
+            path.longest_gap(dropped)
+        );
+        let mut later: Vec<_> = path.since(dropped + 2_000 * MS).map(|(_, l)| *l).collect();
+        later.sort_unstable();
+        let p99 = later[later.len() * 99 / 100];
+        assert!(p99 <= 30, "{queue}: p99 {p99} ms {:?}", path.changes);
+        let target = path.congestion.target();
+        assert!(
+            (Bitrate::from_mbps(4)..=Bitrate::from_mbps(9)).contains(&target),
+            "{target:?}"
+        );
+        let restored = path.now;
+        path.run(10_000, 50);
+        assert_eq!(path.congestion.target(), Bitrate::from_mbps(20), "{queue}");
+        assert!(path.longest_gap(restored) <= 50);
+    }
+}
+
+#[test]
+fn a_link_that_is_too_narrow_from_the_start_is_found_out() {
+    let mut path = Path::new(20, 64 << 10);
+    path.run(20_000, 5);
+    let shown = path.since(path.now - 10_000 * MS).count();
+    assert!(
+        shown >= 550,
+        "{shown} of 600 frames in the last ten seconds"
+    );
+    assert!(path.congestion.target() <= Bitrate::from_mbps(6));
+    assert!(path.congestion.target() >= Bitrate::from_mbps(3));
+}
+
+#[test]
+fn loss_that_a_radio_has_by_itself_is_no_congestion() {
+    let mut path = Path::new(20, 256 << 10);
+    path.loss = 5;
+    path.run(10_000, 50);
+    assert_eq!(path.congestion.target(), Bitrate::from_mbps(20));
+    path.loss = 30;
+    path.run(3_000, 50);
+    assert!(path.congestion.target() < Bitrate::from_mbps(12));
+    path.loss = 0;
+    path.run(10_000, 50);
+    assert_eq!(path.congestion.target(), Bitrate::from_mbps(20));
+}
+
+#[test]
+fn a_client_that_falls_silent_is_sent_less_and_less_but_something() {
+    let mut path = Path::new(20, 64 << 10);
+    path.run(1_000, 50);
+    path.deaf = true;
+    path.run(4_000, 50);
+    assert_eq!(path.congestion.target(), Bitrate::from_mbps(1));
+    path.deaf = false;
+    path.run(10_000, 50);
+    assert_eq!(path.congestion.target(), Bitrate::from_mbps(20));
+}
+
+#[test]
+fn one_hiccup_is_made_up_for_quickly() {
+    let mut path = Path::new(20, 256 << 10);
+    path.run(2_000, 100);
+    // The link stops for 100 ms, and delivers everything at once afterwards.
+    path.busy_until = path.now + 100 * MS;
+    path.run(2_500, 100);
+    assert_eq!(
+        path.congestion.target(),
+        Bitrate::from_mbps(20),
+        "{:?}",
+        path.changes
+    );
+    assert!(path.longest_gap(0) <= 200);
+}
+
+/// Moved far away or near, by a clock that jumped, or with jitter, on a link with much room or
+/// with little: nothing is sent less for long.
+#[test]
+fn a_path_that_becomes_longer_is_not_a_full_one() {
+    for (longer, mbps, jitter) in [
+        (12, 50, 0),
+        (20, 50, 0),
+        (20, 30, 0),
+        (50, 50, 12),
+        (100, 24, 0),
+        (100, 50, 12),
+        (200, 24, 0),
+        (200, 50, 0),
+    ] {
+        let mut path = Path::new(20, 256 << 10);
+        path.jitter = jitter;
+        path.run(3_000, mbps);
+        let stepped = path.now;
+        path.delay += longer * MS;
+        path.run(4_000, mbps);
+        let what = format!("{longer} ms, {mbps} Mb/s, {jitter}: {:?}", path.changes);
+        assert!(path.least >= Bitrate::from_mbps(10), "{what}");
+        assert_eq!(path.congestion.target(), Bitrate::from_mbps(20), "{what}");
+        assert!(path.longest_gap(stepped) <= longer.max(120) + 20, "{what}");
+        // The new delay is the base by which the link is judged from here on.
+        let dropped = path.now;
+        path.run(2_000, 8);
+        assert!(path.congestion.target() <= Bitrate::from_mbps(10), "{what}");
+        assert!(path.longest_gap(dropped) <= 200 + longer, "{what}");
+    }
+    for hours in [-1, 1] {
+        let mut path = Path::new(20, 256 << 10);
+        path.run(3_000, 50);
+        path.clock += hours * 3_600_000 * MS;
+        path.run(2_000, 50);
+        let full = Bitrate::from_mbps(20);
+        assert_eq!((path.least, path.congestion.target()), (full, full));
+    }
+}
+
+/// Such a path tells nothing about the one before, whatever comes in late from that.
+#[test]
+fn another_path_is_learnt_anew() {
+    let mut path = Path::new(20, 256 << 10);
+    path.run(3_000, 50);
+    path.congestion.path_changed();
+    path.delay += 100 * MS;
+    path.run(2_000, 50);
+    assert_eq!(path.changes, []);
+}
+
+/// Like a radio that sends what waits all at once when its turn comes: the spread of a frame
+/// says nothing of what such a link carries.
+#[test]
+fn a_narrow_link_that_delivers_in_bursts_is_followed() {
+    for grain in [20, 40, 100] {
+        for mbps in [5, 8, 12] {
+            let mut path = Path::new(20, 256 << 10);
+            path.grain = grain * MS;
+            path.run(3_000, 100);
+            let dropped = path.now;
+            path.run(10_000, mbps);
+            let what = format!("{grain} ms, {mbps} Mb/s: {:?}", path.changes);
+            assert!(path.longest_gap(dropped) <= 200, "{what}");
+            let from = dropped + 2_000 * MS;
+            let mut later: Vec<_> = path.since(from).map(|(_, l)| *l).collect();
+            later.sort_unstable();
+            let p99 = later[later.len() * 99 / 100];
+            assert!(p99 <= grain + 30, "{p99} ms, {what}");
+        }
+    }
+}
+
+/// What is lost for a round trip after a cut left before it.
+#[test]
+fn a_loss_far_away_is_answered_once() {
+    for delay in [5, 50, 150, 300] {
+        let mut path = Path::new(20, 64 << 10);
+        path.delay = delay * MS;
+        path.round_trip = Duration::from_millis(2 * delay.unsigned_abs());
+        path.run(3_000, 50);
+        path.least = Bitrate::from_mbps(20);
+        path.run(8_000, 8);
+        let what = format!("{delay} ms: {:?}", path.changes);
+        assert!(path.least >= Bitrate::from_mbps(4), "{what}");
+        assert!(path.congestion.target() <= Bitrate::from_mbps(9), "{what}");
+    }
+}
+
+/// Where a link carries less than the least rate there is nothing to cut, and nothing to tell.
+#[test]
+fn the_least_rate_is_said_once() {
+    let mut path = Path::new(20, 64 << 10);
+    path.congestion.range.min = Bitrate::from_mbps(2);
+    path.run(5_000, 1);
+    let to = |change: &Change| match *change {
+        Change::Queue { to, .. } | Change::Loss { to, .. } | Change::Silence { to } => Some(to),
+        Change::Climb { .. } | Change::Full { .. } | Change::Longer { .. } => None,
+    };
+    let cuts: Vec<_> = path.changes.iter().filter_map(|(_, c)| to(c)).collect();
+    assert!(cuts.is_sorted_by(|a, b| a > b), "{:?}", path.changes);
+    assert_eq!(cuts.last(), Some(&Bitrate::from_mbps(2)));
+}
