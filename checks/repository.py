@@ -36,9 +36,13 @@ def passes(*command: str, **environment: str) -> Iterator[str]:
 @functools.cache
 def tracked() -> list[pathlib.Path]:
     """Every file that git tracks or would track, as a path from the root."""
-    names = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout
-    paths = (pathlib.Path(name) for name in names.split("\0") if name)
-    return sorted(path for path in set(paths) if (ROOT / path).is_file())
+    done = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    paths = (pathlib.Path(name) for name in done.stdout.split("\0") if name)
+    files = sorted(path for path in set(paths) if (ROOT / path).is_file())
+    if done.returncode != 0 or not files:
+        # Without files every check of them would find nothing wrong.
+        raise SystemExit(f"`git ls-files` names no file here: {done.stdout[:500].strip()}")
+    return files
 
 
 def text(path: pathlib.Path) -> str:

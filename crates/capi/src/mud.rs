@@ -242,6 +242,7 @@ impl Kind for Mud {
             name: opened.name,
             hosts: opened.hosts,
             host: opened.host,
+            target: opened.target,
             paths: opened.paths,
             pin: opened.pin,
             offer: opened.offer,

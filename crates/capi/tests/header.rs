@@ -157,7 +157,7 @@ fn compiles(compiler: &str, words: &[&str], extension: &str) {
         .arg(&source)
         .output()
         .expect("build-essential is there");
-    let _ = std::fs::remove_file(&source);
+    let _ = std::fs::remove_dir_all(&dir);
     assert!(
         out.status.success(),
         "{compiler}: {}",

@@ -10,11 +10,13 @@ use anyhow::{Result, anyhow, bail};
 use clap::ArgMatches;
 use openuvr_media::input_source;
 use openuvr_media::present::{self, x11::WindowConfig};
+use openuvr_net::address::{address_of, station_of};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::SessionId;
 use openuvr_proto::units::Size;
-use openuvr_runtime::client::config::Config;
+use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_runtime::client::config::{Config, Opened};
 use openuvr_runtime::client::{ClientRuntime, ClientSetup, Notice, OpenSurface, Over};
 use openuvr_runtime::clock;
 use openuvr_runtime::sched::Scheduler;
@@ -23,6 +25,9 @@ use crate::clients::{TICK, finish, goodbye};
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
 use crate::realtime;
 use crate::record::{self, Options, Recorder};
+
+/// A host that has not answered by then is worth a word: far more than a round trip.
+const WONDER: Duration = Duration::from_secs(1);
 
 /// What is said before the name of the link that a session has come to; benches look for it.
 pub(crate) const COMES_BY: &str = "the video comes by ";
@@ -39,9 +44,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     let config = effective.config;
     crate::log_to_stderr(config.log);
+    let opened = open(&config)?;
+    // Only now: until the PIN is typed there is nothing to tidy up, and a signal simply ends this.
     let stop = crate::stop_on_signals()?;
     let recorder = Recorder::new(&Options::from(&config))?;
-    let (client, scheduler) = start(&config)?;
+    let address = address(&opened);
+    let (client, scheduler) = start(&config, opened)?;
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr client: {warning}");
     }
@@ -49,9 +57,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let mut session = Session {
         recorder,
         role: Role::Observer,
+        address,
         host: config.host.host.clone(),
         count: 0,
     };
+    let mut wonder_at = Some(began + WONDER);
     let mut tick_at = began;
     let outcome = loop {
         let over = config
@@ -64,6 +74,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         if now >= tick_at {
             session.recorder.tick(now);
             tick_at = now + TICK;
+        }
+        if session.count == 0 && wonder_at.take_if(|at| now >= *at).is_some() {
+            eprintln!("openuvr client: no answer from {} yet", session.address);
         }
         let Some(notice) = client.notice(TURN) else {
             continue;
@@ -81,16 +94,30 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     outcome
 }
 
-fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
-    let surface = config.surface().map_err(|e| anyhow!("{e}"))?;
-    let opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
+/// Opens what needs no display, and asks for the PIN if there has to be one.
+fn open(config: &ClientConfig) -> Result<Opened> {
+    let mut opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
     for why in &opened.unusable {
         eprintln!("openuvr client: {why}");
     }
-    let pin = match opened.needs_pin() {
-        true => Some(ask_for_pin(&opened.host)?),
-        false => opened.pin,
-    };
+    if opened.needs_pin() {
+        opened.pin = Some(ask_for_pin(&opened)?);
+    }
+    Ok(opened)
+}
+
+/// Where the host is looked for: as the person wrote it, and what that means.
+fn address(opened: &Opened) -> String {
+    let by_ip = (opened.paths.iter()).filter(|path| station_of(**path).is_none());
+    let found: Vec<String> = by_ip.map(|path| address_of(*path).to_string()).collect();
+    match found.join(", ") {
+        found if found.is_empty() || found == opened.host => opened.host.clone(),
+        found => format!("{} ({found})", opened.host),
+    }
+}
+
+fn start(config: &ClientConfig, opened: Opened) -> Result<(ClientRuntime, Scheduler)> {
+    let surface = config.surface().map_err(|e| anyhow!("{e}"))?;
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let input_from = config.input_from();
     let input = match &input_from {
@@ -103,8 +130,9 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
         name: opened.name,
         hosts: opened.hosts,
         host: opened.host,
+        target: opened.target,
         paths: opened.paths,
-        pin,
+        pin: opened.pin,
         offer: opened.offer,
         decoder: opened.decoder,
         link: opened.link,
@@ -120,11 +148,19 @@ fn start(config: &ClientConfig) -> Result<(ClientRuntime, Scheduler)> {
     Ok((client, scheduler))
 }
 
-fn ask_for_pin(host: &str) -> Result<Pin> {
+fn ask_for_pin(opened: &Opened) -> Result<Pin> {
+    let host = &opened.host;
     if !std::io::stdin().is_terminal() {
         bail!("the host {host} is not known yet: give the PIN that it shows with --pin");
     }
-    eprint!("The host {host} is new. The PIN that it shows: ");
+    // Before somebody looks for a PIN in vain.
+    match opened.is_answered(WONDER) {
+        Ok(true) => {}
+        Ok(false) => eprintln!("openuvr client: no answer from {} yet", address(opened)),
+        Err(e) => bail!("{}: {e}", address(opened)),
+    }
+    eprintln!("The host {host} is new.");
+    eprint!("The PIN that it shows: ");
     std::io::stderr().flush()?;
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
@@ -166,6 +202,9 @@ fn open_surface(surface: Surface) -> Result<OpenSurface> {
 struct Session {
     recorder: Recorder,
     role: Role,
+    /// Where the host is.
+    address: String,
+    /// What it is called.
     host: String,
     /// Sessions so far: each has its own rows in the records.
     count: u32,
@@ -203,25 +242,32 @@ impl Session {
                     .record(clock::now(), &record, self.role, &self.host);
             }
             Notice::Lost(reason) => {
-                let why = reason.map_or("the host fell silent", goodbye);
-                eprintln!("openuvr client: {why}; looking for it again");
+                let (host, why) = (&self.address, reason.map_or("it fell silent", goodbye));
+                eprintln!("openuvr client: {host}: {why}; looking for it again");
             }
             Notice::Trouble(why) => eprintln!("openuvr client: {why}"),
-            Notice::Over(over) => return Some(end(over)),
+            Notice::Over(over) => return Some(self.end(over)),
         }
         None
     }
-}
 
-fn end(over: Over) -> Result<ExitCode> {
-    match over {
-        Over::Quit => Ok(ExitCode::SUCCESS),
-        Over::Host(reason) => {
-            eprintln!("openuvr client: the end: {}", goodbye(reason));
-            Ok(ExitCode::SUCCESS)
+    fn end(&self, over: Over) -> Result<ExitCode> {
+        match over {
+            Over::Quit => Ok(ExitCode::SUCCESS),
+            Over::Host(reason) => {
+                let host = &self.address;
+                eprintln!("openuvr client: {host}: the end: {}", goodbye(reason));
+                Ok(match reason {
+                    GoodbyeReason::Quit | GoodbyeReason::SourceEnded => ExitCode::SUCCESS,
+                    // It was thrown out.
+                    GoodbyeReason::TakenOver | GoodbyeReason::Forbidden | GoodbyeReason::Failed => {
+                        ExitCode::FAILURE
+                    }
+                })
+            }
+            Over::Handshake(e) => bail!("{}: {e}", self.address),
+            Over::Refused(why) => bail!("{}: {why}", self.address),
+            Over::Failed(why) => bail!(why),
         }
-        Over::Handshake(e) => Err(e.into()),
-        Over::Refused(why) => bail!("{why}"),
-        Over::Failed(why) => bail!(why),
     }
 }

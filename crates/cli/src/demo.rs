@@ -109,6 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         more_client: &args.client_arg,
     })?;
     let place = match &client_virtual {
+        Some(display) if args.headless => format!("the virtual display {}", display.name()),
         Some(display) => format!("the virtual display {} (no $DISPLAY)", display.name()),
         None => format!("a window on {client_display}"),
     };
@@ -224,8 +225,11 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
         }
     }
     match verdict.likeness {
+        Some(likeness) if alike => {
+            println!("demo: the client's picture matches the host's: {likeness:.1} dB");
+        }
         Some(likeness) => {
-            println!("demo: the client's picture matches the host's: {likeness:.1} dB")
+            println!("demo: the client's picture differs from the host's: {likeness:.1} dB");
         }
         None => {
             println!("demo: no window of the client's display is as large as the host's picture")

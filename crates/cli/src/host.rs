@@ -4,7 +4,7 @@
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
@@ -53,7 +53,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     crate::log_to_stderr(config.log);
     let stop = crate::stop_on_signals()?;
     let recorder = Recorder::new(&Options::from(&config))?;
-    let (host, scheduler) = start(&config)?;
+    let (host, scheduler) = match start(&config, &stop) {
+        // Who ends the wait for a window knows why there is none.
+        Err(_) if stop.load(Ordering::Relaxed) => return Ok(ExitCode::SUCCESS),
+        started => started?,
+    };
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr host: {warning}");
     }
@@ -154,9 +158,9 @@ fn read_wish(line: &str) -> Result<Option<Wish>> {
     }
 }
 
-fn start(config: &HostConfig) -> Result<(HostRuntime, Scheduler)> {
+fn start(config: &HostConfig, stop: &AtomicBool) -> Result<(HostRuntime, Scheduler)> {
     let opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
-    let source = open_source(config)?;
+    let source = open_source(config, stop)?;
     let display = config.display.clone().unwrap_or_default();
     let input = if config.injects() {
         format!("xtest:{display}")
@@ -219,7 +223,7 @@ struct Source {
     words: String,
 }
 
-fn open_source(config: &HostConfig) -> Result<Source> {
+fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
     let what = match config.subject() {
         Subject::Pattern(size) => {
             let capture = Box::new(Pattern::open(size, config.fps)?);
@@ -257,10 +261,21 @@ fn open_source(config: &HostConfig) -> Result<Source> {
         }),
     };
     let display = config.display.clone();
-    let mut capture = x11::open(&Target {
+    let mut told = false;
+    let mut goes_on = || {
+        if !std::mem::replace(&mut told, true) {
+            eprintln!(
+                "openuvr host: the window is not there yet; waiting up to {} s for it",
+                WINDOW_WAIT.as_secs()
+            );
+        }
+        !stop.load(Ordering::Relaxed)
+    };
+    let target = Target {
         display: display.clone(),
         what,
-    })?;
+    };
+    let mut capture = x11::open_while(&target, &mut goes_on)?;
     capture.limit_fps(config.fps);
     if config.capture_mode == CaptureMode::Poll {
         capture.poll(config.fps);

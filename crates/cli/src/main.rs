@@ -6,6 +6,10 @@
     reason = "drawing and statistics work in floating point"
 )]
 
+// First: its macros count from here on.
+#[macro_use]
+mod out;
+
 mod bench;
 mod cable;
 mod child;
@@ -30,6 +34,7 @@ mod screen;
 mod soak;
 mod wrap;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -41,6 +46,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use config::{ClientConfig, HostConfig, RunConfig, Settings as _};
 
 fn main() -> ExitCode {
+    out::guarded(program)
+}
+
+fn program() -> ExitCode {
     let matches = command().get_matches();
     let result = match matches.subcommand() {
         Some(("host", m)) => host::run(m),
@@ -101,6 +110,7 @@ fn with<A: FromArgMatches>(
 pub(crate) fn log_to_stderr(level: tracing::Level) {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_max_level(level)
         .init();
 }

@@ -67,9 +67,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             clients.tick(now);
             tick_at = now + TICK;
         }
-        for signal in signals.pending() {
-            game.pass_on(signal, desk.streaming());
-        }
+        game.pass_on(&signals.pending(), desk.streaming());
         if desk.is_busy() || !game.ended() {
             quiet_since = now;
         }

@@ -54,7 +54,7 @@ impl Ladder {
         let ladder = Ladder::new(bind, only, true)?;
         if only.is_none_or(Rung::is_ethernet) {
             match ladder.open_ethernet() {
-                Err(why) if only.is_none() => tracing::info!("{why}; UDP will do"),
+                Err(why) if only.is_none() => tracing::debug!("{why}; UDP will do"),
                 outcome => outcome?,
             }
         }

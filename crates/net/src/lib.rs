@@ -122,12 +122,6 @@ impl RecvBatch {
             .map(|(from, range)| (*from, &self.bytes[range.clone()]))
     }
 
-    /// How many datagrams arrived.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.datagrams.len()
-    }
-
     /// Whether nothing arrived.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -12,9 +12,9 @@
 //! What it is not: it does not pace, resend, or remember peers.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
 
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::PathId;
@@ -67,10 +67,14 @@ impl Default for Options {
 pub struct Udp {
     socket: UdpSocket,
     local: SocketAddr,
-    /// Cleared for good when the path turns out not to support it.
-    gso: AtomicBool,
+    gso: bool,
     gro: bool,
+    /// Peers on whose way the kernel turned out not to cut; the last [`MOST_UNCUT`].
+    uncut: RwLock<Vec<IpAddr>>,
 }
+
+/// More peers than a host serves (guess); one that is forgotten is found out again.
+const MOST_UNCUT: usize = 64;
 
 /// Class selector 5 (RFC 2474): Wi-Fi access points and drivers put it into the video access
 /// category, both by the old rule (upper three bits: user priority 5) and by RFC 8325. Expedited
@@ -131,8 +135,9 @@ impl Udp {
         Ok(Udp {
             socket,
             local,
-            gso: AtomicBool::new(gso),
+            gso,
             gro,
+            uncut: RwLock::default(),
         })
     }
 
@@ -140,6 +145,21 @@ impl Udp {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Whether the kernel cuts batches that go there, as far as is known.
+    fn cuts(&self, to: PathId) -> bool {
+        let uncut = || self.uncut.read().unwrap_or_else(PoisonError::into_inner);
+        self.gso && is_segmented(to) && !uncut().contains(&address_of(to).ip())
+    }
+
+    /// It does not, on the way to this peer.
+    fn note_uncut(&self, peer: IpAddr) {
+        let mut uncut = self.uncut.write().unwrap_or_else(PoisonError::into_inner);
+        if uncut.len() == MOST_UNCUT {
+            uncut.remove(0);
+        }
+        uncut.push(peer);
     }
 
     /// The peer's address in the form that this socket's family wants.
@@ -160,8 +180,9 @@ impl Udp {
         segment: usize,
     ) -> io::Result<()> {
         let per_call = MAX_BATCH.min(MAX_SEGMENTED / segment) * segment;
-        for part in bytes.chunks(per_call) {
-            if part.len() <= segment || !self.gso.load(Ordering::Relaxed) {
+        for (i, part) in bytes.chunks(per_call).enumerate() {
+            let rest = &bytes[i * per_call..];
+            if part.len() <= segment {
                 self.send_plainly(to, from, part, segment)?;
                 continue;
             }
@@ -170,8 +191,9 @@ impl Udp {
                 ..from
             };
             match socket::send(&self.socket, to, cut, part) {
-                // EIO: a device on the way cannot compute checksums, so it never will. The others:
-                // the segment is above the path's MTU, and sendmmsg may fragment it.
+                // EIO: a device on the way cannot compute checksums, so it never will; ways to other
+                // peers may have another. The others: the segment is above the path's MTU, and
+                // sendmmsg may fragment it.
                 Err(error)
                     if matches!(
                         error.raw_os_error(),
@@ -179,8 +201,9 @@ impl Udp {
                     ) =>
                 {
                     if error.raw_os_error() == Some(libc::EIO) {
-                        tracing::warn!("udp {}: no segmentation offload: {error}", self.local);
-                        self.gso.store(false, Ordering::Relaxed);
+                        tracing::warn!("no segmentation offload on the way to {to}: {error}");
+                        self.note_uncut(to.ip().to_canonical());
+                        return self.send_plainly(to, from, rest, segment);
                     }
                     self.send_plainly(to, from, part, segment)?;
                 }
@@ -248,7 +271,7 @@ fn cut(message: &Message, start: usize, most: usize, batch: &mut RecvBatch) {
 
 impl Transport for Udp {
     fn rung(&self, to: PathId) -> Rung {
-        if self.gso.load(Ordering::Relaxed) && is_segmented(to) {
+        if self.cuts(to) {
             Rung::UdpGso
         } else {
             Rung::Udp
@@ -261,7 +284,7 @@ impl Transport for Udp {
             from: own_of(to),
             segment: None,
         };
-        let outcome = if self.rung(to) == Rung::UdpGso {
+        let outcome = if self.cuts(to) {
             self.send_segmented(name, from, batch, segment)
         } else {
             self.send_plainly(name, from, batch, segment)

@@ -69,6 +69,14 @@ const RELEASE_AFTER: Duration = Duration::from_millis(1500);
 /// A client that did not say what it wants by then is dropped.
 const OFFER_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Wishes of a client (a key frame, parts of a frame again) that are heard within [`WISHES_IN`]. Each
+/// has the media thread look through what it sent lately; a client on a bad link has one for a slice
+/// that it lacks, and 32 are four frames of eight slices.
+const WISHES: u32 = 32;
+
+/// See [`WISHES`]: a frame at 100 a second.
+const WISHES_IN: Duration = Duration::from_millis(10);
+
 /// What makes the answer to a probe a full datagram: kind, length and six bytes are beside it.
 #[expect(clippy::cast_possible_truncation, reason = "a datagram has 1400 bytes")]
 const PROBED_PADDING: u16 = (MAX_CONTROL_BODY - 9) as u16;
@@ -168,6 +176,8 @@ struct Subscriber {
     /// animated pointer fills no queue: the latest wins.
     shape_due: bool,
     beacon: Option<(Instant, usize)>,
+    /// How many wishes it has had since when.
+    wishes: (u32, Instant),
     /// What it asked last and nobody answered yet, and whether it lets the kernel cut.
     asked: Option<Asked>,
     segmented: bool,
@@ -180,6 +190,17 @@ impl Subscriber {
     fn announce(&mut self, now: Instant, frame: FrameId) {
         self.newest_sent = self.newest_sent.max(frame);
         self.beacon = Some((now + BEACONS[0], 0));
+    }
+
+    /// Whether one more wish is heard: what a client asks without end must not hold up the others.
+    /// What is not heard is asked for again, like what was lost.
+    fn may_wish(&mut self, now: Instant) -> bool {
+        let (count, since) = &mut self.wishes;
+        if now.since(*since) >= WISHES_IN {
+            (*count, *since) = (0, now);
+        }
+        *count += 1;
+        *count <= WISHES
     }
 
     fn can_say_shape(&self) -> bool {
@@ -259,6 +280,7 @@ impl Host {
             newest_sent: FrameId::NONE,
             shape_due: false,
             beacon: None,
+            wishes: (0, now),
             asked: None,
             segmented: true,
             ending: None,
@@ -488,14 +510,14 @@ impl Host {
             Message::Report(report) => {
                 s.ledger.reported(now, report, &s.plane.clock);
             }
-            Message::KeyFrameWanted { last_good, newest } => {
+            Message::KeyFrameWanted { last_good, newest } if s.may_wish(now) => {
                 self.events.push_back(HostEvent::KeyFrameWanted {
                     role,
                     last_good: *last_good,
                     newest: *newest,
                 });
             }
-            Message::Resend(request) => {
+            Message::Resend(request) if s.may_wish(now) => {
                 self.events
                     .push_back(HostEvent::ResendWanted(s.id, request.clone()));
             }

@@ -4,6 +4,7 @@
 //! media   receive ─► reassemble ─► decode ─► present     one thread, blocking; it also runs the
 //!                └─► session (control plane)             control plane of what arrives
 //! input   window ─► session ─► send
+//! search  name ─► addresses, when the host is lost
 //! ```
 //! Receiving and decoding share a thread, so that a slice is decoded the moment it is here, while
 //! later slices are still being encoded.
@@ -14,6 +15,7 @@ mod ladder;
 mod media;
 mod overlay;
 mod screen;
+mod search;
 mod target;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -25,8 +27,8 @@ use std::time::Duration;
 use openuvr_media::decode;
 use openuvr_media::input_source::{InputSource, SourceEvent};
 use openuvr_media::present::{PresentError, Surface};
-use openuvr_net::Link as _;
 use openuvr_net::ladder::Ladder;
+use openuvr_net::{Link as _, LinkError};
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::handshake::HandshakeError;
 use openuvr_proto::control::identity::{DeviceName, Identity};
@@ -62,6 +64,8 @@ pub struct ClientSetup {
     pub hosts: HostStore,
     /// The host's address as the person wrote it: under it the host is remembered.
     pub host: String,
+    /// The same; a lost host is asked for again under its name.
+    pub target: Target,
     /// The host's addresses, best first: the first that answers is taken.
     pub paths: Vec<PathId>,
     /// The PIN that the host shows, for the first meeting.
@@ -137,12 +141,15 @@ pub enum Over {
 /// What the client's threads share.
 struct Shared {
     session: Mutex<Option<ClientSession>>,
+    /// Room for a datagram, for whoever has the session.
+    datagram: Mutex<Vec<u8>>,
     paths: Arc<ladder::Paths>,
     link: Arc<Ladder>,
     stop: AtomicBool,
     /// Whether the person wants to see figures over the picture.
     overlay: AtomicBool,
     media_sleeps_until: AtomicI64,
+    unsent: Mutex<Option<String>>,
     notices: SyncSender<Notice>,
     end: Mutex<Option<Over>>,
     lost_notices: AtomicU64,
@@ -153,15 +160,30 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Sends a datagram to the host. What is not sent is said again; why it was not is kept, for
+    /// when the host falls silent. A full buffer is no reason.
+    fn send(&self, path: PathId, datagram: &[u8]) {
+        let outcome = self.link.send(path, datagram, datagram.len());
+        let why = outcome.err().filter(|e| !matches!(e, LinkError::Full));
+        let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+        *unsent = why.map(|e| e.to_string());
+    }
+
+    /// Why the last datagram was not sent, if it was not.
+    fn unsent(&self) -> Option<String> {
+        let unsent = self.unsent.lock();
+        unsent.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Sends what the session wants to say, and wakes the media thread if it would sleep past
     /// the session's next timeout.
     fn flush(&self, session: &mut ClientSession) {
-        let mut datagram = Vec::with_capacity(openuvr_net::MAX_DATAGRAM);
+        let mut datagram = self.datagram.lock().unwrap_or_else(PoisonError::into_inner);
         while session.poll_transmit(clock::now(), &mut datagram) {
-            // What is not sent is said again.
-            let _ = self.link.send(self.paths.now(), &datagram, datagram.len());
+            self.send(self.paths.now(), &datagram);
         }
         while let Some(path) = session.poll_probe(clock::now(), &mut datagram) {
+            // What does not arrive is the answer.
             let _ = self.link.send(path, &datagram, datagram.len());
         }
         let next = session.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
@@ -211,14 +233,16 @@ impl Shared {
     }
 }
 
-/// Says so when the thread that holds it panics: without it the window would only stand still.
-struct Watched(Arc<Shared>);
+/// Says so when the thread that holds it panics, and ends the others: without it the window would
+/// only stand still, or take no input, not even its being closed.
+struct Watched(Arc<Shared>, &'static str);
 
 impl Drop for Watched {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let why = "the media thread panicked: please report it";
-            self.0.finish(Over::Failed(why.to_owned()));
+            let why = format!("the {} thread panicked: please report it", self.1);
+            self.0.finish(Over::Failed(why));
+            self.0.stop();
         }
     }
 }
@@ -239,24 +263,36 @@ impl ClientRuntime {
         let (notices, inbox) = sync_channel(NOTICES);
         let shared = Arc::new(Shared {
             session: Mutex::new(None),
+            datagram: Mutex::default(),
             paths: Arc::default(),
             link: setup.link.clone(),
             stop: AtomicBool::new(false),
             overlay: AtomicBool::new(setup.overlay),
             media_sleeps_until: AtomicI64::new(i64::MAX),
+            unsent: Mutex::new(None),
             notices,
             end: Mutex::new(None),
             lost_notices: AtomicU64::new(0),
         });
         let scheduler = setup.scheduler.clone();
-        let media = media::Media::new(shared.clone(), setup);
-        let watched = Watched(shared.clone());
+        let start = |e: std::io::Error| format!("can't start a thread: {e}");
+        let search = match setup.reconnect {
+            true => Some(search::Search::start(
+                setup.target.clone(),
+                setup.only,
+                &scheduler,
+            )),
+            false => None,
+        };
+        let search = search.transpose().map_err(start)?;
+        let media = media::Media::new(shared.clone(), setup, search);
+        let watched = Watched(shared.clone(), "media");
         let media = scheduler
             .spawn(sched::Role::Decode, "ouvr-media", move || {
                 let _watched = watched;
                 media.run();
             })
-            .map_err(|e| format!("can't start a thread: {e}"))?;
+            .map_err(start)?;
         Ok(ClientRuntime {
             shared,
             notices: Mutex::new(inbox),

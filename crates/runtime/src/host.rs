@@ -4,6 +4,7 @@
 //! media    capture ─► convert ─► encode ─► (each slice) seal ─► send     one thread, one frame
 //! control  receive ─► handshake │ sessions ─► input sink                 at a time
 //! cursor   pointer ─► sessions
+//! trust    who paired, who came ─► disk
 //! ```
 //! The media thread never waits for the control thread but for the lock around the sessions, which
 //! nobody holds across a system call that can block. What overflows is a named drop.
@@ -12,6 +13,7 @@ pub mod config;
 mod control;
 mod cursor;
 mod media;
+mod trust;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -206,7 +208,6 @@ enum Order {
     /// How a frame ended at the player.
     Heard(Box<FrameRecord>),
     Resend(SessionId, ResendRequest),
-    Bitrate(Bitrate),
 }
 
 /// The newest input that was injected, and when it arrived and was injected.
@@ -220,6 +221,8 @@ struct Injected {
 /// What the host's threads share.
 struct Shared {
     sessions: Mutex<Host>,
+    /// Room for a datagram, for whoever has the sessions.
+    datagram: Mutex<Vec<u8>>,
     link: Arc<dyn Link>,
     stop: AtomicBool,
     /// What the clients are told at the end.
@@ -227,10 +230,12 @@ struct Shared {
     /// Until when the control thread sleeps, in nanoseconds of our clock.
     control_sleeps_until: AtomicI64,
     injected: Mutex<Injected>,
+    /// What the application lets the video take at most, in bits a second, until the media thread
+    /// has seen it; then 0.
+    highest: AtomicU64,
     notices: SyncSender<Notice>,
     end: Mutex<Option<Notice>>,
     lost_notices: AtomicU64,
-    lost_device_events: AtomicU64,
 }
 
 impl Shared {
@@ -241,8 +246,7 @@ impl Shared {
     /// Sends what the sessions want to say, and wakes the control thread if it would sleep past
     /// the sessions' next timeout.
     fn flush(&self, sessions: &mut Host) {
-        // Capacity of a datagram: this allocates once per turn, not per datagram.
-        let mut datagram = Vec::with_capacity(openuvr_net::MAX_DATAGRAM);
+        let mut datagram = self.datagram.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(path) = sessions.poll_transmit(clock::now(), &mut datagram) {
             // What is not sent is said again; a full buffer is no reason to stop.
             let _ = self.link.send(path, &datagram, datagram.len());
@@ -315,7 +319,6 @@ pub struct HostRuntime {
     threads: Vec<JoinHandle<()>>,
     wakers: Vec<Waker>,
     commands: SyncSender<control::Command>,
-    orders: SyncSender<Order>,
 }
 
 impl HostRuntime {
@@ -349,15 +352,16 @@ impl HostRuntime {
         let (notices, inbox) = sync_channel(NOTICES);
         let shared = Arc::new(Shared {
             sessions: Mutex::new(Host::new(policy)),
+            datagram: Mutex::default(),
             link,
             stop: AtomicBool::new(false),
             farewell: Mutex::new(GoodbyeReason::Quit),
             control_sleeps_until: AtomicI64::new(i64::MAX),
             injected: Mutex::new(Injected::default()),
+            highest: AtomicU64::new(0),
             notices,
             end: Mutex::new(None),
             lost_notices: AtomicU64::new(0),
-            lost_device_events: AtomicU64::new(0),
         });
         let (orders, order_inbox) = sync_channel(ORDERS);
         let (commands, command_inbox) = sync_channel(16);
@@ -369,7 +373,6 @@ impl HostRuntime {
             threads: Vec::new(),
             wakers: vec![waker.clone()],
             commands,
-            orders: orders.clone(),
         };
         let start = |e: std::io::Error| format!("can't start a thread: {e}");
 
@@ -387,10 +390,11 @@ impl HostRuntime {
         });
         host.threads.push(media.map_err(start)?);
 
+        let (trust, writer) = trust::Trust::start(&shared, devices, &scheduler).map_err(start)?;
         let control = control::Control {
             shared: shared.clone(),
             handshake,
-            devices,
+            trust,
             input: setup.input,
             input_devices: Devices::default(),
             viewport: setup.viewport,
@@ -399,8 +403,7 @@ impl HostRuntime {
             commands: command_inbox,
             ways: std::collections::HashMap::new(),
             player: None,
-            unstored: Vec::new(),
-            trouble: None,
+            told_lost: false,
         };
         let watched = Watched(shared.clone(), "control");
         let control = scheduler.spawn(sched::Role::HandOff, "ouvr-control", move || {
@@ -408,11 +411,14 @@ impl HostRuntime {
             control.run();
         });
         host.threads.push(control.map_err(start)?);
+        // It ends when the control thread has.
+        host.threads.push(writer);
 
         if let Some(watch) = setup.cursor {
             host.wakers.push(watch.waker());
+            let watched = Watched(shared, "cursor");
             let cursor = scheduler.spawn(sched::Role::Input, "ouvr-cursor", move || {
-                cursor::run(&shared, watch);
+                cursor::run(&watched.0, watch);
             });
             host.threads.push(cursor.map_err(start)?);
         }
@@ -470,12 +476,6 @@ impl HostRuntime {
         })
     }
 
-    /// Events of mapped devices that their descriptors had no room for.
-    #[must_use]
-    pub fn lost_device_events(&self) -> u64 {
-        self.shared.lost_device_events.load(Ordering::Relaxed)
-    }
-
     /// Where the player's head was last; `None` before the first pose of the player of now. From
     /// any thread.
     #[must_use]
@@ -485,8 +485,7 @@ impl HostRuntime {
 
     /// What the video may take on the wire at most from the next frame on.
     pub fn set_bitrate(&self, target: Bitrate) {
-        // Full only if the media thread hangs, and then no rate helps.
-        let _ = self.orders.try_send(Order::Bitrate(target));
+        self.shared.highest.store(target.0, Ordering::Relaxed);
     }
 
     /// Notices that found no room because nobody read them.

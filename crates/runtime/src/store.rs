@@ -116,9 +116,16 @@ impl Lock {
     }
 }
 
-/// Replaces the file at `path` by one with mode 0600 and this content, or leaves it as it was.
-/// The caller holds the lock of its folder.
+/// [`write_whole`] by one who has read the file, too, and holds the lock of its folder.
 pub(crate) fn replace(_lock: &Lock, path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    write_whole(path, content)
+}
+
+/// Replaces the file at `path` by one with mode 0600 and this content, or leaves it as it was.
+///
+/// # Errors
+/// [`StoreError::Io`]; what was there is still there.
+pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let temporary = path.with_added_extension("new");
     match fs::remove_file(&temporary) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -137,7 +144,9 @@ pub(crate) fn replace(_lock: &Lock, path: &Path, content: &[u8]) -> Result<(), S
     };
     write().map_err(|e| failed("write", &temporary, e))?;
     fs::rename(&temporary, path).map_err(|e| failed("replace", path, e))?;
-    let folder = path.parent().unwrap_or(Path::new("."));
+    // That of a name alone is empty.
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let folder = folder.unwrap_or(Path::new("."));
     File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(|e| failed("write folder", folder, e))

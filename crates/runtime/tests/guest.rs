@@ -105,6 +105,7 @@ fn watch_with(
         name: opened.name,
         hosts: opened.hosts,
         host: opened.host,
+        target: opened.target,
         paths: opened.paths,
         pin: opened.pin,
         offer: opened.offer,

@@ -13,7 +13,10 @@ use super::kind::{
     Choice, Form, Kind, LinkName, Pin, Realtime, TableMode, choice, cores, count, flag, optional,
     path, pin, size, target, text, time,
 };
-use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
+use super::{Default, LONGEST_NAME, NO_DISPLAY, Refused, Surroundings, settings};
+
+/// What is missing to write pictures.
+const NO_FOLDER: &str = "present headless needs a folder for its pictures: give --output FOLDER";
 
 settings! {
     /// The configuration of a client.
@@ -31,6 +34,7 @@ Examples:
 
 --FLAG=false turns a flag off. --help says more on each than -h.";
         agree: ClientConfig::contradiction;
+        can_begin: |config| config.surface().map(drop);
 
         "The host" {
             /// The host's name or address, and its port if that isn't 4710.
@@ -202,17 +206,13 @@ impl ClientConfig {
         let missing = |words: &str| Refused(words.to_owned());
         Ok(match self.present {
             PresentKind::X11 => Surface::X11 {
-                display: self.display.clone().ok_or_else(|| {
-                    missing("no X display is known: give --display, such as :0, or set DISPLAY")
-                })?,
+                display: self.display.clone().ok_or_else(|| missing(NO_DISPLAY))?,
                 size: self.size,
                 full_screen: self.full_screen,
                 grab: self.grab,
             },
             PresentKind::Headless => Surface::Headless {
-                output: self.output.clone().ok_or_else(|| {
-                    missing("present headless needs a folder for its pictures: give output")
-                })?,
+                output: self.output.clone().ok_or_else(|| missing(NO_FOLDER))?,
                 every: self.every,
             },
             PresentKind::Null => Surface::Null,
@@ -231,18 +231,13 @@ impl ClientConfig {
     }
 
     fn contradiction(&self) -> Result<(), Refused> {
-        self.surface()?;
         let (window, files) = (
             self.present == PresentKind::X11,
             self.present == PresentKind::Headless,
         );
         let scripted = self.input == Some(InputKind::Script);
         let words = match () {
-            () if self.host.ethernet().is_some()
-                && self.link.is_some_and(|link| !link.0.is_ethernet()) =>
-            {
-                "a host that is named by its Ethernet address is reached by the links raw, raw-ring and xdp alone"
-            }
+            () if files && self.output.is_none() => NO_FOLDER,
             () if self.observe && self.take_over => {
                 "observe and take-over exclude each other: give one of them"
             }
@@ -258,7 +253,7 @@ impl ClientConfig {
                 "input x11 comes from the window: it needs present x11"
             }
             () if scripted && self.input_script.is_none() => {
-                "input script needs a file: give input-script"
+                "input script needs a file: give --input-script FILE"
             }
             () if !scripted && self.input.is_some() && self.input_script.is_some() => {
                 "input-script needs input script, or no input at all"

@@ -1,8 +1,12 @@
 //! The settings file: TOML with one line for each setting, no sections.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, Result as Anyway, bail};
+use openuvr_runtime::store::write_whole;
 use toml::de::{DeTable, DeValue};
 
 use super::kind::Form;
@@ -44,6 +48,25 @@ pub(super) fn read(
         values.insert(setting.key, setting.check(Value { text, origin })?);
     }
     Ok(values)
+}
+
+/// Puts `text` in the place of the file, or of what a link there means; which that is. It may hold a
+/// PIN: nobody else can read it, nor a folder that is made for it.
+pub(super) fn write(path: &Path, text: &str) -> Anyway<PathBuf> {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if path.exists() && !path.is_file() {
+        bail!(
+            "{} is no file: settings can't be written there",
+            path.display()
+        );
+    }
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+        let mut new = DirBuilder::new();
+        let made = new.recursive(true).mode(0o700).create(folder);
+        made.with_context(|| format!("can't make the folder {}", folder.display()))?;
+    }
+    write_whole(&path, text.as_bytes())?;
+    Ok(path)
 }
 
 /// The value in the words of a flag, if it has the right form.

@@ -16,7 +16,7 @@ use super::kind::{
     Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice,
     cores, count, flag, number, optional, path, pin, region, size, text, time, window,
 };
-use super::{Default, LONGEST_NAME, Refused, Surroundings, settings};
+use super::{Default, LONGEST_NAME, NO_DISPLAY, Refused, Surroundings, settings};
 use crate::scene::source::Submit;
 
 settings! {
@@ -30,11 +30,11 @@ Examples:
   openuvr host --fps 120 --bitrate 80M      for a fast wired network
   openuvr host --pair                       let in one more device
   openuvr host --csv run.csv --for 60s      measure for a minute
-  openuvr host --window blender --print-config > ~/.config/openuvr/host.toml
-                                            keep these settings
+  openuvr host --window blender --save      keep these settings in ~/.config/openuvr/host.toml
 
 --FLAG=false turns a flag off. --help says more on each than -h.";
         agree: HostConfig::contradiction;
+        can_begin: HostConfig::has_display;
 
         "What is shown" {
             /// Where pictures come from.
@@ -65,7 +65,8 @@ Examples:
             clip: Option<PathBuf> = "clip", optional(path("FILE")), Default::Unset("");
             /// Most frames a second.
             /// A cap: a picture is taken when the application has drawn, never by the clock. Of
-            /// pictures that come faster, the newest is sent.
+            /// pictures that come faster, the newest is sent. Up to 2 % more are let by, since the
+            /// clocks of displays and games are not exact.
             fps: f64 = "fps", number(1.0..=240.0, "frames/s"), Default::Is("60");
             /// Send the pointer's shape and place.
             /// The client draws it, so that it moves without waiting for a picture.
@@ -369,12 +370,17 @@ impl HostConfig {
             () if !x11 && self.capture_mode == CaptureMode::Poll => {
                 "capture-mode poll is for a display: it needs the source x11"
             }
-            () if (x11 || scene || self.injects()) && self.display.is_none() => {
-                "no X display is known: give --display, such as :0, or set DISPLAY"
-            }
             () => return self.encoding_agrees(),
         };
         Err(Refused(words.to_owned()))
+    }
+
+    fn has_display(&self) -> Result<(), Refused> {
+        let shown = matches!(self.source, SourceKind::X11 | SourceKind::Scene);
+        if (shown || self.injects()) && self.display.is_none() {
+            return Err(Refused(NO_DISPLAY.to_owned()));
+        }
+        Ok(())
     }
 
     /// Refuses what contradicts itself in how pictures are encoded.

@@ -15,11 +15,12 @@ mod run;
 mod tests;
 
 use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 pub(crate) use self::client::{ClientConfig, InputFrom, Surface};
 pub(crate) use self::host::{CaptureMode, ConverterKind, HostConfig, Pacing, Sending, Subject};
@@ -46,6 +47,9 @@ pub(crate) trait Settings: Sized {
     /// Refuses values that contradict each other.
     fn agree(&self) -> Result<(), Refused>;
 
+    /// Refuses what lacks something of this place, which settings for another day need not have.
+    fn can_begin(&self) -> Result<(), Refused>;
+
     /// The subcommand with all flags.
     fn command() -> Command {
         let all = Self::table().into_iter().filter(|setting| !setting.fixed);
@@ -57,6 +61,7 @@ pub(crate) trait Settings: Sized {
                 Arg::new("config")
                     .long("config")
                     .value_name("FILE")
+                    .value_parser(value_parser!(PathBuf))
                     .help(format!(
                         "Settings as TOML [default: ~/.config/openuvr/{}.toml if it is there]",
                         Self::ROLE
@@ -66,7 +71,7 @@ pub(crate) trait Settings: Sized {
                          A flag goes before the file, the file before the default. Without this \
                          flag it is $XDG_CONFIG_HOME/openuvr/{0}.toml or \
                          ~/.config/openuvr/{0}.toml, if it is there; `--config /dev/null` reads \
-                         none. `--print-config` makes one.",
+                         none. `--save` writes it.",
                         Self::ROLE
                     )),
             )
@@ -76,14 +81,27 @@ pub(crate) trait Settings: Sized {
                     .action(ArgAction::SetTrue)
                     .help("Print what is in effect as a TOML file, with its origin, and end"),
             )
+            .arg(
+                Arg::new("save")
+                    .long("save")
+                    .action(ArgAction::SetTrue)
+                    .conflicts_with("print-config")
+                    .help("Write what the file and the flags say into the file, and end")
+                    .long_help(
+                        "Write what the file and the flags say into the file, and end.\n\nThe \
+                         file is that of --config, made if it is not there. It is written anew as \
+                         a whole: settings that are not set stand in it as comments, comments of \
+                         yours are gone.",
+                    ),
+            )
             .args(all)
     }
 
     /// The configuration that flags, file, defaults and this process's surroundings give.
     ///
     /// # Errors
-    /// The file can't be read, or a value is refused: one line that names the setting, where it
-    /// was given, and what is allowed.
+    /// The file can't be read or written, or a value is refused: one line that names the setting,
+    /// where it was given, and what is allowed.
     fn from_matches(matches: &ArgMatches) -> anyhow::Result<Effective<Self>> {
         Self::from_matches_in(matches, &Surroundings::of_process())
     }
@@ -94,46 +112,58 @@ pub(crate) trait Settings: Sized {
         surroundings: &Surroundings,
     ) -> anyhow::Result<Effective<Self>> {
         let table = Self::table();
-        let named = matches.get_one::<String>("config").map(PathBuf::from);
+        let save = matches.get_flag("save");
+        let named = matches.get_one::<PathBuf>("config").cloned();
+        let may_be_missing = named.is_none() || save;
         let usual = || {
             let file = surroundings.config_dir.as_ref()?;
-            let file = file.join(format!("{}.toml", Self::ROLE));
-            file.exists().then_some(file)
+            Some(file.join(format!("{}.toml", Self::ROLE)))
         };
-        let mut in_file = match named.or_else(usual) {
-            Some(path) => {
-                let text = std::fs::read_to_string(&path)
+        let file = named.or_else(usual);
+        let mut in_file = match &file {
+            Some(path) if path.exists() || !may_be_missing => {
+                let text = std::fs::read_to_string(path)
                     .with_context(|| format!("can't read the settings in {}", path.display()))?;
-                file::read(&text, &path, &table, Self::ROLE)?
+                file::read(&text, path, &table, Self::ROLE)?
             }
-            None => HashMap::new(),
+            _ => HashMap::new(),
         };
         let mut given = Given(HashMap::new());
         for setting in &table {
             let flag = match setting.fixed {
                 true => None,
-                false => matches.get_one::<String>(setting.key),
+                false => matches.get_one::<OsString>(setting.key),
             };
             let value = match flag {
-                Some(text) => Some(setting.check(Value {
-                    text: text.clone(),
-                    origin: Origin::Flag,
-                })?),
+                Some(text) => Some(setting.flag(text)?),
                 None => in_file
                     .remove(setting.key)
                     .or_else(|| setting.default.value(surroundings)),
             };
-            if let Some(value) = value {
-                given.0.insert(setting.key, value);
+            match (value, setting.default) {
+                (Some(value), _) => _ = given.0.insert(setting.key, value),
+                (None, Default::From(what, _)) if !setting.optional => bail!(
+                    "--{} is missing: there is no {what} here; give --{0} {}",
+                    setting.key,
+                    setting.placeholder
+                ),
+                (None, _) => {}
             }
         }
-        let printed = matches
-            .get_flag("print-config")
-            .then(|| print::toml::<Self>(&table, &given));
         let config = Self::typed(&given)?;
-        if let Err(contradiction) = config.agree() {
-            bail!("{contradiction}");
-        }
+        config.agree()?;
+        let printed = if save {
+            let Some(file) = file else {
+                bail!("there is no folder for settings here: say where with --config FILE");
+            };
+            let file = file::write(&file, &print::toml::<Self>(&table, &given, false))?;
+            Some(format!("the settings are in {}\n", file.display()))
+        } else if matches.get_flag("print-config") {
+            Some(print::toml::<Self>(&table, &given, true))
+        } else {
+            config.can_begin()?;
+            None
+        };
         Ok(Effective { config, printed })
     }
 }
@@ -143,7 +173,7 @@ pub(crate) trait Settings: Sized {
 pub(crate) struct Effective<C> {
     /// The settings.
     pub(crate) config: C,
-    /// With `--print-config`: the text to print, and nothing else is to be done.
+    /// With `--print-config` or `--save`: the text to print, and nothing else is to be done.
     pub(crate) printed: Option<String>,
 }
 
@@ -159,6 +189,8 @@ pub(crate) struct Setting {
     form: Form,
     default: Default,
     accepts: Box<dyn Fn(&str) -> bool>,
+    /// It may be without a value.
+    optional: bool,
     positional: bool,
     /// It has its default, and nobody is asked.
     fixed: bool,
@@ -176,7 +208,7 @@ impl Setting {
         let mut lines = docs.iter().map(|line| line.trim());
         let help = lines.next().unwrap_or_default();
         let more: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-        let parse = kind.parse;
+        let (parse, optional) = (kind.parse, kind.absent.is_some());
         Setting {
             key,
             heading,
@@ -188,6 +220,7 @@ impl Setting {
             form: kind.form,
             default,
             accepts: Box::new(move |text| parse(text).is_some()),
+            optional,
             positional: matches!(default, Default::Argument),
             fixed: false,
         }
@@ -214,6 +247,7 @@ impl Setting {
             format!("{}\n\n{}{brief}", self.help, self.more)
         };
         let arg = Arg::new(self.key)
+            .value_parser(value_parser!(OsString))
             .value_name(self.placeholder)
             .help(format!("{}{brief}", self.help))
             .long_help(long);
@@ -227,6 +261,18 @@ impl Setting {
                 .require_equals(true)
                 .default_missing_value("true"),
             _ => arg,
+        }
+    }
+
+    /// The value of its flag, which the system may give as anything.
+    fn flag(&self, text: &OsStr) -> Result<Value, Refused> {
+        let origin = Origin::Flag;
+        match text.to_str() {
+            Some(text) => self.check(Value {
+                text: text.to_owned(),
+                origin,
+            }),
+            None => Err(self.refused(&origin, &format!("{text:?}, which is no text (UTF-8)"))),
         }
     }
 
@@ -335,6 +381,9 @@ impl fmt::Display for Origin {
     }
 }
 
+/// What a role without a display says that needs one.
+const NO_DISPLAY: &str = "no X display is known: give --display, such as :0, or set DISPLAY";
+
 /// Why the configuration is refused: which setting, where, and what is allowed.
 #[derive(Debug)]
 pub(crate) struct Refused(String);
@@ -393,6 +442,7 @@ macro_rules! settings {
         about: $about:expr;
         examples: $examples:expr;
         agree: $agree:expr;
+        can_begin: $can_begin:expr;
         $($heading:literal {
             $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $key:literal, $kind:expr, $default:expr;)+
         })+
@@ -424,6 +474,11 @@ macro_rules! settings {
             fn agree(&self) -> Result<(), $crate::config::Refused> {
                 let agree: fn(&Self) -> Result<(), $crate::config::Refused> = $agree;
                 agree(self)
+            }
+
+            fn can_begin(&self) -> Result<(), $crate::config::Refused> {
+                let can_begin: fn(&Self) -> Result<(), $crate::config::Refused> = $can_begin;
+                can_begin(self)
             }
         }
     };

@@ -1,17 +1,24 @@
-//! The printed configuration: a settings file that says what is in effect and where it came from.
+//! The configuration as a settings file, to be read by a person or written down.
 
 use std::fmt::Write as _;
 
 use super::kind::Form;
-use super::{Given, Setting, Settings};
+use super::{Given, Origin, Setting, Settings};
 use crate::wrap::wrapped;
 
-/// What `--print-config` prints; reading it as a file gives the same configuration.
-pub(super) fn toml<C: Settings>(table: &[Setting], given: &Given) -> String {
+/// Reading it as a file gives the same configuration here. What nobody has set is a comment: where
+/// the file is read, the defaults and the surroundings of that day hold. With `origins`, behind each
+/// value stands where it came from.
+pub(super) fn toml<C: Settings>(table: &[Setting], given: &Given, origins: bool) -> String {
     let role = C::ROLE;
+    let place = match origins {
+        true => ", and behind each the place it comes from",
+        false => "",
+    };
     let mut out = format!(
-        "# openuvr {role}: the settings in effect, and behind each the place it comes from.\n\
-         # Read from $XDG_CONFIG_HOME/openuvr/{role}.toml (or ~/.config/openuvr/{role}.toml), or\n\
+        "# openuvr {role}: the settings in effect{place}.\n\
+         # A line `# name = value` is a default; without its # it is set. Read from\n\
+         # $XDG_CONFIG_HOME/openuvr/{role}.toml (or ~/.config/openuvr/{role}.toml), or\n\
          # from --config FILE. Each is a flag, too, and the flag goes before the file.\n"
     );
     let mut heading = "";
@@ -35,12 +42,19 @@ pub(super) fn toml<C: Settings>(table: &[Setting], given: &Given) -> String {
         match given.0.get(setting.key) {
             Some(value) => {
                 let text = literal(&value.text, setting.form);
-                // A path in the comment may hold anything.
-                let origin: String = value.origin.to_string().escape_debug().collect();
-                push(
-                    &mut out,
-                    format_args!("{} = {text} # {origin}\n", setting.key),
-                );
+                let comment = match value.origin {
+                    Origin::Default | Origin::Surroundings(_) => "# ",
+                    Origin::File { .. } | Origin::Flag => "",
+                };
+                // TOML writes a text of several lines in several lines.
+                let text = text.replace('\n', &format!("\n{comment}"));
+                push(&mut out, format_args!("{comment}{} = {text}", setting.key));
+                if origins {
+                    // A path in the comment may hold anything.
+                    let origin: String = value.origin.to_string().escape_debug().collect();
+                    push(&mut out, format_args!(" # {origin}"));
+                }
+                out.push('\n');
             }
             None => push(&mut out, format_args!("# {} = … # not set\n", setting.key)),
         }

@@ -25,6 +25,7 @@ streamed. Ctrl-C goes to the game; its exit code is this program's. Not for 32-b
 programs, nor those that gain privileges when they start (setuid): `openuvr host --window` shows
 these. --FLAG=false turns a flag off. --help says more on each than -h.";
         agree: |_| Ok(());
+        can_begin: |_| Ok(());
 
         "What is shown" {
             /// Only windows with this in their title or class.
@@ -94,6 +95,10 @@ impl Settings for RunConfig {
     fn agree(&self) -> Result<(), Refused> {
         self.host.encoding_agrees()
     }
+
+    fn can_begin(&self) -> Result<(), Refused> {
+        Ok(())
+    }
 }
 
 impl RunConfig {
@@ -110,7 +115,7 @@ impl RunConfig {
                 .num_args(1..)
                 .trailing_var_arg(true)
                 .allow_hyphen_values(true)
-                .required_unless_present("print-config"),
+                .required_unless_present_any(["print-config", "save"]),
         )
     }
 

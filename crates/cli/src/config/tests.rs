@@ -547,11 +547,78 @@ fn contradictions_are_refused() {
     assert!(no_display.to_string().contains("--display"), "{no_display}");
     let no_folder = effective::<HostConfig>(&["--display", ":0"], &nowhere).unwrap_err();
     assert!(
-        no_folder.to_string().starts_with("config-dir is missing"),
+        no_folder
+            .to_string()
+            .starts_with("--config-dir is missing: there is no $XDG_CONFIG_HOME/openuvr"),
         "{no_folder}"
     );
     let pattern = ["--source", "pattern", "--config-dir", "/tmp"];
     assert!(effective::<HostConfig>(&pattern, &nowhere).is_ok());
+    // Who only looks at settings needs no display, but they still must agree.
+    let seen = ["--config-dir", "/tmp", "--print-config"];
+    assert!(effective::<HostConfig>(&seen, &nowhere).is_ok());
+    let client = [&["desk"], &seen[..]].concat();
+    assert!(effective::<ClientConfig>(&client, &nowhere).is_ok());
+    assert!(effective::<HostConfig>(&[&seen[..], &["--size=9x9"]].concat(), &nowhere).is_err());
+}
+
+#[test]
+fn what_is_no_text_is_refused_by_name() {
+    use std::ffi::{OsStr, OsString};
+    use std::os::unix::ffi::OsStrExt as _;
+    let odd = OsStr::from_bytes(b"caf\xe9");
+    let words = ["host", "--csv"].map(OsString::from);
+    let words = words.into_iter().chain([odd.to_owned()]);
+    let matches = <HostConfig as Settings>::command().try_get_matches_from(words);
+    let around = surroundings(Path::new("/nonexistent"));
+    let refused = HostConfig::from_matches_in(&matches.unwrap(), &around).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "--csv must be a path, not \"caf\\xE9\", which is no text (UTF-8)"
+    );
+}
+
+#[test]
+fn settings_are_saved_into_the_file_that_they_came_from() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new("save");
+    let around = surroundings(&folder.0.join("new"));
+    let saved = |args: &[&str]| {
+        effective::<HostConfig>(&[args, &["--save"]].concat(), &around)
+            .unwrap()
+            .printed
+            .unwrap()
+    };
+    let file = folder.0.join("new/host.toml");
+    let said = saved(&["--fps", "30", "--pin", "0042"]);
+    assert_eq!(said, format!("the settings are in {}\n", file.display()));
+    saved(&["--window", "blender"]);
+    let now: Effective<HostConfig> = effective(&[], &around).unwrap();
+    assert_eq!(now.config.fps, 30.0, "what was there stays");
+    assert_eq!(
+        now.config.subject(),
+        Subject::Window(WindowName::Text("blender".to_owned()))
+    );
+    assert_eq!(now.config.pin.unwrap().digits(), "0042");
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it has a PIN");
+    // What nobody set is not kept: here the display of another day.
+    let later = Surroundings {
+        display: Some(":9".to_owned()),
+        ..around.clone()
+    };
+    let later: Effective<HostConfig> = effective(&[], &later).unwrap();
+    assert_eq!(later.config.display.as_deref(), Some(":9"));
+    // A link stays one, and what is refused changes nothing.
+    let link = folder.0.join("link.toml");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    saved(&["--config", link.to_str().unwrap(), "--fps", "31"]);
+    assert!(link.is_symlink());
+    let before = std::fs::read_to_string(&file).unwrap();
+    assert!(before.contains("\nfps = 31\n"), "{before}");
+    assert!(effective::<HostConfig>(&["--region", "9x9+0+0", "--save"], &around).is_err());
+    assert!(effective::<HostConfig>(&["--config", "/dev/null", "--save"], &around).is_err());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
 }
 
 #[test]
@@ -563,13 +630,8 @@ fn what_is_printed_reads_back_as_the_same_configuration() {
             effective(&[args, &["--print-config"]].concat(), &around).unwrap();
         let printed = first.printed.unwrap();
         let file = folder.file("printed.toml", &printed);
-        let elsewhere = Surroundings {
-            display: None,
-            config_dir: None,
-            machine: "openuvr".to_owned(),
-        };
         let again: Effective<C> =
-            effective(&["--config", file.to_str().unwrap()], &elsewhere).unwrap();
+            effective(&["--config", file.to_str().unwrap()], &around).unwrap();
         assert_eq!(again.config, first.config);
         assert!(again.printed.is_none());
         assert!(
@@ -603,8 +665,8 @@ fn what_is_printed_reads_back_as_the_same_configuration() {
         "fps = 59.94 # flag",
         "slices = 8 # flag",
         "pin = \"0042\" # flag",
-        "max-observers = 8 # default",
-        "display = \":7\" # default: $DISPLAY",
+        "# max-observers = 8 # default",
+        "# display = \":7\" # default: $DISPLAY",
         "# region = … # not set",
         "# Most frames a second.",
         "# Allowed: a number of frames/s from 1 to 240. Default: 60.",

@@ -28,7 +28,10 @@ pub(super) fn encoders() -> Vec<Finding> {
             ),
         ),
         Err(why) => {
-            let (why, remedy) = advice(backend.name, why);
+            let (why, remedy) = split(why);
+            if let Some(driver) = driver(backend.name) {
+                return Finding::absent(backend.name, why, driver);
+            }
             match (backend.name == USUAL, instead) {
                 (true, None) => Finding::missing(backend.name, why, remedy),
                 (true, Some(other)) => Finding::better(
@@ -57,7 +60,10 @@ pub(super) fn decoders() -> Vec<Finding> {
                 ),
             ),
             Err(why) => {
-                let (why, remedy) = advice(backend.name, why);
+                let (why, remedy) = split(why);
+                if let Some(driver) = driver(backend.name) {
+                    return Finding::absent(backend.name, why, driver);
+                }
                 // What hosts send unless they are told otherwise.
                 match backend.codec == Codec::H264 && !usable(Codec::H264) {
                     true => Finding::missing(backend.name, why, remedy),
@@ -72,29 +78,29 @@ fn compresses(codec: Codec) -> bool {
     !matches!(codec, Codec::Null | Codec::Raw)
 }
 
-/// What is wrong, and what to do about it.
-fn advice(name: &str, why: &str) -> (String, String) {
-    match driver(name) {
-        Some(driver) => (why.to_owned(), driver.to_owned()),
-        None => split(why),
-    }
-}
-
-/// What a backend needs that uses a device: packages of Debian, main and non-free.
+/// What a backend needs that uses a device, packages of Debian, main and non-free; `None` for one
+/// that does without.
 fn driver(name: &str) -> Option<&'static str> {
     Some(match name {
         "h264_nvenc" => "with a GPU of NVIDIA: sudo apt install libnvidia-encode1",
         "h264_cuvid" => "with a GPU of NVIDIA: sudo apt install libnvcuvid1",
         "h264_qsv" => "with a GPU of Intel: sudo apt install libmfx-gen1.2 intel-media-va-driver",
         "h264_v4l2m2m" => "on a board that has it: `ls /dev/video*`; sudo usermod -aG video $USER",
+        "h264_vaapi" => "nothing helps yet",
         _ => return None,
     })
 }
 
-/// Takes a message apart: those of backends put both into one line, with a colon or semicolon
-/// between them.
+/// Takes a message apart into what is wrong and what to do about it: those of backends put both
+/// into one line, with a colon or semicolon between them.
 fn split(why: &str) -> (String, String) {
-    match why.rsplit_once(": ").or_else(|| why.rsplit_once("; ")) {
+    let parts = [why.rsplit_once(": "), why.rsplit_once("; ")];
+    // At the last of both.
+    match parts
+        .into_iter()
+        .flatten()
+        .max_by_key(|(what, _)| what.len())
+    {
         Some((what, remedy)) => (what.to_owned(), remedy.to_owned()),
         None => (why.to_owned(), "use another one".to_owned()),
     }
@@ -120,5 +126,8 @@ mod tests {
         let (what, remedy) = split("no libx264 (found none): apt install libx264-164");
         assert_eq!(what, "no libx264 (found none)");
         assert_eq!(remedy, "apt install libx264-164");
+        let (what, remedy) = split("can't: its device is missing; choose another");
+        assert_eq!(what, "can't: its device is missing");
+        assert_eq!(remedy, "choose another");
     }
 }

@@ -16,6 +16,9 @@ pub(super) enum Level {
     Better,
     #[serde(rename = "missing")]
     Missing,
+    /// A device that few machines have: nothing to mend.
+    #[serde(rename = "not here")]
+    Absent,
 }
 
 impl Level {
@@ -24,15 +27,17 @@ impl Level {
             Level::Ok => "ok",
             Level::Better => "could be better",
             Level::Missing => "missing",
+            Level::Absent => "not here",
         }
     }
 
-    /// The colour on a terminal (ECMA-48 SGR): green, yellow, red.
+    /// The colour on a terminal (ECMA-48 SGR): green, yellow, red, faint.
     const fn colour(self) -> u8 {
         match self {
             Level::Ok => 32,
             Level::Better => 33,
             Level::Missing => 31,
+            Level::Absent => 2,
         }
     }
 }
@@ -68,6 +73,17 @@ impl Finding {
             level: Level::Better,
             remedy: Some(remedy.into()),
             ..Finding::ok(name, what)
+        }
+    }
+
+    pub(super) fn absent(
+        name: &str,
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        Finding {
+            level: Level::Absent,
+            ..Finding::better(name, what, remedy)
         }
     }
 
@@ -198,6 +214,7 @@ mod tests {
                 (
                     "Two",
                     vec![
+                        Finding::absent("rare", "few have it", "buy it"),
                         Finding::better("so-so", "it is slow", "sudo make-it-fast"),
                         Finding::missing("bad", "it is not there", "apt install it"),
                     ],
@@ -230,10 +247,11 @@ mod tests {
         assert_eq!(json["role"], "client");
         assert_eq!(json["can_run"], false);
         let findings = json["findings"].as_array().unwrap();
-        assert_eq!(findings.len(), 3);
-        assert_eq!(findings[1]["area"], "Two");
-        assert_eq!(findings[1]["level"], "could be better");
-        assert_eq!(findings[1]["do"], "sudo make-it-fast");
+        assert_eq!(findings.len(), 4);
+        assert_eq!(findings[1]["level"], "not here");
+        assert_eq!(findings[2]["area"], "Two");
+        assert_eq!(findings[2]["level"], "could be better");
+        assert_eq!(findings[2]["do"], "sudo make-it-fast");
         assert!(findings[0].get("do").is_none());
     }
 }

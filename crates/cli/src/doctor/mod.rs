@@ -22,9 +22,9 @@ use finding::{Finding, Report};
 
 /// See whether this machine can be a host or a client, and what to do about what is missing
 ///
-/// Each finding is `ok`, `could be better` (it works, with more latency or on fewer paths) or
-/// `missing` (the role can't run). Below it stands what to do. Exit status: 0 if the role can run,
-/// 1 if not.
+/// Each finding is `ok`, `could be better` (it works, with more latency or on fewer paths),
+/// `missing` (the role can't run), or `not here` (a codec of a device that few machines have). Below
+/// it stands what to do. Exit status: 0 if the role can run, 1 if not.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// What this machine is to be

@@ -91,6 +91,8 @@ impl Signals {
 pub(super) struct Game {
     child: Child,
     status: Option<ExitStatus>,
+    /// What it was sent, and may not have passed on.
+    sent: Option<Signal>,
 }
 
 impl Game {
@@ -122,19 +124,34 @@ impl Game {
         Ok(Game {
             child,
             status: None,
+            sent: None,
         })
     }
 
-    /// Passes a signal on: to the game, or, if that was only a launcher, to who streams.
-    pub(super) fn pass_on(&self, signal: Signal, streaming: Option<Pid>) {
+    /// Passes signals on, those that came now and an earlier one: to the game, and if that was only
+    /// a launcher, which has ended of it or is sent a second one, to who streams. Not to both at
+    /// once: a launcher may pass it on by itself, and a game take the second for impatience.
+    pub(super) fn pass_on(&mut self, signals: &[Signal], streaming: Option<Pid>) {
         let started = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        let to = match self.status {
-            None => started,
-            Some(_) => streaming,
-        };
-        if let Some(to) = to {
-            // It may have ended just now.
-            let _ = kill_process(to, signal);
+        let other = streaming.filter(|streaming| Some(*streaming) != started);
+        // One of them may have ended just now.
+        if self.status.is_some()
+            && let (Some(other), Some(signal)) = (other, self.sent)
+        {
+            let _ = kill_process(other, signal);
+            self.sent = None;
+        }
+        for signal in signals {
+            if let (None, Some(started)) = (self.status, started) {
+                let _ = kill_process(started, *signal);
+            }
+            match other {
+                Some(other) if self.status.is_some() || self.sent.is_some() => {
+                    let _ = kill_process(other, *signal);
+                    self.sent = None;
+                }
+                _ => self.sent = Some(*signal),
+            }
         }
     }
 

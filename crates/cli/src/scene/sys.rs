@@ -59,19 +59,23 @@ impl Window {
     pub(super) fn open(display: Option<&str>, size: Size, full_screen: bool) -> Result<Window> {
         let x = xlib::Xlib::open().context("libX11 is missing: apt install libx11-6")?;
         let glx = glx::Glx::open().context("libGL is missing: apt install libgl1")?;
-        let name = display.map(CString::new).transpose()?;
-        // SAFETY: Xlib takes a null or NUL-terminated name; every pointer handed to Xlib and GLX
+        let surroundings = || {
+            std::env::var("DISPLAY")
+                .ok()
+                .filter(|name| !name.is_empty())
+        };
+        let Some(named) = display.map(str::to_owned).or_else(surroundings) else {
+            bail!("no X display is known: give --display, such as :0, or set DISPLAY");
+        };
+        let name = CString::new(named.as_str())?;
+        // SAFETY: Xlib takes a NUL-terminated name; every pointer handed to Xlib and GLX
         // below comes from them or points to a local that outlives the call. The display is
         // checked for null before use, and closed only in `drop`.
         unsafe {
             (x.XSetErrorHandler)(Some(ignore_error));
-            let display = (x.XOpenDisplay)(name.as_ref().map_or(null(), |name| name.as_ptr()));
+            let display = (x.XOpenDisplay)(name.as_ptr());
             if display.is_null() {
-                bail!(
-                    "can't open the X display {}: is it running, and may you use it?",
-                    name.as_ref()
-                        .map_or("named by $DISPLAY".into(), |n| n.to_string_lossy())
-                );
+                bail!("can't open the X display {named}: is it running, and may you use it?");
             }
             let screen = (x.XDefaultScreen)(display);
             let root = (x.XRootWindow)(display, screen);

@@ -121,3 +121,23 @@ fn a_signal_to_us_goes_to_the_program() {
     let (code, text) = run.ended();
     assert_eq!(code, Some(128 + 15), "{text}");
 }
+
+#[test]
+fn a_signal_that_ends_a_script_ends_its_program_too() {
+    let (Some(actor), Some((here, _))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    let mut run = Run::start(&here, &[], &["sh", "-c", &format!("{actor}; exit 3")]);
+    run.program.line("openuvr run: streaming");
+    run.program.signal(Signal::TERM);
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(128 + 15), "the script's: {text}");
+    let eye = Eye::open(&here);
+    eventually("the end of its picture", || {
+        eye.shot()
+            .pixels
+            .chunks_exact(4)
+            .all(|p| p[..3] == [0; 3])
+            .then_some(())
+    });
+}

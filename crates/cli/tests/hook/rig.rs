@@ -45,6 +45,8 @@ impl Run {
         command
             .env("DISPLAY", &display.name)
             .env("HOME", folder.path())
+            // Where one that is killed leaves its socket.
+            .env("XDG_RUNTIME_DIR", folder.path())
             .env("MARKS", folder.path())
             .envs(variables.iter().copied());
         let program = Program::start("run", command);

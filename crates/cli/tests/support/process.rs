@@ -35,8 +35,8 @@ impl Program {
         self.input = None;
     }
 
-    /// The same at a terminal of its own, at which somebody types `line`.
-    pub(crate) fn at_terminal(name: &str, command: &Command, line: &str) -> Program {
+    /// The same at a terminal of its own, at which somebody types.
+    pub(crate) fn at_terminal(name: &str, command: &Command, keys: &str) -> Program {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
         let mut script = Command::new("script");
@@ -48,7 +48,7 @@ impl Program {
             &words.join(" "),
             "/dev/null",
         ]);
-        Program::spawn(name, script, Some(&format!("{line}\n")))
+        Program::spawn(name, script, Some(keys))
     }
 
     fn spawn(name: &str, mut command: Command, line: Option<&str>) -> Program {
@@ -79,6 +79,12 @@ impl Program {
             readers,
             input,
         }
+    }
+
+    /// Somebody types more.
+    pub(crate) fn types(&mut self, keys: &str) {
+        let input = self.input.as_mut().expect("it has an input");
+        input.write_all(keys.as_bytes()).expect("it reads");
     }
 
     fn lines(&self) -> MutexGuard<'_, Vec<String>> {

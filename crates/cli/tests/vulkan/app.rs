@@ -58,6 +58,8 @@ impl Application {
         ];
         let mut command = openuvr(&[&["run"], words, &test].concat());
         command.env(SOCKET, &socket);
+        // Where one that is killed leaves its socket.
+        command.env("XDG_RUNTIME_DIR", folder.path());
         command.envs(variables.iter().copied());
         let program = Program::start("run", command);
         listener.set_nonblocking(true).expect("it can");

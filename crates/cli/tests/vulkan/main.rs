@@ -200,6 +200,7 @@ fn vkcube(stage: &Stage, words: &[&str]) -> Option<Program> {
     let own: Vec<_> = own.iter().map(String::as_str).collect();
     let mut command = openuvr(&[&["run"], &own[..], &["--", "vkcube"], words].concat());
     command.envs(stage.variables());
+    command.env("XDG_RUNTIME_DIR", stage.folder.path());
     Some(Program::start("vkcube", command))
 }
 

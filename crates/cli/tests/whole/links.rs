@@ -194,6 +194,19 @@ fn a_rung_that_is_asked_for_and_not_there_is_an_error_that_says_why() {
 }
 
 #[test]
+fn a_host_that_nothing_can_be_sent_to_is_told_apart_from_one_that_is_silent() {
+    let Some(stage) = Stage::new(Machines::without_ip()) else {
+        return;
+    };
+    let text = stage.client(&[], HOST, &[]).fails_in_one_line();
+    assert!(text.contains("the host can't be reached"), "{text}");
+    assert!(text.contains("Network is unreachable"), "{text}");
+    let target = format!("cable/{}", stage.machines.host_mac());
+    let text = stage.client(&[], &target, &["--link", "udp"]).ended().1;
+    assert!(text.contains("by raw Ethernet alone"), "{text}");
+}
+
+#[test]
 fn a_host_on_raw_ethernet_alone_is_found_by_its_address() {
     let Some(stage) = Stage::new(Machines::with_ip()) else {
         return;

@@ -3,7 +3,9 @@
 use std::net::UdpSocket;
 use std::process::Command;
 
-use crate::support::{Display, Folder, Host, PATIENCE, PIN, Program, client, openuvr, port_of};
+use crate::support::{
+    Display, Folder, Host, PATIENCE, PIN, Program, client, eventually, openuvr, port_of,
+};
 
 /// A host that nobody needs to see, small and slow.
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
@@ -61,7 +63,7 @@ fn without_a_pairing_window_no_new_device_comes_in() {
     let text = host.blind("new", &PIN).fails_in_one_line();
     assert_says(
         &text,
-        &["the host is not pairing now", "open a pairing window"],
+        &[&host.address(), "the host is not pairing now", "--pair"],
     );
     let old = host.blind("old", &[]);
     old.line("player at");
@@ -87,10 +89,49 @@ fn at_a_terminal_it_asks_for_the_pin() {
         "--present",
         "null",
     ];
-    let client = Program::at_terminal("client", &openuvr(&words), PIN[1]);
+    let pin = format!("{}\n", PIN[1]);
+    let client = Program::at_terminal("client", &openuvr(&words), &pin);
     client.line("The PIN that it shows: ");
     client.line("paired with the host");
     client.line("player at");
+}
+
+#[test]
+fn ctrl_c_ends_the_question_for_the_pin() {
+    let folder = Folder::new();
+    let words = ["client", "127.0.0.1:9", "--present", "null"];
+    let dir = folder.join("new");
+    let words = [&words[..], &["--config-dir", &dir]].concat();
+    let mut client = Program::at_terminal("client", &openuvr(&words), "");
+    client.line("is new");
+    client.types("\u{3}");
+    let (status, text) = client.ended();
+    assert_eq!(status.code(), Some(130), "{text}");
+}
+
+#[test]
+fn ctrl_c_ends_the_wait_for_a_window() {
+    let Some(display) = Display::start("320x200") else {
+        return;
+    };
+    let folder = Folder::new();
+    let dir = folder.join("host");
+    let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
+    let window = ["--display", &display.name, "--window", "nobody's"];
+    let mut host = Program::start("host", openuvr(&[&own[..], &window].concat()));
+    host.line("waiting up to 15 s for it");
+    let text = host.stop();
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+#[test]
+fn an_output_that_nobody_reads_is_no_reason_for_words() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = openuvr(&["host", "--config-dir", "/nonexistent", "--print-config"]);
+    let out = command.stdout(writer).output().expect("it runs");
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert_eq!((out.status.code(), &*text), (Some(141), ""));
 }
 
 #[test]
@@ -241,6 +282,23 @@ fn a_second_player_takes_over_if_the_host_lets_it() {
 }
 
 #[test]
+fn a_role_is_taken_over_once_and_not_by_every_reconnection() {
+    let words = [&PATTERN[..], &["--second-player", "take-over"]].concat();
+    let mut host = Host::knowing(&["first", "second"], &words);
+    let first = host.blind("first", &["--take-over"]);
+    first.line("player at");
+    let second = host.blind("second", &["--take-over"]);
+    second.line("player at");
+    first.line("observer at");
+    // Both come back, in whatever order.
+    host.program.stop();
+    let host = host.again();
+    host.program.line("first joins as observer");
+    host.program.line("second joins as player");
+    assert_eq!(host.program.count("is now"), 0, "{}", host.program.text());
+}
+
+#[test]
 fn forbidding_a_device_ends_its_live_session() {
     let mut host = Host::knowing(&["guest", "friend"], &PATTERN);
     let mut friend = host.blind("friend", &[]);
@@ -248,8 +306,9 @@ fn forbidding_a_device_ends_its_live_session() {
     let mut guest = host.blind("guest", &[]);
     guest.line("showing");
     assert_says(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
-    let (_, text) = guest.ended();
+    let (status, text) = guest.ended();
     assert_says(&text, &["this device is forbidden"]);
+    assert!(!status.success(), "it did not leave by itself");
     host.program.line("guest is gone");
     // And it does not come back in, with or without a PIN.
     for words in [&[][..], &PIN] {
@@ -260,6 +319,59 @@ fn forbidding_a_device_ends_its_live_session() {
     host.blind("guest", &[]).line("showing");
     friend.assert_running();
     host.program.assert_running();
+}
+
+#[test]
+fn a_list_of_devices_that_is_locked_holds_nobody_up() {
+    let host = Host::knowing(&["guest"], &PATTERN);
+    let locked = std::fs::File::create(host.folder.path().join("host/.lock")).unwrap();
+    locked.lock().unwrap();
+    // When it was here is to be written down meanwhile.
+    let mut guest = host.blind("guest", &[]);
+    guest.line("showing");
+    drop(locked);
+    assert_says(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
+    let (_, text) = guest.ended();
+    assert_says(&text, &["this device is forbidden"]);
+}
+
+#[test]
+fn a_list_of_devices_that_cannot_be_written_forbids_all_the_same() {
+    let mut host = Host::start(&[&PIN[..], &PATTERN].concat());
+    let lock = host.folder.path().join("host/.lock");
+    let list = host.folder.path().join("host/devices.toml");
+    // Nobody can lock a directory as a file, root included.
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    let mut guest = host.blind("guest", &PIN);
+    guest.line("showing");
+    host.program.nth_line(1, "can't open");
+    guest.stop();
+    // As long as this host runs, the device that paired is known.
+    host.blind("guest", &[]).line("showing");
+    host.program.nth_line(2, "can't open");
+
+    std::fs::remove_dir(&lock).unwrap();
+    host.program.stop();
+    let host = host.again();
+    let words = [&PIN[..], &["--reconnect=false"]].concat();
+    host.blind("guest", &words).line("showing");
+    eventually("the device is written down", || {
+        std::fs::read_to_string(&list)
+            .ok()?
+            .contains("guest")
+            .then_some(())
+    });
+    // Now it is known, and when it was here can't be written.
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    let mut guest = host.blind("guest", &[]);
+    guest.line("showing");
+    host.program.nth_line(1, "can't open");
+    let text = std::fs::read_to_string(&list).unwrap();
+    std::fs::write(&list, text.replace("allowed = true", "allowed = false")).unwrap();
+    let (_, text) = guest.ended();
+    assert_says(&text, &["this device is forbidden"]);
 }
 
 #[test]

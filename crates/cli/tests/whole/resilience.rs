@@ -1,10 +1,14 @@
 //! What breaks while it runs: a process dies, a cable is cut, a window changes or goes, a display
 //! goes. What can recover does so by itself; what can't ends with one line.
 
+use std::process::Command;
+
 use openuvr_proto::units::Size;
 use rustix::process::Signal;
 
-use crate::support::{Display, Eye, Hop, Host, Painter, Program, Shot, client, eventually};
+use crate::support::{
+    Display, Eye, Hop, Host, Painter, Program, Shot, client, eventually, openuvr, psnr, skip,
+};
 
 const SIZE: &str = "320x200";
 const PIXELS: Size = Size::new(320, 200);
@@ -39,11 +43,19 @@ fn a_host_that_was_killed_is_found_again() {
     let eye = Eye::open(&there);
     paint_until_shown(&mut painter, &eye);
     host.program.kill();
+    let last = eye.shot();
     client.line("fell silent; looking for it again");
     client.assert_running();
+    // The person is told over the picture, until others come.
+    eventually("words over it", || (eye.shot() != last).then_some(()));
     let host = host.again();
     client.nth_line(2, "connected to the host");
     paint_until_shown(&mut painter, &eye);
+    let painted = Eye::open(&here);
+    eventually("the picture alone", || {
+        let likeness = psnr(&painted.shot(), &eye.shot());
+        (likeness > 30.0).then_some(())
+    });
     host.program.line("client joins as player");
     // The same window goes on.
     assert!(eye.client_window().is_some());
@@ -70,8 +82,9 @@ fn a_client_that_does_not_look_again_ends_with_its_host() {
     let mut client = host.blind("client", &["--reconnect=false"]);
     client.line("showing");
     host.program.stop();
-    let (_, text) = client.ended();
-    assert!(text.contains("the end: "), "{text}");
+    let (status, text) = client.ended();
+    assert!(status.success(), "it was asked to: {text}");
+    assert!(text.contains("the end: it said goodbye"), "{text}");
 }
 
 #[test]
@@ -120,6 +133,47 @@ fn a_link_that_was_cut_recovers() {
     paint_until_shown(&mut painter, &eye);
     client.assert_running();
     host.program.assert_running();
+}
+
+#[test]
+fn a_host_whose_name_stands_for_another_address_now_is_found_there() {
+    if !rustix::process::geteuid().is_root() {
+        skip("a file of names of its own needs root");
+        return;
+    }
+    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let host = Host::knowing(&["client"], &words);
+    // At the address before, a hop is what answers.
+    let listen = format!("127.0.0.2:{}", host.port);
+    let hop = ["lab", "hop", "--listen", &listen, "--to", &host.address()];
+    let limits = ["--punctual", "100s"];
+    let mut hop = Program::start("hop", openuvr(&[&hop[..], &limits].concat()));
+    hop.line("relaying from");
+    let names = host.folder.join("names");
+    std::fs::write(&names, "127.0.0.2 desk\n").unwrap();
+    let desk = format!("desk:{}", host.port);
+    host.also_at("client", &desk);
+
+    let with_names = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+    let keys = host.folder.join("client");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", with_names, &names]);
+    command.args([env!("CARGO_BIN_EXE_openuvr"), "client", &desk]);
+    command.args([
+        "--config-dir",
+        &keys,
+        "--present",
+        "null",
+        "--realtime",
+        "off",
+    ]);
+    let mut client = Program::start("client", command);
+    client.line("showing");
+    std::fs::write(&names, "127.0.0.1 desk\n").unwrap();
+    hop.stop();
+    client.line("looking for it again");
+    client.nth_line(2, "connected to the host");
+    client.assert_running();
 }
 
 /// A client that writes every picture; where to.

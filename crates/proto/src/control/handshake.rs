@@ -150,10 +150,16 @@ pub enum HandshakeError {
     #[error("pairing failed: the PIN is not the one that the host shows; look at it and try again")]
     WrongPin,
     /// The host has no pairing window open.
-    #[error("the host is not pairing now: open a pairing window there and try again")]
+    #[error(
+        "the host is not pairing now: type p and Enter where `openuvr host` runs, or start it with \
+         --pair, and try again"
+    )]
     PairingClosed,
     /// The host has forgotten this device, or forbids it.
-    #[error("the host does not know this device (forgotten or forbidden there): pair again")]
+    #[error(
+        "the host does not know this device (forgotten or forbidden there): pair again, with the \
+         PIN that `openuvr host --pair` shows there"
+    )]
     UnknownDevice,
     /// The PIN was right, but this device is forbidden at the host.
     #[error("the host forbids this device: run `openuvr devices allow` at the host")]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use openuvr_media::codec::Codec;
 use openuvr_media::decode;
-use openuvr_net::address::{path_of, path_of_station};
+use openuvr_net::address::{path_of, path_of_station, station_of};
 use openuvr_net::ether::Station;
 use openuvr_net::ladder::Ladder;
 use openuvr_net::neighbour;
@@ -82,6 +82,8 @@ pub struct Opened {
     pub hosts: HostStore,
     /// The host, as it is remembered.
     pub host: String,
+    /// The host, as it was named.
+    pub target: Target,
     /// Its addresses, best first.
     pub paths: Vec<PathId>,
     /// The PIN for the first meeting.
@@ -140,6 +142,7 @@ impl Config {
             name: DeviceName::new(&name),
             hosts,
             host: format!("{}:{}", self.host.host, self.host.port),
+            target: self.host.clone(),
             paths,
             pin,
             offer: Offer {
@@ -203,21 +206,39 @@ fn reach(
     only: Option<Rung>,
 ) -> Result<(Ladder, Option<Rung>, Vec<PathId>), String> {
     let said = |e: openuvr_net::LinkError| e.to_string();
-    if let Some((interface, mac)) = target.ethernet() {
-        let station = Station {
-            mac,
-            interface: neighbour::interface(interface).map_err(|e| e.to_string())?,
-            port: target.port,
-        };
-        let only = only.or(Some(Rung::Raw));
-        let link = Ladder::client(only).map_err(said)?;
-        if only == Some(Rung::Xdp) {
-            link.open_xdp(station.interface).map_err(said)?;
+    let only = match target.ethernet() {
+        Some(_) if only.is_some_and(|rung| !rung.is_ethernet()) => {
+            return Err(
+                "a host that is named by its Ethernet address is reached by raw Ethernet alone, \
+                 not by UDP: choose another link"
+                    .to_owned(),
+            );
         }
-        return Ok((link, only, vec![path_of_station(station)]));
-    }
+        Some(_) => only.or(Some(Rung::Raw)),
+        None => only,
+    };
     // The privilege first: it is wanted without a host, too.
     let link = Ladder::client(only).map_err(said)?;
+    let paths = paths_to(target, only)?;
+    let station = paths.first().and_then(|path| station_of(*path));
+    if let (Some(Rung::Xdp), Some(station)) = (only, station) {
+        link.open_xdp(station.interface).map_err(said)?;
+    }
+    Ok((link, only, paths))
+}
+
+/// The paths to a host, best first. Asks the name service, and the neighbours if nothing but raw
+/// Ethernet will do: may block for seconds.
+pub(super) fn paths_to(target: &Target, only: Option<Rung>) -> Result<Vec<PathId>, String> {
+    if let Some((interface, mac)) = target.ethernet() {
+        let interface = neighbour::interface(interface).map_err(|e| e.to_string())?;
+        let port = target.port;
+        return Ok(vec![path_of_station(Station {
+            mac,
+            interface,
+            port,
+        })]);
+    }
     let addresses = target.resolve();
     let addresses = addresses.map_err(|e| {
         format!(
@@ -229,19 +250,17 @@ fn reach(
     if addresses.is_empty() {
         return Err(format!("the name {:?} has no address", target.host));
     }
-    let paths = if let Some(rung) = only.filter(|rung| rung.is_ethernet()) {
-        let found = addresses.into_iter().map(neighbour::find);
-        let (stations, reasons): (Vec<_>, Vec<_>) = found.partition(Result::is_ok);
-        if let (true, Some(Err(why))) = (stations.is_empty(), reasons.into_iter().next()) {
-            return Err(format!("no link {}: {why}", rung.name()));
-        }
-        let stations: Vec<_> = stations.into_iter().flatten().collect();
-        if let (Rung::Xdp, Some(station)) = (rung, stations.first()) {
-            link.open_xdp(station.interface).map_err(said)?;
-        }
-        stations.into_iter().map(path_of_station).collect()
-    } else {
-        addresses.into_iter().map(path_of).collect()
+    let Some(rung) = only.filter(|rung| rung.is_ethernet()) else {
+        return Ok(addresses.into_iter().map(path_of).collect());
     };
-    Ok((link, only, paths))
+    let found = addresses.into_iter().map(neighbour::find);
+    let (stations, reasons): (Vec<_>, Vec<_>) = found.partition(Result::is_ok);
+    if let (true, Some(Err(why))) = (stations.is_empty(), reasons.into_iter().next()) {
+        return Err(format!("no link {}: {why}", rung.name()));
+    }
+    Ok(stations
+        .into_iter()
+        .flatten()
+        .map(path_of_station)
+        .collect())
 }

@@ -12,9 +12,49 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::PathId;
 use openuvr_proto::wire::header::{Plane, plane_of};
 
+use super::config::Opened;
 use super::ladder::ethernet_paths;
 use super::{Over, Shared};
 use crate::clock;
+
+impl Opened {
+    /// Whether somebody answers at one of the host's addresses within `patience`, before a person is
+    /// asked for a PIN. It is greeted only, which costs the host nothing and is no try with a PIN.
+    /// `false` also for a host on raw Ethernet alone. Blocks; before a client is started with this.
+    ///
+    /// # Errors
+    /// What answers says that no session will come about.
+    pub fn is_answered(&self, patience: Duration) -> Result<bool, HandshakeError> {
+        let began = clock::now();
+        let until = began + patience;
+        // Nothing is sent that depends on it.
+        let trust = Trust::Pin(Pin::generate()?);
+        let mut greeting = ClientHandshake::new(began, &self.identity, self.name.clone(), trust)?;
+        let mut batch = RecvBatch::default();
+        while clock::now() < until {
+            let now = clock::now();
+            greeting.handle_timeout(now)?;
+            while let Some(datagram) = greeting.poll_transmit(now) {
+                for path in &self.paths {
+                    // Sent again if nothing comes back.
+                    let _ = self.link.send(*path, &datagram, datagram.len());
+                }
+            }
+            let next = greeting.next_timeout().into_iter().chain([until]).min();
+            let timeout = next.unwrap_or(until).since(clock::now());
+            if self.link.recv(&mut batch, Some(timeout)).is_err() {
+                return Ok(false);
+            }
+            for (from, datagram) in batch.iter() {
+                if self.paths.contains(&from) && plane_of(datagram) == Ok(Plane::Handshake) {
+                    greeting.handle_datagram(clock::now(), datagram)?;
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
 
 /// Who meets whom.
 pub(super) struct Acquaintance<'a> {
@@ -33,18 +73,70 @@ pub(super) struct Met {
     pub(super) paired: bool,
 }
 
+/// Why no session came about.
+pub(super) enum NoSession {
+    Handshake(HandshakeError),
+    /// Nothing could be sent to the host: no network, a firewall of this machine. It may pass.
+    Unsent(String),
+    /// Nothing can be received any more.
+    Broken(String),
+}
+
+impl From<HandshakeError> for NoSession {
+    fn from(e: HandshakeError) -> NoSession {
+        NoSession::Handshake(e)
+    }
+}
+
+impl NoSession {
+    /// Whether a host that could not be met now may be met later.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            NoSession::Handshake(e) => matches!(
+                e,
+                HandshakeError::TimedOut { .. } | HandshakeError::Busy { .. }
+            ),
+            NoSession::Unsent(_) => true,
+            NoSession::Broken(_) => false,
+        }
+    }
+
+    /// What it means for the person.
+    pub(super) fn over(self, only: Option<Rung>) -> Over {
+        match (self, only) {
+            (NoSession::Handshake(HandshakeError::TimedOut { after }), Some(rung))
+                if rung.is_ethernet() =>
+            {
+                Over::Failed(format!(
+                    "no link {}: no answer from the host over raw Ethernet in {} s: may it use raw \
+                     Ethernet there (it says so when it starts), and does the network carry other \
+                     than IP?",
+                    rung.name(),
+                    after.as_secs()
+                ))
+            }
+            (NoSession::Handshake(e), _) => Over::Handshake(e),
+            (NoSession::Unsent(why), _) => {
+                Over::Failed(format!("the host can't be reached: {why}"))
+            }
+            (NoSession::Broken(why), _) => Over::Failed(why),
+        }
+    }
+}
+
 /// Shakes hands with the host: by its key if it is known, and if the host does not know us any
 /// more (or is not known) by the PIN. `None` if the client is to stop.
 pub(super) fn shake_hands(
     shared: &Shared,
     who: &Acquaintance<'_>,
     batch: &mut RecvBatch,
-) -> Result<Option<Met>, HandshakeError> {
+) -> Result<Option<Met>, NoSession> {
     if let Some(key) = who.known {
         match attempt(shared, who, &Trust::Known(key), batch) {
             // Forgotten there, or a host that was set up anew: the person gave a PIN for that.
-            Err(HandshakeError::UnknownDevice | HandshakeError::NotTheHost)
-                if who.pin.is_some() => {}
+            Err(NoSession::Handshake(
+                HandshakeError::UnknownDevice | HandshakeError::NotTheHost,
+            )) if who.pin.is_some() => {}
             outcome => {
                 return outcome.map(|e| {
                     e.map(|established| Met {
@@ -56,7 +148,7 @@ pub(super) fn shake_hands(
         }
     }
     let Some(pin) = who.pin else {
-        return Err(HandshakeError::UnknownDevice);
+        return Err(HandshakeError::UnknownDevice.into());
     };
     let outcome = attempt(shared, who, &Trust::Pin(pin.clone()), batch)?;
     Ok(outcome.map(|established| Met {
@@ -74,10 +166,12 @@ fn attempt(
     who: &Acquaintance<'_>,
     trust: &Trust,
     batch: &mut RecvBatch,
-) -> Result<Option<Established>, HandshakeError> {
+) -> Result<Option<Established>, NoSession> {
     let began = clock::now();
     let mut paths = who.paths.to_vec();
     let mut turn = 0;
+    // Of an address that can't be sent to nothing is said if another can.
+    let (mut sent, mut unsent) = (false, None);
     while !shared.stopping() {
         let Some(path) = paths.get(turn % paths.len().max(1)) else {
             break;
@@ -94,11 +188,19 @@ fn attempt(
         match dial(shared, who, trust, patience, batch)? {
             Dialled::Met(established) => return Ok(Some(*established)),
             Dialled::Stopped => return Ok(None),
-            Dialled::Silent if clock::now().since(began) >= GIVE_UP => {
-                return Err(HandshakeError::TimedOut { after: GIVE_UP });
+            Dialled::Silent => {
+                let why = shared.unsent();
+                sent |= why.is_none();
+                unsent = why.or(unsent);
             }
-            Dialled::Silent => turn += 1,
         }
+        if clock::now().since(began) >= GIVE_UP {
+            return Err(match unsent {
+                Some(why) if !sent => NoSession::Unsent(why),
+                _ => HandshakeError::TimedOut { after: GIVE_UP }.into(),
+            });
+        }
+        turn += 1;
         if turn == who.paths.len() && who.only.is_none() {
             // Nobody answers over IP: a host that is to use raw Ethernet alone does not.
             paths.extend(ethernet_paths(&shared.link, who.paths));
@@ -120,7 +222,7 @@ fn dial(
     trust: &Trust,
     patience: Option<Duration>,
     batch: &mut RecvBatch,
-) -> Result<Dialled, HandshakeError> {
+) -> Result<Dialled, NoSession> {
     let path = shared.paths.now();
     let began = clock::now();
     let mut give_up = patience.map(|patience| began + patience);
@@ -135,15 +237,12 @@ fn dial(
             other => other?,
         }
         while let Some(datagram) = handshake.poll_transmit(now) {
-            // Sent again if nothing comes back.
-            let _ = shared.link.send(path, &datagram, datagram.len());
+            shared.send(path, &datagram);
         }
         let until = handshake.next_timeout().into_iter().chain(give_up).min();
         let timeout = until.map_or(Duration::from_millis(100), |at| at.since(clock::now()));
-        if shared.link.recv(batch, Some(timeout)).is_err() {
-            return Err(HandshakeError::TimedOut {
-                after: Duration::ZERO,
-            });
+        if let Err(e) = shared.link.recv(batch, Some(timeout)) {
+            return Err(NoSession::Broken(format!("receiving failed: {e}")));
         }
         for (from, datagram) in batch.iter() {
             if from != path || plane_of(datagram) != Ok(Plane::Handshake) {
@@ -156,22 +255,6 @@ fn dial(
         }
     }
     Ok(Dialled::Stopped)
-}
-
-/// What it means for the person that no session came about.
-pub(super) fn no_answer(error: HandshakeError, only: Option<Rung>) -> Over {
-    match (error, only) {
-        (HandshakeError::TimedOut { after }, Some(rung)) if rung.is_ethernet() => {
-            Over::Failed(format!(
-                "no link {}: no answer from the host over raw Ethernet in {} s: may it use raw \
-                 Ethernet there (it says so when it starts), and does the network carry other than \
-                 IP?",
-                rung.name(),
-                after.as_secs()
-            ))
-        }
-        (error, _) => Over::Handshake(error),
-    }
 }
 
 /// Waits out a pause between two attempts, throwing away what arrives.

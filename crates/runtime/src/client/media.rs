@@ -8,8 +8,8 @@ use std::time::Duration;
 use openuvr_media::codec::Codec;
 use openuvr_net::{Link as _, RecvBatch};
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::handshake::HandshakeError;
 use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::{FrameId, InputSeq};
 use openuvr_proto::recv::reassemble::{Counters, FrameEnd, MediaReceiver, PictureState, Step};
 use openuvr_proto::time::{Instant, PeerInstant};
@@ -19,11 +19,12 @@ use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
-use super::connect::{Acquaintance, Met, no_answer, pause, shake_hands};
+use super::connect::{Acquaintance, Met, NoSession, pause, shake_hands};
 use super::ladder::Climb;
 use super::overlay::{About, Overlay};
 use super::screen::{Screen, Shown};
-use super::{ClientSetup, Notice, Over, Shared, run_input};
+use super::search::Search;
+use super::{ClientSetup, Notice, Over, Shared, Watched, run_input};
 use crate::clock;
 use crate::sched;
 
@@ -36,6 +37,8 @@ const LINK_CUT: Duration = Duration::from_millis(2000);
 pub(super) struct Media {
     shared: Arc<Shared>,
     setup: ClientSetup,
+    /// Where the host is now, if a lost one is looked for.
+    search: Option<Search>,
     screen: Screen,
     overlay: Overlay,
     batch: RecvBatch,
@@ -45,10 +48,14 @@ pub(super) struct Media {
     counted: Counters,
     shown_input: InputSeq,
     host_name: String,
-    role: openuvr_proto::control::negotiate::Role,
+    role: Role,
     /// Whether the host has said in this session what it grants.
     granted: bool,
     complained: bool,
+    /// Whether it was told that the host can't be reached.
+    told_unsent: bool,
+    /// Whether it stands over the last picture that the host is gone.
+    said_lost: bool,
     /// The size of a surface that is open and shows nothing yet.
     blank: Option<Size>,
     /// Whether input comes from elsewhere than the window, which would say the same again.
@@ -63,12 +70,13 @@ enum Ended {
 }
 
 impl Media {
-    pub(super) fn new(shared: Arc<Shared>, setup: ClientSetup) -> Media {
+    pub(super) fn new(shared: Arc<Shared>, setup: ClientSetup, search: Option<Search>) -> Media {
         Media {
             shared,
             role: setup.offer.role,
             screen: Screen::new(setup.decoder),
             setup,
+            search,
             overlay: Overlay::default(),
             batch: RecvBatch::default(),
             inputs: Vec::new(),
@@ -79,6 +87,8 @@ impl Media {
             host_name: String::new(),
             granted: false,
             complained: false,
+            told_unsent: false,
+            said_lost: false,
             blank: None,
             window_is_mute: false,
         }
@@ -90,28 +100,44 @@ impl Media {
             let met = match self.meet() {
                 Ok(Some(met)) => met,
                 Ok(None) => break,
-                Err(e) if ever && self.setup.reconnect && is_passing(&e) => {
-                    pause(&self.shared, RETRY, &mut self.batch);
+                Err(e) if ever && self.setup.reconnect && e.is_passing() => {
+                    if let NoSession::Unsent(why) = e {
+                        self.tell_unsent(why);
+                    }
+                    self.look_again();
                     continue;
                 }
                 Err(e) => {
-                    self.shared.finish(no_answer(e, self.setup.only));
+                    self.shared.finish(e.over(self.setup.only));
                     break;
                 }
             };
             ever = true;
-            match self.session(&met) {
+            let ended = self.session(&met);
+            // Why it is silent, if that is our own.
+            let unsent = match &ended {
+                Ended::Lost(None) => self.shared.unsent(),
+                _ => None,
+            };
+            match ended {
                 Ended::Stop => break,
                 Ended::Over(over) => {
                     self.shared.finish(over);
                     break;
                 }
                 Ended::Lost(reason) if self.setup.reconnect => {
+                    if let Some(why) = unsent {
+                        self.tell_unsent(why);
+                    }
+                    self.say_lost(reason);
                     self.shared.notice(Notice::Lost(reason));
-                    pause(&self.shared, RETRY, &mut self.batch);
+                    self.look_again();
                 }
                 Ended::Lost(reason) => {
-                    let silent = || Over::Failed("the host fell silent".to_owned());
+                    let silent = || match unsent {
+                        Some(why) => Over::Failed(format!("the host fell silent: {why}")),
+                        None => Over::Failed("the host fell silent".to_owned()),
+                    };
                     self.shared.finish(reason.map_or_else(silent, Over::Host));
                     break;
                 }
@@ -126,8 +152,26 @@ impl Media {
         }
     }
 
+    /// Waits a moment before the next attempt to find the host, which is where its name says now.
+    fn look_again(&mut self) {
+        if let Some(search) = &self.search {
+            search.again();
+        }
+        pause(&self.shared, RETRY, &mut self.batch);
+        if let Some(paths) = self.search.as_ref().and_then(Search::found) {
+            self.setup.paths = paths;
+        }
+    }
+
+    /// Tells why the host can't be reached, once until there was a session again.
+    fn tell_unsent(&mut self, why: String) {
+        if !std::mem::replace(&mut self.told_unsent, true) {
+            self.shared.notice(Notice::Trouble(why));
+        }
+    }
+
     /// Shakes hands and remembers the host.
-    fn meet(&mut self) -> Result<Option<Met>, HandshakeError> {
+    fn meet(&mut self) -> Result<Option<Met>, NoSession> {
         let who = Acquaintance {
             identity: &self.setup.identity,
             name: &self.setup.name,
@@ -139,6 +183,7 @@ impl Media {
         let Some(met) = shake_hands(&self.shared, &who, &mut self.batch)? else {
             return Ok(None);
         };
+        self.told_unsent = false;
         let peer = met.established.peer;
         if met.paired
             && let Err(e) = self.setup.hosts.remember(&self.setup.host, peer)
@@ -192,6 +237,17 @@ impl Media {
         ended
     }
 
+    /// Says over the last picture why it stands still; the next one takes it away.
+    fn say_lost(&mut self, reason: Option<GoodbyeReason>) {
+        let why = match reason {
+            Some(GoodbyeReason::Quit) => "the host said goodbye",
+            Some(_) => "something failed at the host",
+            None => "the host fell silent",
+        };
+        self.screen.write(&[format!("{why}; looking for it again")]);
+        self.said_lost = true;
+    }
+
     /// How long nothing needs to be done, if nothing arrives.
     fn timeout(&mut self) -> Duration {
         let session = self.shared.session();
@@ -205,7 +261,7 @@ impl Media {
         let next = session_next
             .into_iter()
             .chain(media_next)
-            .chain(self.overlay.next())
+            .chain(self.overlay.next().filter(|_| self.granted))
             .chain([now + LINK_CUT])
             .min()
             .unwrap_or(now);
@@ -301,6 +357,13 @@ impl Media {
         while let Some(event) = session.poll_event() {
             match event {
                 ClientEvent::Granted { role, host } => {
+                    // What was taken over once is not taken again by a reconnection: it would
+                    // depose whoever took it since. One who was deposed comes back to watch.
+                    let offer = &mut self.setup.offer;
+                    offer.take_over = false;
+                    if (self.role, role, self.granted) == (Role::Player, Role::Observer, true) {
+                        offer.role = Role::Observer;
+                    }
                     self.host_name.clone_from(&host);
                     self.role = role;
                     self.granted = true;
@@ -361,10 +424,13 @@ impl Media {
                     }
                     match shown {
                         Shown::Fine | Shown::NeedsSurface(_) => {
-                            if self.screen.submitted.is_some()
-                                && let Some(size) = self.blank.take()
-                            {
-                                self.shared.notice(Notice::Showing(size));
+                            if self.screen.submitted.is_some() {
+                                if let Some(size) = self.blank.take() {
+                                    self.shared.notice(Notice::Showing(size));
+                                }
+                                if std::mem::take(&mut self.said_lost) {
+                                    self.screen.write(&[]);
+                                }
                             }
                         }
                         Shown::DecodeFailed(why) => {
@@ -419,12 +485,12 @@ impl Media {
         ];
         for (source, name, send) in sources {
             let Some(source) = source else { continue };
-            let shared = self.shared.clone();
+            let watched = Watched(self.shared.clone(), "input");
             let spawned = self
                 .setup
                 .scheduler
                 .spawn(sched::Role::Input, name, move || {
-                    run_input(&shared, source, send);
+                    run_input(&watched.0, source, send);
                 });
             self.inputs
                 .push(spawned.map_err(|e| format!("can't start a thread: {e}"))?);
@@ -543,12 +609,4 @@ fn after(reason: Option<GoodbyeReason>) -> Ended {
         None | Some(GoodbyeReason::Quit | GoodbyeReason::Failed) => Ended::Lost(reason),
         Some(reason) => Ended::Over(Over::Host(reason)),
     }
-}
-
-/// Whether a host that could not be met now may be met later.
-fn is_passing(e: &HandshakeError) -> bool {
-    matches!(
-        e,
-        HandshakeError::TimedOut { .. } | HandshakeError::Busy { .. }
-    )
 }

@@ -1,20 +1,21 @@
 //! The control thread: everything that arrives from the link, and input on its way to the
 //! application.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+use std::time::Duration;
 
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Taken, Waker};
 use openuvr_media::input_sink::device::{Descriptor, Devices};
 use openuvr_media::input_sink::{InputError, Usual};
-use openuvr_net::RecvBatch;
 use openuvr_net::address::segmented;
-use openuvr_proto::control::handshake::{HostHandshake, Paired};
-use openuvr_proto::control::identity::PublicKey;
+use openuvr_net::{LinkError, RecvBatch};
+use openuvr_proto::control::handshake::{HostHandshake, Paired, Standing};
+use openuvr_proto::control::identity::{ClientId, PublicKey};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
@@ -25,14 +26,22 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
 
+use super::trust::Trust;
 use super::{Injected, Input, Notice, Order, Shared};
 use crate::clock;
 use crate::guest::ForApplication;
-use crate::trust_store::DeviceStore;
 
-/// How often the list of devices is looked at for a device that was forbidden meanwhile.
-/// A stat call each time.
+/// How often the list of devices is looked at for a device that was forbidden meanwhile (a stat
+/// call each time), and the transports.
 const TRUST_EVERY: Duration = Duration::from_millis(250);
+
+/// A turn that took this long was held up (this machine slept, or the process was stopped): without
+/// that it lasts [`TRUST_EVERY`] at most.
+const HELD_UP: Duration = Duration::from_millis(500);
+
+/// So many batches hold all that a socket's buffer does: 8 MiB by Linux's own accounting, in which a
+/// small datagram takes 768 bytes, and 16 of them in a batch where none could be joined.
+const WAITING: usize = 700;
 
 /// What the application tells the control thread.
 pub(super) enum Command {
@@ -44,7 +53,8 @@ pub(super) enum Command {
 pub(super) struct Control {
     pub(super) shared: std::sync::Arc<Shared>,
     pub(super) handshake: HostHandshake,
-    pub(super) devices: DeviceStore,
+    /// Whom it lets in.
+    pub(super) trust: Trust,
     pub(super) input: Input,
     /// The player's registered devices.
     pub(super) input_devices: Devices,
@@ -56,19 +66,36 @@ pub(super) struct Control {
     pub(super) ways: HashMap<SessionId, (PathId, Rung)>,
     /// Whose reports the media thread learns from.
     pub(super) player: Option<SessionId>,
-    /// Devices that paired while the list could not be written.
-    pub(super) unstored: Vec<PublicKey>,
-    /// What is wrong with the list, if something is.
-    pub(super) trouble: Option<String>,
+    /// Whether it was told that events of mapped devices are lost.
+    pub(super) told_lost: bool,
 }
 
 impl Control {
     pub(super) fn run(mut self) {
+        if let Err(e) = self.serve() {
+            let why = format!("receiving failed: {e}");
+            self.shared.finish(Notice::Failed(why));
+        }
+        self.say_goodbye();
+    }
+
+    fn serve(&mut self) -> Result<(), LinkError> {
         let shared = self.shared.clone();
         let mut batch = RecvBatch::default();
         let mut trust_at = clock::now();
+        let mut last_turn = trust_at;
         while !shared.stopping() {
+            if clock::now().since(last_turn) >= HELD_UP {
+                // Before anybody is taken for silent: what they said waits in the socket.
+                for _ in 0..WAITING {
+                    self.receive(&mut batch, Duration::ZERO)?;
+                    if batch.is_empty() {
+                        break;
+                    }
+                }
+            }
             let now = clock::now();
+            last_turn = now;
             while let Ok(command) = self.commands.try_recv() {
                 self.command(now, command);
             }
@@ -76,20 +103,23 @@ impl Control {
             self.tell_trouble(caught_up);
             if now >= trust_at {
                 self.look_for_forbidden();
+                self.look_at_ways();
                 trust_at = now + TRUST_EVERY;
             }
             self.handshake.handle_timeout(now);
             let timeout = self.turn(|sessions| sessions.handle_timeout(now), trust_at);
-            if let Err(e) = shared.link.recv(&mut batch, Some(timeout)) {
-                shared.finish(Notice::Failed(format!("receiving failed: {e}")));
-                break;
-            }
-            let now = clock::now();
-            for (from, datagram) in batch.iter() {
-                self.datagram(now, from, datagram);
-            }
+            self.receive(&mut batch, timeout)?;
         }
-        self.say_goodbye();
+        Ok(())
+    }
+
+    fn receive(&mut self, batch: &mut RecvBatch, timeout: Duration) -> Result<(), LinkError> {
+        self.shared.link.recv(batch, Some(timeout))?;
+        let now = clock::now();
+        for (from, datagram) in batch.iter() {
+            self.datagram(now, from, datagram);
+        }
+        Ok(())
     }
 
     fn command(&mut self, now: Instant, command: Command) {
@@ -153,12 +183,13 @@ impl Control {
     }
 
     fn handshake_datagram(&mut self, now: Instant, from: PathId, datagram: &[u8]) {
-        // A device that was forbidden a moment ago must not come in.
-        self.refresh_devices();
-        let devices = &self.devices;
+        // Asked for a client that has shown its address, and for nobody else: what a stranger
+        // sends costs no look at the disk. A device that was forbidden a moment ago must not come
+        // in.
+        let trust = RefCell::new(&mut self.trust);
         let reaction = self
             .handshake
-            .handle_datagram(now, from, datagram, &|id| devices.standing(id));
+            .handle_datagram(now, from, datagram, &|id| trust.borrow_mut().look()(id));
         if let Some(reply) = reaction.reply {
             // A lost answer is asked for again.
             let _ = self.shared.link.send(from, &reply, reply.len());
@@ -166,50 +197,30 @@ impl Control {
         let Some((path, established, paired)) = reaction.established else {
             return;
         };
-        // The session first: the disk may be slow.
-        self.turn(
-            |sessions| sessions.established(now, path, &established),
-            now,
-        );
-        let seconds = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |d| d.as_secs());
-        let stored = match paired {
+        match paired {
             Paired::New { name } => {
-                let stored = self.devices.pair(established.peer, &name, seconds);
                 self.shared.notice(Notice::Paired {
                     name: name.as_str().to_owned(),
                     fingerprint: established.peer.fingerprint(),
                 });
-                stored
+                self.trust.paired(established.peer, name);
             }
-            Paired::Known => self.devices.seen(&established.peer, seconds),
-        };
-        if let Err(e) = stored {
-            // The session goes on; the next one will need the PIN again.
-            self.shared.notice(Notice::Trouble(e.to_string()));
-            self.unstored.push(established.peer);
+            Paired::Known => self.trust.seen(established.peer),
         }
-    }
-
-    fn refresh_devices(&mut self) {
-        let trouble = self.devices.refresh().err().map(|e| e.to_string());
-        // Said once, however often it is met.
-        if trouble != self.trouble
-            && let Some(why) = &trouble
-        {
-            self.shared.notice(Notice::Trouble(why.clone()));
-        }
-        self.trouble = trouble;
+        self.turn(
+            |sessions| sessions.established(now, path, &established),
+            now,
+        );
     }
 
     /// Ends the sessions of devices that are no longer allowed.
     fn look_for_forbidden(&mut self) {
-        self.refresh_devices();
-        let (devices, unstored) = (&self.devices, &self.unstored);
-        let allowed = |key| devices.is_allowed(&key) || unstored.contains(&key);
+        let standing = self.trust.look();
         let mut sessions = self.shared.sessions();
-        sessions.end(GoodbyeReason::Forbidden, |key| !allowed(PublicKey(*key)));
+        sessions.end(GoodbyeReason::Forbidden, |key| {
+            let key = PublicKey(*key);
+            standing(&ClientId::of(&key)) != Standing::Allowed(key)
+        });
     }
 
     fn event(&mut self, event: HostEvent) {
@@ -291,10 +302,24 @@ impl Control {
         }
     }
 
+    /// Tells of transports that found out while they sent that they are not what they were.
+    fn look_at_ways(&mut self) {
+        for (session, (path, rung)) in &mut self.ways {
+            let now = self.shared.link.rung(*path);
+            if std::mem::replace(rung, now) != now {
+                self.shared.notice(Notice::Link(*session, now));
+            }
+        }
+    }
+
     fn inject(&mut self, arrived: &Arrived) {
         let received = clock::now();
         let left = self.input_devices.take(&arrived.event);
-        (self.shared.lost_device_events).store(self.input_devices.lost(), Ordering::Relaxed);
+        if self.input_devices.lost() > 0 && !std::mem::replace(&mut self.told_lost, true) {
+            let why = "an input device is mapped to something that does not take its events as fast \
+                       as they come: some are lost";
+            self.shared.notice(Notice::Trouble(why.to_owned()));
+        }
         let injected = match left {
             Ok(Some(left)) => self.apply(arrived, left, received),
             // It went into its descriptor.
@@ -366,8 +391,12 @@ impl Control {
                 let _ = self.orders.try_send(order);
             }
             order => {
-                // Fails only when the media thread is gone, and then the host stops.
-                let _ = self.orders.send(order);
+                if let Err(TrySendError::Full(order)) = self.orders.try_send(order) {
+                    // It may sleep over good news.
+                    self.media.wake();
+                    // Fails only when the media thread is gone, and then the host stops.
+                    let _ = self.orders.send(order);
+                }
             }
         }
         self.media.wake();

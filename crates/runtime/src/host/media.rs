@@ -1,5 +1,6 @@
 //! The media thread: one frame at a time from the capture to the link, slice by slice.
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -66,6 +67,8 @@ struct Destination {
     again: u32,
     /// Of the frame that is being sent.
     sent: Sent,
+    /// Why the link did not take something, if not for want of room; and whether that was told.
+    refused: Option<(String, bool)>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -88,9 +91,13 @@ impl Destination {
                     self.sent.first.get_or_insert(now);
                     self.sent.last = Some(now);
                 }
+                Err(LinkError::Full) => self.sent.overflowed = true,
                 // An unreachable network may come back: for this frame it is as if the buffer
                 // were full.
-                Err(LinkError::Full | _) => self.sent.overflowed = true,
+                Err(e) => {
+                    self.sent.overflowed = true;
+                    self.refused.get_or_insert_with(|| (e.to_string(), false));
+                }
             }
         }
         self.sent.datagrams += u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
@@ -228,7 +235,8 @@ impl Media {
     }
 
     fn take_orders(&mut self) {
-        while let Ok(order) = self.orders.try_recv() {
+        // Not more than can wait: the control thread is the more urgent one, and could go on for ever.
+        for order in self.orders.try_iter().take(super::ORDERS) {
             let place = |d: &[Destination], id| d.iter().position(|d| d.session == id);
             match order {
                 Order::Add {
@@ -250,6 +258,7 @@ impl Media {
                         started: false,
                         again: 0,
                         sent,
+                        refused: None,
                     };
                     self.destinations.push(new);
                 }
@@ -281,8 +290,11 @@ impl Media {
                         self.destinations[i].send_again(&request, buffer, link);
                     }
                 }
-                Order::Bitrate(max) => self.policy.set_highest(max),
             }
+        }
+        match self.shared.highest.swap(0, Ordering::Relaxed) {
+            0 => {}
+            highest => self.policy.set_highest(Bitrate(highest)),
         }
         let player = self.destinations.iter().find(|d| d.role == Role::Player);
         let player = player.map(|d| d.session);
@@ -589,6 +601,11 @@ impl Media {
         let mut sessions = self.shared.sessions();
         for d in self.destinations.iter_mut().filter(|d| d.started) {
             d.again = 0;
+            if let Some((why, told)) = &mut d.refused
+                && !std::mem::replace(told, true)
+            {
+                self.shared.notice(Notice::Trouble(why.clone()));
+            }
             let mut stamps = stamps;
             if let Some(at) = d.sent.first {
                 stamps.stamp(Stage::FirstSent, at);

@@ -23,8 +23,12 @@ const DEPTH: u8 = 4;
 const WINDOWS: usize = 4096;
 const TITLE: u32 = 1024;
 
-/// The viewable window that `query` means; waits for it as long as it says.
-pub(super) fn window(display: &Display, query: &WindowQuery) -> Result<Window, CaptureError> {
+/// The viewable window that `query` means; waits for it as long as it says and `goes_on` does.
+pub(super) fn window(
+    display: &Display,
+    query: &WindowQuery,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Window, CaptureError> {
     let broke = |e: ReplyError| display.broke(e);
     let aux = ChangeWindowAttributesAux::new().event_mask(EventMask::SUBSTRUCTURE_NOTIFY);
     let root = display.root();
@@ -41,7 +45,7 @@ pub(super) fn window(display: &Display, query: &WindowQuery) -> Result<Window, C
             return Ok(found);
         }
         let now = display.now();
-        if now >= until {
+        if now >= until || !goes_on() {
             return Err(not_found(display, query));
         }
         display.wait(None, Some(until.min(now + LOOK_AGAIN)))?;

@@ -151,11 +151,26 @@ pub struct X11Capture {
 /// [`CaptureError`] in one line if the display can't be reached, lacks an extension or isn't a
 /// display of 24 bit pixels on this machine, or if the window or region isn't there.
 pub fn open(target: &Target) -> Result<X11Capture, CaptureError> {
-    X11Capture::open(target)
+    open_while(target, &mut || true)
+}
+
+/// The same, for a person who may lose patience: while a window is waited for, `goes_on` is asked
+/// every few milliseconds, and first when the window was not there at once.
+///
+/// # Errors
+/// As [`open`]; the window isn't there when `goes_on` says no.
+pub fn open_while(
+    target: &Target,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<X11Capture, CaptureError> {
+    X11Capture::open(target, goes_on)
 }
 
 impl X11Capture {
-    fn open(target: &Target) -> Result<X11Capture, CaptureError> {
+    fn open(
+        target: &Target,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<X11Capture, CaptureError> {
         let mut needs = vec!["MIT-SHM", "DAMAGE", "XFIXES"];
         if matches!(target.what, What::Window(_)) {
             needs.push("Composite");
@@ -163,7 +178,7 @@ impl X11Capture {
         let display = Display::open(target.display.as_deref(), &needs)?;
         check_pixels(&display)?;
         let damage = display.new_id()?;
-        let surface = Surface::open(&display, &target.what)?;
+        let surface = Surface::open(&display, &target.what, goes_on)?;
         let watched = surface.watched(&display);
         let level = match target.what {
             What::Region { .. } => ReportLevel::DELTA_RECTANGLES,

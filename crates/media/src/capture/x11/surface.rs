@@ -57,8 +57,13 @@ pub(super) enum News {
 }
 
 impl Surface {
-    /// Finds what is to be captured and asks for its events.
-    pub(super) fn open(display: &Display, what: &What) -> Result<Surface, CaptureError> {
+    /// Finds what is to be captured, waiting for a window while `goes_on` says so, and asks for its
+    /// events.
+    pub(super) fn open(
+        display: &Display,
+        what: &What,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Surface, CaptureError> {
         let kind = match what {
             What::Display => Kind::Root { part: None },
             What::Region { x, y, size } => {
@@ -73,7 +78,7 @@ impl Surface {
                 }
             }
             What::Window(query) => {
-                let id = find::window(display, query)?;
+                let id = find::window(display, query, goes_on)?;
                 Kind::Window {
                     id,
                     top: id,

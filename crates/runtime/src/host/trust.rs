@@ -1,0 +1,151 @@
+//! Whom the host lets in, as its control thread sees it: it looks at once, and has a thread of its
+//! own write down who paired and who was here.
+//!
+//! A disk may be slow, and another program may hold the folder's lock: whatever waits for either
+//! must not hold up the player's input. A look is a `stat`, and after a change a small file.
+//!
+//! What it is not: the file and its rules, which are in [`crate::trust_store`].
+
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use openuvr_proto::control::handshake::Standing;
+use openuvr_proto::control::identity::{ClientId, DeviceName, PublicKey};
+
+use super::{Notice, Shared, Watched};
+use crate::sched::{Role, Scheduler};
+use crate::trust_store::DeviceStore;
+
+/// Entries that may wait for the disk (guess: the sessions that begin in some seconds); what finds
+/// no room is not written.
+const ENTRIES: usize = 64;
+
+/// What is to be written down.
+struct Entry {
+    key: PublicKey,
+    /// What it calls itself, if it paired.
+    paired: Option<DeviceName>,
+    /// In seconds since 1970.
+    at: u64,
+}
+
+/// Devices that paired in this run and are not in the file: not yet, or because it can't be
+/// written. Each took a PIN that a person had shown.
+type Unstored = Arc<Mutex<Vec<PublicKey>>>;
+
+/// What the control thread asks and tells. The writing thread ends with it, after what waits.
+pub(super) struct Trust {
+    shared: Arc<Shared>,
+    devices: DeviceStore,
+    unstored: Unstored,
+    entries: SyncSender<Entry>,
+    /// What is wrong with the list, if something is.
+    trouble: Option<String>,
+}
+
+impl Trust {
+    /// Starts the thread that writes.
+    ///
+    /// # Errors
+    /// The system's, if it starts no more threads.
+    pub(super) fn start(
+        shared: &Arc<Shared>,
+        devices: DeviceStore,
+        scheduler: &Scheduler,
+    ) -> io::Result<(Trust, JoinHandle<()>)> {
+        let (entries, inbox) = sync_channel(ENTRIES);
+        let trust = Trust {
+            shared: shared.clone(),
+            devices: devices.clone(),
+            unstored: Unstored::default(),
+            entries,
+            trouble: None,
+        };
+        let (unstored, watched) = (trust.unstored.clone(), Watched(shared.clone(), "trust"));
+        let thread = scheduler.spawn(Role::Background, "ouvr-trust", move || {
+            write_down(&watched.0, devices, &inbox, &unstored);
+        })?;
+        Ok((trust, thread))
+    }
+
+    /// Looks whom this host knows now: what a client is to it. A device that paired and could not
+    /// be stored may come in as long as the host runs, unless a person says otherwise.
+    pub(super) fn look(&mut self) -> impl Fn(&ClientId) -> Standing + '_ {
+        // Before the file: what has left this list is in there.
+        let unstored = lock(&self.unstored).clone();
+        self.refresh();
+        let devices = &self.devices;
+        move |id| match devices.standing(id) {
+            Standing::Unknown => {
+                let key = unstored.iter().find(|key| ClientId::of(key) == *id);
+                key.map_or(Standing::Unknown, |key| Standing::Allowed(*key))
+            }
+            known => known,
+        }
+    }
+
+    fn refresh(&mut self) {
+        let trouble = self.devices.refresh().err().map(|e| e.to_string());
+        // Said once, however often it is met.
+        if trouble != self.trouble
+            && let Some(why) = &trouble
+        {
+            self.shared.notice(Notice::Trouble(why.clone()));
+        }
+        self.trouble = trouble;
+    }
+
+    /// A device paired.
+    pub(super) fn paired(&mut self, key: PublicKey, name: DeviceName) {
+        let mut unstored = lock(&self.unstored);
+        if !unstored.contains(&key) {
+            unstored.push(key);
+        }
+        drop(unstored);
+        self.write(key, Some(name));
+    }
+
+    /// A known device began a session.
+    pub(super) fn seen(&mut self, key: PublicKey) {
+        self.write(key, None);
+    }
+
+    fn write(&mut self, key: PublicKey, paired: Option<DeviceName>) {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+        let at = since_1970.map_or(0, |span| span.as_secs());
+        let entry = Entry { key, paired, at };
+        if self.entries.try_send(entry).is_err() {
+            let why = "the disk is too slow to write down which devices come: a new one will need \
+                       a PIN again";
+            self.shared.notice(Notice::Trouble(why.to_owned()));
+        }
+    }
+}
+
+/// The thread that writes.
+fn write_down(
+    shared: &Shared,
+    mut devices: DeviceStore,
+    entries: &Receiver<Entry>,
+    unstored: &Unstored,
+) {
+    for Entry { key, paired, at } in entries {
+        let stored = match &paired {
+            Some(name) => devices.pair(key, name, at),
+            None => devices.seen(&key, at),
+        };
+        match stored {
+            Ok(()) if paired.is_some() => lock(unstored).retain(|other| *other != key),
+            Ok(()) => {}
+            // The session goes on; after this run a new device will need a PIN again.
+            Err(e) => shared.notice(Notice::Trouble(e.to_string())),
+        }
+    }
+}
+
+fn lock(unstored: &Unstored) -> MutexGuard<'_, Vec<PublicKey>> {
+    unstored.lock().unwrap_or_else(PoisonError::into_inner)
+}
