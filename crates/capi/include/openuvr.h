@@ -17,7 +17,8 @@
  *   else is handed over. Texts and structures that are given are copied or filled before the call
  *   returns; where memory is only lent, the text says until when.
  * - Functions that return int return 0 or more if they did what was asked, else an OPENUVR_ERROR
- *   below zero, and then changed nothing. openuvr_message has the reason in words.
+ *   below zero, and then changed nothing unless the text says so. openuvr_message has the reason in
+ *   words.
  * - Every structure begins with its size: set it to sizeof *it. A program that was built with an
  *   older header works with a newer library.
  * - Enums are given as uint32_t. A number that is none of them is an error, and so is NULL where the
@@ -139,6 +140,7 @@ enum OPENUVR_INPUT_TO {
     // To the application: `openuvr_next_input`, or the callback.
     OPENUVR_INPUT_TO_APPLICATION = 0,
     // Into an X display, by XTEST: for an application that already reads its window's events.
+    // `openuvr_set_viewport` says where the picture lies there.
     OPENUVR_INPUT_TO_DISPLAY = 1,
     // Nowhere.
     OPENUVR_INPUT_TO_NOTHING = 2,
@@ -374,9 +376,11 @@ struct openuvr_picture {
     // How it is tiled, a `DRM_FORMAT_MOD_` number. Only 0, linear, can be read here.
     uint64_t modifier;
     // If not NULL, `data` is only lent: it is used where it lies, without a copy, and this is called
-    // once, with `user`, when it is needed no more: on a thread of the library when a later picture
-    // has come, or before the call that gave the picture returns. If that call fails it is not
-    // called. It must not call functions of this library.
+    // once, with `user`, when it (or the dma-buf) is needed no more: on a thread of the library when a
+    // later picture has come, or before the call that gave the picture returns. If that call fails it is not
+    // called, except with `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_OVER`: these come after the
+    // picture was handed over, and it is called as if the call had not failed. It must not call
+    // functions of this library.
     void (*release)(void *user);
     // For `release`.
     void *user;
@@ -562,46 +566,14 @@ int openuvr_open(const struct openuvr_config *config,
 // Says goodbye to the MUDs, ends the threads, and frees the context; `*context` becomes NULL. Does
 // nothing if it is NULL already, so that a second call through the same variable is harmless; a copy
 // of the pointer must not be used any more. No other call may be under way with this context. After
-// it returns no callback is called. Waits some milliseconds. On any thread; with a pixel buffer, on
-// the thread where the OpenGL context is current, or when that is gone.
+// it returns no callback is called. Waits two tenths of a second at most. From any thread; a pixel
+// buffer's OpenGL context must still be there, unless `openuvr_release_buffer` was called.
 void openuvr_close(struct openuvr_context **context);
-
-// Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started; the bitrate
-// also later. From any thread.
-int openuvr_set_feature(struct openuvr_context *context, uint32_t feature, int value);
 
 // Starts the threads that encode what the application gives, send it and receive the person's input
 // (paper, Table I). Pictures are not read without being told: see `openuvr_frame_ready` and
 // `openuvr_send_frame`. From any thread; blocks for some tens of milliseconds.
 int openuvr_init_thread(struct openuvr_context *context);
-
-// The application begins to draw a picture. Whatever input it has taken until now is in that
-// picture: what is measured from a person's act to the picture is exact then. Without this call it
-// is what was taken when the picture is given. From any thread.
-int openuvr_begin_frame(struct openuvr_context *context);
-
-// Gives a picture in plain memory or a dma-buf. With `wait` 0 it returns when the picture is copied
-// (or lent, see `release`), and the newest picture wins; with 1 it returns when the picture is
-// encoded and sent (paper, V-E), at most a second later. A picture that nobody wants now, because no
-// MUD watches or pictures come faster than the target rate, is not copied: that is no error. Returns
-// 1 if the picture was taken, 0 if it was not wanted. The size may change from picture to picture.
-// From any thread.
-int openuvr_send_picture(struct openuvr_context *context,
-                         const struct openuvr_picture *picture,
-                         int wait);
-
-// The pixel buffer holds a whole picture (continuous mode, the paper's usual one): it is copied
-// behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
-// may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
-// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind. On the
-// thread where the OpenGL context of the pixel buffer is current, outside of `glBegin` and `glEnd`;
-// changes none of its state.
-int openuvr_frame_ready(struct openuvr_context *context);
-
-// The same, and returns when the picture is encoded and sent (synchronous mode, paper V-E), at most
-// a second later: the application is in step with the stream. Returns 1 if the picture was sent, 0 if
-// nobody wants one now. On the thread where the OpenGL context of the pixel buffer is current.
-int openuvr_send_frame(struct openuvr_context *context);
 
 // Takes the oldest event of the player's input that was not taken yet, into `*input`, whose `size`
 // the caller has set. Returns 1 if there was one, 0 if not. Call it until it returns 0, before you
@@ -609,6 +581,18 @@ int openuvr_send_frame(struct openuvr_context *context);
 // it missed. From any thread.
 int openuvr_next_input(struct openuvr_context *context,
                        struct openuvr_input *input);
+
+// With `OPENUVR_INPUT_TO_DISPLAY`: the picture is shown at `x` and `y` of the X display, its left and
+// upper edge in pixels of the screen, `width` and `height` pixels large there; both 0: as large as
+// the picture is. So the pointer goes to what the person points at. Until it is called, that is the
+// display's upper left corner: call it with the place of your window, and again when that moves
+// (`ConfigureNotify`, and `XTranslateCoordinates` of 0, 0 to the root window). From any thread, also
+// before the thread is started.
+int openuvr_set_viewport(struct openuvr_context *context,
+                         int x,
+                         int y,
+                         uint32_t width,
+                         uint32_t height);
 
 // Maps a device of the MUD to a local one (paper, Table I): what the device that was registered
 // there as `id`, 0 to 255, says is written into `fd` as `struct input_event`s, those that belong
@@ -646,6 +630,47 @@ int openuvr_open_pairing(struct openuvr_context *context, const char *pin, uint3
 int openuvr_statistics(struct openuvr_context *context,
                        struct openuvr_statistics *statistics);
 
+// Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started; the bitrate
+// also later. From any thread.
+int openuvr_set_feature(struct openuvr_context *context, uint32_t feature, int value);
+
+// The application begins to draw a picture. Whatever input it has taken until now is in that
+// picture: what is measured from a person's act to the picture is exact then. Without this call it
+// is what was taken when the picture is given. From any thread.
+int openuvr_begin_frame(struct openuvr_context *context);
+
+// Gives a picture in plain memory or a dma-buf. With `wait` 0 it returns when the picture is copied
+// (or lent, see `release`), and the newest picture wins; with 1 it returns when the picture is
+// encoded and sent (paper, V-E), or a second later with `OPENUVR_ERROR_TIMEOUT`: it is with the host
+// then, which may still send it. A picture that nobody wants now, because no MUD watches or pictures
+// come faster than the target rate, is not copied: that is no error. Returns 1 if the picture was
+// taken, 0 if it was not wanted, `OPENUVR_ERROR_OVER` if none will be any more because the stream has
+// ended. The size may change from picture to picture. From any thread.
+int openuvr_send_picture(struct openuvr_context *context,
+                         const struct openuvr_picture *picture,
+                         int wait);
+
+// The pixel buffer holds a whole picture (continuous mode, the paper's usual one): it is copied
+// behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
+// may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
+// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind;
+// `OPENUVR_ERROR_OVER` when the stream has ended. On the thread where the OpenGL context of the pixel
+// buffer is current, outside of `glBegin` and `glEnd`; changes none of its state.
+int openuvr_frame_ready(struct openuvr_context *context);
+
+// The same, and returns when the picture is encoded and sent (synchronous mode, paper V-E), at most
+// a second later: the application is in step with the stream. Returns 1 if the picture was sent, 0 if
+// nobody wants one now. On the thread where the OpenGL context of the pixel buffer is current.
+int openuvr_send_frame(struct openuvr_context *context);
+
+// Lets go of the OpenGL context of the pixel buffer: to be called, or `openuvr_close`, before that
+// context is destroyed or its display closed, for the stream holds pictures in its memory. They are
+// copied out of it, and no thread of the library uses it any more when this returns (the length of
+// an encode). The stream goes on: the next picture may come from another context. Does nothing if no
+// pixel buffer is in use. On the thread where the context is current; elsewhere, what was allocated
+// in it is freed with it.
+int openuvr_release_buffer(struct openuvr_context *context);
+
 // Makes a MUD (paper, Table I): `decoder` of `OPENUVR_ENCODER_TYPE`, `network` of
 // `OPENUVR_NETWORK_TYPE`. Say with `openuvr_set_host` where its host is.
 //
@@ -665,7 +690,7 @@ int openuvr_open_mud(const struct openuvr_mud_config *config,
 // Says goodbye to the host, closes the window, ends the threads, and frees the context; `*context`
 // becomes NULL. Does nothing if it is NULL already, so that a second call through the same variable
 // is harmless; a copy of the pointer must not be used any more. No other call may be under way with
-// this context. After it returns no callback is called. Waits some milliseconds.
+// this context. After it returns no callback is called. Waits two tenths of a second at most.
 void openuvr_close_mud(struct openuvr_mud_context **context);
 
 // Says where the host is, as in `openuvr_mud_config`, and with `pin`, if not NULL, the PIN that it
@@ -678,9 +703,9 @@ int openuvr_set_host(struct openuvr_mud_context *context, const char *host, cons
 int openuvr_init_mud_thread(struct openuvr_mud_context *context);
 
 // With `OPENUVR_SURFACE_APPLICATION`: the newest picture that was not taken yet, BGRX without gaps,
-// waited for at most `timeout_ms` milliseconds. Returns 1 if there was one, 0 if not. Its memory is
-// valid until the next call or the end. `size` of `*picture` is set by the caller. From one thread
-// at a time.
+// waited for at most `timeout_ms` milliseconds, and no longer than the stream goes on. Returns 1 if
+// there was one, 0 if not. Its memory is valid until the next call or the end. `size` of `*picture` is
+// set by the caller. From one thread at a time.
 int openuvr_next_frame(struct openuvr_mud_context *context,
                        struct openuvr_picture *picture,
                        uint32_t timeout_ms);

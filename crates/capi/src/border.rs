@@ -27,35 +27,6 @@ pub(crate) fn plain(work: impl FnOnce() -> Outcome<()>) -> c_int {
     })
 }
 
-/// Puts what `make` made into `*context`, NULL there if that fails, and then the reason into `why`.
-///
-/// # Safety
-/// Each pointer is NULL or valid for that.
-pub(crate) unsafe fn open<C, T>(
-    context: *mut *mut C,
-    why: *mut c_char,
-    why_size: usize,
-    make: impl FnOnce() -> Outcome<Box<T>>,
-) -> c_int {
-    if context.is_null() {
-        return OPENUVR_ERROR_NULL as c_int;
-    }
-    // SAFETY: not NULL, and valid.
-    unsafe { context.write(std::ptr::null_mut()) };
-    match make() {
-        Ok(made) => {
-            // SAFETY: as above.
-            unsafe { context.write(Box::into_raw(made).cast()) };
-            DONE
-        }
-        Err(failure) => {
-            // SAFETY: as ours.
-            unsafe { give_text(&failure.why, why, why_size) };
-            failure.code as c_int
-        }
-    }
-}
-
 /// A structure that begins with its size in bytes as a `u32`, and of which every bit pattern is a
 /// value: numbers, pointers, and functions that may be absent.
 ///

@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null;
-use std::time::Duration;
+use std::time::Instant;
 
 use openuvr_media::capture::gl::{ReadBack, Reading, Sharing, Submit, What};
 use openuvr_media::capture::submit::Ticket;
@@ -23,11 +23,11 @@ const EGL: [&CStr; 1] = [c"libEGL.so.1"];
 type Current = unsafe extern "C" fn() -> *mut c_void;
 type Loader = unsafe extern "C" fn(*const c_char) -> *const c_void;
 
-/// The OpenGL context of a thread.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// An OpenGL context, and what tells which one a thread has.
 struct Context {
     handle: *mut c_void,
     egl: bool,
+    of_thread: Current,
 }
 
 /// What reads the buffer, in the context in which it was first given.
@@ -84,24 +84,26 @@ impl PixelBuffer {
         })
     }
 
-    /// Hands over what the buffer holds. With `wait`, at most that long, it returns when the GPU has
+    /// Hands over what the buffer holds. With `until`, at most until then, it returns when the GPU has
     /// finished, and then there is a ticket.
     pub(crate) fn read(
         place: &mut Option<PixelBuffer>,
         guest: &Guest,
         name: BufferName,
         layout: &Layout,
-        wait: Option<Duration>,
+        until: Option<Instant>,
     ) -> Outcome<Given> {
         let this = match place {
             Some(this) => this,
             None => place.insert(PixelBuffer::new(guest)?),
         };
-        if Context::current()? != this.context {
+        if !this.context.is_current() {
+            // None at all is told in other words.
+            Context::current()?;
             return Err(Failure::new(
                 OPENUVR_ERROR_THREAD,
-                "another OpenGL context is current than at the first picture: close this context \
-                 and open another one for it",
+                "another OpenGL context is current than at the first picture: call \
+                 openuvr_release_buffer where that one is",
             ));
         }
         // SAFETY: the application says that a `GLuint` stays there.
@@ -115,10 +117,13 @@ impl PixelBuffer {
         Ok(
             match this.read_back.read(layout.size, what, guest.drawn()) {
                 Reading::Submitted(ticket) => Given::Taken(ticket),
-                Reading::UnderWay => match wait.and_then(|wait| this.read_back.finish(wait)) {
-                    Some(ticket) => Given::Taken(Some(ticket)),
-                    None => Given::UnderWay,
-                },
+                Reading::UnderWay => {
+                    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+                    match left.and_then(|left| this.read_back.finish(left)) {
+                        Some(ticket) => Given::Taken(Some(ticket)),
+                        None => Given::UnderWay,
+                    }
+                }
                 Reading::Skipped(why) => {
                     let news = this.skipped.replace(why) != Some(why);
                     Given::Skipped(why, news)
@@ -127,41 +132,48 @@ impl PixelBuffer {
         )
     }
 
-    /// The end, when the host has given all pictures back. Where the context is not current, or gone,
-    /// OpenGL is left alone: what was allocated goes with the context.
+    /// The end, before its context is destroyed. Where that is not current, what was allocated in it
+    /// goes with it.
     pub(crate) fn end(self) {
-        match Context::current().is_ok_and(|context| context == self.context) {
-            true => self.read_back.retire(true),
-            false => self.read_back.forget(),
-        }
+        let current = self.context.is_current();
+        self.read_back.retire(current);
     }
 }
 
 impl Context {
-    /// That of this thread.
+    /// That of this thread. Looks through the libraries of the process.
     fn current() -> Outcome<Context> {
-        let of = |libraries: &[&CStr], name: &CStr| {
+        let of = |libraries: &[&CStr], name: &CStr, egl| {
             let function = find(libraries, name);
             if function.is_null() {
-                return std::ptr::null_mut();
+                return None;
             }
-            // SAFETY: a function of this name has this type (GLX 1.4, EGL 1.5), and may always be
-            // called.
-            unsafe { std::mem::transmute::<*const c_void, Current>(function)() }
+            // SAFETY: a function of this name has this type (GLX 1.4, EGL 1.5).
+            let of_thread = unsafe { std::mem::transmute::<*const c_void, Current>(function) };
+            // SAFETY: it may always be called.
+            let handle = unsafe { of_thread() };
+            (!handle.is_null()).then_some(Context {
+                handle,
+                egl,
+                of_thread,
+            })
         };
-        let glx = of(&GLX, c"glXGetCurrentContext");
-        let (handle, egl) = match glx.is_null() {
-            false => (glx, false),
-            true => (of(&EGL, c"eglGetCurrentContext"), true),
-        };
-        if handle.is_null() {
-            return Err(Failure::new(
+        let context = of(&GLX, c"glXGetCurrentContext", false)
+            .or_else(|| of(&EGL, c"eglGetCurrentContext", true));
+        context.ok_or_else(|| {
+            Failure::new(
                 OPENUVR_ERROR_THREAD,
                 "no OpenGL context of GLX or EGL is current on this thread: call it where the \
                  pixel buffer is filled",
-            ));
-        }
-        Ok(Context { handle, egl })
+            )
+        })
+    }
+
+    /// Whether this thread has it.
+    fn is_current(&self) -> bool {
+        // SAFETY: it may always be called; its library stays as long as the context, which the
+        // application does not destroy before it is released.
+        unsafe { (self.of_thread)() == self.handle }
     }
 }
 

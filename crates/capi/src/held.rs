@@ -1,41 +1,151 @@
 //! What a handle points to: a head that says what it is and whose, and the rest.
 
-use std::ffi::c_int;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ffi::{c_char, c_int};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::border::border;
+use crate::border::{Sized32, border, give_text, read};
 use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_FORKED, OPENUVR_ERROR_NULL, OPENUVR_ERROR_PANIC};
-use crate::error::{Failure, Outcome};
+use crate::error::{DONE, Failure, Outcome};
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 
 /// Where a kind of handle differs from the other.
-pub(crate) trait Kind {
+pub(crate) trait Kind: Default {
     /// What a context of it begins with, so that one of the other kind is recognised.
     const MARK: u64;
     /// What it is in messages.
     const NAME: &'static str;
+    /// The function that starts it.
+    const INIT: &'static str;
+    /// What the program says, what is kept of it until the start, and what there is from then on.
+    type Config: Sized32 + Default;
+    type Settings;
+    type Started;
+
+    /// Whether this machine can serve the words of the paper in it.
+    fn serves(config: &Self::Config) -> Outcome<()>;
+
+    /// Where its lines go.
+    fn log(config: &Self::Config) -> Log;
+
+    /// # Safety
+    /// The texts of `config` are NULL or end with a zero byte.
+    unsafe fn settings(config: &Self::Config) -> Outcome<Self::Settings>;
+
+    /// Starts its threads. If that fails, the settings are as they were.
+    fn start(settings: &mut Self::Settings, log: &Arc<Log>) -> Outcome<Self::Started>;
 }
 
 /// A context. `repr(C)`: the mark of any kind lies at its beginning.
 #[repr(C)]
-pub(crate) struct Held<T> {
+pub(crate) struct Held<K: Kind> {
     mark: u64,
     /// The process that made it.
     process: u32,
     message: Mutex<String>,
     pub(crate) log: Arc<Log>,
-    pub(crate) inner: T,
+    pub(crate) settings: Mutex<K::Settings>,
+    /// Ends before what follows. Set while the settings are locked.
+    started: OnceLock<K::Started>,
+    pub(crate) inner: K,
 }
 
-impl<T: Kind> Held<T> {
-    pub(crate) fn new(log: Arc<Log>, inner: T) -> Box<Held<T>> {
-        Box::new(Held {
-            mark: T::MARK,
-            process: std::process::id(),
-            message: Mutex::default(),
-            log,
-            inner,
-        })
+/// A context of a configuration.
+///
+/// # Safety
+/// As [`Kind::settings`].
+unsafe fn make<K: Kind>(config: &K::Config) -> Outcome<Box<Held<K>>> {
+    // SAFETY: as ours.
+    let settings = unsafe { K::settings(config)? };
+    Ok(Box::new(Held {
+        mark: K::MARK,
+        process: std::process::id(),
+        message: Mutex::default(),
+        log: Arc::new(K::log(config)),
+        settings: Mutex::new(settings),
+        started: OnceLock::new(),
+        inner: K::default(),
+    }))
+}
+
+/// The body of the functions that make a context of the paper's two words: NULL if this machine does
+/// not serve them.
+///
+/// # Safety
+/// As [`Kind::settings`].
+pub(crate) unsafe fn alloc<K: Kind, C>(config: &K::Config) -> *mut C {
+    border(std::ptr::null_mut(), || {
+        // SAFETY: as ours.
+        let made = K::serves(config).and_then(|()| unsafe { make::<K>(config) });
+        made.map_or(std::ptr::null_mut(), |made| Box::into_raw(made).cast())
+    })
+}
+
+/// The body of the functions that make a context of a configuration and put it into `*context`, NULL
+/// there if that fails, and then the reason into `why`.
+///
+/// # Safety
+/// Each pointer is NULL or valid for that, and the configuration as in [`Kind::settings`].
+pub(crate) unsafe fn open<K: Kind, C>(
+    config: *const K::Config,
+    context: *mut *mut C,
+    why: *mut c_char,
+    why_size: usize,
+) -> c_int {
+    border(OPENUVR_ERROR_PANIC as c_int, || {
+        if context.is_null() {
+            return OPENUVR_ERROR_NULL as c_int;
+        }
+        // SAFETY: not NULL, and valid.
+        unsafe { context.write(std::ptr::null_mut()) };
+        let made = || {
+            // SAFETY: as ours.
+            let config = unsafe { read(config, K::Config::default(), "the configuration")? };
+            // SAFETY: its texts are the caller's. What is wrong with the words is cheaper to find.
+            let made = unsafe { make::<K>(&config)? };
+            K::serves(&config)?;
+            Ok(made)
+        };
+        match made() {
+            Ok(made) => {
+                // SAFETY: as above.
+                unsafe { context.write(Box::into_raw(made).cast()) };
+                DONE
+            }
+            Err(Failure { code, why: reason }) => {
+                // SAFETY: as ours.
+                unsafe { give_text(&reason, why, why_size) };
+                code as c_int
+            }
+        }
+    })
+}
+
+impl<K: Kind> Held<K> {
+    /// Starts it, once.
+    pub(crate) fn init(&self) -> Outcome {
+        // Two threads that start it take turns.
+        let mut settings = lock(&self.settings);
+        self.not_started()?;
+        let _ = self.started.set(K::start(&mut settings, &self.log)?);
+        Ok(DONE)
+    }
+
+    /// What was started.
+    pub(crate) fn started(&self) -> Outcome<&K::Started> {
+        let not_yet = || Failure::state(format!("not started yet: call {} first", K::INIT));
+        self.running().ok_or_else(not_yet)
+    }
+
+    /// The same; `None` before the start. It stays so while the settings are locked.
+    pub(crate) fn running(&self) -> Option<&K::Started> {
+        self.started.get()
+    }
+
+    pub(crate) fn not_started(&self) -> Outcome<()> {
+        match self.running() {
+            None => Ok(()),
+            Some(_) => Err(Failure::state("the thread is started already")),
+        }
     }
 
     /// What the last call that failed said.
@@ -44,7 +154,7 @@ impl<T: Kind> Held<T> {
     }
 
     /// Does a call's work and keeps the message if it fails.
-    fn run(&self, work: impl FnOnce(&Held<T>) -> Outcome) -> c_int {
+    fn run(&self, work: impl FnOnce(&Held<K>) -> Outcome) -> c_int {
         if self.process != std::process::id() {
             // Its locks may be held by threads that are not here.
             return OPENUVR_ERROR_FORKED as c_int;

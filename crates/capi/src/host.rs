@@ -3,38 +3,31 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use openuvr_media::capture::submit::Ticket;
+use openuvr_media::capture::submit::Pool;
+use openuvr_media::input_sink::device::Descriptor;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::DeviceId;
-use openuvr_proto::units::{Bitrate, Size};
+use openuvr_proto::units::Size;
 use openuvr_runtime::guest::{Guest, InputTo};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
-use openuvr_runtime::sched::{Role, Scheduler};
+use openuvr_runtime::sched::Role;
 
-use crate::border::{border, must_give_text, open, read, text, write};
+use crate::border::{border, must_give_text, read, text, write};
 use crate::config::openuvr_config;
-use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_OVER, OPENUVR_ERROR_PANIC, OPENUVR_ERROR_TIMEOUT};
 use crate::error::{DONE, Failure, Outcome};
-use crate::gl::{Given, PixelBuffer};
-use crate::held::{Held, Kind, call, lock, take};
-use crate::input::{device_id, duplicated, openuvr_input, openuvr_pose};
+use crate::gl::PixelBuffer;
+use crate::held::{Held, Kind, alloc, call, lock, open, take};
+use crate::input::{Devices, device_id, duplicated, openuvr_input, openuvr_pose};
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
-use crate::picture::{Layout, Spare, openuvr_picture, taken};
+use crate::picture::Layout;
 use crate::statistics::openuvr_statistics;
-use crate::words::{self, BufferName, OPENUVR_FEATURE, OPENUVR_INPUT_TO};
-
-/// How long a synchronous call waits for a picture to be encoded and sent: a frame takes
-/// milliseconds, so that something is wrong long before (guess).
-const WAIT: Duration = Duration::from_secs(1);
-
-/// How often the thread of the input callback looks whether it is over.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+use crate::told;
+use crate::words::{self, BufferName, OPENUVR_INPUT_TO};
+use crate::worker::Worker;
 
 /// A host. Made by `openuvr_alloc_context` or `openuvr_open`, ended by `openuvr_close`. A process may
 /// have several; they share nothing. Its functions may be called from any thread, but for those that
@@ -43,62 +36,49 @@ pub struct openuvr_context {
     _private: (),
 }
 
-/// What a context is behind its head.
+/// What a context has besides its settings and its threads.
+#[derive(Default)]
 pub(crate) struct Host {
-    settings: Mutex<Settings>,
-    started: OnceLock<Started>,
-    spare: Spare,
+    /// For pictures that are copied.
+    pub(crate) pool: Pool,
     /// Locked before the settings.
-    pixels: Mutex<Option<PixelBuffer>>,
+    pub(crate) pixels: Mutex<Option<PixelBuffer>>,
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // First the host's threads, which may look at a picture in the pixel buffers.
-        self.started.take();
+        // The host's threads, which may look at a picture in it, have ended.
         if let Some(pixels) = lock(&self.pixels).take() {
             pixels.end();
         }
     }
 }
 
-impl Kind for Host {
-    const MARK: u64 = u64::from_le_bytes(*b"ouvrhost");
-    const NAME: &'static str = "the host";
+/// What is told before the start.
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    pub(crate) size: Size,
+    pub(crate) format: u32,
+    pub(crate) stride: usize,
+    input: InputTo,
+    viewport: Viewport,
+    on_input: Option<OnInput>,
+    pub(crate) buffer: Option<BufferName>,
+    devices: Devices,
 }
 
-/// What is told before the start.
-struct Settings {
-    config: Config,
-    size: Size,
-    format: u32,
-    stride: usize,
-    input: InputTo,
-    on_input: Option<OnInput>,
-    buffer: Option<BufferName>,
-    devices: Vec<(DeviceId, OwnedFd)>,
-}
+/// Where the picture's left and upper edge lie on the display, and its size there; `None`: its own.
+type Viewport = (i32, i32, Option<Size>);
 
 pub(crate) struct Started {
-    guest: Arc<Guest>,
-    listener: Option<Listener>,
+    /// Gives input to the application's callback; ends before the host does.
+    listener: Option<Worker>,
+    pub(crate) guest: Arc<Guest>,
+    /// Why it ended, if it did.
+    pub(crate) end: Arc<OnceLock<String>>,
 }
 
-/// The thread that gives input to the application's callback.
-struct Listener {
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
+#[derive(Clone, Copy)]
 struct OnInput {
     call: unsafe extern "C" fn(*mut c_void, *const openuvr_input),
     user: *mut c_void,
@@ -132,19 +112,15 @@ pub unsafe extern "C" fn openuvr_alloc_context(
     network: u32,
     ptr: *mut c_void,
 ) -> *mut openuvr_context {
-    border(std::ptr::null_mut(), || {
-        let config = openuvr_config {
+    // SAFETY: it has no texts.
+    unsafe {
+        alloc::<Host, _>(&openuvr_config {
             encoder,
             network,
             pixel_buffer: ptr,
             ..openuvr_config::default()
-        };
-        // SAFETY: the default has no texts.
-        let context = words::serves(encoder, network).and_then(|()| unsafe { make(&config) });
-        context.map_or(std::ptr::null_mut(), |context| {
-            Box::into_raw(context).cast()
         })
-    })
+    }
 }
 
 /// Makes a host of a configuration and puts it into `*context`, NULL there if that fails; then
@@ -160,108 +136,155 @@ pub unsafe extern "C" fn openuvr_open(
     why: *mut c_char,
     why_size: usize,
 ) -> c_int {
-    border(OPENUVR_ERROR_PANIC as c_int, || {
-        let made = || {
-            // SAFETY: as ours.
-            let config = unsafe { read(config, openuvr_config::default(), "the configuration")? };
-            // SAFETY: its texts are the caller's. What is wrong with the words is cheaper to find.
-            let made = unsafe { make(&config)? };
-            words::serves(config.encoder, config.network)?;
-            Ok(made)
-        };
-        // SAFETY: as ours.
-        unsafe { open(context, why, why_size, made) }
-    })
+    // SAFETY: as ours.
+    unsafe { open::<Host, _>(config, context, why, why_size) }
 }
 
-/// # Safety
-/// The texts of `config` are NULL or end with a zero byte.
-unsafe fn make(config: &openuvr_config) -> Outcome<Box<Held<Host>>> {
-    let word = words::encoder(config.encoder)?;
-    let only = words::network(config.network)?;
-    // SAFETY: as ours.
-    let (name, bind, dir, pin, display, csv) = unsafe {
-        (
-            text(config.name, "name")?,
-            text(config.bind, "bind")?,
-            text(config.config_dir, "config_dir")?,
-            text(config.pin, "pin")?,
-            text(config.display, "display")?,
-            text(config.csv, "csv")?,
-        )
-    };
-    let usual = Config::default();
-    let bind = match bind {
-        None => usual.bind,
-        Some(bind) => bind.parse().map_err(|_| {
-            Failure::argument(format!(
-                "bind: {bind:?} is no ADDRESS:PORT such as [::]:4710"
-            ))
-        })?,
-    };
-    let second = ["refuse", "observe", "take-over"];
-    let second = usize::try_from(config.second_player)
-        .ok()
-        .and_then(|n| second.get(n));
-    let told = Config {
-        name: name.unwrap_or_default(),
-        bind,
-        link: only.map(|rung| rung.name().to_owned()),
-        config_dir: dir.map(PathBuf::from),
-        pin,
-        pair: config.pair != 0,
-        pair_for: config.pair_seconds,
-        second_player: (*second.ok_or_else(|| Failure::argument("second_player is 0, 1 or 2"))?)
+impl Kind for Host {
+    const MARK: u64 = u64::from_le_bytes(*b"ouvrhost");
+    const NAME: &'static str = "the host";
+    const INIT: &'static str = "openuvr_init_thread";
+    type Config = openuvr_config;
+    type Settings = Settings;
+    type Started = Started;
+
+    fn serves(config: &openuvr_config) -> Outcome<()> {
+        words::serves(config.encoder, config.network)
+    }
+
+    fn log(config: &openuvr_config) -> Log {
+        Log::new(config.log, config.user)
+    }
+
+    unsafe fn settings(config: &openuvr_config) -> Outcome<Settings> {
+        let word = words::encoder(config.encoder)?;
+        let only = words::network(config.network)?;
+        // SAFETY: as ours.
+        let (name, bind, dir, pin, display, csv) = unsafe {
+            (
+                text(config.name, "name")?,
+                text(config.bind, "bind")?,
+                text(config.config_dir, "config_dir")?,
+                text(config.pin, "pin")?,
+                text(config.display, "display")?,
+                text(config.csv, "csv")?,
+            )
+        };
+        let usual = Config::default();
+        let bind = match bind {
+            None => usual.bind,
+            Some(bind) => bind.parse().map_err(|_| {
+                Failure::argument(format!(
+                    "bind: {bind:?} is no ADDRESS:PORT such as [::]:4710"
+                ))
+            })?,
+        };
+        let second = ["refuse", "observe", "take-over"];
+        let second = usize::try_from(config.second_player)
+            .ok()
+            .and_then(|n| second.get(n));
+        let told = Config {
+            name: name.unwrap_or_default(),
+            bind,
+            link: only.map(|rung| rung.name().to_owned()),
+            config_dir: dir.map(PathBuf::from),
+            pin,
+            pair: config.pair != 0,
+            pair_for: config.pair_seconds,
+            second_player: (*second
+                .ok_or_else(|| Failure::argument("second_player is 0, 1 or 2"))?)
             .to_owned(),
-        max_observers: narrow("max_observers", config.max_observers)?,
-        encoder: word.encoder.to_owned(),
-        slices: narrow("slices", config.slices)?,
-        encoder_threads: match config.encoder_threads {
-            0 => None,
-            threads => Some(narrow("encoder_threads", threads)?),
-        },
-        fps: config.fps,
-        bitrate: Some(config.bitrate).filter(|rate| *rate != 0),
-        realtime: config.realtime != 0,
-        csv: csv.map(PathBuf::from),
-        ..usual
-    };
-    told.rendition().map_err(Failure::argument)?;
-    let to = |to: OPENUVR_INPUT_TO| config.input == to as u32;
-    let input = if to(OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_APPLICATION) {
-        InputTo::Application
-    } else if to(OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_DISPLAY) {
-        InputTo::Display(display.unwrap_or_default())
-    } else if to(OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_NOTHING) {
-        InputTo::Nothing
-    } else {
-        let why = format!("{} is none of OPENUVR_INPUT_TO", config.input);
-        return Err(Failure::argument(why));
-    };
-    let settings = Settings {
-        config: told,
-        size: Size::new(config.width, config.height),
-        format: config.format,
-        stride: config.stride as usize,
-        input,
-        on_input: config.on_input.map(|call| OnInput {
-            call,
-            user: config.user,
-        }),
-        buffer: Some(BufferName(config.pixel_buffer)).filter(|name| !name.0.is_null()),
-        devices: Vec::new(),
-    };
-    settings.layout()?;
-    let log = Arc::new(Log::new(config.log, config.user));
-    Ok(Held::new(
-        log,
-        Host {
-            settings: Mutex::new(settings),
-            started: OnceLock::new(),
-            spare: Spare::default(),
-            pixels: Mutex::default(),
-        },
-    ))
+            max_observers: narrow("max_observers", config.max_observers)?,
+            encoder: word.encoder.to_owned(),
+            slices: narrow("slices", config.slices)?,
+            encoder_threads: match config.encoder_threads {
+                0 => None,
+                threads => Some(narrow("encoder_threads", threads)?),
+            },
+            fps: config.fps,
+            bitrate: Some(config.bitrate).filter(|rate| *rate != 0),
+            realtime: config.realtime != 0,
+            csv: csv.map(PathBuf::from),
+            ..usual
+        };
+        told.rendition().map_err(Failure::argument)?;
+        let input = match words::input_to(config.input)? {
+            OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_APPLICATION => InputTo::Application,
+            OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_DISPLAY => {
+                InputTo::Display(display.unwrap_or_default())
+            }
+            OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_NOTHING => InputTo::Nothing,
+        };
+        let settings = Settings {
+            config: told,
+            size: Size::new(config.width, config.height),
+            format: config.format,
+            stride: config.stride as usize,
+            input,
+            viewport: (0, 0, None),
+            on_input: config.on_input.map(|call| OnInput {
+                call,
+                user: config.user,
+            }),
+            buffer: Some(BufferName(config.pixel_buffer)).filter(|name| !name.0.is_null()),
+            devices: Devices::default(),
+        };
+        settings.layout()?;
+        Ok(settings)
+    }
+
+    fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
+        settings.layout()?;
+        let end = Arc::<OnceLock<String>>::default();
+        let (own, why) = (log.clone(), end.clone());
+        let tell = move |notice: Notice| {
+            if let Some((level, line)) = told::line(&notice) {
+                own.tell(level, &line);
+                if let Notice::SourceEnded(_) | Notice::Failed(_) = notice {
+                    let _ = why.set(line);
+                }
+            }
+        };
+        let guest = Guest::start(
+            &settings.config,
+            settings.input.clone(),
+            settings.size,
+            tell,
+        );
+        let guest = Arc::new(guest.map_err(Failure::failed)?);
+        let (x, y, size) = settings.viewport;
+        guest.set_viewport(x, y, size);
+        for (id, fd) in settings.devices.copies()? {
+            map_device(&guest, id, Some(fd))?;
+        }
+        let info = OPENUVR_LOG_LEVEL::OPENUVR_LOG_INFO;
+        log.tell(info, &format!("MUDs reach this host by {}", guest.place()));
+        if let Some(pin) = guest.pin() {
+            let seconds = settings.config.pair_for;
+            log.tell(
+                info,
+                &format!("a new device may pair within {seconds} s with the PIN {pin}"),
+            );
+        }
+        let listener = match settings.on_input {
+            None => None,
+            Some(on_input) => {
+                let guest = guest.clone();
+                let listener = Worker::start(Role::Input, "ouvr-input", move |turn| {
+                    if let Some(input) = guest.wait_for_input(turn) {
+                        on_input.tell(&input.into());
+                    }
+                });
+                Some(listener?)
+            }
+        };
+        settings.devices.clear();
+        Ok(Started {
+            listener,
+            guest,
+            end,
+        })
+    }
 }
 
 fn narrow<T: TryFrom<u32>>(what: &str, value: u32) -> Outcome<T> {
@@ -270,7 +293,7 @@ fn narrow<T: TryFrom<u32>>(what: &str, value: u32) -> Outcome<T> {
 
 impl Settings {
     /// How the pixel buffer is to be read.
-    fn layout(&self) -> Outcome<Layout> {
+    pub(crate) fn layout(&self) -> Outcome<Layout> {
         // OpenGL's rows begin at multiples of 4 bytes unless told otherwise, the lowest first.
         Layout::new(self.size, self.format, self.stride, 4, true)
     }
@@ -279,8 +302,8 @@ impl Settings {
 /// Says goodbye to the MUDs, ends the threads, and frees the context; `*context` becomes NULL. Does
 /// nothing if it is NULL already, so that a second call through the same variable is harmless; a copy
 /// of the pointer must not be used any more. No other call may be under way with this context. After
-/// it returns no callback is called. Waits some milliseconds. On any thread; with a pixel buffer, on
-/// the thread where the OpenGL context is current, or when that is gone.
+/// it returns no callback is called. Waits two tenths of a second at most. From any thread; a pixel
+/// buffer's OpenGL context must still be there, unless `openuvr_release_buffer` was called.
 ///
 /// # Safety
 /// `context` is NULL or points to NULL or to a context that is not closed.
@@ -292,105 +315,7 @@ pub unsafe extern "C" fn openuvr_close(context: *mut *mut openuvr_context) {
     });
 }
 
-// --- Telling it what to do ------------------------------------------------------------------------
-
-/// Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started; the bitrate
-/// also later. From any thread.
-///
-/// # Safety
-/// `context` is NULL or a context that is not closed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn openuvr_set_feature(
-    context: *mut openuvr_context,
-    feature: u32,
-    value: c_int,
-) -> c_int {
-    // SAFETY: as ours.
-    unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            let feature = words::feature(feature)?;
-            let host = &held.inner;
-            if let Some(started) = host.started.get() {
-                return started.set_feature(feature, value);
-            }
-            lock(&host.settings).set(feature, value)
-        })
-    }
-}
-
-impl Settings {
-    fn set(&mut self, feature: OPENUVR_FEATURE, value: c_int) -> Outcome {
-        use OPENUVR_FEATURE::*;
-        let wrong =
-            |range: &str| Failure::argument(format!("{feature:?}: {value} is not within {range}"));
-        let whole = u32::try_from(value).map_err(|_| wrong("numbers from 0 on"))?;
-        let flag = || match whole {
-            0 | 1 => Ok(whole == 1),
-            _ => Err(wrong("0 and 1")),
-        };
-        let part = || {
-            let part = u8::try_from(whole).ok().filter(|n| (1..=64).contains(n));
-            part.ok_or_else(|| wrong("1 to 64"))
-        };
-        let side = || match whole {
-            1..=Size::MAX_SIDE => Ok(whole),
-            _ => Err(wrong("1 to 16384")),
-        };
-        let config = &mut self.config;
-        match feature {
-            OPENUVR_FEATURE_TARGET_FPS if (1..=240).contains(&whole) => config.fps = whole.into(),
-            OPENUVR_FEATURE_TARGET_FPS => return Err(wrong("1 to 240")),
-            OPENUVR_FEATURE_BITRATE => config.bitrate = Some(bitrate(value)?.0),
-            OPENUVR_FEATURE_WIDTH => self.size.width = side()?,
-            OPENUVR_FEATURE_HEIGHT => self.size.height = side()?,
-            OPENUVR_FEATURE_FORMAT => {
-                crate::picture::format_of(whole)?;
-                self.format = whole;
-            }
-            OPENUVR_FEATURE_PORT => {
-                let port = u16::try_from(whole).map_err(|_| wrong("0 to 65535"))?;
-                config.bind.set_port(port);
-            }
-            OPENUVR_FEATURE_SLICES => config.slices = part()?,
-            OPENUVR_FEATURE_ENCODER_THREADS => config.encoder_threads = Some(part()?),
-            OPENUVR_FEATURE_PAIRING => config.pair = flag()?,
-            OPENUVR_FEATURE_REALTIME => config.realtime = flag()?,
-            OPENUVR_FEATURE_STRIDE => self.stride = whole as usize,
-            OPENUVR_FEATURE_ENCODER => {
-                words::serves(
-                    whole,
-                    words::OPENUVR_NETWORK_TYPE::OPENUVR_NETWORK_ANY as u32,
-                )?;
-                config.encoder = words::encoder(whole)?.encoder.to_owned();
-            }
-        }
-        Ok(DONE)
-    }
-}
-
-impl Started {
-    fn set_feature(&self, feature: OPENUVR_FEATURE, value: c_int) -> Outcome {
-        if feature == OPENUVR_FEATURE::OPENUVR_FEATURE_BITRATE {
-            self.guest.set_bitrate(bitrate(value)?);
-            return Ok(DONE);
-        }
-        Err(Failure::state(format!(
-            "{feature:?} can't be set any more: set it before openuvr_init_thread"
-        )))
-    }
-}
-
-fn bitrate(kilobits: c_int) -> Outcome<Bitrate> {
-    let rate = u64::try_from(kilobits)
-        .ok()
-        .filter(|k| (100..=1_000_000).contains(k));
-    let rate = rate.ok_or_else(|| {
-        Failure::argument(format!(
-            "a bitrate of {kilobits} kbit/s: 100 to 1000000 are possible"
-        ))
-    });
-    rate.map(|kilobits| Bitrate(kilobits * 1000))
-}
+// --- Starting it ----------------------------------------------------------------------------------
 
 /// Starts the threads that encode what the application gives, send it and receive the person's input
 /// (paper, Table I). Pictures are not read without being told: see `openuvr_frame_ready` and
@@ -401,246 +326,7 @@ fn bitrate(kilobits: c_int) -> Outcome<Bitrate> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_init_thread(context: *mut openuvr_context) -> c_int {
     // SAFETY: as ours.
-    unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            let host = &held.inner;
-            // Two threads that start it take turns.
-            let mut settings = lock(&host.settings);
-            if host.started.get().is_some() {
-                return Err(Failure::state("the thread is started already"));
-            }
-            let started = start(&mut settings, &held.log)?;
-            let _ = host.started.set(started);
-            Ok(DONE)
-        })
-    }
-}
-
-fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
-    settings.layout()?;
-    let own = log.clone();
-    let tell = move |notice: Notice| {
-        if let Some((level, line)) = line(&notice) {
-            own.tell(level, &line);
-        }
-    };
-    let guest = Guest::start(
-        &settings.config,
-        settings.input.clone(),
-        settings.size,
-        tell,
-    );
-    let guest = Arc::new(guest.map_err(Failure::failed)?);
-    for (id, fd) in std::mem::take(&mut settings.devices) {
-        map_device(&guest, id, Some(fd))?;
-    }
-    let info = OPENUVR_LOG_LEVEL::OPENUVR_LOG_INFO;
-    log.tell(info, &format!("MUDs reach this host by {}", guest.place()));
-    if let Some(pin) = guest.pin() {
-        let seconds = settings.config.pair_for;
-        log.tell(
-            info,
-            &format!("a new device may pair within {seconds} s with the PIN {pin}"),
-        );
-    }
-    let listener = match settings.on_input.take() {
-        Some(on_input) => Some(listen(guest.clone(), on_input)?),
-        None => None,
-    };
-    Ok(Started { guest, listener })
-}
-
-fn listen(guest: Arc<Guest>, on_input: OnInput) -> Outcome<Listener> {
-    let over = Arc::new(AtomicBool::new(false));
-    let end = over.clone();
-    let thread = Scheduler::ordinary().spawn(Role::Input, "ouvr-input", move || {
-        while !end.load(Ordering::Relaxed) {
-            if let Some(input) = guest.wait_for_input(LOOK_EVERY) {
-                on_input.tell(&input.into());
-            }
-        }
-    });
-    let thread = thread.map_err(|e| Failure::failed(format!("can't start a thread: {e}")))?;
-    Ok(Listener {
-        over,
-        thread: Some(thread),
-    })
-}
-
-/// What the application is told of a notice.
-fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
-    use OPENUVR_LOG_LEVEL::*;
-    Some(match notice {
-        Notice::Paired { name, fingerprint } => (
-            OPENUVR_LOG_INFO,
-            format!("paired with {name} ({fingerprint})"),
-        ),
-        Notice::Subscribed {
-            role,
-            name,
-            software,
-            ..
-        } => (
-            OPENUVR_LOG_INFO,
-            format!("{name} joins as {} ({software})", role.name()),
-        ),
-        Notice::RoleChanged(_, role) => {
-            (OPENUVR_LOG_INFO, format!("a client is {} now", role.name()))
-        }
-        Notice::Link(_, rung) => (
-            OPENUVR_LOG_INFO,
-            format!("a client's video goes by {} now", rung.name()),
-        ),
-        Notice::Ended(_, ending) => (OPENUVR_LOG_INFO, format!("a client is gone: {ending:?}")),
-        Notice::Resized(size) => (OPENUVR_LOG_INFO, format!("the picture is {size} now")),
-        Notice::Decision(decision) => (OPENUVR_LOG_DEBUG, decision.to_string()),
-        Notice::SourceEnded(why) => (OPENUVR_LOG_ERROR, (*why).to_owned()),
-        Notice::Failed(why) => (OPENUVR_LOG_ERROR, why.clone()),
-        Notice::Trouble(why) => (OPENUVR_LOG_WARNING, why.clone()),
-        Notice::Record(_) | Notice::Hidden => return None,
-    })
-}
-
-// --- Pictures -------------------------------------------------------------------------------------
-
-/// The application begins to draw a picture. Whatever input it has taken until now is in that
-/// picture: what is measured from a person's act to the picture is exact then. Without this call it
-/// is what was taken when the picture is given. From any thread.
-///
-/// # Safety
-/// `context` is NULL or a context that is not closed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c_int {
-    // SAFETY: as ours.
-    unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            held.inner.started()?.guest.begin_frame();
-            Ok(DONE)
-        })
-    }
-}
-
-/// Gives a picture in plain memory or a dma-buf. With `wait` 0 it returns when the picture is copied
-/// (or lent, see `release`), and the newest picture wins; with 1 it returns when the picture is
-/// encoded and sent (paper, V-E), at most a second later. A picture that nobody wants now, because no
-/// MUD watches or pictures come faster than the target rate, is not copied: that is no error. Returns
-/// 1 if the picture was taken, 0 if it was not wanted. The size may change from picture to picture.
-/// From any thread.
-///
-/// # Safety
-/// `context` is NULL or a context that is not closed; `picture` is NULL or what it says of its
-/// memory is true.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn openuvr_send_picture(
-    context: *mut openuvr_context,
-    picture: *const openuvr_picture,
-    wait: c_int,
-) -> c_int {
-    // SAFETY: as ours.
-    unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            let picture = read(picture, openuvr_picture::default(), "the picture")?;
-            let host = &held.inner;
-            let started = host.started()?;
-            if !started.guest.wants() {
-                // Checked all the same: a mistake must not wait for somebody to watch.
-                crate::picture::check(&picture)?;
-                if let Some(release) = picture.release {
-                    release(picture.user);
-                }
-                return Ok(0);
-            }
-            let ticket = started.guest.submit(taken(&picture, &host.spare)?);
-            started.given(ticket, wait != 0)
-        })
-    }
-}
-
-impl Host {
-    pub(crate) fn started(&self) -> Outcome<&Started> {
-        let started = self.started.get();
-        started.ok_or_else(|| Failure::state("not started yet: call openuvr_init_thread first"))
-    }
-}
-
-impl Started {
-    /// A picture was handed over, if there is a ticket; waits for it if `wait`.
-    fn given(&self, ticket: Option<Ticket>, wait: bool) -> Outcome {
-        let over = || Failure::new(OPENUVR_ERROR_OVER, "the stream has ended");
-        let ticket = ticket.ok_or_else(over)?;
-        if !wait || self.guest.wait(ticket, WAIT) {
-            return Ok(1);
-        }
-        Err(Failure::new(
-            OPENUVR_ERROR_TIMEOUT,
-            "the picture was not encoded and sent within a second",
-        ))
-    }
-}
-
-/// The pixel buffer holds a whole picture (continuous mode, the paper's usual one): it is copied
-/// behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
-/// may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
-/// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind. On the
-/// thread where the OpenGL context of the pixel buffer is current, outside of `glBegin` and `glEnd`;
-/// changes none of its state.
-///
-/// # Safety
-/// `context` is NULL or a context that is not closed, whose pixel buffer's name lies where it was.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn openuvr_frame_ready(context: *mut openuvr_context) -> c_int {
-    // SAFETY: as ours.
-    unsafe { call(context.cast::<Held<Host>>(), |held| held.give_buffer(false)) }
-}
-
-/// The same, and returns when the picture is encoded and sent (synchronous mode, paper V-E), at most
-/// a second later: the application is in step with the stream. Returns 1 if the picture was sent, 0 if
-/// nobody wants one now. On the thread where the OpenGL context of the pixel buffer is current.
-///
-/// # Safety
-/// `context` is NULL or a context that is not closed, whose pixel buffer's name lies where it was.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn openuvr_send_frame(context: *mut openuvr_context) -> c_int {
-    // SAFETY: as ours.
-    unsafe { call(context.cast::<Held<Host>>(), |held| held.give_buffer(true)) }
-}
-
-impl Held<Host> {
-    fn give_buffer(&self, wait: bool) -> Outcome {
-        let host = &self.inner;
-        let started = host.started()?;
-        let mut pixels = lock(&host.pixels);
-        let (name, layout) = {
-            let settings = lock(&host.settings);
-            let name = settings.buffer.ok_or_else(|| {
-                let why = "this context has no pixel buffer: give pictures by openuvr_send_picture";
-                Failure::state(why)
-            })?;
-            (name, settings.layout()?)
-        };
-        if !started.guest.wants() {
-            return Ok(0);
-        }
-        let span = wait.then_some(WAIT);
-        match PixelBuffer::read(&mut pixels, &started.guest, name, &layout, span)? {
-            Given::Taken(ticket) => started.given(ticket, wait),
-            Given::UnderWay if wait => Err(Failure::new(
-                OPENUVR_ERROR_TIMEOUT,
-                "the GPU has not finished the picture within a second",
-            )),
-            Given::UnderWay => Ok(1),
-            Given::Skipped(why, _) if wait => Err(Failure::failed(format!(
-                "the pixel buffer was not read: {why}"
-            ))),
-            Given::Skipped(why, news) => {
-                if news {
-                    let line = format!("a picture was left out: {why}");
-                    self.log.tell(OPENUVR_LOG_LEVEL::OPENUVR_LOG_WARNING, &line);
-                }
-                Ok(0)
-            }
-        }
-    }
+    unsafe { call(context.cast::<Held<Host>>(), Held::init) }
 }
 
 // --- Input ----------------------------------------------------------------------------------------
@@ -663,7 +349,7 @@ pub unsafe extern "C" fn openuvr_next_input(
         call(context.cast::<Held<Host>>(), |held| {
             // Before an event is taken that could not be given.
             read(input, openuvr_input::default(), "the input")?;
-            let started = held.inner.started()?;
+            let started = held.started()?;
             if started.listener.is_some() {
                 return Err(Failure::state("input goes to the callback on_input"));
             }
@@ -671,6 +357,42 @@ pub unsafe extern "C" fn openuvr_next_input(
                 Some(event) => write(input, &event.into(), "the input").map(|()| 1),
                 None => Ok(0),
             }
+        })
+    }
+}
+
+/// With `OPENUVR_INPUT_TO_DISPLAY`: the picture is shown at `x` and `y` of the X display, its left and
+/// upper edge in pixels of the screen, `width` and `height` pixels large there; both 0: as large as
+/// the picture is. So the pointer goes to what the person points at. Until it is called, that is the
+/// display's upper left corner: call it with the place of your window, and again when that moves
+/// (`ConfigureNotify`, and `XTranslateCoordinates` of 0, 0 to the root window). From any thread, also
+/// before the thread is started.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_set_viewport(
+    context: *mut openuvr_context,
+    x: c_int,
+    y: c_int,
+    width: u32,
+    height: u32,
+) -> c_int {
+    // SAFETY: as ours.
+    unsafe {
+        call(context.cast::<Held<Host>>(), |held| {
+            let size = Size::new(width, height);
+            if !size.is_valid() && (width, height) != (0, 0) {
+                let why = format!("a place of {size}: its sides are 1 to {}", Size::MAX_SIDE);
+                return Err(Failure::argument(why));
+            }
+            let size = Some(size).filter(|size| size.is_valid());
+            let mut settings = lock(&held.settings);
+            settings.viewport = (x, y, size);
+            if let Some(started) = held.running() {
+                started.guest.set_viewport(x, y, size);
+            }
+            Ok(DONE)
         })
     }
 }
@@ -695,15 +417,16 @@ pub unsafe extern "C" fn openuvr_map_input_device(
             let id = device_id(id)?;
             let fd = match fd {
                 -1 => None,
-                fd => Some(duplicated(fd)?),
-            };
-            let mut settings = lock(&held.inner.settings);
-            match held.inner.started.get() {
-                Some(started) => map_device(&started.guest, id, fd)?,
-                None => {
-                    settings.devices.retain(|(known, _)| *known != id);
-                    settings.devices.extend(fd.map(|fd| (id, fd)));
+                fd => {
+                    let can = Descriptor::new(duplicated(fd)?);
+                    can.map_err(|e| Failure::argument(e.to_string()))?;
+                    Some(duplicated(fd)?)
                 }
+            };
+            let mut settings = lock(&held.settings);
+            match held.running() {
+                Some(started) => map_device(&started.guest, id, fd)?,
+                None => settings.devices.set(id, fd),
             }
             Ok(DONE)
         })
@@ -732,7 +455,7 @@ pub unsafe extern "C" fn openuvr_last_pose(
     // SAFETY: as ours.
     unsafe {
         call(context.cast::<Held<Host>>(), |held| {
-            match held.inner.started()?.guest.pose() {
+            match held.started()?.guest.pose() {
                 Some(posed) => write(pose, &posed.into(), "the pose").map(|()| 1),
                 // What is wrong with it is told all the same.
                 None => read(pose, openuvr_pose::default(), "the pose").map(|_| 0),
@@ -776,7 +499,7 @@ pub unsafe extern "C" fn openuvr_pin(
     // SAFETY: as ours.
     unsafe {
         call(context.cast::<Held<Host>>(), |held| {
-            let pin = held.inner.started()?.guest.pin();
+            let pin = held.started()?.guest.pin();
             must_give_text(&pin.map(Pin::to_string).unwrap_or_default(), text, size)
         })
     }
@@ -796,7 +519,7 @@ pub unsafe extern "C" fn openuvr_place(
     // SAFETY: as ours.
     unsafe {
         call(context.cast::<Held<Host>>(), |held| {
-            must_give_text(held.inner.started()?.guest.place(), text, size)
+            must_give_text(held.started()?.guest.place(), text, size)
         })
     }
 }
@@ -818,7 +541,7 @@ pub unsafe extern "C" fn openuvr_open_pairing(
             let pin = text(pin, "pin")?.ok_or_else(|| Failure::null("the PIN"))?;
             let pin = Pin::parse(&pin).map_err(|e| Failure::argument(e.to_string()))?;
             let span = Duration::from_secs(seconds.into());
-            held.inner.started()?.guest.open_pairing(pin, span);
+            held.started()?.guest.open_pairing(pin, span);
             Ok(DONE)
         })
     }
@@ -837,7 +560,7 @@ pub unsafe extern "C" fn openuvr_statistics(
     // SAFETY: as ours.
     unsafe {
         call(context.cast::<Held<Host>>(), |held| {
-            let told = held.inner.started()?.guest.statistics();
+            let told = held.started()?.guest.statistics();
             write(statistics, &(&told).into(), "the statistics").map(|()| DONE)
         })
     }

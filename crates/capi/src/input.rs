@@ -1,7 +1,7 @@
 //! What a person did, for programs in C.
 
 use std::ffi::c_int;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use openuvr_proto::id::DeviceId;
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
@@ -238,6 +238,33 @@ pub(crate) fn duplicated(fd: c_int) -> Outcome<OwnedFd> {
     // SAFETY: not negative; whether it is open is what the call finds out, and it is not kept.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     rustix::io::fcntl_dupfd_cloexec(borrowed, 0).map_err(|e| wrong(&e))
+}
+
+/// Devices that are told before the start, each with a descriptor of our own.
+#[derive(Default)]
+pub(crate) struct Devices(Vec<(DeviceId, OwnedFd)>);
+
+impl Devices {
+    /// In place of what the number had; `None`: it has none any more.
+    pub(crate) fn set(&mut self, id: DeviceId, fd: Option<OwnedFd>) {
+        self.0.retain(|(known, _)| *known != id);
+        self.0.extend(fd.map(|fd| (id, fd)));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each with another descriptor, so that what fails afterwards takes nothing away.
+    pub(crate) fn copies(&self) -> Outcome<Vec<(DeviceId, OwnedFd)>> {
+        let copy = |(id, fd): &(DeviceId, OwnedFd)| Ok((*id, duplicated(fd.as_raw_fd())?));
+        self.0.iter().map(copy).collect()
+    }
+
+    /// Others have them now.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 /// Where a person's head is: right-handed, y up, -z forward, in the MUD's space, as OpenXR has it.

@@ -1,38 +1,32 @@
 //! The MUD (mobile user device): shows what a host streams, and sends it a person's input.
 
 use std::ffi::{c_char, c_int};
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use openuvr_media::input_source::InputSource;
 use openuvr_media::input_source::evdev::{Evdev, Registrar};
-use openuvr_media::present::{self, Presenter, x11::WindowConfig};
-use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::DeviceId;
-use openuvr_proto::trace::{Fidelity, Outcome as Fate};
+use openuvr_media::present::x11::WindowConfig;
 use openuvr_proto::units::Size;
 use openuvr_runtime::client::config::Config;
-use openuvr_runtime::client::{ClientRuntime, ClientSetup, Notice, OpenSurface, Over, Target};
-use openuvr_runtime::sched::{Role as ThreadRole, Scheduler};
+use openuvr_runtime::client::{ClientRuntime, ClientSetup, Target};
+use openuvr_runtime::sched::Role;
 
-use crate::border::{border, must_give_text, open, read, text, write};
+use crate::border::{border, must_give_text, read, text, write};
 use crate::config::openuvr_mud_config;
-use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_OVER, OPENUVR_ERROR_PANIC};
+use crate::error::OPENUVR_ERROR::OPENUVR_ERROR_OVER;
 use crate::error::{DONE, Failure, Outcome};
-use crate::held::{Held, Kind, call, lock, take};
-use crate::input::{device_id, duplicated, event_of, openuvr_input, openuvr_pose};
+use crate::held::{Held, Kind, alloc, call, lock, open, take};
+use crate::input::{Devices, device_id, duplicated, event_of, openuvr_input, openuvr_pose};
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 use crate::picture::openuvr_picture;
 use crate::statistics::openuvr_mud_statistics;
-use crate::tap::{OnFrame, Pictures, Shown, Tap};
+use crate::surface;
+use crate::tap::{OnFrame, Pictures, Shown};
+use crate::told::{Told, tell};
 use crate::words::{self, OPENUVR_SURFACE};
-
-/// How often the thread that passes on what happens looks whether it is over.
-const TURN: Duration = Duration::from_millis(50);
+use crate::worker::Worker;
 
 /// How far a MUD is.
 #[repr(C)]
@@ -49,8 +43,6 @@ pub enum OPENUVR_MUD_STATE {
     OPENUVR_MUD_OVER = 3,
 }
 
-use OPENUVR_MUD_STATE::*;
-
 /// A MUD. Made by `openuvr_alloc_mud_context` or `openuvr_open_mud`, ended by `openuvr_close_mud`. A
 /// process may have several; they share nothing. Its functions may be called from any thread, but for
 /// `openuvr_next_frame` and `openuvr_close_mud`.
@@ -58,18 +50,11 @@ pub struct openuvr_mud_context {
     _private: (),
 }
 
-/// What a context is behind its head.
-pub(crate) struct Mud {
-    settings: Mutex<Settings>,
-    started: OnceLock<Started>,
-}
+/// A context has nothing besides its settings and its threads.
+#[derive(Default)]
+pub(crate) struct Mud;
 
-impl Kind for Mud {
-    const MARK: u64 = u64::from_le_bytes(*b"ouvr_mud");
-    const NAME: &'static str = "the MUD";
-}
-
-struct Settings {
+pub(crate) struct Settings {
     /// With any host, until [`Settings::host`] is known.
     config: Config,
     host: Option<Target>,
@@ -78,10 +63,10 @@ struct Settings {
     window: WindowConfig,
     overlay: bool,
     on_frame: Option<OnFrame>,
-    devices: Vec<(DeviceId, OwnedFd)>,
+    devices: Devices,
 }
 
-struct Started {
+pub(crate) struct Started {
     pictures: Arc<Pictures>,
     /// What the application looks at.
     lent: Mutex<Option<Shown>>,
@@ -92,28 +77,18 @@ struct Started {
     devices: Option<Registrar>,
     told: Arc<Mutex<Told>>,
     log: Arc<Log>,
-    over: Arc<AtomicBool>,
-    teller: Option<JoinHandle<()>>,
+    teller: Option<Worker>,
 }
 
 impl Drop for Started {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.teller.take() {
-            let _ = thread.join();
-        }
+        self.teller.take();
         // The thread is gone, so this is the last.
         let client = self.client.take().and_then(Arc::into_inner);
         for notice in client.map(ClientRuntime::stop).unwrap_or_default() {
-            tell(&self.told, &self.log, notice);
+            tell(&self.told, &self.pictures, &self.log, notice);
         }
     }
-}
-
-/// What was heard from the client's threads.
-struct Told {
-    statistics: openuvr_mud_statistics,
-    end: Option<String>,
 }
 
 // --- Making and ending one ------------------------------------------------------------------------
@@ -128,18 +103,14 @@ pub extern "C" fn openuvr_alloc_mud_context(
     decoder: u32,
     network: u32,
 ) -> *mut openuvr_mud_context {
-    border(std::ptr::null_mut(), || {
-        let config = openuvr_mud_config {
+    // SAFETY: it has no texts.
+    unsafe {
+        alloc::<Mud, _>(&openuvr_mud_config {
             decoder,
             network,
             ..openuvr_mud_config::default()
-        };
-        // SAFETY: the default has no texts.
-        let context = words::mud_serves(decoder, network).and_then(|()| unsafe { make(&config) });
-        context.map_or(std::ptr::null_mut(), |context| {
-            Box::into_raw(context).cast()
         })
-    })
+    }
 }
 
 /// Makes a MUD of a configuration and puts it into `*context`, NULL there if that fails; then `why`,
@@ -155,91 +126,158 @@ pub unsafe extern "C" fn openuvr_open_mud(
     why: *mut c_char,
     why_size: usize,
 ) -> c_int {
-    border(OPENUVR_ERROR_PANIC as c_int, || {
-        let made = || {
-            // SAFETY: as ours.
-            let config =
-                unsafe { read(config, openuvr_mud_config::default(), "the configuration")? };
-            // SAFETY: its texts are the caller's. What is wrong with the words is cheaper to find.
-            let made = unsafe { make(&config)? };
-            words::mud_serves(config.decoder, config.network)?;
-            Ok(made)
-        };
-        // SAFETY: as ours.
-        unsafe { open(context, why, why_size, made) }
-    })
+    // SAFETY: as ours.
+    unsafe { open::<Mud, _>(config, context, why, why_size) }
 }
 
-/// # Safety
-/// The texts of `config` are NULL or end with a zero byte.
-unsafe fn make(config: &openuvr_mud_config) -> Outcome<Box<Held<Mud>>> {
-    let word = words::encoder(config.decoder)?;
-    let only = words::network(config.network)?;
-    // SAFETY: as ours.
-    let (host, pin, dir, name, display) = unsafe {
-        (
-            text(config.host, "host")?,
-            text(config.pin, "pin")?,
-            text(config.config_dir, "config_dir")?,
-            text(config.name, "name")?,
-            text(config.display, "display")?,
-        )
-    };
-    let surface = |surface: OPENUVR_SURFACE| config.surface == surface as u32;
-    let surface = if surface(OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW) {
-        OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW
-    } else if surface(OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION) {
-        OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION
-    } else {
-        let why = format!("{} is none of OPENUVR_SURFACE", config.surface);
-        return Err(Failure::argument(why));
-    };
-    let size = Size::new(config.width, config.height);
-    if !size.is_valid() && (config.width, config.height) != (0, 0) {
-        let why = format!("a window of {size}: its sides are 1 to {}", Size::MAX_SIDE);
-        return Err(Failure::argument(why));
+impl Kind for Mud {
+    const MARK: u64 = u64::from_le_bytes(*b"ouvr_mud");
+    const NAME: &'static str = "the MUD";
+    const INIT: &'static str = "openuvr_init_mud_thread";
+    type Config = openuvr_mud_config;
+    type Settings = Settings;
+    type Started = Started;
+
+    fn serves(config: &openuvr_mud_config) -> Outcome<()> {
+        words::mud_serves(config.decoder, config.network)
     }
-    let nowhere = Target {
-        host: String::new(),
-        port: 0,
-    };
-    let settings = Settings {
-        config: Config {
-            pin,
-            link: only,
-            config_dir: dir.map(PathBuf::from),
-            name: name.unwrap_or_default(),
-            observe: config.observe != 0,
-            take_over: config.take_over != 0,
-            decoder: word.decoder.map(str::to_owned),
-            realtime: config.realtime != 0,
-            ..Config::new(nowhere)
-        },
-        host: host.as_deref().map(target).transpose()?,
-        reconnect: config.reconnect != 0,
-        surface,
-        window: WindowConfig {
-            display,
-            size,
-            full_screen: config.full_screen != 0,
-            grab: config.grab != 0,
-            ..WindowConfig::default()
-        },
-        overlay: config.overlay != 0,
-        on_frame: config.on_frame.map(|call| OnFrame {
-            call,
-            user: config.user,
-        }),
-        devices: Vec::new(),
-    };
-    let log = Arc::new(Log::new(config.log, config.user));
-    Ok(Held::new(
-        log,
-        Mud {
-            settings: Mutex::new(settings),
-            started: OnceLock::new(),
-        },
-    ))
+
+    fn log(config: &openuvr_mud_config) -> Log {
+        Log::new(config.log, config.user)
+    }
+
+    unsafe fn settings(config: &openuvr_mud_config) -> Outcome<Settings> {
+        let word = words::encoder(config.decoder)?;
+        let only = words::network(config.network)?;
+        // SAFETY: as ours.
+        let (host, pin, dir, name, display) = unsafe {
+            (
+                text(config.host, "host")?,
+                text(config.pin, "pin")?,
+                text(config.config_dir, "config_dir")?,
+                text(config.name, "name")?,
+                text(config.display, "display")?,
+            )
+        };
+        let surface = words::surface(config.surface)?;
+        let size = Size::new(config.width, config.height);
+        if !size.is_valid() && (config.width, config.height) != (0, 0) {
+            let why = format!("a window of {size}: its sides are 1 to {}", Size::MAX_SIDE);
+            return Err(Failure::argument(why));
+        }
+        let nowhere = Target {
+            host: String::new(),
+            port: 0,
+        };
+        Ok(Settings {
+            config: Config {
+                pin,
+                link: only,
+                config_dir: dir.map(PathBuf::from),
+                name: name.unwrap_or_default(),
+                observe: config.observe != 0,
+                take_over: config.take_over != 0,
+                decoder: word.decoder.map(str::to_owned),
+                realtime: config.realtime != 0,
+                ..Config::new(nowhere)
+            },
+            host: host.as_deref().map(target).transpose()?,
+            reconnect: config.reconnect != 0,
+            surface,
+            window: WindowConfig {
+                display,
+                size,
+                full_screen: config.full_screen != 0,
+                grab: config.grab != 0,
+                ..WindowConfig::default()
+            },
+            overlay: config.overlay != 0,
+            on_frame: config.on_frame.map(|call| OnFrame {
+                call,
+                user: config.user,
+            }),
+            devices: Devices::default(),
+        })
+    }
+
+    fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
+        settings.config.host = settings.host.clone().ok_or_else(|| {
+            let why =
+                "no host is named: openuvr_set_host, or host in the configuration, says where it is";
+            Failure::state(why)
+        })?;
+        let opened = settings.config.open().map_err(Failure::failed)?;
+        if opened.needs_pin() {
+            let why = format!(
+                "the host {} is new: give the PIN that it shows",
+                opened.host
+            );
+            return Err(Failure::state(why));
+        }
+        for why in &opened.unusable {
+            log.tell(OPENUVR_LOG_LEVEL::OPENUVR_LOG_WARNING, why);
+        }
+        let pictures = Arc::<Pictures>::default();
+        let pulled = settings.surface == OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION
+            && settings.on_frame.is_none();
+        let evdev = match settings.surface {
+            OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW if settings.devices.is_empty() => None,
+            _ => Some(Evdev::new().map_err(|e| Failure::failed(e.to_string()))?),
+        };
+        let devices = evdev.as_ref().map(Evdev::registrar);
+        if let Some(devices) = &devices {
+            for (id, fd) in settings.devices.copies()? {
+                let added = devices.register(id, fd);
+                added.map_err(|e| Failure::failed(e.to_string()))?;
+            }
+        }
+        let surface = match settings.surface {
+            OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW => surface::window(&settings.window)?,
+            OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION => {
+                surface::application(pictures.clone(), settings.on_frame)
+            }
+        };
+        let client = ClientRuntime::start(ClientSetup {
+            identity: opened.identity,
+            name: opened.name,
+            hosts: opened.hosts,
+            host: opened.host,
+            target: opened.target,
+            paths: opened.paths,
+            pin: opened.pin,
+            offer: opened.offer,
+            decoder: opened.decoder,
+            link: opened.link,
+            only: opened.only,
+            surface,
+            input: evdev.map(|evdev| Box::new(evdev) as Box<dyn InputSource>),
+            send_input: true,
+            overlay: settings.overlay,
+            reconnect: settings.reconnect,
+            scheduler: settings.config.scheduler(),
+        });
+        let client = Arc::new(client.map_err(Failure::failed)?);
+        let told = Arc::<Mutex<Told>>::default();
+        let (source, own, to, shown) =
+            (client.clone(), told.clone(), log.clone(), pictures.clone());
+        let teller = Worker::start(Role::Background, "ouvr-notices", move |turn| {
+            if let Some(notice) = source.notice(turn) {
+                tell(&own, &shown, &to, notice);
+            }
+        })?;
+        settings.devices.clear();
+        Ok(Started {
+            pictures,
+            lent: Mutex::default(),
+            surface: settings.surface,
+            pulled,
+            client: Some(client),
+            devices,
+            told,
+            log: log.clone(),
+            teller: Some(teller),
+        })
+    }
 }
 
 fn target(host: &str) -> Outcome<Target> {
@@ -250,7 +288,7 @@ fn target(host: &str) -> Outcome<Target> {
 /// Says goodbye to the host, closes the window, ends the threads, and frees the context; `*context`
 /// becomes NULL. Does nothing if it is NULL already, so that a second call through the same variable
 /// is harmless; a copy of the pointer must not be used any more. No other call may be under way with
-/// this context. After it returns no callback is called. Waits some milliseconds.
+/// this context. After it returns no callback is called. Waits two tenths of a second at most.
 ///
 /// # Safety
 /// `context` is NULL or points to NULL or to a context that is not closed.
@@ -280,10 +318,8 @@ pub unsafe extern "C" fn openuvr_set_host(
         call(context.cast::<Held<Mud>>(), |held| {
             let host = text(host, "host")?.ok_or_else(|| Failure::null("the host's name"))?;
             let pin = text(pin, "pin")?;
-            if held.inner.started.get().is_some() {
-                return Err(Failure::state("the thread is started already"));
-            }
-            let mut settings = lock(&held.inner.settings);
+            let mut settings = lock(&held.settings);
+            held.not_started()?;
             settings.host = Some(target(&host)?);
             settings.config.pin = pin;
             Ok(DONE)
@@ -300,210 +336,7 @@ pub unsafe extern "C" fn openuvr_set_host(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_init_mud_thread(context: *mut openuvr_mud_context) -> c_int {
     // SAFETY: as ours.
-    unsafe {
-        call(context.cast::<Held<Mud>>(), |held| {
-            let mud = &held.inner;
-            // Two threads that start it take turns.
-            let mut settings = lock(&mud.settings);
-            if mud.started.get().is_some() {
-                return Err(Failure::state("the thread is started already"));
-            }
-            let started = start(&mut settings, &held.log)?;
-            let _ = mud.started.set(started);
-            Ok(DONE)
-        })
-    }
-}
-
-fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
-    settings.config.host = settings.host.clone().ok_or_else(|| {
-        let why =
-            "no host is named: openuvr_set_host, or host in the configuration, says where it is";
-        Failure::state(why)
-    })?;
-    let opened = settings.config.open().map_err(Failure::failed)?;
-    if opened.needs_pin() {
-        let why = format!(
-            "the host {} is new: give the PIN that it shows",
-            opened.host
-        );
-        return Err(Failure::state(why));
-    }
-    for why in &opened.unusable {
-        log.tell(OPENUVR_LOG_LEVEL::OPENUVR_LOG_WARNING, why);
-    }
-    let pictures = Arc::<Pictures>::default();
-    let pulled = settings.surface == OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION
-        && settings.on_frame.is_none();
-    let evdev = match settings.surface {
-        OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW if settings.devices.is_empty() => None,
-        _ => Some(Evdev::new().map_err(|e| Failure::failed(e.to_string()))?),
-    };
-    let devices = evdev.as_ref().map(Evdev::registrar);
-    if let Some(devices) = &devices {
-        for (id, fd) in std::mem::take(&mut settings.devices) {
-            let added = devices.register(id, fd);
-            added.map_err(|e| Failure::failed(e.to_string()))?;
-        }
-    }
-    let surface = match settings.surface {
-        OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW => window(&settings.window)?,
-        OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION => {
-            let mut tap = Some(Tap {
-                pictures: pictures.clone(),
-                on_frame: settings.on_frame.take(),
-            });
-            Box::new(move |_: Size, _: &str, _: Role| {
-                let tap = tap.take();
-                let tap = tap.ok_or_else(|| present::PresentError("opened twice".to_owned()))?;
-                Ok((Box::new(tap) as Box<dyn Presenter>, None))
-            })
-        }
-    };
-    let client = ClientRuntime::start(ClientSetup {
-        identity: opened.identity,
-        name: opened.name,
-        hosts: opened.hosts,
-        host: opened.host,
-        target: opened.target,
-        paths: opened.paths,
-        pin: opened.pin,
-        offer: opened.offer,
-        decoder: opened.decoder,
-        link: opened.link,
-        only: opened.only,
-        surface,
-        input: evdev.map(|evdev| Box::new(evdev) as Box<dyn InputSource>),
-        send_input: true,
-        overlay: settings.overlay,
-        reconnect: settings.reconnect,
-        scheduler: settings.config.scheduler(),
-    });
-    let client = Arc::new(client.map_err(Failure::failed)?);
-    let told = Arc::new(Mutex::new(Told {
-        statistics: openuvr_mud_statistics::default(),
-        end: None,
-    }));
-    let over = Arc::new(AtomicBool::new(false));
-    let (source, own, end, to) = (client.clone(), told.clone(), over.clone(), log.clone());
-    let teller = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-notices", move || {
-        while !end.load(Ordering::Relaxed) {
-            if let Some(notice) = source.notice(TURN) {
-                tell(&own, &to, notice);
-            }
-        }
-    });
-    Ok(Started {
-        pictures,
-        lent: Mutex::default(),
-        surface: settings.surface,
-        pulled,
-        client: Some(client),
-        devices,
-        told,
-        log: log.clone(),
-        over,
-        teller: Some(teller.map_err(|e| Failure::failed(format!("can't start a thread: {e}")))?),
-    })
-}
-
-/// A window, opened when the first picture tells its size; a display that is not there is told at
-/// once.
-fn window(config: &WindowConfig) -> Outcome<OpenSurface> {
-    let display = match &config.display {
-        Some(display) => display.clone(),
-        None => std::env::var("DISPLAY").map_err(|_| {
-            Failure::failed("no X display is known: set DISPLAY, or display in the configuration")
-        })?,
-    };
-    openuvr_media::display::connect(&display).map_err(Failure::failed)?;
-    let config = config.clone();
-    Ok(Box::new(move |picture: Size, host: &str, role: Role| {
-        let size = match config.size.is_valid() {
-            true => config.size,
-            false => picture,
-        };
-        let window = WindowConfig {
-            display: Some(display.clone()),
-            title: format!("OpenUVR – {host}"),
-            size,
-            observer: role == Role::Observer,
-            ..config.clone()
-        };
-        present::open("x11", &window)
-    }))
-}
-
-/// Keeps and passes on what happened.
-fn tell(told: &Mutex<Told>, log: &Log, notice: Notice) {
-    use OPENUVR_LOG_LEVEL::*;
-    let mut told = lock(told);
-    let statistics = &mut told.statistics;
-    let (level, line) = match notice {
-        Notice::Connected {
-            paired,
-            fingerprint,
-        } => {
-            let how = if paired {
-                "paired with"
-            } else {
-                "connected to"
-            };
-            (OPENUVR_LOG_INFO, format!("{how} the host {fingerprint}"))
-        }
-        Notice::Granted { role, host } => {
-            statistics.state = match role {
-                Role::Player => OPENUVR_MUD_PLAYING,
-                Role::Observer => OPENUVR_MUD_OBSERVING,
-            } as u32;
-            (OPENUVR_LOG_INFO, format!("{} at {host}", role.name()))
-        }
-        Notice::Link(rung) => (
-            OPENUVR_LOG_INFO,
-            format!("the video comes by {}", rung.name()),
-        ),
-        Notice::Showing(size) => {
-            (statistics.width, statistics.height) = (size.width, size.height);
-            (OPENUVR_LOG_INFO, format!("showing {size}"))
-        }
-        Notice::Report(report) => {
-            statistics.frames += 1;
-            match report.outcome {
-                Fate::Displayed(Fidelity::Whole) => statistics.whole += 1,
-                Fate::Displayed(_) => statistics.damaged += 1,
-                Fate::Dropped { .. } => statistics.dropped += 1,
-            }
-            return;
-        }
-        Notice::Lost(_) => {
-            statistics.state = OPENUVR_MUD_CONNECTING as u32;
-            let line = "the host is silent or gone; looking for it again";
-            (OPENUVR_LOG_WARNING, line.to_owned())
-        }
-        Notice::Trouble(why) => (OPENUVR_LOG_WARNING, why),
-        Notice::Over(over) => {
-            statistics.state = OPENUVR_MUD_OVER as u32;
-            let (level, line) = match over {
-                Over::Quit => (OPENUVR_LOG_INFO, "the person closed the window".to_owned()),
-                Over::Host(reason) => (OPENUVR_LOG_INFO, format!("the host ended it: {reason:?}")),
-                Over::Handshake(e) => (OPENUVR_LOG_ERROR, e.to_string()),
-                Over::Refused(why) => (OPENUVR_LOG_ERROR, why.to_string()),
-                Over::Failed(why) => (OPENUVR_LOG_ERROR, why),
-            };
-            told.end = Some(line.clone());
-            (level, line)
-        }
-    };
-    // The callback may take its time.
-    drop(told);
-    log.tell(level, &line);
-}
-
-impl Mud {
-    fn started(&self) -> Outcome<&Started> {
-        let started = self.started.get();
-        started.ok_or_else(|| Failure::state("not started yet: call openuvr_init_mud_thread first"))
-    }
+    unsafe { call(context.cast::<Held<Mud>>(), Held::init) }
 }
 
 impl Started {
@@ -522,9 +355,9 @@ impl Started {
 // --- Pictures and input without a window ----------------------------------------------------------
 
 /// With `OPENUVR_SURFACE_APPLICATION`: the newest picture that was not taken yet, BGRX without gaps,
-/// waited for at most `timeout_ms` milliseconds. Returns 1 if there was one, 0 if not. Its memory is
-/// valid until the next call or the end. `size` of `*picture` is set by the caller. From one thread
-/// at a time.
+/// waited for at most `timeout_ms` milliseconds, and no longer than the stream goes on. Returns 1 if
+/// there was one, 0 if not. Its memory is valid until the next call or the end. `size` of `*picture` is
+/// set by the caller. From one thread at a time.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `picture` is NULL or writable for as many bytes
@@ -539,7 +372,7 @@ pub unsafe extern "C" fn openuvr_next_frame(
     unsafe {
         call(context.cast::<Held<Mud>>(), |held| {
             read(picture, openuvr_picture::default(), "the picture")?;
-            let started = held.inner.started()?;
+            let started = held.started()?;
             if !started.pulled {
                 let why = "pictures go to a window or to the callback on_frame: set the surface to \
                            OPENUVR_SURFACE_APPLICATION, and no callback";
@@ -577,7 +410,7 @@ pub unsafe extern "C" fn openuvr_send_input(
         call(context.cast::<Held<Mud>>(), |held| {
             let input = read(input, openuvr_input::default(), "the input")?;
             let event = event_of(&input)?;
-            let started = held.inner.started()?;
+            let started = held.started()?;
             if started.surface != OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION {
                 let why =
                     "input comes from the window: set the surface to OPENUVR_SURFACE_APPLICATION";
@@ -605,7 +438,7 @@ pub unsafe extern "C" fn openuvr_send_pose(
         call(context.cast::<Held<Mud>>(), |held| {
             let pose = read(pose, openuvr_pose::default(), "the pose")?;
             let (told, sampled) = pose.told()?;
-            let client = held.inner.started()?.client()?;
+            let client = held.started()?.client()?;
             let id = client.set_pose(&told, sampled);
             Ok(id.map_or(0, |id| c_int::try_from(id.0).unwrap_or(c_int::MAX)))
         })
@@ -631,10 +464,12 @@ pub unsafe extern "C" fn openuvr_register_input_device(
     unsafe {
         call(context.cast::<Held<Mud>>(), |held| {
             let id = device_id(id)?;
-            let fd = duplicated(fd)?;
-            let mut settings = lock(&held.inner.settings);
-            let Some(started) = held.inner.started.get() else {
-                settings.devices.push((id, fd));
+            let (fd, tried) = (duplicated(fd)?, duplicated(fd)?);
+            let can = Evdev::new().and_then(|evdev| evdev.registrar().register(id, tried));
+            can.map_err(|e| Failure::argument(e.to_string()))?;
+            let mut settings = lock(&held.settings);
+            let Some(started) = held.running() else {
+                settings.devices.set(id, Some(fd));
                 return Ok(DONE);
             };
             let devices = started.devices.as_ref().ok_or_else(|| {
@@ -665,7 +500,7 @@ pub unsafe extern "C" fn openuvr_mud_message(
     // SAFETY: as ours.
     unsafe {
         call(context.cast::<Held<Mud>>(), |held| {
-            let end = held.inner.started.get().and_then(Started::end);
+            let end = held.running().and_then(Started::end);
             let message = end.map_or_else(|| held.message(), |end| end.why);
             must_give_text(&message, text, size)
         })
@@ -686,7 +521,7 @@ pub unsafe extern "C" fn openuvr_mud_statistics(
     // SAFETY: as ours.
     unsafe {
         call(context.cast::<Held<Mud>>(), |held| {
-            let told = lock(&held.inner.started()?.told).statistics;
+            let told = lock(&held.started()?.told).statistics;
             write(statistics, &told, "the statistics").map(|()| DONE)
         })
     }

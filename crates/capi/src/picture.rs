@@ -1,15 +1,13 @@
 //! Pictures of the application in plain memory: copied as they are, or used where they lie.
 
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, Mutex};
 
-use openuvr_media::capture::submit::Frame;
+use openuvr_media::capture::submit::{Frame, Pool};
 use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
 use openuvr_proto::units::Size;
 
 use crate::border::Sized32;
 use crate::error::{Failure, Outcome};
-use crate::held::lock;
 
 /// How a pixel's bytes lie in memory, the first one first.
 #[repr(C)]
@@ -64,9 +62,11 @@ pub struct openuvr_picture {
     /// How it is tiled, a `DRM_FORMAT_MOD_` number. Only 0, linear, can be read here.
     pub modifier: u64,
     /// If not NULL, `data` is only lent: it is used where it lies, without a copy, and this is called
-    /// once, with `user`, when it is needed no more: on a thread of the library when a later picture
-    /// has come, or before the call that gave the picture returns. If that call fails it is not
-    /// called. It must not call functions of this library.
+    /// once, with `user`, when it (or the dma-buf) is needed no more: on a thread of the library when a
+    /// later picture has come, or before the call that gave the picture returns. If that call fails it is not
+    /// called, except with `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_OVER`: these come after the
+    /// picture was handed over, and it is called as if the call had not failed. It must not call
+    /// functions of this library.
     pub release: Option<unsafe extern "C" fn(user: *mut c_void)>,
     /// For `release`.
     pub user: *mut c_void,
@@ -208,27 +208,30 @@ pub(crate) fn check(picture: &openuvr_picture) -> Outcome<Layout> {
 ///
 /// # Safety
 /// What `picture` says of its memory is true.
-pub(crate) unsafe fn taken(picture: &openuvr_picture, spare: &Spare) -> Outcome<Box<dyn Frame>> {
+pub(crate) unsafe fn taken(picture: &openuvr_picture, pool: &Pool) -> Outcome<Box<dyn Frame>> {
     let layout = check(picture)?;
     if picture.is_dma_buf != 0 {
-        let copy = |bytes: &[u8]| spare.copy(layout, bytes);
+        let copy = |bytes: &[u8]| pool.copy_of(&layout.picture(bytes));
         let frame = crate::dma_buf::read(picture, layout.bytes(), copy)?;
+        give_back(picture);
         return Ok(Box::new(frame));
     }
     // SAFETY: the application says that the picture lies there; no slice is longer than isize::MAX
     // by the bounds of size and stride.
     let bytes = unsafe { std::slice::from_raw_parts(picture.data.cast::<u8>(), layout.bytes()) };
-    Ok(match picture.release {
-        Some(call) => Box::new(Lent {
+    Ok(match Release::of(picture) {
+        Some(release) => Box::new(Lent {
             layout,
             bytes,
-            _release: Release {
-                call,
-                user: picture.user,
-            },
+            _release: release,
         }),
-        None => Box::new(spare.copy(layout, bytes)),
+        None => Box::new(pool.copy_of(&layout.picture(bytes))),
     })
+}
+
+/// Nothing of the picture is looked at any more.
+pub(crate) fn give_back(picture: &openuvr_picture) {
+    drop(Release::of(picture));
 }
 
 /// Gives memory back when it is dropped.
@@ -239,6 +242,14 @@ struct Release {
 
 // SAFETY: the header says that it is called on threads of the library.
 unsafe impl Send for Release {}
+
+impl Release {
+    /// `None`: nobody waits for it.
+    fn of(picture: &openuvr_picture) -> Option<Release> {
+        let user = picture.user;
+        picture.release.map(|call| Release { call, user })
+    }
+}
 
 impl Drop for Release {
     fn drop(&mut self) {
@@ -258,43 +269,5 @@ struct Lent {
 impl Frame for Lent {
     fn picture(&self) -> Picture<'_> {
         self.layout.picture(self.bytes)
-    }
-}
-
-/// Memory for copies, which goes round: a picture with the host, one that it has not taken, one that
-/// is being copied.
-#[derive(Clone, Default)]
-pub(crate) struct Spare(Arc<Mutex<Vec<Vec<u8>>>>);
-
-impl Spare {
-    /// Copies a picture as it lies.
-    fn copy(&self, layout: Layout, from: &[u8]) -> Kept {
-        let mut bytes = lock(&self.0).pop().unwrap_or_default();
-        bytes.clear();
-        bytes.extend_from_slice(from);
-        Kept {
-            layout,
-            bytes,
-            home: self.clone(),
-        }
-    }
-}
-
-/// A copied picture.
-pub(crate) struct Kept {
-    layout: Layout,
-    bytes: Vec<u8>,
-    home: Spare,
-}
-
-impl Frame for Kept {
-    fn picture(&self) -> Picture<'_> {
-        self.layout.picture(&self.bytes)
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        lock(&self.home.0).push(std::mem::take(&mut self.bytes));
     }
 }

@@ -39,6 +39,7 @@ impl Shown {
 #[derive(Default)]
 pub(crate) struct Pictures {
     place: Mutex<Place>,
+    /// One has arrived, or none will any more.
     arrived: Condvar,
 }
 
@@ -46,12 +47,14 @@ pub(crate) struct Pictures {
 struct Place {
     newest: Option<Shown>,
     spare: Option<Vec<u8>>,
+    over: bool,
 }
 
 impl Pictures {
-    /// The newest picture that was not taken yet, waited for at most `timeout`.
+    /// The newest picture that was not taken yet, waited for at most `timeout`, and not after
+    /// [`Pictures::end`].
     pub(crate) fn next(&self, timeout: Duration) -> Option<Shown> {
-        let nothing = |place: &mut Place| place.newest.is_none();
+        let nothing = |place: &mut Place| place.newest.is_none() && !place.over;
         let waited = self
             .arrived
             .wait_timeout_while(lock(&self.place), timeout, nothing);
@@ -64,6 +67,12 @@ impl Pictures {
         lock(&self.place).spare = Some(shown.bgrx);
     }
 
+    /// No picture will come any more: who waits for one goes on.
+    pub(crate) fn end(&self) {
+        lock(&self.place).over = true;
+        self.arrived.notify_all();
+    }
+
     fn put(&self, shown: Shown) {
         let mut place = lock(&self.place);
         if let Some(late) = place.newest.replace(shown) {
@@ -74,6 +83,7 @@ impl Pictures {
 }
 
 /// The application's callback for pictures.
+#[derive(Clone, Copy)]
 pub(crate) struct OnFrame {
     pub(crate) call: unsafe extern "C" fn(*mut c_void, *const openuvr_picture),
     pub(crate) user: *mut c_void,

@@ -112,6 +112,7 @@ pub enum OPENUVR_INPUT_TO {
     /// To the application: `openuvr_next_input`, or the callback.
     OPENUVR_INPUT_TO_APPLICATION = 0,
     /// Into an X display, by XTEST: for an application that already reads its window's events.
+    /// `openuvr_set_viewport` says where the picture lies there.
     OPENUVR_INPUT_TO_DISPLAY = 1,
     /// Nowhere.
     OPENUVR_INPUT_TO_NOTHING = 2,
@@ -212,6 +213,17 @@ const FEATURES: &[OPENUVR_FEATURE] = &[
     OPENUVR_FEATURE_REALTIME,
     OPENUVR_FEATURE_STRIDE,
     OPENUVR_FEATURE_ENCODER,
+];
+
+const INPUTS: &[OPENUVR_INPUT_TO] = &[
+    OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_APPLICATION,
+    OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_DISPLAY,
+    OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_NOTHING,
+];
+
+const SURFACES: &[OPENUVR_SURFACE] = &[
+    OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW,
+    OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION,
 ];
 
 /// Whether this machine serves `encoder` (of `OPENUVR_ENCODER_TYPE`) at a host over `network` (of
@@ -322,10 +334,21 @@ pub(crate) fn network(word: u32) -> Outcome<Option<Rung>> {
 }
 
 pub(crate) fn feature(word: u32) -> Outcome<OPENUVR_FEATURE> {
-    let found = FEATURES.iter().find(|known| **known as u32 == word);
-    found
-        .copied()
-        .ok_or_else(|| Failure::argument(format!("{word} is none of OPENUVR_FEATURE")))
+    one_of(FEATURES, |known| known as u32, word, "OPENUVR_FEATURE")
+}
+
+pub(crate) fn input_to(word: u32) -> Outcome<OPENUVR_INPUT_TO> {
+    one_of(INPUTS, |known| known as u32, word, "OPENUVR_INPUT_TO")
+}
+
+pub(crate) fn surface(word: u32) -> Outcome<OPENUVR_SURFACE> {
+    one_of(SURFACES, |known| known as u32, word, "OPENUVR_SURFACE")
+}
+
+fn one_of<T: Copy>(all: &[T], number: impl Fn(T) -> u32, word: u32, name: &str) -> Outcome<T> {
+    let found = all.iter().find(|known| number(**known) == word);
+    let none = || Failure::argument(format!("{word} is none of {name}"));
+    found.copied().ok_or_else(none)
 }
 
 /// A pixel buffer's name, as `openuvr_alloc_context` is given it: where it lies.

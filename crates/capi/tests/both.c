@@ -107,6 +107,7 @@ static struct openuvr_mud_context *mud(struct openuvr_context *host, const char 
     config.pin = "135790";
     config.config_dir = own;
     config.realtime = 0;
+    config.reconnect = 0;
     config.log = tell;
     config.on_frame = called ? on_frame : NULL;
     config.user = called ? &frames_called : NULL;
@@ -207,6 +208,12 @@ int main(int argc, char **argv)
         more(&wrong);
     /* A host before its MUD, and a MUD before its host. */
     openuvr_close(&hosts[0]);
+    /* Who waits for a picture without end learns that there is none. */
+    struct openuvr_picture picture = { .size = sizeof picture };
+    while ((turn = openuvr_next_frame(muds[0], &picture, UINT32_MAX)) > 0)
+        ;
+    if (turn != OPENUVR_ERROR_OVER)
+        more(&wrong);
     openuvr_close_mud(&muds[0]);
     openuvr_close_mud(&muds[1]);
     openuvr_close(&hosts[1]);

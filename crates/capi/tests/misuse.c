@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -131,6 +132,8 @@ static void null_and_wrong_contexts(void)
     EXPECT(openuvr_begin_frame(none), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_frame_ready(none), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_send_frame(none), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_release_buffer(none), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_set_viewport(none, 0, 0, 0, 0), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_send_picture(none, &picture, 0), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_next_input(none, &input), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_last_pose(none, &pose), OPENUVR_ERROR_NULL);
@@ -177,6 +180,40 @@ static void null_and_wrong_contexts(void)
            OPENUVR_ERROR_UNAVAILABLE);
 }
 
+/* A start that fails changes nothing: what was told before is still there for the next one. */
+static void failed_starts(void)
+{
+    struct openuvr_mud_config config = { .size = sizeof config };
+    struct openuvr_mud_context *mud;
+    struct openuvr_context *host;
+    struct openuvr_config usually = usual();
+    int ends[2];
+
+    EXPECT(pipe(ends), 0);
+    EXPECT(openuvr_mud_config_default(&config), OPENUVR_OK);
+    config.host = "127.0.0.1:9";
+    config.pin = "135790";
+    config.display = ":65000"; /* there is none */
+    EXPECT(openuvr_open_mud(&config, &mud, NULL, 0), OPENUVR_OK);
+    EXPECT(openuvr_register_input_device(mud, 1, ends[1]), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_register_input_device(mud, 1, ends[0]), OPENUVR_OK);
+    close(ends[0]);
+    EXPECT(openuvr_init_mud_thread(mud), OPENUVR_ERROR_FAILED);
+    EXPECT((int)write(ends[1], "", 1), 1); /* somebody may read it yet */
+    openuvr_close_mud(&mud);
+    EXPECT((int)write(ends[1], "", 1), -1);
+    close(ends[1]);
+
+    EXPECT(pipe(ends), 0);
+    EXPECT(openuvr_open(&usually, &host, NULL, 0), OPENUVR_OK);
+    EXPECT(openuvr_map_input_device(host, 1, ends[0]), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_map_input_device(host, 1, ends[1]), OPENUVR_OK);
+    EXPECT(openuvr_init_thread(host), OPENUVR_OK);
+    openuvr_close(&host);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void features(struct openuvr_context *context)
 {
     char text[300] = "";
@@ -196,6 +233,9 @@ static void features(struct openuvr_context *context)
     EXPECT((int)strlen(text), 4);
     EXPECT(openuvr_message(context, NULL, 5), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_REALTIME, 0), OPENUVR_OK);
+    EXPECT(openuvr_set_viewport(context, 0, 0, 0, 100), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_viewport(context, 0, 0, 16385, 100), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_viewport(context, -20, 10, 100, 100), OPENUVR_OK);
 }
 
 static int released;
@@ -248,11 +288,15 @@ static void pictures(struct openuvr_context *context)
     EXPECT(openuvr_open_pairing(context, NULL, 1), OPENUVR_ERROR_NULL);
 }
 
+/* How often a picture was sent. */
+static int asked;
+
 /* Sends it until it is wanted: one a second is, while nobody watches. */
 static int wanted(struct openuvr_context *context, const struct openuvr_picture *picture)
 {
     for (int tries = 0; tries < 1000; tries++) {
         int sent = openuvr_send_picture(context, picture, 0);
+        asked++;
         if (sent != 0)
             return sent;
         usleep(5000);
@@ -264,7 +308,7 @@ static int wanted(struct openuvr_context *context, const struct openuvr_picture 
 static void dma_bufs(struct openuvr_context *context)
 {
     struct openuvr_picture picture = { .size = sizeof picture };
-    int fd = memfd_create("picture", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create("picture", MFD_CLOEXEC | MFD_ALLOW_SEALING), back = 0;
 
     picture.format = OPENUVR_PIXEL_FORMAT_BGRX;
     picture.width = picture.height = 64;
@@ -277,6 +321,12 @@ static void dma_bufs(struct openuvr_context *context)
     EXPECT(wanted(context, &picture), OPENUVR_ERROR_ARGUMENT); /* it ends too early */
     picture.offset = 100;
     EXPECT(wanted(context, &picture), 1);
+    picture.release = release; /* called for each that was not wanted, and for the one that was */
+    picture.user = &back;
+    asked = 0;
+    EXPECT(wanted(context, &picture), 1);
+    EXPECT(back, asked);
+    picture.release = NULL;
     picture.modifier = 1;
     EXPECT(wanted(context, &picture), OPENUVR_ERROR_UNAVAILABLE);
     close(fd);
@@ -312,6 +362,59 @@ static void on_alarm(int signal)
     alarms += pthread_equal(pthread_self(), main_thread) ? 1 : 1000;
 }
 
+/* Takes the sockets of the library's only host away, as a failing network card would. */
+static void unplug(void)
+{
+    int nowhere = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    for (int fd = 3; fd < 1000; fd++) {
+        struct sockaddr_storage address;
+        socklen_t size = sizeof address;
+        if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 &&
+            (address.ss_family == AF_INET || address.ss_family == AF_INET6))
+            EXPECT(dup2(nowhere, fd), fd);
+    }
+    close(nowhere);
+}
+
+/* Of a stream that has ended every picture says so, wanted or not, and what was lent comes back. */
+static void over(void)
+{
+    static uint32_t pixels[64][64];
+    struct openuvr_config config = usual();
+    struct openuvr_context *context;
+    struct openuvr_picture picture = { .size = sizeof picture };
+    int lent = 0, sent = 0, back = 0;
+    char text[100] = "";
+
+    picture.format = OPENUVR_PIXEL_FORMAT_BGRX;
+    picture.width = picture.height = 64;
+    picture.data = pixels;
+    picture.release = release;
+    picture.user = &back;
+    EXPECT(openuvr_open(&config, &context, NULL, 0), OPENUVR_OK);
+    EXPECT(openuvr_init_thread(context), OPENUVR_OK);
+    unplug();
+    for (; sent >= 0 && lent < 2000; lent++) {
+        EXPECT(openuvr_open_pairing(context, "1234", 1), OPENUVR_OK); /* it looks at its socket */
+        sent = openuvr_send_picture(context, &picture, lent % 2);
+        usleep(5000);
+    }
+    EXPECT(sent, OPENUVR_ERROR_OVER);
+    for (int wait = 0; wait < 2; wait++, lent++)
+        EXPECT(openuvr_send_picture(context, &picture, wait), OPENUVR_ERROR_OVER);
+    /* The reason is known a moment later. */
+    for (int tries = 0; tries < 1000 && strstr(text, "receiving failed") == NULL; tries++, lent++) {
+        usleep(5000);
+        EXPECT(openuvr_send_picture(context, &picture, 0), OPENUVR_ERROR_OVER);
+        EXPECT(openuvr_message(context, text, sizeof text), OPENUVR_OK);
+    }
+    EXPECT(strstr(text, "receiving failed") != NULL, 1);
+    EXPECT(openuvr_begin_frame(context), OPENUVR_OK);
+    openuvr_close(&context);
+    EXPECT(back, lent);
+}
+
 int main(void)
 {
     struct sigaction action = { .sa_handler = on_alarm }, after;
@@ -323,6 +426,8 @@ int main(void)
     sigaction(SIGALRM, &action, NULL);
     configurations();
     null_and_wrong_contexts();
+    signal(SIGPIPE, SIG_IGN);
+    failed_starts();
 
     EXPECT(openuvr_open(&config, &context, text, sizeof text), OPENUVR_OK);
     EXPECT(openuvr_begin_frame(context), OPENUVR_ERROR_STATE);
@@ -356,6 +461,7 @@ int main(void)
     openuvr_close(&context);
     /* All that was lent is back. */
     EXPECT(released >= 2, 1);
+    over();
     if (failures == 0)
         fprintf(stderr, "all as it should be\n");
     return failures != 0;

@@ -7,7 +7,7 @@ use std::env;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use openuvr_media::capture::Waker;
@@ -48,7 +48,10 @@ struct Shared {
     /// There when the host runs.
     frames: OnceLock<Arc<Submitter>>,
     socket: OnceLock<OwnedFd>,
-    place: Mutex<Option<Place>>,
+    /// The streamed window, and the change with which it came.
+    place: Mutex<(u64, Option<Place>)>,
+    /// Its size as the thread has heard of it, and for which change.
+    heard: Mutex<Option<(u64, Size)>>,
     stop: AtomicBool,
     /// Raised when `place` or `stop` has changed.
     waker: Waker,
@@ -70,7 +73,8 @@ pub(crate) fn start(size: Size, windows: &Windows) -> Option<Session> {
     let shared = Arc::new(Shared {
         frames: OnceLock::new(),
         socket: OnceLock::new(),
-        place: Mutex::new(place.cloned()),
+        place: Mutex::new((told, place.cloned())),
+        heard: Mutex::new(None),
         stop: AtomicBool::new(false),
         waker: Waker::new().ok()?,
     });
@@ -105,10 +109,18 @@ impl Session {
         let (changes, place) = windows.streamed();
         if changes != self.told {
             self.told = changes;
-            let followed = self.shared.place.lock();
-            *followed.unwrap_or_else(PoisonError::into_inner) = place.cloned();
+            *lock(&self.shared.place) = (changes, place.cloned());
             self.shared.waker.wake();
         }
+    }
+
+    /// The size of the streamed window, if the thread follows it: what it hears costs the game no
+    /// turn with the X server.
+    pub(crate) fn size(&self) -> Option<Size> {
+        let heard = *lock(&self.shared.heard);
+        heard
+            .filter(|(change, _)| *change == self.told)
+            .map(|(_, size)| size)
     }
 
     /// Says what does not work; `false` if nobody can be told yet.
@@ -136,7 +148,7 @@ impl Shared {
         let Some(order) = self.ask()? else {
             return Ok(());
         };
-        let place = self.place();
+        let (_, place) = self.place();
         let display = place.map(|place| place.display);
         let input = match display.or_else(|| env::var("DISPLAY").ok()) {
             Some(display) if order.input => InputTo::Display(display),
@@ -217,7 +229,7 @@ impl Shared {
 
     /// Follows the streamed window until the end, which is to have this title if there is one.
     fn serve(&self, guest: &Guest, title: Option<&str>) {
-        let mut followed = None;
+        let mut followed = (0, None);
         let mut follower = None;
         loop {
             if let Some(title) = title
@@ -227,16 +239,20 @@ impl Shared {
             }
             let place = self.place();
             if followed != place {
-                follower = place.clone().and_then(Follower::open);
+                follower = place.1.clone().and_then(Follower::open);
                 followed = place;
             }
             if let Some((x, y, size)) = follower.as_mut().and_then(Follower::news) {
-                guest.set_viewport(x, y, size);
+                guest.set_viewport(x, y, Some(size));
+                *lock(&self.heard) = Some((followed.0, size));
             }
             match self.waits(follower.as_ref(), title.map(|_| LOOK_AGAIN)) {
                 Waited::Over => return,
                 // Its display is gone.
-                Waited::Lost => follower = None,
+                Waited::Lost => {
+                    follower = None;
+                    *lock(&self.heard) = None;
+                }
                 Waited::News => {}
             }
         }
@@ -265,9 +281,8 @@ impl Shared {
         }
     }
 
-    fn place(&self) -> Option<Place> {
-        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        place.clone()
+    fn place(&self) -> (u64, Option<Place>) {
+        lock(&self.place).clone()
     }
 
     /// Tells `openuvr run`, if it listens: a line for which there is no room is lost.
@@ -277,4 +292,8 @@ impl Shared {
             let _ = send(socket.as_fd(), line.text().as_bytes(), flags);
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -77,6 +77,14 @@ pub(crate) fn turn_off() {
     OFF.store(true, Ordering::Relaxed);
 }
 
+/// A picture is to be read back.
+pub(crate) struct Wanted {
+    /// Where it is handed over.
+    pub(crate) frames: Arc<Submitter>,
+    /// Its window's size now, where that is known without asking.
+    pub(crate) size: Option<Size>,
+}
+
 /// What the swaps of this process share.
 pub(crate) struct Stream {
     state: Mutex<State>,
@@ -104,7 +112,7 @@ impl Stream {
         key: Key,
         size: Size,
         place: impl FnOnce() -> Option<Place>,
-    ) -> Option<Arc<Submitter>> {
+    ) -> Option<Wanted> {
         if !size.is_valid() {
             return None;
         }
@@ -125,9 +133,9 @@ impl Stream {
             },
         };
         session.follow(windows);
-        let frames = session.frames()?;
+        let (frames, size) = (session.frames()?, session.size());
         drop(state);
-        frames.wants(now).then_some(frames)
+        frames.wants(now).then_some(Wanted { frames, size })
     }
 
     /// What reads the pictures of contexts of OpenGL.

@@ -12,14 +12,14 @@
 //!     println!("{notice:?}"); // the PIN, who joins and leaves, what became of each frame
 //! })?;
 //! let pool = Pool::default();
-//! loop {
+//! while !guest.is_over() {
 //!     while let Some(input) = guest.next_input() {
 //!         println!("{:?}", input.event);
 //!     }
 //!     let mut picture = pool.take(size);
 //!     picture.bytes().fill(128); // draw
-//!     if guest.wants() && guest.submit(Box::new(picture)).is_none() {
-//!         break;
+//!     if guest.wants() {
+//!         let _ = guest.submit(Box::new(picture)); // none: it is over
 //!     }
 //! }
 //! # Ok::<(), String>(())
@@ -79,13 +79,13 @@ pub enum InputTo {
 
 /// A host that lives in the process of the application whose pictures it streams. All its methods
 /// may be called from any thread. Dropping it says goodbye to the clients and ends its threads; the
-/// thread that drops it waits for that, some milliseconds.
+/// thread that drops it waits for that, a tenth of a second at most.
 pub struct Guest {
     /// `None` when it is being dropped.
     running: Option<Running>,
     frames: Arc<Submitter>,
     inputs: Option<Arc<Inputs>>,
-    viewport: Viewport,
+    placed: Mutex<Placed>,
     drawing: Mutex<Drawing>,
     statistics: Arc<Mutex<Statistics>>,
     pin: Option<Pin>,
@@ -128,6 +128,23 @@ impl Teller {
         (self.tell)(Notice::Trouble(format!(
             "can't write the CSV any more: {e}"
         )));
+    }
+}
+
+/// Where the picture lies on the display.
+struct Placed {
+    x: i32,
+    y: i32,
+    /// As was told; `None`: as large as the newest picture.
+    size: Option<Size>,
+    newest: Size,
+    viewport: Viewport,
+}
+
+impl Placed {
+    fn tell(&self) {
+        let size = self.size.unwrap_or(self.newest);
+        self.viewport.set(self.x, self.y, size);
     }
 }
 
@@ -211,7 +228,13 @@ impl Guest {
             running: Some(Running { host, over, teller }),
             frames: Arc::new(frames),
             inputs,
-            viewport,
+            placed: Mutex::new(Placed {
+                x: 0,
+                y: 0,
+                size: None,
+                newest: size,
+                viewport,
+            }),
             drawing: Mutex::default(),
             statistics,
             pin,
@@ -226,6 +249,13 @@ impl Guest {
     #[must_use]
     pub fn wants(&self) -> bool {
         !self.forked() && self.frames.wants(clock::now())
+    }
+
+    /// Whether the host has ended, so that no picture will ever be wanted again. A forked child has
+    /// none.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.forked() || self.frames.is_over()
     }
 
     /// The application begins to draw a picture: what it has taken of the input until now is in
@@ -254,6 +284,12 @@ impl Guest {
         if self.forked() {
             return None;
         }
+        let size = frame.picture().size;
+        let mut placed = lock(&self.placed);
+        if std::mem::replace(&mut placed.newest, size) != size {
+            placed.tell();
+        }
+        drop(placed);
         self.frames.submit(frame, self.drawn())
     }
 
@@ -320,9 +356,13 @@ impl Guest {
         self.host()?.pose()
     }
 
-    /// Where the picture lies on the display that input is injected into.
-    pub fn set_viewport(&self, x: i32, y: i32, size: Size) {
-        self.viewport.set(x, y, size);
+    /// Where the picture lies on the display that input is injected into: its left and upper edge and
+    /// its size there, in pixels; without a size as large as the newest one of [`Guest::submit`].
+    /// Until told it lies in the upper left corner.
+    pub fn set_viewport(&self, x: i32, y: i32, size: Option<Size>) {
+        let mut placed = lock(&self.placed);
+        (placed.x, placed.y, placed.size) = (x, y, size);
+        placed.tell();
     }
 
     /// What happened until now.
@@ -385,6 +425,8 @@ impl Drop for Guest {
             return;
         }
         over.store(true, Ordering::Relaxed);
+        // The threads end while the teller finds out.
+        host.cancel();
         let teller = teller.join();
         // The thread is gone, so this is the last.
         let (Ok(mut teller), Some(host)) = (teller, Arc::into_inner(host)) else {

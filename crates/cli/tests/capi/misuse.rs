@@ -1,7 +1,7 @@
 //! What a program may do wrong, and how it may end.
 
 use crate::build::{command, program};
-use crate::listings::{host_of, turns};
+use crate::listings::{GL, host_of, turns};
 use crate::support::{Display, Eye, Folder, PIN, Program, client};
 
 #[test]
@@ -43,5 +43,26 @@ fn two_hosts_and_their_muds_live_in_one_process() {
         let mut run = Program::start("both", command);
         let (status, text) = run.ended();
         assert!(status.success(), "{more:?}: {status}: {text}");
+    }
+}
+
+/// An application that changes its video mode has another OpenGL context afterwards; one that moves its
+/// window is pointed at where that is.
+#[test]
+fn opengl_contexts_come_and_go_and_windows_move_while_the_stream_goes_on() {
+    for (source, more) in [
+        ("tests/buffer.c", &[&GL[..], &["-pthread"]].concat()[..]),
+        ("tests/pointer.c", &["-lX11"]),
+    ] {
+        let folder = Folder::new();
+        let Some(display) = Display::start("640x368") else {
+            return;
+        };
+        let program = program(&folder, source, more);
+        let mut command = command(&program, &folder);
+        command.arg(folder.path()).env("DISPLAY", &display.name);
+        let mut run = Program::start(source, command);
+        let (status, text) = run.ended();
+        assert!(status.success(), "{status}: {text}");
     }
 }

@@ -9,7 +9,7 @@ use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::units::Size;
 
 use crate::real::Inside;
-use crate::stream::{Stream, guarded, stream};
+use crate::stream::{Stream, Wanted, guarded, stream};
 use crate::windows::{Key, Place};
 
 /// Contexts that are remembered; more than any program draws with. Of one more nothing is read.
@@ -65,9 +65,10 @@ fn read(stream: &Stream, window: &impl Window) -> Option<Arc<Reader>> {
     let current = window.current()?;
     let key = Key(current.display, current.window);
     let size = stream.size(key).or_else(|| window.size())?;
-    let frames = stream.wants(key, size, || window.place())?;
-    // Exactly, now that it matters.
-    let size = window.size().filter(|size| size.is_valid())?;
+    let Wanted { frames, size } = stream.wants(key, size, || window.place())?;
+    // Exactly, now that it matters; asking costs two turns with the X server.
+    let size = size.or_else(|| window.size());
+    let size = size.filter(|size| size.is_valid())?;
     let reader = stream.readers().of(current)?;
     let mut read_back = lock(&reader.read_back);
     if read_back.is_none() && !reader.begun() {

@@ -1,16 +1,17 @@
-//! Which of a swapchain's formats are streamed, and how their bytes become BGRX.
+//! Which of a swapchain's formats are streamed, and as what their bytes are handed over.
 //!
 //! What it is not: colour management. Only pictures in sRGB are taken; the wide ones (HDR10, scRGB)
 //! would need a tone curve that their application alone knows.
 
 use ash::vk;
+use openuvr_media::picture::PixelFormat;
 
 /// How the bytes of a picture are arranged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pixels {
-    /// As the stream wants them.
+    /// Blue first.
     Bgra8,
-    /// Red and blue change places.
+    /// Red first.
     Rgba8,
     /// Ten bits of each colour in a word, red highest.
     Rgb10,
@@ -43,22 +44,29 @@ impl Pixels {
         }
     }
 
-    /// Writes `from` as BGRX; both have 4 bytes a pixel and the same length.
-    pub(super) fn convert(self, from: &[u8], to: &mut [u8]) {
-        let from = from.chunks_exact(4);
-        let pairs = from.zip(to.chunks_exact_mut(4));
+    /// As what they can be handed over where they lie; `None`: only as a copy.
+    pub(super) fn as_they_are(self) -> Option<PixelFormat> {
         match self {
-            Pixels::Bgra8 => pairs.for_each(|(from, to)| to.copy_from_slice(from)),
-            Pixels::Rgba8 => pairs.for_each(|(from, to)| {
-                to.copy_from_slice(&[from[2], from[1], from[0], from[3]]);
-            }),
-            Pixels::Rgb10 => pairs.for_each(|(from, to)| {
-                to.copy_from_slice(&upper_bits(from, [0, 10, 20]));
-            }),
-            Pixels::Bgr10 => pairs.for_each(|(from, to)| {
-                to.copy_from_slice(&upper_bits(from, [20, 10, 0]));
-            }),
+            Pixels::Bgra8 => Some(PixelFormat::Bgrx),
+            Pixels::Rgba8 => Some(PixelFormat::Rgbx),
+            Pixels::Rgb10 | Pixels::Bgr10 => None,
         }
+    }
+
+    /// Copies `from`; both have 4 bytes a pixel and the same length. As what the copy is to be read.
+    pub(super) fn copy(self, from: &[u8], to: &mut [u8]) -> PixelFormat {
+        let places = match (self, self.as_they_are()) {
+            (_, Some(format)) => {
+                to.copy_from_slice(from);
+                return format;
+            }
+            (Pixels::Bgr10, None) => [20, 10, 0],
+            (_, None) => [0, 10, 20],
+        };
+        for (from, to) in from.chunks_exact(4).zip(to.chunks_exact_mut(4)) {
+            to.copy_from_slice(&upper_bits(from, places));
+        }
+        PixelFormat::Bgrx
     }
 }
 
@@ -74,21 +82,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_arrangement_becomes_bgrx() {
+    fn each_arrangement_is_copied_as_something_that_is_streamed() {
         let (blue, green, red) = (0x12_u8, 0x34, 0x56);
         let ten = |value: u8| u32::from(value) << 2 | 3;
         let word = |high: u8, low: u8| ten(high) << 20 | ten(green) << 10 | ten(low);
+        let (bgr, rgb) = ([blue, green, red], [red, green, blue]);
+        let (bgrx, rgbx) = ((PixelFormat::Bgrx, bgr), (PixelFormat::Rgbx, rgb));
         let cases = [
-            (Pixels::Bgra8, [blue, green, red, 9]),
-            (Pixels::Rgba8, [red, green, blue, 9]),
-            (Pixels::Rgb10, word(red, blue).to_le_bytes()),
-            (Pixels::Bgr10, word(blue, red).to_le_bytes()),
+            (Pixels::Bgra8, [blue, green, red, 9], bgrx),
+            (Pixels::Rgba8, [red, green, blue, 9], rgbx),
+            (Pixels::Rgb10, word(red, blue).to_le_bytes(), bgrx),
+            (Pixels::Bgr10, word(blue, red).to_le_bytes(), bgrx),
         ];
-        for (pixels, from) in cases {
+        for (pixels, from, (format, colours)) in cases {
             let mut to = [0; 8];
-            pixels.convert(&[from, from].concat(), &mut to);
+            assert_eq!(pixels.copy(&[from, from].concat(), &mut to), format);
             for pixel in to.chunks_exact(4) {
-                assert_eq!(pixel[..3], [blue, green, red], "{pixels:?}");
+                assert_eq!(pixel[..3], colours, "{pixels:?}");
             }
         }
     }

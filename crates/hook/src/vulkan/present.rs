@@ -56,7 +56,7 @@ pub(super) unsafe fn read_back(
     if device.is_busy() {
         return None;
     }
-    let to = wanted()?;
+    let to = wanted()?.frames;
     let ring = device.ring()?;
     if swapchain.window == Window::Wayland {
         say(

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use ash::vk;
 use openuvr_media::capture::Drawn;
 use openuvr_media::capture::submit::{Frame, Pool, Submitter};
-use openuvr_media::picture::Picture;
+use openuvr_media::picture::{Picture, PixelFormat, Rows};
 use openuvr_proto::units::Size;
 use openuvr_runtime::sched::{Role, Scheduler};
 
@@ -212,7 +212,7 @@ impl Ring {
         if let Some((lent, to)) = newest
             && let Some(lent) = lent.upgrade()
         {
-            let copied = self.shared.converted(&lent.slot, lent.size, Pixels::Bgra8);
+            let copied = self.shared.copied(&lent);
             drop(lent);
             let _ = to.submit(copied, Drawn::default());
         }
@@ -286,13 +286,15 @@ fn lend(shared: &Arc<Shared>, job: Job) {
     let lent = Arc::new(Lent {
         slot: job.slot,
         size: job.size,
+        pixels: job.pixels,
         home: shared.clone(),
     });
-    let frame: Box<dyn Frame> = if job.pixels == Pixels::Bgra8 {
-        shared.state().newest = Some((Arc::downgrade(&lent), job.to.clone()));
-        Box::new(Held(lent))
-    } else {
-        shared.converted(&lent.slot, lent.size, job.pixels)
+    let frame: Box<dyn Frame> = match job.pixels.as_they_are() {
+        Some(format) => {
+            shared.state().newest = Some((Arc::downgrade(&lent), job.to.clone()));
+            Box::new(Held(lent, format))
+        }
+        None => shared.copied(&lent),
     };
     // Nobody is there to take it when the stream has ended.
     let _ = job.to.submit(frame, Drawn::default());
@@ -304,9 +306,10 @@ impl Shared {
     }
 
     /// A copy of a picture in memory of our own.
-    fn converted(&self, slot: &Slot, size: Size, pixels: Pixels) -> Box<dyn Frame> {
-        let mut copied = self.pool.take(size);
-        pixels.convert(slot.bytes(size), copied.bytes());
+    fn copied(&self, lent: &Lent) -> Box<dyn Frame> {
+        let mut copied = self.pool.take(lent.size);
+        let format = lent.pixels.copy(lent.slot.bytes(lent.size), copied.bytes());
+        copied.order(format, Rows::TopDown);
         Box::new(copied)
     }
 }
@@ -315,6 +318,7 @@ impl Shared {
 struct Lent {
     slot: Arc<Slot>,
     size: Size,
+    pixels: Pixels,
     home: Arc<Shared>,
 }
 
@@ -329,12 +333,15 @@ impl Drop for Lent {
 }
 
 /// A picture in the device's memory, as the host gets it.
-struct Held(Arc<Lent>);
+struct Held(Arc<Lent>, PixelFormat);
 
 impl Frame for Held {
     fn picture(&self) -> Picture<'_> {
         let Lent { slot, size, .. } = &*self.0;
-        Picture::bgrx(*size, slot.bytes(*size), size.width as usize * 4)
+        Picture {
+            format: self.1,
+            ..Picture::bgrx(*size, slot.bytes(*size), size.width as usize * 4)
+        }
     }
 }
 

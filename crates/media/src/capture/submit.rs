@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::pace::Pace;
 use super::{Capture, CaptureError, CaptureEvent, Drawn, Waker};
-use crate::picture::{Picture, PixelFormat, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, Rows};
 
 /// While nobody watches, a picture is wanted this often, so that who comes then sees something at
 /// once even if the application draws no more (guess).
@@ -117,7 +117,8 @@ pub struct Submitter {
 impl Submitter {
     /// Whether a picture that is finished at `now` is worth handing over: somebody watches, and
     /// pictures have not come faster than wanted (a token bucket). Asked once for each picture,
-    /// before it is read back; what is not wanted need not be submitted.
+    /// before it is read back; what is not wanted need not be submitted. Never when it
+    /// [`is_over`](Submitter::is_over).
     #[must_use]
     pub fn wants(&self, now: Instant) -> bool {
         let mut state = self.shared.state();
@@ -132,6 +133,12 @@ impl Submitter {
         state.pace.take(now);
         state.wanted = Some(now);
         true
+    }
+
+    /// Whether the host is gone: no picture is wanted any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.shared.state().closed
     }
 
     /// Hands over a picture, and what is known of how it was drawn. One that the host has not taken
@@ -277,17 +284,38 @@ impl Pool {
     /// A picture of BGRX without gaps whose bytes are of an earlier one, or zero.
     #[must_use]
     pub fn take(&self, size: Size) -> Copied {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut data = free.pop().unwrap_or_default();
-        drop(free);
+        let mut data = self.spare();
         data.resize(size.pixels() * 4, 0);
         Copied {
             size,
             format: PixelFormat::Bgrx,
             rows: Rows::TopDown,
+            stride: size.width as usize * 4,
             data,
             home: self.clone(),
         }
+    }
+
+    /// A copy of a packed picture, as it lies.
+    #[must_use]
+    pub fn copy_of(&self, picture: &Picture<'_>) -> Copied {
+        let Plane { data, stride } = picture.planes[0];
+        let mut copy = self.spare();
+        copy.clear();
+        copy.extend_from_slice(data);
+        Copied {
+            size: picture.size,
+            format: picture.format,
+            rows: picture.rows,
+            stride,
+            data: copy,
+            home: self.clone(),
+        }
+    }
+
+    fn spare(&self) -> Vec<u8> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.pop().unwrap_or_default()
     }
 }
 
@@ -297,18 +325,20 @@ pub struct Copied {
     size: Size,
     format: PixelFormat,
     rows: Rows,
+    stride: usize,
     data: Vec<u8>,
     home: Pool,
 }
 
 impl Copied {
-    /// Its bytes are to be read as `format`, of 4 bytes a pixel, and its rows come in this order.
+    /// The bytes of one that was taken empty are to be read as `format`, of 4 bytes a pixel, and its
+    /// rows come in this order.
     pub fn order(&mut self, format: PixelFormat, rows: Rows) {
         debug_assert_eq!(format.packed(), Some(4), "{format:?}");
         (self.format, self.rows) = (format, rows);
     }
 
-    /// The rows, one after the other, 4 bytes a pixel.
+    /// The rows; of one that was taken empty one after the other, 4 bytes a pixel.
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.data
     }
@@ -319,7 +349,7 @@ impl Frame for Copied {
         Picture {
             format: self.format,
             rows: self.rows,
-            ..Picture::bgrx(self.size, &self.data, self.size.width as usize * 4)
+            ..Picture::bgrx(self.size, &self.data, self.stride)
         }
     }
 }
@@ -418,7 +448,9 @@ mod tests {
         let (app, host) = channel(SIZE, FAST).unwrap();
         let pool = Pool::default();
         let ticket = app.submit(picture(&pool, 1), Drawn::default()).unwrap();
+        assert!(!app.is_over());
         drop(host);
+        assert!(app.is_over());
         assert_eq!(free(&pool), 1, "nobody needs it any more");
         assert!(!app.wait(ticket, Duration::from_secs(60)));
         assert!(!app.wants(Instant(0)));

@@ -274,10 +274,17 @@ fn pattern(size: Size, seed: u8) -> Vec<u8> {
         .collect()
 }
 
-fn shown(host: &Submitted) -> (Size, Vec<u8>) {
+fn shown(host: &Submitted) -> (Size, PixelFormat, Vec<u8>) {
     let picture = host.picture().expect("a picture");
-    (picture.size, picture.planes[0].data.to_vec())
+    (
+        picture.size,
+        picture.format,
+        picture.planes[0].data.to_vec(),
+    )
 }
+
+const BLUE_FIRST: (vk::Format, Pixels) = (vk::Format::B8G8R8A8_SRGB, Pixels::Bgra8);
+const RED_FIRST: (vk::Format, Pixels) = (vk::Format::R8G8B8A8_UNORM, Pixels::Rgba8);
 
 #[test]
 fn pictures_arrive_bit_by_bit_and_may_change_their_size_and_format() {
@@ -285,23 +292,23 @@ fn pictures_arrive_bit_by_bit_and_may_change_their_size_and_format() {
     let ring = gpu.ring();
     let (to, mut host) = channel(SMALL, 60.0).unwrap();
     let to = Arc::new(to);
-    let blue_first = (vk::Format::B8G8R8A8_SRGB, Pixels::Bgra8);
-    let red_first = (vk::Format::R8G8B8A8_UNORM, Pixels::Rgba8);
+    let deep = (vk::Format::A2B10G10R10_UNORM_PACK32, Pixels::Bgr10);
     let rounds = [
-        (SMALL, blue_first),
-        (LARGE, blue_first),
-        (LARGE, red_first),
-        (SMALL, blue_first),
+        (SMALL, BLUE_FIRST),
+        (LARGE, BLUE_FIRST),
+        (LARGE, RED_FIRST),
+        (SMALL, deep),
+        (SMALL, BLUE_FIRST),
     ];
-    for (seed, (size, (format, pixels))) in (0..).zip(rounds.into_iter().cycle().take(12)) {
+    for (seed, (size, (format, pixels))) in (0..).zip(rounds.into_iter().cycle().take(15)) {
         let bytes = pattern(size, seed);
         let drawn = gpu.draw(size, format, &bytes);
         assert!(gpu.present(&ring, &drawn, pixels, &to));
         gpu.forget(&drawn);
         assert_eq!(host.next(PATIENCE).unwrap(), CaptureEvent::Frame);
         let mut wanted = vec![0; bytes.len()];
-        pixels.convert(&bytes, &mut wanted);
-        assert_eq!(shown(&host), (size, wanted), "picture {seed}");
+        let format = pixels.copy(&bytes, &mut wanted);
+        assert_eq!(shown(&host), (size, format, wanted), "picture {seed}");
     }
     drop(host);
     gpu.close(&ring);
@@ -339,29 +346,29 @@ fn with_no_buffer_free_a_picture_is_left_out() {
 
 #[test]
 fn a_device_may_go_while_its_last_picture_is_looked_at() {
-    let Some(gpu) = Gpu::open() else { return };
-    let ring = gpu.ring();
-    let (to, mut host) = channel(LARGE, 60.0).unwrap();
-    let to = Arc::new(to);
-    let bytes = pattern(LARGE, 3);
-    for seed in 0..=3 {
-        let drawn = gpu.draw(LARGE, vk::Format::B8G8R8A8_UNORM, &pattern(LARGE, seed));
-        assert!(gpu.present(&ring, &drawn, Pixels::Bgra8, &to));
-        gpu.forget(&drawn);
+    for (format, pixels) in [BLUE_FIRST, RED_FIRST] {
+        let Some(gpu) = Gpu::open() else { return };
+        let ring = gpu.ring();
+        let (to, mut host) = channel(LARGE, 60.0).unwrap();
+        let to = Arc::new(to);
+        let bytes = pattern(LARGE, 3);
+        for seed in 0..=3 {
+            let drawn = gpu.draw(LARGE, format, &pattern(LARGE, seed));
+            assert!(gpu.present(&ring, &drawn, pixels, &to));
+            gpu.forget(&drawn);
+        }
+        assert_eq!(host.next(PATIENCE).unwrap(), CaptureEvent::Frame);
+        let watching = std::thread::spawn(move || {
+            // The host's thread: done with one, it asks for the next.
+            while host.next(PATIENCE).unwrap() == CaptureEvent::Frame {}
+            shown(&host)
+        });
+        gpu.close(&ring);
+        drop(to);
+        let (size, format, left) = watching.join().unwrap();
+        assert_eq!((size, Some(format)), (LARGE, pixels.as_they_are()));
+        assert_eq!(left, bytes, "it is there without the device");
     }
-    assert_eq!(host.next(PATIENCE).unwrap(), CaptureEvent::Frame);
-    let watching = std::thread::spawn(move || {
-        // The host's thread: done with one, it asks for the next.
-        while host.next(PATIENCE).unwrap() == CaptureEvent::Frame {}
-        shown(&host)
-    });
-    gpu.close(&ring);
-    drop(to);
-    assert_eq!(
-        watching.join().unwrap(),
-        (LARGE, bytes),
-        "it is there without the device"
-    );
 }
 
 /// To be run by hand on a quiet machine:

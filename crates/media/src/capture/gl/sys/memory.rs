@@ -74,8 +74,8 @@ impl Memory {
     /// It is mapped now, at `start`, or no more.
     ///
     /// # Safety
-    /// `start` is where `len` bytes can be read until this is called again or [`Memory::withdraw`]
-    /// or [`Memory::lose`], and nothing writes there while a loan exists that has been submitted.
+    /// `start` is where `len` bytes can be read until this is called again or
+    /// [`Memory::withdraw`], and nothing writes there while a loan exists that has been submitted.
     pub(super) unsafe fn map(&self, start: Option<*const u8>) {
         self.state().place = start.map_or(Place::None, Place::Mapped);
     }
@@ -98,18 +98,6 @@ impl Memory {
             state.place = if state.lent {
                 // SAFETY: mapped until this returns, by the contract of `map`; nobody writes.
                 Place::Own(unsafe { std::slice::from_raw_parts(start, self.len) }.to_vec())
-            } else {
-                Place::None
-            };
-        }
-    }
-
-    /// The driver's memory is gone: what is lent is black from now on.
-    pub(super) fn lose(&self) {
-        let mut state = self.state();
-        if let Place::Mapped(_) = state.place {
-            state.place = if state.lent {
-                Place::Own(vec![0; self.len])
             } else {
                 Place::None
             };

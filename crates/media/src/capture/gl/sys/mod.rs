@@ -253,7 +253,7 @@ impl ReadBack {
     /// # Safety
     /// `loader` finds the driver's functions (or null). At each call of a method, the context that is
     /// current now is current on the calling thread, outside of `glBegin` and `glEnd`, but for
-    /// [`ReadBack::retire`], [`ReadBack::forget`] and `drop`. Before the context is destroyed, or its
+    /// [`ReadBack::retire`] and `drop`. Before the context is destroyed, or its
     /// display closed, this value is retired or dropped: the host may hold pictures that lie in the
     /// context's memory.
     pub unsafe fn new(
@@ -305,19 +305,22 @@ impl ReadBack {
     }
 
     /// Waits until all that is under way has been handed over, at most `timeout`: for an application
-    /// that wants to go on only when its picture has been sent. The ticket of the newest picture that
-    /// was handed over meanwhile, if any was.
+    /// that wants to go on only when its picture has been sent. The ticket of the newest; `None` if
+    /// it has not been handed over in time, or the host is gone.
     pub fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let until = Clock::now().checked_add(timeout);
         let mut ticket = self.waiter.finish(timeout);
         self.flying.extend(self.waiter.returned());
+        if !self.waiter.is_idle() {
+            return None;
+        }
         while let Some(flight) = self.flying.pop_front() {
             let left = until.map_or(Duration::MAX, |until| {
                 until.saturating_duration_since(Clock::now())
             });
             if !self.is_done(&flight, u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)) {
                 self.flying.push_front(flight);
-                break;
+                return None;
             }
             ticket = self.land(flight);
         }
@@ -340,15 +343,6 @@ impl ReadBack {
                 // SAFETY: the context is current, and nobody reads the buffer any more.
                 unsafe { delete_buffer(&self.gl, slot.buffer) };
             }
-        }
-    }
-
-    /// Ends it when its context is gone already, without a call to OpenGL. What the host still holds
-    /// turns black.
-    pub fn forget(mut self) {
-        self.waiter.abandon();
-        for slot in self.slots.drain(..) {
-            slot.memory.lose();
         }
     }
 

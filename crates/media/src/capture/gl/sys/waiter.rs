@@ -42,7 +42,7 @@ struct State {
     queue: VecDeque<Flight>,
     /// One is not in the queue any more and not submitted yet.
     busy: bool,
-    /// Of the newest that was submitted.
+    /// Of the last that was waited for, if it was taken.
     ticket: Option<Ticket>,
     /// The thread shall end.
     end: bool,
@@ -108,7 +108,7 @@ impl Waiter {
         }
     }
 
-    /// Waits until everything is submitted; the newest picture's ticket.
+    /// Waits until everything is submitted; the ticket of the last.
     pub(super) fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let worker = self.worker.as_ref()?;
         let under_way =
@@ -117,12 +117,6 @@ impl Waiter {
             (worker.line.moved).wait_timeout_while(worker.line.state(), timeout, under_way);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.ticket.take()
-    }
-
-    /// Leaves thread and context as they are, since the display may be gone: the thread sleeps on.
-    pub(super) fn abandon(&mut self) {
-        self.maker = None;
-        std::mem::forget(self.worker.take());
     }
 
     /// Ends the thread and its context; what it has not submitted.
@@ -199,7 +193,7 @@ fn work(gl: &Gl, line: &Line, submit: &Submit) {
             state = line.state();
         }
         state.busy = false;
-        state.ticket = ticket.or(state.ticket);
+        state.ticket = ticket;
         line.moved.notify_all();
     }
 }
@@ -220,13 +214,28 @@ fn wait(gl: &Gl, line: &Line, flight: &Flight) -> Option<bool> {
     }
 }
 
-/// Calls `start` with all signals blocked in this thread, which the threads that it starts keep: the
-/// application's signals are for the application's threads.
+/// Signals that a thread raises by its own fault, here in the driver: blocked, they would end the
+/// process without the application's handler being asked.
+const OWN_FAULTS: [libc::c_int; 7] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGABRT,
+];
+
+/// Calls `start` with all other signals blocked in this thread, which the threads that it starts
+/// keep: the application's signals are for the application's threads.
 fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: the first initialises `all`, the second `before`; neither fails with these arguments.
     let before: libc::sigset_t = unsafe {
         libc::sigfillset(all.as_mut_ptr());
+        for signal in OWN_FAULTS {
+            libc::sigdelset(all.as_mut_ptr(), signal);
+        }
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
         before.assume_init()
     };
@@ -234,4 +243,27 @@ fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     // SAFETY: the mask that the kernel gave us.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(signal: libc::c_int) -> bool {
+        let mut mask = MaybeUninit::uninit();
+        // SAFETY: with a null new set, the call only writes the mask of now.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
+            libc::sigismember(mask.as_ptr(), signal) == 1
+        }
+    }
+
+    #[test]
+    fn a_crash_in_the_driver_reaches_the_applications_handler_and_other_signals_stay_its_own() {
+        let seen = without_signals(|| {
+            std::thread::spawn(|| [libc::SIGSEGV, libc::SIGABRT, libc::SIGTERM].map(blocks))
+        });
+        assert_eq!(seen.join().unwrap(), [false, false, true]);
+        assert!(!blocks(libc::SIGUSR1), "this thread is as before");
+    }
 }

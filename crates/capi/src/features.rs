@@ -1,0 +1,108 @@
+//! What a host is told feature by feature (paper, Table I), instead of in one structure.
+
+use std::ffi::c_int;
+
+use openuvr_proto::units::{Bitrate, Size};
+
+use crate::error::{DONE, Failure, Outcome};
+use crate::held::{Held, call, lock};
+use crate::host::{Host, Settings, Started, openuvr_context};
+use crate::words::{self, OPENUVR_FEATURE};
+
+/// Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started; the bitrate
+/// also later. From any thread.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_set_feature(
+    context: *mut openuvr_context,
+    feature: u32,
+    value: c_int,
+) -> c_int {
+    // SAFETY: as ours.
+    unsafe {
+        call(context.cast::<Held<Host>>(), |held| {
+            let feature = words::feature(feature)?;
+            let mut settings = lock(&held.settings);
+            match held.running() {
+                Some(started) => started.set_feature(feature, value),
+                None => settings.set(feature, value),
+            }
+        })
+    }
+}
+
+impl Settings {
+    fn set(&mut self, feature: OPENUVR_FEATURE, value: c_int) -> Outcome {
+        use OPENUVR_FEATURE::*;
+        let wrong =
+            |range: &str| Failure::argument(format!("{feature:?}: {value} is not within {range}"));
+        let whole = u32::try_from(value).map_err(|_| wrong("numbers from 0 on"))?;
+        let flag = || match whole {
+            0 | 1 => Ok(whole == 1),
+            _ => Err(wrong("0 and 1")),
+        };
+        let part = || {
+            let part = u8::try_from(whole).ok().filter(|n| (1..=64).contains(n));
+            part.ok_or_else(|| wrong("1 to 64"))
+        };
+        let side = || match whole {
+            1..=Size::MAX_SIDE => Ok(whole),
+            _ => Err(wrong("1 to 16384")),
+        };
+        let config = &mut self.config;
+        match feature {
+            OPENUVR_FEATURE_TARGET_FPS if (1..=240).contains(&whole) => config.fps = whole.into(),
+            OPENUVR_FEATURE_TARGET_FPS => return Err(wrong("1 to 240")),
+            OPENUVR_FEATURE_BITRATE => config.bitrate = Some(bitrate(value)?.0),
+            OPENUVR_FEATURE_WIDTH => self.size.width = side()?,
+            OPENUVR_FEATURE_HEIGHT => self.size.height = side()?,
+            OPENUVR_FEATURE_FORMAT => {
+                crate::picture::format_of(whole)?;
+                self.format = whole;
+            }
+            OPENUVR_FEATURE_PORT => {
+                let port = u16::try_from(whole).map_err(|_| wrong("0 to 65535"))?;
+                config.bind.set_port(port);
+            }
+            OPENUVR_FEATURE_SLICES => config.slices = part()?,
+            OPENUVR_FEATURE_ENCODER_THREADS => config.encoder_threads = Some(part()?),
+            OPENUVR_FEATURE_PAIRING => config.pair = flag()?,
+            OPENUVR_FEATURE_REALTIME => config.realtime = flag()?,
+            OPENUVR_FEATURE_STRIDE => self.stride = whole as usize,
+            OPENUVR_FEATURE_ENCODER => {
+                words::serves(
+                    whole,
+                    words::OPENUVR_NETWORK_TYPE::OPENUVR_NETWORK_ANY as u32,
+                )?;
+                config.encoder = words::encoder(whole)?.encoder.to_owned();
+            }
+        }
+        Ok(DONE)
+    }
+}
+
+impl Started {
+    fn set_feature(&self, feature: OPENUVR_FEATURE, value: c_int) -> Outcome {
+        if feature == OPENUVR_FEATURE::OPENUVR_FEATURE_BITRATE {
+            self.guest.set_bitrate(bitrate(value)?);
+            return Ok(DONE);
+        }
+        Err(Failure::state(format!(
+            "{feature:?} can't be set any more: set it before openuvr_init_thread"
+        )))
+    }
+}
+
+fn bitrate(kilobits: c_int) -> Outcome<Bitrate> {
+    let rate = u64::try_from(kilobits)
+        .ok()
+        .filter(|k| (100..=1_000_000).contains(k));
+    let rate = rate.ok_or_else(|| {
+        Failure::argument(format!(
+            "a bitrate of {kilobits} kbit/s: 100 to 1000000 are possible"
+        ))
+    });
+    rate.map(|kilobits| Bitrate(kilobits * 1000))
+}

@@ -1,0 +1,48 @@
+//! Where a MUD's pictures go: into a window, or to the application.
+
+use std::sync::Arc;
+
+use openuvr_media::present::{self, Presenter, x11::WindowConfig};
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::units::Size;
+use openuvr_runtime::client::OpenSurface;
+
+use crate::error::{Failure, Outcome};
+use crate::tap::{OnFrame, Pictures, Tap};
+
+/// A window, opened when the first picture tells its size; a display that is not there is told at
+/// once.
+pub(crate) fn window(config: &WindowConfig) -> Outcome<OpenSurface> {
+    let display = match &config.display {
+        Some(display) => display.clone(),
+        None => std::env::var("DISPLAY").map_err(|_| {
+            Failure::failed("no X display is known: set DISPLAY, or display in the configuration")
+        })?,
+    };
+    openuvr_media::display::connect(&display).map_err(Failure::failed)?;
+    let config = config.clone();
+    Ok(Box::new(move |picture: Size, host: &str, role: Role| {
+        let size = match config.size.is_valid() {
+            true => config.size,
+            false => picture,
+        };
+        let window = WindowConfig {
+            display: Some(display.clone()),
+            title: format!("OpenUVR – {host}"),
+            size,
+            observer: role == Role::Observer,
+            ..config.clone()
+        };
+        present::open("x11", &window)
+    }))
+}
+
+/// The application, by its callback if it has one.
+pub(crate) fn application(pictures: Arc<Pictures>, on_frame: Option<OnFrame>) -> OpenSurface {
+    let mut tap = Some(Tap { pictures, on_frame });
+    Box::new(move |_: Size, _: &str, _: Role| {
+        let tap = tap.take();
+        let tap = tap.ok_or_else(|| present::PresentError("opened twice".to_owned()))?;
+        Ok((Box::new(tap) as Box<dyn Presenter>, None))
+    })
+}

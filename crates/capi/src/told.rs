@@ -1,0 +1,121 @@
+//! What an application is told of what happens in its host or MUD: as lines, and in numbers.
+
+use std::sync::Mutex;
+
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::trace::{Fidelity, Outcome as Fate};
+use openuvr_runtime::client::{Notice as ClientNotice, Over};
+use openuvr_runtime::host::Notice;
+
+use crate::held::lock;
+use crate::log::{Log, OPENUVR_LOG_LEVEL};
+use crate::mud::OPENUVR_MUD_STATE::*;
+use crate::statistics::openuvr_mud_statistics;
+use crate::tap::Pictures;
+
+/// What the application is told of a notice of the host.
+pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
+    use OPENUVR_LOG_LEVEL::*;
+    Some(match notice {
+        Notice::Paired { name, fingerprint } => (
+            OPENUVR_LOG_INFO,
+            format!("paired with {name} ({fingerprint})"),
+        ),
+        Notice::Subscribed {
+            role,
+            name,
+            software,
+            ..
+        } => (
+            OPENUVR_LOG_INFO,
+            format!("{name} joins as {} ({software})", role.name()),
+        ),
+        Notice::RoleChanged(_, role) => {
+            (OPENUVR_LOG_INFO, format!("a client is {} now", role.name()))
+        }
+        Notice::Link(_, rung) => (
+            OPENUVR_LOG_INFO,
+            format!("a client's video goes by {} now", rung.name()),
+        ),
+        Notice::Ended(_, ending) => (OPENUVR_LOG_INFO, format!("a client is gone: {ending:?}")),
+        Notice::Resized(size) => (OPENUVR_LOG_INFO, format!("the picture is {size} now")),
+        Notice::Decision(decision) => (OPENUVR_LOG_DEBUG, decision.to_string()),
+        Notice::SourceEnded(why) => (OPENUVR_LOG_ERROR, (*why).to_owned()),
+        Notice::Failed(why) => (OPENUVR_LOG_ERROR, why.clone()),
+        Notice::Trouble(why) => (OPENUVR_LOG_WARNING, why.clone()),
+        Notice::Record(_) | Notice::Hidden => return None,
+    })
+}
+
+/// What was heard from the threads of a MUD.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) statistics: openuvr_mud_statistics,
+    pub(crate) end: Option<String>,
+}
+
+/// Keeps and passes on what a MUD's threads said.
+pub(crate) fn tell(told: &Mutex<Told>, pictures: &Pictures, log: &Log, notice: ClientNotice) {
+    use OPENUVR_LOG_LEVEL::*;
+    let mut told = lock(told);
+    let statistics = &mut told.statistics;
+    let (level, line) = match notice {
+        ClientNotice::Connected {
+            paired,
+            fingerprint,
+        } => {
+            let how = if paired {
+                "paired with"
+            } else {
+                "connected to"
+            };
+            (OPENUVR_LOG_INFO, format!("{how} the host {fingerprint}"))
+        }
+        ClientNotice::Granted { role, host } => {
+            statistics.state = match role {
+                Role::Player => OPENUVR_MUD_PLAYING,
+                Role::Observer => OPENUVR_MUD_OBSERVING,
+            } as u32;
+            (OPENUVR_LOG_INFO, format!("{} at {host}", role.name()))
+        }
+        ClientNotice::Link(rung) => (
+            OPENUVR_LOG_INFO,
+            format!("the video comes by {}", rung.name()),
+        ),
+        ClientNotice::Showing(size) => {
+            (statistics.width, statistics.height) = (size.width, size.height);
+            (OPENUVR_LOG_INFO, format!("showing {size}"))
+        }
+        ClientNotice::Report(report) => {
+            statistics.frames += 1;
+            match report.outcome {
+                Fate::Displayed(Fidelity::Whole) => statistics.whole += 1,
+                Fate::Displayed(_) => statistics.damaged += 1,
+                Fate::Dropped { .. } => statistics.dropped += 1,
+            }
+            return;
+        }
+        ClientNotice::Lost(_) => {
+            statistics.state = OPENUVR_MUD_CONNECTING as u32;
+            let line = "the host is silent or gone; looking for it again";
+            (OPENUVR_LOG_WARNING, line.to_owned())
+        }
+        ClientNotice::Trouble(why) => (OPENUVR_LOG_WARNING, why),
+        ClientNotice::Over(over) => {
+            statistics.state = OPENUVR_MUD_OVER as u32;
+            let (level, line) = match over {
+                Over::Quit => (OPENUVR_LOG_INFO, "the person closed the window".to_owned()),
+                Over::Host(reason) => (OPENUVR_LOG_INFO, format!("the host ended it: {reason:?}")),
+                Over::Handshake(e) => (OPENUVR_LOG_ERROR, e.to_string()),
+                Over::Refused(why) => (OPENUVR_LOG_ERROR, why.to_string()),
+                Over::Failed(why) => (OPENUVR_LOG_ERROR, why),
+            };
+            told.end = Some(line.clone());
+            pictures.end();
+            (level, line)
+        }
+    };
+    // The callback may take its time.
+    drop(told);
+    log.tell(level, &line);
+}
