@@ -162,7 +162,13 @@ fn what_is_drawn_is_read_to_the_bit() {
                 let mut back = read_back_without(&*context, Sharing::None, &shelf, lacks);
                 for seed in 0..3 {
                     draw(&gl, SIZE, seed);
-                    assert_eq!(window(&mut back), Reading::Submitted(None), "{what}");
+                    let reading = window(&mut back);
+                    assert!(
+                        !matches!(reading, Reading::Skipped(_)),
+                        "{what}: {reading:?}"
+                    );
+                    // Mesa's threads may still draw, most of all where no window is swapped.
+                    back.finish(Duration::from_secs(30));
                     assert_shows(&*shelf.one(), SIZE, seed, &what);
                     context.swap();
                 }
