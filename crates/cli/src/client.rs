@@ -76,7 +76,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             tick_at = now + TICK;
         }
         if session.count == 0 && wonder_at.take_if(|at| now >= *at).is_some() {
-            eprintln!("openuvr client: no answer from {} yet", session.address);
+            match client.unsent() {
+                Some(why) => eprintln!(
+                    "openuvr client: {} can't be reached: {why}",
+                    session.address
+                ),
+                None => eprintln!("openuvr client: no answer from {} yet", session.address),
+            }
         }
         let Some(notice) = client.notice(TURN) else {
             continue;

@@ -300,6 +300,13 @@ impl ClientRuntime {
         })
     }
 
+    /// Why the last datagram could not be sent to the host, if it could not: no network, a firewall
+    /// of this machine.
+    #[must_use]
+    pub fn unsent(&self) -> Option<String> {
+        self.shared.unsent()
+    }
+
     /// The next notice; `None` when `timeout` is over. One thread asks at a time.
     #[must_use]
     pub fn notice(&self, timeout: Duration) -> Option<Notice> {

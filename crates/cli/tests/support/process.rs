@@ -40,12 +40,13 @@ impl Program {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
         let mut script = Command::new("script");
-        // None of the words has a blank.
+        // None of the words has a blank. What runs in the background of a shell that knows no jobs, as
+        // tests do on some machines, would ignore Ctrl-C.
         script.args([
             "--quiet",
             "--return",
             "--command",
-            &words.join(" "),
+            &format!("exec env --default-signal=INT {}", words.join(" ")),
             "/dev/null",
         ]);
         Program::spawn(name, script, Some(keys))
