@@ -5,6 +5,8 @@
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::{null, null_mut};
 
+use openuvr::features::*;
+use openuvr::give::*;
 use openuvr::host::*;
 use openuvr::mud::*;
 use openuvr::{
