@@ -148,7 +148,9 @@ pub(super) fn all(data: &Data) -> Vec<Figure> {
         let told = matches!(mark, Mark::Reproduced | Mark::Refuted);
         let doubt = match () {
             () if told && data.other_cores(bench) > QUIET => "the machine was not quiet",
-            () if told && data.is_quick(bench) => "a quick run decides nothing",
+            () if told && data.is_quick(bench) && !matches!(bench, "ablation" | "sync") => {
+                "a quick run decides nothing"
+            }
             () => "",
         };
         let (mark, why) = match doubt {
@@ -173,30 +175,30 @@ fn holds(claim: bool) -> Mark {
     }
 }
 
-/// The same of repeated measurements: `all` of them bear the claim out, or `some` could. A single
-/// one decides nothing, since nobody knows how far it would lie from the next.
-fn holds_of(runs: f64, all: bool, some: bool) -> Mark {
+/// The same of measurements with a range: `all` of it bears the claim out, or `some` could.
+fn holds_of(all: bool, some: bool) -> Mark {
     match (all, some) {
-        _ if runs < 2.0 => Mark::Undecided,
         (true, _) => Mark::Reproduced,
         (false, false) => Mark::Refuted,
         (false, true) => Mark::Undecided,
     }
 }
 
-/// How often each was measured; files that do not say so have one run of each.
-fn runs(of: &Value) -> f64 {
-    number(of, "/repetitions").unwrap_or(1.0)
-}
+/// What a single run may lie from the next, of itself: those of five seldom lay a tenth apart
+/// (`bench ablation`), and one that is quick, of a second, may lie farther.
+const SINGLE: f64 = 0.25;
 
-/// A median with its range.
-fn range(row: &Value) -> Option<Range> {
+/// A median with its range, of a file's row. Of a single run it is what a next one might have been;
+/// files that do not say how often they measured have one.
+fn range(of: &Value, row: &Value) -> Option<Range> {
     let part = |of: &str| number(row, &format!("/p50_ms/{of}"));
-    Some(Range {
-        median: part("median")?,
-        min: part("min")?,
-        max: part("max")?,
-    })
+    let median = part("median")?;
+    let single = number(of, "/repetitions").unwrap_or(1.0) < 2.0;
+    let (min, max) = match single {
+        true => (median * (1.0 - SINGLE), median * (1.0 + SINGLE)),
+        false => (part("min")?, part("max")?),
+    };
+    Some(Range { median, min, max })
 }
 
 /// The parts of a frame's way, each from where the one before ends.
@@ -276,13 +278,18 @@ fn breakdown(data: &Data) -> Option<(Mark, String)> {
          encoding, {client:.1} ms in the client; without a radio, and with an encoder on the \
          processor"
     );
-    Some((holds_of(claims.len() as f64, all, some), why))
+    let mark = match claims.len() {
+        0 | 1 => Mark::Undecided,
+        _ => holds_of(all, some),
+    };
+    Some((mark, why))
 }
 
 /// p50 of the conventional stream and of ours.
 fn both_ends(data: &Data) -> Option<(Range, Range)> {
     let rungs = list(&data.ablation, "/cumulative");
-    Some((range(rungs.first()?)?, range(rungs.last()?)?))
+    let of = |row| range(&data.ablation, row);
+    Some((of(rungs.first()?)?, of(rungs.last()?)?))
 }
 
 fn visual_latency(data: &Data) -> Option<(Mark, String)> {
@@ -297,7 +304,7 @@ fn visual_latency(data: &Data) -> Option<(Mark, String)> {
     let claim = |ours: f64, conventional: f64| ours < 20.0 && conventional / ours >= 2.0;
     let all = claim(ours.max, conventional.min);
     let some = claim(ours.min, conventional.max);
-    Some((holds_of(runs(&data.ablation), all, some), why))
+    Some((holds_of(all, some), why))
 }
 
 fn together(data: &Data) -> Option<(Mark, String)> {
@@ -310,7 +317,7 @@ fn together(data: &Data) -> Option<(Mark, String)> {
     let claim = |ours: f64, conventional: f64| ours < frame.min(conventional);
     let all = claim(ours.max, conventional.min);
     let some = claim(ours.min, conventional.max);
-    Some((holds_of(runs(&data.ablation), all, some), why))
+    Some((holds_of(all, some), why))
 }
 
 /// A step of the ablation whose sign is the claim, decided if the ranges of its runs are apart.
@@ -362,7 +369,8 @@ fn network(data: &Data) -> Option<(Mark, String)> {
 fn sharing(data: &Data) -> Option<(Mark, String)> {
     let ways = list(&data.sync, "/ways");
     let (captured, submitted) = (named(ways, "captured")?, named(ways, "submitted")?);
-    let (captured, submitted) = (range(captured)?, range(submitted)?);
+    let of = |row| range(&data.sync, row);
+    let (captured, submitted) = (of(captured)?, of(submitted)?);
     let saved = captured.median - submitted.median;
     let word = if saved >= 0.0 { "saves" } else { "costs" };
     let why = format!(
@@ -372,13 +380,14 @@ fn sharing(data: &Data) -> Option<(Mark, String)> {
     );
     let all = submitted.max < captured.min;
     let some = submitted.min < captured.max;
-    Some((holds_of(runs(&data.sync), all, some), why))
+    Some((holds_of(all, some), why))
 }
 
 fn synchronous(data: &Data) -> Option<(Mark, String)> {
     let ways = list(&data.sync, "/ways");
     let (free, step) = (named(ways, "submitted")?, named(ways, "lock-step")?);
-    let (before, after) = (range(free)?, range(step)?);
+    let of = |row| range(&data.sync, row);
+    let (before, after) = (of(free)?, of(step)?);
     let psnr = |way| number(way, "/psnr_db/p50");
     let quality = psnr(step).zip(psnr(free)).map(|(step, free)| step - free);
     // A tenth of the latency, and what a person can just see: half a decibel.
@@ -395,7 +404,7 @@ fn synchronous(data: &Data) -> Option<(Mark, String)> {
         after.median, before.median
     );
     let (all, some) = (farthest <= bound && alike, nearest <= bound && alike);
-    Some((holds_of(runs(&data.sync), all, some), why))
+    Some((holds_of(all, some), why))
 }
 
 fn network_load(data: &Data) -> Option<(Mark, String)> {
@@ -677,7 +686,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_run_and_a_busy_machine_decide_nothing() {
+    fn quick_and_single_runs_and_a_busy_machine_decide_little() {
         let way = |name: &str, p50: [f64; 3]| {
             let [min, median, max] = p50;
             json!({"name": name, "p50_ms": {"min": min, "median": median, "max": max}})
@@ -691,14 +700,28 @@ mod tests {
         };
         let sharing = |data: &Data| mark(data, "OpenUVR fig. 11, sharing");
         assert_eq!(sharing(&data(3, false, 0.0)).0, Mark::Reproduced);
+        // Of a single run only what is far beyond what runs differ by.
         assert_eq!(sharing(&data(1, false, 0.0)).0, Mark::Undecided);
-        for (data, why) in [
-            (data(3, true, 0.0), "a quick run"),
-            (data(3, false, 0.3), "not quiet"),
-        ] {
-            let (judged, text) = sharing(&data);
-            assert_eq!(judged, Mark::Undecided);
-            assert!(text.contains(why), "{text}");
+        let ends = |first: f64| Data {
+            ablation: json!({"repetitions": 1, "quick": true, "cumulative": [
+                {"p50_ms": {"median": first}}, {"p50_ms": {"median": 6.0}},
+            ]}),
+            ..Data::default()
+        };
+        for (first, wanted) in [(31.0, Mark::Reproduced), (12.0, Mark::Undecided)] {
+            assert_eq!(mark(&ends(first), "OpenUVR fig. 10").0, wanted, "{first}");
         }
+        let (judged, text) = sharing(&data(3, false, 0.3));
+        assert_eq!(judged, Mark::Undecided);
+        assert!(text.contains("not quiet"), "{text}");
+        let wire =
+            json!({"quick": true, "setting": {"bitrate": "10M"}, "stream": {"wire_mbps": 9.0}});
+        let latency = Data {
+            latency: vec![wire],
+            ..Data::default()
+        };
+        let (judged, text) = mark(&latency, "GamingAnywhere fig. 9");
+        assert_eq!(judged, Mark::Undecided);
+        assert!(text.contains("a quick run"), "{text}");
     }
 }

@@ -22,8 +22,8 @@ use crate::{clock, pair};
 ///
 /// Reads latency.json, ablation.json, sync.json, doors.json, handoff.json, link.json and
 /// quality*.json. Each figure of the papers is marked as reproduced, refuted here, undecided, or not
-/// testable here, with the reason, computed from that data. Quick runs, single ones, and those of a
-/// busy machine decide nothing.
+/// testable here, with the reason, computed from that data. A busy machine decides nothing, and a
+/// quick or single run only what is far beyond what runs differ by.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Folder with the data of the benches
@@ -314,7 +314,7 @@ fn page(data: &Data) -> Result<String> {
         let _ = write!(
             page,
             "<p class=loud>Quick runs: {quick}. They show that it works; figures of these mean \
-             little, and decide nothing.</p>"
+             little, and decide little.</p>"
         );
     }
     page.push_str(&papers(data));
