@@ -4,7 +4,7 @@ import repository
 
 SECONDS = 5
 # Targets with a state need long inputs, which take longer to find.
-STATEFUL = {"media_receiver", "host_session", "client_session", "conversation"}
+STATEFUL = {"media_receiver", "host_session", "client_session", "conversation", "handshake"}
 STATEFUL_SECONDS = 15
 
 

@@ -20,7 +20,7 @@ fn main() {
         .allowlist_type("x264_(t|param_t|nal_t|picture_t)")
         .allowlist_var(
             "X264_(BUILD|CSP_(NV12|I444|BGRA|VFLIP)|LOG_NONE|RC_(ABR|CQP)|TYPE_(AUTO|IDR)|QP_AUTO|\
-             KEYINT_MAX_INFINITE)",
+             KEYINT_MAX_INFINITE|MBINFO_CONSTANT)",
         )
         .derive_default(false)
         .generate_comments(false)

@@ -9,10 +9,11 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::negotiate::{Offer, Role};
+use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
 use openuvr_proto::send::fec::{Care, ParityPlan};
@@ -103,6 +104,7 @@ impl Talk {
             codec: 1,
             second_player: SecondPlayer::Refuse,
             max_observers: 1,
+            keys: Keys::default(),
         });
         host.established(now, PATH, &e);
         let offer = Offer {
@@ -111,6 +113,7 @@ impl Talk {
             codecs: 2,
             name: String::new(),
             software: String::new(),
+            wishes: Wishes::default(),
         };
         Talk {
             now,
@@ -248,7 +251,7 @@ impl Talk {
         match plane_of(datagram)? {
             _ if upwards => self.host.handle_datagram(self.now, PATH, datagram),
             Plane::Media => self.receiver.handle_datagram(self.now, datagram),
-            _ => self.client.handle_datagram(self.now, datagram),
+            _ => self.client.handle_datagram(self.now, PATH, datagram),
         }
     }
 

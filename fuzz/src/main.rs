@@ -8,6 +8,8 @@
 #![no_main]
 
 mod conversation;
+mod files;
+mod handshake;
 mod media;
 mod sessions;
 mod sys;
@@ -36,6 +38,9 @@ const TARGETS: &[(&str, Target)] = &[
     ("host_session", sessions::host),
     ("client_session", sessions::client),
     ("conversation", conversation::conversation),
+    ("handshake", handshake::handshake),
+    ("hook_lines", files::hook_lines),
+    ("trust_files", files::trust_files),
     ("link_script", link_script),
     ("capi_host", sys::host),
     ("capi_mud", sys::mud),

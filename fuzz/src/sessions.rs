@@ -4,20 +4,22 @@ use std::time::Duration;
 
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::ladder::{Rung, Step};
-use openuvr_proto::control::negotiate::{Negotiation, Offer, Role};
+use openuvr_proto::control::negotiate::{Negotiation, Offer, Role, Wishes};
+use openuvr_proto::control::no_session;
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::recv::reassemble::PictureState;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, FrameCost, Outcome, Stage, Stamps};
-use openuvr_proto::units::Size;
-use openuvr_proto::wire::MAX_DATAGRAM;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{GoodbyeReason, Message, Report};
 use openuvr_proto::wire::header::{HEADER, Plane, TAG};
 use openuvr_proto::wire::seal::{Direction, Sealer};
 use openuvr_proto::wire::video::EchoKind;
+use openuvr_proto::wire::{MAX_DATAGRAM, Reject};
 
 use crate::{Draw, established};
 
@@ -147,6 +149,10 @@ fn offer(draw: &mut Draw<'_>) -> Offer {
         codecs: if choice & 4 == 0 { 2 } else { 0 },
         name: String::new(),
         software: String::new(),
+        wishes: Wishes {
+            bitrate: (choice & 8 != 0).then_some(Bitrate(u64::from(choice) * 1000)),
+            size: (choice & 16 != 0).then_some(Size::new(choice.into(), 7)),
+        },
     }
 }
 
@@ -198,6 +204,7 @@ pub(crate) fn host(bytes: &[u8]) {
             SecondPlayer::TakeOver,
         ][usize::from(draw.u8() % 3)],
         max_observers: 2,
+        keys: Keys::default(),
     });
     let mut now = Instant(0);
     let mut peers: Vec<Peer> = Vec::new();
@@ -220,6 +227,9 @@ pub(crate) fn host(bytes: &[u8]) {
             }
             1 => now.0 += i64::from(draw.u8()) * 1_000_000,
             2 => now.0 += i64::from(draw.u16()) * 100_000,
+            3 if what >= 240 => {
+                host.source_shown(draw.u8() % 2 == 0);
+            }
             3 => host.cursor_shape(shape(draw.u8() % 80)),
             4 if what < 128 => host.cursor_moved(Some((draw.u16(), 0))),
             4 => host.decided(&"\u{20ac}".repeat(draw.u8().into())),
@@ -240,7 +250,12 @@ pub(crate) fn host(bytes: &[u8]) {
             _ => {
                 if let Some(peer) = peers.get_mut(i) {
                     let datagram = peer.anything(&mut draw);
-                    let _ = host.handle_datagram(now, PathId([what; PathId::LEN]), &datagram);
+                    let from = PathId([what; PathId::LEN]);
+                    let taken = host.handle_datagram(now, from, &datagram);
+                    if taken == Err(Reject::Session) {
+                        let answer = host.answer_stranger(now, from, &datagram);
+                        assert!(answer.is_none_or(|answer| answer.len() < datagram.len()));
+                    }
                 }
             }
         }
@@ -367,11 +382,29 @@ pub(crate) fn client(bytes: &[u8]) {
             }
             7 => {
                 let datagram = peer.negotiate(&shape(draw.u8() % 16).to_bytes());
-                let _ = client.handle_datagram(now, &datagram);
+                let _ = client.handle_datagram(now, PathId::default(), &datagram);
+            }
+            10 => {
+                // What the host would say of a session that it does not know, altered or not.
+                let mut datagram = peer.say(&[]);
+                datagram[..8].copy_from_slice(&[1, 1, 0, 0, 1, 0, 0, 0]);
+                datagram[16..24].copy_from_slice(&now.0.to_le_bytes());
+                let mut answer = no_session::answer_to(&datagram).expect("a control datagram");
+                answer[usize::from(draw.u8() % 28)] ^= draw.u8() & 1;
+                client.handle_unsealed(now, &answer);
+            }
+            11 => client.handle_unsealed(now, draw.take(28)),
+            12 => {
+                let token = draw.u64(8);
+                let mut body = Vec::new();
+                Message::PathChallenge { token }.write(&mut body);
+                let datagram = peer.say(&body);
+                let from = PathId([draw.u8(); PathId::LEN]);
+                let _ = client.handle_datagram(now, from, &datagram);
             }
             _ => {
                 let datagram = peer.anything(&mut draw);
-                let _ = client.handle_datagram(now, &datagram);
+                let _ = client.handle_datagram(now, PathId::default(), &datagram);
             }
         }
         client.handle_timeout(now);
@@ -383,8 +416,8 @@ pub(crate) fn client(bytes: &[u8]) {
             }
         }
         for asked in 0.. {
-            assert!(asked < 2, "the client never stops asking");
-            if client.poll_probe(now, &mut out).is_none() {
+            assert!(asked < 6, "the client never stops asking");
+            if client.poll_on_path(now, &mut out).is_none() {
                 break;
             }
         }

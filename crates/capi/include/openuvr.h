@@ -24,11 +24,15 @@
  * - Enums are given as uint32_t. A number that is none of them is an error, and so is NULL where the
  *   text does not allow it.
  * - Functions may be called from any thread, and from several at a time, unless the text says
- *   otherwise. Callbacks are called on threads of the library, as their text says; they have all
- *   signals blocked.
+ *   otherwise.
+ * - Callbacks are called on threads of the library, as their text says. These have all signals blocked but
+ *   those that tell a thread of a fault of its own (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS,
+ *   SIGABRT). A callback returns: one that is left by an exception or by pthread_exit ends the process. In a
+ *   callback openuvr_close and openuvr_close_mud do nothing, and the variable stays.
  * - The library starts no process, ends none, prints nothing, handles no signal, and keeps nothing
  *   outside its contexts. (A mistake in it, which would return OPENUVR_ERROR_PANIC, writes a line to
- *   standard error.)
+ *   standard error. With OPENUVR_LOG=3 in the environment, lines of the log up to this level go there,
+ *   too: for a look at a program that does not show its log.)
  * - After fork(), the stream belongs to the parent: in the child every function returns
  *   OPENUVR_ERROR_FORKED, and closing a context there does nothing.
  */
@@ -93,7 +97,8 @@ enum OPENUVR_NETWORK_TYPE {
     OPENUVR_NETWORK_XDP = 8,
 };
 
-// What `openuvr_set_feature` sets. Only the bitrate may be set once the thread is started.
+// What `openuvr_set_feature` sets. Once the thread is started, the bitrate and how the pixel buffer is
+// to be read (width, height, format, stride) may be set, the others not.
 enum OPENUVR_FEATURE {
     // Most frames a second, 1 to 240; 60 unless set.
     OPENUVR_FEATURE_TARGET_FPS = 1,
@@ -123,7 +128,7 @@ enum OPENUVR_FEATURE {
     OPENUVR_FEATURE_ENCODER = 12,
 };
 
-// Devices by the ids that both ends know. Any other id from 1 to 255 may be used as well.
+// Devices by the ids that both ends know. Any other id from 0 to 255 may be used as well.
 enum OPENUVR_DEVICE {
     // The mouse.
     OPENUVR_DEVICE_SYS_MOUSE = 1,
@@ -240,6 +245,36 @@ enum OPENUVR_MUD_STATE {
     OPENUVR_MUD_OVER = 3,
 };
 
+// What an `openuvr_event` tells.
+enum OPENUVR_EVENT_KIND {
+    // A MUD called `name` has joined as `session`, with `role`.
+    OPENUVR_EVENT_JOINED = 1,
+    // Its role is another now: `role`.
+    OPENUVR_EVENT_ROLE = 2,
+    // It is gone: `left` says why.
+    OPENUVR_EVENT_LEFT = 3,
+};
+
+// What a MUD may do.
+enum OPENUVR_ROLE {
+    // It sends input. One at most.
+    OPENUVR_ROLE_PLAYER = 1,
+    // It watches.
+    OPENUVR_ROLE_OBSERVER = 2,
+};
+
+// Why a MUD is gone.
+enum OPENUVR_LEFT {
+    // It said goodbye.
+    OPENUVR_LEFT_GOODBYE = 1,
+    // Nothing was heard of it any more.
+    OPENUVR_LEFT_SILENT = 2,
+    // The same device began a new session.
+    OPENUVR_LEFT_REPLACED = 3,
+    // The host ended it: it is forbidden now, or another took its place.
+    OPENUVR_LEFT_ENDED = 4,
+};
+
 // A host. Made by `openuvr_alloc_context` or `openuvr_open`, ended by `openuvr_close`. A process may
 // have several; they share nothing. Its functions may be called from any thread, but for those that
 // read a pixel buffer, and for `openuvr_close`.
@@ -250,10 +285,87 @@ struct openuvr_context;
 // `openuvr_next_frame` and `openuvr_close_mud`.
 struct openuvr_mud_context;
 
+// A key of a keyboard, or a button of a mouse. Set `size` to `sizeof(struct openuvr_key)`. What others
+// have no number or name for is 0 or empty.
+struct openuvr_key {
+    // Bytes of this structure.
+    uint32_t size;
+    // Its number in linux/input-event-codes.h, as in `openuvr_input`.
+    uint32_t code;
+    // Its `SDL_Scancode`, the same in SDL 2 and 3, where their numbers are the same; of a mouse's button
+    // that of SDL (`SDL_BUTTON_LEFT` …).
+    uint32_t sdl;
+    // Its key code in X11 and Wayland (XKB); of a mouse's button the one that X11 gives it.
+    uint32_t xkb;
+    // Its USB usage: the page in the upper 16 bits (7 keyboard, 9 button, 12 consumer), the number in the
+    // lower.
+    uint32_t usb;
+    // What it types on a US keyboard without and with Shift: Unicode scalar values.
+    uint32_t us_text;
+    // The same with Shift.
+    uint32_t us_text_shift;
+    // Not used.
+    uint32_t unused;
+    // Its name in linux/input-event-codes.h: `KEY_A`.
+    char name[32];
+    // Its name in XKB: `AC01`.
+    char xkb_name[8];
+};
+
+// Something that happened to the sessions of a host. Set `size` to `sizeof(struct openuvr_event)`.
+struct openuvr_event {
+    // Bytes of this structure.
+    uint32_t size;
+    // An `OPENUVR_EVENT_KIND`: which of the fields below count.
+    uint32_t kind;
+    // Whose: the same number as in `openuvr_input`.
+    uint32_t session;
+    // An `OPENUVR_ROLE`.
+    uint32_t role;
+    // An `OPENUVR_LEFT`.
+    uint32_t left;
+    // Not used.
+    uint32_t unused;
+    // What the MUD calls itself, as far as there is room.
+    char name[64];
+};
+
+// The application's pointer. Set `size` to `sizeof(struct openuvr_pointer)` and everything that is not
+// named to 0.
+struct openuvr_pointer {
+    // Bytes of this structure.
+    uint32_t size;
+    // 1: the application wants to hear how far the mouse moves (`OPENUVR_INPUT_MOTION`): the MUD keeps
+    // its pointer and hides it; 0: where it is (`OPENUVR_INPUT_POINTER`).
+    uint32_t relative;
+    // 1: the pointer is seen; 0: it is hidden.
+    uint32_t visible;
+    // Where it is, for those who only watch: 0 is the left edge of the picture, 65535 the other. The
+    // player's is where the player's own is.
+    uint32_t x;
+    // The same from the upper edge.
+    uint32_t y;
+    // Pixels per row of the shape, 1 to 256.
+    uint32_t width;
+    // Its rows, 1 to 256.
+    uint32_t height;
+    // The pixel of the shape that points, from its left.
+    uint32_t hot_x;
+    // The same from above.
+    uint32_t hot_y;
+    // Not used.
+    uint32_t unused;
+    // `width * height` pixels without gaps, each `0xAARRGGBB` with the colours multiplied by the opacity;
+    // NULL: the shape stays as it was told last. Copied before the call returns; at the MUD valid until
+    // the next call.
+    const uint32_t *argb;
+};
+
 // Is told one line, without a line feed, of a level of `OPENUVR_LOG_LEVEL`. Called on a thread of
 // the library, and on the caller's in a function that fails; never on two at a time for one
 // context. The text is valid until it returns. It must not call functions of this library with the
-// same context.
+// same context. For an application whose log is not to be written from other threads there are
+// `openuvr_next_log` and `openuvr_mud_next_log`.
 typedef void (*openuvr_log_callback)(void *user, uint32_t level, const char *text);
 
 // Something that a person did. Set `size` to `sizeof(struct openuvr_input)`.
@@ -538,6 +650,45 @@ int openuvr_mud_serves(uint32_t decoder, uint32_t network, char *why, size_t why
 // What `code` means, in a few words: a constant text, never NULL. From any thread.
 const char *openuvr_error_text(int code);
 
+// Takes the oldest line of the log that was not taken yet into `text`, as far as `size` bytes go, and its
+// level, an `OPENUVR_LOG_LEVEL`, into `*level` (which may be NULL). Returns 1 if there was one, 0 if not.
+// Only without the callback `log`. 256 lines wait at most; then the oldest are lost, and a line says
+// how many. From any thread.
+int openuvr_next_log(struct openuvr_context *context,
+                     uint32_t *level,
+                     char *text,
+                     size_t size);
+
+// Takes the oldest line of the log, as `openuvr_next_log` does at the host.
+int openuvr_mud_next_log(struct openuvr_mud_context *context,
+                         uint32_t *level,
+                         char *text,
+                         size_t size);
+
+// Writes what is known of the key or button with the number `code` into `*key`, whose `size` the caller
+// has set: a table for who asks for each `code` from 1 to 767. `OPENUVR_ERROR_ARGUMENT` if no keyboard or
+// mouse has it. From any thread.
+int openuvr_key_of(uint32_t code,
+                   struct openuvr_key *key);
+
+// Takes the oldest event of the sessions that was not taken yet, into `*event`, whose `size` the caller
+// has set: who has joined, left, or has another role. Returns 1 if there was one, 0 if not. 256 wait at
+// most; then the oldest are lost. From any thread, once the thread is started.
+int openuvr_next_event(struct openuvr_context *context,
+                       struct openuvr_event *event);
+
+// Says what the MUDs show as pointer, and how they send the mouse. Until it is called no pointer is seen
+// over the picture, and the mouse sends places. A MUD with a window does it by itself; its person can let
+// the pointer go. From any thread, once the thread is started; does not block.
+int openuvr_set_pointer(struct openuvr_context *context,
+                        const struct openuvr_pointer *pointer);
+
+// With `OPENUVR_SURFACE_APPLICATION`: writes what the host says of the pointer into `*pointer`, whose
+// `size` the caller has set; its `argb` is valid until the next call. Returns 1 if something has changed
+// since the last call, 0 if not. From one thread at a time.
+int openuvr_mud_pointer(struct openuvr_mud_context *context,
+                        struct openuvr_pointer *pointer);
+
 // Fills a configuration, whose `size` the caller has set to `sizeof(struct openuvr_config)`, with
 // what a host does unless told otherwise. From any thread.
 int openuvr_config_default(struct openuvr_config *config);
@@ -566,8 +717,10 @@ int openuvr_open(const struct openuvr_config *config,
 // Says goodbye to the MUDs, ends the threads, and frees the context; `*context` becomes NULL. Does
 // nothing if it is NULL already, so that a second call through the same variable is harmless; a copy
 // of the pointer must not be used any more. No other call may be under way with this context. After
-// it returns no callback is called. Waits two tenths of a second at most. From any thread; a pixel
-// buffer's OpenGL context must still be there, unless `openuvr_release_buffer` was called.
+// it returns no callback is called. It waits for what its threads are at: a callback that has not returned,
+// the picture that is being encoded, a device that is being written down; besides a tenth of a second.
+// From any thread; a pixel buffer's OpenGL context must still be there, unless
+// `openuvr_release_buffer` was called.
 void openuvr_close(struct openuvr_context **context);
 
 // Starts the threads that encode what the application gives, send it and receive the person's input
@@ -598,18 +751,24 @@ int openuvr_set_viewport(struct openuvr_context *context,
 // there as `id`, 0 to 255, says is written into `fd` as `struct input_event`s, those that belong
 // together at once: a uinput device, a pipe, a socket. What is not mapped comes as input to where
 // input goes. The descriptor is duplicated: it stays the caller's, but becomes non-blocking; what it
-// has no room for is lost, except that keys are released. -1 as `fd` ends it. From any thread.
+// has no room for is lost, except that keys are released. A second one for the same `id` takes the
+// place of the first. From any thread.
 int openuvr_map_input_device(struct openuvr_context *context,
                              int id,
                              int fd);
+
+// Ends `openuvr_map_input_device` for a device: what it holds is released there, and what it says from
+// now on comes as input to where input goes. Does nothing if it is not mapped. From any thread.
+int openuvr_unmap_input_device(struct openuvr_context *context,
+                               int id);
 
 // Writes where the player's head was last into `*pose`, whose `size` the caller has set. Returns 1,
 // or 0 if nobody has told since the player of now came. Ask before each picture. From any thread.
 int openuvr_last_pose(struct openuvr_context *context,
                       struct openuvr_pose *pose);
 
-// Writes the message of the last call with this context that failed, as far as `size` bytes go. From
-// any thread; it is of the last call of any of them.
+// Writes why the last call with this context failed, or why the last picture was not taken, as far as
+// `size` bytes go. From any thread; it is of the last call of any of them.
 int openuvr_message(struct openuvr_context *context,
                     char *text,
                     size_t size);
@@ -630,22 +789,34 @@ int openuvr_open_pairing(struct openuvr_context *context, const char *pin, uint3
 int openuvr_statistics(struct openuvr_context *context,
                        struct openuvr_statistics *statistics);
 
-// Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started; the bitrate
-// also later. From any thread.
-int openuvr_set_feature(struct openuvr_context *context, uint32_t feature, int value);
+// Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started. The bitrate, and
+// width, height, format and stride of the pixel buffer, may also be set later: these count from the
+// next picture on, so set them between two pictures. From any thread.
+int openuvr_set_feature(struct openuvr_context *context,
+                        uint32_t feature,
+                        int value);
 
 // The application begins to draw a picture. Whatever input it has taken until now is in that
 // picture: what is measured from a person's act to the picture is exact then. Without this call it
 // is what was taken when the picture is given. From any thread.
 int openuvr_begin_frame(struct openuvr_context *context);
 
+// Whether a picture is wanted now: ask before it is read back or converted, and do neither if it is
+// not. Returns 1 if it is; then the next picture that is given is taken, whenever that is. Returns 0 if
+// nobody watches or pictures come faster than the target rate: `openuvr_message` says which;
+// `OPENUVR_ERROR_OVER` when the stream has ended. While nobody watches one picture a second is wanted
+// all the same, so that a MUD that joins sees something at once. The functions that give a picture ask
+// themselves: this is for who does work before. From any thread; where the application's OpenGL context
+// is current, not between `glBegin` and `glEnd`.
+int openuvr_wants(struct openuvr_context *context);
+
 // Gives a picture in plain memory or a dma-buf. With `wait` 0 it returns when the picture is copied
 // (or lent, see `release`), and the newest picture wins; with 1 it returns when the picture is
 // encoded and sent (paper, V-E), or a second later with `OPENUVR_ERROR_TIMEOUT`: it is with the host
 // then, which may still send it. A picture that nobody wants now, because no MUD watches or pictures
-// come faster than the target rate, is not copied: that is no error. Returns 1 if the picture was
-// taken, 0 if it was not wanted, `OPENUVR_ERROR_OVER` if none will be any more because the stream has
-// ended. The size may change from picture to picture. From any thread.
+// come faster than the target rate, is not copied: that is no error (see `openuvr_wants`). Returns 1 if
+// the picture was taken, 0 if it was not wanted (`openuvr_message` says why), `OPENUVR_ERROR_OVER` if
+// none will be any more because the stream has ended. The size may change from picture to picture. From any thread.
 int openuvr_send_picture(struct openuvr_context *context,
                          const struct openuvr_picture *picture,
                          int wait);
@@ -653,9 +824,11 @@ int openuvr_send_picture(struct openuvr_context *context,
 // The pixel buffer holds a whole picture (continuous mode, the paper's usual one): it is copied
 // behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
 // may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
-// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind;
-// `OPENUVR_ERROR_OVER` when the stream has ended. On the thread where the OpenGL context of the pixel
-// buffer is current, outside of `glBegin` and `glEnd`; changes none of its state.
+// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind
+// (`openuvr_message` says which); `OPENUVR_ERROR_FAILED` if the buffer can't be read because it is none,
+// too small for the width, height and format that were set, or mapped; `OPENUVR_ERROR_OVER` when the
+// stream has ended. On the thread where the OpenGL context of the pixel buffer is current, outside of
+// `glBegin` and `glEnd`; changes none of its state.
 int openuvr_frame_ready(struct openuvr_context *context);
 
 // The same, and returns when the picture is encoded and sent (synchronous mode, paper V-E), at most
@@ -663,7 +836,21 @@ int openuvr_frame_ready(struct openuvr_context *context);
 // nobody wants one now. On the thread where the OpenGL context of the pixel buffer is current.
 int openuvr_send_frame(struct openuvr_context *context);
 
-// Lets go of the OpenGL context of the pixel buffer: to be called, or `openuvr_close`, before that
+// The window of the current OpenGL context (GLX or EGL) holds a whole picture that is not swapped yet:
+// it is read from its back buffer, without a pixel buffer of the application and without a second copy.
+// Call it before each swap. `width` and `height` are those of the window, or both 0: they are asked for,
+// which costs a question to the X server for each picture. With `wait` 0 it returns when the reading is
+// queued on the GPU, as `openuvr_frame_ready` does, with 1 when the picture is encoded and sent, as
+// `openuvr_send_frame`; it returns what these return. A context of this library whose pictures come so
+// needs no pixel buffer. Before the OpenGL context is destroyed, `openuvr_release_buffer` or
+// `openuvr_close` is to be called, as for a pixel buffer. On the thread where the OpenGL context is
+// current, outside of `glBegin` and `glEnd`; changes none of its state.
+int openuvr_capture_gl(struct openuvr_context *context,
+                       uint32_t width,
+                       uint32_t height,
+                       int wait);
+
+// Lets go of the OpenGL context of the pixel buffer or of `openuvr_capture_gl`: to be called, or `openuvr_close`, before that
 // context is destroyed or its display closed, for the stream holds pictures in its memory. They are
 // copied out of it, and no thread of the library uses it any more when this returns (the length of
 // an encode). The stream goes on: the next picture may come from another context. Does nothing if no
@@ -690,7 +877,8 @@ int openuvr_open_mud(const struct openuvr_mud_config *config,
 // Says goodbye to the host, closes the window, ends the threads, and frees the context; `*context`
 // becomes NULL. Does nothing if it is NULL already, so that a second call through the same variable
 // is harmless; a copy of the pointer must not be used any more. No other call may be under way with
-// this context. After it returns no callback is called. Waits two tenths of a second at most.
+// this context. After it returns no callback is called. It waits for what its threads are at: a callback
+// that has not returned, the picture that is being decoded; besides a tenth of a second.
 void openuvr_close_mud(struct openuvr_mud_context **context);
 
 // Says where the host is, as in `openuvr_mud_config`, and with `pin`, if not NULL, the PIN that it

@@ -69,9 +69,10 @@ impl<'a> Map<'a> {
                 "neither a dma-buf nor a memfd that is sealed against shrinking".to_owned(),
             );
         }
-        let size = match rustix::fs::seek(fd, rustix::fs::SeekFrom::End(0)) {
-            Ok(size) => size,
-            Err(_) => fstat(fd).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0)),
+        let size = match device {
+            // It has no place to read from, so none is moved: dma_buf_llseek of the kernel.
+            true => rustix::fs::seek(fd, rustix::fs::SeekFrom::End(0)).unwrap_or(0),
+            false => fstat(fd).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0)),
         };
         let at = usize::try_from(offset).map_err(|_| "its offset is too large".to_owned())?;
         let end = at.checked_add(len).filter(|end| *end as u64 <= size);

@@ -95,6 +95,8 @@ pub extern "C" fn openuvr_error_text(code: c_int) -> *const c_char {
 pub(crate) struct Failure {
     pub(crate) code: OPENUVR_ERROR,
     pub(crate) why: String,
+    /// The log has it already.
+    pub(crate) known: bool,
 }
 
 impl Failure {
@@ -102,6 +104,7 @@ impl Failure {
         Failure {
             code,
             why: why.into(),
+            known: false,
         }
     }
 

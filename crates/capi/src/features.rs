@@ -9,8 +9,9 @@ use crate::held::{Held, call, lock};
 use crate::host::{Host, Settings, Started, openuvr_context};
 use crate::words::{self, OPENUVR_FEATURE};
 
-/// Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started; the bitrate
-/// also later. From any thread.
+/// Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started. The bitrate, and
+/// width, height, format and stride of the pixel buffer, may also be set later: these count from the
+/// next picture on, so set them between two pictures. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -26,6 +27,7 @@ pub unsafe extern "C" fn openuvr_set_feature(
             let feature = words::feature(feature)?;
             let mut settings = lock(&held.settings);
             match held.running() {
+                Some(_) if feature.is_of_the_buffer() => settings.set(feature, value),
                 Some(started) => started.set_feature(feature, value),
                 None => settings.set(feature, value),
             }
@@ -80,6 +82,20 @@ impl Settings {
             }
         }
         Ok(DONE)
+    }
+}
+
+impl OPENUVR_FEATURE {
+    /// Whether it is asked for whenever a picture is given.
+    fn is_of_the_buffer(self) -> bool {
+        use OPENUVR_FEATURE::*;
+        matches!(
+            self,
+            OPENUVR_FEATURE_WIDTH
+                | OPENUVR_FEATURE_HEIGHT
+                | OPENUVR_FEATURE_FORMAT
+                | OPENUVR_FEATURE_STRIDE
+        )
     }
 }
 

@@ -1,14 +1,17 @@
 //! How an application gives its pictures to the host.
 
 use std::ffi::c_int;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use openuvr_media::capture::submit::Ticket;
+use openuvr_media::capture::gl::Skipped;
+use openuvr_media::capture::submit::{Ticket, Wanted};
+use openuvr_proto::units::Size;
 
 use crate::border::read;
 use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_OVER, OPENUVR_ERROR_TIMEOUT};
 use crate::error::{DONE, Failure, Outcome};
-use crate::gl::{Given, PixelBuffer};
+use crate::gl::{Given, Reader, Source};
 use crate::held::{Held, call, lock};
 use crate::host::{Host, Started, openuvr_context};
 use crate::log::OPENUVR_LOG_LEVEL;
@@ -35,13 +38,47 @@ pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c
     }
 }
 
+/// Whether a picture is wanted now: ask before it is read back or converted, and do neither if it is
+/// not. Returns 1 if it is; then the next picture that is given is taken, whenever that is. Returns 0 if
+/// nobody watches or pictures come faster than the target rate: `openuvr_message` says which;
+/// `OPENUVR_ERROR_OVER` when the stream has ended. While nobody watches one picture a second is wanted
+/// all the same, so that a MUD that joins sees something at once. The functions that give a picture ask
+/// themselves: this is for who does work before. From any thread; where the application's OpenGL context
+/// is current, not between `glBegin` and `glEnd`.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_wants(context: *mut openuvr_context) -> c_int {
+    // SAFETY: as ours.
+    unsafe {
+        call(context.cast::<Held<Host>>(), |held| {
+            let started = held.started()?;
+            if let Ok(mut reader) = held.inner.pixels.try_lock()
+                && let Some(reader) = reader.as_mut()
+            {
+                // Where no picture is given now, none would be handed over that was read before.
+                reader.poll();
+            }
+            let wanted = started.wanted();
+            started
+                .promised
+                .store(wanted == Wanted::Now, Ordering::Relaxed);
+            match started.may(wanted) {
+                Ok(()) => Ok(1),
+                Err(why) => held.answer(Err(why)),
+            }
+        })
+    }
+}
+
 /// Gives a picture in plain memory or a dma-buf. With `wait` 0 it returns when the picture is copied
 /// (or lent, see `release`), and the newest picture wins; with 1 it returns when the picture is
 /// encoded and sent (paper, V-E), or a second later with `OPENUVR_ERROR_TIMEOUT`: it is with the host
 /// then, which may still send it. A picture that nobody wants now, because no MUD watches or pictures
-/// come faster than the target rate, is not copied: that is no error. Returns 1 if the picture was
-/// taken, 0 if it was not wanted, `OPENUVR_ERROR_OVER` if none will be any more because the stream has
-/// ended. The size may change from picture to picture. From any thread.
+/// come faster than the target rate, is not copied: that is no error (see `openuvr_wants`). Returns 1 if
+/// the picture was taken, 0 if it was not wanted (`openuvr_message` says why), `OPENUVR_ERROR_OVER` if
+/// none will be any more because the stream has ended. The size may change from picture to picture. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `picture` is NULL or what it says of its
@@ -57,25 +94,57 @@ pub unsafe extern "C" fn openuvr_send_picture(
         call(context.cast::<Held<Host>>(), |held| {
             let picture = read(picture, openuvr_picture::default(), "the picture")?;
             let started = held.started()?;
-            let wanted = started.wants();
-            if !matches!(wanted, Ok(true)) {
-                // Checked all the same: a mistake must not wait for somebody to watch.
-                check(&picture)?;
-                give_back(&picture);
-                return wanted.map(|_| 0);
-            }
-            let ticket = started.guest.submit(taken(&picture, &held.inner.pool)?);
-            started.given(ticket, until(wait != 0))
+            let given = || {
+                if let Err(why) = started.may(started.wanted()) {
+                    // Checked all the same: a mistake must not wait for somebody to watch.
+                    check(&picture)?;
+                    give_back(&picture);
+                    return Err(why);
+                }
+                let ticket = started.guest.submit(taken(&picture, &held.inner.pool)?);
+                started.given(ticket, until(wait != 0))
+            };
+            held.answer(given())
         })
     }
 }
 
+/// Why a picture was not taken.
+enum NotTaken {
+    /// It is not wanted now, as is usual.
+    Unwanted(&'static str),
+    /// It was left out, and the next one may not be.
+    LeftOut(Skipped),
+    /// Something is wrong.
+    Failed(Failure),
+}
+
+impl From<Failure> for NotTaken {
+    fn from(failure: Failure) -> NotTaken {
+        NotTaken::Failed(failure)
+    }
+}
+
 impl Started {
-    /// Whether a picture is wanted now.
-    fn wants(&self) -> Outcome<bool> {
-        match self.guest.is_over() {
-            true => Err(self.over()),
-            false => Ok(self.guest.wants()),
+    /// Whether a picture is wanted now; once so if that was promised.
+    fn wanted(&self) -> Wanted {
+        if self.promised.swap(false, Ordering::Relaxed) && !self.guest.is_over() {
+            return Wanted::Now;
+        }
+        self.guest.wanted()
+    }
+
+    /// The same, in words.
+    fn may(&self, wanted: Wanted) -> Result<(), NotTaken> {
+        match wanted {
+            Wanted::Now => Ok(()),
+            Wanted::Unwatched => Err(NotTaken::Unwanted(
+                "nobody watches: one picture a second is taken, for who comes next",
+            )),
+            Wanted::TooSoon => Err(NotTaken::Unwanted(
+                "pictures come faster than OPENUVR_FEATURE_TARGET_FPS: some are not taken",
+            )),
+            Wanted::Never => Err(self.over().into()),
         }
     }
 
@@ -89,12 +158,14 @@ impl Started {
     }
 
     /// A picture was handed over, if there is a ticket; waits for it, if there is an end of waiting.
-    fn given(&self, ticket: Option<Ticket>, until: Option<Instant>) -> Outcome {
+    fn given(&self, ticket: Option<Ticket>, until: Option<Instant>) -> Result<(), NotTaken> {
         let ticket = ticket.ok_or_else(|| self.over())?;
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         match left.is_none_or(|left| self.guest.wait(ticket, left)) {
-            true => Ok(1),
-            false => Err(self.late("the picture was not encoded and sent within a second")),
+            true => Ok(()),
+            false => Err(self
+                .late("the picture was not encoded and sent within a second")
+                .into()),
         }
     }
 
@@ -110,16 +181,22 @@ impl Started {
 /// The pixel buffer holds a whole picture (continuous mode, the paper's usual one): it is copied
 /// behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
 /// may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
-/// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind;
-/// `OPENUVR_ERROR_OVER` when the stream has ended. On the thread where the OpenGL context of the pixel
-/// buffer is current, outside of `glBegin` and `glEnd`; changes none of its state.
+/// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind
+/// (`openuvr_message` says which); `OPENUVR_ERROR_FAILED` if the buffer can't be read because it is none,
+/// too small for the width, height and format that were set, or mapped; `OPENUVR_ERROR_OVER` when the
+/// stream has ended. On the thread where the OpenGL context of the pixel buffer is current, outside of
+/// `glBegin` and `glEnd`; changes none of its state.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed, whose pixel buffer's name lies where it was.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_frame_ready(context: *mut openuvr_context) -> c_int {
     // SAFETY: as ours.
-    unsafe { call(context.cast::<Held<Host>>(), |held| held.give_buffer(false)) }
+    unsafe {
+        call(context.cast::<Held<Host>>(), |held| {
+            held.answer(held.give_buffer(false))
+        })
+    }
 }
 
 /// The same, and returns when the picture is encoded and sent (synchronous mode, paper V-E), at most
@@ -131,10 +208,47 @@ pub unsafe extern "C" fn openuvr_frame_ready(context: *mut openuvr_context) -> c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_send_frame(context: *mut openuvr_context) -> c_int {
     // SAFETY: as ours.
-    unsafe { call(context.cast::<Held<Host>>(), |held| held.give_buffer(true)) }
+    unsafe {
+        call(context.cast::<Held<Host>>(), |held| {
+            held.answer(held.give_buffer(true))
+        })
+    }
 }
 
-/// Lets go of the OpenGL context of the pixel buffer: to be called, or `openuvr_close`, before that
+/// The window of the current OpenGL context (GLX or EGL) holds a whole picture that is not swapped yet:
+/// it is read from its back buffer, without a pixel buffer of the application and without a second copy.
+/// Call it before each swap. `width` and `height` are those of the window, or both 0: they are asked for,
+/// which costs a question to the X server for each picture. With `wait` 0 it returns when the reading is
+/// queued on the GPU, as `openuvr_frame_ready` does, with 1 when the picture is encoded and sent, as
+/// `openuvr_send_frame`; it returns what these return. A context of this library whose pictures come so
+/// needs no pixel buffer. Before the OpenGL context is destroyed, `openuvr_release_buffer` or
+/// `openuvr_close` is to be called, as for a pixel buffer. On the thread where the OpenGL context is
+/// current, outside of `glBegin` and `glEnd`; changes none of its state.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_capture_gl(
+    context: *mut openuvr_context,
+    width: u32,
+    height: u32,
+    wait: c_int,
+) -> c_int {
+    // SAFETY: as ours.
+    unsafe {
+        call(context.cast::<Held<Host>>(), |held| {
+            let size = Size::new(width, height);
+            if !size.is_valid() && (width, height) != (0, 0) {
+                let why = format!("a window of {size}: its sides are 1 to {}", Size::MAX_SIDE);
+                return Err(Failure::argument(why));
+            }
+            let source = Source::Window(Some(size).filter(|size| size.is_valid()));
+            held.answer(held.give_gl(|| Ok(source), wait != 0))
+        })
+    }
+}
+
+/// Lets go of the OpenGL context of the pixel buffer or of `openuvr_capture_gl`: to be called, or `openuvr_close`, before that
 /// context is destroyed or its display closed, for the stream holds pictures in its memory. They are
 /// copied out of it, and no thread of the library uses it any more when this returns (the length of
 /// an encode). The stream goes on: the next picture may come from another context. Does nothing if no
@@ -162,38 +276,95 @@ fn until(wait: bool) -> Option<Instant> {
 }
 
 impl Held<Host> {
-    fn give_buffer(&self, wait: bool) -> Outcome {
-        let started = self.started()?;
-        let mut pixels = lock(&self.inner.pixels);
-        let (name, layout) = {
+    fn give_buffer(&self, wait: bool) -> Result<(), NotTaken> {
+        let source = || {
             let settings = lock(&self.settings);
             let name = settings.buffer.ok_or_else(|| {
-                let why = "this context has no pixel buffer: give pictures by openuvr_send_picture";
+                let why = "this context has no pixel buffer: give pictures by openuvr_capture_gl or \
+                           openuvr_send_picture";
                 Failure::state(why)
             })?;
-            (name, settings.layout()?)
+            Ok(Source::Buffer(name, settings.layout()?))
         };
-        if !started.wants()? {
-            return Ok(0);
+        self.give_gl(source, wait)
+    }
+
+    fn give_gl(
+        &self,
+        source: impl FnOnce() -> Outcome<Source>,
+        wait: bool,
+    ) -> Result<(), NotTaken> {
+        let started = self.started()?;
+        let mut reader = lock(&self.inner.pixels);
+        let source = source()?;
+        if let Err(why) = started.may(started.wanted()) {
+            if let Some(reader) = reader.as_mut() {
+                reader.poll();
+            }
+            return Err(why);
         }
         // One for the GPU and the host.
         let until = until(wait);
-        match PixelBuffer::read(&mut pixels, &started.guest, name, &layout, until)? {
+        match Reader::read(&mut reader, &started.guest, source, until)? {
             Given::Taken(ticket) => started.given(ticket, until),
             Given::UnderWay if wait => {
-                Err(started.late("the GPU has not finished the picture within a second"))
+                let why = "the GPU has not finished the picture within a second";
+                Err(started.late(why).into())
             }
-            Given::UnderWay => Ok(1),
-            Given::Skipped(why, _) if wait => Err(Failure::failed(format!(
-                "the pixel buffer was not read: {why}"
-            ))),
-            Given::Skipped(why, news) => {
-                if news {
-                    let line = format!("a picture was left out: {why}");
-                    self.log.tell(OPENUVR_LOG_LEVEL::OPENUVR_LOG_WARNING, &line);
-                }
-                Ok(0)
-            }
+            Given::UnderWay => Ok(()),
+            Given::Skipped(why @ Skipped::Behind) if !wait => Err(NotTaken::LeftOut(why)),
+            Given::Skipped(why) => Err(unreadable(why, source).into()),
         }
     }
+
+    /// What a call returns that gave a picture, or asked whether one is wanted. Why one was not taken
+    /// can be asked for, and reaches the log when it begins.
+    fn answer(&self, given: Result<(), NotTaken>) -> Outcome {
+        use OPENUVR_LOG_LEVEL::{OPENUVR_LOG_INFO, OPENUVR_LOG_WARNING};
+        let mut left_out = lock(&self.inner.left_out);
+        let not_taken = match given {
+            Ok(()) => {
+                left_out.taken();
+                return Ok(1);
+            }
+            Err(not_taken) => not_taken,
+        };
+        let now = Instant::now();
+        let (level, line) = match not_taken {
+            NotTaken::Failed(failure) => {
+                let known = !left_out.is_news(&failure.why, now);
+                return Err(Failure { known, ..failure });
+            }
+            NotTaken::Unwanted(why) => {
+                self.remark(why);
+                let line = left_out.is_new(why, now).then(|| why.to_owned());
+                (OPENUVR_LOG_INFO, line)
+            }
+            NotTaken::LeftOut(why) => {
+                let why = format!("a picture was left out: {why}");
+                let line = left_out.is_news(&why, now).then(|| why.clone());
+                self.remark(why);
+                (OPENUVR_LOG_WARNING, line)
+            }
+        };
+        // The callback may take its time.
+        drop(left_out);
+        if let Some(line) = line {
+            self.log.tell(level, &line);
+        }
+        Ok(0)
+    }
+}
+
+/// A picture can't be read until the application does something about it.
+fn unreadable(why: Skipped, source: Source) -> Failure {
+    let why = match (why, source) {
+        (Skipped::TooSmall { .. }, Source::Buffer(_, layout)) => format!(
+            "{why}: {} in {:?} with rows {} bytes apart; set OPENUVR_FEATURE_WIDTH, HEIGHT and \
+             FORMAT to what glReadPixels reads, or allocate more",
+            layout.size, layout.format, layout.stride
+        ),
+        _ => why.to_string(),
+    };
+    Failure::failed(format!("the picture was not read: {why}"))
 }

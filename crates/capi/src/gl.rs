@@ -1,14 +1,16 @@
-//! An OpenGL pixel buffer object of the application as the source of pictures.
+//! Pictures of the application's own OpenGL context: what is drawn in its window, or what it has read
+//! into a pixel buffer object.
 //!
 //! What it is not: it links no OpenGL. The functions are those of the library that the application
 //! has loaded.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null;
 use std::time::Instant;
 
-use openuvr_media::capture::gl::{ReadBack, Reading, Sharing, Submit, What};
+use openuvr_media::capture::gl::{ReadBack, Reading, Sharing, Skipped, Submit, What};
 use openuvr_media::capture::submit::Ticket;
+use openuvr_proto::units::Size;
 use openuvr_runtime::guest::Guest;
 
 use crate::error::OPENUVR_ERROR::OPENUVR_ERROR_THREAD;
@@ -30,16 +32,23 @@ struct Context {
     of_thread: Current,
 }
 
-/// What reads the buffer, in the context in which it was first given.
-pub(crate) struct PixelBuffer {
+/// What reads pictures, in the context in which the first one was given.
+pub(crate) struct Reader {
     context: Context,
     read_back: ReadBack,
-    /// Why a picture was left out last.
-    skipped: Option<&'static str>,
 }
 
 // SAFETY: it is only used where its context is current, which is asked before each use.
-unsafe impl Send for PixelBuffer {}
+unsafe impl Send for Reader {}
+
+/// What is read.
+#[derive(Clone, Copy)]
+pub(crate) enum Source {
+    /// A pixel buffer, where its name lies, and what it holds.
+    Buffer(BufferName, Layout),
+    /// What is drawn in the window and not yet swapped; `None`: all of the window.
+    Window(Option<Size>),
+}
 
 /// What became of a picture.
 pub(crate) enum Given {
@@ -47,13 +56,13 @@ pub(crate) enum Given {
     Taken(Option<Ticket>),
     /// It soon will be: the GPU is at work on it.
     UnderWay,
-    /// It was left out, for this reason; whether that is news.
-    Skipped(&'static str, bool),
+    /// It was left out.
+    Skipped(Skipped),
 }
 
-impl PixelBuffer {
+impl Reader {
     /// For the context that is current on this thread.
-    fn new(guest: &Guest) -> Outcome<PixelBuffer> {
+    fn new(guest: &Guest) -> Outcome<Reader> {
         let context = Context::current()?;
         let (libraries, name, sharing) = match context.egl {
             true => (&EGL[..], c"eglGetProcAddress", Sharing::Egl),
@@ -75,27 +84,25 @@ impl PixelBuffer {
         let frames = guest.frames().clone();
         let submit: Submit = std::sync::Arc::new(move |frame, drawn| frames.submit(frame, drawn));
         // SAFETY: the functions are the driver's. At each use the context is current, as is asked in
-        // `read`; at the end see `end`.
+        // `read` and `poll`; at the end see `end`.
         let read_back = unsafe { ReadBack::new(&mut load, sharing, submit) };
-        Ok(PixelBuffer {
+        Ok(Reader {
             context,
             read_back: read_back.map_err(|e| Failure::failed(e.to_string()))?,
-            skipped: None,
         })
     }
 
-    /// Hands over what the buffer holds. With `until`, at most until then, it returns when the GPU has
+    /// Hands over what `source` shows. With `until`, at most until then, it returns when the GPU has
     /// finished, and then there is a ticket.
     pub(crate) fn read(
-        place: &mut Option<PixelBuffer>,
+        place: &mut Option<Reader>,
         guest: &Guest,
-        name: BufferName,
-        layout: &Layout,
+        source: Source,
         until: Option<Instant>,
     ) -> Outcome<Given> {
         let this = match place {
             Some(this) => this,
-            None => place.insert(PixelBuffer::new(guest)?),
+            None => place.insert(Reader::new(guest)?),
         };
         if !this.context.is_current() {
             // None at all is told in other words.
@@ -106,30 +113,39 @@ impl PixelBuffer {
                  openuvr_release_buffer where that one is",
             ));
         }
-        // SAFETY: the application says that a `GLuint` stays there.
-        let name = unsafe { name.0.cast::<u32>().read_unaligned() };
-        let what = What::Buffer {
-            name,
-            offset: 0,
-            format: layout.format.packed(),
-            stride: layout.stride,
+        let (size, what) = match source {
+            Source::Window(Some(size)) => (size, What::Window),
+            Source::Window(None) => (this.context.window_size()?, What::Window),
+            Source::Buffer(name, layout) => {
+                // SAFETY: the application says that a `GLuint` stays there.
+                let name = unsafe { name.0.cast::<u32>().read_unaligned() };
+                let what = What::Buffer {
+                    name,
+                    offset: 0,
+                    format: layout.format.packed(),
+                    stride: layout.stride,
+                };
+                (layout.size, what)
+            }
         };
-        Ok(
-            match this.read_back.read(layout.size, what, guest.drawn()) {
-                Reading::Submitted(ticket) => Given::Taken(ticket),
-                Reading::UnderWay => {
-                    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-                    match left.and_then(|left| this.read_back.finish(left)) {
-                        Some(ticket) => Given::Taken(Some(ticket)),
-                        None => Given::UnderWay,
-                    }
+        Ok(match this.read_back.read(size, what, guest.drawn(size)) {
+            Reading::Submitted(ticket) => Given::Taken(ticket),
+            Reading::UnderWay => {
+                let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+                match left.and_then(|left| this.read_back.finish(left)) {
+                    Some(ticket) => Given::Taken(Some(ticket)),
+                    None => Given::UnderWay,
                 }
-                Reading::Skipped(why) => {
-                    let news = this.skipped.replace(why) != Some(why);
-                    Given::Skipped(why, news)
-                }
-            },
-        )
+            }
+            Reading::Skipped(why) => Given::Skipped(why),
+        })
+    }
+
+    /// Hands over what the GPU has finished since, if its context is current here.
+    pub(crate) fn poll(&mut self) {
+        if self.context.is_current() {
+            self.read_back.poll();
+        }
     }
 
     /// The end, before its context is destroyed. Where that is not current, what was allocated in it
@@ -164,7 +180,7 @@ impl Context {
             Failure::new(
                 OPENUVR_ERROR_THREAD,
                 "no OpenGL context of GLX or EGL is current on this thread: call it where the \
-                 pixel buffer is filled",
+                 application draws",
             )
         })
     }
@@ -175,6 +191,96 @@ impl Context {
         // application does not destroy before it is released.
         unsafe { (self.of_thread)() == self.handle }
     }
+
+    /// The size of the window that is drawn in on this thread, where this context is current. Asks the
+    /// X server, or EGL.
+    fn window_size(&self) -> Outcome<Size> {
+        let unknown = || {
+            Failure::failed("the window's size can't be found out: give width and height yourself")
+        };
+        match self.egl {
+            true => egl_size(),
+            false => glx_size(),
+        }
+        .ok_or_else(unknown)
+    }
+}
+
+/// The size of what is drawn in now.
+fn glx_size() -> Option<Size> {
+    /// GLX 1.4, section 3.3.6.
+    const WIDTH: c_int = 0x801D;
+    const HEIGHT: c_int = 0x801E;
+    type Drawable = unsafe extern "C" fn() -> c_ulong;
+    type Query = unsafe extern "C" fn(*mut c_void, c_ulong, c_int, *mut c_uint);
+    let [display, drawable, query] = [
+        c"glXGetCurrentDisplay",
+        c"glXGetCurrentDrawable",
+        c"glXQueryDrawable",
+    ]
+    .map(|name| find(&GLX, name));
+    if display.is_null() || drawable.is_null() || query.is_null() {
+        return None;
+    }
+    // SAFETY: functions of these names have these types.
+    let (display, drawable, query) = unsafe {
+        (
+            std::mem::transmute::<*const c_void, Current>(display),
+            std::mem::transmute::<*const c_void, Drawable>(drawable),
+            std::mem::transmute::<*const c_void, Query>(query),
+        )
+    };
+    // SAFETY: they may always be called.
+    let (display, drawable) = unsafe { (display(), drawable()) };
+    if display.is_null() || drawable == 0 {
+        return None;
+    }
+    let side = |what| {
+        let mut side = 0;
+        // SAFETY: both are those of this thread's context, and one number is written.
+        unsafe { query(display, drawable, what, &raw mut side) };
+        side
+    };
+    Some(Size::new(side(WIDTH), side(HEIGHT)))
+}
+
+/// The same with EGL.
+fn egl_size() -> Option<Size> {
+    /// EGL 1.5, sections 3.7.4 and 3.5.6.
+    const DRAW: c_int = 0x3059;
+    const WIDTH: c_int = 0x3057;
+    const HEIGHT: c_int = 0x3056;
+    type Surface = unsafe extern "C" fn(c_int) -> *mut c_void;
+    type Query = unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, *mut c_int) -> c_uint;
+    let [display, surface, query] = [
+        c"eglGetCurrentDisplay",
+        c"eglGetCurrentSurface",
+        c"eglQuerySurface",
+    ]
+    .map(|name| find(&EGL, name));
+    if display.is_null() || surface.is_null() || query.is_null() {
+        return None;
+    }
+    // SAFETY: functions of these names have these types.
+    let (display, surface, query) = unsafe {
+        (
+            std::mem::transmute::<*const c_void, Current>(display),
+            std::mem::transmute::<*const c_void, Surface>(surface),
+            std::mem::transmute::<*const c_void, Query>(query),
+        )
+    };
+    // SAFETY: they may always be called.
+    let (display, surface) = unsafe { (display(), surface(DRAW)) };
+    if display.is_null() || surface.is_null() {
+        return None;
+    }
+    let side = |what| {
+        let mut side = 0;
+        // SAFETY: both are those of this thread's context, and one number is written.
+        let told = unsafe { query(display, surface, what, &raw mut side) };
+        (told != 0).then(|| u32::try_from(side).ok()).flatten()
+    };
+    Some(Size::new(side(WIDTH)?, side(HEIGHT)?))
 }
 
 /// A function of the first of these libraries that this process has loaded; null if none has it.

@@ -1,11 +1,13 @@
 //! What a handle points to: a head that says what it is and whose, and the rest.
 
+use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::border::{Sized32, border, give_text, read};
 use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_FORKED, OPENUVR_ERROR_NULL, OPENUVR_ERROR_PANIC};
 use crate::error::{DONE, Failure, Outcome};
+use crate::inside::Inside;
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 
 /// Where a kind of handle differs from the other.
@@ -41,7 +43,7 @@ pub(crate) struct Held<K: Kind> {
     mark: u64,
     /// The process that made it.
     process: u32,
-    message: Mutex<String>,
+    message: Mutex<Cow<'static, str>>,
     pub(crate) log: Arc<Log>,
     pub(crate) settings: Mutex<K::Settings>,
     /// Ends before what follows. Set while the settings are locked.
@@ -111,7 +113,9 @@ pub(crate) unsafe fn open<K: Kind, C>(
                 unsafe { context.write(Box::into_raw(made).cast()) };
                 DONE
             }
-            Err(Failure { code, why: reason }) => {
+            Err(Failure {
+                code, why: reason, ..
+            }) => {
                 // SAFETY: as ours.
                 unsafe { give_text(&reason, why, why_size) };
                 code as c_int
@@ -148,9 +152,14 @@ impl<K: Kind> Held<K> {
         }
     }
 
-    /// What the last call that failed said.
-    pub(crate) fn message(&self) -> String {
+    /// Why the last call that failed, or did nothing, did so.
+    pub(crate) fn message(&self) -> Cow<'static, str> {
         lock(&self.message).clone()
+    }
+
+    /// A call does nothing, and that is no failure: why.
+    pub(crate) fn remark(&self, why: impl Into<Cow<'static, str>>) {
+        *lock(&self.message) = why.into();
     }
 
     /// Does a call's work and keeps the message if it fails.
@@ -161,9 +170,11 @@ impl<K: Kind> Held<K> {
         }
         match work(self) {
             Ok(value) => value,
-            Err(Failure { code, why }) => {
-                self.log.tell(OPENUVR_LOG_LEVEL::OPENUVR_LOG_ERROR, &why);
-                *lock(&self.message) = why;
+            Err(Failure { code, why, known }) => {
+                if !known {
+                    self.log.tell(OPENUVR_LOG_LEVEL::OPENUVR_LOG_ERROR, &why);
+                }
+                self.remark(why);
                 code as c_int
             }
         }
@@ -203,13 +214,14 @@ unsafe fn find<'a, T: Kind>(handle: *const Held<T>) -> Outcome<&'a Held<T>> {
 }
 
 /// Takes a context back from the caller's variable, which becomes NULL. `None` if there is none; if
-/// it is of the other kind, and then the variable stays; or if it is the parent's, which keeps it.
+/// it is of the other kind or this is a callback, and then the variable stays; or if it is the parent's,
+/// which keeps it.
 ///
 /// # Safety
 /// `handle` is NULL or points to NULL or to a context of this library that is not closed and that no
 /// other call uses.
 pub(crate) unsafe fn take<T: Kind>(handle: *mut *mut Held<T>) -> Option<Box<Held<T>>> {
-    if handle.is_null() {
+    if handle.is_null() || Inside::is_now() {
         return None;
     }
     // SAFETY: it points to a pointer, as ours.

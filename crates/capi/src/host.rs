@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -19,9 +20,11 @@ use openuvr_runtime::sched::Role;
 use crate::border::{border, must_give_text, read, text, write};
 use crate::config::openuvr_config;
 use crate::error::{DONE, Failure, Outcome};
-use crate::gl::PixelBuffer;
+use crate::event::Events;
+use crate::gl::Reader;
 use crate::held::{Held, Kind, alloc, call, lock, open, take};
-use crate::input::{Devices, device_id, duplicated, openuvr_input, openuvr_pose};
+use crate::input::{Devices, OnInput, device_id, duplicated, openuvr_input, openuvr_pose};
+use crate::left_out::LeftOut;
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 use crate::picture::Layout;
 use crate::statistics::openuvr_statistics;
@@ -41,8 +44,9 @@ pub struct openuvr_context {
 pub(crate) struct Host {
     /// For pictures that are copied.
     pub(crate) pool: Pool,
-    /// Locked before the settings.
-    pub(crate) pixels: Mutex<Option<PixelBuffer>>,
+    /// What reads pictures of OpenGL. Locked before the settings.
+    pub(crate) pixels: Mutex<Option<Reader>>,
+    pub(crate) left_out: Mutex<LeftOut>,
 }
 
 impl Drop for Host {
@@ -74,24 +78,12 @@ pub(crate) struct Started {
     /// Gives input to the application's callback; ends before the host does.
     listener: Option<Worker>,
     pub(crate) guest: Arc<Guest>,
+    /// `openuvr_wants` has said yes, and no picture was given since.
+    pub(crate) promised: AtomicBool,
+    /// Who comes and goes, for the application.
+    pub(crate) events: Arc<Events>,
     /// Why it ended, if it did.
     pub(crate) end: Arc<OnceLock<String>>,
-}
-
-#[derive(Clone, Copy)]
-struct OnInput {
-    call: unsafe extern "C" fn(*mut c_void, *const openuvr_input),
-    user: *mut c_void,
-}
-
-// SAFETY: the header says that it is called on a thread of the library.
-unsafe impl Send for OnInput {}
-
-impl OnInput {
-    fn tell(&self, input: &openuvr_input) {
-        // SAFETY: the application's promise; the event outlives the call.
-        unsafe { (self.call)(self.user, input) }
-    }
 }
 
 // --- Making and ending one ------------------------------------------------------------------------
@@ -170,6 +162,9 @@ impl Kind for Host {
                 text(config.csv, "csv")?,
             )
         };
+        if let Some(pin) = &pin {
+            words::pin(pin)?;
+        }
         let usual = Config::default();
         let bind = match bind {
             None => usual.bind,
@@ -236,8 +231,10 @@ impl Kind for Host {
     fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
         settings.layout()?;
         let end = Arc::<OnceLock<String>>::default();
-        let (own, why) = (log.clone(), end.clone());
+        let events = Arc::<Events>::default();
+        let (own, why, queue) = (log.clone(), end.clone(), events.clone());
         let tell = move |notice: Notice| {
+            queue.note(&notice);
             if let Some((level, line)) = told::line(&notice) {
                 own.tell(level, &line);
                 if let Notice::SourceEnded(_) | Notice::Failed(_) = notice {
@@ -282,6 +279,8 @@ impl Kind for Host {
         Ok(Started {
             listener,
             guest,
+            promised: AtomicBool::new(false),
+            events,
             end,
         })
     }
@@ -302,8 +301,10 @@ impl Settings {
 /// Says goodbye to the MUDs, ends the threads, and frees the context; `*context` becomes NULL. Does
 /// nothing if it is NULL already, so that a second call through the same variable is harmless; a copy
 /// of the pointer must not be used any more. No other call may be under way with this context. After
-/// it returns no callback is called. Waits two tenths of a second at most. From any thread; a pixel
-/// buffer's OpenGL context must still be there, unless `openuvr_release_buffer` was called.
+/// it returns no callback is called. It waits for what its threads are at: a callback that has not returned,
+/// the picture that is being encoded, a device that is being written down; besides a tenth of a second.
+/// From any thread; a pixel buffer's OpenGL context must still be there, unless
+/// `openuvr_release_buffer` was called.
 ///
 /// # Safety
 /// `context` is NULL or points to NULL or to a context that is not closed.
@@ -401,7 +402,8 @@ pub unsafe extern "C" fn openuvr_set_viewport(
 /// there as `id`, 0 to 255, says is written into `fd` as `struct input_event`s, those that belong
 /// together at once: a uinput device, a pipe, a socket. What is not mapped comes as input to where
 /// input goes. The descriptor is duplicated: it stays the caller's, but becomes non-blocking; what it
-/// has no room for is lost, except that keys are released. -1 as `fd` ends it. From any thread.
+/// has no room for is lost, except that keys are released. A second one for the same `id` takes the
+/// place of the first. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -415,21 +417,39 @@ pub unsafe extern "C" fn openuvr_map_input_device(
     unsafe {
         call(context.cast::<Held<Host>>(), |held| {
             let id = device_id(id)?;
-            let fd = match fd {
-                -1 => None,
-                fd => {
-                    let can = Descriptor::new(duplicated(fd)?);
-                    can.map_err(|e| Failure::argument(e.to_string()))?;
-                    Some(duplicated(fd)?)
-                }
-            };
-            let mut settings = lock(&held.settings);
-            match held.running() {
-                Some(started) => map_device(&started.guest, id, fd)?,
-                None => settings.devices.set(id, fd),
-            }
-            Ok(DONE)
+            let can = Descriptor::new(duplicated(fd)?);
+            can.map_err(|e| Failure::argument(e.to_string()))?;
+            held.map(id, Some(duplicated(fd)?))
         })
+    }
+}
+
+/// Ends `openuvr_map_input_device` for a device: what it holds is released there, and what it says from
+/// now on comes as input to where input goes. Does nothing if it is not mapped. From any thread.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_unmap_input_device(
+    context: *mut openuvr_context,
+    id: c_int,
+) -> c_int {
+    // SAFETY: as ours.
+    unsafe {
+        call(context.cast::<Held<Host>>(), |held| {
+            held.map(device_id(id)?, None)
+        })
+    }
+}
+
+impl Held<Host> {
+    fn map(&self, id: DeviceId, fd: Option<OwnedFd>) -> Outcome {
+        let mut settings = lock(&self.settings);
+        match self.running() {
+            Some(started) => map_device(&started.guest, id, fd)?,
+            None => settings.devices.set(id, fd),
+        }
+        Ok(DONE)
     }
 }
 
@@ -466,8 +486,8 @@ pub unsafe extern "C" fn openuvr_last_pose(
 
 // --- What there is to tell ------------------------------------------------------------------------
 
-/// Writes the message of the last call with this context that failed, as far as `size` bytes go. From
-/// any thread; it is of the last call of any of them.
+/// Writes why the last call with this context failed, or why the last picture was not taken, as far as
+/// `size` bytes go. From any thread; it is of the last call of any of them.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `text` is NULL or writable for `size` bytes.
@@ -539,7 +559,7 @@ pub unsafe extern "C" fn openuvr_open_pairing(
     unsafe {
         call(context.cast::<Held<Host>>(), |held| {
             let pin = text(pin, "pin")?.ok_or_else(|| Failure::null("the PIN"))?;
-            let pin = Pin::parse(&pin).map_err(|e| Failure::argument(e.to_string()))?;
+            let pin = words::pin(&pin)?;
             let span = Duration::from_secs(seconds.into());
             held.started()?.guest.open_pairing(pin, span);
             Ok(DONE)

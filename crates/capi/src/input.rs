@@ -1,6 +1,6 @@
 //! What a person did, for programs in C.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use openuvr_proto::id::DeviceId;
@@ -11,6 +11,7 @@ use openuvr_runtime::guest::ForApplication;
 
 use crate::border::Sized32;
 use crate::error::{Failure, Outcome};
+use crate::inside::Inside;
 
 /// What an `openuvr_input` tells.
 #[repr(C)]
@@ -217,6 +218,24 @@ pub(crate) fn event_of(input: &openuvr_input) -> Outcome<InputEvent> {
     })
 }
 
+/// The application's callback for input.
+#[derive(Clone, Copy)]
+pub(crate) struct OnInput {
+    pub(crate) call: unsafe extern "C" fn(*mut c_void, *const openuvr_input),
+    pub(crate) user: *mut c_void,
+}
+
+// SAFETY: the header says that it is called on a thread of the library.
+unsafe impl Send for OnInput {}
+
+impl OnInput {
+    pub(crate) fn tell(&self, input: &openuvr_input) {
+        let _inside = Inside::enter();
+        // SAFETY: the application's promise; the event outlives the call.
+        unsafe { (self.call)(self.user, input) }
+    }
+}
+
 /// `KEY_MAX` of linux/input-event-codes.h.
 const MOST_KEYS: u16 = 0x2ff;
 
@@ -233,7 +252,7 @@ pub(crate) fn duplicated(fd: c_int) -> Outcome<OwnedFd> {
         Failure::argument(format!("{fd} is no open descriptor: {why}"))
     };
     if fd < 0 {
-        return Err(wrong(&"it is negative"));
+        return Err(wrong(&"did open() fail?"));
     }
     // SAFETY: not negative; whether it is open is what the call finds out, and it is not kept.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };

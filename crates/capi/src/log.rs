@@ -1,6 +1,18 @@
 //! What a context tells in words.
 
-use std::ffi::{CString, c_char, c_void};
+use std::collections::VecDeque;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::io::Write as _;
+use std::sync::Mutex;
+
+use crate::border::give_text;
+use crate::error::{Failure, Outcome};
+use crate::held::{Held, call, lock};
+use crate::host::{Host, openuvr_context};
+use crate::inside::Inside;
+use crate::mud::{Mud, openuvr_mud_context};
+
+use openuvr_proto::printable::printable;
 
 /// How much it matters.
 #[repr(C)]
@@ -19,15 +31,29 @@ pub enum OPENUVR_LOG_LEVEL {
 /// Is told one line, without a line feed, of a level of `OPENUVR_LOG_LEVEL`. Called on a thread of
 /// the library, and on the caller's in a function that fails; never on two at a time for one
 /// context. The text is valid until it returns. It must not call functions of this library with the
-/// same context.
+/// same context. For an application whose log is not to be written from other threads there are
+/// `openuvr_next_log` and `openuvr_mud_next_log`.
 pub type openuvr_log_callback =
     Option<unsafe extern "C" fn(user: *mut c_void, level: u32, text: *const c_char)>;
+
+/// Lines that wait for who polls; of more the oldest are lost.
+const WAITING: usize = 256;
 
 /// Where a context's lines go.
 pub(crate) struct Log {
     call: openuvr_log_callback,
     user: *mut c_void,
-    one_at_a_time: std::sync::Mutex<()>,
+    one_at_a_time: Mutex<()>,
+    /// Without a callback.
+    waiting: Mutex<Waiting>,
+    /// Up to which level lines go to standard error as well, because the environment asks for it.
+    to_stderr: u32,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: VecDeque<(OPENUVR_LOG_LEVEL, String)>,
+    lost: u64,
 }
 
 // SAFETY: the header says that the callback is called on threads of the library, and with it `user`,
@@ -41,18 +67,153 @@ impl Log {
         Log {
             call,
             user,
-            one_at_a_time: std::sync::Mutex::default(),
+            one_at_a_time: Mutex::default(),
+            waiting: Mutex::default(),
+            to_stderr: std::env::var("OPENUVR_LOG")
+                .ok()
+                .and_then(|level| level.trim().parse().ok())
+                .unwrap_or(0),
         }
     }
 
     /// Tells a line.
     pub(crate) fn tell(&self, level: OPENUVR_LOG_LEVEL, text: &str) {
-        let Some(call) = self.call else { return };
         // A peer's name may hold anything.
-        let text: String = text.chars().filter(|c| !c.is_control()).collect();
+        let text = printable(text);
+        if level as u32 <= self.to_stderr {
+            // Nobody may be left who reads it.
+            let line = format!("openuvr: {text}\n");
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "asked for by OPENUVR_LOG; it does not panic"
+            )]
+            let _ = std::io::stderr().write_all(line.as_bytes());
+        }
+        let Some(call) = self.call else {
+            return lock(&self.waiting).add(level, text);
+        };
         let Ok(text) = CString::new(text) else { return };
-        let _turn = crate::held::lock(&self.one_at_a_time);
+        let _turn = lock(&self.one_at_a_time);
+        let _inside = Inside::enter();
         // SAFETY: the application's promise; the text ends with a zero byte and outlives the call.
         unsafe { call(self.user, level as u32, text.as_ptr()) };
+    }
+
+    /// The oldest line that was not taken yet.
+    fn next(&self) -> Outcome<Option<(OPENUVR_LOG_LEVEL, String)>> {
+        match self.call {
+            None => Ok(lock(&self.waiting).take()),
+            Some(_) => Err(Failure::state("lines go to the callback log")),
+        }
+    }
+
+    /// The body of the functions that take a line: 1 if there was one.
+    ///
+    /// # Safety
+    /// `level` is NULL or writable; `text` is NULL or writable for `size` bytes.
+    pub(crate) unsafe fn give_next(
+        &self,
+        level: *mut u32,
+        text: *mut c_char,
+        size: usize,
+    ) -> Outcome {
+        if text.is_null() || size == 0 {
+            // Before a line is taken that could not be given.
+            return Err(Failure::null("the room for a line"));
+        }
+        let Some((of, line)) = self.next()? else {
+            return Ok(0);
+        };
+        // SAFETY: as ours.
+        unsafe {
+            give_text(&line, text, size);
+            if !level.is_null() {
+                level.write_unaligned(of as u32);
+            }
+        }
+        Ok(1)
+    }
+}
+
+impl Waiting {
+    fn add(&mut self, level: OPENUVR_LOG_LEVEL, line: String) {
+        if self.lines.len() >= WAITING {
+            self.lines.pop_front();
+            self.lost += 1;
+        }
+        self.lines.push_back((level, line));
+    }
+
+    fn take(&mut self) -> Option<(OPENUVR_LOG_LEVEL, String)> {
+        let level = OPENUVR_LOG_LEVEL::OPENUVR_LOG_WARNING;
+        match std::mem::take(&mut self.lost) {
+            0 => self.lines.pop_front(),
+            lost => Some((
+                level,
+                format!("{lost} lines before this one were not taken"),
+            )),
+        }
+    }
+}
+
+/// Takes the oldest line of the log that was not taken yet into `text`, as far as `size` bytes go, and its
+/// level, an `OPENUVR_LOG_LEVEL`, into `*level` (which may be NULL). Returns 1 if there was one, 0 if not.
+/// Only without the callback `log`. 256 lines wait at most; then the oldest are lost, and a line says
+/// how many. From any thread.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed; `level` is NULL or writable; `text` is NULL or
+/// writable for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_next_log(
+    context: *mut openuvr_context,
+    level: *mut u32,
+    text: *mut c_char,
+    size: usize,
+) -> c_int {
+    // SAFETY: as ours.
+    unsafe {
+        call(context.cast::<Held<Host>>(), |held| {
+            held.log.give_next(level, text, size)
+        })
+    }
+}
+
+/// Takes the oldest line of the log, as `openuvr_next_log` does at the host.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed; `level` is NULL or writable; `text` is NULL or
+/// writable for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_mud_next_log(
+    context: *mut openuvr_mud_context,
+    level: *mut u32,
+    text: *mut c_char,
+    size: usize,
+) -> c_int {
+    // SAFETY: as ours.
+    unsafe {
+        call(context.cast::<Held<Mud>>(), |held| {
+            held.log.give_next(level, text, size)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_wait_in_order_and_the_oldest_of_many_are_lost() {
+        let log = Log::new(None, std::ptr::null_mut());
+        for n in 0..WAITING + 2 {
+            log.tell(OPENUVR_LOG_LEVEL::OPENUVR_LOG_INFO, &format!("line\n{n}"));
+        }
+        let next = || log.next().unwrap().map(|(_, line)| line);
+        let lost = next().unwrap();
+        assert_eq!(lost, "2 lines before this one were not taken");
+        let rest: Vec<String> = std::iter::from_fn(next).collect();
+        assert_eq!(rest.len(), WAITING);
+        assert_eq!((&*rest[0], &*rest[WAITING - 1]), ("line2", "line257"));
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use openuvr_media::cursor::CursorShape;
 use openuvr_media::input_source::InputSource;
 use openuvr_media::input_source::evdev::{Evdev, Registrar};
 use openuvr_media::present::x11::WindowConfig;
@@ -25,7 +26,7 @@ use crate::statistics::openuvr_mud_statistics;
 use crate::surface;
 use crate::tap::{OnFrame, Pictures, Shown};
 use crate::told::{Told, tell};
-use crate::words::{self, OPENUVR_SURFACE};
+use crate::words::{self, Decoding, OPENUVR_SURFACE};
 use crate::worker::Worker;
 
 /// How far a MUD is.
@@ -67,11 +68,13 @@ pub(crate) struct Settings {
 }
 
 pub(crate) struct Started {
-    pictures: Arc<Pictures>,
+    pub(crate) pictures: Arc<Pictures>,
+    /// What the application was told of the pointer, whose shape it may look at.
+    pub(crate) pointed: Mutex<Option<Arc<CursorShape>>>,
     /// What the application looks at.
     lent: Mutex<Option<Shown>>,
     /// Whether the application shows the pictures, and how it gets them.
-    surface: OPENUVR_SURFACE,
+    pub(crate) surface: OPENUVR_SURFACE,
     pulled: bool,
     client: Option<Arc<ClientRuntime>>,
     devices: Option<Registrar>,
@@ -159,6 +162,9 @@ impl Kind for Mud {
                 text(config.display, "display")?,
             )
         };
+        if let Some(pin) = &pin {
+            words::pin(pin)?;
+        }
         let surface = words::surface(config.surface)?;
         let size = Size::new(config.width, config.height);
         if !size.is_valid() && (config.width, config.height) != (0, 0) {
@@ -177,7 +183,11 @@ impl Kind for Mud {
                 name: name.unwrap_or_default(),
                 observe: config.observe != 0,
                 take_over: config.take_over != 0,
-                decoder: word.decoder.map(str::to_owned),
+                decoder: match word.decoder {
+                    Decoding::Hardware(name) => Some(name.to_owned()),
+                    Decoding::Usual | Decoding::None(_) => None,
+                },
+                only_decoder: matches!(word.decoder, Decoding::Hardware(_)),
                 realtime: config.realtime != 0,
                 ..Config::new(nowhere)
             },
@@ -245,6 +255,7 @@ impl Kind for Mud {
             target: opened.target,
             paths: opened.paths,
             pin: opened.pin,
+            pair_again: false,
             offer: opened.offer,
             decoder: opened.decoder,
             link: opened.link,
@@ -268,6 +279,7 @@ impl Kind for Mud {
         settings.devices.clear();
         Ok(Started {
             pictures,
+            pointed: Mutex::default(),
             lent: Mutex::default(),
             surface: settings.surface,
             pulled,
@@ -288,7 +300,8 @@ fn target(host: &str) -> Outcome<Target> {
 /// Says goodbye to the host, closes the window, ends the threads, and frees the context; `*context`
 /// becomes NULL. Does nothing if it is NULL already, so that a second call through the same variable
 /// is harmless; a copy of the pointer must not be used any more. No other call may be under way with
-/// this context. After it returns no callback is called. Waits two tenths of a second at most.
+/// this context. After it returns no callback is called. It waits for what its threads are at: a callback
+/// that has not returned, the picture that is being decoded; besides a tenth of a second.
 ///
 /// # Safety
 /// `context` is NULL or points to NULL or to a context that is not closed.
@@ -318,6 +331,9 @@ pub unsafe extern "C" fn openuvr_set_host(
         call(context.cast::<Held<Mud>>(), |held| {
             let host = text(host, "host")?.ok_or_else(|| Failure::null("the host's name"))?;
             let pin = text(pin, "pin")?;
+            if let Some(pin) = &pin {
+                words::pin(pin)?;
+            }
             let mut settings = lock(&held.settings);
             held.not_started()?;
             settings.host = Some(target(&host)?);
@@ -501,7 +517,7 @@ pub unsafe extern "C" fn openuvr_mud_message(
     unsafe {
         call(context.cast::<Held<Mud>>(), |held| {
             let end = held.running().and_then(Started::end);
-            let message = end.map_or_else(|| held.message(), |end| end.why);
+            let message = end.map_or_else(|| held.message(), |end| end.why.into());
             must_give_text(&message, text, size)
         })
     }

@@ -8,6 +8,7 @@ use openuvr_proto::units::Size;
 
 use crate::border::Sized32;
 use crate::error::{Failure, Outcome};
+use crate::inside::Inside;
 
 /// How a pixel's bytes lie in memory, the first one first.
 #[repr(C)]
@@ -253,6 +254,7 @@ impl Release {
 
 impl Drop for Release {
     fn drop(&mut self) {
+        let _inside = Inside::enter();
         // SAFETY: the application's promise; called once.
         unsafe { (self.call)(self.user) }
     }

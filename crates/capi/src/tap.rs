@@ -11,6 +11,7 @@ use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
 use crate::held::lock;
+use crate::inside::Inside;
 use crate::picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
 
 /// A decoded picture: BGRX without gaps.
@@ -41,6 +42,16 @@ pub(crate) struct Pictures {
     place: Mutex<Place>,
     /// One has arrived, or none will any more.
     arrived: Condvar,
+    pub(crate) pointer: Mutex<Pointer>,
+}
+
+/// What the host says of the pointer.
+#[derive(Default)]
+pub(crate) struct Pointer {
+    pub(crate) cursor: Option<Cursor>,
+    pub(crate) relative: bool,
+    /// Since the application asked last.
+    pub(crate) changed: bool,
 }
 
 #[derive(Default)]
@@ -107,6 +118,7 @@ impl Presenter for Tap {
         let shown = Shown { id, size, bgrx };
         match &self.on_frame {
             Some(on_frame) => {
+                let _inside = Inside::enter();
                 // SAFETY: the application's promise; the picture outlives the call.
                 unsafe { (on_frame.call)(on_frame.user, &shown.picture()) };
                 self.pictures.give_back(shown);
@@ -116,8 +128,17 @@ impl Presenter for Tap {
         Ok(())
     }
 
-    /// The pointer is not drawn: the application has its own.
-    fn cursor(&mut self, _: &Cursor) -> Result<(), PresentError> {
+    /// The application draws it.
+    fn cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError> {
+        let mut pointer = lock(&self.pictures.pointer);
+        (pointer.cursor, pointer.changed) = (Some(cursor.clone()), true);
+        Ok(())
+    }
+
+    fn relative_mouse(&mut self, wanted: bool) -> Result<(), PresentError> {
+        let mut pointer = lock(&self.pictures.pointer);
+        pointer.changed |= pointer.relative != wanted;
+        pointer.relative = wanted;
         Ok(())
     }
 }

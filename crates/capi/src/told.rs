@@ -21,6 +21,7 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
             OPENUVR_LOG_INFO,
             format!("paired with {name} ({fingerprint})"),
         ),
+        Notice::Pairing(words) => (OPENUVR_LOG_WARNING, words.clone()),
         Notice::Subscribed {
             role,
             name,
@@ -43,7 +44,21 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
         Notice::SourceEnded(why) => (OPENUVR_LOG_ERROR, (*why).to_owned()),
         Notice::Failed(why) => (OPENUVR_LOG_ERROR, why.clone()),
         Notice::Trouble(why) => (OPENUVR_LOG_WARNING, why.clone()),
-        Notice::Record(_) | Notice::Hidden => return None,
+        Notice::NoPicture => (
+            OPENUVR_LOG_WARNING,
+            "a MUD waits, but no picture was given yet: call openuvr_frame_ready after each glReadPixels \
+             (or openuvr_send_frame, openuvr_capture_gl, openuvr_send_picture)"
+                .to_owned(),
+        ),
+        Notice::InputKeptBack(Some(why)) => (
+            OPENUVR_LOG_WARNING,
+            format!("keys and clicks are kept back: {why}"),
+        ),
+        Notice::InputKeptBack(None) => (
+            OPENUVR_LOG_INFO,
+            "keys and clicks reach the window again".to_owned(),
+        ),
+        Notice::Shown(_) | Notice::Record(_) => return None,
     })
 }
 
@@ -63,6 +78,7 @@ pub(crate) fn tell(told: &Mutex<Told>, pictures: &Pictures, log: &Log, notice: C
         ClientNotice::Connected {
             paired,
             fingerprint,
+            ..
         } => {
             let how = if paired {
                 "paired with"
@@ -82,10 +98,19 @@ pub(crate) fn tell(told: &Mutex<Told>, pictures: &Pictures, log: &Log, notice: C
             OPENUVR_LOG_INFO,
             format!("the video comes by {}", rung.name()),
         ),
+        ClientNotice::Keys(keys) => (OPENUVR_LOG_INFO, format!("keys by {} now", keys.name())),
         ClientNotice::Showing(size) => {
             (statistics.width, statistics.height) = (size.width, size.height);
             (OPENUVR_LOG_INFO, format!("showing {size}"))
         }
+        ClientNotice::SourceShown(shown) => (
+            OPENUVR_LOG_INFO,
+            match shown {
+                true => "the window is shown again at the host",
+                false => "the window is hidden at the host: no pictures come for now",
+            }
+            .to_owned(),
+        ),
         ClientNotice::Report(report) => {
             statistics.frames += 1;
             match report.outcome {

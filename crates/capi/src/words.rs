@@ -7,6 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 use openuvr_media::{decode, encode};
 use openuvr_net::ladder::Ladder;
 use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::pairing::Pin;
 
 use crate::border::{give_text, plain};
 use crate::error::{Failure, Outcome};
@@ -59,7 +60,8 @@ pub enum OPENUVR_NETWORK_TYPE {
     OPENUVR_NETWORK_XDP = 8,
 }
 
-/// What `openuvr_set_feature` sets. Only the bitrate may be set once the thread is started.
+/// What `openuvr_set_feature` sets. Once the thread is started, the bitrate and how the pixel buffer is
+/// to be read (width, height, format, stride) may be set, the others not.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_FEATURE {
@@ -91,7 +93,7 @@ pub enum OPENUVR_FEATURE {
     OPENUVR_FEATURE_ENCODER = 12,
 }
 
-/// Devices by the ids that both ends know. Any other id from 1 to 255 may be used as well.
+/// Devices by the ids that both ends know. Any other id from 0 to 255 may be used as well.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_DEVICE {
@@ -136,14 +138,24 @@ use OPENUVR_NETWORK_TYPE::*;
 pub(crate) struct EncoderWord {
     pub(crate) word: OPENUVR_ENCODER_TYPE,
     pub(crate) encoder: &'static str,
-    /// `None`: what decodes it anyway.
-    pub(crate) decoder: Option<&'static str>,
+    pub(crate) decoder: Decoding,
+}
+
+/// What serves an encoder's word at the MUD.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Decoding {
+    /// What decodes it anyway, on the processor.
+    Usual,
+    /// Hardware, by the name of its decoder: that or nothing.
+    Hardware(&'static str),
+    /// Nothing: why.
+    None(&'static str),
 }
 
 const fn coded(
     word: OPENUVR_ENCODER_TYPE,
     encoder: &'static str,
-    decoder: Option<&'static str>,
+    decoder: Decoding,
 ) -> EncoderWord {
     EncoderWord {
         word,
@@ -153,18 +165,30 @@ const fn coded(
 }
 
 const ENCODERS: &[EncoderWord] = &[
-    coded(OPENUVR_ENCODER_H264, "x264", None),
-    coded(OPENUVR_ENCODER_H264_CUDA, "h264_nvenc", Some("h264_cuvid")),
-    coded(OPENUVR_ENCODER_RGB, "raw", None),
-    coded(OPENUVR_ENCODER_H264_QSV, "h264_qsv", Some("h264_qsv")),
+    coded(OPENUVR_ENCODER_H264, "x264", Decoding::Usual),
+    coded(
+        OPENUVR_ENCODER_H264_CUDA,
+        "h264_nvenc",
+        Decoding::Hardware("h264_cuvid"),
+    ),
+    coded(OPENUVR_ENCODER_RGB, "raw", Decoding::Usual),
+    coded(
+        OPENUVR_ENCODER_H264_QSV,
+        "h264_qsv",
+        Decoding::Hardware("h264_qsv"),
+    ),
     coded(
         OPENUVR_ENCODER_H264_V4L2,
         "h264_v4l2m2m",
-        Some("h264_v4l2m2m"),
+        Decoding::Hardware("h264_v4l2m2m"),
     ),
-    coded(OPENUVR_ENCODER_H264_VAAPI, "h264_vaapi", None),
-    coded(OPENUVR_ENCODER_OPENH264, "openh264", None),
-    coded(OPENUVR_ENCODER_JPEG, "jpeg", None),
+    coded(
+        OPENUVR_ENCODER_H264_VAAPI,
+        "h264_vaapi",
+        Decoding::None("nothing here decodes by VA-API"),
+    ),
+    coded(OPENUVR_ENCODER_OPENH264, "openh264", Decoding::Usual),
+    coded(OPENUVR_ENCODER_JPEG, "jpeg", Decoding::Usual),
 ];
 
 /// A network's word: its transport (`None`: all that work), or what would do in its place.
@@ -287,10 +311,15 @@ pub(crate) fn serves(encoder: u32, network: u32) -> Outcome<()> {
 pub(crate) fn mud_serves(decoder: u32, network: u32) -> Outcome<()> {
     let word = self::encoder(decoder)?;
     let only = self::network(network)?;
-    if let Some(name) = word.decoder {
-        let works = decode::find(name).and_then(decode::probe);
-        works.map_err(|e| Failure::unavailable(format!("{e}: OPENUVR_ENCODER_H264 would work")))?;
-    }
+    let works = match word.decoder {
+        Decoding::Usual => Ok(()),
+        Decoding::Hardware(name) => decode::find(name)
+            .and_then(decode::probe)
+            .map(drop)
+            .map_err(|e| e.to_string()),
+        Decoding::None(why) => Err(why.to_owned()),
+    };
+    works.map_err(|e| Failure::unavailable(format!("{e}: OPENUVR_ENCODER_H264 would work")))?;
     match Ladder::client(only) {
         Ok(_) => Ok(()),
         Err(e) => Err(Failure::unavailable(format!(
@@ -343,6 +372,11 @@ pub(crate) fn input_to(word: u32) -> Outcome<OPENUVR_INPUT_TO> {
 
 pub(crate) fn surface(word: u32) -> Outcome<OPENUVR_SURFACE> {
     one_of(SURFACES, |known| known as u32, word, "OPENUVR_SURFACE")
+}
+
+/// A PIN, as both ends are given it.
+pub(crate) fn pin(pin: &str) -> Outcome<Pin> {
+    Pin::parse(pin).map_err(|e| Failure::argument(format!("pin: {e}")))
 }
 
 fn one_of<T: Copy>(all: &[T], number: impl Fn(T) -> u32, word: u32, name: &str) -> Outcome<T> {

@@ -153,7 +153,9 @@ int main(int argc, char **argv)
     struct openuvr_mud_statistics seen = { .size = sizeof seen };
     struct openuvr_input key = { .size = sizeof key }, motion = { .size = sizeof motion };
     struct openuvr_pose pose = { .size = sizeof pose }, posed = { .size = sizeof posed };
-    int shown = 0, keys = 0, poses = 0, waited = 0, turn;
+    static const uint32_t arrow[] = { 0xff112233, 0, 0, 0xff445566, 0, 0xff778899 };
+    struct openuvr_pointer pointer = { .size = sizeof pointer };
+    int shown = 0, keys = 0, poses = 0, waited = 0, pointed = 0, turn;
 
     for (int y = 0; y < HEIGHT; y++)
         for (int x = 0; x < WIDTH; x++) {
@@ -171,6 +173,16 @@ int main(int argc, char **argv)
         hosts[i] = host(folder, i ? "host-b" : "host-a", i);
     for (int i = 0; i < 2; i++)
         muds[i] = mud(hosts[i], folder, i ? "mud-b" : "mud-a", i);
+
+    pointer.relative = pointer.visible = 1;
+    pointer.x = 100;
+    pointer.y = 65535;
+    pointer.width = 2;
+    pointer.height = 3;
+    pointer.hot_y = 2;
+    pointer.argb = arrow;
+    if (openuvr_set_pointer(hosts[0], &pointer) < 0)
+        more(&wrong);
 
     for (turn = 0; turn < 3000; turn++) {
         struct openuvr_picture picture = { .size = sizeof picture };
@@ -191,18 +203,23 @@ int main(int argc, char **argv)
             keys += input.kind == OPENUVR_INPUT_KEY && input.code == KEY_A;
         if (openuvr_last_pose(hosts[0], &posed) == 1)
             poses += posed.position[1] == 1.5f && posed.id > 0 && posed.has_linear == 0;
+        struct openuvr_pointer told = { .size = sizeof told };
+        if (openuvr_mud_pointer(muds[0], &told) == 1)
+            pointed = told.relative == 1 && told.visible == 1 && told.x == 100 && told.y == 65535 &&
+                      told.width == 2 && told.height == 3 && told.hot_x == 0 && told.hot_y == 2 &&
+                      memcmp(told.argb, arrow, sizeof arrow) == 0;
         openuvr_statistics(hosts[0], &statistics);
         openuvr_mud_statistics(muds[0], &seen);
-        if (shown > 5 && keys > 2 && poses > 2 && waited > 5 && count(&frames_called) > 5 &&
+        if (shown > 5 && keys > 2 && poses > 2 && waited > 5 && pointed && count(&frames_called) > 5 &&
             count(&motions_called) > 2 && statistics.whole > 5 && seen.whole > 5 &&
             seen.state == OPENUVR_MUD_PLAYING && statistics.latency_p50_ns > 0)
             break;
         usleep(5000);
     }
     fprintf(stderr,
-            "%d pictures polled, %d called, %d keys, %d motions, %d poses, %d waited for, %u player, "
-            "%llu whole, %d wrong, %d turns\n",
-            shown, count(&frames_called), keys, count(&motions_called), poses, waited,
+            "%d pictures polled, %d called, %d keys, %d motions, %d poses, %d waited for, pointer %d, "
+            "%u player, %llu whole, %d wrong, %d turns\n",
+            shown, count(&frames_called), keys, count(&motions_called), poses, waited, pointed,
             statistics.players, (unsigned long long)statistics.whole, count(&wrong), turn);
     if (turn == 3000 || statistics.players != 1)
         more(&wrong);

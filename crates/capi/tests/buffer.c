@@ -3,77 +3,10 @@
  * also to MUDs that join when it is destroyed. Ends with 0 if all were. The word is a folder to keep
  * keys in.
  */
-#define GL_GLEXT_PROTOTYPES
-#include <GL/gl.h>
-#include <GL/glext.h>
-#include <GL/glx.h>
-#include <X11/Xlib.h>
-#include "pair.h"
+#include "gl.h"
 #include <pthread.h>
-#include <unistd.h>
 
 enum { WIDTH = 320, HEIGHT = 180, MANY = 3 };
-
-static Display *display;
-static Window window;
-static XVisualInfo *visual;
-
-static void open_window(void)
-{
-    static int wanted[] = { GLX_RGBA, GLX_RED_SIZE, 8, None };
-    XSetWindowAttributes attributes = { 0 };
-    Window root;
-
-    display = XOpenDisplay(NULL);
-    check(display != NULL, "no display");
-    root = DefaultRootWindow(display);
-    visual = glXChooseVisual(display, DefaultScreen(display), wanted);
-    check(visual != NULL, "no OpenGL");
-    attributes.colormap = XCreateColormap(display, root, visual->visual, AllocNone);
-    window = XCreateWindow(display, root, 0, 0, 64, 64, 0, visual->depth, InputOutput,
-                           visual->visual, CWColormap, &attributes);
-}
-
-/* A pixel buffer in the current context, all of one colour. */
-static GLuint filled(int red, int green, int blue)
-{
-    static unsigned char pixels[HEIGHT][WIDTH][3];
-    GLuint name;
-
-    for (int y = 0; y < HEIGHT; y++)
-        for (int x = 0; x < WIDTH; x++) {
-            pixels[y][x][0] = red;
-            pixels[y][x][1] = green;
-            pixels[y][x][2] = blue;
-        }
-    glGenBuffers(1, &name);
-    glBindBuffer(GL_PIXEL_PACK_BUFFER, name);
-    glBufferData(GL_PIXEL_PACK_BUFFER, sizeof pixels, pixels, GL_DYNAMIC_COPY);
-    return name;
-}
-
-static int near(int seen, int meant)
-{
-    return abs(seen - meant) < 40;
-}
-
-/* Waits until the MUD has a picture of this colour; meanwhile `give` is called. */
-static void shows(struct openuvr_mud_context *mud, int red, int green, int blue,
-                  int (*give)(struct openuvr_context *), struct openuvr_context *host)
-{
-    struct openuvr_picture picture = { .size = sizeof picture };
-
-    for (int tries = 0; tries < 3000; tries++) {
-        check(give == NULL || give(host) >= 0, "no picture can be given");
-        if (openuvr_next_frame(mud, &picture, 5) == 1) {
-            const unsigned char *at = picture.data;
-            at += 90 * picture.stride + 160 * 4;
-            if (near(at[2], red) && near(at[1], green) && near(at[0], blue))
-                return;
-        }
-    }
-    check(0, "the picture does not come");
-}
 
 static void *close_elsewhere(void *host)
 {
@@ -93,7 +26,7 @@ int main(int argc, char **argv)
     char own[300], why[200] = "";
     pthread_t thread;
 
-    open_window();
+    open_window(64, 64);
     host_config(&config, folder, own, sizeof own);
     config.width = WIDTH;
     config.height = HEIGHT;
@@ -104,11 +37,9 @@ int main(int argc, char **argv)
     watching = mud_of(host, folder, 0);
     for (int i = 0; i < MANY; i++) {
         const int *is = colours[i];
-        context = glXCreateContext(display, visual, NULL, True);
-        check(context != NULL && glXMakeCurrent(display, window, context), "no context");
-        name = filled(is[0], is[1], is[2]);
-        shows(watching, is[0], is[1], is[2],
-              i == 1 ? openuvr_send_frame : openuvr_frame_ready, host);
+        context = new_context();
+        name = filled(WIDTH, HEIGHT, is[0], is[1], is[2]);
+        shows(watching, WIDTH, HEIGHT, is, i == 1 ? openuvr_send_frame : openuvr_frame_ready, host);
         if (i == MANY - 1)
             break;
         check(openuvr_release_buffer(host) == 0, "it can't be released");
@@ -116,12 +47,11 @@ int main(int argc, char **argv)
         glXDestroyContext(display, context);
         /* For it the last picture is encoded anew. */
         joins = mud_of(host, folder, i + 1);
-        shows(joins, is[0], is[1], is[2], NULL, NULL);
+        shows(joins, WIDTH, HEIGHT, is, NULL, NULL);
         openuvr_close_mud(&joins);
     }
     /* In another context the buffer is not the same. */
-    other = glXCreateContext(display, visual, NULL, True);
-    check(glXMakeCurrent(display, window, other), "no context");
+    other = new_context();
     for (int tries = 0, got = 0; got != OPENUVR_ERROR_THREAD; tries++) {
         check(tries < 1000, "another context is not recognised");
         got = openuvr_frame_ready(host);

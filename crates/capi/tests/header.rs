@@ -6,13 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The files whose items the header has, in its order.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 15] = [
     "version",
     "words",
     "error",
     "log",
     "picture",
     "input",
+    "keys",
+    "event",
+    "pointer",
     "statistics",
     "config",
     "host",
@@ -90,6 +93,9 @@ fn generated() -> String {
         "OPENUVR_PIXEL_FORMAT",
         "OPENUVR_INPUT_KIND",
         "OPENUVR_MUD_STATE",
+        "OPENUVR_EVENT_KIND",
+        "OPENUVR_ROLE",
+        "OPENUVR_LEFT",
     ]
     .map(str::to_owned)
     .to_vec();

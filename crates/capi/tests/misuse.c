@@ -91,6 +91,8 @@ static void configurations(void)
     EXPECT(refused(&config, "slices"), OPENUVR_ERROR_ARGUMENT);
     config = usual(), config.bind = "everywhere";
     EXPECT(refused(&config, "everywhere"), OPENUVR_ERROR_ARGUMENT);
+    config = usual(), config.pin = "12";
+    EXPECT(refused(&config, "pin"), OPENUVR_ERROR_ARGUMENT);
     config = usual(), config.name = "\xff";
     EXPECT(refused(&config, "UTF-8"), OPENUVR_ERROR_ARGUMENT);
 
@@ -124,11 +126,28 @@ static void null_and_wrong_contexts(void)
     struct openuvr_picture picture = { .size = sizeof picture };
     struct openuvr_statistics statistics = { .size = sizeof statistics };
     struct openuvr_mud_statistics seen = { .size = sizeof seen };
+    struct openuvr_event event = { .size = sizeof event };
+    struct openuvr_pointer pointer = { .size = sizeof pointer };
+    struct openuvr_key key = { .size = sizeof key };
     char text[8];
 
     EXPECT(openuvr_set_feature(none, OPENUVR_FEATURE_PORT, 0), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_init_thread(none), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_map_input_device(none, 1, 1), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_unmap_input_device(none, 1), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_wants(none), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_capture_gl(none, 0, 0, 0), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_next_log(none, NULL, text, sizeof text), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_next_event(none, &event), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_set_pointer(none, &pointer), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_mud_pointer(no_mud, &pointer), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_mud_next_log(no_mud, NULL, text, sizeof text), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_key_of(30, NULL), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_key_of(767, &key), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_key_of(30, &key), OPENUVR_OK);
+    EXPECT(strcmp(key.name, "KEY_A"), 0);
+    EXPECT(strcmp(key.xkb_name, "AC01"), 0);
+    EXPECT((int)key.sdl, 4);
     EXPECT(openuvr_begin_frame(none), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_frame_ready(none), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_send_frame(none), OPENUVR_ERROR_NULL);
@@ -165,7 +184,9 @@ static void null_and_wrong_contexts(void)
     EXPECT(openuvr_init_mud_thread(no_mud), OPENUVR_ERROR_STATE); /* no host is named */
     EXPECT(openuvr_set_host(no_mud, "no host", NULL), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_set_host(no_mud, NULL, NULL), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_set_host(no_mud, "127.0.0.1:9", "12"), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_set_host(no_mud, "127.0.0.1:9", NULL), OPENUVR_OK);
+    EXPECT(openuvr_mud_pointer(no_mud, &pointer), OPENUVR_ERROR_STATE);
     EXPECT(openuvr_next_frame(no_mud, &picture, 0), OPENUVR_ERROR_STATE);
     EXPECT(openuvr_register_input_device(no_mud, 256, 0), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_register_input_device(no_mud, 1, -1), OPENUVR_ERROR_ARGUMENT);
@@ -176,6 +197,10 @@ static void null_and_wrong_contexts(void)
 
     EXPECT(openuvr_alloc_context(99, 0, NULL) == NULL, 1);
     EXPECT(openuvr_alloc_mud_context(1, 99) == NULL, 1);
+    /* A word that names hardware is never the processor. */
+    EXPECT(openuvr_alloc_mud_context(OPENUVR_ENCODER_H264_VAAPI, OPENUVR_NETWORK_UDP) == NULL, 1);
+    EXPECT(openuvr_mud_serves(OPENUVR_ENCODER_H264_VAAPI, OPENUVR_NETWORK_UDP, NULL, 0),
+           OPENUVR_ERROR_UNAVAILABLE);
     EXPECT(openuvr_serves(OPENUVR_ENCODER_H264, OPENUVR_NETWORK_INJECT, NULL, 0),
            OPENUVR_ERROR_UNAVAILABLE);
 }
@@ -187,6 +212,7 @@ static void failed_starts(void)
     struct openuvr_mud_context *mud;
     struct openuvr_context *host;
     struct openuvr_config usually = usual();
+    char text[200] = "";
     int ends[2];
 
     EXPECT(pipe(ends), 0);
@@ -208,7 +234,17 @@ static void failed_starts(void)
     EXPECT(openuvr_open(&usually, &host, NULL, 0), OPENUVR_OK);
     EXPECT(openuvr_map_input_device(host, 1, ends[0]), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_map_input_device(host, 1, ends[1]), OPENUVR_OK);
+    /* What open() returns for a device that is missing ends no mapping. */
+    EXPECT(openuvr_map_input_device(host, 1, open("/dev/input/none", O_RDWR)), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_message(host, text, sizeof text), OPENUVR_OK);
+    EXPECT(strstr(text, "did open() fail?") != NULL, 1);
+    EXPECT(openuvr_map_input_device(host, 0, ends[1]), OPENUVR_OK); /* 0 is a number as well */
+    EXPECT(openuvr_map_input_device(host, 255, ends[1]), OPENUVR_OK);
+    EXPECT(openuvr_unmap_input_device(host, 255), OPENUVR_OK);
+    EXPECT(openuvr_unmap_input_device(host, 256), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_init_thread(host), OPENUVR_OK);
+    EXPECT(openuvr_unmap_input_device(host, 1), OPENUVR_OK);
+    EXPECT(openuvr_unmap_input_device(host, 1), OPENUVR_OK);
     openuvr_close(&host);
     close(ends[0]);
     close(ends[1]);
@@ -251,6 +287,8 @@ static void pictures(struct openuvr_context *context)
     struct openuvr_picture picture = { .size = sizeof picture };
     struct openuvr_input input = { 0 };
     struct openuvr_pose pose = { .size = sizeof pose };
+    struct openuvr_event event = { .size = sizeof event };
+    struct openuvr_pointer pointer = { .size = sizeof pointer };
 
     EXPECT(openuvr_send_picture(context, NULL, 0), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_send_picture(context, &picture, 0), OPENUVR_ERROR_ARGUMENT);
@@ -276,6 +314,20 @@ static void pictures(struct openuvr_context *context)
     EXPECT(openuvr_frame_ready(context), OPENUVR_ERROR_STATE);
     EXPECT(openuvr_send_frame(context), OPENUVR_ERROR_STATE);
 
+    EXPECT(openuvr_next_event(context, NULL), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_next_event(context, &event), 0);
+    EXPECT(openuvr_next_log(context, NULL, NULL, 10), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_set_pointer(context, NULL), OPENUVR_ERROR_NULL);
+    pointer.argb = pixels[0], pointer.width = 257, pointer.height = 1;
+    EXPECT(openuvr_set_pointer(context, &pointer), OPENUVR_ERROR_ARGUMENT);
+    pointer.width = 16, pointer.height = 16, pointer.hot_x = 16;
+    EXPECT(openuvr_set_pointer(context, &pointer), OPENUVR_ERROR_ARGUMENT);
+    pointer.hot_x = 15, pointer.x = 65536;
+    EXPECT(openuvr_set_pointer(context, &pointer), OPENUVR_ERROR_ARGUMENT);
+    pointer.x = 65535, pointer.relative = 2;
+    EXPECT(openuvr_set_pointer(context, &pointer), OPENUVR_ERROR_ARGUMENT);
+    pointer.relative = 1;
+    EXPECT(openuvr_set_pointer(context, &pointer), OPENUVR_OK);
     EXPECT(openuvr_next_input(context, NULL), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_next_input(context, &input), OPENUVR_ERROR_SIZE);
     input.size = sizeof input;
@@ -320,7 +372,9 @@ static void dma_bufs(struct openuvr_context *context)
     picture.offset = 101;
     EXPECT(wanted(context, &picture), OPENUVR_ERROR_ARGUMENT); /* it ends too early */
     picture.offset = 100;
+    EXPECT((int)lseek(fd, 7, SEEK_SET), 7);
     EXPECT(wanted(context, &picture), 1);
+    EXPECT((int)lseek(fd, 0, SEEK_CUR), 7); /* it is read where it was */
     picture.release = release; /* called for each that was not wanted, and for the one that was */
     picture.user = &back;
     asked = 0;
@@ -435,7 +489,7 @@ int main(void)
     features(context);
     EXPECT(openuvr_init_thread(context), OPENUVR_OK);
     EXPECT(openuvr_init_thread(context), OPENUVR_ERROR_STATE);
-    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_WIDTH, 32), OPENUVR_ERROR_STATE);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_PORT, 0), OPENUVR_ERROR_STATE);
     EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_BITRATE, 50), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_BITRATE, 5000), OPENUVR_OK);
     EXPECT(openuvr_pin(context, text, sizeof text), OPENUVR_OK);

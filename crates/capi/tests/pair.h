@@ -15,7 +15,7 @@ static void check(int right, const char *what)
 }
 
 /* Fills a host's configuration; its keys lie in `own`, of `size` bytes, a folder in `folder`. */
-static void host_config(struct openuvr_config *config, const char *folder, char *own, size_t size)
+__attribute__((unused)) static void host_config(struct openuvr_config *config, const char *folder, char *own, size_t size)
 {
     snprintf(own, size, "%s/host", folder);
     config->size = sizeof *config;
@@ -27,7 +27,7 @@ static void host_config(struct openuvr_config *config, const char *folder, char 
 }
 
 /* A MUD that a host lets in, with keys of its own number. */
-static struct openuvr_mud_context *mud_of(struct openuvr_context *host, const char *folder, int which)
+__attribute__((unused)) static struct openuvr_mud_context *mud_of(struct openuvr_context *host, const char *folder, int which)
 {
     struct openuvr_mud_config config = { .size = sizeof config };
     struct openuvr_mud_context *context;

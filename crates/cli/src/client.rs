@@ -1,16 +1,17 @@
 //! `openuvr client`: opens everything that the configuration names, starts the client's threads,
 //! and tells the person what happens.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use clap::ArgMatches;
-use openuvr_media::input_source;
+use openuvr_media::input_source::{self, InputSource};
 use openuvr_media::present::{self, x11::WindowConfig};
 use openuvr_net::address::{address_of, station_of};
+use openuvr_proto::control::handshake::{GIVE_UP, HandshakeError};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::SessionId;
@@ -23,6 +24,7 @@ use openuvr_runtime::sched::Scheduler;
 
 use crate::clients::{TICK, finish, goodbye};
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
+use crate::out;
 use crate::realtime;
 use crate::record::{self, Options, Recorder};
 
@@ -44,12 +46,14 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     let config = effective.config;
     crate::log_to_stderr(config.log);
+    // Before anybody types a PIN: what is wrong here is found first.
+    let ends = Ends::open(&config)?;
+    let recorder = Recorder::new(&Options::from(&config))?;
     let opened = open(&config)?;
     // Only now: until the PIN is typed there is nothing to tidy up, and a signal simply ends this.
     let stop = crate::stop_on_signals()?;
-    let recorder = Recorder::new(&Options::from(&config))?;
     let address = address(&opened);
-    let (client, scheduler) = start(&config, opened)?;
+    let (client, scheduler) = start(&config, opened, ends)?;
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr client: {warning}");
     }
@@ -64,11 +68,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let mut wonder_at = Some(began + WONDER);
     let mut tick_at = began;
     let outcome = loop {
-        let over = config
-            .lasting
-            .is_some_and(|span| clock::now().since(began) >= span);
-        if over || stop.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) {
             break Ok(ExitCode::SUCCESS);
+        }
+        let lasted = clock::now().since(began);
+        if let Some(span) = config.lasting.filter(|span| lasted >= *span) {
+            break session.end_of_time(span, client.unsent());
         }
         let now = clock::now();
         if now >= tick_at {
@@ -96,8 +101,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         let _ = session.tell(notice);
     }
     // What did not leave the host is not known here: gaps mean nothing.
-    let _ = finish(session.recorder);
-    outcome
+    let (_, complete) = finish(session.recorder);
+    let code = outcome?;
+    complete?;
+    Ok(code)
 }
 
 /// Opens what needs no display, and asks for the PIN if there has to be one.
@@ -105,6 +112,12 @@ fn open(config: &ClientConfig) -> Result<Opened> {
     let mut opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
     for why in &opened.unusable {
         eprintln!("openuvr client: {why}");
+    }
+    if opened.needs_no_pin() {
+        eprintln!(
+            "openuvr client: {} is known: --pin is not used (--pair-again pairs with it anew)",
+            opened.host
+        );
     }
     if opened.needs_pin() {
         opened.pin = Some(ask_for_pin(&opened)?);
@@ -122,15 +135,32 @@ fn address(opened: &Opened) -> String {
     }
 }
 
-fn start(config: &ClientConfig, opened: Opened) -> Result<(ClientRuntime, Scheduler)> {
-    let surface = config.surface().map_err(|e| anyhow!("{e}"))?;
+/// Where input comes from and pictures go.
+struct Ends {
+    input: Option<Box<dyn InputSource>>,
+    send_input: bool,
+    surface: OpenSurface,
+}
+
+impl Ends {
+    fn open(config: &ClientConfig) -> Result<Ends> {
+        let surface = config.surface().map_err(|e| anyhow!("{e}"))?;
+        let from = config.input_from();
+        let input = match &from {
+            InputFrom::Script(file) => Some(format!("script:{}", file.display())),
+            InputFrom::Devices(list) => Some(format!("evdev:{list}")),
+            InputFrom::Window | InputFrom::Nothing => None,
+        };
+        Ok(Ends {
+            input: input.map(|spec| input_source::open(&spec)).transpose()?,
+            send_input: from != InputFrom::Nothing,
+            surface: open_surface(surface)?,
+        })
+    }
+}
+
+fn start(config: &ClientConfig, opened: Opened, ends: Ends) -> Result<(ClientRuntime, Scheduler)> {
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
-    let input_from = config.input_from();
-    let input = match &input_from {
-        InputFrom::Script(file) => Some(input_source::open(&format!("script:{}", file.display()))?),
-        InputFrom::Devices(list) => Some(input_source::open(&format!("evdev:{list}"))?),
-        InputFrom::Window | InputFrom::Nothing => None,
-    };
     let setup = ClientSetup {
         identity: opened.identity,
         name: opened.name,
@@ -139,13 +169,14 @@ fn start(config: &ClientConfig, opened: Opened) -> Result<(ClientRuntime, Schedu
         target: opened.target,
         paths: opened.paths,
         pin: opened.pin,
+        pair_again: opened.pair_again,
         offer: opened.offer,
         decoder: opened.decoder,
         link: opened.link,
         only: opened.only,
-        surface: open_surface(surface)?,
-        input,
-        send_input: input_from != InputFrom::Nothing,
+        surface: ends.surface,
+        input: ends.input,
+        send_input: ends.send_input,
         overlay: config.overlay,
         reconnect: config.reconnect,
         scheduler: scheduler.clone(),
@@ -154,20 +185,34 @@ fn start(config: &ClientConfig, opened: Opened) -> Result<(ClientRuntime, Schedu
     Ok((client, scheduler))
 }
 
+/// Asks the person at the terminal, once somebody answers: before, nobody can show a PIN.
 fn ask_for_pin(opened: &Opened) -> Result<Pin> {
-    let host = &opened.host;
+    let (host, address) = (&opened.host, address(opened));
+    let answers = |patience| match opened.is_answered(patience) {
+        Ok(answered) => Ok(answered),
+        Err(e) => Err(anyhow!("{address}: {e}")),
+    };
+    if !answers(WONDER)? {
+        eprintln!("openuvr client: no answer from {address} yet");
+        if !answers(GIVE_UP)? {
+            bail!("{address}: {}", HandshakeError::TimedOut { after: GIVE_UP });
+        }
+    }
     if !std::io::stdin().is_terminal() {
-        bail!("the host {host} is not known yet: give the PIN that it shows with --pin");
+        let why = match opened.pair_again {
+            true => "is to be paired with again",
+            false => "is not known yet",
+        };
+        bail!("the host {host} {why}: give the PIN that it shows with --pin");
     }
-    // Before somebody looks for a PIN in vain.
-    match opened.is_answered(WONDER) {
-        Ok(true) => {}
-        Ok(false) => eprintln!("openuvr client: no answer from {} yet", address(opened)),
-        Err(e) => bail!("{}: {e}", address(opened)),
+    match opened.hosts.key(host) {
+        Some(key) => eprintln!(
+            "The host {host} is known by the key {}. Pairing replaces it.",
+            key.fingerprint()
+        ),
+        None => eprintln!("The host {host} is new."),
     }
-    eprintln!("The host {host} is new.");
-    eprint!("The PIN that it shows: ");
-    std::io::stderr().flush()?;
+    out::ask(format_args!("The PIN that it shows: "));
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     Ok(Pin::parse(line.trim())?)
@@ -182,6 +227,7 @@ fn open_surface(surface: Surface) -> Result<OpenSurface> {
             size,
             full_screen,
             grab,
+            keys,
         } => {
             openuvr_media::display::connect(&display).map_err(|e| anyhow!(e))?;
             Box::new(move |picture: Size, host: &str, role: Role| {
@@ -189,17 +235,24 @@ fn open_surface(surface: Surface) -> Result<OpenSurface> {
                     display: Some(display.clone()),
                     title: format!("OpenUVR – {host}"),
                     size: size.unwrap_or(picture),
+                    follow: size.is_none(),
                     full_screen,
                     observer: role == Role::Observer,
                     grab,
+                    keys,
                 };
                 present::open("x11", &window)
             })
         }
-        Surface::Headless { output, every } => Box::new(move |_, _, _| {
-            let headless = present::headless::Headless::new(&output, every)?;
-            Ok((Box::new(headless), None))
-        }),
+        Surface::Headless { output, every } => {
+            let open = move || present::headless::Headless::new(&output, every);
+            // It is made now, and found wanting now, and opened again for a host that came back.
+            let mut made = Some(open()?);
+            Box::new(move |_, _, _| {
+                let headless = made.take().map_or_else(&open, Ok)?;
+                Ok((Box::new(headless), None))
+            })
+        }
         Surface::Null => Box::new(|_, _, _| present::open("null", &WindowConfig::default())),
     })
 }
@@ -223,17 +276,24 @@ impl Session {
             Notice::Connected {
                 paired,
                 fingerprint,
+                before,
             } => {
                 self.count += 1;
-                let how = if paired {
-                    "paired with"
-                } else {
-                    "connected to"
+                let how = match before {
+                    Some(before) if before == fingerprint => {
+                        format!("paired again with the host {fingerprint}; its key is the same")
+                    }
+                    Some(before) => {
+                        format!("paired again with the host {fingerprint}; before it was {before}")
+                    }
+                    None if paired => format!("paired with the host {fingerprint}"),
+                    None => format!("connected to the host {fingerprint}"),
                 };
-                eprintln!("openuvr client: {how} the host {fingerprint}");
+                eprintln!("openuvr client: {how}");
             }
             Notice::Granted { role, host } => {
                 eprintln!("openuvr client: {} at {host}", role.name());
+                self.recorder.joined(SessionId(self.count), role, &host);
                 self.role = role;
                 self.host = host;
             }
@@ -241,13 +301,21 @@ impl Session {
                 eprintln!("openuvr client: {COMES_BY}{}", rung.name());
                 self.recorder.link(SessionId(self.count), rung);
             }
+            Notice::Keys(keys) => eprintln!("openuvr client: keys by {} now", keys.name()),
             Notice::Showing(size) => eprintln!("openuvr client: showing {size}"),
+            Notice::SourceShown(false) => {
+                eprintln!("openuvr client: the window is hidden at the host; waiting for it");
+            }
+            Notice::SourceShown(true) => {
+                eprintln!("openuvr client: the window is shown again at the host");
+            }
             Notice::Report(report) => {
                 let record = record::of_report(SessionId(self.count), &report);
                 self.recorder
                     .record(clock::now(), &record, self.role, &self.host);
             }
             Notice::Lost(reason) => {
+                self.recorder.left(SessionId(self.count));
                 let (host, why) = (&self.address, reason.map_or("it fell silent", goodbye));
                 eprintln!("openuvr client: {host}: {why}; looking for it again");
             }
@@ -255,6 +323,15 @@ impl Session {
             Notice::Over(over) => return Some(self.end(over)),
         }
         None
+    }
+
+    /// The time is over that was asked for.
+    fn end_of_time(&self, span: Duration, unsent: Option<String>) -> Result<ExitCode> {
+        match (self.count, unsent) {
+            (0, Some(why)) => bail!("{} can't be reached: {why}", self.address),
+            (0, None) => bail!("no answer from {} within {span:?}", self.address),
+            _ => Ok(ExitCode::SUCCESS),
+        }
     }
 
     fn end(&self, over: Over) -> Result<ExitCode> {

@@ -14,10 +14,14 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::clock;
 use openuvr_runtime::line::Line;
 
+use crate::out;
 use crate::record::{Recorder, Summary};
 
 /// How often the table is drawn and files are brought up to date.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
+
+/// Clients of which is known what they are called: more than a host serves at a time.
+const MOST_KNOWN: usize = 256;
 
 /// Who watches or watched.
 pub(crate) struct Clients {
@@ -59,6 +63,7 @@ impl Clients {
             Line::Paired { name, fingerprint } => {
                 eprintln!("openuvr {who}: paired with {name} ({fingerprint})");
             }
+            Line::Pairing(words) => eprintln!("openuvr {who}: {words}"),
             Line::Subscribed {
                 session,
                 role,
@@ -67,18 +72,21 @@ impl Clients {
             } => {
                 let role_name = role.name();
                 eprintln!("openuvr {who}: {name} joins as {role_name} ({software})");
-                self.known.insert(session, (role, name));
+                self.recorder.joined(session, role, &name);
+                self.remember(session, role, name);
             }
             Line::RoleChanged(session, role) => {
                 if let Some(client) = self.known.get_mut(&session) {
                     client.0 = role;
+                    self.recorder.joined(session, role, &client.1);
                     eprintln!("openuvr {who}: {} is now {}", client.1, role.name());
                 }
             }
             Line::Ended(session, ending) => {
+                self.recorder.left(session);
                 if let Ending::Refused(why) = ending {
                     eprintln!("openuvr {who}: a client was refused: {why}");
-                } else if let Some((_, name)) = self.known.get(&session) {
+                } else if let Some((_, name)) = self.known.remove(&session) {
                     eprintln!("openuvr {who}: {name} is gone: {}", words(ending));
                 }
             }
@@ -98,7 +106,16 @@ impl Clients {
                 self.recorder.decision(clock::now(), &decision);
             }
             Line::Resized(size) => eprintln!("openuvr {who}: the picture is {size}"),
-            Line::Hidden => eprintln!("openuvr {who}: the window is hidden; waiting for it"),
+            Line::Shown(false) => eprintln!("openuvr {who}: the window is hidden; waiting for it"),
+            Line::Shown(true) => eprintln!("openuvr {who}: the window is shown again"),
+            // For who started the game.
+            Line::InputGoesTo(_) => {}
+            Line::InputKeptBack(Some(why)) => {
+                eprintln!("openuvr {who}: keys and clicks are kept back: {why}");
+            }
+            Line::InputKeptBack(None) => {
+                eprintln!("openuvr {who}: keys and clicks reach the window again");
+            }
             Line::Trouble(why) => eprintln!("openuvr {who}: {why}"),
             Line::SourceEnded(why) => {
                 eprintln!("openuvr {who}: the end: {why}");
@@ -109,15 +126,30 @@ impl Clients {
         Told::GoesOn
     }
 
+    /// Notes who joined. Their end is heard of, unless this machine was too slow to: of more than
+    /// [`MOST_KNOWN`] one is forgotten.
+    fn remember(&mut self, session: SessionId, role: Role, name: String) {
+        if self.known.len() >= MOST_KNOWN
+            && let Some(one) = self.known.keys().next().copied()
+        {
+            self.known.remove(&one);
+        }
+        self.known.insert(session, (role, name));
+    }
+
     /// Brings the table and the files up to date; call it each [`TICK`].
     pub(crate) fn tick(&mut self, now: Instant) {
         self.recorder.tick(now);
     }
 
     /// Completes the files, and says what is wrong with them.
-    pub(crate) fn finish(self) {
+    ///
+    /// # Errors
+    /// A file that is not complete.
+    pub(crate) fn finish(self) -> anyhow::Result<()> {
         let who = self.who;
-        for client in finish(self.recorder).subscribers {
+        let (summary, complete) = finish(self.recorder);
+        for client in summary.subscribers {
             if client.unaccounted() > 0 {
                 let (name, frames) = (client.name.as_str(), client.unaccounted());
                 eprintln!(
@@ -125,22 +157,29 @@ impl Clients {
                 );
             }
         }
+        complete
     }
 }
 
 /// Says with what a new device may pair, and for how many seconds.
 pub(crate) fn invite(who: &str, pin: &impl Display, seconds: u64) {
-    eprintln!("openuvr {who}: a new device may pair within {seconds} s with the PIN  {pin}");
+    out::answer(format_args!(
+        "openuvr {who}: a new device may pair within {seconds} s with the PIN  {pin}"
+    ));
 }
 
-/// Completes the files; where no table was shown, the totals are.
-pub(crate) fn finish(recorder: Recorder) -> Summary {
+/// Completes the files; where no table was shown, the totals are. An error for what is not complete.
+pub(crate) fn finish(recorder: Recorder) -> (Summary, anyhow::Result<()>) {
     let shown = recorder.shows_table();
-    let summary = recorder.finish();
+    let (summary, failed) = recorder.finish();
     if !shown && !summary.subscribers.is_empty() {
-        eprint!("{summary}");
+        out::answer(format_args!("{summary}"));
     }
-    summary
+    let complete = match failed.as_slice() {
+        [] => Ok(()),
+        failed => Err(anyhow::anyhow!("{}", failed.join("; "))),
+    };
+    (summary, complete)
 }
 
 fn words(ending: Ending) -> String {

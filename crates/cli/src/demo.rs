@@ -145,7 +145,7 @@ fn start_app(args: &Args, display: &str) -> Result<Child> {
 
 /// Waits for the end: a signal, the time, or somebody leaving.
 fn watch(args: &Args, stop: &AtomicBool, app: &mut Child, pair: &mut Pair) -> Result<()> {
-    let watched = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let watched = std::io::stdin().is_terminal() && crate::out::is_terminal();
     let last = match args.seconds {
         Some(seconds) => Some(Duration::from_secs(seconds.into())),
         None => (!watched).then_some(UNWATCHED),

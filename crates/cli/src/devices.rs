@@ -60,7 +60,7 @@ fn outcome(args: Args, now: u64) -> anyhow::Result<String> {
     };
     Ok(format!(
         "{done}: {} ({})\n",
-        device.name,
+        device.title(),
         device.key.fingerprint()
     ))
 }
@@ -71,7 +71,7 @@ fn table(devices: &[Device], now: u64) -> String {
     }
     let width = devices
         .iter()
-        .map(|d| d.name.chars().count())
+        .map(|d| d.title().chars().count())
         .max()
         .unwrap_or(0)
         .max(4);
@@ -85,10 +85,8 @@ fn table(devices: &[Device], now: u64) -> String {
     };
     row(["NAME", "FINGERPRINT", "STATE", "FIRST PAIRED", "LAST SEEN"]);
     for device in devices {
-        // The file may be edited by hand, so what it says is made fit for a terminal here.
-        let name: String = device.name.chars().filter(|c| !c.is_control()).collect();
         row([
-            &name,
+            &device.title(),
             &device.key.fingerprint(),
             if device.allowed {
                 "allowed"

@@ -31,8 +31,10 @@ use crate::config::kind::WindowName;
 use crate::config::{
     CaptureMode, ConverterKind, HostConfig, Pacing, Sending, Settings as _, Subject,
 };
+use crate::out;
 use crate::realtime;
 use crate::record::{Options, Recorder};
+use crate::release::Release;
 use crate::scene;
 use crate::scene::source::Submit;
 
@@ -53,7 +55,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     crate::log_to_stderr(config.log);
     let stop = crate::stop_on_signals()?;
     let recorder = Recorder::new(&Options::from(&config))?;
-    let (host, scheduler) = match start(&config, &stop) {
+    let (host, scheduler, release) = match start(&config, &stop) {
         // Who ends the wait for a window knows why there is none.
         Err(_) if stop.load(Ordering::Relaxed) => return Ok(ExitCode::SUCCESS),
         started => started?,
@@ -100,15 +102,20 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         }
     }
     let lost = host.lost_notices();
-    for notice in host.stop() {
+    let told = host.stop();
+    // Only now has it released what it held.
+    drop(release);
+    for notice in told {
         // It ends anyway.
         let _ = clients.tell(Line::from(notice));
     }
     if lost > 0 {
         eprintln!("openuvr host: {lost} records were lost: this machine could not keep up");
     }
-    clients.finish();
-    outcome
+    let complete = clients.finish();
+    let code = outcome?;
+    complete?;
+    Ok(code)
 }
 
 /// What the person asks of a running host.
@@ -130,12 +137,14 @@ fn listen_for_wishes(scheduler: &Scheduler) -> Receiver<Wish> {
         // The scheduler's threads have signals blocked. In the background, reading a terminal then
         // is an error that ends this thread, instead of a signal that stops the program.
         let reader = scheduler.spawn(sched::Role::Background, "ouvr-terminal", move || {
+            out::keep_typed();
             for line in std::io::stdin().lines().map_while(Result::ok) {
+                out::line_typed();
                 match read_wish(&line) {
                     // The main thread takes one each turn; it ends with the program.
                     Ok(Some(asked)) => drop(wish.send(asked)),
                     Ok(None) => {}
-                    Err(why) => eprintln!("openuvr host: {why}"),
+                    Err(why) => out::answer(format_args!("openuvr host: {why}")),
                 }
             }
         });
@@ -158,7 +167,9 @@ fn read_wish(line: &str) -> Result<Option<Wish>> {
     }
 }
 
-fn start(config: &HostConfig, stop: &AtomicBool) -> Result<(HostRuntime, Scheduler)> {
+type Started = (HostRuntime, Scheduler, Option<Release>);
+
+fn start(config: &HostConfig, stop: &AtomicBool) -> Result<Started> {
     let opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
     let source = open_source(config, stop)?;
     let display = config.display.clone().unwrap_or_default();
@@ -168,6 +179,13 @@ fn start(config: &HostConfig, stop: &AtomicBool) -> Result<(HostRuntime, Schedul
         "null".to_owned()
     };
     let input = input_sink::open(&input)?;
+    let release = config.injects().then(|| Release::start(&display));
+    let release = release.transpose().unwrap_or_else(|why| {
+        eprintln!(
+            "openuvr host: what is held down would stay so if this host were killed: {why:#}"
+        );
+        None
+    });
     let streaming = format!("streaming {} on {}", source.words, opened.place);
     // One that the person chose need not be told.
     let invitation = opened.pairing.clone().filter(|_| config.pin.is_none());
@@ -197,7 +215,7 @@ fn start(config: &HostConfig, stop: &AtomicBool) -> Result<(HostRuntime, Schedul
     if let Some((pin, span)) = invitation {
         invite("host", &pin, span.as_secs());
     }
-    Ok((host, scheduler))
+    Ok((host, scheduler, release))
 }
 
 /// The link as the experiments want it.

@@ -40,6 +40,7 @@ enum Study {
     /// so that nobody trusts its figures. Its thread runs as SCHED_FIFO 60 where that is allowed.
     #[command(after_help = HOP_HELP)]
     Hop(Box<HopArgs>),
+    Attack(crate::attack::Args),
     Soak(crate::soak::Args),
 }
 
@@ -132,6 +133,7 @@ struct HopArgs {
 pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
     match &args.study {
         Study::Hop(hop) => run_hop(hop),
+        Study::Attack(attack) => crate::attack::attack(attack),
         Study::Soak(soak) => crate::soak::run(soak),
     }
 }
@@ -304,6 +306,7 @@ mod tests {
     fn hop(program: Program) -> HopArgs {
         match program.lab.study {
             Study::Hop(args) => *args,
+            Study::Attack(args) => panic!("{args:?}"),
             Study::Soak(args) => panic!("{args:?}"),
         }
     }

@@ -10,6 +10,7 @@
 #[macro_use]
 mod out;
 
+mod attack;
 mod bench;
 mod cable;
 mod child;
@@ -28,13 +29,14 @@ mod pair;
 mod picture_match;
 mod realtime;
 mod record;
+mod release;
 mod run;
 mod scene;
 mod screen;
 mod soak;
+mod usage;
 mod wrap;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -50,11 +52,15 @@ fn main() -> ExitCode {
 }
 
 fn program() -> ExitCode {
-    let matches = command().get_matches();
+    let matches = match usage::matches(command()) {
+        Ok(matches) => matches,
+        Err(code) => return code,
+    };
     let result = match matches.subcommand() {
         Some(("host", m)) => host::run(m),
         Some(("client", m)) => client::run(m),
         Some(("run", m)) => run::run(m),
+        Some((release::COMMAND, m)) => with(m, |args| release::run(&args)),
         Some(("scene", m)) => with(m, |args| scene::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
         Some(("doctor", m)) => doctor::Args::from_arg_matches(m)
@@ -70,7 +76,7 @@ fn program() -> ExitCode {
         _ => unreachable!("clap asks for one of the subcommands"),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("openuvr: {error:#}");
+        out::answer(format_args!("openuvr: {error:#}"));
         ExitCode::FAILURE
     })
 }
@@ -90,6 +96,9 @@ fn command() -> Command {
         .subcommand(HostConfig::command())
         .subcommand(ClientConfig::command())
         .subcommand(RunConfig::command())
+        .subcommand(release::Args::augment_args(
+            Command::new(release::COMMAND).hide(true),
+        ))
         .subcommand(devices::Args::augment_args(Command::new("devices")))
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
         .subcommand(demo::Args::augment_args(Command::new("demo")))
@@ -109,8 +118,10 @@ fn with<A: FromArgMatches>(
 /// Logs of this level and above go to standard error.
 pub(crate) fn log_to_stderr(level: tracing::Level) {
     tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(out::Log)
+        // The writer puts the time before it, after it has looked for repetitions.
+        .without_time()
+        .with_ansi(false)
         .with_max_level(level)
         .init();
 }

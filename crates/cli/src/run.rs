@@ -10,13 +10,16 @@
 
 mod desk;
 mod game;
+mod terminal;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::ArgMatches;
+use openuvr_media::input_sink::xtest::release_held;
 use openuvr_runtime::clock;
+use openuvr_runtime::host::config::Config;
 use openuvr_runtime::line::{Line, Order};
 
 use crate::clients::{Clients, TICK, Told};
@@ -24,6 +27,7 @@ use crate::config::RunConfig;
 use crate::record::{Options, Recorder};
 
 use desk::Desk;
+pub(crate) use game::library;
 use game::{Game, Signals};
 
 /// How often signals and the game's end are looked for; what the hook says is heard at once.
@@ -45,7 +49,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     let config = effective.config;
     crate::log_to_stderr(config.host.log);
-    let library = game::library(config.hook.as_deref())?;
+    // What is wrong is told before the game begins, not within it.
+    Config::from(&config.host).check().map_err(|e| anyhow!(e))?;
+    let library = library(config.hook.as_deref())?;
     let order = Order {
         input: config.host.injects(),
         window: config.window.clone(),
@@ -62,9 +68,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         for line in desk.lines(TURN) {
             hear(&mut clients, line);
         }
+        release_for(&mut desk);
         let now = clock::now();
         if now >= tick_at {
             clients.tick(now);
+            game.fit_terminal();
             tick_at = now + TICK;
         }
         game.pass_on(&signals.pending(), desk.streaming());
@@ -83,14 +91,33 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     for line in desk.lines(Duration::ZERO) {
         hear(&mut clients, line);
     }
-    clients.finish();
+    release_for(&mut desk);
+    game.say_last_words();
+    let complete = clients.finish();
     if !desk.was_used() && !wondered {
         eprintln!(
             "openuvr run: the game has ended without a picture. {}",
             game::WHY_NONE
         );
     }
-    Ok(game.exit_code())
+    match complete {
+        Err(why) if game.succeeded() => Err(why),
+        Err(why) => {
+            eprintln!("openuvr run: {why}");
+            Ok(game.exit_code())
+        }
+        Ok(()) => Ok(game.exit_code()),
+    }
+}
+
+/// Releases what processes that have ended held down: one that was killed could not.
+fn release_for(desk: &mut Desk) {
+    for display in desk.left_behind() {
+        // A display that is gone holds nothing.
+        if let Err(e) = release_held(Some(&display)) {
+            tracing::debug!("{e}");
+        }
+    }
 }
 
 /// The end of the stream is not the end of the game.

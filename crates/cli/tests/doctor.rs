@@ -5,7 +5,7 @@ mod support;
 use std::process::Command;
 
 use serde_json::Value;
-use support::{Display, openuvr, skip};
+use support::{Display, Folder, openuvr, skip};
 
 /// What it said and whether the role can run, as its exit status says.
 fn examined(command: &mut Command) -> (Value, bool) {
@@ -72,6 +72,25 @@ fn with_a_display_both_roles_can_run() {
     );
     assert!(text.contains("This machine can be a host; "), "{text}");
     assert!(!text.contains("Decoders"), "{text}");
+}
+
+#[test]
+fn the_library_for_games_is_looked_for() {
+    let words = ["doctor", "--json", "--role", "host"];
+    let (report, _) = examined(openuvr(&words).args(FREE));
+    assert_eq!(level(&report, "hook library"), "ok", "{report}");
+    // A program that was copied by itself.
+    let folder = Folder::new();
+    let alone = folder.path().join("openuvr");
+    std::fs::copy(env!("CARGO_BIN_EXE_openuvr"), &alone).expect("room");
+    let (report, _) = examined(Command::new(alone).args(words).args(FREE));
+    assert_eq!(
+        level(&report, "hook library"),
+        "could be better",
+        "{report}"
+    );
+    let remedy = &finding(&report, "hook library")["do"];
+    assert!(remedy.to_string().contains("./dev install"), "{report}");
 }
 
 #[test]

@@ -1,4 +1,9 @@
 //! The scene as a user starts it: it draws, counts, reacts to keys, and ends when told.
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "the harness keeps it"
+)]
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -139,7 +139,11 @@ unsafe fn ours(handle: *mut c_void, name: *const c_char) -> Option<*mut c_void> 
         let hooked = Hooked::named(name)?;
         if handle == libc::RTLD_DEFAULT {
             // The linker finds ours, also where a program asks whether it has such a function.
-            return hooked.real.address().is_null().then_some(ptr::null_mut());
+            if !hooked.real.address().is_null() {
+                return None;
+            }
+            // Behind this library there is none, which the C library also says for `dlerror`.
+            return Some(real::look_up(libc::RTLD_NEXT, name));
         }
         let found = real::look_up(handle, name);
         // What is not there is said by the C library, with its error message.

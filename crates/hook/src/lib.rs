@@ -8,8 +8,8 @@
 //!                          the real call ◄──────────────── read back ─► submit ─► host threads
 //! ```
 //! `openuvr run` loads it (`LD_PRELOAD`, and as a layer of Vulkan), and tells it over a socket what
-//! to do; without that socket it does nothing. The rules of a guest: nothing happens before the
-//! first swap, nothing in a child that the game forks, nothing is printed; the real call is always
+//! to do; without that socket it does nothing. The rules of a guest: before the first swap nothing
+//! happens but that contexts and surfaces are remembered, nothing in a child that the game forks, nothing is printed; the real call is always
 //! made, once, and its answer is the game's; if anything fails here, the game goes on.
 //!
 //! What it is not: it captures no 32-bit or statically linked program, and none that gains
@@ -21,6 +21,7 @@ mod libc_symbols;
 mod place;
 mod real;
 mod session;
+mod stack;
 mod stream;
 mod vulkan;
 mod windows;

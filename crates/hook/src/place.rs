@@ -1,18 +1,20 @@
-//! Where the streamed window lies on its X display, for the pointer that is injected there, and how
-//! windows are called.
+//! Where the streamed window lies on its X display, for the pointer that is injected there, what it
+//! shows there, and how windows are called.
 //!
 //! Over a connection of our own: the game's is the game's.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use openuvr_proto::units::Size;
+use openuvr_media::capture::submit::{Copied, Pool};
 use x11rb::connection::Connection as _;
 use x11rb::errors::ReplyError;
 use x11rb::protocol::xproto::{
-    AtomEnum, ChangeWindowAttributesAux, ConnectionExt as _, EventMask, Window,
+    AtomEnum, ChangeWindowAttributesAux, ConnectionExt as _, EventMask, ImageFormat, MapState,
+    Window,
 };
 use x11rb::rust_connection::RustConnection;
 
+use crate::stack::{self, Area};
 use crate::windows::Place;
 
 /// Follows one window.
@@ -21,6 +23,9 @@ pub(crate) struct Follower {
     root: Window,
     place: Place,
     moved: bool,
+    /// Where it lies while it is to be seen.
+    area: Option<Area>,
+    pool: Pool,
 }
 
 impl Follower {
@@ -40,11 +45,13 @@ impl Follower {
             root,
             place,
             moved: true,
+            area: None,
+            pool: Pool::default(),
         })
     }
 
-    /// Its left and upper edge on the display and its size, if that may have changed.
-    pub(crate) fn news(&mut self) -> Option<(i32, i32, Size)> {
+    /// Where it lies on the display, if that may have changed.
+    pub(crate) fn news(&mut self) -> Option<Area> {
         let mut seen = None;
         loop {
             // Events of any kind: the few that there are all come from windows that were moved.
@@ -53,33 +60,93 @@ impl Follower {
                 self.moved = true;
             }
             if !std::mem::take(&mut self.moved) {
-                return seen;
+                return seen.map(|(_, area)| area);
             }
             seen = self.look().ok();
+            self.area = seen.filter(|(visible, _)| *visible).map(|(_, area)| area);
         }
     }
 
-    fn look(&self) -> Result<(i32, i32, Size), ReplyError> {
+    fn look(&self) -> Result<(bool, Area), ReplyError> {
         let window = self.place.window;
+        let attributes = self.conn.get_window_attributes(window)?;
         let size = self.conn.get_geometry(window)?;
         let at = self.conn.translate_coordinates(window, self.root, 0, 0)?;
-        let (size, at) = (size.reply()?, at.reply()?);
-        let size = Size::new(size.width.into(), size.height.into());
-        Ok((at.dst_x.into(), at.dst_y.into(), size))
+        let (attributes, size, at) = (attributes.reply()?, size.reply()?, at.reply()?);
+        let visible = attributes.map_state == MapState::VIEWABLE;
+        let area = Area::at(at.dst_x.into(), at.dst_y.into(), size.width, size.height);
+        Ok((visible, area))
+    }
+
+    /// Whether the window is to be seen, as of the last [`Follower::news`].
+    pub(crate) fn is_visible(&self) -> bool {
+        self.area.is_some()
+    }
+
+    /// What the window shows now, as its display has it: for a program that draws nothing new. What
+    /// windows of other programs cover of it, or lies outside of the display, is black. `None` if that
+    /// can't be had.
+    pub(crate) fn picture(&self) -> Option<Copied> {
+        /// Bytes of a pixel of the depths 24 and 32.
+        const PIXEL: usize = 4;
+        let (area, window) = (self.area?, self.place.window);
+        let screen = self.conn.get_geometry(self.root).ok()?.reply().ok()?;
+        let shown = area.within(Area::at(0, 0, screen.width, screen.height))?;
+        let others = stack::covered_by_others(&self.conn, self.root, window, shown).ok()?;
+        let size = shown.size();
+        let (Ok(width), Ok(height)) = (size.width.try_into(), size.height.try_into()) else {
+            return None;
+        };
+        let within = |at: i32, from: i32| i16::try_from(at - from).ok();
+        let (x, y) = (within(shown.left, area.left)?, within(shown.top, area.top)?);
+        let format = ImageFormat::Z_PIXMAP;
+        let image = self.conn.get_image(format, window, x, y, width, height, !0);
+        // It may have gone or changed since.
+        let image = image.ok()?.reply().ok()?;
+        let whole = area.size();
+        if !whole.is_valid() || image.depth < 24 || image.data.len() != size.pixels() * PIXEL {
+            return None;
+        }
+        let mut copied = self.pool.take(whole);
+        copied.bytes().fill(0);
+        let stride = whole.width as usize * PIXEL;
+        let offset = |at: i32, from: i32| usize::try_from(at - from).unwrap_or(0);
+        let part = |row: i32, left: i32, right: i32| {
+            let start = offset(row, area.top) * stride;
+            start + offset(left, area.left) * PIXEL..start + offset(right, area.left) * PIXEL
+        };
+        let rows = image.data.chunks_exact(size.width as usize * PIXEL);
+        for (row, pixels) in (shown.top..shown.bottom).zip(rows) {
+            let part = part(row, shown.left, shown.right);
+            copied.bytes()[part].copy_from_slice(pixels);
+        }
+        for foreign in others {
+            for row in foreign.top..foreign.bottom {
+                let part = part(row, foreign.left, foreign.right);
+                copied.bytes()[part].fill(0);
+            }
+        }
+        Some(copied)
     }
 }
 
 /// Whether a window, or one that it lies in, has `title` in its title or class, upper and lower case
 /// alike. Asks the display: some milliseconds.
 pub(crate) fn is_called(place: &Place, title: &str) -> bool {
-    let Ok((conn, _)) = x11rb::connect(Some(&place.display)) else {
-        return false;
-    };
     let title = title.to_lowercase();
-    let words = words(&conn, place.window).unwrap_or_default();
-    words
+    names(place)
         .iter()
         .any(|words| words.to_lowercase().contains(&title))
+}
+
+/// How a window and those that it lies in are called, none of it empty; nothing if it is not known.
+pub(crate) fn names(place: &Place) -> Vec<String> {
+    let Ok((conn, _)) = x11rb::connect(Some(&place.display)) else {
+        return Vec::new();
+    };
+    let mut words = words(&conn, place.window).unwrap_or_default();
+    words.retain(|words| !words.is_empty());
+    words
 }
 
 /// Window managers and toolkits put one to three windows around one another.

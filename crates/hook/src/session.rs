@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use openuvr_media::capture::Waker;
 use openuvr_media::capture::submit::Submitter;
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use openuvr_runtime::guest::{Guest, InputTo};
+use openuvr_runtime::clock;
+use openuvr_runtime::guest::{Guest, InputTo, NotForked};
 use openuvr_runtime::line::{Line, Order};
 use openuvr_runtime::sched::{Role, Scheduler};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,7 +26,7 @@ use rustix::net::{
 };
 
 use crate::place::{self, Follower};
-use crate::stream::{SOCKET, at_exit, begun, turn_off};
+use crate::stream::{SOCKET, Stream, at_exit, begun, turn_off};
 use crate::windows::{Place, Windows};
 
 /// How long the end of the process may wait for our threads (guess: they end within some tenths of a
@@ -34,6 +36,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often windows are looked at again that are not called as the person wants: games name theirs
 /// when they like (guess: a person does not notice).
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// How often a program that somebody watches is looked at, whether it has come to rest and shows what
+/// was not read (guess: a person does not wait for what comes this much later).
+const REST: Duration = Duration::from_millis(100);
+
+/// A window with the name that a person has given is waited for in silence this long (guess: games
+/// name theirs before their first picture, or soon after).
+const WONDER: Duration = Duration::from_secs(5);
 
 /// A session, from the side of the swaps.
 pub(crate) struct Session {
@@ -47,7 +57,8 @@ pub(crate) struct Session {
 struct Shared {
     /// There when the host runs.
     frames: OnceLock<Arc<Submitter>>,
-    socket: OnceLock<OwnedFd>,
+    /// A child that goes on when the game has ended would keep it open otherwise.
+    socket: OnceLock<(NotForked, OwnedFd)>,
     /// The streamed window, and the change with which it came.
     place: Mutex<(u64, Option<Place>)>,
     /// Its size as the thread has heard of it, and for which change.
@@ -150,11 +161,8 @@ impl Shared {
         };
         let (_, place) = self.place();
         let display = place.map(|place| place.display);
-        let input = match display.or_else(|| env::var("DISPLAY").ok()) {
-            Some(display) if order.input => InputTo::Display(display),
-            _ => InputTo::Nothing,
-        };
-        let guest = self.host(&order, input, size)?;
+        let display = display.or_else(|| env::var("DISPLAY").ok());
+        let guest = self.host(&order, display.as_deref(), size)?;
         self.say(&Line::Streaming {
             size,
             place: guest.place().to_owned(),
@@ -171,6 +179,7 @@ impl Shared {
         {
             stream.only_named();
         }
+        guest.frames().tell_of_audience(self.waker.clone());
         let _ = self.frames.set(guest.frames().clone());
         self.serve(&guest, order.window.as_deref());
         Ok(())
@@ -189,7 +198,7 @@ impl Shared {
         .map_err(failed)?;
         let address = SocketAddrUnix::new(&path).map_err(failed)?;
         connect(&socket, &address).map_err(failed)?;
-        let socket = self.socket.get_or_init(|| socket);
+        let (_, socket) = (self.socket).get_or_init(|| (NotForked::new(&socket), socket));
         let mut text = vec![0; Order::LONGEST];
         loop {
             if self.waits(None, None) == Waited::Over {
@@ -208,14 +217,22 @@ impl Shared {
     fn host(
         self: &Arc<Shared>,
         order: &Order,
-        input: InputTo,
+        display: Option<&str>,
         size: Size,
     ) -> Result<Guest, String> {
         let start = |input| {
             let shared = self.clone();
             let tell = move |notice| shared.say(&Line::from(notice));
-            Guest::start(&order.host, input, size, tell)
+            Guest::on_display(&order.host, input, display, size, tell)
         };
+        let input = match display.filter(|_| order.input) {
+            Some(display) => InputTo::Display(display.to_owned()),
+            None => InputTo::Nothing,
+        };
+        if let InputTo::Display(display) = &input {
+            // Before anything is pressed there: if this process is killed, somebody must know.
+            self.say(&Line::InputGoesTo(display.clone()));
+        }
         let first = start(input.clone());
         match first {
             Err(why) if input != InputTo::Nothing => {
@@ -231,26 +248,41 @@ impl Shared {
     fn serve(&self, guest: &Guest, title: Option<&str>) {
         let mut followed = (0, None);
         let mut follower = None;
+        let mut search = title.map(Search::new);
+        let Some(stream) = begun() else {
+            return;
+        };
         loop {
-            if let Some(title) = title
-                && let Some(stream) = begun()
-            {
-                stream.name(|place| place::is_called(place, title));
+            if let Some(search) = &mut search {
+                search.look(stream);
+                *lock(&self.place) = stream.streamed();
             }
             let place = self.place();
             if followed != place {
+                guest.set_window(place.1.as_ref().map(|place| place.window));
                 follower = place.1.clone().and_then(Follower::open);
                 followed = place;
             }
-            if let Some((x, y, size)) = follower.as_mut().and_then(Follower::news) {
-                guest.set_viewport(x, y, Some(size));
-                *lock(&self.heard) = Some((followed.0, size));
+            if let Some(area) = follower.as_mut().and_then(Follower::news) {
+                guest.set_viewport(area.left, area.top, Some(area.size()));
+                *lock(&self.heard) = Some((followed.0, area.size()));
             }
-            match self.waits(follower.as_ref(), title.map(|_| LOOK_AGAIN)) {
+            if let Some(follower) = &follower {
+                guest.set_shown(follower.is_visible());
+                stream.hold(followed.0, follower.is_visible());
+                if let Some(still) = guest.frames().lacks(clock::now())
+                    && let Some(picture) = follower.picture()
+                {
+                    guest.frames().submit_still(still, Box::new(picture));
+                }
+            }
+            let again = guest.frames().is_watched().then_some(REST);
+            match self.waits(follower.as_ref(), again.or(title.map(|_| LOOK_AGAIN))) {
                 Waited::Over => return,
                 // Its display is gone.
                 Waited::Lost => {
                     follower = None;
+                    stream.hold(followed.0, false);
                     *lock(&self.heard) = None;
                 }
                 Waited::News => {}
@@ -260,7 +292,7 @@ impl Shared {
 
     /// Waits until something has happened, or at most so long.
     fn waits(&self, follower: Option<&Follower>, longest: Option<Duration>) -> Waited {
-        let Some(socket) = self.socket.get() else {
+        let Some((_, socket)) = self.socket.get() else {
             return Waited::Over;
         };
         let mut fds = vec![
@@ -287,10 +319,52 @@ impl Shared {
 
     /// Tells `openuvr run`, if it listens: a line for which there is no room is lost.
     fn say(&self, line: &Line) {
-        if let Some(socket) = self.socket.get() {
+        if let Some((_, socket)) = self.socket.get() {
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
             let _ = send(socket.as_fd(), line.text().as_bytes(), flags);
         }
+    }
+}
+
+/// The search for the window that a person has named.
+struct Search<'a> {
+    title: &'a str,
+    begun: Instant,
+    told: bool,
+}
+
+impl Search<'_> {
+    fn new(title: &str) -> Search<'_> {
+        Search {
+            title,
+            begun: clock::now(),
+            told: false,
+        }
+    }
+
+    /// Looks at the windows that are not known yet to be called so; says once which there are if none
+    /// is.
+    fn look(&mut self, stream: &Stream) {
+        stream.name(|place| place::is_called(place, self.title));
+        let late = clock::now().since(self.begun) >= WONDER;
+        if self.told || !late || stream.streamed().1.is_some() {
+            return;
+        }
+        let others = stream.nameless();
+        let others: Vec<String> = others
+            .iter()
+            .filter_map(|place| place::names(place).into_iter().next())
+            .map(|name| format!("'{name}'"))
+            .collect();
+        self.told = stream.say(&format!(
+            "no window whose title or class has '{}' has shown a picture yet; there are: {}",
+            self.title,
+            if others.is_empty() {
+                "none with a title".to_owned()
+            } else {
+                others.join(", ")
+            }
+        ));
     }
 }
 

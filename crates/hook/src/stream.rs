@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use openuvr_media::capture::submit::Submitter;
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
 
@@ -20,8 +21,8 @@ use crate::windows::{Key, Place, Windows};
 /// The variable that names the socket of `openuvr run`.
 pub(crate) const SOCKET: &str = "OPENUVR_RUN";
 
-/// The process whose stream it is; 0 before the first swap. A child inherits its parent's id, which
-/// is not its own.
+/// The process whose stream it is; 0 before its first context or swap. A child inherits its parent's
+/// id, which is not its own.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
 /// Nothing is done any more in this process, for whatever reason.
@@ -113,10 +114,30 @@ impl Stream {
         size: Size,
         place: impl FnOnce() -> Option<Place>,
     ) -> Option<Wanted> {
+        let now = clock::now();
+        let given = self.given(now, key, size, place)?;
+        given.frames.wants(now).then_some(given)
+    }
+
+    /// Told instead, if a picture can't be read back: the one before it is not what the window shows.
+    pub(crate) fn misses(&self, key: Key, size: Size, place: impl FnOnce() -> Option<Place>) {
+        let now = clock::now();
+        if let Some(given) = self.given(now, key, size, place) {
+            given.frames.missed(now);
+        }
+    }
+
+    /// Where pictures of this window are handed over, if it is the one that is streamed.
+    fn given(
+        &self,
+        now: Instant,
+        key: Key,
+        size: Size,
+        place: impl FnOnce() -> Option<Place>,
+    ) -> Option<Wanted> {
         if !size.is_valid() {
             return None;
         }
-        let now = clock::now();
         let mut state = self.state();
         let State { windows, session } = &mut *state;
         if !windows.shows(now, key, size, place) {
@@ -134,8 +155,7 @@ impl Stream {
         };
         session.follow(windows);
         let (frames, size) = (session.frames()?, session.size());
-        drop(state);
-        frames.wants(now).then_some(Wanted { frames, size })
+        Some(Wanted { frames, size })
     }
 
     /// What reads the pictures of contexts of OpenGL.
@@ -157,10 +177,27 @@ impl Stream {
     /// Looks at the windows that are not called as the person wants, as far as is known.
     pub(crate) fn name(&self, named: impl Fn(&Place) -> bool) {
         // Who is asked may take a while: not under the lock.
-        let nameless = self.state().windows.nameless();
+        let nameless = self.nameless();
         for place in nameless.iter().filter(|place| named(place)) {
             self.state().windows.name(place);
         }
+    }
+
+    /// Where windows are that are not called as the person wants.
+    pub(crate) fn nameless(&self) -> Vec<Place> {
+        self.state().windows.nameless()
+    }
+
+    /// Where the streamed window is, and a number that changes with the window.
+    pub(crate) fn streamed(&self) -> (u64, Option<Place>) {
+        let state = self.state();
+        let (change, place) = state.windows.streamed();
+        (change, place.cloned())
+    }
+
+    /// Whether the streamed window, as of change `change`, is there, even if it draws nothing.
+    pub(crate) fn hold(&self, change: u64, there: bool) {
+        self.state().windows.hold(change, there);
     }
 
     /// Says why some pictures are not streamed; others may be. `false` if nobody can be told yet.

@@ -53,6 +53,8 @@ pub(crate) struct Windows {
     changes: u64,
     /// Only windows that are called in one way are streamed.
     only_named: bool,
+    /// The streamed window is known to be there, also if it draws nothing.
+    held: bool,
 }
 
 impl Windows {
@@ -62,6 +64,7 @@ impl Windows {
             streamed: None,
             changes: 0,
             only_named: false,
+            held: false,
         }
     }
 
@@ -80,7 +83,9 @@ impl Windows {
         size: Size,
         place: impl FnOnce() -> Option<Place>,
     ) -> bool {
-        self.known.retain(|w| now.since(w.swapped) < ABSENT);
+        let held = self.streamed.filter(|_| self.held);
+        self.known
+            .retain(|w| now.since(w.swapped) < ABSENT || held == Some(w.key));
         let full = self.known.len() >= MANY;
         match self.known.iter_mut().find(|w| w.key == key) {
             Some(known) => {
@@ -103,12 +108,30 @@ impl Windows {
         if self.only_named && !self.find(key).is_some_and(|w| w.named) {
             return false;
         }
+        let place = self.find(key).and_then(|w| w.place.as_ref());
         let streamed = self.streamed.and_then(|key| self.find(key));
-        if streamed.is_none_or(|w| w.size.pixels() < size.pixels()) && self.streamed != Some(key) {
-            self.streamed = Some(key);
-            self.changes += 1;
+        // Another surface of the same window takes the place of the one before.
+        let gives_way = |w: &Known| {
+            w.size.pixels() < size.pixels() || place.is_some() && w.place.as_ref() == place
+        };
+        if streamed.is_none_or(gives_way) && self.streamed != Some(key) {
+            self.choose(key);
         }
         self.streamed == Some(key)
+    }
+
+    fn choose(&mut self, key: Key) {
+        self.streamed = Some(key);
+        self.changes += 1;
+        self.held = false;
+    }
+
+    /// Whether the streamed window is known to be there and to be seen; as of change `change`. One
+    /// that is stays the streamed one, even if a smaller one draws more often.
+    pub(crate) fn hold(&mut self, change: u64, there: bool) {
+        if change == self.changes {
+            self.held = there;
+        }
     }
 
     /// A window does not exist any more.
@@ -120,6 +143,7 @@ impl Windows {
     pub(crate) fn only_named(&mut self) {
         self.only_named = true;
         self.streamed = None;
+        self.held = false;
     }
 
     /// The places of windows that are not named.
@@ -135,6 +159,12 @@ impl Windows {
             .iter_mut()
             .filter(at)
             .for_each(|w| w.named = true);
+        // It may have come to rest before it got its name.
+        let named = self.known.iter().filter(|w| w.named);
+        let largest = named.max_by_key(|w| w.size.pixels()).map(|w| w.key);
+        if let (Some(largest), None, true) = (largest, self.streamed, self.only_named) {
+            self.choose(largest);
+        }
     }
 
     /// Where the streamed window is, and a number that changes with the window.
@@ -190,6 +220,36 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_rests_and_is_there_stays() {
+        let mut windows = Windows::new();
+        assert!(windows.shows(at(0), ONE, LARGE, || None));
+        windows.hold(windows.streamed().0, true);
+        assert!(!windows.shows(at(60_000), OTHER, SMALL, || None));
+        windows.hold(windows.streamed().0, false);
+        assert!(windows.shows(at(60_001), OTHER, SMALL, || None));
+        windows.hold(windows.streamed().0 - 1, true);
+        assert!(
+            windows.shows(at(120_000), ONE, SMALL, || None),
+            "that was another"
+        );
+    }
+
+    #[test]
+    fn a_new_surface_of_the_same_window_is_streamed() {
+        let place = || {
+            Some(Place {
+                display: ":1".into(),
+                window: 7,
+            })
+        };
+        let mut windows = Windows::new();
+        assert!(windows.shows(at(0), ONE, LARGE, place));
+        windows.hold(windows.streamed().0, true);
+        assert!(windows.shows(at(1), OTHER, LARGE, place));
+        assert_eq!(windows.streamed(), (2, place().as_ref()));
+    }
+
+    #[test]
     fn the_place_is_asked_once_and_the_size_is_believed_for_a_while() {
         let place = Place {
             display: ":1".into(),
@@ -217,6 +277,7 @@ mod tests {
         assert!(!windows.shows(at(2), OTHER, SMALL, || Some(place(2))));
         assert_eq!(windows.nameless(), [place(1), place(2)]);
         windows.name(&place(2));
+        assert_eq!(windows.streamed().1, Some(&place(2)), "it need not draw");
         assert!(windows.shows(at(3), OTHER, SMALL, || None));
         assert!(!windows.shows(at(4), ONE, LARGE, || None));
         assert_eq!(windows.nameless(), [place(1)]);

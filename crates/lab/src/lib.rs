@@ -3,6 +3,7 @@
 //! What it is not: part of a host or a client. Nothing they run depends on this crate.
 #![deny(unsafe_code)]
 
+pub mod attack;
 pub mod bridge;
 pub mod course;
 pub mod hop;

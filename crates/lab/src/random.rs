@@ -25,6 +25,17 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// One byte.
+    pub(crate) fn byte(&mut self) -> u8 {
+        self.next().to_le_bytes()[7]
+    }
+
+    /// 0 to `limit`, without `limit`; 0 if that is 0. Not quite uniform: for limits that are small.
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        let value = usize::try_from(self.next() >> 33).unwrap_or(0);
+        value.checked_rem(limit).unwrap_or(0)
+    }
+
     /// Uniform in 0..1, with 53 bits.
     pub(crate) fn unit(&mut self) -> f64 {
         #[allow(clippy::cast_precision_loss)] // 53 bits fit exactly.

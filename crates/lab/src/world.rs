@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
-use openuvr_proto::control::negotiate::{Negotiation, Offer, Role};
+use openuvr_proto::control::negotiate::{Negotiation, Offer, Role, Wishes};
 use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
 use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::{Pose, Posed};
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::fec::ParityPlan;
@@ -218,6 +219,7 @@ impl World {
                 codec: 1,
                 second_player,
                 max_observers: 2,
+                keys: Keys::default(),
             }),
             policy: Policy::new(FREE),
             subscriptions: Vec::new(),
@@ -301,6 +303,10 @@ impl World {
     }
 
     /// Says what comes next; shown when the run fails.
+    #[expect(
+        clippy::print_stderr,
+        reason = "a test's own words, which its harness keeps"
+    )]
     pub fn step(&self, what: &str) {
         eprintln!("{:9.3} s  {what}", (self.now.0 as f64) / 1e9);
     }
@@ -322,6 +328,7 @@ impl World {
             codecs: 1 << 1,
             name: format!("device {}", device.number),
             software: "openuvr world".into(),
+            wishes: Wishes::default(),
         };
         self.machines
             .push(Machine::new(self.now, device, &established, offer, links));
@@ -367,6 +374,11 @@ impl World {
     }
 
     /// The application changes the pointer's shape.
+    pub fn source_shown(&mut self, shown: bool) {
+        let _ = self.host.source_shown(shown);
+    }
+
+    /// The pointer looks different.
     pub fn cursor_shape(&mut self, shape: Negotiation) {
         self.host.cursor_shape(shape);
         self.turn();

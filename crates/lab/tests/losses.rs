@@ -1,6 +1,11 @@
 //! What parity and sending again make of lossy links: twenty seconds of 10 Mb/s at 60 frames a
 //! second over each, with and without. The counts are of one seed; the same run gives the same
 //! counts on every machine.
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "the harness keeps it"
+)]
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;

@@ -1,5 +1,10 @@
 //! Losses that are answered by waves of intra blocks: exactly the frames behind a recovery point
 //! count as whole. No parity and nothing sent again, so that there is something to answer.
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "the harness keeps it"
+)]
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;

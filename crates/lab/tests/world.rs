@@ -44,7 +44,7 @@ fn all_whole(machine: &Machine) -> bool {
 /// The roles that a client was granted, in order.
 fn roles(world: &World, client: usize) -> Vec<Role> {
     let granted = |event: &ClientEvent| match event {
-        ClientEvent::Granted { role, host } => {
+        ClientEvent::Granted { role, host, .. } => {
             assert_eq!(host, "world");
             Some(*role)
         }
@@ -483,6 +483,30 @@ fn the_pointers_shape_and_place_arrive_whatever_is_lost() {
     let place = |event: &&ClientEvent| matches!(event, ClientEvent::CursorMoved(_));
     let last = world.events_of(player).iter().rfind(place);
     assert_eq!(last, Some(&ClientEvent::CursorMoved(Some((50, 7)))));
+}
+
+#[test]
+fn a_hidden_source_is_told_to_all_and_so_is_its_return() {
+    let mut world = World::new(14, SecondPlayer::Observe);
+    let player = world.connect(&Device::new(1, Role::Player).behind(&loss(0.2)));
+    world.frames(5);
+    world.source_shown(false);
+    world.rest(Duration::from_secs(2));
+    let late = world.connect(&Device::new(2, Role::Observer).behind(&loss(0.2)));
+    world.rest(Duration::from_secs(2));
+    world.source_shown(true);
+    world.source_shown(true);
+    world.rest(Duration::from_secs(2));
+    for client in [player, late] {
+        let told = world
+            .events_of(client)
+            .iter()
+            .filter_map(|event| match event {
+                ClientEvent::SourceShown(shown) => Some(*shown),
+                _ => None,
+            });
+        assert_eq!(told.collect::<Vec<_>>(), [false, true]);
+    }
 }
 
 #[test]

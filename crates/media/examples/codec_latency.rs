@@ -4,6 +4,7 @@
 //! Frames are paced at 60 a second. `first` and `last`: frame handed to the encoder until its
 //! first and last slice are out. `tail`: last slice fed until the picture is out. `pipelined`:
 //! frame handed to the encoder until the picture is out, with the decoder in a second thread.
+#![allow(clippy::print_stdout, reason = "it measures for a person who reads")]
 
 #[path = "../tests/moving/mod.rs"]
 mod moving;
@@ -97,6 +98,8 @@ fn measure(settings: &Settings, qp: u8, frames: u32) -> Result<(), Box<dyn Error
             reference: FrameId::NONE,
             refresh: false,
             qp,
+            part: None,
+            unchanged: None,
         };
         let start = Instant::now();
         let encoded = encoder.encode(&source.picture(), &ask, &mut |slice| {

@@ -2,6 +2,8 @@
 //! per folder. Each table ends in backends that need no device.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "host")]
+mod application;
 #[cfg(any(feature = "host", feature = "client"))]
 mod band;
 pub mod barcode;
@@ -26,6 +28,8 @@ mod xvfb;
 pub mod capture;
 #[cfg(feature = "host")]
 pub mod convert;
+#[cfg(feature = "host")]
+pub mod damage;
 #[cfg(feature = "host")]
 pub mod encode;
 #[cfg(feature = "host")]

@@ -89,7 +89,7 @@ impl Drop for Xvfb {
     }
 }
 
-fn skip(why: &str) {
+pub(crate) fn skip(why: &str) {
     eprintln!("SKIPPED: {why}");
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
 }

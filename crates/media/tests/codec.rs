@@ -1,4 +1,9 @@
 //! Encoders and decoders together: the real libx264 and the real libavcodec.
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "the harness keeps it"
+)]
 #![allow(clippy::cast_possible_truncation)]
 
 mod moving;
@@ -61,6 +66,8 @@ fn encode_one(
         reference: FrameId::NONE,
         refresh: false,
         qp: QP,
+        part: None,
+        unchanged: None,
     };
     let encoded = encoder
         .encode(picture, &ask, &mut |s: Slice<'_>| {
@@ -230,6 +237,8 @@ fn the_quantiser_of_each_picture_is_its_own() {
             reference: FrameId::NONE,
             refresh: false,
             qp,
+            part: None,
+            unchanged: None,
         };
         let encoded = encoder.encode(&source.picture(), &ask, &mut |_| {});
         bytes.push(encoded.expect("encoded").bytes);
@@ -606,6 +615,8 @@ fn openh264_takes_another_quantiser_for_each_picture_without_a_key_frame() {
             reference: FrameId::NONE,
             refresh: false,
             qp,
+            part: None,
+            unchanged: None,
         };
         let encoded = encoder.encode(&planar(size, &planes), &ask, &mut |_| {});
         let encoded = encoded.expect("encoded");
@@ -782,6 +793,8 @@ fn six_steps_of_the_quantiser_change_the_bytes_of_jpeg_as_the_rate_control_expec
             reference: FrameId::NONE,
             refresh: false,
             qp,
+            part: None,
+            unchanged: None,
         };
         let picture = Picture::bgrx(size, &pixels, stride);
         bytes.push(
@@ -813,6 +826,8 @@ fn key_frames_that_come_often_do_not_cost_more_than_the_rate_allows() {
                 reference: FrameId::NONE,
                 refresh: false,
                 qp: rate.qp(key_frame),
+                part: None,
+                unchanged: None,
             };
             let coded = encoder
                 .encode(&source.picture(), &ask, &mut |_| {})
@@ -1064,6 +1079,8 @@ fn what_can_t_be_opened_says_why() {
         reference: FrameId::NONE,
         refresh: false,
         qp: QP,
+        part: None,
+        unchanged: None,
     };
     assert!(encoder.encode(&short, &ask, &mut |_| {}).is_err());
     assert!(
@@ -1086,6 +1103,8 @@ fn film_that_skips_back(settings: &Settings, to: u32) -> Vec<Vec<Kept>> {
             reference: FrameId(if frame == 9 { to } else { frame - 1 }),
             refresh: false,
             qp: QP,
+            part: None,
+            unchanged: None,
         };
         let sink = &mut |s: Slice<'_>| {
             kept.push(Kept {

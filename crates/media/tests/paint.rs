@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use moving::Nv12;
 use openuvr_media::codec::Codec;
-use openuvr_media::decode::{self, Chunk, Decoded};
+use openuvr_media::decode::{self, Chunk, Decoded, View};
 use openuvr_media::encode::{self, Ask, Pixels, Settings, Slice};
 use openuvr_media::picture::{Picture, Plane, Rows};
 use openuvr_media::present::{Canvas, PresentError, to_bgrx};
@@ -22,6 +22,8 @@ struct Paper {
     pixels: Vec<u8>,
     /// Rows of the picture that is being painted.
     rows: u32,
+    /// How many were asked for, of all pictures.
+    painted: usize,
 }
 
 impl Canvas for Paper {
@@ -33,12 +35,13 @@ impl Canvas for Paper {
             self.pixels = vec![0xa5; row * size.height as usize];
         }
         self.rows = self.rows.max(rows.end);
+        self.painted += rows.len();
         self.pixels
             .get_mut(rows.start as usize * row..rows.end as usize * row)
     }
 
-    fn show(&mut self, _: FrameId, _: Size) -> Result<(), PresentError> {
-        Ok(())
+    fn show(&mut self, _: FrameId, _: Size) -> Result<bool, PresentError> {
+        Ok(true)
     }
 }
 
@@ -59,6 +62,8 @@ fn film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
             reference: FrameId::NONE,
             refresh: false,
             qp: 26,
+            part: None,
+            unchanged: None,
         };
         let source = Nv12::frame(settings.size, frame);
         let whole = Plane {
@@ -163,7 +168,10 @@ fn what_is_painted_while_slices_arrive_is_the_whole_picture() {
                     early += usize::from(paper.rows > 0);
                 }
                 let expected = plain.feed(&chunk);
-                let seen = wanted.then_some(visible);
+                let seen = wanted.then_some(View {
+                    size: visible,
+                    follows: false,
+                });
                 let painted = painter.paint(&chunk, seen, &mut paper);
                 match (expected, painted) {
                     (Ok(None), Ok(None)) => {}
@@ -189,5 +197,113 @@ fn what_is_painted_while_slices_arrive_is_the_whole_picture() {
             early > 15 || slices == 1,
             "{size}: {early} were painted early"
         );
+    }
+}
+
+/// A film in which a small part moves and stands still in turn.
+fn quiet_film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
+    let mut encoder = encode::open("x264", settings).expect("libx264");
+    let (columns, rows) = encode::macroblocks(settings.size).expect("a picture");
+    let mut source = Nv12::frame(settings.size, 0);
+    let width = settings.size.width as usize;
+    let code = |frame: u32| {
+        let moves = !frame.is_multiple_of(3);
+        // Eight by four macroblocks, somewhere else every eight frames.
+        let (left, top) = ((frame / 8 * 5) as usize % 20, (frame / 8 * 7) as usize % 15);
+        if moves {
+            let new = Nv12::frame(settings.size, frame);
+            for y in top * 16..top * 16 + 64 {
+                let row = y * width + left * 16..y * width + left * 16 + 128;
+                source.luma[row.clone()].copy_from_slice(&new.luma[row]);
+            }
+        }
+        let same = |mb: usize| {
+            let (x, y) = (mb % usize::from(columns), mb / usize::from(columns));
+            let within = (left..left + 8).contains(&x) && (top..top + 4).contains(&y);
+            frame > 1 && !(moves && within)
+        };
+        let unchanged: Vec<bool> = (0..usize::from(columns * rows)).map(same).collect();
+        let ask = Ask {
+            frame: FrameId(frame),
+            key_frame: frame == 1,
+            reference: FrameId(reference(frame)),
+            refresh: false,
+            qp: 26,
+            part: None,
+            unchanged: Some(&unchanged),
+        };
+        let mut kept = Vec::new();
+        let mut keep = |s: Slice<'_>| {
+            kept.push(Kept {
+                first_mb: s.first_mb,
+                mbs: s.mbs,
+                last: s.last,
+                bytes: s.bytes.to_vec(),
+            });
+        };
+        (encoder.encode(&source.picture(), &ask, &mut keep)).expect("encoded");
+        kept
+    };
+    (1..=count).map(code).collect()
+}
+
+/// To which frame a frame refers: two are skipped every sixteen.
+fn reference(frame: u32) -> u32 {
+    match frame {
+        _ if frame % 16 == 9 => frame - 3,
+        _ => frame - 1,
+    }
+}
+
+#[test]
+fn what_a_frame_repeats_is_not_painted_again() {
+    for threads in [1, 2] {
+        let size = Size::new(640, 368);
+        let settings = Settings {
+            slices: 8,
+            threads,
+            ..Settings::of(size)
+        };
+        let mut plain = decode::open(Codec::H264).expect("libavcodec");
+        let mut painter = decode::open(Codec::H264).expect("libavcodec");
+        let (mut paper, mut pictures) = (Paper::default(), 0);
+        // The frame that is on the paper, as a client knows it.
+        let mut on_paper = None;
+        for (frame, slices) in (1..).zip(quiet_film(&settings, 96)) {
+            // The two before one that refers back never come; now and then a slice is lost, or a
+            // picture is not shown.
+            if matches!(frame % 16, 7 | 8) {
+                continue;
+            }
+            let follows = on_paper
+                .take()
+                .is_some_and(|shown: u32| shown == reference(frame));
+            let wanted = frame % 11 != 5;
+            for (i, slice) in slices.iter().enumerate() {
+                let lost = frame % 13 == 4 && i % 3 == 1;
+                let chunk = Chunk {
+                    frame: FrameId(frame),
+                    first: i == 0,
+                    last: slice.last,
+                    first_mb: slice.first_mb,
+                    mbs: slice.mbs,
+                    bytes: (!lost).then_some(&slice.bytes),
+                };
+                let expected = plain.feed(&chunk).expect("decoded");
+                let view = wanted.then_some(View { size, follows });
+                let painted = painter.paint(&chunk, view, &mut paper).expect("painted");
+                let (Some(picture), Some(Decoded::OnCanvas(_))) = (expected, painted) else {
+                    continue;
+                };
+                let mut whole = vec![0; size.pixels() * 4];
+                to_bgrx(&picture, &mut whole).expect("converted");
+                assert!(whole == paper.pixels, "{threads} threads, frame {frame}");
+                on_paper = Some(frame);
+                pictures += 1;
+            }
+        }
+        let all = pictures * size.height as usize;
+        assert!(pictures > 70, "{pictures}");
+        assert!(paper.painted * 2 < all, "{} of {all} rows", paper.painted);
     }
 }

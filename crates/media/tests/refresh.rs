@@ -61,6 +61,8 @@ fn film(shot: Shot, count: u32, asks: &[u32]) -> Vec<Coded> {
             reference: FrameId(frame - 1),
             refresh: asks.contains(&frame),
             qp: 24,
+            part: None,
+            unchanged: None,
         };
         let (mut slices, mut said) = (Vec::new(), Vec::new());
         let encoded = encoder.encode(&source.picture(), &ask, &mut |s: Slice<'_>| {

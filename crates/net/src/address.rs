@@ -106,6 +106,15 @@ pub fn station_of(path: PathId) -> Option<Station> {
     })
 }
 
+/// Where a peer is, for a person: its address and port, or its Ethernet address.
+#[must_use]
+pub fn words(path: PathId) -> String {
+    match station_of(path) {
+        Some(station) => format!("{} (raw Ethernet)", station.mac),
+        None => address_of(path).to_string(),
+    }
+}
+
 /// The same path with a note whether the kernel may cut the batches that go there.
 #[must_use]
 pub fn segmented(mut path: PathId, may: bool) -> PathId {

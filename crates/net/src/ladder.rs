@@ -21,7 +21,7 @@ use crate::ether::Mac;
 use crate::raw::Raw;
 use crate::ring::Ring;
 use crate::sys::event::{self, Event};
-use crate::sys::interfaces;
+use crate::sys::interfaces::{self, Holding};
 use crate::udp::{Options, Udp};
 #[cfg(feature = "xdp")]
 use crate::xdp::Xdp;
@@ -34,6 +34,8 @@ pub struct Ladder {
     /// Whether datagrams come and go over it.
     open: bool,
     ethernet: OnceLock<Box<dyn Transport>>,
+    /// The interface that it listens on; 0: all.
+    ethernet_on: OnceLock<u32>,
     /// Whether that is to be through mapped rings.
     rings: bool,
     #[cfg(feature = "xdp")]
@@ -45,7 +47,8 @@ pub struct Ladder {
 
 impl Ladder {
     /// The link of a host: everything that this machine can do, or one transport alone. Raw
-    /// Ethernet listens on the interface that has the address, or on all if there is none in it.
+    /// Ethernet listens on the interface that has the address, on all if it is unspecified, and on none
+    /// if it is the loopback's or nobody's.
     ///
     /// # Errors
     /// [`LinkError`] if the port is taken, the address foreign, or the one transport is not to be
@@ -96,6 +99,7 @@ impl Ladder {
             udp,
             open: !only.is_some_and(Rung::is_ethernet),
             ethernet: OnceLock::new(),
+            ethernet_on: OnceLock::new(),
             rings: only == Some(Rung::Ring),
             #[cfg(feature = "xdp")]
             xdp: OnceLock::new(),
@@ -111,11 +115,8 @@ impl Ladder {
     /// [`LinkError::Io`] if it is not to be had, and what to do.
     pub fn open_ethernet(&self) -> Result<(), LinkError> {
         if self.ethernet.get().is_none() {
+            let interface = self.interface()?;
             let local = self.udp.local_addr();
-            let interface = interfaces::holding(local).map_err(|error| LinkError::Io {
-                what: format!("cannot find the interface of {}", local.ip()),
-                error,
-            })?;
             let ethernet: Box<dyn Transport> = if self.rings {
                 Box::new(Ring::open(interface, local.port())?)
             } else {
@@ -123,8 +124,30 @@ impl Ladder {
             };
             // Somebody else was faster only if two threads climb at a time; one socket is as good.
             let _ = self.ethernet.set(ethernet);
+            let _ = self.ethernet_on.set(interface);
         }
         Ok(())
+    }
+
+    /// The interface of the address that is bound; 0, which stands for all, if it is unspecified.
+    fn interface(&self) -> Result<u32, LinkError> {
+        let ip = self.udp.local_addr().ip();
+        let holding = interfaces::holding(self.udp.local_addr());
+        match holding.map_err(|error| LinkError::Io {
+            what: format!("cannot find the interface of {ip}"),
+            error,
+        })? {
+            Holding::All => Ok(0),
+            Holding::One(interface) => Ok(interface),
+            Holding::Loopback => Err(LinkError::NotAllowed(format!(
+                "no raw Ethernet beside {ip}: the loopback device has no neighbours; bind an address \
+                 of an Ethernet interface, or none"
+            ))),
+            Holding::Nobody => Err(LinkError::NotAllowed(format!(
+                "no raw Ethernet beside {ip}: no interface of this machine has that address; `ip \
+                 address` lists those that have one"
+            ))),
+        }
     }
 
     /// Has frames of one interface go through `AF_XDP`.
@@ -162,7 +185,7 @@ impl Ladder {
             what: "cannot list the interfaces".to_owned(),
             error,
         };
-        let bound = interfaces::holding(self.udp.local_addr()).map_err(failed)?;
+        let bound = self.interface()?;
         if bound != 0 {
             return Ok(bound);
         }
@@ -175,6 +198,23 @@ impl Ladder {
                 all.len()
             ))),
         }
+    }
+
+    /// The Ethernet interfaces at which neighbours reach this link: name and address.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn stations(&self) -> std::io::Result<Vec<(String, Mac)>> {
+        let Some(on) = self.ethernet_on.get() else {
+            return Ok(Vec::new());
+        };
+        let is_ours = |name: &str| {
+            let index = crate::neighbour::interface(name).unwrap_or_default();
+            *on == 0 || *on == index
+        };
+        let mut all = interfaces::stations()?;
+        all.retain(|(name, _)| is_ours(name));
+        Ok(all)
     }
 
     /// Whether raw Ethernet is there.
@@ -274,14 +314,6 @@ impl Link for Ladder {
     fn local_addr(&self) -> Option<SocketAddr> {
         self.open.then(|| self.udp.local_addr())
     }
-}
-
-/// The Ethernet interfaces of this machine that are up: name and address.
-///
-/// # Errors
-/// The system's.
-pub fn interfaces() -> std::io::Result<Vec<(String, Mac)>> {
-    interfaces::stations()
 }
 
 #[cfg(test)]

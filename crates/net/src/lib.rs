@@ -23,6 +23,8 @@ use std::time::Duration;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::PathId;
 
+pub use sys::fork::NotForked;
+
 /// The largest datagram of the protocol in bytes, the same over UDP and raw Ethernet: what an
 /// Ethernet frame of 1500 bytes carries behind IPv6 and UDP headers (40 + 8), and room for a
 /// tunnel.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, netdevice};
 
 use crate::ether::{Mac, Station};
+use crate::sys::interfaces::LOOPBACK;
 
 /// Why an address is not to be had.
 #[derive(Debug, thiserror::Error)]
@@ -125,8 +126,6 @@ const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 const RTA_VIA: u16 = 18;
 const RTN_LOCAL: u8 = 2;
-/// The loopback device's index in every network namespace (`LOOPBACK_IFINDEX`, net/flow.h).
-const LOOPBACK: u32 = 1;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 /// The states in which the entry's address was confirmed once: reachable, stale, delay, probe,

@@ -20,6 +20,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::PathId;
 
 use crate::address::{address_of, is_segmented, own_of, path_between};
+use crate::sys::fork::NotForked;
 use crate::sys::message::Wishes;
 use crate::sys::socket::{self, MAX_BATCH, Message};
 use crate::{LinkError, MAX_DATAGRAM, RecvBatch, Transport};
@@ -65,6 +66,8 @@ impl Default for Options {
 /// the datagrams between them.
 #[derive(Debug)]
 pub struct Udp {
+    /// Before the socket, so that it goes first.
+    _not_forked: NotForked,
     socket: UdpSocket,
     local: SocketAddr,
     gso: bool,
@@ -133,6 +136,7 @@ impl Udp {
                 .map_err(io(format!("udp {local}: cannot tell its addresses apart")))?;
         }
         Ok(Udp {
+            _not_forked: NotForked::new(&socket),
             socket,
             local,
             gso,

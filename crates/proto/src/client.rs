@@ -11,10 +11,12 @@ use crate::control::clock::ClockMap;
 use crate::control::handshake::Established;
 use crate::control::ladder::{Found, Probe, Step};
 use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
+use crate::control::no_session;
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::{ControlPlane, Heard, SILENCE, earlier};
-use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId, PoseId};
+use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId, PoseId, SessionId};
 use crate::input::event::InputEvent;
+use crate::input::keys::Keys;
 use crate::input::outbox::Outbox;
 use crate::pose::{self, Pose};
 use crate::recv::reassemble::PictureState;
@@ -42,6 +44,16 @@ const INPUT_AGAIN: Duration = Duration::from_millis(5);
 /// nothing of now (guess).
 const INPUT_LATEST: Duration = Duration::from_millis(250);
 
+/// Challenges that wait for their answer at most: a host asks about two ways at a time.
+const MAX_CHALLENGES: usize = 4;
+
+/// Somebody says that the host does not know this session: a host that does answers by then, or after
+/// four round trips (guess: far more than a busy machine takes).
+const DOUBT: Duration = Duration::from_millis(250);
+
+/// What such a word may be about: a datagram that left within this time.
+const FRESH: Duration = Duration::from_secs(2);
+
 /// Something for the runtime.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientEvent {
@@ -51,6 +63,8 @@ pub enum ClientEvent {
         role: Role,
         /// The host's name.
         host: String,
+        /// How its application reads keys, if the person says nothing else.
+        keys: Keys,
     },
     /// The host granted nothing; the session is over.
     Refused(Refusal),
@@ -67,6 +81,10 @@ pub enum ClientEvent {
         /// Premultiplied ARGB.
         argb: Vec<u32>,
     },
+    /// Whether the host's application wants to hear how far the mouse moves, not where the pointer is.
+    RelativeMouse(bool),
+    /// Whether what is streamed is to be seen at the host: if not, no pictures come for now.
+    SourceShown(bool),
     /// What the host's policy decided last, in words.
     Decided(String),
     /// What came of [`ClientSession::probe`].
@@ -90,6 +108,11 @@ pub struct ClientSession {
     cursor_serial: Option<u32>,
     probe: Option<Probe>,
     probe_token: u32,
+    /// Where the host asked whether it is heard, and its tokens.
+    challenges: VecDeque<(PathId, u64)>,
+    session: SessionId,
+    /// Since when it is in doubt whether the host knows this session.
+    doubt: Option<Instant>,
     events: VecDeque<ClientEvent>,
     over: bool,
 }
@@ -114,28 +137,70 @@ impl ClientSession {
             cursor_serial: None,
             probe: None,
             probe_token: 0,
+            challenges: VecDeque::new(),
+            session: established.session,
+            doubt: None,
             events: VecDeque::new(),
             over: false,
         }
     }
 
-    /// Takes a datagram of the control plane in.
+    /// Takes a datagram of the control plane in, which came from `from`.
     ///
     /// # Errors
     /// [`Reject`] if it is not authentic, was seen before, or is absurd.
-    pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
-        for heard in self.plane.handle(now, datagram)? {
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: PathId,
+        datagram: &[u8],
+    ) -> Result<(), Reject> {
+        self.notice_own_silence(now);
+        let heard = self.plane.handle(now, datagram)?;
+        self.doubt = None;
+        for heard in heard {
             match heard {
                 Heard::Negotiation(negotiation) => self.negotiated(negotiation),
+                Heard::Message(Message::PathChallenge { token }) => {
+                    self.challenges.truncate(MAX_CHALLENGES - 1);
+                    self.challenges.push_front((from, token));
+                }
                 Heard::Message(message) => self.heard(message),
             }
         }
         Ok(())
     }
 
+    /// Takes a datagram in that is not sealed: the host may say that it does not know this session,
+    /// and so may anybody else. Then the host is asked, and the session is over if it does not answer
+    /// within a fraction of a second.
+    pub fn handle_unsealed(&mut self, now: Instant, datagram: &[u8]) {
+        let Some((session, left)) = no_session::parse(datagram) else {
+            return;
+        };
+        let left = Instant(left);
+        let fresh = left <= now && now.since(left) <= FRESH;
+        if session == self.session.0 && fresh && self.doubt.is_none() {
+            self.doubt = Some(now);
+            self.plane.ping_hard(now);
+        }
+    }
+
+    /// When the doubt becomes certainty.
+    fn doubted_until(&self) -> Option<Instant> {
+        Some(self.doubt? + DOUBT.max(self.plane.round_trip() * 4))
+    }
+
+    /// A host that has not heard of us for so long has ended the session: we slept, or were stopped.
+    fn notice_own_silence(&mut self, now: Instant) {
+        if self.plane.own_silence(now) >= SILENCE {
+            self.end(None);
+        }
+    }
+
     fn negotiated(&mut self, negotiation: Negotiation) {
         let event = match negotiation {
-            Negotiation::Granted { role, host } => ClientEvent::Granted { role, host },
+            Negotiation::Granted { role, host, keys } => ClientEvent::Granted { role, host, keys },
             Negotiation::Refused(why) => {
                 self.over = true;
                 ClientEvent::Refused(why)
@@ -143,6 +208,8 @@ impl ClientSession {
             Negotiation::CursorShape { size, hot, argb } => {
                 ClientEvent::CursorShape { size, hot, argb }
             }
+            Negotiation::RelativeMouse(wanted) => ClientEvent::RelativeMouse(wanted),
+            Negotiation::SourceShown(shown) => ClientEvent::SourceShown(shown),
             Negotiation::Offer(_) => return,
         };
         self.events.push_back(event);
@@ -316,7 +383,7 @@ impl ClientSession {
         self.plane.clock.round_trip()
     }
 
-    /// Tries whether a way carries a stream: [`ClientSession::poll_probe`] says what to send there,
+    /// Tries whether a way carries a stream: [`ClientSession::poll_on_path`] says what to send there,
     /// [`ClientEvent::Probed`] what came of it. A try that is under way is forgotten.
     pub fn probe(&mut self, now: Instant, step: Step) {
         // Far from the tokens of the try before.
@@ -324,8 +391,15 @@ impl ClientSession {
         self.probe = Some(Probe::new(now, step, self.probe_token));
     }
 
-    /// Replaces what is in `out` by the next datagram of a try; the way that it goes.
-    pub fn poll_probe(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
+    /// Replaces what is in `out` by the next datagram that has a way of its own, which is returned:
+    /// an answer to a challenge, or part of a try.
+    pub fn poll_on_path(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
+        if let Some((path, token)) = self.challenges.pop_front() {
+            out.clear();
+            self.plane
+                .seal_alone(now, &Message::PathResponse { token }, out);
+            return Some(path);
+        }
         match self.probe.as_mut()?.poll(now) {
             Ok(question) => {
                 let (token, step) = question?;
@@ -354,7 +428,9 @@ impl ClientSession {
         if self.over {
             return;
         }
-        if self.plane.silence(now) >= SILENCE {
+        self.notice_own_silence(now);
+        let doubted = self.doubted_until().is_some_and(|until| until <= now);
+        if doubted || self.plane.silence(now) >= SILENCE {
             self.end(None);
         }
         if self.input_again.is_some_and(|at| at <= now) {
@@ -371,6 +447,9 @@ impl ClientSession {
 
     /// Replaces what is in `out` by the next datagram to send; whether there was one.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
+        if !self.over {
+            self.notice_own_silence(now);
+        }
         self.plane.poll_transmit(now, out)
     }
 
@@ -406,6 +485,7 @@ impl ClientSession {
     pub fn check_invariants(&self) {
         self.plane.check_invariants();
         assert!(self.reports.len() <= MAX_REPORTS);
+        assert!(self.challenges.len() <= MAX_CHALLENGES);
         let frames = self.reports.iter().map(|(r, _)| r.frame);
         assert!(frames.clone().zip(frames.skip(1)).all(|(a, b)| a < b));
     }
@@ -423,6 +503,10 @@ impl ClientSession {
         let key = self.key_frame_again.map(|at| (at, Wakeup::KeyFrameWanted));
         let probe = self.probe.as_ref();
         let probe = probe.map(|p| (p.next_timeout(), Wakeup::Probe));
+        let doubt = self.doubted_until().map(|at| (at, Wakeup::Silence));
+        let waits = !self.challenges.is_empty();
+        let answer = waits.then_some((Instant(i64::MIN), Wakeup::Transmit));
+        let probe = earlier(probe, earlier(doubt, answer));
         earlier(
             earlier(earlier(self.plane.next_timeout(), probe), input),
             earlier(report, key),

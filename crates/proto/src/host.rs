@@ -1,32 +1,36 @@
 //! The host's sessions: who subscribes, in which role, and what the control plane says and hears,
 //! as a value.
 //!
-//! Video does not pass through here: a new subscriber's [`MediaSender`] goes to the media thread,
+//! Video does not pass through here: a new subscriber's [`MediaSender`](crate::send::packetize::MediaSender) goes to the media thread,
 //! which tells the ledger what it sent. Several threads call this under one lock. Any order of
 //! calls is legal; outputs queue until they are polled.
+
+mod event;
+mod subscriber;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::control::handshake::Established;
+pub use self::event::{Asked, Ending, HostEvent};
+use self::subscriber::Subscriber;
+use crate::control::budget::Budget;
+use crate::control::handshake::{Established, PublicKey};
 use crate::control::ladder::{BURST, Rung};
 use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
+use crate::control::no_session::{self, NO_SESSION};
 pub use crate::control::plane::Wakeup;
-use crate::control::plane::{ControlPlane, Heard, SILENCE, earlier};
+use crate::control::plane::{Heard, SILENCE, earlier};
 use crate::id::{FrameId, PathId, SessionId};
-use crate::input::inbox::{Arrived, Inbox};
-use crate::ledger::Ledger;
+use crate::input::keys::Keys;
 pub use crate::ledger::SentFrame;
 use crate::pose::Posed;
 use crate::send::loss::Loss;
-use crate::send::packetize::MediaSender;
 use crate::seq;
 use crate::time::Instant;
-use crate::trace::{DropCause, FrameRecord, Stage, Stamps};
+use crate::trace::{DropCause, Stage, Stamps};
 use crate::wire::Reject;
-use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message, ResendRequest};
+use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message};
 use crate::wire::header::{Header, Plane};
-use crate::wire::seal::Direction;
 
 /// What a would-be player gets when there is a player already.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -50,6 +54,8 @@ pub struct HostPolicy {
     pub second_player: SecondPlayer,
     /// How many observers it serves.
     pub max_observers: usize,
+    /// How its application reads keys, if a client's person says nothing else.
+    pub keys: Keys,
 }
 
 /// After a burst the newest frame's number is said again at these times, so that a lost last
@@ -69,153 +75,15 @@ const RELEASE_AFTER: Duration = Duration::from_millis(1500);
 /// A client that did not say what it wants by then is dropped.
 const OFFER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Wishes of a client (a key frame, parts of a frame again) that are heard within [`WISHES_IN`]. Each
-/// has the media thread look through what it sent lately; a client on a bad link has one for a slice
-/// that it lacks, and 32 are four frames of eight slices.
-const WISHES: u32 = 32;
+/// Of those who speak of a session that is not here, so many are told within a second …
+const TOLD_A_SECOND: usize = 16;
 
-/// See [`WISHES`]: a frame at 100 a second.
-const WISHES_IN: Duration = Duration::from_millis(10);
+/// … and so many of one network.
+const TOLD_OF_ONE: usize = 4;
 
 /// What makes the answer to a probe a full datagram: kind, length and six bytes are beside it.
 #[expect(clippy::cast_possible_truncation, reason = "a datagram has 1400 bytes")]
 const PROBED_PADDING: u16 = (MAX_CONTROL_BODY - 9) as u16;
-
-/// Something for the runtime.
-pub enum HostEvent {
-    /// A new subscriber: its video goes to `path`, sealed by `media`, from the next key frame on.
-    Subscribed {
-        /// Its session.
-        session: SessionId,
-        /// Where to.
-        path: PathId,
-        /// Whether the kernel may cut batches into datagrams on this way.
-        segmented: bool,
-        /// Its role.
-        role: Role,
-        /// Its name and software, as it says.
-        offer: Box<Offer>,
-        /// The one owner of its media key.
-        media: Box<MediaSender>,
-    },
-    /// Another took its role over: the player became an observer.
-    Deposed(SessionId),
-    /// Its datagrams come from elsewhere now, and so do its video's go; or it said otherwise
-    /// whether they may be cut.
-    PathChanged {
-        /// Its session.
-        session: SessionId,
-        /// Where to.
-        path: PathId,
-        /// Whether the kernel may cut batches into datagrams on this way.
-        segmented: bool,
-    },
-    /// It is gone.
-    Ended(SessionId, Ending),
-    /// The player did something: inject it.
-    Input(Arrived),
-    /// The player is gone or silent: release what it held.
-    ReleaseInput,
-    /// Somebody's picture is broken.
-    KeyFrameWanted {
-        /// Their role.
-        role: Role,
-        /// The newest frame that they displayed whole.
-        last_good: FrameId,
-        /// The newest frame that they had heard of.
-        newest: FrameId,
-    },
-    /// A client lacks parts of a frame: its [`MediaSender`] may send them again.
-    ResendWanted(SessionId, ResendRequest),
-    /// A frame's end.
-    Record(Box<FrameRecord>),
-}
-
-/// A client asks whether a way carries a stream: answer with [`Host::answer_probe`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked {
-    /// Its session.
-    pub session: SessionId,
-    /// The way.
-    pub path: PathId,
-    /// Whether the kernel may cut the answer.
-    pub segmented: bool,
-    token: u32,
-}
-
-/// Why a session ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ending {
-    /// The client said goodbye.
-    Goodbye(GoodbyeReason),
-    /// It fell silent.
-    Silent,
-    /// The same device began a new session.
-    Replaced,
-    /// It got nothing of what it asked for.
-    Refused(Refusal),
-    /// It never said what it wants, or the host ended it.
-    Closed,
-}
-
-struct Subscriber {
-    id: SessionId,
-    peer: [u8; 32],
-    path: PathId,
-    began: Instant,
-    plane: ControlPlane,
-    media: Option<Box<MediaSender>>,
-    role: Option<Role>,
-    inbox: Inbox,
-    holds_input: bool,
-    /// The newest pose since it became the player.
-    posed: Option<Posed>,
-    ledger: Ledger,
-    newest_sent: FrameId,
-    /// The pointer's shape was not said yet. It is when the one before it has arrived, so that an
-    /// animated pointer fills no queue: the latest wins.
-    shape_due: bool,
-    beacon: Option<(Instant, usize)>,
-    /// How many wishes it has had since when.
-    wishes: (u32, Instant),
-    /// What it asked last and nobody answered yet, and whether it lets the kernel cut.
-    asked: Option<Asked>,
-    segmented: bool,
-    /// Set when it is over: what still waits is sent, then it is forgotten.
-    ending: Option<Ending>,
-}
-
-impl Subscriber {
-    /// Says the number of the newest frame, now and then, until a newer one comes.
-    fn announce(&mut self, now: Instant, frame: FrameId) {
-        self.newest_sent = self.newest_sent.max(frame);
-        self.beacon = Some((now + BEACONS[0], 0));
-    }
-
-    /// Whether one more wish is heard: what a client asks without end must not hold up the others.
-    /// What is not heard is asked for again, like what was lost.
-    fn may_wish(&mut self, now: Instant) -> bool {
-        let (count, since) = &mut self.wishes;
-        if now.since(*since) >= WISHES_IN {
-            (*count, *since) = (0, now);
-        }
-        *count += 1;
-        *count <= WISHES
-    }
-
-    fn can_say_shape(&self) -> bool {
-        self.shape_due && self.role.is_some() && self.ending.is_none() && self.plane.is_settled()
-    }
-
-    /// Whether a client that was refused may still be waiting to hear why.
-    fn lingers_at_all(&self) -> bool {
-        matches!(self.ending, Some(Ending::Refused(_))) && !self.plane.is_settled()
-    }
-
-    fn lingers(&self, now: Instant) -> bool {
-        self.lingers_at_all() && now.since(self.began) < OFFER_PATIENCE
-    }
-}
 
 /// What is known of the link to a client.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -231,8 +99,11 @@ pub struct Host {
     policy: HostPolicy,
     subscribers: Vec<Subscriber>,
     cursor_shape: Option<Negotiation>,
+    source_shown: bool,
     cursor_at: Option<(u16, u16)>,
     cursor_serial: u32,
+    relative_mouse: bool,
+    strangers: Budget<[u8; 16]>,
     events: VecDeque<HostEvent>,
 }
 
@@ -244,8 +115,11 @@ impl Host {
             policy,
             subscribers: Vec::new(),
             cursor_shape: None,
+            source_shown: true,
             cursor_at: None,
             cursor_serial: 0,
+            relative_mouse: false,
+            strangers: Budget::new(TOLD_A_SECOND, TOLD_OF_ONE),
             events: VecDeque::new(),
         }
     }
@@ -265,26 +139,8 @@ impl Host {
             }
         }
         self.bury();
-        self.subscribers.push(Subscriber {
-            id: established.session,
-            peer,
-            path,
-            began: now,
-            plane: ControlPlane::new(now, established, Direction::HostToClient),
-            media: Some(Box::new(MediaSender::new(established))),
-            role: None,
-            inbox: Inbox::default(),
-            holds_input: false,
-            posed: None,
-            ledger: Ledger::new(established.session),
-            newest_sent: FrameId::NONE,
-            shape_due: false,
-            beacon: None,
-            wishes: (0, now),
-            asked: None,
-            segmented: true,
-            ending: None,
-        });
+        let subscriber = Subscriber::new(now, path, established);
+        self.subscribers.push(subscriber);
     }
 
     /// Takes a sealed datagram in.
@@ -309,33 +165,10 @@ impl Host {
             .ok_or(Reject::Session)?;
         let heard = self.subscribers[i].plane.handle(now, datagram)?;
         let subscriber = &mut self.subscribers[i];
-        let mut changed = false;
-        let probes = |heard: &Heard| matches!(heard, Heard::Message(Message::Probe { .. }));
-        if heard.iter().any(probes) {
-            for heard in &heard {
-                if let Heard::Message(Message::Probe { token, segmented }) = heard {
-                    subscriber.asked = Some(Asked {
-                        session: id,
-                        path: from,
-                        segmented: *segmented,
-                        token: *token,
-                    });
-                    if from == subscriber.path && subscriber.segmented != *segmented {
-                        subscriber.segmented = *segmented;
-                        changed = true;
-                    }
-                }
-            }
-        } else if subscriber.path != from && subscriber.plane.heard_in_order() {
-            // The client's address changed. Only an authentic datagram moves a session, and not
-            // one that was on its way since before the last move.
-            subscriber.path = from;
-            changed = true;
-        }
-        if changed {
+        if subscriber.follow(now, from, datagram.len(), &heard) {
             self.events.push_back(HostEvent::PathChanged {
                 session: id,
-                path: subscriber.path,
+                path: subscriber.paths.now(),
                 segmented: subscriber.segmented,
             });
         }
@@ -365,6 +198,17 @@ impl Host {
         Ok(())
     }
 
+    /// What to send back to `from`, whose datagram was rejected with [`Reject::Session`].
+    pub fn answer_stranger(
+        &mut self,
+        now: Instant,
+        from: PathId,
+        datagram: &[u8],
+    ) -> Option<[u8; NO_SESSION]> {
+        let answer = no_session::answer_to(datagram)?;
+        self.strangers.may(now, from.network()).then_some(answer)
+    }
+
     fn offered(&mut self, i: usize, offer: Offer) {
         if self.subscribers[i].role.is_some() || self.subscribers[i].ending.is_some() {
             return;
@@ -382,7 +226,7 @@ impl Host {
         if role == Role::Player {
             self.depose_player();
         }
-        let host = self.policy.name.clone();
+        let (host, keys) = (self.policy.name.clone(), self.policy.keys);
         let cursor = Message::CursorMoved {
             serial: self.cursor_serial,
             at: self.cursor_at,
@@ -391,17 +235,21 @@ impl Host {
         subscriber.role = Some(role);
         let _ = subscriber
             .plane
-            .negotiate(&Negotiation::Granted { role, host });
+            .negotiate(&Negotiation::Granted { role, host, keys });
         subscriber.shape_due = self.cursor_shape.is_some();
+        subscriber.mouse_due = self.relative_mouse;
+        subscriber.shown_due = !self.source_shown;
         subscriber.plane.say(&cursor);
         if let Some(media) = subscriber.media.take() {
-            let (session, path) = (subscriber.id, subscriber.path);
+            let (session, path) = (subscriber.id, subscriber.paths.now());
             let segmented = subscriber.segmented;
+            let peer = PublicKey(subscriber.peer);
             let offer = Box::new(offer);
             self.events.push_back(HostEvent::Subscribed {
                 session,
                 path,
                 segmented,
+                peer,
                 role,
                 offer,
                 media,
@@ -448,7 +296,7 @@ impl Host {
     }
 
     fn depose_player(&mut self) {
-        let host = self.policy.name.clone();
+        let (host, keys) = (self.policy.name.clone(), self.policy.keys);
         let room = self.active(Role::Observer) < self.policy.max_observers;
         for s in &mut self.subscribers {
             if s.role == Some(Role::Player) && s.ending.is_none() {
@@ -463,6 +311,7 @@ impl Host {
                 let granted = Negotiation::Granted {
                     role: Role::Observer,
                     host: host.clone(),
+                    keys,
                 };
                 let _ = s.plane.negotiate(&granted);
                 s.holds_input = false;
@@ -510,14 +359,14 @@ impl Host {
             Message::Report(report) => {
                 s.ledger.reported(now, report, &s.plane.clock);
             }
-            Message::KeyFrameWanted { last_good, newest } if s.may_wish(now) => {
+            Message::KeyFrameWanted { last_good, newest } if s.wishes.take(now) => {
                 self.events.push_back(HostEvent::KeyFrameWanted {
                     role,
                     last_good: *last_good,
                     newest: *newest,
                 });
             }
-            Message::Resend(request) if s.may_wish(now) => {
+            Message::Resend(request) if s.wishes.take(now) => {
                 self.events
                     .push_back(HostEvent::ResendWanted(s.id, request.clone()));
             }
@@ -582,6 +431,25 @@ impl Host {
                 at,
             });
         }
+    }
+
+    /// The application wants to hear how far the mouse moves, or (at first) where the pointer is.
+    pub fn relative_mouse(&mut self, wanted: bool) {
+        if std::mem::replace(&mut self.relative_mouse, wanted) != wanted {
+            for s in &mut self.subscribers {
+                s.mouse_due = true;
+            }
+        }
+    }
+
+    /// What is streamed is to be seen now, or not: a window that was minimised. Whether that is
+    /// news.
+    pub fn source_shown(&mut self, shown: bool) -> bool {
+        let news = std::mem::replace(&mut self.source_shown, shown) != shown;
+        for s in self.subscribers.iter_mut().filter(|_| news) {
+            s.shown_due = true;
+        }
+        news
     }
 
     /// The policy decided something for the player, which its client may show.
@@ -663,13 +531,28 @@ impl Host {
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
         let mut i = 0;
         while let Some(s) = self.subscribers.get_mut(i) {
-            if s.can_say_shape()
-                && let Some(shape) = &self.cursor_shape
-            {
-                s.shape_due = !s.plane.negotiate(shape);
+            if s.can_say_state() {
+                if let Some(shape) = self.cursor_shape.as_ref().filter(|_| s.shape_due) {
+                    s.shape_due = !s.plane.negotiate(shape);
+                }
+                if s.shown_due {
+                    let shown = Negotiation::SourceShown(self.source_shown);
+                    s.shown_due = !s.plane.negotiate(&shown);
+                }
+            }
+            if s.can_say_mouse() {
+                let mouse = Negotiation::RelativeMouse(self.relative_mouse);
+                s.mouse_due = !s.plane.negotiate(&mouse);
             }
             if s.plane.poll_transmit(now, out) {
-                return Some(s.path);
+                return Some(s.paths.now());
+            }
+            if s.ending.is_none()
+                && let Some((path, token)) = s.paths.poll(now)
+            {
+                out.clear();
+                (s.plane).seal_alone(now, &Message::PathChallenge { token }, out);
+                return Some(path);
             }
             if let Some(ending) = s.ending.filter(|_| !s.lingers(now)) {
                 s.ledger.end();
@@ -685,9 +568,9 @@ impl Host {
         None
     }
 
-    /// A way that a client asks about.
+    /// A way that a client asks about: one at which it has shown that it receives.
     pub fn poll_probe(&mut self) -> Option<Asked> {
-        self.subscribers.iter_mut().find_map(|s| s.asked.take())
+        self.subscribers.iter_mut().find_map(Subscriber::poll_asked)
     }
 
     /// Replaces what is in `out` by the answer: [`BURST`] datagrams of the length returned, one
@@ -728,6 +611,7 @@ impl Host {
         for s in &self.subscribers {
             s.plane.check_invariants();
             s.ledger.check_invariants();
+            s.paths.check_invariants();
             // One that has a role has given its media key away, and nobody else has.
             assert!(s.role.is_none() || s.media.is_none());
         }
@@ -767,7 +651,7 @@ impl Host {
     pub fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         self.subscribers.iter().fold(None, |soonest, s| {
             let over = s.ending.is_some() && !s.lingers_at_all();
-            if over || s.can_say_shape() {
+            if over || s.can_say_state() {
                 return earlier(soonest, Some((Instant(i64::MIN), Wakeup::Transmit)));
             }
             let beacon = s.beacon.map(|(at, _)| (at, Wakeup::Beacon));
@@ -777,7 +661,11 @@ impl Host {
             let unreported = s.ledger.next_timeout().map(|at| (at, Wakeup::Unreported));
             let patience =
                 (s.role.is_none()).then_some((s.began + OFFER_PATIENCE, Wakeup::Silence));
+            // Who is over is followed nowhere.
+            let path = s.paths.next_timeout().filter(|_| s.ending.is_none());
+            let path = path.map(|at| (at, Wakeup::Path));
             let own = earlier(earlier(beacon, release), earlier(unreported, patience));
+            let own = earlier(own, path);
             earlier(soonest, earlier(own, s.plane.next_timeout()))
         })
     }

@@ -37,7 +37,7 @@ pub struct DeviceId(pub u8);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PoseId(pub u32);
 
-/// Where a datagram came from or goes to, opaque to the protocol but for [`PathId::peer`]: crate `net`
+/// Where a datagram came from or goes to, opaque to the protocol but for [`PathId::network`]: crate `net`
 /// writes a transport address into it (both ends of it, where the transport has two) and reads it back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PathId(pub [u8; PathId::LEN]);
@@ -46,12 +46,23 @@ impl PathId {
     /// Bytes of a path: two IPv6 addresses, a port, and a byte of crate `net`'s own.
     pub const LEN: usize = 35;
 
-    /// Who is at the other end, whatever the port: the first 16 bytes are the peer's address.
+    /// The network of the peer: all addresses of it are as easy to have as one of them. Of IPv4 it is
+    /// the address, of IPv6 the first 64 bits, and all stations of an Ethernet interface are one, since
+    /// anybody there may take any Ethernet address.
+    ///
+    /// The first 16 bytes of a path are the peer's address, of which crate `net` says how it lies
+    /// there: IPv4 mapped into IPv6; `ff`, an Ethernet address in bytes 2–7 and the interface behind it.
     #[must_use]
-    pub fn peer(&self) -> [u8; 16] {
-        let mut peer = [0; 16];
-        peer.copy_from_slice(&self.0[..16]);
-        peer
+    pub fn network(&self) -> [u8; 16] {
+        const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+        let mut network = [0; 16];
+        network.copy_from_slice(&self.0[..16]);
+        if network[0] == 0xff {
+            network[2..8].fill(0);
+        } else if network[..12] != MAPPED {
+            network[8..].fill(0);
+        }
+        network
     }
 }
 

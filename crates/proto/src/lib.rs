@@ -20,6 +20,7 @@ pub mod id;
 pub mod input;
 pub mod ledger;
 pub mod pose;
+pub mod printable;
 pub mod recv;
 pub mod send;
 pub mod seq;

@@ -4,9 +4,10 @@
 mod support;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::negotiate::{Offer, Role};
+use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
 use openuvr_proto::host::{Host, HostPolicy, SecondPlayer};
 use openuvr_proto::id::PathId;
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 use support::established;
 
@@ -21,7 +22,9 @@ fn talk(host: &mut Host, client: &mut ClientSession) {
             host.handle_datagram(NOW, PATH, &datagram).expect("honest");
         }
         while host.poll_transmit(NOW, &mut datagram).is_some() {
-            client.handle_datagram(NOW, &datagram).expect("honest");
+            client
+                .handle_datagram(NOW, PATH, &datagram)
+                .expect("honest");
         }
     }
 }
@@ -33,6 +36,7 @@ fn words_arrive_once_and_are_cut_between_characters() {
         codec: 1,
         second_player: SecondPlayer::Refuse,
         max_observers: 1,
+        keys: Keys::default(),
     });
     // Nobody listens yet.
     host.decided("lost");
@@ -43,6 +47,7 @@ fn words_arrive_once_and_are_cut_between_characters() {
         codecs: 2,
         name: String::new(),
         software: String::new(),
+        wishes: Wishes::default(),
     };
     let mut client = ClientSession::new(NOW, &established(), offer);
     talk(&mut host, &mut client);

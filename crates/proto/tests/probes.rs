@@ -9,9 +9,10 @@ mod support;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::ladder::{BURST, Rung, Step};
-use openuvr_proto::control::negotiate::{Offer, Role};
+use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
 use openuvr_proto::host::{Asked, Host, HostEvent, HostPolicy, SecondPlayer};
 use openuvr_proto::id::PathId;
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::MAX_DATAGRAM;
 use support::established;
@@ -37,6 +38,7 @@ impl Pair {
             codec: 1,
             second_player: SecondPlayer::Refuse,
             max_observers: 0,
+            keys: Keys::default(),
         });
         host.established(now, OLD, &established());
         let offer = Offer {
@@ -45,6 +47,7 @@ impl Pair {
             codecs: 2,
             name: String::new(),
             software: String::new(),
+            wishes: Wishes::default(),
         };
         let client = ClientSession::new(now, &established(), offer);
         let path = OLD;
@@ -64,17 +67,22 @@ impl Pair {
         }
         while let Some(to) = self.host.poll_transmit(self.now, &mut self.out) {
             assert_eq!(to, self.path, "it goes where the client is");
-            let _ = self.client.handle_datagram(self.now, &self.out);
+            let _ = self.client.handle_datagram(self.now, to, &self.out);
         }
         std::iter::from_fn(|| self.host.poll_event()).collect()
     }
 
-    /// The client asks; what the host is asked.
+    /// The client asks, and shows that it hears; what the host is asked.
     fn ask(&mut self) -> Vec<Asked> {
-        while let Some(to) = self.client.poll_probe(self.now, &mut self.out) {
+        let mut asked = Vec::new();
+        while let Some(to) = self.client.poll_on_path(self.now, &mut self.out) {
             self.host.handle_datagram(self.now, to, &self.out).unwrap();
+            while let Some(to) = self.host.poll_transmit(self.now, &mut self.out) {
+                let _ = self.client.handle_datagram(self.now, to, &self.out);
+            }
+            asked.extend(std::iter::from_fn(|| self.host.poll_probe()));
         }
-        std::iter::from_fn(|| self.host.poll_probe()).collect()
+        asked
     }
 
     /// The host answers, and the first `arrive` datagrams get there.
@@ -83,7 +91,9 @@ impl Pair {
         assert_eq!(length, MAX_DATAGRAM);
         assert_eq!(self.out.len(), length * usize::from(BURST));
         for datagram in self.out.chunks(length).take(arrive) {
-            self.client.handle_datagram(self.now, datagram).unwrap();
+            (self.client)
+                .handle_datagram(self.now, asked.path, datagram)
+                .unwrap();
         }
     }
 
@@ -189,11 +199,47 @@ fn a_silent_way_shows_by_pings_without_an_answer() {
         pair.now.0 += 100 * MS;
         while pair.client.poll_transmit(pair.now, &mut pair.out) {}
         while pair.host.poll_transmit(pair.now, &mut pair.out).is_some() {
-            pair.client.handle_datagram(pair.now, &pair.out).unwrap();
+            let taken = pair.client.handle_datagram(pair.now, OLD, &pair.out);
+            taken.unwrap();
         }
     }
     assert!(pair.client.silence(pair.now).as_millis() < 600);
     assert_eq!(pair.client.unanswered(pair.now).as_millis(), 2000);
     pair.client.moved(pair.now);
     assert_eq!(pair.client.unanswered(pair.now).as_millis(), 0);
+}
+
+/// An observer that asks without end draws little: the answers are of the length of a frame.
+#[test]
+fn probes_without_end_are_answered_a_few_times_a_second() {
+    let mut pair = Pair::new();
+    pair.talk();
+    let mut answered = 0;
+    for n in 0..10_000 {
+        pair.now.0 += MS;
+        let segmented = n % 2 == 0;
+        let path = if n % 3 == 0 { NEW } else { OLD };
+        pair.client.probe(pair.now, Step { path, segmented });
+        answered += pair.ask().len();
+    }
+    assert!((5..=72).contains(&answered), "{answered} in ten seconds");
+    let changes = moves(&pair.talk()).len();
+    assert!(changes <= answered, "{changes} changes of what was heard");
+}
+
+#[test]
+fn a_whole_climb_is_answered_without_a_wait() {
+    let mut pair = Pair::new();
+    pair.talk();
+    let mut asked = 0;
+    // Three ways, each asked four times in vain.
+    for path in [OLD, NEW, OLD] {
+        let segmented = true;
+        pair.client.probe(pair.now, Step { path, segmented });
+        for _ in 0..4 {
+            asked += pair.ask().len();
+            pair.now.0 += 150 * MS;
+        }
+    }
+    assert_eq!(asked, 12);
 }

@@ -4,14 +4,16 @@
 use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role};
+use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, Wishes};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::input::pressed::Held;
 use openuvr_proto::pose::Pose;
+use openuvr_proto::printable::printable;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{
     GoodbyeReason, InputBatch, MAX_EVENTS, MAX_PRESSED, MAX_RANGES, Message, Messages,
     MissingRange, Report, ResendRequest,
@@ -202,6 +204,8 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         "\\PC{0,80}".prop_map(|words| Message::Decision { words }),
         reason().prop_map(|reason| Message::Goodbye { reason }),
         any::<(u32, bool)>().prop_map(|(token, segmented)| Message::Probe { token, segmented }),
+        any::<u64>().prop_map(|token| Message::PathChallenge { token }),
+        any::<u64>().prop_map(|token| Message::PathResponse { token }),
         (any::<(u32, u8)>(), 0_u8..5, 0_u16..1300).prop_map(|((token, piece), rung, padding)| {
             Message::Probed {
                 token,
@@ -221,20 +225,40 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
         Refusal::Full,
     ]);
     // At most 255 bytes: 63 characters of any kind.
-    // What steers a terminal does not arrive.
-    let text = || "[^\\p{Cc}]{0,63}";
+    // What steers a terminal or turns a line does not arrive.
+    let text = || "[^\\p{Cc}]{0,63}".prop_map(|text| printable(&text));
     prop_oneof![
-        (role(), any::<bool>(), any::<u32>(), text(), text()).prop_map(
-            |(role, take_over, codecs, name, software)| Negotiation::Offer(Offer {
-                role,
-                take_over,
-                codecs,
-                name,
-                software,
-            })
-        ),
-        (role(), text()).prop_map(|(role, host)| Negotiation::Granted { role, host }),
+        (
+            (role(), any::<bool>(), any::<u32>(), text(), text()),
+            (
+                any::<u64>(),
+                prop::option::of((1..=Size::MAX_SIDE, 1..=Size::MAX_SIDE))
+            ),
+        )
+            .prop_map(
+                |((role, take_over, codecs, name, software), (bitrate, size))| {
+                    let wishes = Wishes {
+                        bitrate: Some(Bitrate(bitrate)).filter(|rate| rate.0 != 0),
+                        size: size.map(|(width, height)| Size::new(width, height)),
+                    };
+                    Negotiation::Offer(Offer {
+                        role,
+                        take_over,
+                        codecs,
+                        name,
+                        software,
+                        wishes,
+                    })
+                }
+            ),
+        (
+            role(),
+            text(),
+            select(&[Keys::Symbol, Keys::Position, Keys::Both])
+        )
+            .prop_map(|(role, host, keys)| Negotiation::Granted { role, host, keys }),
         refusal.prop_map(Negotiation::Refused),
+        any::<bool>().prop_map(Negotiation::RelativeMouse),
         (0_u32..20, 0_u32..20, any::<(u16, u16)>(), any::<u32>()).prop_map(
             |(width, height, hot, pixel)| Negotiation::CursorShape {
                 size: Size::new(width, height),
@@ -311,7 +335,7 @@ proptest! {
     #[test]
     fn unknown_messages_are_skipped(
         before in message(), after in message(),
-        kind in 19_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
+        kind in 21_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let mut body = Vec::new();
         before.write(&mut body);

@@ -19,9 +19,10 @@ use std::time::Duration;
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
 use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role};
+use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, Wishes};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
 use openuvr_proto::input::event::{Button, EV_KEY, EV_REL, InputEvent, KeyCode};
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::input::pressed::Held;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::send::fec::{Care, ParityPlan};
@@ -29,7 +30,7 @@ use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{
     GoodbyeReason, InputBatch, Message, MissingRange, Report, ResendRequest,
 };
@@ -461,6 +462,18 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
             },
         ),
         (
+            "path_challenge",
+            Message::PathChallenge {
+                token: 0x0102_0304_0506_0708,
+            },
+        ),
+        (
+            "path_response",
+            Message::PathResponse {
+                token: 0x0102_0304_0506_0708,
+            },
+        ),
+        (
             "probe",
             Message::Probe {
                 token: 0x0a0b_0c0d,
@@ -511,6 +524,10 @@ fn negotiation(v: &mut Vectors) {
                 codecs: 0b110,
                 name: "attic".into(),
                 software: "openuvr 0.1.0".into(),
+                wishes: Wishes {
+                    bitrate: Some(Bitrate::from_mbps(5)),
+                    size: Some(Size::new(1280, 720)),
+                },
             }),
         ),
         (
@@ -518,6 +535,7 @@ fn negotiation(v: &mut Vectors) {
             Negotiation::Granted {
                 role: Role::Observer,
                 host: "tower".into(),
+                keys: Keys::Position,
             },
         ),
         ("refused", Negotiation::Refused(Refusal::NoCommonCodec)),
@@ -529,6 +547,8 @@ fn negotiation(v: &mut Vectors) {
                 argb: vec![0xff00_0000, 0x80ff_ffff],
             },
         ),
+        ("relative_mouse", Negotiation::RelativeMouse(true)),
+        ("source_hidden", Negotiation::SourceShown(false)),
     ];
     v.title("Messages of the reliable stream, without their length");
     for (name, message) in messages {

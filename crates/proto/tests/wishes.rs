@@ -7,9 +7,10 @@
 mod support;
 
 use openuvr_proto::client::ClientSession;
-use openuvr_proto::control::negotiate::{Offer, Role};
+use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{FrameId, PathId};
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::ResendRequest;
 use support::established;
@@ -35,6 +36,7 @@ fn wishes_without_end_are_not_all_heard_but_the_next_are() {
         codec: 1,
         second_player: SecondPlayer::Refuse,
         max_observers: 1,
+        keys: Keys::default(),
     });
     host.established(Instant(0), PATH, &established());
     let offer = Offer {
@@ -43,6 +45,7 @@ fn wishes_without_end_are_not_all_heard_but_the_next_are() {
         codecs: 2,
         name: String::new(),
         software: String::new(),
+        wishes: Wishes::default(),
     };
     let mut client = ClientSession::new(Instant(0), &established(), offer);
     assert_eq!(asked(&mut host, &mut client, Instant(0)), 0);

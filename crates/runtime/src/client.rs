@@ -18,7 +18,7 @@ mod screen;
 mod search;
 mod target;
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -37,6 +37,7 @@ use openuvr_proto::control::negotiate::{Offer, Refusal, Role};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::{PathId, PoseId};
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
@@ -68,8 +69,11 @@ pub struct ClientSetup {
     pub target: Target,
     /// The host's addresses, best first: the first that answers is taken.
     pub paths: Vec<PathId>,
-    /// The PIN that the host shows, for the first meeting.
+    /// The PIN that the host shows, for one pairing; a known host is not shown it, see
+    /// [`Acquaintance`](openuvr_proto::control::acquaintance::Acquaintance).
     pub pin: Option<Pin>,
+    /// Whether to pair although the host is known.
+    pub pair_again: bool,
     /// What is asked of the host.
     pub offer: Offer,
     /// What decodes its codec, instead of the first of the table that does.
@@ -101,6 +105,8 @@ pub enum Notice {
         paired: bool,
         /// The host's key's fingerprint.
         fingerprint: String,
+        /// That of the key which was known before, if they paired again.
+        before: Option<String>,
     },
     /// The host granted a role.
     Granted {
@@ -113,6 +119,10 @@ pub enum Notice {
     Link(Rung),
     /// The first picture of this size is shown.
     Showing(Size),
+    /// The person wants keys told like this from now on.
+    Keys(Keys),
+    /// Whether what is streamed is to be seen at the host: if not, no pictures come for now.
+    SourceShown(bool),
     /// What became of a frame.
     Report(Report),
     /// The host is silent or gone; it is looked for again.
@@ -148,6 +158,8 @@ struct Shared {
     stop: AtomicBool,
     /// Whether the person wants to see figures over the picture.
     overlay: AtomicBool,
+    /// How the host's application reads keys: a [`Keys`].
+    keys: AtomicU8,
     media_sleeps_until: AtomicI64,
     unsent: Mutex<Option<String>>,
     notices: SyncSender<Notice>,
@@ -182,7 +194,7 @@ impl Shared {
         while session.poll_transmit(clock::now(), &mut datagram) {
             self.send(self.paths.now(), &datagram);
         }
-        while let Some(path) = session.poll_probe(clock::now(), &mut datagram) {
+        while let Some(path) = session.poll_on_path(clock::now(), &mut datagram) {
             // What does not arrive is the answer.
             let _ = self.link.send(path, &datagram, datagram.len());
         }
@@ -268,6 +280,7 @@ impl ClientRuntime {
             link: setup.link.clone(),
             stop: AtomicBool::new(false),
             overlay: AtomicBool::new(setup.overlay),
+            keys: AtomicU8::default(),
             media_sleeps_until: AtomicI64::new(i64::MAX),
             unsent: Mutex::new(None),
             notices,
@@ -375,6 +388,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The input thread: what the person does leaves the moment it happens.
 fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
     while !shared.stopping() {
+        let keys = [Keys::Symbol, Keys::Position, Keys::Both];
+        let by = usize::from(shared.keys.load(Ordering::Relaxed));
+        source.follow(keys.get(by).copied().unwrap_or_default());
         match source.next(Some(LOOK_EVERY)) {
             Ok(SourceEvent::Input(event)) if send => shared.input(event, None),
             Ok(SourceEvent::Sampled(event, at)) if send => shared.input(event, Some(at)),
@@ -383,6 +399,7 @@ fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
                 shared.overlay.fetch_xor(true, Ordering::Relaxed);
                 shared.link.wake();
             }
+            Ok(SourceEvent::Keys(keys)) => shared.notice(Notice::Keys(keys)),
             Ok(SourceEvent::Closed) => {
                 shared.finish(Over::Quit);
                 shared.stop();

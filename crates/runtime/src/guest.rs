@@ -29,6 +29,7 @@
 //! In a child that the application forks, a guest does nothing.
 
 mod inputs;
+mod patience;
 mod statistics;
 
 use std::fs::File;
@@ -41,14 +42,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use openuvr_media::capture::submit::{self, Frame, Submitter, Ticket};
+use openuvr_media::capture::cursor::CursorWatch;
+use openuvr_media::capture::submit::{self, Frame, Submitter, Ticket, Wanted};
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Drawn, Taken};
 use openuvr_media::convert::Converter;
+use openuvr_media::cursor::CursorShape;
 use openuvr_media::input_sink;
 use openuvr_net::Link as _;
+pub use openuvr_net::NotForked;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::DeviceId;
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Posed;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
@@ -58,6 +63,8 @@ use crate::csv::Csv;
 use crate::host::config::Config;
 use crate::host::{HostRuntime, HostSetup, Input, Notice};
 use crate::sched;
+
+use patience::Patience;
 
 pub use inputs::{ForApplication, Inputs};
 pub use statistics::Statistics;
@@ -171,10 +178,34 @@ impl Guest {
         size: Size,
         tell: impl FnMut(Notice) + Send + 'static,
     ) -> Result<Guest, String> {
+        let display = match &input {
+            InputTo::Display(display) => Some(display.clone()),
+            InputTo::Application | InputTo::Nothing => None,
+        };
+        Guest::on_display(config, input, display.as_deref(), size, tell)
+    }
+
+    /// The same for an application whose windows are on the X display `display` (empty: the one of the
+    /// environment), wherever input goes: clients see the pointer of that display if [`Config::cursor`] says so.
+    ///
+    /// # Errors
+    /// As [`Guest::start`]. If the pointer can't be watched, `tell` is told, and the guest goes on
+    /// without.
+    pub fn on_display(
+        config: &Config,
+        input: InputTo,
+        display: Option<&str>,
+        size: Size,
+        mut tell: impl FnMut(Notice) + Send + 'static,
+    ) -> Result<Guest, String> {
         let csv = config.csv.as_deref().map(create).transpose()?;
-        let opened = config.open()?;
+        let mut opened = config.open()?;
+        if input == InputTo::Application {
+            opened.policy.keys = Keys::Both;
+        }
         let scheduler = config.scheduler();
         let (frames, capture) = submit::channel(size, config.fps).map_err(|e| e.to_string())?;
+        let frames = Arc::new(frames);
         let viewport = Viewport::new(0, 0, size);
         let inputs = (input == InputTo::Application).then(Arc::<Inputs>::default);
         let input = match (&input, &inputs) {
@@ -186,6 +217,15 @@ impl Guest {
             (Some(sink), _) => Input::Sink(input_sink::open(&sink).map_err(|e| e.to_string())?),
             (None, inputs) => Input::Application(inputs.clone().unwrap_or_default()),
         };
+        let watch = |display: &str| {
+            let named = Some(display).filter(|display| !display.is_empty());
+            CursorWatch::open(named, viewport.clone())
+        };
+        let cursor = display.filter(|_| config.cursor).map(watch).transpose();
+        let cursor = cursor.unwrap_or_else(|e| {
+            tell(Notice::Trouble(format!("the pointer is not sent: {e}")));
+            None
+        });
         let address = opened.link.local_addr();
         let pin = opened.pairing.as_ref().map(|(pin, _)| pin.clone());
         let host = HostRuntime::start(HostSetup {
@@ -196,7 +236,7 @@ impl Guest {
             link: opened.link,
             capture: Box::new(capture),
             viewport: Some(viewport.clone()),
-            cursor: None,
+            cursor,
             input,
             converter: Converter::new(),
             rendition: opened.rendition,
@@ -210,12 +250,16 @@ impl Guest {
             statistics: statistics.clone(),
             csv,
         };
-        let (source, end) = (host.clone(), over.clone());
+        let (source, end, given) = (host.clone(), over.clone(), frames.clone());
+        let mut patience = Patience::default();
         let teller = scheduler.spawn(sched::Role::Background, "ouvr-notices", move || {
             while !end.load(Ordering::Relaxed) {
-                let Some(notice) = source.notice(TURN) else {
-                    continue;
-                };
+                let notice = source.notice(TURN);
+                let watched = !lock(&teller.statistics).clients.is_empty();
+                if patience.is_over(clock::now(), watched, given.submitted()) {
+                    teller.tell(Notice::NoPicture);
+                }
+                let Some(notice) = notice else { continue };
                 if matches!(notice, Notice::Failed(_) | Notice::SourceEnded(_)) {
                     source.cancel();
                 }
@@ -226,7 +270,7 @@ impl Guest {
         let teller = teller.map_err(|e| format!("can't start a thread: {e}"))?;
         Ok(Guest {
             running: Some(Running { host, over, teller }),
-            frames: Arc::new(frames),
+            frames,
             inputs,
             placed: Mutex::new(Placed {
                 x: 0,
@@ -244,11 +288,20 @@ impl Guest {
         })
     }
 
-    /// Whether a picture that is finished now is worth handing over: see [`Submitter::wants`].
+    /// Whether a picture that is finished now is worth handing over: see [`Submitter::wanted`].
     /// Never in a forked child.
     #[must_use]
+    pub fn wanted(&self) -> Wanted {
+        match self.forked() {
+            true => Wanted::Never,
+            false => self.frames.wanted(clock::now()),
+        }
+    }
+
+    /// Whether it is [`Wanted::Now`].
+    #[must_use]
     pub fn wants(&self) -> bool {
-        !self.forked() && self.frames.wants(clock::now())
+        self.wanted() == Wanted::Now
     }
 
     /// Whether the host has ended, so that no picture will ever be wanted again. A forked child has
@@ -266,9 +319,14 @@ impl Guest {
         drawing.input = drawing.newest;
     }
 
-    /// What there is to say of the picture that was drawn; the next one begins.
+    /// What there is to say of the picture of this size that was drawn; the next one begins.
     #[must_use]
-    pub fn drawn(&self) -> Drawn {
+    pub fn drawn(&self, size: Size) -> Drawn {
+        let mut placed = lock(&self.placed);
+        if std::mem::replace(&mut placed.newest, size) != size {
+            placed.tell();
+        }
+        drop(placed);
         let mut drawing = lock(&self.drawing);
         let begun = drawing.begun.take();
         let input = match begun {
@@ -284,13 +342,8 @@ impl Guest {
         if self.forked() {
             return None;
         }
-        let size = frame.picture().size;
-        let mut placed = lock(&self.placed);
-        if std::mem::replace(&mut placed.newest, size) != size {
-            placed.tell();
-        }
-        drop(placed);
-        self.frames.submit(frame, self.drawn())
+        let drawn = self.drawn(frame.picture().size);
+        self.frames.submit(frame, drawn)
     }
 
     /// Waits until a picture, or a newer one, is encoded and sent: [`Submitter::wait`].
@@ -357,12 +410,40 @@ impl Guest {
     }
 
     /// Where the picture lies on the display that input is injected into: its left and upper edge and
-    /// its size there, in pixels; without a size as large as the newest one of [`Guest::submit`].
+    /// its size there, in pixels; without a size as large as the newest picture.
     /// Until told it lies in the upper left corner.
     pub fn set_viewport(&self, x: i32, y: i32, size: Option<Size>) {
         let mut placed = lock(&self.placed);
         (placed.x, placed.y, placed.size) = (x, y, size);
         placed.tell();
+    }
+
+    /// The application's pointer: see [`HostRuntime::set_pointer`].
+    pub fn set_pointer(&self, shape: Option<&CursorShape>, at: Option<(u16, u16)>) {
+        if let Some(host) = self.host() {
+            host.set_pointer(shape, at);
+        }
+    }
+
+    /// How the application wants to hear of the mouse: see [`HostRuntime::set_relative_mouse`].
+    pub fn set_relative_mouse(&self, wanted: bool) {
+        if let Some(host) = self.host() {
+            host.set_relative_mouse(wanted);
+        }
+    }
+
+    /// The window of that display that the picture is of: keys and clicks are for it and what
+    /// accompanies it (its menus and dialogs), and are kept back where they would not reach it.
+    /// `None`, as at first: for whatever is there.
+    pub fn set_window(&self, window: Option<u32>) {
+        lock(&self.placed).viewport.set_window(window);
+    }
+
+    /// The window is to be seen on its display now, or not (it was minimised): the clients are told.
+    pub fn set_shown(&self, shown: bool) {
+        if let Some(host) = self.host() {
+            host.source_shown(shown);
+        }
     }
 
     /// What happened until now.

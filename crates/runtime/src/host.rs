@@ -34,7 +34,7 @@ use openuvr_net::address::segmented;
 use openuvr_proto::control::handshake::HostHandshake;
 use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Asked, Ending, Host, HostPolicy};
 use openuvr_proto::id::{DeviceId, FrameId, InputSeq, PathId, SessionId};
@@ -158,13 +158,18 @@ pub enum Notice {
         /// Its key's fingerprint.
         fingerprint: String,
     },
+    /// What happened to the pairing window, in words: each wrong PIN and where it came from, and
+    /// that the window closed. At most [`MAX_TRIES`](openuvr_proto::control::pairing::MAX_TRIES) and
+    /// its end for each window.
+    Pairing(String),
     /// A client subscribed.
     Subscribed {
         /// Its session.
         session: SessionId,
         /// Its role.
         role: Role,
-        /// What it calls itself.
+        /// The name that is stored for the device, and beside it what it calls itself now, if that
+        /// is another.
         name: String,
         /// Its program and version.
         software: String,
@@ -181,8 +186,14 @@ pub enum Notice {
     Decision(Decision),
     /// The picture has a new size, and a new configuration epoch began.
     Resized(Size),
-    /// The source shows nothing for now.
-    Hidden,
+    /// A client has waited for two seconds, and the application has handed over no picture yet
+    /// ([`guest`](crate::guest)).
+    NoPicture,
+    /// Whether the source is to be seen: a window that was minimised is not.
+    Shown(bool),
+    /// From now on keys and clicks are kept back for this reason, since they would not reach the
+    /// streamed window; `None`: they reach it again.
+    InputKeptBack(Option<&'static str>),
     /// The source ended in an orderly way; the host stops.
     SourceEnded(&'static str),
     /// Something failed for good; the host stops.
@@ -197,6 +208,7 @@ enum Order {
         session: SessionId,
         path: PathId,
         role: Role,
+        wishes: Wishes,
         media: Box<MediaSender>,
     },
     Role(SessionId, Role),
@@ -285,6 +297,17 @@ impl Shared {
     fn notice(&self, notice: Notice) {
         if let Err(TrySendError::Full(_)) = self.notices.try_send(notice) {
             self.lost_notices.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The source is to be seen now, or not: both ends are told.
+    fn source_shown(&self, shown: bool) {
+        let mut sessions = self.sessions();
+        let news = sessions.source_shown(shown);
+        self.flush(&mut sessions);
+        drop(sessions);
+        if news {
+            self.notice(Notice::Shown(shown));
         }
     }
 
@@ -404,6 +427,7 @@ impl HostRuntime {
             ways: std::collections::HashMap::new(),
             player: None,
             told_lost: false,
+            kept_back: None,
         };
         let watched = Watched(shared.clone(), "control");
         let control = scheduler.spawn(sched::Role::HandOff, "ouvr-control", move || {
@@ -457,6 +481,12 @@ impl HostRuntime {
     pub fn map_device(&self, device: DeviceId, fd: OwnedFd) -> Result<(), String> {
         let descriptor = Descriptor::new(fd).map_err(|e| e.to_string())?;
         self.command(control::Command::Map(device, Some(descriptor)))
+    }
+
+    /// What is streamed is to be seen now, or not (a window that was minimised): the clients and who
+    /// reads the notices are told if it is new.
+    pub fn source_shown(&self, shown: bool) {
+        self.shared.source_shown(shown);
     }
 
     /// Ends [`HostRuntime::map_device`]; what the device holds is released first.

@@ -84,6 +84,8 @@ pub enum Line {
         /// Its key's fingerprint.
         fingerprint: String,
     },
+    /// What happened to the pairing window, in words.
+    Pairing(String),
     /// A client subscribed.
     Subscribed {
         /// Its session.
@@ -107,8 +109,12 @@ pub enum Line {
     Decision(String),
     /// The picture has a new size.
     Resized(Size),
-    /// There is nothing to see for now.
-    Hidden,
+    /// Whether the source is to be seen.
+    Shown(bool),
+    /// The player's input is injected into this display.
+    InputGoesTo(String),
+    /// Keys and clicks are kept back for this reason; `None`: they reach the window again.
+    InputKeptBack(Option<String>),
     /// The source ended in an orderly way.
     SourceEnded(String),
     /// It failed for good; the application goes on.
@@ -121,6 +127,7 @@ impl From<Notice> for Line {
     fn from(notice: Notice) -> Line {
         match notice {
             Notice::Paired { name, fingerprint } => Line::Paired { name, fingerprint },
+            Notice::Pairing(words) => Line::Pairing(words),
             Notice::Subscribed {
                 session,
                 role,
@@ -138,7 +145,11 @@ impl From<Notice> for Line {
             Notice::Record(record) => Line::Record(record),
             Notice::Decision(decision) => Line::Decision(decision.to_string()),
             Notice::Resized(size) => Line::Resized(size),
-            Notice::Hidden => Line::Hidden,
+            Notice::NoPicture => {
+                Line::Trouble("a client waits, and the game has shown no picture yet".to_owned())
+            }
+            Notice::Shown(shown) => Line::Shown(shown),
+            Notice::InputKeptBack(why) => Line::InputKeptBack(why.map(str::to_owned)),
             Notice::SourceEnded(why) => Line::SourceEnded(why.to_owned()),
             Notice::Failed(why) => Line::Failed(why),
             Notice::Trouble(why) => Line::Trouble(why),
@@ -158,6 +169,7 @@ impl Line {
             Line::Streaming { size, place } => text.put("streaming").size(*size).put(place),
             Line::Invitation { pin, seconds } => text.put("invitation").put(pin).put(seconds),
             Line::Paired { name, fingerprint } => text.put("paired").put(name).put(fingerprint),
+            Line::Pairing(words) => text.put("pairing").put(words),
             Line::Subscribed {
                 session,
                 role,
@@ -172,7 +184,11 @@ impl Line {
             Line::Record(record) => text.put("record").record(record),
             Line::Decision(words) => text.put("decision").put(words),
             Line::Resized(size) => text.put("resized").size(*size),
-            Line::Hidden => text.put("hidden"),
+            Line::Shown(true) => text.put("shown"),
+            Line::Shown(false) => text.put("hidden"),
+            Line::InputGoesTo(display) => text.put("input-goes-to").put(display),
+            Line::InputKeptBack(Some(why)) => text.put("input-kept-back").put(why),
+            Line::InputKeptBack(None) => text.put("input-arrives"),
             Line::SourceEnded(why) => text.put("source-ended").put(why),
             Line::Failed(why) => text.put("failed").put(why),
             Line::Trouble(why) => text.put("trouble").put(why),
@@ -197,6 +213,7 @@ impl Line {
                 name: fields.words()?,
                 fingerprint: fields.words()?,
             },
+            "pairing" => Line::Pairing(fields.words()?),
             "subscribed" => Line::Subscribed {
                 session: fields.session()?,
                 role: fields.role()?,
@@ -213,7 +230,11 @@ impl Line {
             "record" => Line::Record(Box::new(fields.record()?)),
             "decision" => Line::Decision(fields.words()?),
             "resized" => Line::Resized(fields.size()?),
-            "hidden" => Line::Hidden,
+            "shown" => Line::Shown(true),
+            "hidden" => Line::Shown(false),
+            "input-goes-to" => Line::InputGoesTo(fields.words()?),
+            "input-kept-back" => Line::InputKeptBack(Some(fields.words()?)),
+            "input-arrives" => Line::InputKeptBack(None),
             "source-ended" => Line::SourceEnded(fields.words()?),
             "failed" => Line::Failed(fields.words()?),
             "trouble" => Line::Trouble(fields.words()?),
@@ -489,6 +510,7 @@ mod tests {
                 name: "a b".into(),
                 fingerprint: "ab:cd".into(),
             },
+            Line::Pairing("a wrong PIN came from [::1]:9; it has one more try".into()),
             Line::Subscribed {
                 session: SessionId(u32::MAX),
                 role: Role::Observer,
@@ -501,7 +523,11 @@ mod tests {
             Line::Record(Box::new(dropped)),
             Line::Decision("rate up to 5 Mb/s".into()),
             Line::Resized(size),
-            Line::Hidden,
+            Line::Shown(true),
+            Line::Shown(false),
+            Line::InputGoesTo(":1".into()),
+            Line::InputKeptBack(Some("covered".into())),
+            Line::InputKeptBack(None),
             Line::SourceEnded("it ended".into()),
             Line::Failed("x".into()),
             Line::Trouble("y".into()),

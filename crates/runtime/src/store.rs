@@ -5,9 +5,9 @@
 //! don't lose each other's changes. Readers take no lock: they see the old file or the new one.
 //! What is in the files: [`crate::identity_store`], [`crate::trust_store`].
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt as _, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use openuvr_proto::control::identity::NoRandomness;
@@ -69,6 +69,42 @@ pub enum StoreError {
         /// Its permission bits.
         mode: u32,
     },
+    /// Others may change whom this machine trusts.
+    #[error(
+        "{}: others can change whom this machine trusts (mode {mode:03o}); if nobody has, run: chmod \
+         go-w '{}'",
+        path.display(), path.display()
+    )]
+    Writable {
+        /// The file or folder.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// It belongs to somebody who may change it whatever its permission bits are.
+    #[error(
+        "{}: it belongs to another user (id {owner}), who can change whom this machine trusts: take it \
+         over with chown, or choose another folder (--config-dir FOLDER)",
+        path.display()
+    )]
+    Foreign {
+        /// The file or folder.
+        path: PathBuf,
+        /// Its owner's user id.
+        owner: u32,
+    },
+    /// A folder, a device, a pipe: reading it may never end.
+    #[error("{}: this is no regular file", path.display())]
+    NoFile {
+        /// What it is called.
+        path: PathBuf,
+    },
+    /// Nothing that this program has written.
+    #[error("{}: this file is longer than {} KiB: it is none of OpenUVR's", path.display(), LONGEST >> 10)]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+    },
     /// No keys can be made.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
@@ -103,6 +139,8 @@ impl Lock {
             .mode(0o700)
             .create(dir)
             .map_err(|e| failed("create folder", dir, e))?;
+        let meta = fs::metadata(dir).map_err(|e| failed("look at", dir, e))?;
+        only_ours(dir, &meta)?;
         let path = dir.join(".lock");
         let file = OpenOptions::new()
             .write(true)
@@ -175,18 +213,96 @@ impl Stamp {
     }
 }
 
-/// The text of the file at `path`, `None` if there is none.
+/// Bytes that a file of keys, of trust or of settings has at most: those of some thousand devices.
+pub const LONGEST: u64 = 1 << 20;
+
+/// The text of a file of keys or of trust, `None` if there is none.
+///
+/// # Errors
+/// As for [`read_text`]; [`StoreError::Writable`] and [`StoreError::Foreign`] if others may change the
+/// file or its folder.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, StoreError> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) if e.kind() == io::ErrorKind::InvalidData => Err(StoreError::Corrupt {
-            path: path.to_owned(),
-            line: 1,
-            what: "this is no text (UTF-8)".to_owned(),
-        }),
-        Err(e) => Err(failed("read", path, e)),
+    if let Some(folder) = path.parent()
+        && let Ok(meta) = fs::metadata(folder)
+    {
+        only_ours(folder, &meta)?;
     }
+    match open(path)? {
+        Some((file, meta)) => {
+            only_ours(path, &meta)?;
+            text_of(path, file).map(Some)
+        }
+        None => Ok(None),
+    }
+}
+
+/// The text of the file at `path`, of at most [`LONGEST`] bytes; `None` if there is none, and none
+/// in `/dev/null`.
+///
+/// # Errors
+/// [`StoreError::NoFile`], [`StoreError::TooLong`], [`StoreError::Corrupt`] if it is no text, or
+/// [`StoreError::Io`].
+pub fn read_text(path: &Path) -> Result<Option<String>, StoreError> {
+    match open(path)? {
+        Some((file, _)) => text_of(path, file).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Opens a regular file, or `/dev/null`. What else a name may lead to is not read: a pipe may keep
+/// the reader waiting, a device may never end.
+fn open(path: &Path) -> Result<Option<(File, Metadata)>, StoreError> {
+    let mut options = OpenOptions::new();
+    // A pipe without a writer would be waited for.
+    let opened = options.read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(failed("read", path, e)),
+    };
+    let meta = file.metadata().map_err(|e| failed("look at", path, e))?;
+    // Linux, Documentation/admin-guide/devices.txt: 1 char 3.
+    let is_null = meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 3);
+    if !(meta.is_file() || is_null) {
+        return Err(StoreError::NoFile {
+            path: path.to_owned(),
+        });
+    }
+    Ok(Some((file, meta)))
+}
+
+fn text_of(path: &Path, file: File) -> Result<String, StoreError> {
+    let mut bytes = Vec::new();
+    let read = file.take(LONGEST + 1).read_to_end(&mut bytes);
+    read.map_err(|e| failed("read", path, e))?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(StoreError::TooLong {
+            path: path.to_owned(),
+        });
+    }
+    String::from_utf8(bytes).map_err(|_| StoreError::Corrupt {
+        path: path.to_owned(),
+        line: 1,
+        what: "this is no text (UTF-8)".to_owned(),
+    })
+}
+
+/// Whether nobody but this user, and the superuser, may change a file or folder.
+fn only_ours(path: &Path, meta: &Metadata) -> Result<(), StoreError> {
+    let owner = meta.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(StoreError::Foreign {
+            path: path.to_owned(),
+            owner,
+        });
+    }
+    if meta.mode() & 0o022 != 0 {
+        return Err(StoreError::Writable {
+            path: path.to_owned(),
+            mode: meta.mode() & 0o777,
+        });
+    }
+    Ok(())
 }
 
 /// The error for `what` having failed on `path`.
@@ -229,7 +345,7 @@ pub(crate) mod tests {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             let name = format!("openuvr-store-{}-{count}", std::process::id());
             let dir = std::env::temp_dir().join(name);
-            fs::create_dir(&dir).unwrap();
+            DirBuilder::new().mode(0o700).create(&dir).unwrap();
             TempDir(dir)
         }
     }
@@ -272,6 +388,67 @@ pub(crate) mod tests {
         assert_eq!(read(&path).unwrap().unwrap(), "two");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert!(!path.with_added_extension("new").exists());
+    }
+
+    #[test]
+    fn what_others_can_write_is_not_trusted() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = TempDir::new();
+        let path = dir.0.join("file.toml");
+        fs::write(&path, "x").unwrap();
+        let set = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for (file, folder) in [
+            (0o664, 0o700),
+            (0o602, 0o700),
+            (0o600, 0o770),
+            (0o600, 0o707),
+        ] {
+            set(&path, file);
+            set(&dir.0, folder);
+            let why = read(&path).unwrap_err().to_string();
+            let which = if folder == 0o700 { &path } else { &dir.0 };
+            let way_out = format!("run: chmod go-w '{}'", which.display());
+            assert!(why.ends_with(&way_out), "{why}");
+            assert_eq!(Lock::take(&dir.0).is_err(), folder != 0o700);
+            // Settings are the person's own affair.
+            assert_eq!(read_text(&path).unwrap().unwrap(), "x");
+        }
+        set(&path, 0o644);
+        set(&dir.0, 0o755);
+        assert_eq!(read(&path).unwrap().unwrap(), "x");
+        // Another user's, where this test may give files away.
+        if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
+            let why = read(&path).unwrap_err().to_string();
+            assert!(why.contains("another user (id 65534)"), "{why}");
+        }
+    }
+
+    #[test]
+    fn only_regular_files_of_a_megabyte_are_read() {
+        let dir = TempDir::new();
+        let whole = dir.0.join("whole");
+        let length = usize::try_from(LONGEST).unwrap();
+        fs::write(&whole, "x".repeat(length)).unwrap();
+        assert_eq!(read_text(&whole).unwrap().unwrap().len(), length);
+        fs::write(&whole, "x".repeat(length + 1)).unwrap();
+        assert!(matches!(read_text(&whole), Err(StoreError::TooLong { .. })));
+        let pipe = dir.0.join("pipe");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+        for path in [
+            &pipe,
+            &dir.0,
+            Path::new("/dev/zero"),
+            Path::new("/dev/urandom"),
+        ] {
+            let why = read_text(path).unwrap_err();
+            assert!(matches!(why, StoreError::NoFile { .. }), "{why}");
+        }
+        assert_eq!(read_text(Path::new("/dev/null")).unwrap().unwrap(), "");
+        assert!(read_text(&dir.0.join("nothing")).unwrap().is_none());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use openuvr_proto::control::handshake::Standing;
 use openuvr_proto::control::identity::{ClientId, DeviceName, PublicKey};
+use openuvr_proto::printable::printable;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -20,14 +21,38 @@ pub struct Device {
     /// Its identity.
     #[serde(with = "hex_key")]
     pub key: PublicKey,
-    /// What it calls itself, for people: neither unique nor proven.
+    /// What it called itself when it paired, for people: neither unique nor proven.
     pub name: String,
+    /// What it calls itself now, if that is another name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_itself: Option<String>,
     /// When it paired first, in seconds since 1970.
     pub first_paired: u64,
     /// When its last session began, in seconds since 1970.
     pub last_seen: u64,
     /// Whether it may come in.
     pub allowed: bool,
+}
+
+impl Device {
+    /// How people are told of it: by the name that is stored, which a file that was edited by hand
+    /// may hold in any form, and beside it by what it calls itself now, if that is another.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let name = printable(&self.name);
+        match &self.calls_itself {
+            Some(now) => format!("{name} (calls itself {:?})", printable(now)),
+            None => name,
+        }
+    }
+
+    /// Notes what it calls itself now; whether that is news.
+    pub(crate) fn call(&mut self, now: &DeviceName) -> bool {
+        let now = Some(now.as_str()).filter(|now| !now.is_empty() && *now != self.name);
+        let news = self.calls_itself.as_deref() != now;
+        self.calls_itself = now.map(str::to_owned);
+        news
+    }
 }
 
 /// The clients that a host knows.
@@ -78,7 +103,7 @@ impl DeviceStore {
         let mut standing = Standing::Unknown;
         for device in self.devices.iter().filter(|d| ClientId::of(&d.key) == *id) {
             if !device.allowed {
-                return Standing::Forbidden;
+                return Standing::Forbidden(device.key);
             }
             standing = Standing::Allowed(device.key);
         }
@@ -105,11 +130,13 @@ impl DeviceStore {
         self.change(|devices| {
             if let Some(device) = devices.iter_mut().find(|device| device.key == key) {
                 name.clone_into(&mut device.name);
+                device.calls_itself = None;
                 device.last_seen = now;
             } else {
                 devices.push(Device {
                     key,
                     name: name.to_owned(),
+                    calls_itself: None,
                     first_paired: now,
                     last_seen: now,
                     allowed: true,
@@ -128,6 +155,20 @@ impl DeviceStore {
         self.change(|devices| {
             for device in devices.iter_mut().filter(|device| device.key == *key) {
                 device.last_seen = now;
+            }
+            Ok(())
+        })
+    }
+
+    /// Notes that the device with this key calls itself `name` now. The name that is stored for it
+    /// stays.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] or [`StoreError::Io`]; nothing was changed then.
+    pub fn calls_itself(&mut self, key: &PublicKey, name: &DeviceName) -> Result<(), StoreError> {
+        self.change(|devices| {
+            for device in devices.iter_mut().filter(|device| device.key == *key) {
+                device.call(name);
             }
             Ok(())
         })
@@ -401,13 +442,46 @@ mod tests {
         );
 
         again.set_allowed("attic \"x\"", false).unwrap();
-        assert_eq!(again.standing(&id), Standing::Forbidden);
+        assert_eq!(again.standing(&id), Standing::Forbidden(key(1)));
         // Pairing anew doesn't lift it, and `seen` doesn't revive what is forgotten.
         again.pair(key(1), &name("attic"), 3000).unwrap();
         assert!(!again.is_allowed(&key(1)));
         again.forget("attic").unwrap();
         again.seen(&key(1), 4000).unwrap();
         assert_eq!(again.standing(&id), Standing::Unknown);
+    }
+
+    #[test]
+    fn the_stored_name_stays_beside_what_it_calls_itself() {
+        let temp = TempDir::new();
+        let mut store = DeviceStore::open(&temp.0).unwrap();
+        store.pair(key(1), &name("attic"), 1).unwrap();
+        for (now, title) in [
+            ("attic", "attic"),
+            ("cellar", "attic (calls itself \"cellar\")"),
+            ("", "attic"),
+        ] {
+            store.calls_itself(&key(1), &name(now)).unwrap();
+            let again = DeviceStore::open(&temp.0).unwrap();
+            assert_eq!(again.devices()[0].title(), title);
+        }
+        // It is found by the stored one alone.
+        store.calls_itself(&key(1), &name("cellar")).unwrap();
+        assert_eq!(find(store.devices(), "attic").unwrap(), key(1));
+        assert!(find(store.devices(), "cellar").is_err());
+    }
+
+    #[test]
+    fn a_name_in_the_file_does_not_steer_a_terminal() {
+        let temp = TempDir::new();
+        let mut store = DeviceStore::open(&temp.0).unwrap();
+        store.pair(key(1), &name("attic"), 1).unwrap();
+        let path = temp.0.join("devices.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        let evil = "name = \"a\\u001b[2Jb\\u202ec\"\ncalls_itself = \"d\\u009be\\u2067\"";
+        fs::write(&path, text.replace("name = \"attic\"", evil)).unwrap();
+        store.refresh().unwrap();
+        assert_eq!(store.devices()[0].title(), "a[2Jbc (calls itself \"de\")");
     }
 
     #[test]
@@ -453,6 +527,7 @@ mod tests {
             .map(|(n, name)| Device {
                 key: key(n),
                 name: name.to_owned(),
+                calls_itself: None,
                 first_paired: 0,
                 last_seen: 0,
                 allowed: true,
@@ -533,7 +608,10 @@ mod tests {
         .unwrap();
         store.refresh().unwrap();
         assert_eq!(store.devices().len(), 2);
-        assert_eq!(store.standing(&ClientId::of(&key(1))), Standing::Forbidden);
+        assert_eq!(
+            store.standing(&ClientId::of(&key(1))),
+            Standing::Forbidden(key(1))
+        );
         store.set_allowed("attic", true).unwrap();
         assert!(store.is_allowed(&key(1)));
     }

@@ -13,10 +13,11 @@ use openuvr_media::input_source::evdev::Evdev;
 use openuvr_media::input_source::{InputSource, SourceError, SourceEvent};
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter, to_bgrx};
+use openuvr_proto::control::negotiate::Wishes;
 use openuvr_proto::id::{DeviceId, FrameId};
 use openuvr_proto::input::event::{EV_KEY, EV_REL, EV_SYN, InputEvent, KeyCode};
 use openuvr_proto::pose::Pose;
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::video::EchoKind;
 use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
 use openuvr_runtime::clock;
@@ -90,12 +91,23 @@ fn watch_with(
     input: Box<dyn InputSource>,
     hand: SyncSender<InputEvent>,
 ) -> Watcher {
+    watch_wishing(guest, folder, input, hand, Wishes::default())
+}
+
+fn watch_wishing(
+    guest: &Guest,
+    folder: &Path,
+    input: Box<dyn InputSource>,
+    hand: SyncSender<InputEvent>,
+    wishes: Wishes,
+) -> Watcher {
     let port = guest.address().unwrap().port();
     let target: Target = format!("127.0.0.1:{port}").parse().unwrap();
     let config = client::config::Config {
         pin: Some(guest.pin().unwrap().to_string()),
         config_dir: Some(folder.join(format!("client-{port}"))),
         realtime: false,
+        wishes,
         ..client::config::Config::new(target)
     };
     let opened = config.open().unwrap();
@@ -108,6 +120,7 @@ fn watch_with(
         target: opened.target,
         paths: opened.paths,
         pin: opened.pin,
+        pair_again: false,
         offer: opened.offer,
         decoder: opened.decoder,
         link: opened.link,
@@ -315,6 +328,66 @@ fn registered_devices_reach_descriptors_or_act_as_keyboard_and_mouse() {
     guest.unmap_device(PAD).unwrap();
     drop(guest);
     assert_eq!(out.read(&mut [0]).unwrap(), 0, "nothing more");
+}
+
+/// The mean size in bytes of the last of a hundred frames of noise, and the size in pixels that the
+/// player saw.
+fn noise_seen(name: &str, wishes: Wishes) -> (u32, Size) {
+    let folder = Folder::new(name);
+    let size = Size::new(320, 180);
+    let (guest, told) = start(&folder.0, name, size);
+    let (hand, typed) = sync_channel(1);
+    let watcher = watch_wishing(&guest, &folder.0, Box::new(Hand(typed)), hand, wishes);
+    eventually("somebody watches", || guest.wants().then_some(()));
+    let pool = Pool::default();
+    let mut seed = 1_u32;
+    for _ in 0..100 {
+        eventually("the next may come", || guest.wants().then_some(()));
+        let mut picture = pool.take(size);
+        for byte in picture.bytes() {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // Faint: coarse quantisers leave nothing of it.
+            *byte = seed.to_le_bytes()[3] / 4 + 96;
+        }
+        let ticket = guest.submit(Box::new(picture)).expect("the host runs");
+        assert!(guest.wait(ticket, PATIENCE), "encoded and sent");
+    }
+    let (seen, _) = watcher.seen.recv_timeout(PATIENCE).unwrap();
+    drop(watcher);
+    drop(guest);
+    let bytes = told.try_iter().filter_map(|notice| match notice {
+        Notice::Record(record) => Some(record.cost.bytes).filter(|bytes| *bytes > 0),
+        _ => None,
+    });
+    let bytes: Vec<u32> = bytes.collect();
+    let last = &bytes[bytes.len().saturating_sub(20)..];
+    let mean = last.iter().sum::<u32>() / u32::try_from(last.len().max(1)).unwrap();
+    (mean, seen)
+}
+
+#[test]
+fn the_host_keeps_to_a_players_wishes_of_rate_and_size() {
+    let (all, seen) = noise_seen("wishless", Wishes::default());
+    assert_eq!(seen, Size::new(320, 180));
+    let bitrate = Some(Bitrate(2_000_000));
+    let (less, seen) = noise_seen(
+        "modest",
+        Wishes {
+            bitrate,
+            size: None,
+        },
+    );
+    assert_eq!(seen, Size::new(320, 180));
+    assert!(less < all / 2, "{less} of {all} bytes a frame");
+    let limit = Some(Size::new(160, 1000));
+    let (_, seen) = noise_seen(
+        "small",
+        Wishes {
+            bitrate,
+            size: limit,
+        },
+    );
+    assert_eq!(seen, Size::new(160, 90));
 }
 
 #[test]

@@ -138,6 +138,8 @@ fn serial(film: &[Shot], how: How, stop: &AtomicBool) -> Result<([Vec<f64>; 4], 
             reference: FrameId::NONE,
             refresh: false,
             qp: 0,
+            part: None,
+            unchanged: None,
         };
         stream.clear();
         let mut mbs = 0;
@@ -201,6 +203,8 @@ fn encode_all(
             reference: FrameId::NONE,
             refresh: false,
             qp: rate.qp(key_frame),
+            part: None,
+            unchanged: None,
         };
         let encoded = encoder.encode(&converted, &ask, &mut |slice| {
             // Fails only if the decoder failed: its thread tells.

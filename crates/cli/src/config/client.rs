@@ -4,16 +4,21 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use openuvr_proto::units::Size;
+use clap::Command;
+use openuvr_media::input_source::x11::SHORTCUTS;
+use openuvr_proto::control::negotiate::Wishes;
+use openuvr_proto::input::keys::Keys;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::client::Target;
 use openuvr_runtime::client::config::Config;
+use openuvr_runtime::host::config::BITRATES;
 use tracing::Level;
 
 use super::kind::{
-    Choice, Form, Kind, LinkName, Pin, Realtime, TableMode, choice, cores, count, flag, optional,
-    path, pin, size, target, text, time,
+    Choice, Form, Kind, LinkName, Pin, Realtime, TableMode, bitrate, choice, cores, count, flag,
+    optional, path, pin, size, target, text, time,
 };
-use super::{Default, LONGEST_NAME, NO_DISPLAY, Refused, Surroundings, settings};
+use super::{Default, LONGEST_NAME, NO_DISPLAY, Refused, Settings, Surroundings, apart, settings};
 
 /// What is missing to write pictures.
 const NO_FOLDER: &str = "present headless needs a folder for its pictures: give --output FOLDER";
@@ -32,19 +37,25 @@ Examples:
   openuvr client desk --present headless --output shots --every 60
                                             no window; each 60th picture as a PNG
 
---FLAG=false turns a flag off. --help says more on each than -h.";
+--FLAG=false turns a flag off, --OPTION '' unsets an option that was saved; of an option given twice
+the last counts. --help says more on each than -h.";
         agree: ClientConfig::contradiction;
-        can_begin: |config| config.surface().map(drop);
+        can_begin: ClientConfig::finds_all;
 
         "The host" {
             /// The host's name or address, and its port if that isn't 4710.
             /// An IPv6 address with a port needs brackets. IFACE/MAC is an interface of this machine
             /// and the host's Ethernet address there: raw Ethernet without any IP.
             host: Target = "host", target(), Default::Argument;
-            /// The PIN that the host shows.
-            /// Needed only the first time; without it the client asks on the terminal. Other users
-            /// of this machine may see it in the list of processes.
-            pin: Option<Pin> = "pin", optional(pin()), Default::Unset("it asks");
+            /// The PIN that the host shows, for one pairing.
+            /// Needed only the first time; without it the client asks on the terminal. It is not
+            /// used for a host that is known. Other users of this machine may see it in the list of
+            /// processes.
+            pin: Option<Pin> = "pin", optional(pin()), Default::OnlyFlag(&Default::Unset("it asks"));
+            /// Pair with a host that is known already, with a new PIN.
+            /// For a host that was set up anew or has forgotten this client. The host's key is
+            /// replaced, and both keys' fingerprints are shown.
+            pair_again: bool = "pair-again", flag(), Default::OnlyFlag(&Default::Is("false"));
             /// Only watch.
             observe: bool = "observe", flag(), Default::Is("false");
             /// Take the player's role from whoever has it, if the host allows it.
@@ -79,8 +90,17 @@ Examples:
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
                 Default::From("$DISPLAY", |s| s.display.clone());
             /// The window's size at the start.
-            /// The picture is scaled to it.
+            /// The picture is scaled to it. Without it the window has the picture's size, also when
+            /// that changes, until you change it; it is never larger than the screen.
             size: Option<Size> = "size", optional(size()), Default::Unset("the picture's");
+            /// The largest picture that the host is to send.
+            /// It makes a larger one smaller before it encodes, in its shape: for a slow link, or a
+            /// small screen. A player's wish; an observer sees what the player sees.
+            max_size: Option<Size> = "max-size", optional(size()), Default::Unset("as it is");
+            /// The most bits per second that the host is to send.
+            /// Within the limits of the host, headers and repairs included. A player's wish.
+            bitrate: Option<Bitrate> = "bitrate", optional(bitrate(BITRATES)),
+                Default::Unset("what the host allows");
             /// Cover the whole screen.
             full_screen: bool = "full-screen", flag(), Default::Is("false");
             /// Show figures of the latency over the picture.
@@ -104,9 +124,16 @@ Examples:
             /// A file of input events to play; - is the standard input.
             /// Each line says when and what.
             input_script: Option<PathBuf> = "input-script", optional(path("FILE")), Default::Unset("");
-            /// Keep the mouse in the window and send how far it moves.
-            /// For games that turn with the mouse.
+            /// Keep mouse and keyboard in the window.
+            /// For games that turn with the mouse: it sends how far it moves. All keys go to the host,
+            /// also those of the window manager, such as Alt+Tab; Ctrl+Alt+Shift+G releases both.
             grab: bool = "grab", flag(), Default::Is("false");
+            /// What a key is at the host.
+            /// `symbol`: what it types here, whatever the host's layout, for text; `position`: the
+            /// key in the same place, for games: WASD is ZQSD on a French keyboard.
+            /// Ctrl+Alt+Shift+K changes it at any time.
+            keys: Option<Keys> = "keys", optional(choice()),
+                Default::Unset("position with --grab and for games of openuvr run, else symbol");
         }
         "Measuring and running" {
             /// Write a row for each frame.
@@ -132,6 +159,7 @@ impl From<&ClientConfig> for Config {
     fn from(config: &ClientConfig) -> Config {
         Config {
             pin: config.pin.as_ref().map(|pin| pin.digits().to_owned()),
+            pair_again: config.pair_again,
             observe: config.observe,
             take_over: config.take_over,
             link: config.link.map(|link| link.0),
@@ -140,6 +168,10 @@ impl From<&ClientConfig> for Config {
             decoder: config.decoder.map(|name| name.0.to_owned()),
             realtime: config.realtime == Realtime::Auto,
             pin_cores: config.pin_cores.clone(),
+            wishes: Wishes {
+                bitrate: config.bitrate,
+                size: config.max_size,
+            },
             ..Config::new(config.host.clone())
         }
     }
@@ -169,8 +201,10 @@ pub(crate) enum Surface {
         size: Option<Size>,
         /// Whether it covers the screen.
         full_screen: bool,
-        /// Whether it keeps the mouse.
+        /// Whether it keeps the mouse and the keyboard.
         grab: bool,
+        /// What a key is at the host, if that was chosen.
+        keys: Option<Keys>,
     },
     /// PNG files.
     Headless {
@@ -197,11 +231,21 @@ pub(crate) enum InputFrom {
 }
 
 impl ClientConfig {
+    /// The subcommand with all flags, and the window's shortcuts at the end of its help.
+    pub(crate) fn command() -> Command {
+        let mut end = String::from("Keys of the window, which the host does not get:\n");
+        for shortcut in SHORTCUTS {
+            end += &format!("  {}  {}\n", shortcut.keys, shortcut.does);
+        }
+        let examples = <ClientConfig as Settings>::EXAMPLES;
+        <ClientConfig as Settings>::command().after_help(format!("{end}\n{examples}"))
+    }
+
     /// Where pictures go.
     ///
     /// # Errors
     /// What is missing for it. A configuration that came from
-    /// [`Settings::from_matches`](super::Settings::from_matches) was asked already.
+    /// [`Settings::from_matches`] was asked already.
     pub(crate) fn surface(&self) -> Result<Surface, Refused> {
         let missing = |words: &str| Refused(words.to_owned());
         Ok(match self.present {
@@ -210,6 +254,7 @@ impl ClientConfig {
                 size: self.size,
                 full_screen: self.full_screen,
                 grab: self.grab,
+                keys: self.keys,
             },
             PresentKind::Headless => Surface::Headless {
                 output: self.output.clone().ok_or_else(|| missing(NO_FOLDER))?,
@@ -217,6 +262,14 @@ impl ClientConfig {
             },
             PresentKind::Null => Surface::Null,
         })
+    }
+
+    fn finds_all(&self) -> Result<(), Refused> {
+        apart(&[
+            ("input-script", self.input_script.as_deref()),
+            ("csv", self.csv.as_deref()),
+        ])?;
+        self.surface().map(drop)
     }
 
     /// Where input comes from.
@@ -238,13 +291,20 @@ impl ClientConfig {
         let scripted = self.input == Some(InputKind::Script);
         let words = match () {
             () if files && self.output.is_none() => NO_FOLDER,
+            () if self.observe && (self.bitrate.is_some() || self.max_size.is_some()) => {
+                "bitrate and max-size are a player's wishes: an observer sees what the player sees"
+            }
             () if self.observe && self.take_over => {
                 "observe and take-over exclude each other: give one of them"
             }
             () if !window
-                && (self.size.is_some() || self.full_screen || self.grab || self.overlay) =>
+                && (self.size.is_some()
+                    || self.full_screen
+                    || self.grab
+                    || self.keys.is_some()
+                    || self.overlay) =>
             {
-                "size, full-screen, grab and overlay need a window: present x11"
+                "size, full-screen, grab, keys and overlay need a window: present x11"
             }
             () if !files && (self.output.is_some() || self.every.is_some()) => {
                 "output and every are for pictures as files: they need present headless"

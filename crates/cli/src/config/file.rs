@@ -10,7 +10,7 @@ use openuvr_runtime::store::write_whole;
 use toml::de::{DeTable, DeValue};
 
 use super::kind::Form;
-use super::{Origin, Refused, Setting, Value};
+use super::{Default, Origin, Refused, Setting, Value};
 
 /// Reads `text`, which came from `path`. Every value is checked, also those that a flag replaces.
 pub(super) fn read(
@@ -40,11 +40,23 @@ pub(super) fn read(
                 "{path}:{line}: there is no setting `{name}`; `openuvr {role} --help` names all"
             )));
         };
+        if let Default::OnlyFlag(_) = setting.default {
+            let (path, line) = (path.display(), line(name.span().start));
+            return Err(Refused(format!(
+                "{path}:{line}: `{0}` is for one run and is not read from a file: remove the line, \
+                 and give --{0} when it is needed",
+                setting.key
+            )));
+        }
         let text = words(value.get_ref(), setting.form).ok_or_else(|| {
             let span = value.span();
             let instead = text.get(span).unwrap_or_default().lines().next();
             setting.refused(&origin, &format!("`{}`", instead.unwrap_or_default()))
         })?;
+        // As if it was not there.
+        if setting.optional && text.is_empty() {
+            continue;
+        }
         values.insert(setting.key, setting.check(Value { text, origin })?);
     }
     Ok(values)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use openuvr_media::encode::{self, Pixels};
 use openuvr_proto::host::SecondPlayer;
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::host::config::{BITRATES, Config, REFRESHES, usual_bitrate};
@@ -16,7 +17,7 @@ use super::kind::{
     Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice,
     cores, count, flag, number, optional, path, pin, region, size, text, time, window,
 };
-use super::{Default, LONGEST_NAME, NO_DISPLAY, Refused, Surroundings, settings};
+use super::{Default, LONGEST_NAME, NO_DISPLAY, Refused, Surroundings, apart, settings};
 use crate::scene::source::Submit;
 
 settings! {
@@ -32,9 +33,10 @@ Examples:
   openuvr host --csv run.csv --for 60s      measure for a minute
   openuvr host --window blender --save      keep these settings in ~/.config/openuvr/host.toml
 
---FLAG=false turns a flag off. --help says more on each than -h.";
+--FLAG=false turns a flag off, --OPTION '' unsets an option that was saved; of an option given twice
+the last counts. --help says more on each than -h.";
         agree: HostConfig::contradiction;
-        can_begin: HostConfig::has_display;
+        can_begin: HostConfig::finds_all;
 
         "What is shown" {
             /// Where pictures come from.
@@ -135,7 +137,7 @@ Examples:
             /// bitrate: for a narrow link.
             rate_mode: Option<RateMode> = "rate-mode", optional(choice()),
                 Default::Unset("own; cbr where the encoder has no other");
-            /// Improve the picture while nothing moves.
+            /// Improve the picture while nothing moves, until it is exact.
             top_up: bool = "top-up", flag(), Default::Is("true");
         }
         "Network and clients" {
@@ -169,6 +171,11 @@ Examples:
             /// `xtest` plays them into the X display, `none` ignores them.
             input: Option<InputKind> = "input", optional(choice()),
                 Default::Unset("xtest; none without a display as source");
+            /// How the application reads keys, where a client's user does not choose.
+            /// `symbol`: a key types at the host what it types at the client, whatever the layouts:
+            /// for text. `position`: it is the key in the same place: for games, whose WASD is then
+            /// ZQSD on a French keyboard.
+            keys: Keys = "keys", choice(), Default::Is("symbol");
             /// This host's name at clients.
             name: String = "name", text("NAME", LONGEST_NAME),
                 Default::From("this machine's name", Surroundings::machine_text);
@@ -375,12 +382,22 @@ impl HostConfig {
         Err(Refused(words.to_owned()))
     }
 
-    fn has_display(&self) -> Result<(), Refused> {
+    fn finds_all(&self) -> Result<(), Refused> {
+        self.files_are_apart()?;
         let shown = matches!(self.source, SourceKind::X11 | SourceKind::Scene);
         if (shown || self.injects()) && self.display.is_none() {
             return Err(Refused(NO_DISPLAY.to_owned()));
         }
         Ok(())
+    }
+
+    /// Refuses records that would overwrite each other, or the clip.
+    pub(super) fn files_are_apart(&self) -> Result<(), Refused> {
+        apart(&[
+            ("clip", self.clip.as_deref()),
+            ("csv", self.csv.as_deref()),
+            ("trace", self.trace.as_deref()),
+        ])
     }
 
     /// Refuses what contradicts itself in how pictures are encoded.
@@ -419,6 +436,7 @@ impl From<&HostConfig> for Config {
             pair_for: u32::try_from(config.pair_for.as_secs()).unwrap_or(u32::MAX),
             second_player: config.second_player.word().to_owned(),
             max_observers: config.max_observers,
+            keys: config.keys.name().to_owned(),
             encoder: config.encoder.0.to_owned(),
             slices: config.slices,
             encoder_threads: config.encoder_threads,
@@ -434,6 +452,7 @@ impl From<&HostConfig> for Config {
             refresh_every: config.refresh_every,
             top_up: config.top_up,
             key_frame_every: config.key_frame_every,
+            cursor: config.cursor,
             realtime: config.realtime == Realtime::Auto,
             pin_cores: config.pin_cores.clone(),
             // The program writes it, with the table.

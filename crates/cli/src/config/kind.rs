@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::host::SecondPlayer;
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::client::Target;
 
@@ -141,6 +142,13 @@ impl Choice for SecondPlayer {
         ("refuse", SecondPlayer::Refuse),
         ("observe", SecondPlayer::Observe),
         ("take-over", SecondPlayer::TakeOver),
+    ];
+}
+
+impl Choice for Keys {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        (Keys::Symbol.name(), Keys::Symbol),
+        (Keys::Position.name(), Keys::Position),
     ];
 }
 
@@ -383,8 +391,8 @@ pub(super) fn target() -> Kind<Target> {
         placeholder: "HOST[:PORT]",
         range: String::new(),
         allowed:
-            "a name or address, with a port if it isn't 4710: desk, 192.168.1.5:4710, [::1]:4710, \
-             eth0/52:54:00:12:34:56"
+            "a name or address of one host, with a port if it isn't 4710: desk, 192.168.1.5:4710, \
+             [::1]:4710, eth0/52:54:00:12:34:56, or with its interface [fe80::1%eth0]"
                 .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| text.parse().ok()),

@@ -17,14 +17,16 @@ mod tests;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 pub(crate) use self::client::{ClientConfig, InputFrom, Surface};
 pub(crate) use self::host::{CaptureMode, ConverterKind, HostConfig, Pacing, Sending, Subject};
 use openuvr_runtime::machine::{self, LONGEST_NAME};
+use openuvr_runtime::store::read_text;
 
 use self::kind::{Form, Kind};
 pub(crate) use self::run::RunConfig;
@@ -122,8 +124,12 @@ pub(crate) trait Settings: Sized {
         let file = named.or_else(usual);
         let mut in_file = match &file {
             Some(path) if path.exists() || !may_be_missing => {
-                let text = std::fs::read_to_string(path)
-                    .with_context(|| format!("can't read the settings in {}", path.display()))?;
+                let Some(text) = read_text(path)? else {
+                    bail!(
+                        "can't read the settings in {}: there is no such file",
+                        path.display()
+                    );
+                };
                 file::read(&text, path, &table, Self::ROLE)?
             }
             _ => HashMap::new(),
@@ -134,12 +140,14 @@ pub(crate) trait Settings: Sized {
                 true => None,
                 false => matches.get_one::<OsString>(setting.key),
             };
+            let in_file = in_file.remove(setting.key);
             let value = match flag {
+                // As if nobody had ever set it.
+                Some(text) if setting.optional && text.is_empty() => None,
                 Some(text) => Some(setting.flag(text)?),
-                None => in_file
-                    .remove(setting.key)
-                    .or_else(|| setting.default.value(surroundings)),
+                None => in_file,
             };
+            let value = value.or_else(|| setting.default.value(surroundings));
             match (value, setting.default) {
                 (Some(value), _) => _ = given.0.insert(setting.key, value),
                 (None, Default::From(what, _)) if !setting.optional => bail!(
@@ -161,7 +169,7 @@ pub(crate) trait Settings: Sized {
         } else if matches.get_flag("print-config") {
             Some(print::toml::<Self>(&table, &given, true))
         } else {
-            config.can_begin()?;
+            config.can_begin().map_err(|why| why.at(surroundings))?;
             None
         };
         Ok(Effective { config, printed })
@@ -234,6 +242,11 @@ impl Setting {
         }
     }
 
+    /// The same, of another role's table, with another default here.
+    fn with_default(self, default: Default) -> Setting {
+        Setting { default, ..self }
+    }
+
     fn arg(self) -> Arg {
         let brief = match (self.range.as_str(), self.default.words()) {
             ("", None) => String::new(),
@@ -280,7 +293,7 @@ impl Setting {
         if (self.accepts)(&value.text) {
             Ok(value)
         } else {
-            Err(self.refused(&value.origin, &format!("`{}`", value.text)))
+            Err(self.refused(&value.origin, &format!("`{}`", visible(&value.text))))
         }
     }
 
@@ -315,6 +328,8 @@ enum Default {
     Unset(&'static str),
     /// It has to be given, and is the one argument without a name.
     Argument,
+    /// This; and a settings file neither gives it nor keeps it: it is meant for one run.
+    OnlyFlag(&'static Default),
 }
 
 impl Default {
@@ -323,6 +338,7 @@ impl Default {
             Default::Is(words) | Default::From(words, _) => Some(words),
             Default::Unset(meaning) => (!meaning.is_empty()).then_some(meaning),
             Default::Argument => None,
+            Default::OnlyFlag(default) => default.words(),
         }
     }
 
@@ -331,6 +347,7 @@ impl Default {
             Default::Is(text) => ((*text).to_owned(), Origin::Default),
             Default::From(words, of) => (of(surroundings)?, Origin::Surroundings(words)),
             Default::Unset(_) | Default::Argument => return None,
+            Default::OnlyFlag(default) => return default.value(surroundings),
         };
         Some(Value { text, origin })
     }
@@ -381,12 +398,41 @@ impl fmt::Display for Origin {
     }
 }
 
+/// A value as one short line shows it.
+fn visible(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let mut shown = String::new();
+    for c in text.chars().take(LONGEST) {
+        match c.is_control() {
+            true => shown.extend(c.escape_default()),
+            false => shown.push(c),
+        }
+    }
+    if text.chars().nth(LONGEST).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
 /// What a role without a display says that needs one.
 const NO_DISPLAY: &str = "no X display is known: give --display, such as :0, or set DISPLAY";
 
 /// Why the configuration is refused: which setting, where, and what is allowed.
 #[derive(Debug)]
 pub(crate) struct Refused(String);
+
+impl Refused {
+    /// The same, with what these surroundings have to do with it.
+    fn at(self, surroundings: &Surroundings) -> Refused {
+        match &surroundings.wayland {
+            Some(wayland) if self.0 == NO_DISPLAY => Refused(format!(
+                "{NO_DISPLAY}; the Wayland session {wayland} alone won't do: its Xwayland, if it has \
+                 one, is such a display"
+            )),
+            _ => self,
+        }
+    }
+}
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -401,6 +447,8 @@ impl std::error::Error for Refused {}
 pub(crate) struct Surroundings {
     /// The X display that the environment names.
     pub(crate) display: Option<String>,
+    /// The Wayland display that the environment names.
+    pub(crate) wayland: Option<String>,
     /// The folder of settings and keys, `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     pub(crate) config_dir: Option<PathBuf>,
     /// This machine's name, at most [`LONGEST_NAME`] bytes.
@@ -421,6 +469,7 @@ impl Surroundings {
             .or_else(|| absolute("HOME").map(|home| home.join(".config")));
         Surroundings {
             display: variable("DISPLAY"),
+            wayland: variable("WAYLAND_DISPLAY"),
             config_dir: config.map(|dir| dir.join("openuvr")),
             machine: machine::name(),
         }
@@ -432,6 +481,48 @@ impl Surroundings {
 
     fn machine_text(&self) -> Option<String> {
         Some(self.machine.clone())
+    }
+}
+
+/// Refuses two settings that name one file: one would overwrite the other.
+fn apart(files: &[(&str, Option<&Path>)]) -> Result<(), Refused> {
+    let mut known: Vec<(&str, Place)> = Vec::new();
+    for (key, path) in files {
+        let Some(place) = path.and_then(Place::of) else {
+            continue;
+        };
+        if let Some((other, _)) = known.iter().find(|(_, known)| *known == place) {
+            return Err(Refused(format!(
+                "{other} and {key} are one file, {}: give each its own",
+                path.unwrap_or(Path::new("")).display()
+            )));
+        }
+        known.push((key, place));
+    }
+    Ok(())
+}
+
+/// Which file a path means.
+#[derive(PartialEq)]
+enum Place {
+    /// One that is there: its device and its number.
+    There(u64, u64),
+    /// One that is to be made.
+    New(PathBuf),
+}
+
+impl Place {
+    /// `None` for what may be written to by several, such as /dev/null.
+    fn of(path: &Path) -> Option<Place> {
+        if let Ok(there) = std::fs::metadata(path) {
+            return (there.is_file()).then(|| Place::There(there.dev(), there.ino()));
+        }
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let folder = std::fs::canonicalize(folder).ok()?;
+        Some(Place::New(folder.join(path.file_name()?)))
     }
 }
 

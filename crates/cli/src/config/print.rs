@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::kind::Form;
-use super::{Given, Origin, Setting, Settings};
+use super::{Default, Given, Origin, Setting, Settings};
 use crate::wrap::wrapped;
 
 /// Reading it as a file gives the same configuration here. What nobody has set is a comment: where
@@ -22,7 +22,8 @@ pub(super) fn toml<C: Settings>(table: &[Setting], given: &Given, origins: bool)
          # from --config FILE. Each is a flag, too, and the flag goes before the file.\n"
     );
     let mut heading = "";
-    for setting in table.iter().filter(|setting| !setting.fixed) {
+    let kept = |setting: &&Setting| !matches!(setting.default, Default::OnlyFlag(_));
+    for setting in table.iter().filter(|setting| !setting.fixed).filter(kept) {
         if setting.heading != heading {
             heading = setting.heading;
             push(&mut out, format_args!("\n# == {heading} ==\n"));

@@ -23,7 +23,8 @@ Examples:
 For games that draw with OpenGL (GLX, EGL) or Vulkan. The first process that shows a picture is
 streamed. Ctrl-C goes to the game; its exit code is this program's. Not for 32-bit and static
 programs, nor those that gain privileges when they start (setuid): `openuvr host --window` shows
-these. --FLAG=false turns a flag off. --help says more on each than -h.";
+these. --FLAG=false turns a flag off, --OPTION '' unsets an option that was saved; of an option given twice
+the last counts. --help says more on each than -h.";
         agree: |_| Ok(());
         can_begin: |_| Ok(());
 
@@ -40,14 +41,13 @@ these. --FLAG=false turns a flag off. --help says more on each than -h.";
 }
 
 /// Settings of a host that a game decides by itself, or that need another source.
-const NOT_OURS: [&str; 14] = [
+const NOT_OURS: [&str; 13] = [
     "source",
     "display",
     "window",
     "region",
     "size",
     "clip",
-    "cursor",
     "for",
     "capture-mode",
     "converter",
@@ -78,6 +78,8 @@ impl Settings for RunConfig {
         let host = host.filter(|setting| setting.key != "window");
         let host = host.map(|setting| match NOT_OURS.contains(&setting.key) {
             true => setting.fixed(),
+            // A game's keys are places.
+            false if setting.key == "keys" => setting.with_default(Default::Is("position")),
             false => setting,
         });
         Own::table().into_iter().chain(host).collect()
@@ -97,7 +99,7 @@ impl Settings for RunConfig {
     }
 
     fn can_begin(&self) -> Result<(), Refused> {
-        Ok(())
+        self.host.files_are_apart()
     }
 }
 

@@ -2,8 +2,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::error::ErrorKind;
+use openuvr_media::input_source::x11::SHORTCUTS;
 use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::negotiate::Wishes;
 use openuvr_proto::host::SecondPlayer;
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 
 use super::client::{ClientConfig, InputFrom, Surface};
@@ -39,6 +42,7 @@ impl Drop for Folder {
 fn surroundings(config_dir: &Path) -> Surroundings {
     Surroundings {
         display: Some(":7".to_owned()),
+        wayland: None,
         config_dir: Some(config_dir.to_owned()),
         machine: "desk".to_owned(),
     }
@@ -95,6 +99,7 @@ fn without_flags_and_file_the_defaults_hold() {
         size: None,
         full_screen: false,
         grab: false,
+        keys: None,
     };
     assert_eq!(client.surface().unwrap(), window);
     assert_eq!(client.input_from(), InputFrom::Window);
@@ -327,6 +332,11 @@ fn hosts_are_names_or_addresses_with_or_without_a_port() {
         "[::1]4710",
         "a b",
         "desk:+5",
+        "fe80::1",
+        "[fe80::1]:4710",
+        "[ff02::1%eth0]",
+        "224.0.0.1",
+        "255.255.255.255:4710",
     ] {
         let error = target(bad).unwrap_err().to_string();
         assert!(
@@ -445,10 +455,9 @@ fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
         ("input", "uinput", "one of xtest, none"),
         (
             "name",
-            "a\u{7}b",
+            "",
             "1 to 64 bytes of text without control characters",
         ),
-        ("csv", "", "a path"),
         ("table", "yes", "one of auto, on, off"),
         ("realtime", "on", "one of auto, off"),
         ("log", "loud", "one of error, warn, info, debug, trace"),
@@ -460,6 +469,79 @@ fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
             .to_string();
         assert_eq!(error, format!("--{key} must be {allowed}, not `{value}`"));
     }
+}
+
+#[test]
+fn a_refused_value_is_shown_in_one_short_line() {
+    let error = host(&["--name=a\nb\u{7}"]).unwrap_err().to_string();
+    assert!(error.ends_with("not `a\\nb\\u{7}`"), "{error}");
+    let error = host(&[&format!("--name={}", "x".repeat(100_000))]);
+    let error = error.unwrap_err().to_string();
+    assert!(error.ends_with("x…`") && error.len() < 400, "{error}");
+}
+
+#[test]
+fn an_empty_text_unsets_what_was_saved() {
+    let file = "window = \"doom\"\npin = \"1234\"\ndisplay = \":3\"\ncsv = \"a.csv\"\n";
+    let words = ["--window", "", "--pin=", "--display", ""];
+    let config = host_file("unset", file, &words).unwrap();
+    assert_eq!((&config.window, &config.pin), (&None, &None));
+    assert_eq!(config.display.as_deref(), Some(":7"), "its default");
+    assert_eq!(config.csv.as_deref(), Some(Path::new("a.csv")));
+    let config = host_file("unset-file", "window = \"\"\n", &[]).unwrap();
+    assert_eq!(config.window, None);
+    // Saved so, it is no longer set.
+    let folder = Folder::new("unset-save");
+    let around = surroundings(&folder.0);
+    let save = |words: &[&str]| effective::<HostConfig>(words, &around).map(drop);
+    save(&["--window", "doom", "--save"]).unwrap();
+    save(&["--window", "", "--save"]).unwrap();
+    let text = std::fs::read_to_string(folder.0.join("host.toml")).unwrap();
+    assert!(text.contains("\n# window = … # not set\n"), "{text}");
+    // What has to have a value can't be without.
+    assert!(host(&["--fps", ""]).is_err());
+}
+
+#[test]
+fn two_records_are_never_one_file() {
+    let folder = Folder::new("apart");
+    let path = |name: &str| folder.0.join(name).to_str().unwrap().to_owned();
+    let there = folder.file("there", "");
+    std::os::unix::fs::symlink(&there, folder.0.join("link")).unwrap();
+    let (around, there) = (surroundings(&folder.0), path("there"));
+    let two = |csv: &str, trace: &str| {
+        effective::<HostConfig>(&["--csv", csv, "--trace", trace], &around).map(drop)
+    };
+    let aside = path("./new");
+    for (csv, trace) in [(&path("new"), &aside), (&there, &path("link"))] {
+        let error = two(csv, trace).unwrap_err().to_string();
+        assert!(error.starts_with("csv and trace are one file, "), "{error}");
+    }
+    two(&path("new"), &path("newer")).unwrap();
+    two("/dev/null", "/dev/null").unwrap();
+    let clip = ["--source", "clip", "--clip", &there, "--csv", &there];
+    assert!(effective::<HostConfig>(&clip, &around).is_err());
+    let run = ["--csv", &there, "--trace", &there];
+    assert!(effective::<RunConfig>(&run, &around).is_err());
+    let script = ["desk", "--input-script", &there, "--csv", &there];
+    assert!(effective::<ClientConfig>(&script, &around).is_err());
+}
+
+#[test]
+fn without_a_display_a_wayland_session_is_named() {
+    let around = Surroundings {
+        display: None,
+        wayland: Some("wayland-1".to_owned()),
+        ..surroundings(Path::new("/nonexistent"))
+    };
+    let host = effective::<HostConfig>(&[], &around).unwrap_err();
+    let client = effective::<ClientConfig>(&["desk"], &around).unwrap_err();
+    for error in [host.to_string(), client.to_string()] {
+        assert!(error.starts_with("no X display is known: give --display"));
+        assert!(error.contains("the Wayland session wayland-1"), "{error}");
+    }
+    let given = effective::<ClientConfig>(&["desk", "--display", ":1"], &around);
+    assert!(given.is_ok(), "and no word of it");
 }
 
 #[test]
@@ -540,6 +622,7 @@ fn contradictions_are_refused() {
     }
     let nowhere = Surroundings {
         display: None,
+        wayland: None,
         config_dir: None,
         machine: "openuvr".to_owned(),
     };
@@ -673,10 +756,44 @@ fn what_is_printed_reads_back_as_the_same_configuration() {
     ] {
         assert!(printed.lines().any(|l| l == line), "{line}\n{printed}");
     }
-    round_trip::<ClientConfig>(
-        "print-client",
-        &["[fe80::1%eth0]:4711", "--grab", "--pin", "1234"],
-    );
+    round_trip::<ClientConfig>("print-client", &["[fe80::1%eth0]:4711", "--grab"]);
+}
+
+#[test]
+fn a_clients_pin_is_neither_kept_nor_read_from_a_file() {
+    let folder = Folder::new("client-pin");
+    let around = surroundings(&folder.0);
+    let words = ["desk", "--grab", "--pin", "1234", "--pair-again"];
+    let saved: Effective<ClientConfig> =
+        effective(&[&words[..], &["--save"]].concat(), &around).unwrap();
+    assert_eq!(saved.config.pin.unwrap().digits(), "1234");
+    let file = folder.0.join("client.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("\ngrab = true\n"), "{text}");
+    let settings = text.lines().filter(|line| line.contains(" = "));
+    for line in settings {
+        assert!(
+            !line.contains("pin =") && !line.contains("pair-again ="),
+            "{line}"
+        );
+    }
+    let later: Effective<ClientConfig> = effective(&[], &around).unwrap();
+    assert!(later.config.grab && later.config.pin.is_none() && !later.config.pair_again);
+    for (line, key) in [
+        ("pin = \"1234\"", "pin"),
+        ("pair-again = true", "pair-again"),
+    ] {
+        folder.file("client.toml", &format!("host = \"desk\"\n{line}\n"));
+        let why = effective::<ClientConfig>(&[], &around).unwrap_err();
+        assert_eq!(
+            why.to_string(),
+            format!(
+                "{}:2: `{key}` is for one run and is not read from a file: remove the line, and \
+                 give --{key} when it is needed",
+                file.display()
+            )
+        );
+    }
 }
 
 #[test]
@@ -745,6 +862,53 @@ fn the_transports_are_those_that_there_are() {
 }
 
 #[test]
+fn keys_are_symbols_for_a_host_and_places_for_a_game() {
+    let folder = Folder::new("keys");
+    let surroundings = surroundings(&folder.0);
+    let host = |words: &[&str]| {
+        let words = [&["host", "--config", "/dev/null"][..], words].concat();
+        let matches = HostConfig::command().get_matches_from(words);
+        HostConfig::from_matches_in(&matches, &surroundings)
+            .unwrap()
+            .config
+            .keys
+    };
+    let game = |words: &[&str]| {
+        let words = [
+            &["run", "--config", "/dev/null"][..],
+            words,
+            &["--", "game"],
+        ]
+        .concat();
+        let matches = RunConfig::command().get_matches_from(words);
+        RunConfig::from_matches_in(&matches, &surroundings)
+            .unwrap()
+            .config
+            .host
+            .keys
+    };
+    assert_eq!((host(&[]), game(&[])), (Keys::Symbol, Keys::Position));
+    assert_eq!(host(&["--keys", "position"]), Keys::Position);
+    assert_eq!(game(&["--keys", "symbol"]), Keys::Symbol);
+    let client = |words: &[&str]| {
+        let words = [&["client", "--config", "/dev/null", "desk"][..], words].concat();
+        let matches = <ClientConfig as Settings>::command().get_matches_from(words);
+        ClientConfig::from_matches_in(&matches, &surroundings).map(|effective| effective.config)
+    };
+    let wishes = client(&["--bitrate", "5M", "--max-size", "1280x720"]).unwrap();
+    let config = openuvr_runtime::client::config::Config::from(&wishes);
+    let expected = Wishes {
+        bitrate: Some(Bitrate::from_mbps(5)),
+        size: Some(Size::new(1280, 720)),
+    };
+    assert_eq!(config.wishes, expected);
+    let refused = client(&["--observe", "--bitrate", "5M"])
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("a player's wishes"), "{refused}");
+}
+
+#[test]
 fn help_names_every_setting_and_fits() {
     fn help<C: Settings>() -> String {
         let mut command = C::command().term_width(100);
@@ -789,6 +953,22 @@ fn help_names_every_setting_and_fits() {
         "Usage: client [OPTIONS] [HOST[:PORT]]",
     ] {
         assert!(client.contains(words), "{words}\n{client}");
+    }
+    let (help, grab) = (
+        ClientConfig::command().render_help().to_string(),
+        "Ctrl+Alt+Shift+G",
+    );
+    for text in [
+        ("client --help", help.as_str()),
+        ("README.md", include_str!("../../../../README.md")),
+        ("docs/games.md", include_str!("../../../../docs/games.md")),
+    ] {
+        for shortcut in SHORTCUTS {
+            let mut lines = text.1.lines();
+            let told = |line: &str| line.contains(shortcut.keys) && line.contains(shortcut.does);
+            assert!(lines.any(told), "{} lacks {shortcut:?}", text.0);
+        }
+        assert!(text.1.contains(grab), "the way out of the grab");
     }
     let unknown = HostConfig::command().try_get_matches_from(["host", "--fsp", "60"]);
     assert_eq!(unknown.unwrap_err().kind(), ErrorKind::UnknownArgument);

@@ -8,6 +8,7 @@
 mod codecs;
 mod displays;
 mod finding;
+mod hook;
 mod kernel;
 mod machine;
 mod network;
@@ -15,7 +16,6 @@ mod privileges;
 mod sys;
 mod wifi;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use finding::{Finding, Report};
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report.as_json())?);
     } else {
-        print!("{}", report.text(std::io::stdout().is_terminal()));
+        print!("{}", report.text(crate::out::is_terminal()));
     }
     Ok(match report.can_run() {
         true => ExitCode::SUCCESS,
@@ -98,6 +98,7 @@ fn examine(args: &Args) -> Report {
     ];
     if role.hosts() {
         areas.push(("Encoders", codecs::encoders()));
+        areas.push(("Games", hook::findings()));
     }
     if role.shows() {
         areas.push(("Decoders", codecs::decoders()));

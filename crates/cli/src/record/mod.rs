@@ -2,8 +2,7 @@
 //!
 //! Takes the finished [`FrameRecord`]s of all subscribers and passes them on to the CSV, the trace
 //! and the live table. It measures nothing itself, and what was not measured stays empty. It
-//! writes to files and the terminal, which may block: it belongs to a thread that no frame waits
-//! for.
+//! writes to files, which may block: it belongs to a thread that no frame waits for.
 
 mod spread;
 mod table;
@@ -12,7 +11,7 @@ mod tests;
 mod totals;
 mod trace;
 
-use std::io::{IsTerminal as _, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -25,11 +24,12 @@ use openuvr_proto::wire::control::Report;
 
 use openuvr_runtime::csv::Csv;
 
-use self::table::Table;
+use self::table::{Drawing, Nobody, Table};
 pub(crate) use self::totals::{Summary, Totals};
 use self::trace::Trace;
 use crate::config::kind::TableMode;
 use crate::config::{ClientConfig, HostConfig};
+use crate::out;
 
 /// Where records go.
 #[derive(Clone, Debug)]
@@ -40,6 +40,8 @@ pub(crate) struct Options {
     pub(crate) trace: Option<PathBuf>,
     /// The live table.
     pub(crate) table: TableMode,
+    /// What it says while there is nobody.
+    pub(crate) nobody: Nobody,
 }
 
 impl From<&HostConfig> for Options {
@@ -48,6 +50,10 @@ impl From<&HostConfig> for Options {
             csv: config.csv.clone(),
             trace: config.trace.clone(),
             table: config.table,
+            nobody: Nobody {
+                yet: "no client yet",
+                now: "no client now",
+            },
         }
     }
 }
@@ -58,6 +64,10 @@ impl From<&ClientConfig> for Options {
             csv: config.csv.clone(),
             trace: None,
             table: config.table,
+            nobody: Nobody {
+                yet: "no host yet",
+                now: "no host now",
+            },
         }
     }
 }
@@ -68,6 +78,8 @@ pub(crate) struct Recorder {
     trace: Option<File<Trace>>,
     table: Option<Table>,
     totals: Totals,
+    /// What files could not be written to their end, and why.
+    failed: Vec<String>,
 }
 
 impl Recorder {
@@ -76,7 +88,7 @@ impl Recorder {
     /// # Errors
     /// A file that can't be created.
     pub(crate) fn new(options: &Options) -> anyhow::Result<Recorder> {
-        let terminal = std::io::stdout().is_terminal();
+        let terminal = out::is_terminal();
         let shown = match options.table {
             TableMode::Auto => terminal,
             TableMode::On => true,
@@ -85,18 +97,33 @@ impl Recorder {
         Ok(Recorder {
             csv: File::create(options.csv.as_deref(), Csv::new)?,
             trace: File::create(options.trace.as_deref(), Trace::new)?,
-            table: shown.then(|| Table::new(Box::new(std::io::stdout()), terminal)),
+            table: shown.then(|| Table::new(terminal, options.nobody)),
             totals: Totals::default(),
+            failed: Vec::new(),
         })
     }
 
     /// Notes one frame of one subscriber, who is called `name` and has `role` now.
     pub(crate) fn record(&mut self, now: Instant, record: &FrameRecord, role: Role, name: &str) {
         self.totals.count(now, record, role, name);
-        File::write(&mut self.csv, |csv| csv.row(record));
-        File::write(&mut self.trace, |trace| trace.frame(record, name));
+        self.csv(|csv| csv.row(record));
+        self.trace(|trace| trace.frame(record, name));
         if let Some(table) = &mut self.table {
             table.note(now, record);
+        }
+    }
+
+    /// Somebody is there, or has another role now.
+    pub(crate) fn joined(&mut self, session: SessionId, role: Role, name: &str) {
+        if let Some(table) = &mut self.table {
+            table.joined(session, role, name);
+        }
+    }
+
+    /// Somebody is gone.
+    pub(crate) fn left(&mut self, session: SessionId) {
+        if let Some(table) = &mut self.table {
+            table.left(session);
         }
     }
 
@@ -109,7 +136,7 @@ impl Recorder {
 
     /// Notes what the host's policy decided for the player.
     pub(crate) fn decision(&mut self, now: Instant, words: &str) {
-        File::write(&mut self.trace, |trace| trace.decision(now, words));
+        self.trace(|trace| trace.decision(now, words));
         if let Some(table) = &mut self.table {
             table.decision(words);
         }
@@ -117,13 +144,13 @@ impl Recorder {
 
     /// Brings the table up to date and the files to the disk; call it about four times a second.
     pub(crate) fn tick(&mut self, now: Instant) {
-        File::write(&mut self.csv, |csv| csv.tick(now));
-        File::write(&mut self.trace, |trace| trace.tick(now));
-        if let Some(table) = &mut self.table
-            && table.draw(now, &self.totals).is_err()
-        {
-            // Nobody reads it any more.
-            self.table = None;
+        self.csv(|csv| csv.tick(now));
+        self.trace(|trace| trace.tick(now));
+        let table = self.table.as_mut();
+        match table.and_then(|table| table.draw(now, &self.totals, out::room())) {
+            Some(Drawing::Rows(rows)) => out::table(rows),
+            Some(Drawing::Lines(text)) => out::lines(text),
+            None => {}
         }
     }
 
@@ -132,15 +159,23 @@ impl Recorder {
         self.table.is_some()
     }
 
-    /// Completes the files and shows the whole run.
-    pub(crate) fn finish(mut self) -> Summary {
-        File::write(&mut self.csv, Csv::finish);
-        File::write(&mut self.trace, Trace::finish);
+    /// Completes the files and shows the whole run; what files are not complete, and why.
+    pub(crate) fn finish(mut self) -> (Summary, Vec<String>) {
+        self.csv(Csv::finish);
+        self.trace(Trace::finish);
         if let Some(table) = &mut self.table {
-            // Nobody may be there to read it.
-            let _ = table.finish(&self.totals);
+            out::end_table();
+            out::lines(table.finish(&self.totals, out::room().columns));
         }
-        self.totals.into_summary()
+        (self.totals.into_summary(), self.failed)
+    }
+
+    fn csv(&mut self, what: impl FnOnce(&mut Csv) -> std::io::Result<()>) {
+        self.failed.extend(File::write(&mut self.csv, what));
+    }
+
+    fn trace(&mut self, what: impl FnOnce(&mut Trace) -> std::io::Result<()>) {
+        self.failed.extend(File::write(&mut self.trace, what));
     }
 }
 
@@ -164,17 +199,17 @@ impl<T> File<T> {
         }))
     }
 
-    /// A full disk ends the file, with one warning, and not the stream.
-    fn write(file: &mut Option<File<T>>, what: impl FnOnce(&mut T) -> std::io::Result<()>) {
-        if let Some(open) = file
-            && let Err(error) = what(&mut open.content)
-        {
-            tracing::warn!(
-                "can't write to {}: {error}; it ends here, the stream goes on",
-                open.path.display()
-            );
-            *file = None;
-        }
+    /// A full disk ends the file, with one warning, and not the stream; why, if it ends now.
+    fn write(
+        file: &mut Option<File<T>>,
+        what: impl FnOnce(&mut T) -> std::io::Result<()>,
+    ) -> Option<String> {
+        let open = file.as_mut()?;
+        let error = what(&mut open.content).err()?;
+        let why = format!("can't write to {}: {error}", open.path.display());
+        tracing::warn!("{why}; it ends here, the stream goes on");
+        *file = None;
+        Some(why)
     }
 }
 

@@ -1,12 +1,11 @@
 //! The live table: what each stage takes now and took in the whole run, in 80 columns.
 //!
-//! On a terminal it is drawn in place once a second; elsewhere it is a line for each subscriber
+//! On a terminal its rows are made anew once a second; elsewhere it is a line for each subscriber
 //! each [`LINES_EVERY`]. Times are of frames that were displayed whole; a time that crosses from
-//! one clock to another stands with its bound.
+//! one clock to another stands with its bound. It writes nothing itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
-use std::io::Write;
 use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
@@ -18,6 +17,7 @@ use openuvr_proto::wire::video::EchoKind;
 
 use super::spread::{Percentiles, Spread, WINDOW};
 use super::totals::{MOST, Subscriber, Totals};
+use crate::out::Room;
 use crate::wrap::wrapped;
 
 /// How often it is drawn on a terminal.
@@ -26,8 +26,8 @@ const DRAW_EVERY: Duration = Duration::from_secs(1);
 /// How often lines are printed elsewhere.
 const LINES_EVERY: Duration = Duration::from_secs(5);
 
-/// Who was silent for this long is not shown any more, until the end.
-const GONE: Duration = Duration::from_secs(10);
+/// After this long without a frame it is said that none comes.
+const STILL: Duration = Duration::from_secs(10);
 
 /// The spans of the journey. On the link the first datagram counts: slices leave while later
 /// ones are being encoded, so that the client may have the first before the last is sent.
@@ -48,19 +48,36 @@ const SPANS: [(Stage, Stage); 11] = [
 /// The whole journey.
 const TOTAL: (Stage, Stage) = (Stage::Captured, Stage::Submitted);
 
+/// What the table says while there is nobody: before the first, and later.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nobody {
+    pub(super) yet: &'static str,
+    pub(super) now: &'static str,
+}
+
 /// The table.
 pub(super) struct Table {
-    out: Box<dyn Write + Send>,
     terminal: bool,
+    nobody: Nobody,
     drawn: Option<Instant>,
-    /// Lines on the terminal that the next drawing replaces.
-    lines: usize,
     begun: Option<Instant>,
+    /// Who is there, whether a frame has come of them or not.
+    present: HashMap<SessionId, (Role, String)>,
+    /// Whether somebody ever was.
+    visited: bool,
     journeys: HashMap<SessionId, Journey>,
     /// What each session's video goes with, also before its first frame.
     links: HashMap<SessionId, Rung>,
     /// What the policy decided last.
     decision: Option<String>,
+}
+
+/// What is to be shown.
+pub(super) enum Drawing {
+    /// Rows in the place of those before.
+    Rows(Vec<String>),
+    /// Lines, behind those before.
+    Lines(String),
 }
 
 /// What one subscriber's frames took.
@@ -161,17 +178,31 @@ fn span(record: &FrameRecord, from: Stage, to: Stage) -> Option<Duration> {
 }
 
 impl Table {
-    pub(super) fn new(out: Box<dyn Write + Send>, terminal: bool) -> Table {
+    pub(super) fn new(terminal: bool, nobody: Nobody) -> Table {
         Table {
-            out,
             terminal,
+            nobody,
             drawn: None,
-            lines: 0,
             begun: None,
+            present: HashMap::new(),
+            visited: false,
             journeys: HashMap::new(),
             links: HashMap::new(),
             decision: None,
         }
+    }
+
+    /// Somebody is there, or has another role now.
+    pub(super) fn joined(&mut self, session: SessionId, role: Role, name: &str) {
+        self.visited = true;
+        if self.present.len() < MOST || self.present.contains_key(&session) {
+            self.present.insert(session, (role, name.to_owned()));
+        }
+    }
+
+    /// Somebody is gone.
+    pub(super) fn left(&mut self, session: SessionId) {
+        self.present.remove(&session);
     }
 
     pub(super) fn decision(&mut self, words: &str) {
@@ -200,8 +231,8 @@ impl Table {
             .note(now, record);
     }
 
-    /// Draws it, if it is time.
-    pub(super) fn draw(&mut self, now: Instant, totals: &Totals) -> std::io::Result<()> {
+    /// What is to be shown, if it is time.
+    pub(super) fn draw(&mut self, now: Instant, totals: &Totals, room: Room) -> Option<Drawing> {
         let every = if self.terminal {
             DRAW_EVERY
         } else {
@@ -209,89 +240,83 @@ impl Table {
         };
         let begun = *self.begun.get_or_insert(now);
         if now.since(self.drawn.unwrap_or(begun)) < every {
-            return Ok(());
+            return None;
         }
         self.drawn = Some(now);
-        if self.terminal {
-            let room = rustix::termios::tcgetwinsize(std::io::stdout());
-            // 24 rows, if the terminal doesn't say: that of a VT100.
-            let room = room.map_or(0, |size| usize::from(size.ws_row));
-            let room = if room == 0 { 24 } else { room };
-            let text = self.text(now, totals, room.max(2) - 1);
-            self.replace(&text)
-        } else {
-            let text = self.plain(now, totals);
-            self.out.write_all(text.as_bytes())?;
-            self.out.flush()
-        }
+        Some(match self.terminal {
+            true => Drawing::Rows(self.rows(now, totals, room)),
+            false => Drawing::Lines(self.plain(now, totals)),
+        })
     }
 
-    /// Draws it for the last time: all subscribers, all rows.
-    pub(super) fn finish(&mut self, totals: &Totals) -> std::io::Result<()> {
+    /// The last of it: all subscribers, all rows.
+    pub(super) fn finish(&mut self, totals: &Totals, columns: usize) -> String {
+        let mut text = String::new();
         let Some(last) = self.journeys.values().map(|j| j.heard).max() else {
-            return Ok(());
+            return text;
         };
-        let mut text = String::new();
         for (session, subscriber) in totals.in_order() {
-            self.whole(&mut text, last, session, subscriber);
+            self.whole(&mut text, last, session, subscriber, columns);
         }
-        self.replace(&text)
+        text
     }
 
-    /// Overwrites what was drawn before (ECMA-48: CUU, ED, EL).
-    fn replace(&mut self, text: &str) -> std::io::Result<()> {
-        let mut screen = String::new();
-        if self.lines > 0 {
-            push(&mut screen, format_args!("\x1b[{}A\r", self.lines));
-        }
-        for line in text.lines() {
-            let clear = if self.terminal { "\x1b[K" } else { "" };
-            push(&mut screen, format_args!("{line}{clear}\n"));
-        }
-        if self.lines > 0 {
-            screen.push_str("\x1b[J");
-        }
-        self.lines = if self.terminal {
-            text.lines().count()
-        } else {
-            0
-        };
-        self.out.write_all(screen.as_bytes())?;
-        self.out.flush()
-    }
-
-    /// All rows of as many subscribers as fit into `room` lines, one line for each other.
-    fn text(&mut self, now: Instant, totals: &Totals, room: usize) -> String {
+    /// All rows of as many subscribers as there is room for, one line for each other.
+    fn rows(&mut self, now: Instant, totals: &Totals, room: Room) -> Vec<String> {
         let mut text = String::new();
-        let all: Vec<_> = totals
-            .in_order()
-            .into_iter()
-            .filter(|(session, _)| self.is_there(*session, now))
+        let all = self.present.iter();
+        let mut all: Vec<_> = all
+            .map(|(id, (role, name))| (*id, *role, name.clone()))
             .collect();
-        for (i, (session, subscriber)) in all.iter().enumerate() {
+        all.sort_by_key(|(id, role, name)| (*role != Role::Player, name.clone(), id.0));
+        // A row for what is typed, and one for a message.
+        let most = room.rows.saturating_sub(2);
+        for (i, (session, role, name)) in all.iter().enumerate() {
             let mut rows = String::new();
-            self.whole(&mut rows, now, *session, subscriber);
-            let others = all.len() - i - 1;
-            if text.lines().count() + rows.lines().count() + others > room {
-                rows = self.headline(now, *session, subscriber);
+            match totals
+                .of(*session)
+                .filter(|_| self.is_moving(*session, now))
+            {
+                Some(subscriber) => {
+                    self.whole(&mut rows, now, *session, subscriber, room.columns);
+                    let others = all.len() - i - 1;
+                    if text.lines().count() + rows.lines().count() + others > most {
+                        rows = self.headline(now, *session, subscriber);
+                    }
+                }
+                None => rows = self.still(now, *session, *role, name),
             }
-            if text.lines().count() < room {
+            if text.lines().count() < most {
                 text.push_str(&rows);
             }
         }
         if all.is_empty() {
-            text.push_str("no client yet\n");
+            text.push_str(match self.visited {
+                true => self.nobody.now,
+                false => self.nobody.yet,
+            });
         } else if let Some(decision) = &self.decision {
-            push(&mut text, format_args!("last decision: {decision}\n"));
+            push(&mut text, format_args!("last decision: {decision}"));
         }
         // A terminal of few rows: the top is what matters.
-        let kept: Vec<&str> = text.lines().take(room).collect();
-        kept.join("\n") + "\n"
+        text.lines().take(most).map(str::to_owned).collect()
     }
 
-    fn is_there(&self, session: SessionId, now: Instant) -> bool {
+    fn is_moving(&self, session: SessionId, now: Instant) -> bool {
         let journey = self.journeys.get(&session);
-        journey.is_some_and(|journey| now.since(journey.heard) < GONE)
+        journey.is_some_and(|journey| now.since(journey.heard) < STILL)
+    }
+
+    /// The row of one of whom no frame comes.
+    fn still(&self, now: Instant, session: SessionId, role: Role, name: &str) -> String {
+        let line = format!("{} ({})", short(name), role.name());
+        match self.journeys.get(&session) {
+            Some(journey) => {
+                let seconds = now.since(journey.heard).as_secs();
+                format!("{line}  no new picture for {seconds} s\n")
+            }
+            None => format!("{line}  no picture yet\n"),
+        }
     }
 
     /// All rows of one subscriber.
@@ -301,6 +326,7 @@ impl Table {
         now: Instant,
         session: SessionId,
         subscriber: &Subscriber,
+        columns: usize,
     ) {
         text.push_str(&self.headline(now, session, subscriber));
         let Some(journey) = self.journeys.get_mut(&session) else {
@@ -329,15 +355,14 @@ impl Table {
             push(text, format_args!("  last 5 s: {mended}\n"));
         }
         let ended = format!("{}", subscriber.count);
-        for line in wrapped(&ended, 78) {
+        for line in wrapped(&ended, columns.saturating_sub(2)) {
             push(text, format_args!("  {line}\n"));
         }
     }
 
     /// The line on top: name, role, and what flows.
     fn headline(&mut self, now: Instant, session: SessionId, subscriber: &Subscriber) -> String {
-        let name: String = subscriber.name.chars().take(16).collect();
-        let mut line = format!("{name} ({})", subscriber.role.name());
+        let mut line = format!("{} ({})", short(&subscriber.name), subscriber.role.name());
         if let Some(journey) = self.journeys.get_mut(&session) {
             push(&mut line, format_args!("  {}", flow(now, journey)));
         }
@@ -355,7 +380,7 @@ impl Table {
     fn plain(&mut self, now: Instant, totals: &Totals) -> String {
         let mut text = String::new();
         for (session, subscriber) in totals.in_order() {
-            if !self.is_there(session, now) {
+            if !self.is_moving(session, now) {
                 continue;
             }
             let total = self.total(now, session);
@@ -401,6 +426,11 @@ impl Table {
     }
 }
 
+/// As much of a name as there is room for.
+fn short(name: &str) -> String {
+    name.chars().take(16).collect()
+}
+
 /// Frames, bits and losses a second, over the window.
 fn flow(now: Instant, journey: &mut Journey) -> String {
     journey.expire(now);
@@ -410,7 +440,8 @@ fn flow(now: Instant, journey: &mut Journey) -> String {
     let of = |count: fn(&Recent) -> u32| {
         // The first frame opens the first interval and belongs to none.
         let recent = journey.recent.iter().filter(|frame| frame.at > begun);
-        recent.map(count).map(f64::from).sum::<f64>()
+        // Not a sum of fractions: that of none is -0.
+        recent.map(count).map(u64::from).sum::<u64>() as f64
     };
     let frames = of(|frame| u32::from(frame.whole)) / seconds;
     let mut text = format!("{frames:.1} whole frames/s");

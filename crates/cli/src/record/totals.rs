@@ -5,6 +5,7 @@ use std::fmt;
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::SessionId;
+use openuvr_proto::printable::is_printable;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
 
@@ -130,7 +131,7 @@ impl Totals {
             .subscribers
             .entry(record.session)
             .or_insert_with(|| Subscriber {
-                name: name.chars().filter(|c| !c.is_control()).take(64).collect(),
+                name: name.chars().filter(|c| is_printable(*c)).take(64).collect(),
                 role,
                 count: Count::default(),
                 heard: now,
@@ -155,7 +156,6 @@ impl Totals {
     }
 
     /// A subscriber, if it is still kept apart.
-    #[cfg(test)]
     pub(super) fn of(&self, session: SessionId) -> Option<&Subscriber> {
         self.subscribers.get(&session)
     }

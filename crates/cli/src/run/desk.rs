@@ -2,8 +2,9 @@
 //! then says what happens; the next one gets it when that is gone.
 
 use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub(super) struct Desk {
     /// The first has the order.
     line: Vec<Process>,
     used: bool,
+    /// The displays into which processes injected input that have ended.
+    left_behind: Vec<String>,
 }
 
 /// A process of the game.
@@ -40,6 +43,8 @@ struct Process {
     /// Tells its end also where a child of it still has the socket; Linux 5.3.
     end: Option<OwnedFd>,
     told: bool,
+    /// The display into which it injects input.
+    injects: Option<String>,
 }
 
 impl Desk {
@@ -49,14 +54,8 @@ impl Desk {
     /// No socket can be made in the folder for such things.
     pub(super) fn open(order: &Order) -> Result<Desk> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        let runtime = runtime.filter(|folder| folder.is_dir());
-        let runtime = runtime.unwrap_or_else(std::env::temp_dir);
-        let folder = runtime.join(format!("openuvr-run-{}", std::process::id()));
         let order = order.text().map_err(|e| anyhow!(e))?;
-        // A process of this id may have been killed.
-        let _ = fs::remove_dir_all(&folder);
-        let made = fs::DirBuilder::new().mode(0o700).create(&folder);
-        made.with_context(|| format!("can't make the folder {}", folder.display()))?;
+        let folder = own_folder(runtime.as_deref())?;
         let open = || -> rustix::io::Result<OwnedFd> {
             let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -73,6 +72,7 @@ impl Desk {
             order,
             line: Vec::new(),
             used: false,
+            left_behind: Vec::new(),
         })
     }
 
@@ -104,7 +104,14 @@ impl Desk {
         drop(fds);
         self.let_in();
         let mut said = Vec::new();
-        self.line.retain(|process| process.hear(&mut said));
+        let left_behind = &mut self.left_behind;
+        self.line.retain_mut(|process| {
+            let goes_on = process.hear(&mut said);
+            if !goes_on {
+                left_behind.extend(process.injects.take());
+            }
+            goes_on
+        });
         if let Some(first) = self.line.first_mut().filter(|first| !first.told) {
             // One that is gone by now says so at the next turn.
             let _ = send(&first.socket, self.order.as_bytes(), SendFlags::NOSIGNAL);
@@ -127,6 +134,7 @@ impl Desk {
                     pid: peer.pid,
                     socket,
                     told: false,
+                    injects: None,
                 }),
                 _ => {}
             }
@@ -143,10 +151,38 @@ impl Desk {
         self.used
     }
 
+    /// The displays into which processes injected input that have ended since it was last asked.
+    pub(super) fn left_behind(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.left_behind)
+    }
+
     /// The process that streams.
     pub(super) fn streaming(&self) -> Option<Pid> {
         self.line.first().map(|first| first.pid)
     }
+}
+
+/// Makes a folder of this user alone in the folder for such things, or where there is none, which is
+/// only this user's, in that for temporary files. There everybody may make files, so it has a name
+/// that nobody knows before, and must not have been there.
+fn own_folder(runtime: Option<&Path>) -> Result<PathBuf> {
+    // XDG Base Directory Specification 0.8: owned by the user, with access mode 0700.
+    let is_ours = |folder: &&Path| {
+        let meta = fs::symlink_metadata(folder);
+        meta.is_ok_and(|meta| {
+            let (owner, mode) = (meta.uid(), meta.mode());
+            meta.is_dir() && owner == getuid().as_raw() && mode & 0o077 == 0
+        })
+    };
+    let runtime = runtime.filter(is_ours).map(Path::to_owned);
+    let runtime = runtime.unwrap_or_else(std::env::temp_dir);
+    // Its keys are the system's random numbers.
+    let random = RandomState::new().hash_one(std::process::id());
+    let name = format!("openuvr-run-{random:016x}");
+    let folder = runtime.join(name);
+    let made = fs::DirBuilder::new().mode(0o700).create(&folder);
+    made.with_context(|| format!("can't make the folder {}", folder.display()))?;
+    Ok(folder)
 }
 
 impl Drop for Desk {
@@ -157,7 +193,7 @@ impl Drop for Desk {
 
 impl Process {
     /// Reads all that it has said; whether it is still there.
-    fn hear(&self, said: &mut Vec<Line>) -> bool {
+    fn hear(&mut self, said: &mut Vec<Line>) -> bool {
         // Before its last words are read: what it said before its end is there then.
         let ended = self.has_ended();
         let mut text = vec![0; Line::LONGEST];
@@ -168,7 +204,10 @@ impl Process {
                     let line = text
                         .get(..length)
                         .and_then(|text| std::str::from_utf8(text).ok());
-                    said.extend(line.and_then(Line::read));
+                    match line.and_then(Line::read) {
+                        Some(Line::InputGoesTo(display)) => self.injects = Some(display),
+                        line => said.extend(line),
+                    }
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return !ended,
@@ -181,5 +220,39 @@ impl Process {
         let Some(end) = &self.end else { return false };
         let mut fds = [PollFd::new(end, PollFlags::IN)];
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn the_sockets_folder_is_this_users_and_not_to_be_guessed() {
+        let runtime = own_folder(None).unwrap();
+        assert_eq!(runtime.parent(), Some(&*std::env::temp_dir()));
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(&runtime), 0o700);
+        // A folder for such things is used if nobody else can get in.
+        let [one, other] = [(); 2].map(|()| own_folder(Some(&runtime)).unwrap());
+        assert_eq!(
+            (one.parent(), other.parent()),
+            (Some(&*runtime), Some(&*runtime))
+        );
+        assert_ne!(one, other);
+        fs::set_permissions(&runtime, fs::Permissions::from_mode(0o755)).unwrap();
+        let elsewhere = own_folder(Some(&runtime)).unwrap();
+        assert_eq!(elsewhere.parent(), Some(&*std::env::temp_dir()));
+        // Nor is one that is only a name for somebody else's.
+        fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700)).unwrap();
+        let link = elsewhere.join("link");
+        std::os::unix::fs::symlink(&runtime, &link).unwrap();
+        let beside = own_folder(Some(&link)).unwrap();
+        assert_eq!(beside.parent(), Some(&*std::env::temp_dir()));
+        for folder in [runtime, elsewhere, beside] {
+            fs::remove_dir_all(folder).unwrap();
+        }
     }
 }

@@ -15,6 +15,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
 use super::desk::Desk;
+use super::terminal::Terminal;
 use crate::layer;
 
 const LIBRARY: &str = "libopenuvr_hook.so";
@@ -28,7 +29,7 @@ pub(super) const WHY_NONE: &str = "It may be a 32-bit or static program, one tha
 ///
 /// # Errors
 /// It is not there, or can't be named to the loader.
-pub(super) fn library(named: Option<&Path>) -> Result<PathBuf> {
+pub(crate) fn library(named: Option<&Path>) -> Result<PathBuf> {
     let found = match named {
         Some(named) => Some(std::path::absolute(named)?).filter(|path| path.is_file()),
         None => beside(&std::env::current_exe()?),
@@ -38,13 +39,13 @@ pub(super) fn library(named: Option<&Path>) -> Result<PathBuf> {
             path.display().to_string()
         });
         format!(
-            "there is no {LIBRARY} {place}: `cargo build --release` makes it; --hook names another"
+            "there is no {LIBRARY} {place}: `./dev install` puts it there; --hook names another"
         )
     })?;
     // ld.so(8): LD_PRELOAD is separated by these, and there is no way to quote them.
     if found.to_string_lossy().contains([' ', ':']) {
         bail!(
-            "{}: the loader takes no path with a blank or a colon",
+            "the loader takes no path with a blank or a colon, as {}: put program and library elsewhere",
             found.display()
         );
     }
@@ -93,6 +94,8 @@ pub(super) struct Game {
     status: Option<ExitStatus>,
     /// What it was sent, and may not have passed on.
     sent: Option<Signal>,
+    /// Where it writes to, if that would be our terminal.
+    terminal: Option<Terminal>,
 }
 
 impl Game {
@@ -119,13 +122,29 @@ impl Game {
             .envs(layer)
             .env("LD_PRELOAD", preload)
             .env("OPENUVR_RUN", desk.socket());
+        let terminal = Terminal::give(&mut command);
         let child = command.spawn();
         let child = child.with_context(|| anyhow!("can't start {}", program.display()))?;
         Ok(Game {
             child,
             status: None,
             sent: None,
+            terminal,
         })
+    }
+
+    /// Has its terminal the size of ours.
+    pub(super) fn fit_terminal(&mut self) {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.fit();
+        }
+    }
+
+    /// Waits until its last words are shown.
+    pub(super) fn say_last_words(&mut self) {
+        if let Some(terminal) = self.terminal.take() {
+            terminal.finish();
+        }
     }
 
     /// Passes signals on, those that came now and an earlier one: to the game, and if that was only
@@ -174,6 +193,11 @@ impl Game {
             }
         }
         true
+    }
+
+    /// Whether it has ended well.
+    pub(super) fn succeeded(&self) -> bool {
+        self.status.is_some_and(|status| status.success())
     }
 
     /// Its exit code; as a shell says it if a signal has ended it.

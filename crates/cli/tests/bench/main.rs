@@ -1,5 +1,10 @@
 //! The benches as a user starts them: everything is measured, counted and written. Times are not
 //! looked at.
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "the harness keeps it"
+)]
 
 mod quality;
 
@@ -201,6 +206,26 @@ fn configurations_take_turns_and_the_report_is_made_of_what_there_is() {
         assert!(page.contains(figure), "{figure}");
     }
     assert!(page.contains("not measured"), "sync has not run");
+}
+
+#[test]
+fn a_run_lasts_until_a_frame_came_whole() {
+    if !has_displays() {
+        return;
+    }
+    let folder = Folder::new("patient");
+    // A run is over before the next picture of the scene is drawn, most of the time.
+    let slow = ["--seconds", "0.1", "--scene-fps", "2"];
+    let size = ["--size", "320x180", "--bitrate", "4M"];
+    let three = ["--only", "conventional", "--repetitions", "3"];
+    let words = [&["ablation"], &slow[..], &size, &three].concat();
+    bench(&words, "--out", &folder.0);
+    let all = folder.json("ablation.json");
+    let runs = all["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 3, "{runs:?}");
+    for run in runs {
+        assert!(run["whole"].as_u64().unwrap() > 0, "{run}");
+    }
 }
 
 #[test]

@@ -33,8 +33,12 @@ pub(crate) fn program(folder: &Folder, source: &str, more: &[&str]) -> PathBuf {
     let library = library();
     let name = Path::new(source).file_stem().expect("a name");
     let program = folder.path().join(name);
-    let out = Command::new("cc")
-        .args(["-std=gnu99", "-O1", "-g", "-Wall", "-Wextra", "-Werror"])
+    let (compiler, standard) = match Path::new(source).extension().is_some_and(|e| e == "cpp") {
+        true => ("c++", "-std=c++11"),
+        false => ("cc", "-std=gnu99"),
+    };
+    let out = Command::new(compiler)
+        .args([standard, "-O1", "-g", "-Wall", "-Wextra", "-Werror"])
         .arg("-I")
         .arg(&library.include)
         .arg(crates().join("capi").join(source))

@@ -94,6 +94,29 @@ fn a_pixel_buffer_reaches_a_window_and_events_reach_the_application() {
     }
 }
 
+/// A program that is the paper's to the letter gives no picture: both ends say so.
+#[test]
+fn a_host_that_gives_no_picture_is_told_so_at_both_ends() {
+    let folder = Folder::new();
+    let (Some(own), Some(display)) = (Display::start("640x368"), Display::start("640x368")) else {
+        return;
+    };
+    let more = [&GL[..], &["-Wno-unused-function"]].concat();
+    let mut command = command(&program(&folder, "tests/paper.c", &more), &folder);
+    command.env("DISPLAY", &own.name).env("OPENUVR_LOG", "3");
+    let host = Program::listening("host", command);
+    let port = port_of(&host.line("MUDs reach this host by"));
+    let line = host.line("with the PIN");
+    let pin = line.rsplit(' ').next().expect("a word");
+    let address = format!("127.0.0.1:{port}");
+    let words = ["--pin", pin, "--display", &display.name];
+    let client = client(&folder, "guest", &address, &words);
+    client.line("the host has sent no picture yet");
+    host.line("call openuvr_frame_ready");
+    drop(client);
+    ends(host);
+}
+
 /// `struct input_event` on a 64-bit machine: the time, and then these.
 fn input_event(kind: u16, code: u16, value: i32) -> Vec<u8> {
     let mut bytes = vec![0; 16];

@@ -6,6 +6,9 @@ mod support;
 
 mod build;
 mod checked;
+mod engine;
+mod install;
 mod listings;
 mod misuse;
 mod plain;
+mod python;

@@ -35,7 +35,8 @@ struct attributes {
 
 /* Xlib.h, glx.h and gl.h: what of them is used here. */
 enum { BORDER_PIXEL = 1 << 3, COLORMAP = 1 << 13, ALLOC_NONE = 0, INPUT_OUTPUT = 1 };
-enum { GLX_RGBA = 4, GLX_DOUBLEBUFFER = 5, COLOUR_BUFFER_BIT = 0x4000, SCISSOR_TEST = 0x0C11 };
+enum { GLX_RGBA = 4, GLX_DOUBLEBUFFER = 5, GLX_RGBA_TYPE = 0x8014 };
+enum { COLOUR_BUFFER_BIT = 0x4000, SCISSOR_TEST = 0x0C11 };
 
 static void *(*open_display)(const char *);
 static int (*close_display)(void *);
@@ -270,6 +271,50 @@ static void closes(struct stage *s)
     show_until(s, BLUE, YELLOW, "again");
 }
 
+/* Draws nothing more until it has been seen: the last picture comes at once behind another. */
+static void rests(struct stage *s)
+{
+    paint(s, RED, RED);
+    swap(s->display, s->window);
+    paint(s, WHITE, GREEN);
+    swap(s->display, s->window);
+    while (access(mark("rested"), F_OK))
+        usleep(4000);
+}
+
+/* Draws in a surface that was made of a window: their names differ. */
+static void makes_a_surface(struct stage *s)
+{
+    void **(*choose)(void *, int, const int *, int *) = found(get_proc("glXChooseFBConfig"), "config");
+    void *(*create)(void *, void *, int, void *, int) = found(get_proc("glXCreateNewContext"), "new");
+    XID (*make)(void *, void *, XID, const int *) = found(get_proc("glXCreateWindow"), "surface");
+    void (*unmake)(void *, XID) = found(get_proc("glXDestroyWindow"), "surface");
+    int wanted[] = { GLX_DOUBLEBUFFER, 1, 0 }, count = 0;
+    void **configs = found(choose(s->display, 0, wanted, &count), "configuration");
+    make_current(s->display, 0, NULL);
+    destroy_context(s->display, s->context);
+    XID window = s->window;
+    s->context = found(create(s->display, configs[0], GLX_RGBA_TYPE, NULL, 1), "context");
+    s->window = make(s->display, configs[0], window, NULL);
+    make_current(s->display, s->window, s->context);
+    show_until(s, YELLOW, RED, "surface");
+    make_current(s->display, 0, NULL);
+    unmake(s->display, s->window);
+    s->window = window;
+}
+
+/* A child that goes on when this program has ended. */
+static void leaves_a_child(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        close(0), close(1), close(2);
+        while (access(mark("orphan"), F_OK))
+            usleep(4000);
+        _exit(0);
+    }
+}
+
 static void *ends(void *unused)
 {
     (void)unused;
@@ -298,6 +343,12 @@ int main(int count, char **acts)
             closes(&s);
         else if (!strcmp(acts[i], "go-on"))
             show_until(&s, BLUE, RED, "enough");
+        else if (!strcmp(acts[i], "rest"))
+            rests(&s);
+        else if (!strcmp(acts[i], "surface"))
+            makes_a_surface(&s);
+        else if (!strcmp(acts[i], "orphan"))
+            leaves_a_child();
         else if (!strcmp(acts[i], "exit")) {
             pthread_t thread;
             pthread_create(&thread, NULL, ends, NULL);

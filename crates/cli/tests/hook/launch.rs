@@ -69,6 +69,27 @@ fn a_program_without_pictures_is_left_alone_and_the_person_is_told_why_nothing_c
 }
 
 #[test]
+fn a_program_without_gl_is_told_so_as_by_the_c_library() {
+    let (Some(program), Some((here, _))) = (build("symbols.c", "symbols", &[]), displays("64x64"))
+    else {
+        return;
+    };
+    let mut run = Run::start(&here, &[], &[&program]);
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(7), "{text}");
+}
+
+#[test]
+fn a_name_that_no_window_has_is_told_with_those_there_are() {
+    let (Some(actor), Some((here, _))) = (actor(), displays("640x480")) else {
+        return;
+    };
+    let run = Run::with(&here, &["--window", "Nobody"], &[], &[actor]);
+    let line = run.program.line("has 'Nobody'");
+    assert!(line.contains("there are: 'actor'"), "{line}");
+}
+
+#[test]
 fn only_the_window_of_a_name_is_streamed() {
     let (Some(actor), Some((here, there))) = (actor(), displays("640x480")) else {
         return;

@@ -1,10 +1,13 @@
 //! What programs do in their lives, and how they end.
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
+use x11rb::protocol::xfixes::ConnectionExt as _;
+use x11rb::protocol::xproto::ConnectionExt as _;
+use x11rb::wrapper::ConnectionExt as _;
 
 use crate::hand::Hand;
 use crate::rig::{BLUE, GREEN, RED, Run, WHITE, YELLOW, actor, displays, sees};
-use crate::support::{Eye, eventually};
+use crate::support::{Eye, eventually, port_of};
 
 const SCREEN: &str = "640x480";
 
@@ -111,6 +114,82 @@ fn the_pointer_goes_to_the_same_place_of_the_game() {
 }
 
 #[test]
+fn a_surface_of_a_window_is_found_by_name_and_by_the_pointer() {
+    let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    let run = Run::with(&here, &["--window", "actor"], &[], &[actor, "surface"]);
+    run.seen("seen");
+    let _client = run.client(&there, &[]);
+    sees(&Eye::open(&there), YELLOW, RED);
+    let (game, person) = (Hand::at(&here), Hand::at(&there));
+    for (x, y) in [(100, 60), (7, 231)] {
+        person.points(x, y);
+        eventually("the pointer", || {
+            (game.pointer() == (x + 40, y)).then_some(())
+        });
+    }
+}
+
+#[test]
+fn who_comes_when_a_program_rests_sees_what_it_shows() {
+    let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    let mut run = Run::start(&here, &[], &[actor, "rest"]);
+    run.program.line("openuvr run: streaming");
+    run.seen("seen");
+    let client = run.client(&there, &[]);
+    sees(&Eye::open(&there), WHITE, GREEN);
+    run.seen("rested");
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(7), "{text}");
+    client.line("goodbye");
+}
+
+#[test]
+fn the_client_shows_the_pointer_of_the_game() {
+    let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    let run = Run::start(&here, &[], &[actor]);
+    let game = Hand::at(&here);
+    game.red_square_over(game.root);
+    let _client = run.client(&there, &[]);
+    sees(&Eye::open(&there), RED, GREEN);
+    let person = Hand::at(&there);
+    person.points(100, 60);
+    eventually("the game's pointer", || {
+        let (size, pixels) = shape(&person);
+        (size == (16, 16) && pixels.iter().all(|pixel| *pixel == 0xffff_0000)).then_some(())
+    });
+}
+
+/// What the pointer of a display looks like: its size and pixels.
+fn shape(hand: &Hand) -> ((u16, u16), Vec<u32>) {
+    let version = hand.conn.xfixes_query_version(5, 0).expect("sent");
+    version.reply().expect("XFIXES is there");
+    let image = hand.conn.xfixes_get_cursor_image().expect("sent");
+    let image = image.reply().expect("a pointer");
+    ((image.width, image.height), image.cursor_image)
+}
+
+#[test]
+fn a_forked_child_keeps_neither_port_nor_stream() {
+    let (Some(actor), Some((here, _))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    let mut run = Run::start(&here, &[], &[actor, "orphan"]);
+    let port = port_of(&run.program.line("openuvr run: streaming"));
+    run.seen("seen");
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(7), "{text}");
+    let bound = std::net::UdpSocket::bind(("127.0.0.1", port));
+    run.seen("orphan");
+    assert!(bound.is_ok(), "{bound:?}");
+}
+
+#[test]
 fn a_signal_to_us_goes_to_the_program() {
     let (Some(actor), Some((here, _))) = (actor(), displays(SCREEN)) else {
         return;
@@ -140,4 +219,51 @@ fn a_signal_that_ends_a_script_ends_its_program_too() {
             .all(|p| p[..3] == [0; 3])
             .then_some(())
     });
+}
+
+#[test]
+fn a_killed_program_leaves_no_key_pressed() {
+    /// The X key code of the letter A on every PC keyboard.
+    const A: u8 = 30 + 8;
+    let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    let mut run = Run::start(&here, &[], &[actor]);
+    let _client = run.client(&there, &[]);
+    sees(&Eye::open(&there), RED, GREEN);
+    let (game, person) = (Hand::at(&here), Hand::at(&there));
+    person.points(100, 60);
+    person.key(A, true);
+    eventually("the key is down", || {
+        (game.pressed().0 == [A]).then_some(())
+    });
+    let id = run.program.id();
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+    let child = children.expect("it runs").trim().parse().ok();
+    let child = child.and_then(Pid::from_raw).expect("one child");
+    kill_process(child, Signal::KILL).expect("it is ours");
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(128 + 9), "{text}");
+    assert_eq!(game.pressed(), (vec![], 0));
+}
+
+#[test]
+fn a_minimised_window_is_told_at_both_ends() {
+    let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    let run = Run::start(&here, &[], &[actor]);
+    let client = run.client(&there, &[]);
+    sees(&Eye::open(&there), RED, GREEN);
+    let game = Hand::at(&here);
+    let tree = game.conn.query_tree(game.root).expect("sent");
+    let window = *(tree.reply().expect("the root is there").children.first()).expect("its window");
+    game.conn.unmap_window(window).expect("sent");
+    game.conn.sync().expect("the server lives");
+    run.program.line("openuvr run: the window is hidden");
+    client.line("openuvr client: the window is hidden at the host");
+    game.conn.map_window(window).expect("sent");
+    game.conn.sync().expect("the server lives");
+    run.program.line("openuvr run: the window is shown again");
+    client.line("openuvr client: the window is shown again at the host");
 }

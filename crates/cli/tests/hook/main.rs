@@ -10,4 +10,6 @@ mod games;
 mod hand;
 mod launch;
 mod life;
+mod lives;
+mod messages;
 mod rig;

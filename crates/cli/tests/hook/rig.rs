@@ -55,10 +55,15 @@ impl Run {
 
     /// A client that watches on a display.
     pub(crate) fn client(&self, display: &Display, words: &[&str]) -> Program {
+        self.client_called("client", display, words)
+    }
+
+    /// The same with a name of its own: another device.
+    pub(crate) fn client_called(&self, name: &str, display: &Display, words: &[&str]) -> Program {
         let port = port_of(&self.program.line("openuvr run: streaming"));
         let address = format!("127.0.0.1:{port}");
         let words = [&["--display", &display.name], &PIN[..], words].concat();
-        client(&self.folder, "client", &address, &words)
+        client(&self.folder, name, &address, &words)
     }
 
     /// Says to the actor that something was seen.

@@ -1,6 +1,7 @@
 //! An application at the host's display that writes down what reaches it.
 
 use x11rb::connection::Connection as _;
+use x11rb::properties::{WmSizeHints, WmSizeHintsSpecification};
 use x11rb::protocol::Event;
 use x11rb::protocol::xinput::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{self, AtomEnum, ConnectionExt as _, EventMask, PropMode, Window};
@@ -69,6 +70,11 @@ impl App {
             title.as_bytes(),
         )
         .expect("sent");
+        // A window manager would choose another place.
+        let mut hints = WmSizeHints::new();
+        let given = WmSizeHintsSpecification::UserSpecified;
+        hints.position = Some((given, x.into(), y.into()));
+        hints.set_normal_hints(&conn, window).expect("sent");
         conn.map_window(window).expect("sent");
         conn.sync().expect("the server lives");
         let parent = xproto::InputFocus::PARENT;

@@ -19,11 +19,46 @@ pub(crate) const CONTROL: u8 = 29 + 8;
 pub(crate) const ALT: u8 = 56 + 8;
 const ALT_GR: u8 = 100 + 8;
 
+/// The key symbol of a Cyrillic letter (`keysymdef.h`), in the order of KOI8.
+fn cyrillic(ch: char) -> Option<u32> {
+    const SMALL: &str = "юабцдефгхийклмнопярстужвьызшэщчъ";
+    let at = |ch| {
+        SMALL
+            .chars()
+            .zip(0..)
+            .find_map(|(c, n)| (c == ch).then_some(n))
+    };
+    let small = ch.to_lowercase().next()?;
+    Some(at(small)? + if ch == small { 0x6c0 } else { 0x6e0 })
+}
+
 impl Hand {
     pub(crate) fn at(side: &Display) -> Hand {
         let (conn, screen) = x11rb::connect(Some(&side.name)).expect("Xvfb runs");
         let root = conn.setup().roots[screen].root;
         Hand { conn, root }
+    }
+
+    /// Gives the pointer the shape of 16 by 16 red pixels over a window and those in it that do not say
+    /// otherwise; the hot spot is the upper left.
+    pub(crate) fn red_square_over(&self, window: Window) {
+        let conn = &self.conn;
+        let [bitmap, gc, cursor] = [(); 3].map(|()| conn.generate_id().expect("an id"));
+        conn.create_pixmap(1, bitmap, window, 16, 16).expect("sent");
+        let white = xproto::CreateGCAux::new().foreground(1);
+        conn.create_gc(gc, bitmap, &white).expect("sent");
+        let all = xproto::Rectangle {
+            x: 0,
+            y: 0,
+            width: 16,
+            height: 16,
+        };
+        conn.poly_fill_rectangle(bitmap, gc, &[all]).expect("sent");
+        conn.create_cursor(cursor, bitmap, bitmap, 0xffff, 0, 0, 0xffff, 0, 0, 0, 0)
+            .expect("sent");
+        let aux = xproto::ChangeWindowAttributesAux::new().cursor(cursor);
+        conn.change_window_attributes(window, &aux).expect("sent");
+        x11rb::wrapper::ConnectionExt::sync(conn).expect("the server lives");
     }
 
     fn fake(&self, kind: u8, detail: u8, x: i16, y: i16) {
@@ -75,6 +110,10 @@ impl Hand {
             let wanted = match ch {
                 '\n' => 0xff0d,
                 '€' => 0x20ac,
+                'ё' => 0x6a3,
+                'Ё' => 0x6b3,
+                '№' => 0x6b0,
+                ch if cyrillic(ch).is_some() => cyrillic(ch).expect("it is"),
                 ch if u32::from(ch) < 256 => u32::from(ch),
                 ch => 0x0100_0000 | u32::from(ch),
             };
@@ -158,6 +197,13 @@ impl Hand {
         let is = self.conn.get_geometry(window).expect("sent");
         let is = is.reply().expect("the window is there");
         (is.x, is.y, is.width, is.height)
+    }
+
+    /// Whether a window is to be seen.
+    pub(crate) fn is_shown(&self, window: Window) -> bool {
+        let is = self.conn.get_window_attributes(window).expect("sent");
+        is.reply()
+            .is_ok_and(|is| is.map_state == xproto::MapState::VIEWABLE)
     }
 
     /// Moves and resizes a window, as a window manager would.

@@ -5,12 +5,12 @@ use std::process::Command;
 
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
-use x11rb::protocol::xproto::{ConnectionExt as _, EventMask};
+use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, EventMask, MapState};
 
 use crate::app::{App, Saw};
 use crate::hand::{Hand, SHIFT};
 use crate::rig::{Rig, in_time, layout};
-use crate::support::{Display, Hop, Program, eventually, skip};
+use crate::support::{Display, Hop, Host, Program, eventually, skip};
 
 const SMALL: &str = "640x480";
 /// X key codes that are the same on every PC keyboard: the letter row from A to L.
@@ -97,6 +97,193 @@ fn letters_arrive_as_typed_whatever_the_layouts() {
     eventually("all keys are up", || {
         host.pressed().0.is_empty().then_some(())
     });
+}
+
+/// What is typed under each layout, so that every letter of its language is.
+pub(crate) const LAYOUTS: [(&str, &str); 4] = [
+    (
+        "us",
+        "The quick brown fox jumps over the lazy dog, 0123456789! [{|}] <~>",
+    ),
+    (
+        "de",
+        "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich: ÄÖÜ @€",
+    ),
+    (
+        "fr",
+        "voix ambigue d'un coeur qui au zephyr prefere les jattes de kiwis éèçàù §",
+    ),
+    (
+        "ru",
+        "Съешь ещё этих мягких французских булок, да выпей же чаю. ЁЖ №",
+    ),
+];
+
+/// A program that prints what the X library makes of each key, by its input method.
+fn printer(rig: &Rig) -> Option<Program> {
+    // It would keep its lines to itself for long where nobody reads them at a terminal.
+    let mut command = Command::new("stdbuf");
+    command
+        .args([
+            "-oL",
+            "xev",
+            "-display",
+            &rig.host_side.name,
+            "-event",
+            "keyboard",
+        ])
+        .env("LC_ALL", "C.UTF-8")
+        .env_remove("XMODIFIERS");
+    if Command::new("xev").arg("-version").output().is_err() {
+        skip("xev is not installed");
+        return None;
+    }
+    let xev = Program::start("xev", command);
+    xev.line("Outer window is");
+    let host = Hand::at(&rig.host_side);
+    let all = || host.conn.query_tree(host.root).expect("sent").reply();
+    let window = eventually("its window", || {
+        let windows = all().expect("the server lives").children;
+        let shown = |window: &&u32| host.text(**window, AtomEnum::WM_NAME.into()) == "Event Tester";
+        windows.iter().find(shown).copied()
+    });
+    eventually("it is seen", || {
+        let is = host
+            .conn
+            .get_window_attributes(window)
+            .expect("sent")
+            .reply();
+        (is.expect("it is there").map_state == MapState::VIEWABLE).then_some(())
+    });
+    host.focus(window);
+    Some(xev)
+}
+
+/// The text in what such a program printed.
+fn printed(text: &str) -> String {
+    let bytes = text.lines().filter_map(|line| {
+        let (_, rest) = line.split_once("XmbLookupString gives ")?;
+        let (_, hex) = rest.split_once(": (")?;
+        Some(hex.split_once(')')?.0)
+    });
+    let bytes = bytes.flat_map(|hex| hex.split(' '));
+    let bytes: Vec<u8> = bytes
+        .filter_map(|hex| u8::from_str_radix(hex, 16).ok())
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn an_input_method_gets_the_letters_of_four_layouts() {
+    let Some(rig) = Rig::new(SMALL, SMALL) else {
+        return;
+    };
+    if !layout(&rig.host_side, "us") {
+        return;
+    }
+    let Some(xev) = printer(&rig) else {
+        return;
+    };
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
+    let hand = Hand::at(&rig.client_side);
+    let mut all = String::new();
+    for (name, text) in LAYOUTS {
+        assert!(layout(&rig.client_side, name));
+        for word in text.split_inclusive(' ') {
+            hand.types(word);
+            all += word;
+            in_time(|| printed(&xev.text()).len() >= all.len());
+            assert_eq!(printed(&xev.text()), all, "{name}");
+        }
+    }
+}
+
+#[test]
+fn russian_and_dead_keys_arrive_in_a_terminal_as_typed() {
+    let Some(rig) = Rig::new(SMALL, SMALL) else {
+        return;
+    };
+    if !(layout(&rig.client_side, "ru") && layout(&rig.host_side, "us")) {
+        return;
+    }
+    let Some(_xterm) = terminal(&rig) else {
+        return;
+    };
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
+    let hand = Hand::at(&rig.client_side);
+    let (_, russian) = LAYOUTS[3];
+    let mut all = String::new();
+    // Word by word: a key code that stands for a character is given another one when there are no
+    // more, and the terminal must have looked at its keys by then, as it has when a person types.
+    for word in russian.split_inclusive(' ') {
+        hand.types(word);
+        all += word;
+        wait_for(&rig, &all);
+    }
+
+    assert!(layout(&rig.client_side, "de"));
+    if !std::path::Path::new("/usr/share/X11/locale/en_US.UTF-8/Compose").exists() {
+        return skip("Xlib's compose tables are not installed");
+    }
+    let (circumflex, acute, a, e, space) = (49, 21, 38, 26, 65);
+    for keycode in [
+        circumflex, a, acute, e, circumflex, space, acute, space, circumflex,
+    ] {
+        hand.chord(&[keycode]);
+    }
+    hand.chord(&[SHIFT, a]);
+    wait_for(&rig, &format!("{russian}âé^'Â"));
+}
+
+#[test]
+fn zqsd_of_a_french_keyboard_is_wasd_for_a_game() {
+    let Some(rig) = Rig::new(SMALL, SMALL) else {
+        return;
+    };
+    if !(layout(&rig.client_side, "fr") && layout(&rig.host_side, "us")) {
+        return;
+    }
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
+    let hand = Hand::at(&rig.client_side);
+    let (w, a, s, d, z, q) = (25, 38, 39, 40, 52, 24);
+    let (places, letters) = ([w, a, s, d], [z, q, s, d]);
+    let mut plays = |host: &Host, words: &[&str], keys: [u8; 4]| {
+        let mut client = rig.client(host, "client", words);
+        for place in places {
+            hand.chord(&[place]);
+        }
+        let expected: Vec<_> = keys
+            .iter()
+            .flat_map(|k| [Saw::Down(*k), Saw::Up(*k)])
+            .collect();
+        assert_eq!(app.saw(Saw::Up(d)), expected, "{words:?}");
+        client.kill();
+    };
+    let host = rig.host(&[]);
+    plays(&host, &[], letters);
+    plays(&host, &["--keys", "position"], places);
+    drop(host);
+    // The host's word holds where the client's user said nothing.
+    let host = rig.host(&["--keys", "position"]);
+    plays(&host, &[], places);
+    plays(&host, &["--keys", "symbol"], letters);
+}
+
+#[test]
+fn caps_lock_toggled_elsewhere_holds_no_shift_by_position() {
+    let Some(rig) = Rig::new(SMALL, SMALL) else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
+    let host = rig.host(&[]);
+    let hand = Hand::at(&rig.client_side);
+    // Before there is a window of the client's.
+    hand.chord(&[66]);
+    let _client = rig.client(&host, "client", &["--keys", "position"]);
+    hand.chord(&[A]);
+    assert_eq!(app.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
 }
 
 #[test]

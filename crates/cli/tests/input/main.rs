@@ -2,12 +2,16 @@
 //! host's, and between them the program as a user starts it.
 
 mod app;
+mod away;
+mod covered;
 mod devices;
 mod hand;
 mod keys;
+mod killed;
 mod mouse;
 mod rig;
 mod roles;
 #[path = "../support/mod.rs"]
 mod support;
+mod toolkits;
 mod window;

@@ -3,7 +3,10 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::{self, Display, Folder, Hop, Host, PATIENCE, Program, skip};
+use x11rb::protocol::xproto::ConnectionExt as _;
+
+use crate::hand::Hand;
+use crate::support::{self, Display, Folder, Hop, Host, PATIENCE, Program, eventually, skip};
 
 /// The clients that a host of these tests knows.
 const KNOWN: [&str; 4] = ["client", "observer", "old", "new"];
@@ -75,4 +78,26 @@ pub(crate) fn in_time(mut is_there: impl FnMut() -> bool) -> bool {
         std::thread::sleep(Duration::from_millis(5));
     }
     true
+}
+
+/// A window manager at a display; `None`, said aloud, if it is not installed.
+pub(crate) fn manager(rig: &Rig, side: &Display) -> Option<Program> {
+    if Command::new("openbox").arg("--version").output().is_err() {
+        skip("openbox is not installed");
+        return None;
+    }
+    let mut command = Command::new("openbox");
+    command.arg("--sm-disable").env("DISPLAY", &side.name);
+    // It makes folders and files there.
+    for home in ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"] {
+        command.env(home, rig.folder.path());
+    }
+    let manager = Program::start("openbox", command);
+    let hand = Hand::at(side);
+    let atom = hand.conn.intern_atom(false, b"_NET_SUPPORTING_WM_CHECK");
+    let check = atom.expect("sent").reply().expect("an atom").atom;
+    eventually("it manages", || {
+        (!hand.text(hand.root, check).is_empty()).then_some(())
+    });
+    Some(manager)
 }

@@ -1,6 +1,5 @@
 //! Who may act: one player, whoever that is; and what an observer sees of the pointer.
 
-use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{self, ConnectionExt as _, ImageFormat};
 
 use crate::app::{App, Saw};
@@ -136,8 +135,8 @@ fn an_observer_sees_the_players_pointer_where_it_is() {
         return;
     };
     let app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
-    red_square_for_a_pointer(&app);
     let pointer = Hand::at(&rig.host_side);
+    pointer.red_square_over(app.window);
     pointer.points(50, 60);
     let host = rig.host(&[]);
     let _observer = rig.client(&host, "observer", &["--observe"]);
@@ -146,33 +145,6 @@ fn an_observer_sees_the_players_pointer_where_it_is() {
     sees_red_at(&eye, (50, 60));
     pointer.points(200, 120);
     sees_red_at(&eye, (200, 120));
-}
-
-/// A pointer of 16 by 16 red pixels whose hot spot is its upper left.
-fn red_square_for_a_pointer(app: &App) {
-    let conn = &app.conn;
-    let (bitmap, gc, cursor) = (
-        conn.generate_id().expect("an id"),
-        conn.generate_id().expect("an id"),
-        conn.generate_id().expect("an id"),
-    );
-    conn.create_pixmap(1, bitmap, app.window, 16, 16)
-        .expect("sent");
-    let white = xproto::CreateGCAux::new().foreground(1);
-    conn.create_gc(gc, bitmap, &white).expect("sent");
-    let all = xproto::Rectangle {
-        x: 0,
-        y: 0,
-        width: 16,
-        height: 16,
-    };
-    conn.poly_fill_rectangle(bitmap, gc, &[all]).expect("sent");
-    conn.create_cursor(cursor, bitmap, bitmap, 0xffff, 0, 0, 0xffff, 0, 0, 0, 0)
-        .expect("sent");
-    let aux = xproto::ChangeWindowAttributesAux::new().cursor(cursor);
-    conn.change_window_attributes(app.window, &aux)
-        .expect("sent");
-    x11rb::wrapper::ConnectionExt::sync(conn).expect("the server lives");
 }
 
 /// Waits until there is a red square with its upper left at this place of the client's display.

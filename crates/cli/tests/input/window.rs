@@ -1,12 +1,13 @@
 //! The client's window, as a person expects it to behave.
 
+use openuvr_proto::units::Size;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{self, AtomEnum, ConnectionExt as _, EventMask, Window};
 
 use crate::app::{App, Saw};
 use crate::hand::{ALT, CONTROL, Hand, SHIFT};
-use crate::rig::Rig;
-use crate::support::{Eye, eventually};
+use crate::rig::{Rig, manager};
+use crate::support::{Eye, Painter, eventually};
 
 /// Presses the close button that a window manager would have drawn.
 pub(crate) fn close(hand: &Hand, window: Window) {
@@ -61,6 +62,94 @@ fn the_window_has_a_name_a_size_a_full_screen_and_an_end() {
         !seen.contains(&Saw::Down(q)) && !seen.contains(&Saw::Down(f)),
         "{seen:?}"
     );
+}
+
+#[test]
+fn a_window_managers_keys_are_the_hosts_while_grabbed() {
+    let Some(rig) = Rig::new("320x240", "640x480") else {
+        return;
+    };
+    let Some(_openbox) = manager(&rig, &rig.client_side) else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
+    let host = rig.host(&[]);
+    let mut client = rig.client(&host, "client", &["--full-screen", "--grab"]);
+    let hand = Hand::at(&rig.client_side);
+    let (tab, f4, g) = (15 + 8, 62 + 8, 34 + 8);
+    // The window grabs when it is seen; what moves before that is a place.
+    eventually("the grab works", || {
+        hand.moves(3, 0);
+        app.look();
+        (app.moved.0 > 0).then_some(())
+    });
+    eventually("it has the focus", || {
+        hand.chord(&[g]);
+        app.look();
+        app.take().contains(&Saw::Down(g)).then_some(())
+    });
+    hand.chord(&[ALT, tab]);
+    app.saw(Saw::Up(ALT));
+    hand.chord(&[ALT, f4]);
+    let saw = app.saw(Saw::Up(ALT));
+    assert!(saw.contains(&Saw::Down(f4)), "{saw:?}");
+    client.assert_running();
+    // The one way out, and the window manager has its keys again.
+    hand.chord(&[CONTROL, ALT, SHIFT, g]);
+    hand.chord(&[ALT, f4]);
+    assert!(client.ended().0.success(), "{}", client.text());
+    app.look();
+    assert!(!app.take().contains(&Saw::Down(f4)));
+}
+
+#[test]
+fn the_window_follows_the_pictures_size_and_fits_the_screen() {
+    let Some(rig) = Rig::new("800x600", "400x400") else {
+        return;
+    };
+    let mut painter = Painter::open(&rig.host_side, Size::new(320, 240), "painted");
+    painter.paint();
+    let host = rig.host(&["--window", "painted"]);
+    let _client = rig.client(&host, "client", &[]);
+    let hand = Hand::at(&rig.client_side);
+    let window = hand.windows("openuvr").pop().expect("its window");
+    assert_eq!(hand.geometry(window), (0, 0, 320, 240));
+    let mut resized = |width, height, expected: (u16, u16)| {
+        painter.resize(Size::new(width, height));
+        eventually(&format!("{expected:?}"), || {
+            let (_, _, w, h) = hand.geometry(window);
+            ((w, h) == expected).then_some(())
+        });
+    };
+    resized(320, 160, (320, 160));
+    resized(800, 600, (400, 300));
+    // From now on it is the person's.
+    hand.place(window, (0, 0, 250, 250));
+    for height in [200, 210] {
+        painter.resize(Size::new(330, height));
+        let line = format!("openuvr host: the picture is 330x{height}");
+        host.program.line(&line);
+    }
+    // The window would have followed the first of them before the host saw the second.
+    assert_eq!(hand.geometry(window), (0, 0, 250, 250));
+}
+
+#[test]
+fn a_player_may_wish_for_a_smaller_picture_and_still_points_right() {
+    let Some(rig) = Rig::new("640x480", "640x480") else {
+        return;
+    };
+    let _app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
+    let host = rig.host(&[]);
+    let words = ["--max-size", "320x320", "--bitrate", "2M"];
+    let client = rig.client(&host, "client", &words);
+    client.line("showing 320x240");
+    let (hand, at_host) = (Hand::at(&rig.client_side), Hand::at(&rig.host_side));
+    hand.points(160, 120);
+    eventually("the pointer is in the middle", || {
+        let (x, y) = at_host.pointer();
+        ((320..=321).contains(&x) && (240..=241).contains(&y)).then_some(())
+    });
 }
 
 #[test]

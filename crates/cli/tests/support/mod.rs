@@ -3,6 +3,11 @@
 //!
 //! Everything that is waited for is polled, and for at most [`PATIENCE`].
 #![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "the harness keeps it"
+)]
+#![allow(
     dead_code,
     unused_imports,
     reason = "each test binary needs another part of it"
@@ -12,6 +17,7 @@ pub(crate) mod eye;
 pub(crate) mod machines;
 pub(crate) mod painter;
 pub(crate) mod process;
+pub(crate) mod screen;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -105,11 +111,13 @@ pub(crate) struct Host {
 impl Host {
     /// Starts one at a free port of the loopback and waits until it streams.
     pub(crate) fn start(words: &[&str]) -> Host {
-        Host::open(
-            Folder::new(),
-            0,
-            words.iter().map(|w| (*w).to_owned()).collect(),
-        )
+        Host::start_at(0, words)
+    }
+
+    /// The same at this port.
+    pub(crate) fn start_at(port: u16, words: &[&str]) -> Host {
+        let words = words.iter().map(|w| (*w).to_owned()).collect();
+        Host::open(Folder::new(), port, words)
     }
 
     /// Starts one that has paired with these clients before, as they have with it: a host pairs

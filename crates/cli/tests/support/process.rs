@@ -22,12 +22,17 @@ pub(crate) struct Program {
 impl Program {
     /// Starts `command`, of which `name` is told in messages.
     pub(crate) fn start(name: &str, command: Command) -> Program {
-        Program::spawn(name, command, None)
+        Program::spawn(name, command, None, Stdio::piped())
+    }
+
+    /// The same with its messages going elsewhere.
+    pub(crate) fn telling(name: &str, command: Command, error: Stdio) -> Program {
+        Program::spawn(name, command, None, error)
     }
 
     /// The same with an input that says nothing and ends at [`Program::hang_up`].
     pub(crate) fn listening(name: &str, command: Command) -> Program {
-        Program::spawn(name, command, Some(""))
+        Program::spawn(name, command, Some(""), Stdio::piped())
     }
 
     /// Its input ends.
@@ -49,15 +54,12 @@ impl Program {
             &format!("exec env --default-signal=INT {}", words.join(" ")),
             "/dev/null",
         ]);
-        Program::spawn(name, script, Some(keys))
+        Program::spawn(name, script, Some(keys), Stdio::piped())
     }
 
-    fn spawn(name: &str, mut command: Command, line: Option<&str>) -> Program {
+    fn spawn(name: &str, mut command: Command, line: Option<&str>, error: Stdio) -> Program {
         let input = line.map_or_else(Stdio::null, |_| Stdio::piped());
-        command
-            .stdin(input)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(input).stdout(Stdio::piped()).stderr(error);
         let mut child = command
             .spawn()
             .unwrap_or_else(|e| panic!("{name} does not start: {e}"));

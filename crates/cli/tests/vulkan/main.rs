@@ -54,10 +54,12 @@ impl Stage {
         ]
     }
 
-    /// Options of `openuvr run`: pictures that lose nothing, all of them.
+    /// Options of `openuvr run`: pictures that lose nothing, all of them, without the pointer, which
+    /// lies on this display's middle.
     fn words(&self) -> Vec<String> {
         let own = ["--bind", "127.0.0.1:0", "--encoder", "raw", "--fps", "240"];
-        let words = own.into_iter().chain(["--realtime", "off"]).chain(PIN);
+        let more = ["--cursor=false", "--realtime", "off"];
+        let words = own.into_iter().chain(more).chain(PIN);
         let program = Path::new(env!("CARGO_BIN_EXE_openuvr"));
         let hook = program.with_file_name("deps/libopenuvr_hook.so");
         let hook = hook.to_str().expect("UTF-8").to_owned();

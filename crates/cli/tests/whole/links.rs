@@ -267,7 +267,15 @@ fn raw_ethernet_works_on_one_machine_too() {
         skip("packet sockets need CAP_NET_RAW");
         return;
     }
-    let host = Host::knowing(&["ann"], &["--source", "pattern", "--size", "640x480"]);
+    let mut host = Host::knowing(&["ann"], &["--source", "pattern", "--size", "640x480"]);
+    // The loopback's address alone has no raw Ethernet.
+    assert_eq!(host.program.count("raw Ethernet"), 0);
+    host.program.stop();
+    let (dir, bind) = (host.folder.join("host"), format!("0.0.0.0:{}", host.port));
+    let words = ["host", "--config-dir", &dir, "--bind", &bind];
+    let more = ["--realtime", "off", "--source", "pattern"];
+    host.program = Program::start("host", openuvr(&[&words[..], &more].concat()));
+    host.program.line("openuvr host: streaming");
     let mut client = host.blind("ann", &["--link", "raw"]);
     client.line("the video comes by raw");
     host.program.line("ann is served by raw");

@@ -5,11 +5,17 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod attack;
 mod hostile;
 mod links;
 mod loss;
+mod messages;
 mod namespaces;
+mod odd;
 mod refusals;
 mod resilience;
+mod starvation;
 mod stream;
+mod table;
+mod trust;
 mod urgent;

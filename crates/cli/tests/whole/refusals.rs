@@ -35,21 +35,29 @@ fn a_wrong_pin_is_told_and_tries_are_limited() {
         .blind("stranger", &["--pin", "000000"])
         .fails_in_one_line();
     assert_says(&text, &["the PIN is not the one that the host shows"]);
-    // Each wrong try makes the next wait longer; a hurried one is told to wait.
-    let mut told_to_wait = 0;
-    for n in 1..8 {
+    // The person at the host sees it, and where it came from.
+    let told = host.program.line("a wrong PIN came from 127.0.0.1:");
+    assert_says(&told, &["it has 2 more tries"]);
+    // Each wrong try makes the next wait longer, a hurried one is told to wait, and the third is the
+    // last.
+    let mut wrong = 1;
+    eventually("the last try", || {
         let text = host
             .blind("stranger", &["--pin", "000001"])
             .fails_in_one_line();
-        let wait = text.contains("takes no try now: wait");
-        let wrong = text.contains("the PIN is not the one");
-        assert!(wait || wrong, "try {n}: {text}");
-        told_to_wait += u32::from(wait);
-    }
-    assert!(
-        told_to_wait >= 4,
-        "only {told_to_wait} of 7 hurried tries had to wait"
-    );
+        let (waits, closed) = (
+            text.contains("takes no try now: wait"),
+            text.contains("the host is not pairing now"),
+        );
+        let tried = text.contains("the PIN is not the one");
+        assert!(waits || closed || tried, "{text}");
+        wrong += usize::from(tried);
+        closed.then_some(())
+    });
+    assert_eq!(wrong, 3);
+    host.program.nth_line(3, "a wrong PIN came from 127.0.0.1:");
+    host.program.line("it has no more tries");
+    assert_eq!(host.program.count("a wrong PIN"), 3);
     host.program.assert_running();
     assert_eq!(
         host.devices(&["list"]),
@@ -97,11 +105,44 @@ fn at_a_terminal_it_asks_for_the_pin() {
 }
 
 #[test]
-fn ctrl_c_ends_the_question_for_the_pin() {
+fn nobody_is_asked_for_a_pin_before_somebody_answers() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = nobody.local_addr().expect("an address").to_string();
     let folder = Folder::new();
-    let words = ["client", "127.0.0.1:9", "--present", "null"];
     let dir = folder.join("new");
-    let words = [&words[..], &["--config-dir", &dir]].concat();
+    let words = [
+        "client",
+        &address,
+        "--present",
+        "null",
+        "--config-dir",
+        &dir,
+    ];
+    let mut client = Program::at_terminal("client", &openuvr(&words), "");
+    let (status, text) = client.ended();
+    assert_says(
+        &text,
+        &[
+            &format!("no answer from {address} yet"),
+            "no answer from the host",
+        ],
+    );
+    assert!(!text.contains("The PIN that it shows"), "{text}");
+    assert_eq!(status.code(), Some(1), "{text}");
+}
+
+#[test]
+fn ctrl_c_ends_the_question_for_the_pin() {
+    let host = Host::start(&[&PIN[..], &PATTERN].concat());
+    let (address, dir) = (host.address(), host.folder.join("new"));
+    let words = [
+        "client",
+        &address,
+        "--present",
+        "null",
+        "--config-dir",
+        &dir,
+    ];
     let mut client = Program::at_terminal("client", &openuvr(&words), "");
     client.line("is new");
     client.types("\u{3}");
@@ -310,15 +351,33 @@ fn forbidding_a_device_ends_its_live_session() {
     assert_says(&text, &["this device is forbidden"]);
     assert!(!status.success(), "it did not leave by itself");
     host.program.line("guest is gone");
-    // And it does not come back in, with or without a PIN.
+    // And it does not come back in, and is told why; a PIN is no way around.
     for words in [&[][..], &PIN] {
         let (status, text) = host.blind("guest", words).ended();
         assert!(!status.success(), "{text}");
+        assert_says(&text, &["the host forbids this device"]);
     }
-    assert_says(&host.devices(&["allow", "guest"]), &["allowed: guest"]);
-    host.blind("guest", &[]).line("showing");
+    // One that is only unknown hears nothing of the kind.
+    let dir = host.folder.path().join("guest");
+    std::fs::remove_file(dir.join("client.key")).unwrap();
+    let text = host.blind("guest", &[]).fails_in_one_line();
+    assert_says(&text, &["does not know this device"]);
+    assert_eq!(host.program.count("wrong PIN"), 0);
     friend.assert_running();
     host.program.assert_running();
+}
+
+#[test]
+fn a_device_that_is_allowed_again_comes_in() {
+    let host = Host::knowing(&["guest"], &PATTERN);
+    assert_says(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
+    let text = host.blind("guest", &[]).fails_in_one_line();
+    assert_says(
+        &text,
+        &["the host forbids this device", "openuvr devices allow"],
+    );
+    assert_says(&host.devices(&["allow", "guest"]), &["allowed: guest"]);
+    host.blind("guest", &[]).line("showing");
 }
 
 #[test]
@@ -354,7 +413,7 @@ fn a_list_of_devices_that_cannot_be_written_forbids_all_the_same() {
     std::fs::remove_dir(&lock).unwrap();
     host.program.stop();
     let host = host.again();
-    let words = [&PIN[..], &["--reconnect=false"]].concat();
+    let words = [&PIN[..], &["--pair-again", "--reconnect=false"]].concat();
     host.blind("guest", &words).line("showing");
     eventually("the device is written down", || {
         std::fs::read_to_string(&list)

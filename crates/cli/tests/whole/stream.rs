@@ -11,8 +11,13 @@ use openuvr_media::barcode::{self, Stamp};
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::{Capture as _, CaptureEvent};
 use openuvr_proto::units::Size;
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::{self, ConnectionExt as _};
+use x11rb::wrapper::ConnectionExt as _;
 
-use crate::support::{Display, Eye, Host, PIN, Painter, Program, Shot, eventually, psnr, scene};
+use crate::support::{
+    Display, Eye, Folder, Host, PIN, Painter, Program, Shot, eventually, psnr, scene,
+};
 
 const SIZE: &str = "640x360";
 const PIXELS: Size = Size::new(640, 360);
@@ -245,6 +250,64 @@ fn raw_pixels_arrive_exactly_in_a_window() {
             stamp.frame
         );
     }
+}
+
+/// Grey noise below a flat area, on all of a display.
+fn paint_noise(eye: &Eye) {
+    let mut seed = 5u32;
+    let pixels: Vec<u8> = (0..PIXELS.height)
+        .flat_map(|y| (0..PIXELS.width).map(move |_| y))
+        .flat_map(|y| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let noise = (seed >> 26).to_le_bytes()[0];
+            [if y < PIXELS.height / 2 {
+                93
+            } else {
+                60 + noise
+            }; 4]
+        })
+        .collect();
+    let gc = eye.conn.generate_id().expect("an id");
+    let (width, height) = (640, 360);
+    let format = xproto::ImageFormat::Z_PIXMAP;
+    eye.conn
+        .create_gc(gc, eye.root, &xproto::CreateGCAux::new())
+        .expect("sent");
+    (eye.conn)
+        .put_image(format, eye.root, gc, width, height, 0, 0, 0, 24, &pixels)
+        .expect("sent");
+    eye.conn.sync().expect("the server lives");
+}
+
+#[test]
+fn a_still_picture_becomes_exact_and_then_costs_nothing() {
+    let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
+        return;
+    };
+    let source = Eye::open(&here);
+    paint_noise(&source);
+    let folder = Folder::new();
+    let csv = folder.join("host.csv");
+    let words = ["--display", &here.name, "--cursor=false", "--csv", &csv];
+    let host = Host::start(&[&PIN[..], &words].concat());
+    let client = host.client("client", &there, &PIN);
+    client.line("showing 640x360");
+    let (drawn, eye) = (source.shot(), Eye::open(&there));
+    eventually("an exact picture", || {
+        (psnr(&drawn, &eye.shot()) >= 49.0).then_some(())
+    });
+    let frames = || std::fs::read_to_string(&csv).map_or(0, |csv| csv.lines().count());
+    let (mut before, mut calm) = (frames(), 0);
+    eventually("no frame for a second", || {
+        calm = if frames() == before { calm + 1 } else { 0 };
+        before = frames();
+        (calm >= 200).then_some(())
+    });
+    // Flat areas have no level too much or too little.
+    let shown = eye.part(Size::new(PIXELS.width, PIXELS.height / 2 - 8));
+    let worst = |pixels: &[u8]| (0..3).map(|n| pixels[n].abs_diff(93)).max();
+    let worst = shown.pixels.chunks_exact(4).filter_map(worst).max();
+    assert!(worst <= Some(2), "{worst:?}");
 }
 
 /// The picture files that are whole, in the order of their names.

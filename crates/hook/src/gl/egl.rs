@@ -7,16 +7,16 @@
 use std::env;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
-use std::sync::Mutex;
 
 use openuvr_media::capture::gl::Sharing;
 use openuvr_proto::units::Size;
 
 use super::hooks;
-use super::readers::{Api, Current, Window, shows};
+use super::readers::{self, Api, Current, Window, shows};
+use super::surfaces::Surfaces;
 use crate::exports::in_place_of;
 use crate::real::{self, Real};
-use crate::stream::{begun, guarded};
+use crate::stream::{begun, guarded, stream};
 use crate::windows::Place;
 
 type Display = *mut c_void;
@@ -29,7 +29,7 @@ type Boolean = c_uint;
 const FALSE: Boolean = 0;
 const DRAW: c_int = 0x3059;
 
-hooks! { HOOKED [10]:
+hooks! { HOOKED [11]:
     /// Shows a picture.
     SWAP_BUFFERS eglSwapBuffers(display: Display, surface: Surface) -> Boolean,
         otherwise FALSE, |real| shows(&Shown { display, surface }, || {
@@ -65,7 +65,7 @@ hooks! { HOOKED [10]:
         otherwise null_mut(), |real| {
             // SAFETY: the arguments are the caller's.
             let surface = unsafe { real(display, config, window, attributes) };
-            guarded(|| made(surface, window.addr()));
+            guarded(|| drawn_in(surface, window.addr()));
             surface
         };
     /// Makes a surface of a window (EGL 1.5).
@@ -75,7 +75,7 @@ hooks! { HOOKED [10]:
         otherwise null_mut(), |real| {
             // SAFETY: the arguments are the caller's.
             let surface = unsafe { real(display, config, window, attributes) };
-            guarded(|| made_behind(surface, window));
+            guarded(|| drawn_behind(surface, window));
             surface
         };
     /// The same (`EGL_EXT_platform_base`).
@@ -85,31 +85,37 @@ hooks! { HOOKED [10]:
         otherwise null_mut(), |real| {
             // SAFETY: the arguments are the caller's.
             let surface = unsafe { real(display, config, window, attributes) };
-            guarded(|| made_behind(surface, window));
+            guarded(|| drawn_behind(surface, window));
             surface
         };
     /// Ends a surface.
     DESTROY_SURFACE eglDestroySurface(display: Display, surface: Surface) -> Boolean,
         otherwise FALSE, |real| {
-            guarded(|| unmade(surface));
+            guarded(|| SURFACES.unmade(&surface.addr()));
             // SAFETY: the arguments are the caller's.
             unsafe { real(display, surface) }
+        };
+    /// Makes a context.
+    CREATE_CONTEXT eglCreateContext(
+        display: Display, config: Config, shared: Context, attributes: *const c_int
+    ) -> Context,
+        otherwise null_mut(), |real| {
+            // SAFETY: the arguments are the caller's.
+            let context = unsafe { real(display, config, shared, attributes) };
+            guarded(|| made(display, context));
+            context
         };
     /// Ends a context, and with it what its pictures were read with.
     DESTROY_CONTEXT eglDestroyContext(display: Display, context: Context) -> Boolean,
         otherwise FALSE, |real| {
-            guarded(|| begun().map(|stream| stream.readers().retire(current(), |of| {
-                of.api == Api::Egl && of.context == context.addr()
-            })));
+            guarded(|| destroyed(|of| of.address == context.addr()));
             // SAFETY: the arguments are the caller's.
             unsafe { real(display, context) }
         };
     /// Ends a connection, and with it all contexts on it.
     TERMINATE eglTerminate(display: Display) -> Boolean,
         otherwise FALSE, |real| {
-            guarded(|| begun().map(|stream| stream.readers().retire(current(), |of| {
-                of.api == Api::Egl && of.display == display.addr()
-            })));
+            guarded(|| destroyed(|of| of.display == display.addr()));
             // SAFETY: the argument is the caller's.
             unsafe { real(display) }
         };
@@ -124,7 +130,7 @@ struct Shown {
 impl Window for Shown {
     fn current(&self) -> Option<Current> {
         let same = |now: &Current| {
-            now.window == self.surface.addr() as u64 && now.display == self.display.addr()
+            now.window == self.surface.addr() as u64 && now.context.display == self.display.addr()
         };
         current().filter(same)
     }
@@ -148,11 +154,9 @@ impl Window for Shown {
 
     /// EGL does not say which X display it draws on; a game has one.
     fn place(&self) -> Option<Place> {
-        let surfaces = SURFACES.try_lock().ok()?;
-        let (_, window) = surfaces.iter().find(|(s, _)| *s == self.surface.addr())?;
         Some(Place {
+            window: SURFACES.window(&self.surface.addr())?,
             display: env::var("DISPLAY").ok()?,
-            window: *window,
         })
     }
 
@@ -190,46 +194,49 @@ fn current() -> Option<Current> {
         )
     };
     (!context.is_null()).then(|| Current {
-        api: Api::Egl,
-        display: display.addr(),
-        context: context.addr(),
+        context: named(display, context),
         window: surface.addr() as u64,
     })
 }
 
-/// Surfaces with the windows that they were made of, newest last. Nobody waits for it: it may be held
-/// in a forked child by a thread that is not there.
-static SURFACES: Mutex<Vec<(usize, u32)>> = Mutex::new(Vec::new());
+fn named(display: Display, context: Context) -> readers::Context {
+    readers::Context {
+        api: Api::Egl,
+        display: display.addr(),
+        address: context.addr(),
+    }
+}
 
-/// Surfaces that are remembered; more than any program has.
-const MANY: usize = 64;
+fn made(display: Display, context: Context) {
+    if let (Some(stream), false) = (stream(), context.is_null()) {
+        stream.readers().made(named(display, context));
+    }
+}
+
+/// These are about to be destroyed: at once, or, where one is current, when it is so no longer.
+fn destroyed(which: impl Fn(&readers::Context) -> bool) {
+    if let Some(stream) = begun() {
+        let which = |of: &readers::Context| of.api == Api::Egl && which(of);
+        stream.readers().retire(current(), which);
+    }
+}
+
+/// The surfaces of windows, by their address.
+static SURFACES: Surfaces<usize> = Surfaces::new();
 
 /// On systems other than X11 a window is a pointer, which no X window is as large as.
-fn made(surface: Surface, window: usize) {
-    if let (Ok(window), false, Ok(mut surfaces)) = (
-        u32::try_from(window),
-        surface.is_null(),
-        SURFACES.try_lock(),
-    ) {
-        surfaces.retain(|(known, _)| *known != surface.addr());
-        if surfaces.len() < MANY {
-            surfaces.push((surface.addr(), window));
-        }
+fn drawn_in(surface: Surface, window: usize) {
+    if !surface.is_null() {
+        SURFACES.made(surface.addr(), window as u64);
     }
 }
 
 /// The platforms' functions take a pointer: on X11 to the window's name (`EGL_EXT_platform_x11`),
 /// elsewhere to an object, which does not begin with a name that an X server knows.
-fn made_behind(surface: Surface, window: *mut c_void) {
+fn drawn_behind(surface: Surface, window: *mut c_void) {
     if !surface.is_null() && !window.is_null() {
         // SAFETY: the function has made a surface of it, so that it is a pointer to something.
-        made(surface, unsafe { window.cast::<u32>().read_unaligned() }
-            as usize);
-    }
-}
-
-fn unmade(surface: Surface) {
-    if let Ok(mut surfaces) = SURFACES.try_lock() {
-        surfaces.retain(|(known, _)| *known != surface.addr());
+        let name = unsafe { window.cast::<u32>().read_unaligned() };
+        drawn_in(surface, name as usize);
     }
 }

@@ -15,17 +15,19 @@ use openuvr_media::capture::gl::Sharing;
 use openuvr_proto::units::Size;
 
 use super::hooks;
-use super::readers::{Api, Current, Window, shows};
+use super::readers::{self, Api, Current, Window, shows};
+use super::surfaces::Surfaces;
 use crate::exports::in_place_of;
 use crate::real::{self, Real};
-use crate::stream::{begun, guarded};
+use crate::stream::{begun, guarded, stream};
 use crate::windows::Place;
 
 type Display = *mut c_void;
 type Drawable = c_ulong;
 type Context = *mut c_void;
+type Config = *mut c_void;
 
-hooks! { HOOKED [6]:
+hooks! { HOOKED [12]:
     /// Shows a picture.
     SWAP_BUFFERS glXSwapBuffers(display: Display, drawable: Drawable) -> (),
         otherwise (), |real| shows(&Shown { display, drawable }, || {
@@ -52,21 +54,71 @@ hooks! { HOOKED [6]:
             // SAFETY: the name is the caller's.
             unsafe { in_place_of(real(name), name) }
         };
+    /// Makes a context.
+    CREATE_CONTEXT glXCreateContext(
+        display: Display, visual: *mut c_void, shared: Context, direct: c_int
+    ) -> Context,
+        otherwise null_mut(), |real| {
+            // SAFETY: the arguments are the caller's.
+            let context = unsafe { real(display, visual, shared, direct) };
+            guarded(|| made(display, context));
+            context
+        };
+    /// Makes a context (GLX 1.3).
+    CREATE_NEW_CONTEXT glXCreateNewContext(
+        display: Display, config: Config, kind: c_int, shared: Context, direct: c_int
+    ) -> Context,
+        otherwise null_mut(), |real| {
+            // SAFETY: the arguments are the caller's.
+            let context = unsafe { real(display, config, kind, shared, direct) };
+            guarded(|| made(display, context));
+            context
+        };
+    /// Makes a context (`GLX_ARB_create_context`).
+    CREATE_CONTEXT_ATTRIBS glXCreateContextAttribsARB(
+        display: Display, config: Config, shared: Context, direct: c_int, attributes: *const c_int
+    ) -> Context,
+        otherwise null_mut(), |real| {
+            // SAFETY: the arguments are the caller's.
+            let context = unsafe { real(display, config, shared, direct, attributes) };
+            guarded(|| made(display, context));
+            context
+        };
     /// Ends a context, and with it what its pictures were read with.
     DESTROY_CONTEXT glXDestroyContext(display: Display, context: Context) -> (),
         otherwise (), |real| {
-            guarded(|| begun().map(|stream| stream.readers().retire(current(), |of| {
-                of.api == Api::Glx && of.context == context.addr()
-            })));
+            guarded(|| destroyed(context));
             // SAFETY: the arguments are the caller's.
             unsafe { real(display, context) }
+        };
+    /// Ends this process's part of a context (`GLX_EXT_import_context`).
+    FREE_CONTEXT glXFreeContextEXT(display: Display, context: Context) -> (),
+        otherwise (), |real| {
+            guarded(|| destroyed(context));
+            // SAFETY: the arguments are the caller's.
+            unsafe { real(display, context) }
+        };
+    /// Makes a surface of a window.
+    CREATE_WINDOW glXCreateWindow(
+        display: Display, config: Config, window: c_ulong, attributes: *const c_int
+    ) -> Drawable,
+        otherwise 0, |real| {
+            // SAFETY: the arguments are the caller's.
+            let surface = unsafe { real(display, config, window, attributes) };
+            guarded(|| SURFACES.made((display.addr(), surface), window));
+            surface
+        };
+    /// Ends a surface.
+    DESTROY_WINDOW glXDestroyWindow(display: Display, surface: Drawable) -> (),
+        otherwise (), |real| {
+            guarded(|| SURFACES.unmade(&(display.addr(), surface)));
+            // SAFETY: the arguments are the caller's.
+            unsafe { real(display, surface) }
         };
     /// Ends a connection, and with it all contexts on it.
     CLOSE_DISPLAY XCloseDisplay(display: Display) -> c_int,
         otherwise 0, |real| {
-            guarded(|| begun().map(|stream| stream.readers().retire(None, |of| {
-                of.api == Api::Glx && of.display == display.addr()
-            })));
+            guarded(|| closed(display));
             // SAFETY: the argument is the caller's.
             unsafe { real(display) }
         };
@@ -80,8 +132,9 @@ struct Shown {
 
 impl Window for Shown {
     fn current(&self) -> Option<Current> {
-        let same =
-            |now: &Current| now.window == self.drawable && now.display == self.display.addr();
+        let same = |now: &Current| {
+            now.window == self.drawable && now.context.display == self.display.addr()
+        };
         current().filter(same)
     }
 
@@ -109,9 +162,12 @@ impl Window for Shown {
         let name: Name = unsafe { NAME.function() }?;
         // SAFETY: the display is the caller's. The answer stays while it is open.
         let name = unsafe { CStr::from_ptr(name(self.display)) };
+        // GLX 1.2 draws in windows themselves.
+        let window = SURFACES.window(&(self.display.addr(), self.drawable));
+        let window = window.or_else(|| u32::try_from(self.drawable).ok())?;
         Some(Place {
             display: name.to_str().ok()?.to_owned(),
-            window: u32::try_from(self.drawable).ok()?,
+            window,
         })
     }
 
@@ -153,9 +209,43 @@ fn current() -> Option<Current> {
         )
     };
     (!context.is_null()).then(|| Current {
-        api: Api::Glx,
-        display: display.addr(),
-        context: context.addr(),
+        context: named(display, context),
         window: drawable,
     })
 }
+
+fn named(display: Display, context: Context) -> readers::Context {
+    readers::Context {
+        api: Api::Glx,
+        display: display.addr(),
+        address: context.addr(),
+    }
+}
+
+fn made(display: Display, context: Context) {
+    if let (Some(stream), false) = (stream(), context.is_null()) {
+        stream.readers().made(named(display, context));
+    }
+}
+
+/// It is about to be destroyed: at once, or, where it is current, when it is so no longer.
+fn destroyed(context: Context) {
+    if let Some(stream) = begun() {
+        let same = |of: &readers::Context| of.api == Api::Glx && of.address == context.addr();
+        stream.readers().retire(current(), same);
+    }
+}
+
+/// A connection is about to be closed. Which displays of EGL are on it is not known: what their
+/// contexts have may go with it.
+fn closed(display: Display) {
+    if let Some(stream) = begun() {
+        let on_it = |of: &readers::Context| of.api == Api::Glx && of.display == display.addr();
+        stream.readers().retire(None, on_it);
+        stream.readers().give_up(|of| of.api == Api::Egl);
+    }
+    SURFACES.forget(|(on, _)| *on == display.addr());
+}
+
+/// The surfaces of `glXCreateWindow`, by their connection and name.
+static SURFACES: Surfaces<(usize, Drawable)> = Surfaces::new();

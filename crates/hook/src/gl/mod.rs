@@ -1,9 +1,10 @@
 //! Programs that draw with OpenGL: the functions with which they show a picture, over GLX or EGL,
-//! and those with which they end what was used to read it.
+//! and those with which they make and end what is used to read it.
 
 pub(crate) mod egl;
 pub(crate) mod glx;
 mod readers;
+mod surfaces;
 
 use std::ffi::{CStr, c_void};
 

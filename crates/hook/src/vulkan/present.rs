@@ -54,6 +54,8 @@ pub(super) unsafe fn read_back(
     };
     let (image, done) = swapchain.image(index)?;
     if device.is_busy() {
+        let key = key(&device.instance, swapchain.surface);
+        stream.misses(key, swapchain.size, || place(&swapchain));
         return None;
     }
     let to = wanted()?.frames;

@@ -6,7 +6,7 @@ use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::handshake::Established;
 use openuvr_proto::control::negotiate::Offer;
 use openuvr_proto::host::Wakeup;
-use openuvr_proto::id::{FrameId, InputSeq, PoseId, SessionId};
+use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::recv::reassemble::{Counters, MediaReceiver, Step};
@@ -185,7 +185,9 @@ impl Machine {
     fn take(&mut self, now: Instant, mine: Instant, datagram: &[u8], source: &Source) {
         let taken = match plane_of(datagram) {
             Ok(Plane::Media) => self.media.handle_datagram(mine, datagram),
-            _ => self.control.handle_datagram(mine, datagram),
+            _ => self
+                .control
+                .handle_datagram(mine, PathId::default(), datagram),
         };
         match taken {
             Ok(()) | Err(Reject::Replayed) => {}

@@ -17,6 +17,7 @@ use openuvr_proto::id::{InputSeq, SessionId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
+use crate::damage::Block;
 use crate::picture::Picture;
 
 /// A source of pictures, owned by the media thread.
@@ -33,6 +34,12 @@ pub trait Capture: Send {
     /// The newest picture: what the last [`CaptureEvent::Frame`] announced. Valid to call again
     /// (a key frame of a static picture needs it). `None` before the first frame.
     fn picture(&self) -> Option<Picture<'_>>;
+
+    /// Where the newest picture differs from the one that the [`CaptureEvent::Frame`] before
+    /// announced; `None`: perhaps everywhere.
+    fn changed(&self) -> Option<Block> {
+        None
+    }
 
     /// A handle with which another thread makes [`Capture::next`] return
     /// [`CaptureEvent::Woken`].
@@ -78,6 +85,8 @@ pub enum CaptureEvent {
     Resized(Size),
     /// The source shows nothing for now (window unmapped); frames may come again.
     Hidden,
+    /// The source is to be seen again.
+    Shown,
     /// The time is over.
     TimedOut,
     /// A [`Waker`] was used.

@@ -23,6 +23,10 @@ use crate::picture::{Picture, PixelFormat, Plane, Rows};
 /// once even if the application draws no more (guess).
 const UNWATCHED: Duration = Duration::from_secs(1);
 
+/// An application that has finished no picture for so long is at rest (guess: five frames at 60 a
+/// second, of which one may be late).
+const REST: Duration = Duration::from_millis(83);
+
 /// A picture whose memory belongs to somebody who gets it back when this is dropped: by the host's
 /// thread when a newer picture has come, or by the application's if it was never taken.
 pub trait Frame: Send {
@@ -82,6 +86,10 @@ struct State {
     watched: bool,
     /// When a picture was wanted last.
     wanted: Option<Instant>,
+    /// When a picture was finished last that has not been handed over, as far as was asked.
+    missed: Option<Instant>,
+    /// Raised when somebody comes to watch.
+    audience: Option<Waker>,
 }
 
 impl Default for State {
@@ -95,6 +103,8 @@ impl Default for State {
             pace: Pace::unlimited(),
             watched: false,
             wanted: None,
+            missed: None,
+            audience: None,
         }
     }
 }
@@ -103,6 +113,26 @@ impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A picture that an application at rest shows and that was not handed over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Still {
+    missed: Option<Instant>,
+    submitted: u64,
+}
+
+/// Whether a picture is worth reading back now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// It is.
+    Now,
+    /// Nobody watches, and there was one a moment ago for whoever comes next.
+    Unwatched,
+    /// Pictures come faster than they are wanted.
+    TooSoon,
+    /// The host is gone: none will be.
+    Never,
 }
 
 /// Which picture was submitted: what [`Submitter::wait`] waits for.
@@ -117,22 +147,43 @@ pub struct Submitter {
 impl Submitter {
     /// Whether a picture that is finished at `now` is worth handing over: somebody watches, and
     /// pictures have not come faster than wanted (a token bucket). Asked once for each picture,
-    /// before it is read back; what is not wanted need not be submitted. Never when it
-    /// [`is_over`](Submitter::is_over).
+    /// before it is read back; what is not wanted need not be submitted.
     #[must_use]
-    pub fn wants(&self, now: Instant) -> bool {
+    pub fn wanted(&self, now: Instant) -> Wanted {
         let mut state = self.shared.state();
+        if state.closed {
+            return Wanted::Never;
+        }
+        state.missed = Some(now);
         let rested = state.wanted.is_none_or(|last| now.since(last) >= UNWATCHED);
-        if state.closed || !(state.watched || rested) {
-            return false;
+        if !(state.watched || rested) {
+            return Wanted::Unwatched;
         }
         state.pace.offer(now);
         if state.pace.due().is_some_and(|due| due > now) {
-            return false;
+            return Wanted::TooSoon;
         }
         state.pace.take(now);
         state.wanted = Some(now);
-        true
+        Wanted::Now
+    }
+
+    /// A picture was finished at `now` that can't be read back: without this call an application that
+    /// comes to rest behind it would go on being shown as it was before. See [`Submitter::lacks`].
+    pub fn missed(&self, now: Instant) {
+        self.shared.state().missed = Some(now);
+    }
+
+    /// Whether it is [`Wanted::Now`].
+    #[must_use]
+    pub fn wants(&self, now: Instant) -> bool {
+        self.wanted(now) == Wanted::Now
+    }
+
+    /// Pictures that were handed over so far.
+    #[must_use]
+    pub fn submitted(&self) -> u64 {
+        self.shared.state().submitted
     }
 
     /// Whether the host is gone: no picture is wanted any more.
@@ -150,6 +201,10 @@ impl Submitter {
             return None;
         }
         let replaced = state.next.replace((frame, drawn));
+        // Another one may have been finished while this one was read back.
+        if state.missed == state.wanted {
+            state.missed = None;
+        }
         state.submitted += 1;
         let ticket = Ticket(state.submitted);
         drop(state);
@@ -157,6 +212,49 @@ impl Submitter {
         drop(replaced);
         self.shared.arrived.wake();
         Some(ticket)
+    }
+
+    /// Raises `waker` whenever somebody comes to watch after nobody did: see [`Submitter::lacks`].
+    pub fn tell_of_audience(&self, waker: Waker) {
+        self.shared.state().audience = Some(waker);
+    }
+
+    /// Whether somebody watches.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        let state = self.shared.state();
+        state.watched && !state.closed
+    }
+
+    /// Whether somebody watches an application that has come to rest, as of `now`, and the picture
+    /// that it shows was never handed over: it was finished when nobody watched, or too soon after
+    /// another. Who can find that picture hands it over to [`Submitter::submit_still`].
+    #[must_use]
+    pub fn lacks(&self, now: Instant) -> Option<Still> {
+        let state = self.shared.state();
+        let rests = match state.missed {
+            Some(missed) => now.since(missed) >= REST,
+            None => state.submitted == 0,
+        };
+        (rests && state.watched && !state.closed).then_some(Still {
+            missed: state.missed,
+            submitted: state.submitted,
+        })
+    }
+
+    /// Hands over the picture that [`Submitter::lacks`] spoke of, unless the application has finished
+    /// another one since: then it is dropped.
+    pub fn submit_still(&self, still: Still, frame: Box<dyn Frame>) {
+        let mut state = self.shared.state();
+        let same = state.missed == still.missed && state.submitted == still.submitted;
+        if !same || state.closed {
+            return;
+        }
+        state.next = Some((frame, Drawn::default()));
+        state.missed = None;
+        state.submitted += 1;
+        drop(state);
+        self.shared.arrived.wake();
     }
 
     /// Waits until the host has done all it will do with a picture or a newer one: encoded and sent
@@ -254,7 +352,12 @@ impl Capture for Submitted {
     }
 
     fn set_watched(&mut self, watched: bool) {
-        self.shared.state().watched = watched;
+        let mut state = self.shared.state();
+        let comes = watched && !state.watched;
+        state.watched = watched;
+        if let Some(audience) = state.audience.as_ref().filter(|_| comes) {
+            audience.wake();
+        }
     }
 
     fn waker(&self) -> Waker {
@@ -444,6 +547,48 @@ mod tests {
     }
 
     #[test]
+    fn what_an_application_at_rest_shows_is_asked_for_once() {
+        let (app, mut host) = channel(SIZE, 60.0).unwrap();
+        let pool = Pool::default();
+        let at = |ms: i64| Instant(ms * 1_000_000);
+        let comer = Waker::new().unwrap();
+        app.tell_of_audience(comer.clone());
+        assert!(app.wants(at(0)));
+        let _ = app.submit(picture(&pool, 1), Drawn::default());
+        assert!(!app.wants(at(20)), "nobody watches");
+        assert_eq!(app.lacks(at(5000)), None, "nobody watches");
+        host.set_watched(true);
+        assert!(comer.lower());
+        assert_eq!(app.lacks(at(40)), None, "it may go on drawing");
+        let still = app.lacks(at(5000)).expect("the second picture");
+        app.submit_still(still, picture(&pool, 2));
+        assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
+        assert_eq!(shown(&host), 2);
+        assert_eq!(app.lacks(at(6000)), None, "it was handed over");
+        // One that came too soon behind another.
+        assert!(app.wants(at(6000)));
+        let _ = app.submit(picture(&pool, 3), Drawn::default());
+        while app.wants(at(6001)) {
+            let _ = app.submit(picture(&pool, 4), Drawn::default());
+        }
+        let still = app.lacks(at(6200)).expect("the refused one");
+        // The application goes on before it was found.
+        assert!(app.wants(at(6200)));
+        let _ = app.submit(picture(&pool, 5), Drawn::default());
+        app.submit_still(still, picture(&pool, 6));
+        assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
+        assert_eq!(shown(&host), 5, "the older one is dropped");
+    }
+
+    #[test]
+    fn an_application_that_handed_over_nothing_is_at_rest() {
+        let (app, mut host) = channel(SIZE, 60.0).unwrap();
+        assert_eq!(app.lacks(Instant(0)), None, "nobody watches");
+        host.set_watched(true);
+        assert!(app.lacks(Instant(0)).is_some());
+    }
+
+    #[test]
     fn a_host_that_leaves_lets_the_application_go() {
         let (app, host) = channel(SIZE, FAST).unwrap();
         let pool = Pool::default();
@@ -453,7 +598,7 @@ mod tests {
         assert!(app.is_over());
         assert_eq!(free(&pool), 1, "nobody needs it any more");
         assert!(!app.wait(ticket, Duration::from_secs(60)));
-        assert!(!app.wants(Instant(0)));
+        assert_eq!(app.wanted(Instant(0)), Wanted::Never);
         assert!(
             app.submit(picture(&pool, 2), Drawn::default()).is_none(),
             "nobody is there"
@@ -466,8 +611,10 @@ mod tests {
         let at = |ms: i64| Instant(ms * 1_000_000);
         let wanted = |from, to| (from..to).filter(|ms| app.wants(at(*ms))).count();
         assert_eq!(wanted(0, 3000), 3, "nobody watches");
+        assert_eq!(app.wanted(at(2999)), Wanted::Unwatched);
         host.set_watched(true);
         // 2 % more are let by, and one that was saved up.
         assert!((180..=185).contains(&wanted(3000, 6000)));
+        assert_eq!(app.wanted(at(6000)), Wanted::TooSoon);
     }
 }

@@ -14,8 +14,13 @@ use yuv::{
 
 use super::swscale::Swscale;
 use super::{ConvertError, MODE, check, upright, whole_rows};
+use crate::damage::{Block, Damage};
 use crate::halves::halves;
 use crate::picture::{Picture, PixelFormat, Plane, Rows};
+
+/// Blocks are widened to so many columns, so that each pixel goes through the same instructions as in
+/// a whole row: `yuv` takes up to 64 at once and rounds those that are left over otherwise.
+const ALIGNMENT: u32 = 64;
 
 /// The converted picture's memory, reused from frame to frame.
 #[derive(Debug, Default)]
@@ -24,6 +29,8 @@ pub struct Nv12Buffer {
     chroma: Vec<u8>,
     size: Size,
     rows: Rows,
+    /// Of what picture these are the planes: its format and size.
+    holds: Option<(PixelFormat, Size)>,
     /// The picture, turned, where that has to be done first.
     turned: Vec<u8>,
     /// Rows that could not be converted where they lay.
@@ -68,6 +75,7 @@ impl Nv12Buffer {
     /// [`ConvertError`] if `picture` isn't packed, has an invalid size or too few bytes.
     pub fn convert(&mut self, picture: &Picture<'_>) -> Result<Picture<'_>, ConvertError> {
         let row = check(picture)?;
+        self.holds = None;
         if picture.rows == Rows::BottomUp && picture.size.height % 2 == 1 {
             let mut memory = std::mem::take(&mut self.turned);
             let converted = self.fill(&upright(picture, row, &mut memory), row);
@@ -76,7 +84,78 @@ impl Nv12Buffer {
         } else {
             self.fill(picture, row)?;
         }
+        self.holds = Some((picture.format, picture.size));
         Ok(self.picture())
+    }
+
+    /// The same for a picture that differs from the one converted last in `damage` only: to the bit
+    /// what [`Nv12Buffer::convert`] makes of it.
+    ///
+    /// # Errors
+    /// As [`Nv12Buffer::convert`].
+    pub fn convert_changed(
+        &mut self,
+        picture: &Picture<'_>,
+        damage: &Damage,
+    ) -> Result<Picture<'_>, ConvertError> {
+        let row = check(picture)?;
+        let known = self.holds == Some((picture.format, picture.size));
+        let upright = (picture.rows, self.rows) == (Rows::TopDown, Rows::TopDown);
+        let much = damage.pixels() * 2 > picture.size.pixels();
+        if !known || !upright || much || self.swscale.is_some() {
+            return self.convert(picture);
+        }
+        self.holds = None;
+        for block in damage.blocks() {
+            self.convert_block(picture, row, &block)?;
+        }
+        self.holds = Some((picture.format, picture.size));
+        Ok(self.picture())
+    }
+
+    /// Converts a block from an even row on, and what is beside it up to [`ALIGNMENT`].
+    fn convert_block(
+        &mut self,
+        picture: &Picture<'_>,
+        row: usize,
+        block: &Block,
+    ) -> Result<(), ConvertError> {
+        let (size, plane) = (picture.size, picture.planes[0]);
+        let even = self.size.width as usize;
+        let pixel = row / size.width as usize;
+        // Behind the last rows there is no room for the rest of a stride: they go as a whole.
+        let last = (size.height - 1) / 2 * 2;
+        let narrow = block.rows.start as usize..block.rows.end.min(last) as usize;
+        let whole = block.rows.start.max(last) as usize..block.rows.end as usize;
+        if !narrow.is_empty() {
+            let left = block.columns.start / ALIGNMENT * ALIGNMENT;
+            let right = (block.columns.end.next_multiple_of(ALIGNMENT)).min(size.width);
+            let (left, rows) = (left as usize, narrow.len());
+            let first = narrow.start * plane.stride + left * pixel;
+            let data = &plane.data[first..][..rows * plane.stride];
+            let luma = &mut self.luma[narrow.start * even + left..][..rows * even];
+            let chroma = &mut self.chroma[narrow.start / 2 * even + left..][..rows / 2 * even];
+            let width = right - u32::try_from(left).unwrap_or(right);
+            let planes = [luma, chroma];
+            let even = self.size.width;
+            convert_band(picture.format, planes, even, width, data, plane.stride)?;
+        }
+        if !whole.is_empty() {
+            let tail = Size::new(size.width, u32::try_from(whole.len()).unwrap_or(u32::MAX));
+            let rest = Plane {
+                data: &plane.data[whole.start * plane.stride..],
+                stride: plane.stride,
+            };
+            let mut copy = std::mem::take(&mut self.copy);
+            let converted = whole_rows(tail, row, rest, &mut copy, |rows, data, stride| {
+                let rows = whole.start + rows.start..whole.start + rows.end;
+                self.convert_rows(picture.format, size.width, rows, data, stride)
+            });
+            self.copy = copy;
+            converted?;
+        }
+        self.pad(size);
+        Ok(())
     }
 
     fn fill(&mut self, picture: &Picture<'_>, row: usize) -> Result<(), ConvertError> {

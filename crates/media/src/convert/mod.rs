@@ -3,6 +3,7 @@
 
 pub mod bgrx_to_nv12;
 pub mod bgrx_to_planes;
+mod scale;
 mod swscale;
 
 use std::ops::Range;
@@ -10,10 +11,12 @@ use std::ops::Range;
 use openuvr_proto::units::Size;
 use yuv::YuvConversionMode;
 
+use crate::damage::Damage;
 use crate::picture::{Picture, PixelFormat, Plane, Rows};
 
 pub use bgrx_to_nv12::Nv12Buffer;
 pub use bgrx_to_planes::Planes;
+pub use scale::Scaler;
 
 /// BGRX into whatever an encoder takes, with the memory that this needs.
 #[derive(Debug, Default)]
@@ -50,6 +53,23 @@ impl Converter {
             PixelFormat::Nv12 | PixelFormat::I420 => Nv12Buffer::padded(size),
             _ => size,
         }
+    }
+
+    /// As [`Converter::convert`], for a picture that differs from the one converted last in `damage`
+    /// only: what has not changed is not converted again, where that is possible.
+    ///
+    /// # Errors
+    /// As [`Converter::convert`].
+    pub fn convert_changed<'a>(
+        &'a mut self,
+        picture: &Picture<'a>,
+        to: PixelFormat,
+        damage: &Damage,
+    ) -> Result<Picture<'a>, ConvertError> {
+        if to == PixelFormat::Nv12 && damage.is_partial(picture.size) {
+            return self.nv12.convert_changed(picture, damage);
+        }
+        self.convert(picture, to)
     }
 
     /// The `picture` (packed: [`PixelFormat::packed`]) as `to`, of size [`Converter::padded`], valid

@@ -3,7 +3,7 @@
 
 use openuvr_proto::units::Size;
 
-use super::{Chunk, DecodeError, Decoded, Decoder};
+use super::{Chunk, DecodeError, Decoded, Decoder, View};
 use crate::band::Band;
 use crate::picture::Picture;
 use crate::present::Canvas;
@@ -53,7 +53,7 @@ where
         &mut self,
         chunk: &Chunk<'_>,
         // Each band says its picture's size, and what no later one replaces has to be kept.
-        _: Option<Size>,
+        _: Option<View>,
         canvas: &mut dyn Canvas,
     ) -> Result<Option<Decoded<'_>>, DecodeError> {
         let size = paint(&mut self.paint, &mut self.size, chunk, |band| {

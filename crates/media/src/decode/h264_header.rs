@@ -174,6 +174,8 @@ pub(super) struct SliceHeader {
     pub(super) nal_ref_idc: u8,
     pub(super) idr: bool,
     pub(super) first_mb: u32,
+    /// Whether it is a P slice; otherwise it is an I slice.
+    pub(super) predicted: bool,
     pub(super) pps_id: u32,
     pub(super) frame_num: u32,
     pub(super) poc: [i32; 2],
@@ -265,6 +267,7 @@ impl SliceHeader {
             nal_ref_idc,
             idr,
             first_mb,
+            predicted,
             pps_id,
             frame_num,
             poc,

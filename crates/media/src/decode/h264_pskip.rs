@@ -12,6 +12,9 @@ use super::h264_header::{ParameterSets, PocType, SliceHeader};
 /// Bytes that are read of a slice: far more than a header with all its optional parts has.
 const HEADER_BYTES: usize = 256;
 
+/// disable_deblocking_filter_idc of a slice that is not filtered (ITU-T H.264, 7.4.3).
+const NO_DEBLOCKING: u32 = 1;
+
 /// Why a hole can't be filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SkipError {
@@ -55,6 +58,12 @@ pub struct Seen {
     pub key_frame: bool,
     /// Its first macroblock.
     pub first_mb: u32,
+    /// How many macroblocks from its first one on are those of the picture that it refers to, as far
+    /// as can be seen at once; 0 where others could be mixed into them by a deblocking filter.
+    ///
+    /// Such a run of P_Skip has no motion: with no neighbour but others of the run, its vectors are
+    /// predicted to be zero (ITU-T H.264, 8.4.1.1).
+    pub repeated: u32,
 }
 
 impl PSkip {
@@ -113,6 +122,7 @@ impl PSkip {
             return Ok(Seen {
                 key_frame: first & 31 == 5,
                 first_mb: bits.ue()?,
+                repeated: 0,
             });
         }
         let header = SliceHeader::read(&mut bits, first, &self.sets)?;
@@ -121,9 +131,15 @@ impl PSkip {
         {
             return Err(SkipError::OtherPicture);
         }
+        // The first thing in the data of a slice that is predicted: mb_skip_run.
+        let repeated = match header.predicted && header.deblocking.0 == NO_DEBLOCKING {
+            true => bits.ue()?,
+            false => 0,
+        };
         let seen = Seen {
             key_frame: header.idr,
             first_mb: header.first_mb,
+            repeated,
         };
         self.current = Some(header);
         Ok(seen)
@@ -165,7 +181,11 @@ impl PSkip {
             return Err(SkipError::OutOfRange);
         }
         let mut bits = BitWriter::default();
-        let header = SliceHeader { first_mb, ..header };
+        let header = SliceHeader {
+            first_mb,
+            predicted: true,
+            ..header
+        };
         header.write(&mut bits, sps, pps);
         bits.ue(mbs); // mb_skip_run, and no macroblock behind it
         out.extend_from_slice(&[0, 0, 0, 1, header.nal_ref_idc << 5 | 1]);
@@ -221,6 +241,7 @@ mod tests {
             nal_ref_idc: 2,
             idr: false,
             first_mb: 40,
+            predicted: true,
             pps_id: 0,
             frame_num: 15,
             poc: [0; 2],
@@ -304,6 +325,7 @@ mod tests {
             Ok(Seen {
                 key_frame,
                 first_mb,
+                repeated: 0,
             })
         };
         assert_eq!(seen, expected(true, 0));
@@ -338,6 +360,39 @@ mod tests {
             if random() < 64 {
                 pskip.begin_picture();
             }
+        }
+    }
+
+    #[test]
+    fn a_run_of_repeated_macroblocks_is_seen_unless_a_filter_mixes() {
+        for (idc, repeated) in [(1, 880), (0, 0), (2, 0)] {
+            let mut pskip = known(PocType::FrameNum, false);
+            pskip.current = Some(SliceHeader {
+                deblocking: (idc, 0, 0),
+                ..header()
+            });
+            let mut slice = Vec::new();
+            pskip.write(40, 880, &mut slice).expect("a known picture");
+            let seen = pskip.observe(&slice).expect("its own slice");
+            assert_eq!((seen.first_mb, seen.repeated), (40, repeated));
+            // An I slice has no such run.
+            let mut bits = BitWriter::default();
+            for value in [40, 2, 0] {
+                bits.ue(value); // first_mb, I, picture parameter set
+            }
+            bits.u(4, 15); // frame_num
+            bits.u(1, 0); // no operations
+            bits.se(0); // quantiser
+            bits.ue(idc);
+            if idc != 1 {
+                bits.se(0);
+                bits.se(0);
+            }
+            bits.ue(3); // the first macroblock's type
+            let mut slice = vec![0, 0, 1, 0x41];
+            bits.finish(&mut slice);
+            let seen = pskip.observe(&slice).expect("an I slice");
+            assert_eq!((seen.first_mb, seen.repeated), (40, 0));
         }
     }
 }

@@ -89,6 +89,16 @@ pub struct Chunk<'a> {
     pub bytes: Option<&'a [u8]>,
 }
 
+/// How a picture is seen that is painted.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// How much of it, its sides not padded for a codec.
+    pub size: Size,
+    /// Whether the canvas shows the picture that this frame refers to: what has not changed since
+    /// need not be painted again.
+    pub follows: bool,
+}
+
 /// What [`Decoder::paint`] has behind a frame's last chunk.
 #[derive(Clone, Copy, Debug)]
 pub enum Decoded<'a> {
@@ -110,18 +120,18 @@ pub trait Decoder: Send {
 
     /// As [`feed`](Decoder::feed), but a decoder that can paints each part of the picture on the
     /// canvas that a surface lends, as soon as it has it, so that nobody copies the picture behind
-    /// its last chunk. A decoder gets all of its chunks this way, or none. `visible` is how much of
-    /// the picture is seen, its sides not padded for a codec; `None` if it won't be shown any more.
+    /// its last chunk. A decoder gets all of its chunks this way, or none. `view` is `None` for a
+    /// picture that won't be shown any more; that a frame follows is the same for all of its chunks.
     ///
     /// # Errors
     /// As [`feed`](Decoder::feed).
     fn paint(
         &mut self,
         chunk: &Chunk<'_>,
-        visible: Option<Size>,
+        view: Option<View>,
         canvas: &mut dyn Canvas,
     ) -> Result<Option<Decoded<'_>>, DecodeError> {
-        let _ = (visible, canvas);
+        let _ = (view, canvas);
         Ok(self.feed(chunk)?.map(Decoded::Picture))
     }
 

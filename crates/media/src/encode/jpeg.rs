@@ -104,7 +104,7 @@ impl Encoder for Jpeg {
     fn encode(
         &mut self,
         picture: &Picture<'_>,
-        ask: &Ask,
+        ask: &Ask<'_>,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         check_picture(picture, self.settings.size, self.input_for(picture.format))?;

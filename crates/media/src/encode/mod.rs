@@ -229,7 +229,8 @@ impl Settings {
 
 /// Columns and rows of the macroblocks (16 × 16 pixels) that cover `size`; `None` if
 /// [`Slice::first_mb`] can't count them.
-fn macroblocks(size: Size) -> Option<(u16, u16)> {
+#[must_use]
+pub fn macroblocks(size: Size) -> Option<(u16, u16)> {
     let columns = u16::try_from(size.width.div_ceil(16)).ok()?;
     let rows = u16::try_from(size.height.div_ceil(16)).ok()?;
     columns.checked_mul(rows).map(|_| (columns, rows))
@@ -275,7 +276,7 @@ fn check_picture(
 
 /// What one frame is asked to be.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct Ask<'a> {
     /// Its name, also its presentation time stamp in the bit stream.
     pub frame: FrameId,
     /// Whether it must be an IDR (key) frame.
@@ -288,6 +289,22 @@ pub struct Ask {
     pub refresh: bool,
     /// Quantiser, in H.264's scale 0 (best) to 51.
     pub qp: u8,
+    /// Only these macroblocks are coded, the others stay as the decoder has them; `None`: all. Only
+    /// with [`Encoder::codes_parts`], for a frame that refers to the newest one.
+    pub part: Option<Part>,
+    /// For each macroblock, in raster order, whether it need not be looked at: the picture has not
+    /// changed there since the frame that this one refers to, which is the newest, and it was coded
+    /// at least as well then. `None`: nothing is known. Not together with [`Ask::part`].
+    pub unchanged: Option<&'a [bool]>,
+}
+
+/// Some of a picture's macroblocks, in raster order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The first one.
+    pub first_mb: u16,
+    /// How many.
+    pub mbs: u16,
 }
 
 /// A part of a frame that is ready to leave.
@@ -339,6 +356,11 @@ pub trait Encoder: Send {
         1
     }
 
+    /// Whether a frame can be coded of which only a part changes ([`Ask::part`]).
+    fn codes_parts(&self) -> bool {
+        false
+    }
+
     /// Encodes one picture and hands each slice to `sink` as soon as it is ready, in order, from
     /// this or another thread, never two at a time, all before the call returns.
     ///
@@ -348,7 +370,7 @@ pub trait Encoder: Send {
     fn encode(
         &mut self,
         picture: &Picture<'_>,
-        ask: &Ask,
+        ask: &Ask<'_>,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError>;
 

@@ -33,7 +33,7 @@ impl Encoder for Null {
     fn encode(
         &mut self,
         _picture: &Picture<'_>,
-        ask: &Ask,
+        ask: &Ask<'_>,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         let bytes = ask.frame.0.to_le_bytes();

@@ -52,6 +52,8 @@ pub fn probe(backend: &Backend) -> Result<Probe, EncodeError> {
             reference: FrameId::NONE,
             refresh: false,
             qp: 30,
+            part: None,
+            unchanged: None,
         };
         let start = Instant::now();
         let (mut last, mut bytes) = (None, 0);

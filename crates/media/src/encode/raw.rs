@@ -52,7 +52,7 @@ impl Encoder for Raw {
     fn encode(
         &mut self,
         picture: &Picture<'_>,
-        _ask: &Ask,
+        _ask: &Ask<'_>,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         let size = self.settings.size;

@@ -25,6 +25,16 @@ pub trait InputSink: Send {
 
     /// Where the picture lies on the display: absolute pointer places are relative to it.
     fn set_viewport(&mut self, x: i32, y: i32, size: Size);
+
+    /// For which window of the display the input is, and for what accompanies it; `None`: for
+    /// whatever is there.
+    fn set_window(&mut self, _window: Option<u32>) {}
+
+    /// Why the last key or button that was pressed was not injected, in a few words; `None` if it
+    /// was.
+    fn kept_back(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// A sink that can be asked for by name.

@@ -17,7 +17,7 @@ use openuvr_proto::id::DeviceId;
 use openuvr_proto::input::event::{Button, EV_ABS, EV_KEY, EV_REL, EV_SYN, InputEvent};
 use openuvr_proto::time;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat, major};
 use rustix::io::Errno;
 
 use super::{InputSource, SourceError, SourceEvent};
@@ -31,6 +31,9 @@ const AT_ONCE: usize = 64;
 
 /// Bytes of a mouse's packet (PS/2, as the kernel's mousedev speaks it unless told otherwise).
 const PACKET: usize = 3;
+
+/// The major number of /dev/zero, /dev/urandom and their like (Linux, devices.txt).
+const MEMORY: u32 = 1;
 
 /// Reads devices that may be added at any time. Without one it waits.
 #[derive(Debug)]
@@ -225,8 +228,23 @@ impl Device {
             return Err(refused(Errno::BADF));
         }
         fcntl_setfl(&fd, flags | OFlags::NONBLOCK).map_err(refused)?;
-        let mode = fstat(&fd).map_err(refused)?.st_mode;
-        let is_device = FileType::from_raw_mode(mode) == FileType::CharacterDevice;
+        let is = fstat(&fd).map_err(refused)?;
+        let kind = FileType::from_raw_mode(is.st_mode);
+        let no_input = |what: &str| {
+            let why = "give an event device such as /dev/input/event3, or a pipe";
+            Err(SourceError(format!("the {name} is {what}: {why}")))
+        };
+        match kind {
+            FileType::Directory => return no_input("a folder"),
+            FileType::RegularFile => return no_input("a file"),
+            FileType::BlockDevice => return no_input("a disk"),
+            // What it gives without end is nothing that anybody did.
+            FileType::CharacterDevice if major(is.st_rdev) == MEMORY => {
+                return no_input("no input device");
+            }
+            _ => {}
+        }
+        let is_device = kind == FileType::CharacterDevice;
         let speech = if sys::is_event_device(fd.as_fd()) {
             Speech::Events {
                 stamped: sys::stamp_by_monotonic_clock(fd.as_fd()).is_ok(),
@@ -559,7 +577,12 @@ mod tests {
         let refused = source.registrar().register(DeviceId(4), write.into());
         let words = refused.unwrap_err().to_string();
         assert!(words.contains("input device 4"), "{words}");
-        let words = Evdev::open("/dev/null,7=/nonexistent/event3").unwrap_err();
-        assert!(words.to_string().contains("/nonexistent/event3"), "{words}");
+        for (device, wrong) in [
+            ("7=/nonexistent/event3", "/nonexistent/event3"),
+            ("/dev/null,7=/nonexistent/event3", "/dev/null"),
+        ] {
+            let words = Evdev::open(device).unwrap_err().to_string();
+            assert!(words.contains(wrong), "{words}");
+        }
     }
 }

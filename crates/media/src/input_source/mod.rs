@@ -8,6 +8,7 @@ pub mod x11;
 use std::time::Duration;
 
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 
 /// Reads a person's input; owned by the client's input thread.
@@ -17,6 +18,11 @@ pub trait InputSource: Send {
     /// # Errors
     /// [`SourceError`] if the display is gone.
     fn next(&mut self, timeout: Option<Duration>) -> Result<SourceEvent, SourceError>;
+
+    /// How the host's application reads keys: what a source does whose user chose nothing.
+    fn follow(&mut self, keys: Keys) {
+        let _ = keys;
+    }
 }
 
 /// What an input source saw.
@@ -28,6 +34,8 @@ pub enum SourceEvent {
     Sampled(InputEvent, Instant),
     /// The person wants the figures over the picture shown, or hidden again.
     ToggleOverlay,
+    /// From now on keys are told like this, because the person said so.
+    Keys(Keys),
     /// The person closed the window.
     Closed,
     /// The time is over.

@@ -18,6 +18,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileTypeExt as _;
 use std::time::{Duration, Instant};
 
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
@@ -38,10 +39,11 @@ pub struct Script {
 const MAX_LINE: usize = 4096;
 
 impl Script {
-    /// Opens a file; `-` is standard input.
+    /// Opens a file; `-` is standard input. A file is read to its end once: what is wrong with it is
+    /// found before anything of it is done.
     ///
     /// # Errors
-    /// [`SourceError`] if it can't be opened.
+    /// [`SourceError`] if it can't be opened, or with the line that is no command.
     pub fn open(path: &str) -> Result<Script, SourceError> {
         match path {
             "-" => Ok(Script::new(
@@ -49,11 +51,25 @@ impl Script {
                 BufReader::new(std::io::stdin()),
             )),
             _ => {
-                let file = File::open(path).map_err(|cause| {
+                let refused = |cause: std::io::Error| {
                     SourceError(format!(
                         "the input script {path:?} can't be opened: {cause}"
                     ))
-                })?;
+                };
+                // Of a pipe nobody may write yet: then this waits, as for what it says.
+                let kind = std::fs::metadata(path).map_err(refused)?.file_type();
+                let mut file = File::open(path).map_err(refused)?;
+                if kind.is_file() {
+                    let mut rehearsed = Script::new(path, BufReader::new(file));
+                    while rehearsed.read_line()? {
+                        rehearsed.ready.clear();
+                    }
+                    file = File::open(path).map_err(refused)?;
+                } else if !kind.is_fifo() && !rustix::termios::isatty(&file) {
+                    return Err(SourceError(format!(
+                        "the input script {path:?} is no file, pipe or terminal"
+                    )));
+                }
                 Ok(Script::new(path, BufReader::new(file)))
             }
         }
@@ -264,7 +280,10 @@ mod tests {
             match script.next(None)? {
                 SourceEvent::Input(event) => events.push(event),
                 SourceEvent::Closed => return Ok(events),
-                SourceEvent::TimedOut | SourceEvent::ToggleOverlay | SourceEvent::Sampled(..) => {}
+                SourceEvent::TimedOut
+                | SourceEvent::ToggleOverlay
+                | SourceEvent::Keys(_)
+                | SourceEvent::Sampled(..) => {}
             }
         }
     }

@@ -34,6 +34,13 @@ pub fn name(code: KeyCode) -> Option<&'static str> {
         .map(|key| key.name)
 }
 
+/// The name of an event code in XKB key code files, like `AC01`.
+#[must_use]
+pub fn xkb_name(code: KeyCode) -> Option<&'static str> {
+    let key = KEYS.iter().find(|key| key.code == code.0)?;
+    Some(key.xkb).filter(|name| !name.is_empty())
+}
+
 /// The event code behind an XKB key name, like `AC01` (trailing zero bytes are no part of it).
 #[must_use]
 pub fn by_xkb_name(name: &str) -> Option<KeyCode> {
@@ -60,6 +67,16 @@ pub fn us_key(ch: char) -> Option<(KeyCode, bool)> {
         }
     }
     None
+}
+
+/// What a key types on the US layout, without and with shift.
+#[must_use]
+pub fn us_text(code: KeyCode) -> Option<(char, char)> {
+    US_ROWS.iter().find_map(|(first, plain, shifted)| {
+        let at = usize::from(code.0.checked_sub(*first)?);
+        let typed = plain.chars().nth(at)?;
+        Some((typed, shifted.chars().nth(at).unwrap_or(typed)))
+    })
 }
 
 /// Names that other key code files (`xfree86`) give to keys of [`KEYS`].
@@ -338,6 +355,7 @@ mod tests {
             assert_eq!(name(KeyCode(key.code)), Some(key.name));
             if !key.xkb.is_empty() {
                 assert_eq!(by_xkb_name(key.xkb), Some(KeyCode(key.code)), "{}", key.xkb);
+                assert_eq!(xkb_name(KeyCode(key.code)), Some(key.xkb));
             }
         }
         assert_eq!(by_xkb_name(""), None);
@@ -353,5 +371,9 @@ mod tests {
         assert_eq!(us_key('?'), by_name("KEY_SLASH").map(|code| (code, true)));
         assert_eq!(us_key('~'), by_name("KEY_GRAVE").map(|code| (code, true)));
         assert_eq!(us_key('\u{e4}'), None);
+        let question = us_key('?').expect("it is on a US board").0;
+        assert_eq!(us_text(question), Some(('/', '?')));
+        assert_eq!(us_text(KeyCode(57)), Some((' ', ' ')));
+        assert_eq!(us_text(KeyCode(59)), None, "F1");
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
+use rustix::fs::Access;
 
 use super::convert::to_bgrx;
 use super::x11::WindowConfig;
@@ -52,13 +53,15 @@ impl Headless {
     /// (`None`: only the last).
     ///
     /// # Errors
-    /// [`PresentError`] if the directory can't be made.
+    /// [`PresentError`] if the directory can't be made, or nothing written into it.
     pub fn new(directory: &Path, every: Option<u32>) -> Result<Headless, PresentError> {
         if directory.as_os_str().is_empty() {
             let what = "headless needs a directory: headless:DIRECTORY[,every n-th]";
             return Err(PresentError(what.to_owned()));
         }
         std::fs::create_dir_all(directory).map_err(|cause| failed(directory, &cause))?;
+        rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|cause| failed(directory, &cause))?;
         Ok(Headless {
             directory: directory.to_owned(),
             every,

@@ -39,6 +39,16 @@ pub trait Presenter: Send {
     /// [`PresentError`] if the surface is gone.
     fn cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError>;
 
+    /// Whether the host's application wants to hear how far the mouse moves, not where the pointer is: a
+    /// surface with a pointer of its own takes or frees it.
+    ///
+    /// # Errors
+    /// [`PresentError`] if the surface is gone.
+    fn relative_mouse(&mut self, wanted: bool) -> Result<(), PresentError> {
+        let _ = wanted;
+        Ok(())
+    }
+
     /// Lines of text in a box over the picture's first corner, at once and over every picture to
     /// come, until others take their place; none takes the box away. Of characters outside
     /// ISO 8859-1 a `?` is seen. A surface that nobody looks at while it is drawn shows none.
@@ -58,11 +68,12 @@ pub trait Canvas {
     /// had there. `None` while the surface has no memory to lend: the picture will not be shown.
     fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]>;
 
-    /// Shows what was painted, as [`Presenter::present`] does.
+    /// Shows what was painted, as [`Presenter::present`] does; `false` if it could not, and the
+    /// picture before stays.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone, or has no memory for a picture of this size.
-    fn show(&mut self, frame: FrameId, size: Size) -> Result<(), PresentError>;
+    fn show(&mut self, frame: FrameId, size: Size) -> Result<bool, PresentError>;
 }
 
 /// A surface with the input that belongs to it, if any does.

@@ -51,11 +51,10 @@ impl SharedMemory {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
-    /// The bytes to write, of memory that the server only reads.
-    #[cfg(feature = "client")]
+    /// The bytes to write, under the same condition.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; the server has it mapped read-only, and `&mut self` makes this the only
-        // reference in this process.
+        // SAFETY: as above: the server only reads it, or writes while it carries out a request whose
+        // reply is waited for. `&mut self` makes this the only reference in this process.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }

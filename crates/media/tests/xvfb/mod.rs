@@ -1,5 +1,10 @@
 //! An X server of a test's own: `Xvfb` on a free display, ended when dropped; and a client that
 //! draws on it.
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "the harness keeps it"
+)]
 #![allow(dead_code)] // Each test program uses a part of it.
 
 use std::io::{BufRead, BufReader};

@@ -119,8 +119,9 @@ fn batches_go_both_ways_over_raw_ethernet_whole_and_in_order() {
 #[test]
 fn one_link_hears_all_its_transports_and_a_flood_on_one_does_not_drown_the_other() {
     in_new_network("raw Ethernet", "ip link set lo up", || {
-        let host = Ladder::host("127.0.0.1:0".parse().unwrap(), None).unwrap();
-        let address = host.local_addr().unwrap();
+        let host = Ladder::host("0.0.0.0:0".parse().unwrap(), None).unwrap();
+        let port = host.local_addr().unwrap().port();
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
         let client = Ladder::client(None).unwrap();
         client.open_ethernet().unwrap();
         let (udp, raw) = (path_of(address), loopback(address.port()));
@@ -183,6 +184,48 @@ fn frames_that_are_not_for_us_do_not_arrive() {
             // The answer leaves by the interface at which the question came.
             host.send(from, b"back", 4).unwrap();
             assert_eq!(collect(&client, 1).1, [b"back".to_vec()]);
+        }
+    });
+}
+
+/// `10.9.9.9` may be bound, and no interface has it.
+const BESIDE: &str = "ip address add 10.9.0.1/24 dev there
+    ip address add 10.9.8.1/32 dev lo
+    ip route add local 10.9.9.9 dev lo";
+
+#[test]
+fn raw_ethernet_listens_beside_the_bound_address_alone() {
+    in_a_cable("raw Ethernet", BESIDE, || {
+        let names = |bind: &str| -> Vec<String> {
+            let link = Ladder::host(bind.parse().unwrap(), None).unwrap();
+            let stations = link.stations().unwrap();
+            assert_eq!(link.has_ethernet(), !stations.is_empty());
+            stations.into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(names("10.9.0.1:0"), ["there"]);
+        let mut all = names("0.0.0.0:0");
+        all.sort();
+        assert_eq!(all, ["here", "there"]);
+        for (n, own) in ["127.0.0.1", "127.0.0.2", "[::1]", "10.9.8.1", "10.9.9.9"]
+            .iter()
+            .enumerate()
+        {
+            let port = 4720 + u16::try_from(n).unwrap();
+            let bind = format!("{own}:{port}");
+            assert!(names(&bind).is_empty(), "{own}");
+            let only = Ladder::host(bind.parse().unwrap(), Some(Rung::Raw));
+            let Err(LinkError::NotAllowed(why)) = only else {
+                panic!("{own} has raw Ethernet");
+            };
+            assert!(why.contains("no raw Ethernet beside"), "{why}");
+            // A neighbour is not heard.
+            let host = Ladder::host(bind.parse().unwrap(), None).unwrap();
+            let client = Ladder::client(Some(Rung::Raw)).unwrap();
+            client.send(over_cable(THERE, port), b"hello", 5).unwrap();
+            let witness = Ladder::client(None).unwrap();
+            let to = path_of(host.local_addr().unwrap());
+            witness.send(to, b"last", 4).unwrap();
+            assert_eq!(collect(&host, 1).1, [b"last".to_vec()]);
         }
     });
 }

@@ -6,16 +6,39 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::ether::Mac;
 
-/// The index of the interface that has the address; 0, which stands for all, if the address is
-/// unspecified or nobody has it.
-pub(crate) fn holding(address: SocketAddr) -> io::Result<u32> {
-    if address.ip().is_unspecified() {
-        return Ok(0);
+/// The interfaces that raw Ethernet belongs on beside an address that is bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Holding {
+    /// All: the address is unspecified.
+    All,
+    /// The one that has it, by its index.
+    One(u32),
+    /// None: it is the loopback device's, which has no neighbours.
+    Loopback,
+    /// None: no interface has it, though the system lets it be bound.
+    Nobody,
+}
+
+/// The loopback device's index in every network namespace (`LOOPBACK_IFINDEX`, net/flow.h).
+pub(crate) const LOOPBACK: u32 = 1;
+
+/// Who has the address. What is not known is nobody, never all.
+pub(crate) fn holding(address: SocketAddr) -> io::Result<Holding> {
+    let own = address.ip().to_canonical();
+    if own.is_unspecified() {
+        return Ok(Holding::All);
     }
-    let mut found = 0;
+    if own.is_loopback() {
+        return Ok(Holding::Loopback);
+    }
+    let mut found = Holding::Nobody;
     each(|name, of| {
-        if matches!(of, Of::Ip(ip) if ip == address.ip()) {
-            found = index(name);
+        if matches!(of, Of::Ip(ip) if ip == own) {
+            found = match index(name) {
+                0 => Holding::Nobody,
+                LOOPBACK => Holding::Loopback,
+                index => Holding::One(index),
+            };
         }
     })?;
     Ok(found)

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod event;
+pub(crate) mod fork;
 pub(crate) mod interfaces;
 pub(crate) mod message;
 #[cfg(test)]

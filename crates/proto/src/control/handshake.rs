@@ -11,9 +11,10 @@
 //!    |--------------------------------------------------------->|  one HMAC, nothing stored
 //!    |                        Challenge  versions, cookie       |
 //!    |<---------------------------------------------------------|
-//!    | Begin      cookie, [client id], [SPAKE2 a], Noise 1      |
-//!    |--------------------------------------------------------->|  half open: at most 64, 5 s;
-//!    |                                                          |  at most 16 a second
+//!    | Begin      cookie, [client id], [SPAKE2 a], Noise 1,     |
+//!    |            [tag under the long-term keys]                |
+//!    |--------------------------------------------------------->|  half open: at most 64 of each
+//!    |                                                          |  kind, 5 s
 //!    |           Answer  Noise 2 { session, key, [SPAKE2 b] }   |
 //!    |<---------------------------------------------------------|
 //!    | Finish     [Noise 3 { name }], tag under `key`           |
@@ -28,15 +29,23 @@
 //! Refused, which says why. What travels in the clear (Hello, Challenge, Begin's head) is bound
 //! into Noise's prologue, so changing it ends the handshake instead of weakening it.
 //!
+//! Before it works for a Begin, the host looks whether it may. A reconnection has to be tagged under
+//! the secret that the two long-term keys agree on, which costs one HMAC: whoever lacks the client's
+//! key takes nothing of what is kept for the client, from however many addresses. A pairing can't be
+//! told from another one: networks share what the host does for them.
+//!
 //! What it is not: it keeps no keys (crate `runtime`), negotiates nothing about media, and seals
 //! nothing afterwards. Randomness comes from the operating system here and in the neighbouring
 //! modules: the one exception to "seeds come in as arguments". Specification: architecture,
 //! section 5; Noise Protocol Framework, revision 34; RFC 9382 (SPAKE2).
 
+mod begin_keys;
 mod client;
 mod host;
 mod layout;
 mod noise;
+#[cfg(test)]
+mod starvation;
 #[cfg(test)]
 mod tests;
 
@@ -46,9 +55,9 @@ use std::time::Duration;
 use zeroize::Zeroize;
 
 pub use self::client::{ClientHandshake, Trust};
-pub use self::host::{HostHandshake, Paired, Reaction, Standing};
+pub use self::host::{HostHandshake, Paired, PairingEvent, Reaction, Standing};
 pub use super::identity::{ClientId, DeviceName, Identity, NoRandomness, PublicKey};
-pub use super::pairing::{BadPin, Pin};
+pub use super::pairing::{BadPin, MAX_TRIES, Pin};
 use crate::id::SessionId;
 
 /// The version of the protocol that this program speaks best: byte 0 of every datagram. Hello,
@@ -65,18 +74,24 @@ pub const GIVE_UP: Duration = Duration::from_secs(10);
 /// How long a half-open or just ended handshake is kept at the host.
 pub const HALF_OPEN_LIFE: Duration = Duration::from_secs(5);
 
-/// Handshakes that a host keeps at a time; one more evicts the oldest of the address that has most of
-/// them. About 1 kB each.
+/// Handshakes of each kind (pairings, reconnections) that a host keeps at a time; one more evicts the
+/// oldest of the network, or of the device, that has most of them. About 1 kB each.
 pub const MAX_HALF_OPEN: usize = 64;
 
-/// Begins for which a host works in a second. Each costs it 0.3 ms at pairing (one SPAKE2 exchange and
-/// four X25519 operations, measured), on the thread that injects the player's input: at worst 5 ms of
-/// each second.
+/// Pairings for which a host works in a second. Each costs it 0.3 ms (one SPAKE2 exchange and four
+/// X25519 operations, measured), on the thread that injects the player's input: at worst 5 ms of each
+/// second.
 pub const WORKED_A_SECOND: usize = 16;
 
-/// … and for those of one address, whatever the port: enough for a household behind one, and no single
-/// machine can keep others out.
+/// … and those of one network ([`PathId::network`](crate::id::PathId::network)): enough for a
+/// household behind one address. Several that ask share the whole.
 pub const WORKED_FOR_ONE: usize = 4;
+
+/// Reconnections of all known devices for which a host works in a second, and those of one device.
+/// Only tagged ones count, so these are asked for by known devices alone; each costs 0.2 ms.
+pub const KNOWN_A_SECOND: usize = 32;
+/// See [`KNOWN_A_SECOND`].
+pub const KNOWN_FOR_ONE: usize = 4;
 
 /// The end of a handshake.
 #[derive(Clone, Debug)]
@@ -155,13 +170,24 @@ pub enum HandshakeError {
          --pair, and try again"
     )]
     PairingClosed,
-    /// The host has forgotten this device, or forbids it.
+    /// The PIN was shown to whoever answers, and nobody said whether it is right.
     #[error(
-        "the host does not know this device (forgotten or forbidden there): pair again, with the \
-         PIN that `openuvr host --pair` shows there"
+        "pairing failed: what answers did not confirm the PIN, and may have learned whether it is \
+         right; have the host show a new PIN, look whether the address is the host's, and try again"
+    )]
+    Unconfirmed,
+    /// Nothing is known of the host, and no PIN is there to pair with, or it was used.
+    #[error(
+        "this client does not know the host: pair with the PIN that `openuvr host --pair` shows there"
+    )]
+    UnknownHost,
+    /// The host has forgotten this device.
+    #[error(
+        "the host does not know this device (forgotten there?): pair again, with --pair-again and \
+         the PIN that `openuvr host --pair` shows there"
     )]
     UnknownDevice,
-    /// The PIN was right, but this device is forbidden at the host.
+    /// This device has proven its key or the PIN, but is forbidden at the host.
     #[error("the host forbids this device: run `openuvr devices allow` at the host")]
     Forbidden,
     /// The host takes no try now.
@@ -190,7 +216,7 @@ pub enum HandshakeError {
     /// Somebody is there, but nobody who shows the key that this client knows.
     #[error(
         "what answers at this address does not show the host's key: if the host was set up anew, \
-         pair again with a PIN; if not, another machine is there"
+         pair again, with --pair-again and the PIN that it shows; if not, another machine is there"
     )]
     NotTheHost,
     /// No keys can be made.

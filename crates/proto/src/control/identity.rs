@@ -12,6 +12,8 @@ use snow::resolvers::{CryptoResolver, DefaultResolver};
 use snow::types::Dh;
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::printable::is_printable;
+
 /// A device's long-term key pair. The secret half is overwritten when it is dropped, and `Debug`
 /// prints only the fingerprint.
 #[derive(Clone)]
@@ -49,6 +51,16 @@ impl Identity {
     #[must_use]
     pub fn to_bytes(&self) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(self.secret)
+    }
+
+    /// The secret that the owners of both keys can compute, and nobody else (X25519, RFC 7748 section
+    /// 6.1); `None` if `peer` is weak.
+    pub(crate) fn agree(&self, peer: &PublicKey) -> Option<Zeroizing<[u8; 32]>> {
+        let mut dh = x25519();
+        dh.set(&self.secret);
+        let mut shared = Zeroizing::new([0; 32]);
+        dh.dh(&peer.0, &mut *shared).ok()?;
+        (*shared != [0; 32]).then_some(shared)
     }
 
     /// The half that others may know.
@@ -119,7 +131,7 @@ impl ClientId {
 }
 
 /// A device's name for people, as it travels: at most [`DeviceName::MAX`] bytes of UTF-8 on one
-/// line, without control characters, so that it may be printed on a terminal as it is.
+/// line, [printable](crate::printable), so that it may be shown on a terminal as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DeviceName(String);
 
@@ -131,7 +143,7 @@ impl DeviceName {
     #[must_use]
     pub fn new(text: &str) -> DeviceName {
         let mut name = String::new();
-        for c in text.trim().chars().filter(|c| !is_unprintable(*c)) {
+        for c in text.trim().chars().filter(|c| is_printable(*c)) {
             if name.len() + c.len_utf8() > Self::MAX {
                 break;
             }
@@ -145,13 +157,6 @@ impl DeviceName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
-
-/// Control characters, and the format characters that reorder the text around them (Unicode
-/// TR 9: bidirectional controls), which could make one name look like another.
-fn is_unprintable(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// The operating system gave no random bytes.

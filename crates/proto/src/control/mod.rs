@@ -1,11 +1,15 @@
 //! OpenUVRCP, the control plane: pairing, negotiation, clocks.
 
+pub mod acquaintance;
+pub(crate) mod budget;
 pub mod clock;
 pub mod cookie;
 pub mod handshake;
 pub mod identity;
 pub mod ladder;
 pub mod negotiate;
+pub mod no_session;
 pub mod pairing;
+pub(crate) mod path;
 pub mod plane;
 pub mod stream;

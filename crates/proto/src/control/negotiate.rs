@@ -1,6 +1,8 @@
 //! Negotiation: what a client asks for, what the host grants. Messages of the reliable stream.
 
-use crate::units::Size;
+use crate::input::keys::Keys;
+use crate::printable::printable;
+use crate::units::{Bitrate, Size};
 use crate::wire::Reject;
 use crate::wire::fields::{Reader, Writer};
 
@@ -38,6 +40,18 @@ pub struct Offer {
     pub name: String,
     /// The software and its version, for logs.
     pub software: String,
+    /// What the picture may cost it.
+    pub wishes: Wishes,
+}
+
+/// What a client wants of the video. The host grants a player's wishes within its own limits; an
+/// observer's are not heard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wishes {
+    /// The most bits per second; `None`: what the host allows.
+    pub bitrate: Option<Bitrate>,
+    /// The largest picture: a larger one is made smaller, in its shape; `None`: as it is.
+    pub size: Option<Size>,
 }
 
 /// Why a client does not get what it asked for.
@@ -79,6 +93,8 @@ pub enum Negotiation {
         role: Role,
         /// The host's name, for the window's title.
         host: String,
+        /// How its application reads keys, if the person says nothing else.
+        keys: Keys,
     },
     /// Host to client: no. The session ends.
     Refused(Refusal),
@@ -91,6 +107,12 @@ pub enum Negotiation {
         /// Premultiplied ARGB, row by row.
         argb: Vec<u32>,
     },
+    /// Host to client: the application wants to hear how far the mouse moves (`true`), or where the
+    /// pointer is, as at first.
+    RelativeMouse(bool),
+    /// Host to client: whether what is streamed is to be seen there. It is at first; a window that
+    /// was minimised is not, and no pictures come until it is back.
+    SourceShown(bool),
 }
 
 /// The longest side of a cursor in pixels; XFixes gives at most what the server's largest cursor
@@ -109,10 +131,15 @@ impl Negotiation {
                     .u8(o.role as u8)
                     .u8(u8::from(o.take_over))
                     .u32(o.codecs);
-                w.text(&o.name).text(&o.software);
+                let size = o.wishes.size.unwrap_or_default();
+                w.text(&o.name)
+                    .text(&o.software)
+                    .u64(o.wishes.bitrate.unwrap_or_default().0)
+                    .u32(size.width)
+                    .u32(size.height);
             }
-            Negotiation::Granted { role, host } => {
-                w.u8(2).u8(*role as u8).text(host);
+            Negotiation::Granted { role, host, keys } => {
+                w.u8(2).u8(*role as u8).text(host).u8(*keys as u8);
             }
             Negotiation::Refused(why) => {
                 w.u8(3).u8(*why as u8);
@@ -126,6 +153,12 @@ impl Negotiation {
                 for pixel in argb {
                     w.u32(*pixel);
                 }
+            }
+            Negotiation::RelativeMouse(wanted) => {
+                w.u8(5).u8(u8::from(*wanted));
+            }
+            Negotiation::SourceShown(shown) => {
+                w.u8(6).u8(u8::from(*shown));
             }
         }
         out
@@ -150,10 +183,26 @@ impl Negotiation {
                 codecs: r.u32()?,
                 name: printable(r.text()?),
                 software: printable(r.text()?),
+                wishes: Wishes {
+                    bitrate: Some(Bitrate(r.u64()?)).filter(|rate| rate.0 != 0),
+                    size: match Size::new(r.u32()?, r.u32()?) {
+                        Size {
+                            width: 0,
+                            height: 0,
+                        } => None,
+                        size if size.is_valid() => Some(size),
+                        _ => return Err(Reject::Range("picture size")),
+                    },
+                },
             }),
             2 => Negotiation::Granted {
                 role: role(r.u8()?)?,
                 host: printable(r.text()?),
+                keys: match r.u8()? {
+                    1 => Keys::Position,
+                    2 => Keys::Both,
+                    _ => Keys::Symbol,
+                },
             },
             3 => Negotiation::Refused(match r.u8()? {
                 0 => Refusal::PlayerPresent,
@@ -171,12 +220,9 @@ impl Negotiation {
                     .collect::<Result<_, _>>()?;
                 Negotiation::CursorShape { size, hot, argb }
             }
+            5 => Negotiation::RelativeMouse(r.u8()? != 0),
+            6 => Negotiation::SourceShown(r.u8()? != 0),
             _ => return Ok(None),
         }))
     }
-}
-
-/// A peer's words end up on a terminal: nothing in them may steer it.
-fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).collect()
 }

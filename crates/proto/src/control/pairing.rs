@@ -13,10 +13,16 @@ use zeroize::{Zeroize, Zeroizing};
 use super::identity::{NoRandomness, random};
 use crate::time::Instant;
 
-/// Wrong PINs in one window before it closes: five guesses at a million numbers.
-pub const MAX_TRIES: u32 = 5;
+/// Wrong PINs in one window before it closes: 24 guesses at a million numbers, whoever makes them.
+/// It is that of eight addresses ([`MAX_TRIES_OF_ONE`]), so that who guesses from a few does not
+/// close the window for somebody else.
+pub const MAX_TRIES: u32 = 24;
 
-/// The wait after the first wrong PIN; it doubles with each further one (1, 2, 4, 8 s).
+/// Wrong PINs that one window takes from one network (an address of IPv4, 64 bits of IPv6). Others may still pair.
+pub const MAX_TRIES_OF_ONE: u32 = 3;
+
+/// How long an address waits after its first wrong PIN; it doubles with the next (1, 2 s). Others do
+/// not wait for it.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 
 /// The length of one side's SPAKE2 message in bytes: a side mark and a compressed Edwards point.
@@ -138,7 +144,14 @@ pub(super) struct PairingWindow {
     pub(super) serial: u64,
     pub(super) pin: Pin,
     closes: Instant,
-    wrong: u32,
+    /// Who gave a wrong PIN; at most [`MAX_TRIES`].
+    wrong: Vec<Wrong>,
+}
+
+/// The wrong PINs of one network.
+struct Wrong {
+    network: [u8; 16],
+    count: u32,
     not_before: Instant,
 }
 
@@ -155,26 +168,48 @@ impl PairingWindow {
             serial,
             pin,
             closes: now + span,
-            wrong: 0,
-            not_before: now,
+            wrong: Vec::new(),
         }
     }
 
-    /// Whether a try is taken at `now`.
-    pub(super) fn admits(&self, now: Instant) -> Result<(), NotNow> {
-        if now >= self.closes || self.wrong >= MAX_TRIES {
-            Err(NotNow::Closed)
-        } else if now < self.not_before {
-            Err(NotNow::Wait(self.not_before.since(now)))
-        } else {
-            Ok(())
+    /// Whether a try from `network` is taken at `now`.
+    pub(super) fn admits(&self, now: Instant, network: [u8; 16]) -> Result<(), NotNow> {
+        let of_it = self.wrong.iter().find(|wrong| wrong.network == network);
+        if now >= self.closes || self.is_used_up() {
+            return Err(NotNow::Closed);
+        }
+        match of_it {
+            Some(wrong) if wrong.count >= MAX_TRIES_OF_ONE => Err(NotNow::Closed),
+            Some(wrong) if now < wrong.not_before => Err(NotNow::Wait(wrong.not_before.since(now))),
+            _ => Ok(()),
         }
     }
 
-    /// Counts a wrong PIN at `now`: the next try has to wait, and after [`MAX_TRIES`] there is none.
-    pub(super) fn count_wrong(&mut self, now: Instant) {
-        self.not_before = now + FIRST_DELAY * (1 << self.wrong.min(8));
-        self.wrong += 1;
+    /// Counts a wrong PIN from `network` at `now`: its next try has to wait, and after
+    /// [`MAX_TRIES_OF_ONE`] it has none. How many it still has.
+    pub(super) fn count_wrong(&mut self, now: Instant, network: [u8; 16]) -> u32 {
+        let known = self.wrong.iter().position(|wrong| wrong.network == network);
+        let index = known.unwrap_or_else(|| {
+            self.wrong.push(Wrong {
+                network,
+                count: 0,
+                not_before: now,
+            });
+            self.wrong.len() - 1
+        });
+        let wrong = &mut self.wrong[index];
+        wrong.not_before = now + FIRST_DELAY * (1 << wrong.count.min(8));
+        wrong.count += 1;
+        MAX_TRIES_OF_ONE.saturating_sub(wrong.count)
+    }
+
+    /// Whether so many wrong PINs came that it takes no more, of nobody.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.count() >= MAX_TRIES
+    }
+
+    fn count(&self) -> u32 {
+        self.wrong.iter().map(|wrong| wrong.count).sum()
     }
 
     pub(super) fn closes(&self) -> Instant {
@@ -183,7 +218,7 @@ impl PairingWindow {
 
     #[cfg(test)]
     pub(super) fn tries_left(&self) -> u32 {
-        MAX_TRIES.saturating_sub(self.wrong)
+        MAX_TRIES.saturating_sub(self.count())
     }
 }
 
@@ -226,22 +261,36 @@ mod tests {
     }
 
     #[test]
-    fn delays_double_and_the_fifth_wrong_pin_closes() {
+    fn an_address_waits_for_itself_and_has_three_tries() {
+        let (one, other) = ([1; 16], [2; 16]);
         let mut now = Instant(0);
         let pin = Pin::parse("1234").unwrap();
         let mut window = PairingWindow::open(1, now, pin, Duration::from_secs(60));
-        for seconds in [1, 2, 4, 8] {
-            assert_eq!(window.admits(now), Ok(()));
-            window.count_wrong(now);
+        for (seconds, left) in [(1, 2), (2, 1)] {
+            assert_eq!(window.admits(now, one), Ok(()));
+            assert_eq!(window.count_wrong(now, one), left);
             let wait = Duration::from_secs(seconds);
-            assert_eq!(window.admits(now), Err(NotNow::Wait(wait)));
+            assert_eq!(window.admits(now, one), Err(NotNow::Wait(wait)));
+            assert_eq!(window.admits(now, other), Ok(()));
             now = now + wait;
         }
-        window.count_wrong(now);
-        assert_eq!(
-            window.admits(now + Duration::from_secs(20)),
-            Err(NotNow::Closed)
-        );
+        assert_eq!(window.count_wrong(now, one), 0);
+        let later = now + Duration::from_secs(20);
+        assert_eq!(window.admits(later, one), Err(NotNow::Closed));
+        assert_eq!(window.admits(later, other), Ok(()));
+    }
+
+    #[test]
+    fn a_window_takes_so_many_wrong_pins_of_all() {
+        let now = Instant(0);
+        let pin = Pin::parse("1234").unwrap();
+        let mut window = PairingWindow::open(1, now, pin, Duration::from_secs(60));
+        for n in 0..MAX_TRIES {
+            let network = [u8::try_from(n).unwrap(); 16];
+            assert_eq!(window.admits(now, network), Ok(()));
+            window.count_wrong(now, network);
+        }
+        assert_eq!(window.admits(now, [99; 16]), Err(NotNow::Closed));
         assert_eq!(window.tries_left(), 0);
     }
 }

@@ -21,6 +21,11 @@ pub const PING_EVERY: Duration = Duration::from_millis(500);
 const FIRST_PINGS: u32 = 8;
 const FIRST_PING_EVERY: Duration = Duration::from_millis(20);
 
+/// A peer of which nothing was heard for longer than a ping takes is asked more often: it may have
+/// been started again, and says so when it hears something.
+const QUIET: Duration = Duration::from_millis(600);
+const QUIET_PING_EVERY: Duration = Duration::from_millis(100);
+
 /// A peer that is silent for this long is gone: ten pings.
 pub const SILENCE: Duration = Duration::from_secs(5);
 
@@ -54,6 +59,8 @@ pub enum Wakeup {
     ReportAgain,
     /// When a way is to be asked about again, or given up.
     Probe,
+    /// When a client is to be asked again whether it receives where it was heard from.
+    Path,
     /// When the pose that waits may leave.
     Pose,
 }
@@ -88,6 +95,7 @@ pub(crate) struct ControlPlane {
     pub(crate) clock: ClockMap,
     next_ping: Instant,
     pings: u32,
+    last_sent: Instant,
     last_heard: Instant,
     last_answer: Instant,
     in_order: bool,
@@ -110,6 +118,7 @@ impl ControlPlane {
             clock: ClockMap::default(),
             next_ping: now,
             pings: 0,
+            last_sent: now,
             last_heard: now,
             last_answer: now,
             in_order: true,
@@ -244,8 +253,12 @@ impl ControlPlane {
     pub(crate) fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         if now >= self.next_ping {
             self.pings += 1;
-            let fast = self.pings < FIRST_PINGS;
-            self.next_ping = now + if fast { FIRST_PING_EVERY } else { PING_EVERY };
+            self.next_ping = now
+                + match self.silence(now) {
+                    _ if self.pings < FIRST_PINGS => FIRST_PING_EVERY,
+                    silence if silence >= QUIET => QUIET_PING_EVERY,
+                    _ => PING_EVERY,
+                };
             self.say(&Message::Ping { asked: now.0 });
         }
         let round_trip = self.round_trip();
@@ -274,6 +287,7 @@ impl ControlPlane {
         body(out);
         out.resize(out.len() + TAG, 0);
         self.sealer.seal(now, &mut out[start..]);
+        self.last_sent = now;
     }
 
     /// The shortest round trip seen lately; 20 ms before the first (guess).
@@ -290,6 +304,17 @@ impl ControlPlane {
     pub(crate) fn ping_now(&mut self, now: Instant) {
         self.next_ping = now;
         self.last_answer = now;
+    }
+
+    /// Pings at once, and a few times more soon: whether the peer is there is in doubt.
+    pub(crate) fn ping_hard(&mut self, now: Instant) {
+        self.next_ping = now;
+        self.pings = 0;
+    }
+
+    /// How long we have been silent.
+    pub(crate) fn own_silence(&self, now: Instant) -> Duration {
+        now.since(self.last_sent)
     }
 
     /// How long no ping of ours has been answered: unlike [`ControlPlane::silence`], both
@@ -346,6 +371,8 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
             rung,
             padding,
         },
+        Message::PathChallenge { token } => Message::PathChallenge { token },
+        Message::PathResponse { token } => Message::PathResponse { token },
         Message::Pose { id, sampled, pose } => Message::Pose { id, sampled, pose },
         Message::Ping { .. }
         | Message::Pong { .. }
@@ -360,6 +387,7 @@ mod tests {
     use crate::control::handshake::{PublicKey, SessionSecret};
     use crate::control::negotiate::{Refusal, Role};
     use crate::id::{FrameId, SessionId};
+    use crate::input::keys::Keys;
     use crate::wire::control::GoodbyeReason;
 
     /// A kind that exists, with a length that it never has.
@@ -446,6 +474,7 @@ mod tests {
         let granted = Negotiation::Granted {
             role: Role::Player,
             host: "h".into(),
+            keys: Keys::default(),
         };
         assert!(client.negotiate(&granted));
         // A role that does not exist.

@@ -29,7 +29,8 @@ impl Button {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InputEvent {
     /// A key went down or up. `text` is the character that it produced on the client's layout,
-    /// if it produced one: the host types that character if its own layout would make another.
+    /// if it produced one: the host types that character if its own layout would make another. With
+    /// Ctrl, Alt or Super held it is the letter of the command, which is no text.
     /// Auto-repeat is not sent; the host's window system repeats by itself.
     Key {
         /// Which physical key.

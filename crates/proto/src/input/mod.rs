@@ -2,5 +2,6 @@
 
 pub mod event;
 pub mod inbox;
+pub mod keys;
 pub mod outbox;
 pub mod pressed;

@@ -30,6 +30,30 @@ pub struct Range {
     pub max: Bitrate,
 }
 
+impl Range {
+    /// With a new highest rate, which is also where the rate starts.
+    #[must_use]
+    pub fn up_to(self, max: Bitrate) -> Range {
+        Range {
+            min: self.min.min(max),
+            start: max,
+            max,
+        }
+    }
+
+    /// As far as a client's wish goes that the rate be at most `wished`: what it may be at least
+    /// stays.
+    #[must_use]
+    pub fn wished(self, wished: Option<Bitrate>) -> Range {
+        let max = wished.map_or(self.max, |wished| wished.clamp(self.min, self.max));
+        Range {
+            start: self.start.min(max),
+            max,
+            ..self
+        }
+    }
+}
+
 /// A frame's way over the link, from the client's report and the host's books.
 #[derive(Clone, Copy, Debug)]
 pub struct Crossing {

@@ -11,4 +11,5 @@ pub mod policy;
 pub mod rate;
 pub mod references;
 pub mod resend;
+pub mod top_up;
 pub mod waves;

@@ -184,12 +184,9 @@ impl Policy {
             .filter(|_| self.settings.adaptive)
     }
 
-    /// A new highest rate, which is also where the rate goes on from.
-    pub fn set_highest(&mut self, max: Bitrate) {
-        let range = &mut self.settings.range;
-        range.max = max;
-        range.start = max;
-        range.min = range.min.min(max);
+    /// Between what the rate may vary from now on; it starts anew.
+    pub fn set_range(&mut self, range: Range) {
+        self.settings.range = range;
         self.congestion = self.settings.congestion();
     }
 

@@ -120,6 +120,17 @@ pub enum Message<'a> {
         /// Zeros behind it.
         padding: u16,
     },
+    /// The host asks whether the client receives on the way that this came: the answer goes the same
+    /// way, alone in its datagram.
+    PathChallenge {
+        /// Comes back with the answer.
+        token: u64,
+    },
+    /// The client does; it does not move the session.
+    PathResponse {
+        /// The challenge's.
+        token: u64,
+    },
     /// Where the person's head is. Not said again when it is lost: the next one follows.
     Pose {
         /// Counts up; an older one is ignored.
@@ -252,6 +263,8 @@ mod kind {
     pub(super) const PROBED: u8 = 16;
     pub(super) const POSE: u8 = 17;
     pub(super) const REPORTS_AFTER: u8 = 18;
+    pub(super) const PATH_CHALLENGE: u8 = 19;
+    pub(super) const PATH_RESPONSE: u8 = 20;
 }
 
 /// In place of a transport's number.
@@ -342,6 +355,9 @@ impl Message<'_> {
                 w.u32(*token).u8(*piece).u8(rung);
                 out.resize(out.len() + usize::from(*padding), 0);
             }
+            Message::PathChallenge { token } | Message::PathResponse { token } => {
+                w.u64(*token);
+            }
             Message::Pose { id, sampled, pose } => {
                 w.u32(id.0).i64(sampled.0);
                 pose.write(&mut w);
@@ -369,6 +385,8 @@ impl Message<'_> {
             Message::Goodbye { .. } => kind::GOODBYE,
             Message::Probe { .. } => kind::PROBE,
             Message::Probed { .. } => kind::PROBED,
+            Message::PathChallenge { .. } => kind::PATH_CHALLENGE,
+            Message::PathResponse { .. } => kind::PATH_RESPONSE,
             Message::Pose { .. } => kind::POSE,
             Message::ReportsAfter { .. } => kind::REPORTS_AFTER,
         }
@@ -468,6 +486,8 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
                 _ => GoodbyeReason::Failed,
             },
         },
+        kind::PATH_CHALLENGE => Message::PathChallenge { token: r.u64()? },
+        kind::PATH_RESPONSE => Message::PathResponse { token: r.u64()? },
         kind::PROBE => Message::Probe {
             token: r.u32()?,
             segmented: r.u8()? != 0,

@@ -14,7 +14,7 @@ use openuvr_net::ladder::Ladder;
 use openuvr_net::neighbour;
 use openuvr_proto::control::identity::{DeviceName, Identity};
 use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::control::negotiate::{Offer, Role};
+use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::PathId;
 
@@ -30,8 +30,10 @@ use crate::trust_store::HostStore;
 pub struct Config {
     /// The host.
     pub host: Target,
-    /// The PIN that it shows, for the first meeting.
+    /// The PIN that it shows, for one pairing; not used for a host that is known.
     pub pin: Option<String>,
+    /// Whether to pair although the host is known.
+    pub pair_again: bool,
     /// Whether it only watches.
     pub observe: bool,
     /// Whether it takes the player's role from whoever has it, if the host allows it.
@@ -44,6 +46,11 @@ pub struct Config {
     pub config_dir: Option<PathBuf>,
     /// What decodes H.264, by its name in [`decode::BACKENDS`]; `None`: the first that can.
     pub decoder: Option<String>,
+    /// What is wanted of the video.
+    pub wishes: Wishes,
+    /// Whether it decodes with [`Config::decoder`] or not at all: a host that encodes otherwise refuses
+    /// it.
+    pub only_decoder: bool,
     /// The software and its version, for the host's log.
     pub software: String,
     /// Whether threads ask for real-time scheduling.
@@ -59,12 +66,15 @@ impl Config {
         Config {
             host,
             pin: None,
+            pair_again: false,
             observe: false,
             take_over: false,
             link: None,
             name: String::new(),
             config_dir: None,
             decoder: None,
+            wishes: Wishes::default(),
+            only_decoder: false,
             software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
             realtime: true,
             pin_cores: BTreeSet::new(),
@@ -86,8 +96,10 @@ pub struct Opened {
     pub target: Target,
     /// Its addresses, best first.
     pub paths: Vec<PathId>,
-    /// The PIN for the first meeting.
+    /// The PIN for one pairing.
     pub pin: Option<Pin>,
+    /// Whether to pair although the host is known.
+    pub pair_again: bool,
     /// What is asked of the host.
     pub offer: Offer,
     /// What decodes H.264, if it was chosen.
@@ -101,10 +113,16 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Whether no session can come about without a PIN: the host is not known.
+    /// Whether a PIN is missing: the host is not known, or is to be paired with again.
     #[must_use]
     pub fn needs_pin(&self) -> bool {
-        self.pin.is_none() && self.hosts.key(&self.host).is_none()
+        self.pin.is_none() && (self.pair_again || self.hosts.key(&self.host).is_none())
+    }
+
+    /// Whether there is a PIN that is not used, because the host is known.
+    #[must_use]
+    pub fn needs_no_pin(&self) -> bool {
+        self.pin.is_some() && !self.pair_again && self.hosts.key(&self.host).is_some()
     }
 }
 
@@ -132,7 +150,7 @@ impl Config {
         let identity = identity.map_err(|e| e.to_string())?;
         let hosts = HostStore::open(&dir).map_err(|e| e.to_string())?;
         let (link, only, paths) = reach(&self.host, self.link)?;
-        let (codecs, unusable) = decodable(decoder)?;
+        let (codecs, unusable) = decodable(decoder, self.only_decoder)?;
         let role = match self.observe {
             true => Role::Observer,
             false => Role::Player,
@@ -145,12 +163,14 @@ impl Config {
             target: self.host.clone(),
             paths,
             pin,
+            pair_again: self.pair_again,
             offer: Offer {
                 role,
                 take_over: self.take_over,
                 codecs,
                 name,
                 software: self.software.clone(),
+                wishes: self.wishes,
             },
             decoder: decoder.copied(),
             unusable,
@@ -172,7 +192,7 @@ impl Config {
 
 /// The codecs that can be decoded here, a bit each, of H.264 with what was chosen; and why what
 /// decodes H.264 does not, where it is so.
-fn decodable(chosen: Option<&decode::Backend>) -> Result<(u32, Vec<String>), String> {
+fn decodable(chosen: Option<&decode::Backend>, only: bool) -> Result<(u32, Vec<String>), String> {
     if let Some(chosen) = chosen {
         // Never silently another one.
         decode::probe(chosen).map_err(|e| e.to_string())?;
@@ -181,6 +201,9 @@ fn decodable(chosen: Option<&decode::Backend>) -> Result<(u32, Vec<String>), Str
     let mut seen = chosen.map_or(0, |chosen| of(chosen.codec as u8));
     let mut bits = seen;
     let mut unusable = Vec::new();
+    if only && chosen.is_some() {
+        return Ok((bits, unusable));
+    }
     for backend in decode::BACKENDS {
         let bit = of(backend.codec as u8);
         if seen & bit != 0 {

@@ -1,4 +1,4 @@
-//! The way to a session: by PIN the first time, by key afterwards.
+//! The way to a session: greets the host at its addresses and shakes hands with it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use openuvr_net::{Link as _, RecvBatch};
 use openuvr_proto::control::handshake::{
     ClientHandshake, Established, GIVE_UP, HandshakeError, Trust,
 };
-use openuvr_proto::control::identity::{DeviceName, Identity, PublicKey};
+use openuvr_proto::control::identity::{DeviceName, Identity};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::PathId;
@@ -19,8 +19,9 @@ use crate::clock;
 
 impl Opened {
     /// Whether somebody answers at one of the host's addresses within `patience`, before a person is
-    /// asked for a PIN. It is greeted only, which costs the host nothing and is no try with a PIN.
-    /// `false` also for a host on raw Ethernet alone. Blocks; before a client is started with this.
+    /// asked for a PIN. It is greeted only, which costs the host nothing and is no try with a PIN;
+    /// over raw Ethernet too, where nobody answers over IP within a second. Blocks; before a client
+    /// is started with this.
     ///
     /// # Errors
     /// What answers says that no session will come about.
@@ -31,22 +32,31 @@ impl Opened {
         let trust = Trust::Pin(Pin::generate()?);
         let mut greeting = ClientHandshake::new(began, &self.identity, self.name.clone(), trust)?;
         let mut batch = RecvBatch::default();
+        let mut paths = self.paths.clone();
+        let mut without_ip = self.only.is_none().then_some(began + IP_FIRST);
         while clock::now() < until {
             let now = clock::now();
-            greeting.handle_timeout(now)?;
+            match greeting.handle_timeout(now) {
+                Err(HandshakeError::TimedOut { .. }) => return Ok(false),
+                other => other?,
+            }
+            if without_ip.take_if(|at| now >= *at).is_some() {
+                paths.extend(ethernet_paths(&self.link, &self.paths));
+            }
             while let Some(datagram) = greeting.poll_transmit(now) {
-                for path in &self.paths {
+                for path in &paths {
                     // Sent again if nothing comes back.
                     let _ = self.link.send(*path, &datagram, datagram.len());
                 }
             }
-            let next = greeting.next_timeout().into_iter().chain([until]).min();
+            let next = greeting.next_timeout().into_iter().chain([until]);
+            let next = next.chain(without_ip).min();
             let timeout = next.unwrap_or(until).since(clock::now());
             if self.link.recv(&mut batch, Some(timeout)).is_err() {
                 return Ok(false);
             }
             for (from, datagram) in batch.iter() {
-                if self.paths.contains(&from) && plane_of(datagram) == Ok(Plane::Handshake) {
+                if paths.contains(&from) && plane_of(datagram) == Ok(Plane::Handshake) {
                     greeting.handle_datagram(clock::now(), datagram)?;
                     return Ok(true);
                 }
@@ -56,21 +66,18 @@ impl Opened {
     }
 }
 
-/// Who meets whom.
-pub(super) struct Acquaintance<'a> {
+/// Who calls whom.
+pub(super) struct Caller<'a> {
     pub(super) identity: &'a Identity,
     pub(super) name: &'a DeviceName,
-    pub(super) pin: Option<&'a Pin>,
-    pub(super) known: Option<PublicKey>,
+    /// How the host is recognised.
+    pub(super) trust: &'a Trust,
     /// Where the host may be, and the one transport that will do.
     pub(super) paths: &'a [PathId],
     pub(super) only: Option<Rung>,
-}
-
-/// A session, and whether the PIN was used for it.
-pub(super) struct Met {
-    pub(super) established: Established,
-    pub(super) paired: bool,
+    /// Whether there was a session before: it is known how far the host is, and that it may come back at
+    /// any of its addresses at any time.
+    pub(super) lost: bool,
 }
 
 /// Why no session came about.
@@ -89,15 +96,30 @@ impl From<HandshakeError> for NoSession {
 }
 
 impl NoSession {
-    /// Whether a host that could not be met now may be met later.
+    /// Whether a host that was met before may be met again later. What nobody has proven to be the
+    /// host's word never ends the search for it: anybody on the way can say it.
     pub(super) fn is_passing(&self) -> bool {
         match self {
             NoSession::Handshake(e) => matches!(
                 e,
-                HandshakeError::TimedOut { .. } | HandshakeError::Busy { .. }
+                HandshakeError::TimedOut { .. }
+                    | HandshakeError::Busy { .. }
+                    | HandshakeError::NotTheHost
+                    | HandshakeError::UnknownDevice
+                    | HandshakeError::PairingClosed
+                    | HandshakeError::Version { .. }
             ),
             NoSession::Unsent(_) => true,
             NoSession::Broken(_) => false,
+        }
+    }
+
+    /// Why it can't be met now, if there is more to tell than that it is silent.
+    pub(super) fn trouble(self) -> Option<String> {
+        match self {
+            NoSession::Handshake(HandshakeError::TimedOut { .. }) => None,
+            NoSession::Handshake(e) => Some(format!("{e}; looking for the host again meanwhile")),
+            NoSession::Unsent(why) | NoSession::Broken(why) => Some(why),
         }
     }
 
@@ -124,47 +146,20 @@ impl NoSession {
     }
 }
 
-/// Shakes hands with the host: by its key if it is known, and if the host does not know us any
-/// more (or is not known) by the PIN. `None` if the client is to stop.
-pub(super) fn shake_hands(
-    shared: &Shared,
-    who: &Acquaintance<'_>,
-    batch: &mut RecvBatch,
-) -> Result<Option<Met>, NoSession> {
-    if let Some(key) = who.known {
-        match attempt(shared, who, &Trust::Known(key), batch) {
-            // Forgotten there, or a host that was set up anew: the person gave a PIN for that.
-            Err(NoSession::Handshake(
-                HandshakeError::UnknownDevice | HandshakeError::NotTheHost,
-            )) if who.pin.is_some() => {}
-            outcome => {
-                return outcome.map(|e| {
-                    e.map(|established| Met {
-                        established,
-                        paired: false,
-                    })
-                });
-            }
-        }
-    }
-    let Some(pin) = who.pin else {
-        return Err(HandshakeError::UnknownDevice.into());
-    };
-    let outcome = attempt(shared, who, &Trust::Pin(pin.clone()), batch)?;
-    Ok(outcome.map(|established| Met {
-        established,
-        paired: true,
-    }))
-}
-
 /// A host that has several addresses is tried at the next one after this time without an answer
 /// (RFC 8305, section 5, recommends 250 ms).
 const DIAL: Duration = Duration::from_millis(250);
 
-fn attempt(
+/// A lost host is looked for so long where it was, before it is asked where its name leads now.
+const LOST: Duration = Duration::from_secs(2);
+
+/// A host that does not answer over IP in this time may be one that uses raw Ethernet alone.
+const IP_FIRST: Duration = Duration::from_secs(1);
+
+/// Shakes hands with the host, wherever it answers first. `None` if the client is to stop.
+pub(super) fn shake_hands(
     shared: &Shared,
-    who: &Acquaintance<'_>,
-    trust: &Trust,
+    who: &Caller<'_>,
     batch: &mut RecvBatch,
 ) -> Result<Option<Established>, NoSession> {
     let began = clock::now();
@@ -180,12 +175,13 @@ fn attempt(
         let (round, alone) = (turn / paths.len(), paths.len() == 1);
         let patience = match (alone, round) {
             // It may be a host without IP.
-            (true, 0) if who.only.is_none() => Some(DIAL * 4),
+            (true, 0) if who.only.is_none() => Some(IP_FIRST),
+            (true, _) if who.lost => Some(IP_FIRST),
             (true, _) => None,
             // Far hosts answer later.
-            (false, round) => Some(DIAL * (1 << round.min(5))),
+            (false, round) => Some(DIAL * (1 << round.min(if who.lost { 1 } else { 5 }))),
         };
-        match dial(shared, who, trust, patience, batch)? {
+        match dial(shared, who, patience, batch)? {
             Dialled::Met(established) => return Ok(Some(*established)),
             Dialled::Stopped => return Ok(None),
             Dialled::Silent => {
@@ -194,7 +190,7 @@ fn attempt(
                 unsent = why.or(unsent);
             }
         }
-        if clock::now().since(began) >= GIVE_UP {
+        if clock::now().since(began) >= if who.lost { LOST } else { GIVE_UP } {
             return Err(match unsent {
                 Some(why) if !sent => NoSession::Unsent(why),
                 _ => HandshakeError::TimedOut { after: GIVE_UP }.into(),
@@ -218,15 +214,15 @@ enum Dialled {
 /// Shakes hands over the path that is set, as long as it takes, or for so long as nobody answers.
 fn dial(
     shared: &Shared,
-    who: &Acquaintance<'_>,
-    trust: &Trust,
+    who: &Caller<'_>,
     patience: Option<Duration>,
     batch: &mut RecvBatch,
 ) -> Result<Dialled, NoSession> {
     let path = shared.paths.now();
     let began = clock::now();
     let mut give_up = patience.map(|patience| began + patience);
-    let mut handshake = ClientHandshake::new(began, who.identity, who.name.clone(), trust.clone())?;
+    let mut handshake =
+        ClientHandshake::new(began, who.identity, who.name.clone(), who.trust.clone())?;
     while !shared.stopping() {
         let now = clock::now();
         if give_up.is_some_and(|at| at <= now) {

@@ -8,6 +8,8 @@ use std::time::Duration;
 use openuvr_media::codec::Codec;
 use openuvr_net::{Link as _, RecvBatch};
 use openuvr_proto::client::{ClientEvent, ClientSession};
+use openuvr_proto::control::acquaintance::{Acquaintance, Meeting};
+use openuvr_proto::control::handshake::Established;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::{FrameId, InputSeq};
@@ -19,7 +21,7 @@ use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
-use super::connect::{Acquaintance, Met, NoSession, pause, shake_hands};
+use super::connect::{Caller, NoSession, pause, shake_hands};
 use super::ladder::Climb;
 use super::overlay::{About, Overlay};
 use super::screen::{Screen, Shown};
@@ -34,9 +36,19 @@ const RETRY: Duration = Duration::from_millis(500);
 /// A host that is silent for this long is looked for anew: four of its pings.
 const LINK_CUT: Duration = Duration::from_millis(2000);
 
+/// A host that serves pictures has sent one by then, also over a bad link (guess).
+const FIRST_PICTURE: Duration = Duration::from_millis(2000);
+
+const NO_PICTURE: &str = "connected, but the host has sent no picture yet: its application has not drawn \
+                          one, or gives none to OpenUVR";
+
 pub(super) struct Media {
     shared: Arc<Shared>,
     setup: ClientSetup,
+    /// How the host is recognised.
+    acquaintance: Acquaintance,
+    /// Whether there was a session.
+    ever: bool,
     /// Where the host is now, if a lost one is looked for.
     search: Option<Search>,
     screen: Screen,
@@ -51,15 +63,38 @@ pub(super) struct Media {
     role: Role,
     /// Whether the host has said in this session what it grants.
     granted: bool,
+    pictures: Pictures,
     complained: bool,
-    /// Whether it was told that the host can't be reached.
-    told_unsent: bool,
+    /// Whether it was told why there is no session.
+    told_trouble: bool,
     /// Whether it stands over the last picture that the host is gone.
     said_lost: bool,
     /// The size of a surface that is open and shows nothing yet.
     blank: Option<Size>,
     /// Whether input comes from elsewhere than the window, which would say the same again.
     window_is_mute: bool,
+}
+
+/// Whether a session has pictures at all.
+#[derive(Default)]
+struct Pictures {
+    /// When the host granted a role.
+    since: Option<Instant>,
+    announced: bool,
+    told: bool,
+}
+
+impl Pictures {
+    /// Whether it is time to say that there are none: once in a session.
+    fn are_late(&mut self, now: Instant, received: bool) -> bool {
+        let late = self
+            .since
+            .is_some_and(|since| now.since(since) >= FIRST_PICTURE);
+        if !late || received || self.announced {
+            return false;
+        }
+        !std::mem::replace(&mut self.told, true)
+    }
 }
 
 /// How a session ended.
@@ -70,12 +105,19 @@ enum Ended {
 }
 
 impl Media {
-    pub(super) fn new(shared: Arc<Shared>, setup: ClientSetup, search: Option<Search>) -> Media {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        mut setup: ClientSetup,
+        search: Option<Search>,
+    ) -> Media {
+        let known = setup.hosts.key(&setup.host);
         Media {
+            acquaintance: Acquaintance::new(known, setup.pin.take(), setup.pair_again),
             shared,
             role: setup.offer.role,
             screen: Screen::new(setup.decoder),
             setup,
+            ever: false,
             search,
             overlay: Overlay::default(),
             batch: RecvBatch::default(),
@@ -86,8 +128,9 @@ impl Media {
             shown_input: InputSeq::default(),
             host_name: String::new(),
             granted: false,
+            pictures: Pictures::default(),
             complained: false,
-            told_unsent: false,
+            told_trouble: false,
             said_lost: false,
             blank: None,
             window_is_mute: false,
@@ -95,14 +138,13 @@ impl Media {
     }
 
     pub(super) fn run(mut self) {
-        let mut ever = false;
         while !self.shared.stopping() {
             let met = match self.meet() {
                 Ok(Some(met)) => met,
                 Ok(None) => break,
-                Err(e) if ever && self.setup.reconnect && e.is_passing() => {
-                    if let NoSession::Unsent(why) = e {
-                        self.tell_unsent(why);
+                Err(e) if self.ever && self.setup.reconnect && e.is_passing() => {
+                    if let Some(why) = e.trouble() {
+                        self.tell_trouble(why);
                     }
                     self.look_again();
                     continue;
@@ -112,7 +154,8 @@ impl Media {
                     break;
                 }
             };
-            ever = true;
+            self.ever = true;
+            let began = clock::now();
             let ended = self.session(&met);
             // Why it is silent, if that is our own.
             let unsent = match &ended {
@@ -127,11 +170,16 @@ impl Media {
                 }
                 Ended::Lost(reason) if self.setup.reconnect => {
                     if let Some(why) = unsent {
-                        self.tell_unsent(why);
+                        self.tell_trouble(why);
                     }
                     self.say_lost(reason);
                     self.shared.notice(Notice::Lost(reason));
-                    self.look_again();
+                    if clock::now().since(began) < RETRY {
+                        // It ends as soon as it begins.
+                        self.look_again();
+                    } else if let Some(search) = &self.search {
+                        search.again();
+                    }
                 }
                 Ended::Lost(reason) => {
                     let silent = || match unsent {
@@ -163,44 +211,50 @@ impl Media {
         }
     }
 
-    /// Tells why the host can't be reached, once until there was a session again.
-    fn tell_unsent(&mut self, why: String) {
-        if !std::mem::replace(&mut self.told_unsent, true) {
+    /// Tells why there is no session, once until there was one again.
+    fn tell_trouble(&mut self, why: String) {
+        if !std::mem::replace(&mut self.told_trouble, true) {
             self.shared.notice(Notice::Trouble(why));
         }
     }
 
     /// Shakes hands and remembers the host.
-    fn meet(&mut self) -> Result<Option<Met>, NoSession> {
-        let who = Acquaintance {
+    fn meet(&mut self) -> Result<Option<Established>, NoSession> {
+        let trust = self.acquaintance.trust()?;
+        let who = Caller {
             identity: &self.setup.identity,
             name: &self.setup.name,
-            pin: self.setup.pin.as_ref(),
-            known: self.setup.hosts.key(&self.setup.host),
+            trust: &trust,
             paths: &self.setup.paths,
             only: self.setup.only,
+            lost: self.ever,
         };
-        let Some(met) = shake_hands(&self.shared, &who, &mut self.batch)? else {
+        let Some(established) = shake_hands(&self.shared, &who, &mut self.batch)? else {
             return Ok(None);
         };
-        self.told_unsent = false;
-        let peer = met.established.peer;
-        if met.paired
+        self.told_trouble = false;
+        let peer = established.peer;
+        let meeting = self.acquaintance.met(&trust, peer);
+        if meeting != Meeting::Known
             && let Err(e) = self.setup.hosts.remember(&self.setup.host, peer)
         {
-            // The session goes on; the next one will need the PIN again.
+            // This client goes on; the next one will need a PIN again.
             self.shared.notice(Notice::Trouble(e.to_string()));
         }
         self.shared.notice(Notice::Connected {
-            paired: met.paired,
+            paired: meeting != Meeting::Known,
             fingerprint: peer.fingerprint(),
+            before: match meeting {
+                Meeting::PairedAgain { before } => Some(before.fingerprint()),
+                Meeting::Known | Meeting::Paired => None,
+            },
         });
-        Ok(Some(met))
+        Ok(Some(established))
     }
 
-    fn session(&mut self, met: &Met) -> Ended {
+    fn session(&mut self, established: &Established) -> Ended {
         let now = clock::now();
-        let mut session = ClientSession::new(now, &met.established, self.setup.offer.clone());
+        let mut session = ClientSession::new(now, established, self.setup.offer.clone());
         let (link, paths) = (self.shared.link.clone(), self.shared.paths.clone());
         self.climb = Some(Climb::begin(
             link,
@@ -210,11 +264,14 @@ impl Media {
             &mut session,
         ));
         *self.shared.session() = Some(session);
-        self.receiver = Some(MediaReceiver::new(&met.established));
+        self.receiver = Some(MediaReceiver::new(established));
         self.counted = Counters::default();
         self.shown_input = InputSeq::default();
         self.screen.reset();
+        // A host that wants it says so anew.
+        self.screen.relative_mouse(false);
         self.granted = false;
+        self.pictures = Pictures::default();
         let ended = loop {
             if self.shared.stopping() {
                 break Ended::Stop;
@@ -289,10 +346,15 @@ impl Media {
                 }
                 Ok(Plane::Control) => {
                     if let Some(session) = self.shared.session().as_mut() {
-                        let _ = session.handle_datagram(now, datagram);
+                        let _ = session.handle_datagram(now, from, datagram);
                     }
                 }
-                Ok(Plane::Handshake) | Err(_) => {}
+                Ok(Plane::Handshake) => {
+                    if let Some(session) = self.shared.session().as_mut() {
+                        session.handle_unsealed(now, datagram);
+                    }
+                }
+                Err(_) => {}
             }
         }
         self.batch = batch;
@@ -356,7 +418,8 @@ impl Media {
         let mut ended = None;
         while let Some(event) = session.poll_event() {
             match event {
-                ClientEvent::Granted { role, host } => {
+                ClientEvent::Granted { role, host, keys } => {
+                    shared.keys.store(keys as u8, Ordering::Relaxed);
                     // What was taken over once is not taken again by a reconnection: it would
                     // depose whoever took it since. One who was deposed comes back to watch.
                     let offer = &mut self.setup.offer;
@@ -367,19 +430,25 @@ impl Media {
                     self.host_name.clone_from(&host);
                     self.role = role;
                     self.granted = true;
+                    self.pictures.since.get_or_insert(now);
                     shared.notice(Notice::Granted { role, host });
                 }
                 ClientEvent::Refused(why) => ended = Some(Ended::Over(Over::Refused(why))),
                 ClientEvent::Announced(newest) => {
+                    self.pictures.announced = true;
                     if let Some(receiver) = self.receiver.as_mut() {
                         receiver.announce(now, newest);
                     }
+                }
+                ClientEvent::SourceShown(shown) => {
+                    self.shared.notice(Notice::SourceShown(shown));
                 }
                 ClientEvent::Decided(words) => self.overlay.set_decision(&words),
                 ClientEvent::CursorMoved(at) => self.screen.cursor_moved(at),
                 ClientEvent::CursorShape { size, hot, argb } => {
                     self.screen.cursor_shape(size, hot, argb);
                 }
+                ClientEvent::RelativeMouse(wanted) => self.screen.relative_mouse(wanted),
                 ClientEvent::Probed(found) => {
                     let climb = self.climb.as_mut();
                     let said = climb.map(|climb| climb.found(&found, now, session));
@@ -392,6 +461,11 @@ impl Media {
         }
         if let Some(said) = self.climb.as_mut().and_then(|c| c.check(now, session)) {
             ended = self.shared.ladder_said(said).map(Ended::Over).or(ended);
+        }
+        let receiver = self.receiver.as_ref();
+        let received = receiver.is_some_and(|receiver| receiver.counters().received > 0);
+        if self.pictures.are_late(now, received) {
+            shared.notice(Notice::Trouble(NO_PICTURE.to_owned()));
         }
         if ended.is_none() && session.silence(now) >= LINK_CUT {
             ended = Some(Ended::Lost(None));
@@ -474,7 +548,7 @@ impl Media {
         let (presenter, window_input) =
             (self.setup.surface)(size, &self.host_name, self.role).map_err(|e| e.to_string())?;
         self.screen.presenter = Some(presenter);
-        self.screen.draw_cursor();
+        self.screen.pointer_for_new_surface();
         self.blank = Some(size);
         let other = self.setup.input.take();
         self.window_is_mute |= other.is_some();

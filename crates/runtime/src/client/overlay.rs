@@ -7,6 +7,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use openuvr_media::input_source::x11::SHORTCUTS;
+use openuvr_proto::printable::is_printable;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{Outcome, Stage};
 use openuvr_proto::units::Size;
@@ -104,7 +106,7 @@ impl Overlay {
     /// What the host's policies last decided and why: shown in the last line, also if it came
     /// while nobody looked.
     pub(super) fn set_decision(&mut self, words: &str) {
-        let visible = words.chars().filter(|c| !c.is_control());
+        let visible = words.chars().filter(|c| is_printable(*c));
         self.decision = Some(visible.take(DECISION).collect());
     }
 
@@ -127,6 +129,8 @@ impl Overlay {
         lines.push(self.link(now, about));
         let decision = self.decision.as_deref().unwrap_or("none yet");
         lines.push(format!("last decision: {decision}"));
+        let shortcuts = SHORTCUTS.iter().map(|s| format!("{}  {}", s.keys, s.does));
+        lines.extend(shortcuts);
         Some(lines)
     }
 
@@ -288,9 +292,14 @@ mod tests {
         overlay.set_decision("fewer bits: \u{7}the queue grows");
         assert!(overlay.show(at(0), true) && !overlay.show(at(0), true));
         let lines = overlay.lines(at(0), &ABOUT).unwrap();
+        let (figures, shortcuts) = lines.split_at(lines.len() - SHORTCUTS.len());
         assert_eq!(
-            lines.last().unwrap(),
+            figures.last().unwrap(),
             "last decision: fewer bits: the queue grows"
+        );
+        assert!(
+            shortcuts[0].starts_with("Ctrl+Alt+Shift+G  grab"),
+            "{shortcuts:?}"
         );
         assert!(overlay.show(at(1), false));
         assert_eq!(overlay.next(), None);
@@ -326,7 +335,7 @@ mod tests {
         }
         let lines = overlay.lines(at(12_000), &ABOUT).unwrap();
         assert_eq!(
-            lines,
+            lines[..lines.len() - SHORTCUTS.len()],
             [
                 "49.0 whole frames/s, 1 of 100 not whole, 1280x720 H264",
                 "                                   p50    p99 ms",

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use openuvr_media::codec::Codec;
 use openuvr_media::cursor::{Cursor, CursorShape};
-use openuvr_media::decode::{self, Chunk, Decoded, Decoder};
+use openuvr_media::decode::{self, Chunk, Decoded, Decoder, View};
 use openuvr_media::present::Presenter;
-use openuvr_proto::id::ConfigEpoch;
+use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Stage};
@@ -22,8 +22,13 @@ pub(super) struct Screen {
     decoder: Option<(ConfigEpoch, Box<dyn Decoder>)>,
     pub(super) presenter: Option<Box<dyn Presenter>>,
     cursor: Cursor,
+    relative_mouse: bool,
     /// What is shown.
     pub(super) configuration: Option<Configuration>,
+    /// The frame whose picture the surface's canvas has, if nothing else was painted on it since.
+    shown: Option<FrameId>,
+    /// The frame that is under way, and whether that is the one that it refers to.
+    under_way: (FrameId, bool),
     /// Of the frame that is under way.
     pub(super) decoded: Option<Instant>,
     pub(super) submitted: Option<Instant>,
@@ -52,7 +57,10 @@ impl Screen {
                 at: None,
                 shape: Arc::new(CursorShape::default()),
             },
+            relative_mouse: false,
             configuration: None,
+            shown: None,
+            under_way: (FrameId::NONE, false),
             decoded: None,
             submitted: None,
             failure: None,
@@ -62,6 +70,8 @@ impl Screen {
     /// Forgets the decoder: a new session begins with a key frame.
     pub(super) fn reset(&mut self) {
         self.decoder = None;
+        self.shown = None;
+        self.under_way = (FrameId::NONE, false);
         self.begin();
     }
 
@@ -154,8 +164,17 @@ impl Screen {
         };
         let decoded = match presenter.canvas() {
             Some(canvas) => {
-                let visible = (!outdated).then_some(configuration.size);
-                decoder.paint(chunk, visible, canvas)
+                if self.under_way.0 != header.frame {
+                    // Until it is shown, the canvas has a part of it.
+                    let before = self.shown.take();
+                    let follows = before.is_some_and(|before| before == header.reference);
+                    self.under_way = (header.frame, follows);
+                }
+                let view = View {
+                    size: configuration.size,
+                    follows: self.under_way.1,
+                };
+                decoder.paint(chunk, (!outdated).then_some(view), canvas)
             }
             None => (decoder.feed(chunk)).map(|picture| picture.map(Decoded::Picture)),
         };
@@ -176,7 +195,11 @@ impl Screen {
             (Decoded::Picture(picture), _) => {
                 presenter.present(header.frame, &picture.cropped(configuration.size))
             }
-            (Decoded::OnCanvas(size), Some(canvas)) => canvas.show(header.frame, size),
+            (Decoded::OnCanvas(size), Some(canvas)) => {
+                canvas.show(header.frame, size).map(|shown| {
+                    self.shown = shown.then_some(header.frame);
+                })
+            }
             (Decoded::OnCanvas(_), None) => return Shown::Fine,
         };
         match presented {
@@ -221,6 +244,20 @@ impl Screen {
             // If the surface is gone, the next picture says so.
             let _ = presenter.cursor(&self.cursor);
         }
+    }
+
+    /// The host's application wants to hear how far the mouse moves, or where the pointer is.
+    pub(super) fn relative_mouse(&mut self, wanted: bool) {
+        self.relative_mouse = wanted;
+        if let Some(presenter) = self.presenter.as_mut() {
+            let _ = presenter.relative_mouse(wanted);
+        }
+    }
+
+    /// What was said of the pointer before there was a surface.
+    pub(super) fn pointer_for_new_surface(&mut self) {
+        self.draw_cursor();
+        self.relative_mouse(self.relative_mouse);
     }
 
     /// Lays text over the picture; no lines take it away.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
 use openuvr_net::ether::Mac;
@@ -51,8 +51,8 @@ impl fmt::Display for Target {
 /// It is no place of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "a host is a name or address, with a port if it isn't {PORT}: desk, 192.168.1.5:4710, \
-     [::1]:4710, eth0/52:54:00:12:34:56"
+    "a host is a name or address of one machine, with a port if it isn't {PORT}: desk, \
+     192.168.1.5:4710, [::1]:4710, eth0/52:54:00:12:34:56, or with its interface [fe80::1%eth0]"
 )]
 pub struct BadTarget;
 
@@ -66,8 +66,16 @@ impl FromStr for Target {
 
 fn parse(text: &str) -> Option<Target> {
     let is_v6 = |host: &str| {
-        let (address, zone) = host.split_once('%').unwrap_or((host, "0"));
-        address.parse::<Ipv6Addr>().is_ok() && !zone.is_empty()
+        let (address, zone) = host.split_once('%').unzip();
+        let address = address.unwrap_or(host).parse::<Ipv6Addr>();
+        // The same on each interface: only with one does it say where (RFC 4007, section 6).
+        let lost = |address: Ipv6Addr| address.is_unicast_link_local() && zone.is_none();
+        zone != Some("") && address.is_ok_and(|a| !a.is_multicast() && !lost(a))
+    };
+    // No place of one machine.
+    let is_many = |host: &str| {
+        let address = host.parse::<Ipv4Addr>();
+        address.is_ok_and(|a| a.is_multicast() || a.is_broadcast())
     };
     let port_behind = |rest: &str| match rest.strip_prefix(':') {
         Some(port) => number(port).filter(|port| *port != 0),
@@ -92,7 +100,8 @@ fn parse(text: &str) -> Option<Target> {
     } else {
         let (host, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
         let named = |c: char| c.is_alphanumeric() || "-._".contains(c);
-        let sound = !host.is_empty() && !host.starts_with('-') && host.chars().all(named);
+        let sound = !host.is_empty() && !host.starts_with('-') && !is_many(host);
+        let sound = sound && host.chars().all(named);
         (sound.then_some(host)?, port_behind(rest)?)
     };
     Some(Target {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use openuvr_media::capture::Taken;
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::input::pressed::Pressed;
 
 /// Events that wait at most: a second of a mouse of 1000 Hz. An application that takes none for
 /// longer gets a release of all keys instead of what it missed.
@@ -32,6 +33,7 @@ struct State {
     waiting: VecDeque<ForApplication>,
     /// The newest that was added.
     newest: Option<Taken>,
+    pressed: Pressed,
 }
 
 impl Inputs {
@@ -43,7 +45,9 @@ impl Inputs {
             state.release();
         }
         state.newest = Some(input.taken);
-        state.waiting.push_back(input);
+        state.pressed.note(&input.event);
+        let event = state.without_text_of_commands(input.event);
+        state.waiting.push_back(ForApplication { event, ..input });
         self.arrived.notify_one();
     }
 
@@ -75,9 +79,27 @@ impl Inputs {
     }
 }
 
+/// `KEY_LEFTCTRL`, `KEY_RIGHTCTRL`, `KEY_LEFTALT`, `KEY_LEFTMETA` and `KEY_RIGHTMETA`.
+const COMMANDS: [u16; 5] = [29, 97, 56, 125, 126];
+
 impl State {
+    /// What is held with Ctrl, Alt or Super is no text, although a window system is told its letter.
+    fn without_text_of_commands(&self, event: InputEvent) -> InputEvent {
+        let held = self.pressed.held();
+        let command = held.iter().any(|key| COMMANDS.contains(&key.code));
+        match event {
+            InputEvent::Key { code, pressed, .. } if command => InputEvent::Key {
+                code,
+                text: None,
+                pressed,
+            },
+            other => other,
+        }
+    }
+
     fn release(&mut self) {
         self.waiting.clear();
+        self.pressed = Pressed::default();
         let event = InputEvent::ReleaseAll;
         let newest = self.newest;
         self.waiting
@@ -132,5 +154,29 @@ mod tests {
         );
         (1..=1025).for_each(|seq| inputs.push(press(seq)));
         assert_eq!(seqs(&inputs), [(1024, true), (1025, false)]);
+    }
+
+    #[test]
+    fn a_letter_held_with_control_is_no_text() {
+        let inputs = Inputs::default();
+        let key = |code, text, pressed| InputEvent::Key {
+            code: KeyCode(code),
+            text,
+            pressed,
+        };
+        let events = [
+            key(46, Some('c'), true),
+            key(46, None, false),
+            key(29, None, true),
+            key(46, Some('c'), true),
+        ];
+        for event in events {
+            inputs.push(ForApplication { event, ..press(1) });
+        }
+        let seen: Vec<_> = std::iter::from_fn(|| inputs.pop())
+            .map(|i| i.event)
+            .collect();
+        let expected = [events[0], events[1], events[2], key(46, None, true)];
+        assert_eq!(seen, expected);
     }
 }

@@ -4,7 +4,8 @@
 //! What it is not: it knows no options of a command line, and opens no source of pictures.
 
 use std::collections::BTreeSet;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,11 +14,12 @@ use std::time::Duration;
 use openuvr_media::encode::{self, Pixels, Rate};
 use openuvr_net::Link as _;
 use openuvr_net::address::path_of;
-use openuvr_net::ladder::{self, Ladder};
+use openuvr_net::ladder::Ladder;
 use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{HostPolicy, SecondPlayer};
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::units::Bitrate;
@@ -65,6 +67,8 @@ pub struct Config {
     pub second_player: String,
     /// Most clients that only watch, 0–64.
     pub max_observers: u16,
+    /// How its application reads keys, if a client's person says nothing else: `symbol` or `position`.
+    pub keys: String,
     /// The encoder's name in [`encode::BACKENDS`].
     pub encoder: String,
     /// Slices a frame, 1–64.
@@ -95,6 +99,8 @@ pub struct Config {
     pub top_up: bool,
     /// Every so many-th frame is a key frame; `None`: only on need.
     pub key_frame_every: Option<u32>,
+    /// Whether the pointer of the application's display is sent: its shape and place.
+    pub cursor: bool,
     /// Whether threads ask for real-time scheduling.
     pub realtime: bool,
     /// The cores of the threads that must not wait; empty: any.
@@ -115,6 +121,7 @@ impl Default for Config {
             pair_for: 120,
             second_player: "observe".into(),
             max_observers: 8,
+            keys: "symbol".into(),
             encoder: "x264".into(),
             slices: 8,
             encoder_threads: None,
@@ -130,6 +137,7 @@ impl Default for Config {
             refresh_every: None,
             top_up: true,
             key_frame_every: None,
+            cursor: true,
             realtime: true,
             pin_cores: BTreeSet::new(),
             csv: None,
@@ -164,6 +172,7 @@ impl Config {
         let rendition = self.rendition()?;
         let policy = self.policy()?;
         let only = self.only()?;
+        place_of_one(self.bind)?;
         let pin = match &self.pin {
             Some(pin) => Some(Pin::parse(pin).map_err(|e| format!("pin: {e}"))?),
             None => None,
@@ -194,6 +203,17 @@ impl Config {
         })
     }
 
+    /// Looks at what can be looked at before anything is opened.
+    ///
+    /// # Errors
+    /// One line: what is out of range.
+    pub fn check(&self) -> Result<(), String> {
+        self.rendition()?;
+        self.policy()?;
+        self.only()?;
+        place_of_one(self.bind)
+    }
+
     /// How urgent its threads are.
     #[must_use]
     pub fn scheduler(&self) -> Scheduler {
@@ -218,6 +238,7 @@ impl Config {
             ("observe", SecondPlayer::Observe),
             ("take-over", SecondPlayer::TakeOver),
         ];
+        let keys = [Keys::Symbol, Keys::Position].map(|keys| (keys.name(), keys));
         let codec = codec_of(&self.encoder).ok_or_else(|| match encode::find(&self.encoder) {
             Err(e) => e.to_string(),
             Ok(_) => format!("the encoder {} has no number", self.encoder),
@@ -232,6 +253,7 @@ impl Config {
             codec,
             second_player: one_of("second_player", &self.second_player, &second)?,
             max_observers: self.max_observers.into(),
+            keys: one_of("keys", &self.keys, &keys)?,
         })
     }
 
@@ -324,17 +346,54 @@ pub fn encoder_threads() -> u8 {
     }
 }
 
+/// Refuses an address that is not that of one machine: a socket takes it, and no client ever reaches
+/// it there.
+fn place_of_one(bind: SocketAddr) -> Result<(), String> {
+    let ip = bind.ip();
+    let refused = |what: &str| {
+        Err(format!(
+            "bind: {ip} is {what}: give an address of this machine, or [::] for all"
+        ))
+    };
+    match bind {
+        _ if ip.is_multicast() => refused("a multicast address"),
+        SocketAddr::V4(_) if is_broadcast(bind) => refused("a broadcast address"),
+        SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => {
+            Err(format!(
+                "bind: {ip} is the same on each interface: say which by its number (ip link), such as \
+             [{ip}%2]:{}",
+                bind.port()
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the kernel takes it for one: that of all networks, or of one of ours.
+fn is_broadcast(to: SocketAddr) -> bool {
+    let any = (Ipv4Addr::UNSPECIFIED, 0);
+    let refused = UdpSocket::bind(any).and_then(|socket| socket.connect((to.ip(), PORT)));
+    // connect(2): a socket that was not made for broadcasts may not.
+    let refused = refused.is_err_and(|why| why.kind() == ErrorKind::PermissionDenied);
+    refused || to.ip() == Ipv4Addr::BROADCAST
+}
+
 /// Where clients reach this host.
 fn place(link: &Ladder, only: Option<Rung>) -> String {
     match link.local_addr() {
         Some(address) => {
-            let ethernet = if link.has_ethernet() {
-                " and raw Ethernet"
-            } else {
-                ""
-            };
             let rung = link.rung(path_of(address)).name();
-            format!("UDP {address}, {rung}{ethernet}")
+            let mut text = format!("UDP {address}, {rung}");
+            let stations = link.stations().unwrap_or_default();
+            for (n, (name, _)) in stations.iter().enumerate() {
+                text += if n == 0 {
+                    " and raw Ethernet on "
+                } else {
+                    ", "
+                };
+                text += name;
+            }
+            text
         }
         None => {
             let through = match only {
@@ -343,7 +402,7 @@ fn place(link: &Ladder, only: Option<Rung>) -> String {
                 _ => "",
             };
             let mut text = format!("raw Ethernet{through}, port {}", link.port());
-            for (name, mac) in ladder::interfaces().unwrap_or_default() {
+            for (name, mac) in link.stations().unwrap_or_default() {
                 text += &format!(", {mac} ({name})");
             }
             text
@@ -382,6 +441,32 @@ mod tests {
         assert_eq!(rendition.range.max, Bitrate::from_mbps(20));
         let text = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn only_an_address_of_one_machine_can_be_bound() {
+        for (bind, what) in [
+            ("224.0.0.1:4710", "224.0.0.1 is a multicast address"),
+            ("[ff02::1]:4710", "ff02::1 is a multicast address"),
+            ("255.255.255.255:1", "255.255.255.255 is a broadcast"),
+            ("127.255.255.255:1", "127.255.255.255 is a broadcast"),
+            ("[fe80::1]:4710", "such as [fe80::1%2]:4710"),
+        ] {
+            let config = Config {
+                bind: bind.parse().unwrap(),
+                ..Config::default()
+            };
+            let why = config.check().unwrap_err();
+            assert!(why.contains(what), "{why}");
+            assert_eq!(config.open().err(), Some(why));
+        }
+        for bind in ["[::]:4710", "0.0.0.0:0", "127.0.0.2:0", "[fe80::1%2]:1"] {
+            let config = Config {
+                bind: bind.parse().unwrap(),
+                ..Config::default()
+            };
+            assert_eq!(config.check(), Ok(()), "{bind}");
+        }
     }
 
     #[test]

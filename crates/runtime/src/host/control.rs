@@ -12,9 +12,9 @@ use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Taken, Waker};
 use openuvr_media::input_sink::device::{Descriptor, Devices};
 use openuvr_media::input_sink::{InputError, Usual};
-use openuvr_net::address::segmented;
+use openuvr_net::address::{segmented, words};
 use openuvr_net::{LinkError, RecvBatch};
-use openuvr_proto::control::handshake::{HostHandshake, Paired, Standing};
+use openuvr_proto::control::handshake::{HostHandshake, Paired, PairingEvent, Standing};
 use openuvr_proto::control::identity::{ClientId, PublicKey};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
@@ -23,6 +23,7 @@ use openuvr_proto::host::{Host, HostEvent};
 use openuvr_proto::id::{DeviceId, PathId, SessionId};
 use openuvr_proto::input::inbox::Arrived;
 use openuvr_proto::time::Instant;
+use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
 
@@ -68,6 +69,8 @@ pub(super) struct Control {
     pub(super) player: Option<SessionId>,
     /// Whether it was told that events of mapped devices are lost.
     pub(super) told_lost: bool,
+    /// Why presses do not reach the window, as was told last.
+    pub(super) kept_back: Option<&'static str>,
 }
 
 impl Control {
@@ -107,6 +110,7 @@ impl Control {
                 trust_at = now + TRUST_EVERY;
             }
             self.handshake.handle_timeout(now);
+            self.tell_pairing();
             let timeout = self.turn(|sessions| sessions.handle_timeout(now), trust_at);
             self.receive(&mut batch, timeout)?;
         }
@@ -171,7 +175,15 @@ impl Control {
             Ok(Plane::Handshake) => self.handshake_datagram(now, from, datagram),
             Ok(Plane::Control) => {
                 let shared = self.shared.clone();
-                let accepted = shared.sessions().handle_datagram(now, from, datagram);
+                let mut sessions = shared.sessions();
+                let accepted = sessions.handle_datagram(now, from, datagram);
+                let stranger = accepted == Err(Reject::Session);
+                let answer = stranger.then(|| sessions.answer_stranger(now, from, datagram));
+                drop(sessions);
+                if let Some(answer) = answer.flatten() {
+                    // It speaks again.
+                    let _ = shared.link.send(from, &answer, answer.len());
+                }
                 // A refused datagram changes nothing: no turn, so that a flood of them costs no
                 // more than looking at each.
                 if accepted.is_ok() {
@@ -194,6 +206,7 @@ impl Control {
             // A lost answer is asked for again.
             let _ = self.shared.link.send(from, &reply, reply.len());
         }
+        self.tell_pairing();
         let Some((path, established, paired)) = reaction.established else {
             return;
         };
@@ -213,6 +226,13 @@ impl Control {
         );
     }
 
+    /// Tells what happened to the pairing window.
+    fn tell_pairing(&mut self) {
+        while let Some(event) = self.handshake.poll_event() {
+            self.shared.notice(Notice::Pairing(pairing_words(event)));
+        }
+    }
+
     /// Ends the sessions of devices that are no longer allowed.
     fn look_for_forbidden(&mut self) {
         let standing = self.trust.look();
@@ -229,6 +249,7 @@ impl Control {
                 session,
                 path,
                 segmented: may,
+                peer,
                 role,
                 offer,
                 media,
@@ -241,12 +262,13 @@ impl Control {
                     session,
                     path,
                     role,
+                    wishes: offer.wishes,
                     media,
                 });
                 self.shared.notice(Notice::Subscribed {
                     session,
                     role,
-                    name: offer.name,
+                    name: self.trust.joined(peer, &offer.name),
                     software: offer.software,
                 });
                 self.goes(session, path);
@@ -354,11 +376,16 @@ impl Control {
                 if let Some(viewport) = &self.viewport {
                     let (x, y, size) = viewport.now();
                     sink.set_viewport(x, y, size);
+                    sink.set_window(viewport.window());
                 }
                 for event in left {
                     sink.apply(&event)?;
                 }
-                Ok(true)
+                let kept_back = sink.kept_back();
+                if std::mem::replace(&mut self.kept_back, kept_back) != kept_back {
+                    self.shared.notice(Notice::InputKeptBack(kept_back));
+                }
+                Ok(kept_back.is_none())
             }
             Input::Application(inputs) => {
                 // Only a player's input arrives.
@@ -424,5 +451,29 @@ impl Control {
             }
             Input::Application(inputs) => inputs.release_all(),
         }
+    }
+}
+
+fn pairing_words(event: PairingEvent) -> String {
+    let left = |tries_left: u32| match tries_left {
+        0 => "it has no more tries".to_owned(),
+        1 => "it has one more try".to_owned(),
+        n => format!("it has {n} more tries"),
+    };
+    match event {
+        PairingEvent::WrongPin { from, tries_left } => {
+            format!(
+                "a wrong PIN came from {}; {}",
+                words(from),
+                left(tries_left)
+            )
+        }
+        PairingEvent::ForbiddenTried { from, tries_left } => format!(
+            "a forbidden device tried to pair from {}; {}",
+            words(from),
+            left(tries_left)
+        ),
+        PairingEvent::Expired => "pairing is closed: no device paired in time".to_owned(),
+        PairingEvent::TooManyWrong => "pairing is closed: too many wrong PINs came".to_owned(),
     }
 }

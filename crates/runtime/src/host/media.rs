@@ -1,5 +1,8 @@
 //! The media thread: one frame at a time from the capture to the link, slice by slice.
 
+mod destination;
+mod encoder;
+
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, PoisonError};
@@ -7,39 +10,29 @@ use std::time::Duration;
 
 use openuvr_media::capture::{Capture, CaptureEvent};
 use openuvr_media::codec::Codec;
-use openuvr_media::convert::Converter;
-use openuvr_media::encode::{self, Ask, Encoder, Pixels, Rate, Refresh, Settings, Slice};
-use openuvr_media::picture::{Picture, PixelFormat};
-use openuvr_net::{Link, LinkError};
-use openuvr_proto::control::negotiate::Role;
+use openuvr_media::convert::{Converter, Scaler};
+use openuvr_media::damage::Damage;
+use openuvr_media::encode::{self, Ask, Encoder, Part, Pixels};
+use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::host::SentFrame;
-use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PathId, SessionId};
-use openuvr_proto::send::pace::Pacer;
-use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
+use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, SessionId};
+use openuvr_proto::send::congestion::Range;
+use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::policy::{
     Next, Policy, Recovery, Settings as PolicySettings, TRANSPORT_HEADERS,
 };
 use openuvr_proto::send::rate::RateControl;
+use openuvr_proto::send::top_up::TopUp;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, FrameCost, Stage, Stamps};
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
-use openuvr_proto::wire::video::{
-    Configuration, EchoKind, Extensions, FrameHeader, InputEcho, SlicePlace,
-};
+use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho};
 
+use self::destination::{Destination, Sent, send_slices};
+pub(super) use self::encoder::open;
 use super::{Injected, Notice, Order, Rendition, Shared};
 use crate::clock;
-
-/// A picture that has not moved for this long is improved: six frames at 60 a second, so that a
-/// short pause costs nothing (guess).
-const STILL: Duration = Duration::from_millis(100);
-
-/// A picture at this quantiser is not improved further: the eye sees no difference (guess).
-const GOOD_QP: u8 = 20;
-
-/// By how much each improvement lowers the quantiser: 6 would double the bits.
-const TOP_UP_STEP: u8 = 5;
 
 /// After a frame that failed, a picture that does not move is tried again this much later (guess).
 const TRY_AGAIN: Duration = Duration::from_millis(200);
@@ -51,89 +44,6 @@ const HELD_LOOK: Duration = Duration::from_millis(5);
 const BT709_LIMITED: u8 = 1;
 const RGB_FULL: u8 = 2;
 
-/// One subscriber as the media thread sees it.
-struct Destination {
-    session: SessionId,
-    path: PathId,
-    role: Role,
-    media: Box<MediaSender>,
-    protection: Protection,
-    /// Keeps a burst within what the link was found to carry, if it was full of late.
-    pacer: Pacer,
-    capacity: Option<Bitrate>,
-    /// Whether it has had a key frame: before one, nothing is of use to it.
-    started: bool,
-    /// Bytes that were sent again, since the last frame.
-    again: u32,
-    /// Of the frame that is being sent.
-    sent: Sent,
-    /// Why the link did not take something, if not for want of room; and whether that was told.
-    refused: Option<(String, bool)>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Sent {
-    first: Option<Instant>,
-    last: Option<Instant>,
-    datagrams: u32,
-    parity: u32,
-    bytes: u32,
-    overflowed: bool,
-}
-
-impl Destination {
-    /// Hands what is in `buffer` to the link.
-    fn send(&mut self, buffer: &SendBuf, link: &dyn Link) {
-        for (bytes, each) in buffer.runs() {
-            match link.send(self.path, bytes, each) {
-                Ok(()) => {
-                    let now = clock::now();
-                    self.sent.first.get_or_insert(now);
-                    self.sent.last = Some(now);
-                }
-                Err(LinkError::Full) => self.sent.overflowed = true,
-                // An unreachable network may come back: for this frame it is as if the buffer
-                // were full.
-                Err(e) => {
-                    self.sent.overflowed = true;
-                    self.refused.get_or_insert_with(|| (e.to_string(), false));
-                }
-            }
-        }
-        self.sent.datagrams += u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
-        self.sent.parity += u32::try_from(buffer.parity()).unwrap_or(u32::MAX);
-        self.sent.bytes += u32::try_from(buffer.len()).unwrap_or(u32::MAX);
-    }
-
-    /// Waits until the link can take `bytes` more, where it was found to be full.
-    fn pace(&mut self, bytes: usize, interval: Duration) {
-        let wait = self
-            .pacer
-            .wait(clock::now(), bytes, self.capacity, interval);
-        if !wait.is_zero() {
-            std::thread::sleep(wait);
-        }
-    }
-
-    /// Sends the parity of the frame whose last slice was sent.
-    fn send_parity(&mut self, buffer: &mut SendBuf, link: &dyn Link) {
-        self.media.parity(clock::now(), buffer);
-        self.send(buffer, link);
-    }
-
-    /// Sends again what the client asks for.
-    fn send_again(&mut self, request: &ResendRequest, buffer: &mut SendBuf, link: &dyn Link) {
-        self.media.resend(clock::now(), request, buffer);
-        for (bytes, each) in buffer.runs() {
-            // What does not fit is lost once more.
-            let _ = link.send(self.path, bytes, each);
-        }
-        let datagrams = u32::try_from(buffer.datagrams()).unwrap_or(u32::MAX);
-        self.again +=
-            u32::try_from(buffer.len()).unwrap_or(u32::MAX) + datagrams * TRANSPORT_HEADERS;
-    }
-}
-
 pub(super) struct Media {
     shared: Arc<Shared>,
     capture: Box<dyn Capture>,
@@ -143,6 +53,7 @@ pub(super) struct Media {
     encoder: Option<Box<dyn Encoder>>,
     codec: u8,
     converter: Converter,
+    scaler: Scaler,
     buffer: SendBuf,
     policy: Policy,
     /// The quantisers that meet the policy's target, and that target.
@@ -154,9 +65,19 @@ pub(super) struct Media {
     /// The newest picture was held back: it is due although nothing moves.
     held: bool,
     last_frame_at: Instant,
-    last_qp: u8,
+    /// The newest frame that was coded.
+    coded: FrameId,
+    /// What of the picture has changed since then.
+    damage: Damage,
+    /// Which macroblocks of the frame that is coded are not looked at.
+    unchanged: Vec<bool>,
+    /// What is done to a picture that stands still.
+    top_up: TopUp,
     last_echo: InputSeq,
     player: Option<SessionId>,
+    /// What the player wants of the video, and between what the rate varies without that.
+    wishes: Wishes,
+    allowed: Range,
     /// When the last frame failed and why, if it did.
     trouble: Option<(Instant, String)>,
 }
@@ -177,6 +98,7 @@ impl Media {
             key_frame_every: rendition.key_frame_every,
         });
         let target = policy.target();
+        let allowed = rendition.range;
         let rate = RateControl::new(target, rendition.fps);
         Media {
             codec: super::codec_of(&rendition.encoder).unwrap_or_default(),
@@ -187,6 +109,7 @@ impl Media {
             destinations: Vec::new(),
             encoder: None,
             converter,
+            scaler: Scaler::default(),
             buffer: SendBuf::default(),
             policy,
             rate,
@@ -196,9 +119,14 @@ impl Media {
             frame: FrameId::NONE,
             held: false,
             last_frame_at: clock::now(),
-            last_qp: 0,
+            coded: FrameId::NONE,
+            damage: Damage::default(),
+            unchanged: Vec::new(),
+            top_up: TopUp::default(),
             last_echo: InputSeq::default(),
             player: None,
+            wishes: Wishes::default(),
+            allowed,
             trouble: None,
         }
     }
@@ -208,7 +136,11 @@ impl Media {
             self.take_orders();
             let timeout = self.next_deadline().map(|at| at.since(clock::now()));
             match self.capture.next(timeout) {
-                Ok(CaptureEvent::Frame) => self.frame(true),
+                Ok(CaptureEvent::Frame) => {
+                    let changed = self.capture.changed();
+                    self.damage.add(self.capture.size(), changed.as_ref());
+                    self.frame(true);
+                }
                 Ok(CaptureEvent::TimedOut | CaptureEvent::Woken) => {
                     self.take_orders();
                     if self.next_deadline().is_some_and(|at| at <= clock::now()) {
@@ -218,7 +150,8 @@ impl Media {
                 }
                 // The next frame has the new size, and begins a new epoch.
                 Ok(CaptureEvent::Resized(_)) => {}
-                Ok(CaptureEvent::Hidden) => self.shared.notice(Notice::Hidden),
+                Ok(CaptureEvent::Hidden) => self.shared.source_shown(false),
+                Ok(CaptureEvent::Shown) => self.shared.source_shown(true),
                 Ok(CaptureEvent::Ended(why)) => {
                     self.shared.source_is_over(GoodbyeReason::SourceEnded);
                     self.shared.finish(Notice::SourceEnded(why));
@@ -243,23 +176,11 @@ impl Media {
                     session,
                     path,
                     role,
+                    wishes,
                     media,
                 } => {
                     self.policy.join(role);
-                    let sent = Sent::default();
-                    let new = Destination {
-                        session,
-                        path,
-                        role,
-                        media,
-                        protection: Protection::default(),
-                        pacer: Pacer::default(),
-                        capacity: None,
-                        started: false,
-                        again: 0,
-                        sent,
-                        refused: None,
-                    };
+                    let new = Destination::new(session, path, role, wishes, media);
                     self.destinations.push(new);
                 }
                 Order::Role(session, role) => {
@@ -292,12 +213,17 @@ impl Media {
                 }
             }
         }
-        match self.shared.highest.swap(0, Ordering::Relaxed) {
-            0 => {}
-            highest => self.policy.set_highest(Bitrate(highest)),
-        }
         let player = self.destinations.iter().find(|d| d.role == Role::Player);
-        let player = player.map(|d| d.session);
+        let (player, wishes) =
+            player.map_or((None, Wishes::default()), |d| (Some(d.session), d.wishes));
+        let highest = Bitrate(self.shared.highest.swap(0, Ordering::Relaxed));
+        if highest != Bitrate(0) {
+            self.allowed = self.allowed.up_to(highest);
+        }
+        let before = std::mem::replace(&mut self.wishes, wishes);
+        if highest != Bitrate(0) || before.bitrate != wishes.bitrate {
+            self.policy.set_range(self.allowed.wished(wishes.bitrate));
+        }
         if player != self.player {
             // The next player counts its input anew, and has another link.
             self.player = player;
@@ -350,8 +276,8 @@ impl Media {
         if self.destinations.is_empty() || self.capture.picture().is_none() {
             return None;
         }
-        let improvable = self.rendition.top_up && self.last_qp > GOOD_QP;
-        let top_up = improvable.then(|| self.last_frame_at + STILL);
+        let top_up = self.top_up.due(self.policy.target());
+        let top_up = top_up.filter(|_| self.rendition.top_up);
         let due = if self.held {
             // Whatever else is due would be held back too, and be due again at once.
             self.last_frame_at + HELD_LOOK
@@ -376,7 +302,16 @@ impl Media {
         }
         let round_trip = self.shared.sessions().round_trip().unwrap_or_default();
         self.policy.set_round_trip(round_trip);
-        let again = std::mem::replace(&mut self.held, self.policy.held_until(captured).is_some());
+        let held = self.policy.held_until(captured);
+        if let Some(until) = held.filter(|_| !news && !self.held)
+            && self.policy.due().is_none_or(|at| at > captured)
+        {
+            // Only an improvement is due, which takes what room the link has left.
+            self.top_up.wait(until.max(captured + HELD_LOOK));
+            self.tell_decisions();
+            return;
+        }
+        let again = std::mem::replace(&mut self.held, held.is_some());
         if self.held && again && !news {
             // It is in the books already.
             self.last_frame_at = captured;
@@ -471,6 +406,15 @@ impl Media {
             return Ok(());
         };
         let fail = |stage| move |e: &dyn std::fmt::Display| (stage, e.to_string());
+        let picture = match self.wishes.size {
+            // What is not packed was made by this program itself.
+            Some(limit) if picture.format.packed().is_some() => {
+                let size = Scaler::fitted(picture.size, limit);
+                let scaled = self.scaler.scale(&picture, size);
+                scaled.map_err(|e| fail(Stage::Converted)(&e))?
+            }
+            _ => picture,
+        };
         let opened = self.encoder.is_none() || picture.size != self.size;
         if opened {
             let resized = picture.size != self.size;
@@ -493,10 +437,17 @@ impl Media {
             // Where no frame refers to another none takes more than others.
             let key_every = self.rendition.key_frame_every.filter(|_| memory > 0);
             self.rate.opened(picture.size, key_every);
+            let mbs = match encode::find(&self.rendition.encoder).map(|backend| backend.codec) {
+                // They have no quantiser: what they send is as good as it gets.
+                Ok(Codec::Raw | Codec::Null) => 0,
+                _ => encode::macroblocks(picture.size).map_or(1, |(columns, rows)| columns * rows),
+            };
+            self.top_up.opened(mbs, encoder.codes_parts());
+            self.coded = FrameId::NONE;
         }
         let input = encoder.input_for(picture.format);
         let picture = (self.converter)
-            .convert(&picture, input)
+            .convert_changed(&picture, input, &self.damage)
             .map_err(|e| fail(Stage::Converted)(&e))?;
         stamps.stamp(Stage::Converted, clock::now());
 
@@ -517,11 +468,27 @@ impl Media {
         let key_frame = reference == FrameId::NONE;
         // Where no frame refers to another none is worth more than others.
         let intra = encoder.memory() == 0;
-        let qp = if still && (intra || !key_frame) {
-            self.last_qp.saturating_sub(TOP_UP_STEP).max(GOOD_QP)
-        } else {
-            self.rate.qp(key_frame && !intra)
+        let follows = reference == self.coded && !key_frame;
+        let may_improve = self.rendition.top_up && still && (intra || follows);
+        let improvement = match self.top_up.due(target) {
+            Some(at) if may_improve && at <= clock::now() => self.top_up.next(target),
+            _ => None,
         };
+        let qp = match improvement {
+            Some(improvement) => improvement.qp,
+            None if still && intra => self.top_up.worst(),
+            None => self.rate.qp(key_frame && !intra),
+        };
+        // A wave of intra blocks codes what has not changed, too.
+        let waves = self.rendition.recovery == Recovery::Refresh;
+        let partly =
+            follows && improvement.is_none() && !waves && self.damage.is_partial(self.size);
+        let back = !(key_frame || follows || waves) && self.damage.is_partial(self.size);
+        if partly {
+            (self.top_up).mark(qp, &mut self.unchanged, |mb| self.damage.has(mb));
+        } else if back {
+            (self.top_up).mark_back(reference, &mut self.unchanged, |mb| self.damage.has(mb));
+        }
         let header = FrameHeader {
             frame: self.frame,
             reference,
@@ -552,6 +519,13 @@ impl Media {
             reference,
             refresh,
             qp,
+            part: improvement
+                .filter(|_| encoder.codes_parts())
+                .map(|it| Part {
+                    first_mb: it.first_mb,
+                    mbs: it.mbs,
+                }),
+            unchanged: partly.then_some(&self.unchanged),
         };
         let count = encoder.slices();
         let interval = self.rendition.interval();
@@ -576,20 +550,31 @@ impl Media {
         for d in self.destinations.iter_mut().filter(|d| d.started) {
             d.send_parity(&mut self.buffer, self.shared.link.as_ref());
         }
-        self.finish(*stamps, key_frame, qp, still);
+        let bits = self.finish(*stamps, key_frame, qp, still);
+        self.coded = self.frame;
+        self.damage.clear(self.size);
+        let now = clock::now();
+        match improvement {
+            Some(done) => (self.top_up).improved(now, self.frame, &done, bits, target, interval),
+            None if partly || back => {
+                (self.top_up).coded_in_part(now, self.frame, qp, bits, &self.unchanged);
+            }
+            None => self.top_up.coded(now, self.frame, qp, bits),
+        }
         Ok(())
     }
 
-    /// Tells the ledgers and the rate control what left.
-    fn finish(&mut self, stamps: Stamps, key_frame: bool, qp: u8, still: bool) {
+    /// Tells the ledgers and the rate control what left; its bits.
+    fn finish(&mut self, stamps: Stamps, key_frame: bool, qp: u8, still: bool) -> u64 {
         let now = clock::now();
-        self.last_qp = qp;
+        let mut bits = 0;
         if let Some(d) = self.destinations.iter().find(|d| d.started) {
             let bytes = d.sent.bytes + d.sent.datagrams * TRANSPORT_HEADERS + d.again;
+            bits = u64::from(bytes) * 8;
             let intra = self.encoder.as_ref().is_some_and(|e| e.memory() == 0);
             let dear = key_frame && !intra;
             if !still || dear {
-                self.rate.coded(dear, qp, u64::from(bytes) * 8);
+                self.rate.coded(dear, qp, bits);
             }
         }
         let player = self.destinations.iter().find(|d| d.role == Role::Player);
@@ -637,84 +622,6 @@ impl Media {
             }
         }
         self.shared.flush(&mut sessions);
+        bits
     }
-}
-
-/// Encodes, and sends each slice to everybody the moment it is there.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the frame's whole way in one call"
-)]
-fn send_slices(
-    encoder: &mut dyn Encoder,
-    picture: &Picture<'_>,
-    ask: &Ask,
-    count: u8,
-    (header, configuration): (&FrameHeader, Option<Configuration>),
-    destinations: &mut [Destination],
-    buffer: &mut SendBuf,
-    link: &dyn Link,
-    interval: Duration,
-    stamps: &mut Stamps,
-) -> Result<encode::Encoded, encode::EncodeError> {
-    let unechoed = FrameHeader {
-        echo: InputEcho::default(),
-        ..*header
-    };
-    encoder.encode(picture, ask, &mut |slice: Slice<'_>| {
-        stamps.stamp(Stage::FirstSlice, clock::now());
-        let place = SlicePlace {
-            index: slice.index,
-            count,
-            first_mb: slice.first_mb,
-            mbs: slice.mbs,
-        };
-        for d in destinations.iter_mut().filter(|d| d.started) {
-            // Input is counted per session: the player's numbers mean nothing to others.
-            let header = match d.role {
-                Role::Player => header,
-                Role::Observer => &unechoed,
-            };
-            d.pace(slice.bytes.len(), interval);
-            let extensions = Extensions {
-                configuration,
-                clean_after: slice.clean_after,
-            };
-            d.media
-                .slice(clock::now(), header, extensions, place, slice.bytes, buffer);
-            d.send(buffer, link);
-        }
-    })
-}
-
-pub(super) fn open(
-    rendition: &Rendition,
-    size: Size,
-    target: Bitrate,
-) -> Result<Box<dyn Encoder>, encode::EncodeError> {
-    let backend = encode::find(&rendition.encoder)?;
-    let usual = backend.settings(size, target);
-    let mut settings = Settings {
-        fps: rendition.whole_fps().into(),
-        slices: rendition.slices,
-        threads: rendition.threads,
-        subpel: rendition
-            .subpel
-            .unwrap_or(size.pixels() <= super::SUBPEL_PIXELS),
-        pixels: rendition.pixels.unwrap_or(usual.pixels),
-        refresh: (rendition.recovery == Recovery::Refresh).then(|| {
-            let every = rendition.refresh_every;
-            every.map_or(Refresh::OnDemand, Refresh::Every)
-        }),
-        rate: match rendition.rate.unwrap_or(usual.rate) {
-            Rate::Own => Rate::Own,
-            Rate::Cbr(_) => Rate::Cbr(target),
-        },
-        ..usual
-    };
-    if backend.codec == Codec::H264 && settings.pixels == Pixels::Nv12 {
-        // The conversion pads.
-        settings.size = Converter::padded(size, PixelFormat::Nv12);
-    }
-    encode::open(backend.name, &settings)
 }

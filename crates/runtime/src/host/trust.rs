@@ -26,10 +26,19 @@ const ENTRIES: usize = 64;
 /// What is to be written down.
 struct Entry {
     key: PublicKey,
-    /// What it calls itself, if it paired.
-    paired: Option<DeviceName>,
+    what: What,
     /// In seconds since 1970.
     at: u64,
+}
+
+/// What a device did.
+enum What {
+    /// It paired, and goes by this name.
+    Paired(DeviceName),
+    /// It began a session.
+    Came,
+    /// It calls itself this now.
+    CallsItself(DeviceName),
 }
 
 /// Devices that paired in this run and are not in the file: not yet, or because it can't be
@@ -105,18 +114,33 @@ impl Trust {
             unstored.push(key);
         }
         drop(unstored);
-        self.write(key, Some(name));
+        self.write(key, What::Paired(name));
     }
 
     /// A known device began a session.
     pub(super) fn seen(&mut self, key: PublicKey) {
-        self.write(key, None);
+        self.write(key, What::Came);
     }
 
-    fn write(&mut self, key: PublicKey, paired: Option<DeviceName>) {
+    /// A device joined and calls itself so: how a person is to be told of it. Names prove nothing, so
+    /// the one under which it is stored comes first.
+    pub(super) fn joined(&mut self, key: PublicKey, calls_itself: &str) -> String {
+        let now = DeviceName::new(calls_itself);
+        let known = self.devices.devices().iter().find(|d| d.key == key);
+        let Some(device) = known else {
+            return now.as_str().to_owned();
+        };
+        let mut device = device.clone();
+        if device.call(&now) {
+            self.write(key, What::CallsItself(now));
+        }
+        device.title()
+    }
+
+    fn write(&mut self, key: PublicKey, what: What) {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
         let at = since_1970.map_or(0, |span| span.as_secs());
-        let entry = Entry { key, paired, at };
+        let entry = Entry { key, what, at };
         if self.entries.try_send(entry).is_err() {
             let why = "the disk is too slow to write down which devices come: a new one will need \
                        a PIN again";
@@ -132,16 +156,17 @@ fn write_down(
     entries: &Receiver<Entry>,
     unstored: &Unstored,
 ) {
-    for Entry { key, paired, at } in entries {
-        let stored = match &paired {
-            Some(name) => devices.pair(key, name, at),
-            None => devices.seen(&key, at),
+    for Entry { key, what, at } in entries {
+        let stored = match &what {
+            What::Paired(name) => devices.pair(key, name, at),
+            What::Came => devices.seen(&key, at),
+            What::CallsItself(name) => devices.calls_itself(&key, name),
         };
-        match stored {
-            Ok(()) if paired.is_some() => lock(unstored).retain(|other| *other != key),
-            Ok(()) => {}
+        match (stored, what) {
+            (Ok(()), What::Paired(_)) => lock(unstored).retain(|other| *other != key),
+            (Ok(()), _) => {}
             // The session goes on; after this run a new device will need a PIN again.
-            Err(e) => shared.notice(Notice::Trouble(e.to_string())),
+            (Err(e), _) => shared.notice(Notice::Trouble(e.to_string())),
         }
     }
 }

@@ -1,5 +1,17 @@
 use super::*;
+use crate::out::Room;
+use crate::record::table::{Drawing, Nobody};
 use openuvr_proto::control::ladder::Rung;
+
+pub(super) const NOBODY: Nobody = Nobody {
+    yet: "no client yet",
+    now: "no client now",
+};
+
+const ROOM: Room = Room {
+    columns: 80,
+    rows: 60,
+};
 
 fn naive(values: &[u64], percent: usize) -> u64 {
     let mut sorted = values.to_vec();
@@ -68,7 +80,9 @@ fn the_window_forgets_and_the_run_does_not() {
     spread.note(ms(0), Duration::MAX);
 }
 
-fn fill(totals: &mut Totals, table: &mut Table, seconds: i64) {
+/// Fills both, and returns what the table has shown.
+fn fill(totals: &mut Totals, table: &mut Table, seconds: i64) -> Vec<Drawing> {
+    let mut shown = Vec::new();
     for n in 1..=u32::try_from(seconds * 60).unwrap() {
         let now = Instant(1_030 * MS + i64::from(n) * 16_666_667);
         for (session, role, name) in [
@@ -81,41 +95,39 @@ fn fill(totals: &mut Totals, table: &mut Table, seconds: i64) {
                 _ => whole(session, n),
             };
             totals.count(now, &record, role, name);
+            table.joined(SessionId(session), role, name);
             table.note(now, &record);
         }
-        table.draw(now, totals).unwrap();
+        shown.extend(table.draw(now, totals, ROOM));
+    }
+    shown
+}
+
+fn rows_of(drawing: Option<&Drawing>) -> Vec<String> {
+    match drawing {
+        Some(Drawing::Rows(rows)) => rows.clone(),
+        _ => panic!("no rows"),
     }
 }
 
+fn lines_of(drawings: &[Drawing]) -> String {
+    let text = drawings.iter().map(|drawing| match drawing {
+        Drawing::Rows(_) => panic!("rows"),
+        Drawing::Lines(text) => text.as_str(),
+    });
+    text.collect()
+}
+
 #[test]
-fn the_table_fits_eighty_columns_and_stays_in_place() {
-    let paper = Paper::default();
-    let mut table = Table::new(Box::new(paper.clone()), true);
+fn the_table_fits_eighty_columns_once_a_second() {
+    let mut table = Table::new(true, NOBODY);
     let mut totals = Totals::default();
-    fill(&mut totals, &mut table, 3);
-    let shown = paper.take();
-    assert_eq!(
-        shown.matches("A\r").count(),
-        1,
-        "the second covers the first"
-    );
-    assert_eq!(shown.matches("\x1b[J").count(), 1);
-    assert_eq!(
-        shown.matches("desk (player)").count(),
-        2,
-        "once a second: {shown}"
-    );
-    table.finish(&totals).unwrap();
-    let last = paper.take();
-    let up = last.split("A\r").next().unwrap();
-    let drawn_before = up.trim_start_matches("\x1b[").parse::<usize>().unwrap();
-    assert_eq!(
-        drawn_before,
-        shown.rsplit("A\r").next().unwrap().matches('\n').count()
-    );
-    let plain = last.replace("\x1b[K", "").replace("\x1b[J", "");
-    let plain = plain.split_once('\r').unwrap().1;
-    for line in plain.lines() {
+    let shown = fill(&mut totals, &mut table, 3);
+    assert_eq!(shown.len(), 2, "once a second");
+    let rows = rows_of(shown.last());
+    assert!(rows[0].starts_with("desk (player)  54.0 whole"), "{rows:?}");
+    let plain = table.finish(&totals, ROOM.columns);
+    for line in plain.lines().chain(rows.iter().map(String::as_str)) {
         assert!(line.chars().count() <= 80, "{line}");
     }
     let row = |label: &str| {
@@ -160,12 +172,9 @@ fn the_table_fits_eighty_columns_and_stays_in_place() {
 
 #[test]
 fn without_a_terminal_there_are_plain_lines() {
-    let paper = Paper::default();
-    let mut table = Table::new(Box::new(paper.clone()), false);
+    let mut table = Table::new(false, NOBODY);
     let mut totals = Totals::default();
-    fill(&mut totals, &mut table, 11);
-    let text = paper.take();
-    assert!(!text.contains('\x1b'), "{text}");
+    let text = lines_of(&fill(&mut totals, &mut table, 11));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4, "two clients, each 5 s: {text}");
     assert!(lines[0].starts_with("desk: 54.0 whole frames/s"), "{text}");
@@ -173,20 +182,69 @@ fn without_a_terminal_there_are_plain_lines() {
     assert!(lines[0].contains("motion-to-photon ≥ p50 21.5"));
     assert!(lines[1].starts_with("a very long name of a client (observer): "));
 
-    let (paper, mut totals) = (Paper::default(), Totals::default());
-    let mut table = Table::new(Box::new(paper.clone()), false);
+    let mut totals = Totals::default();
+    let mut table = Table::new(false, NOBODY);
     table.link(whole(1, 1).session, Rung::Raw);
-    fill(&mut totals, &mut table, 6);
-    table.finish(&totals).unwrap();
-    let text = paper.take();
+    let text = lines_of(&fill(&mut totals, &mut table, 6));
     assert!(text.contains(" %  raw; "), "a line: {text}");
+    let text = table.finish(&totals, ROOM.columns);
     assert!(text.contains("\nover raw, in ms  "), "the table: {text}");
 }
 
 #[test]
+fn a_picture_that_stands_still_has_somebody_who_watches() {
+    let mut table = Table::new(true, NOBODY);
+    let mut totals = Totals::default();
+    let mut at = 0;
+    let mut look = |table: &mut Table, totals: &Totals, room| {
+        at += 20_000;
+        let drawing = table.draw(ms(at), totals, room);
+        (ms(at), rows_of(drawing.as_ref()))
+    };
+    assert!(table.draw(ms(0), &totals, ROOM).is_none());
+    assert_eq!(look(&mut table, &totals, ROOM).1, ["no client yet"]);
+    table.joined(SessionId(1), Role::Player, "desk");
+    let (now, rows) = look(&mut table, &totals, ROOM);
+    assert_eq!(rows, ["desk (player)  no picture yet"]);
+    totals.count(now, &whole(1, 1), Role::Player, "desk");
+    table.note(now, &whole(1, 1));
+    table.joined(SessionId(2), Role::Observer, "attic");
+    let rows = look(&mut table, &totals, ROOM).1;
+    let still = "desk (player)  no new picture for 20 s";
+    assert_eq!(rows, [still, "attic (observer)  no picture yet"]);
+    table.left(SessionId(1));
+    table.left(SessionId(2));
+    assert_eq!(look(&mut table, &totals, ROOM).1, ["no client now"]);
+}
+
+#[test]
+fn no_frames_are_none_and_not_minus_none() {
+    let mut table = Table::new(true, NOBODY);
+    let mut totals = Totals::default();
+    table.joined(SessionId(1), Role::Player, "desk");
+    // The only one opens the first interval.
+    totals.count(ms(0), &whole(1, 1), Role::Player, "desk");
+    table.note(ms(0), &whole(1, 1));
+    let rows = rows_of(table.draw(ms(1000), &totals, ROOM).as_ref());
+    assert_eq!(rows[0], "desk (player)  0.0 whole frames/s");
+}
+
+#[test]
+fn a_small_terminal_has_room_for_messages() {
+    let mut table = Table::new(true, NOBODY);
+    let mut totals = Totals::default();
+    fill(&mut totals, &mut table, 3);
+    for rows in 0..40 {
+        let room = Room { columns: 40, rows };
+        let at = ms(100_000 + i64::try_from(rows).unwrap() * 1000);
+        let shown = rows_of(table.draw(at, &totals, room).as_ref());
+        assert!(shown.len() <= rows.saturating_sub(2), "{rows}: {shown:?}");
+    }
+}
+
+#[test]
 fn a_client_shows_what_it_knows() {
-    let paper = Paper::default();
-    let mut table = Table::new(Box::new(paper.clone()), false);
+    let mut table = Table::new(false, NOBODY);
     let mut totals = Totals::default();
     let mut record = whole(1, 1);
     record.host = Stamps::default();
@@ -194,8 +252,7 @@ fn a_client_shows_what_it_knows() {
     record.cost = FrameCost::default();
     totals.count(ms(0), &record, Role::Player, "host");
     table.note(ms(0), &record);
-    table.finish(&totals).unwrap();
-    let text = paper.take();
+    let text = table.finish(&totals, ROOM.columns);
     assert!(text.contains("FirstReceived→Recoverable"), "{text}");
     assert!(
         !text.contains("Captured→") && !text.contains("Mb/s") && !text.contains('±'),

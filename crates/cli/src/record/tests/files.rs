@@ -1,3 +1,4 @@
+use super::figures::NOBODY;
 use super::*;
 
 #[test]
@@ -7,6 +8,7 @@ fn a_run_leaves_both_files_and_a_summary() {
         csv: Some(folder.0.join("run.csv")),
         trace: Some(folder.0.join("run.json")),
         table: TableMode::Off,
+        nobody: NOBODY,
     };
     let mut recorder = Recorder::new(&options).unwrap();
     for n in 1..=120 {
@@ -14,7 +16,8 @@ fn a_run_leaves_both_files_and_a_summary() {
         recorder.record(now, &whole(1, n), Role::Player, "desk");
         recorder.tick(now);
     }
-    let summary = recorder.finish();
+    let (summary, failed) = recorder.finish();
+    assert_eq!(failed, Vec::<String>::new());
     assert_eq!(summary.subscribers[0].count.whole, 120);
     let csv = std::fs::read_to_string(options.csv.unwrap()).unwrap();
     assert_eq!(csv.lines().count(), 121);
@@ -32,14 +35,15 @@ fn a_run_leaves_both_files_and_a_summary() {
 #[test]
 fn a_file_that_can_not_be_made_is_said_at_once() {
     let options = Options {
-        csv: Some("/nonexistent/run.csv".into()),
+        csv: Some("/dev/null/run.csv".into()),
         trace: None,
         table: TableMode::Off,
+        nobody: NOBODY,
     };
     let Err(error) = Recorder::new(&options) else {
         panic!("it was made")
     };
-    assert!(format!("{error:#}").starts_with("can't write to /nonexistent/run.csv: "));
+    assert!(format!("{error:#}").starts_with("can't write to /dev/null/run.csv: "));
 }
 
 /// Takes a little, and is full then.
@@ -78,6 +82,7 @@ fn a_full_disk_ends_the_file_and_nothing_else() {
             csv: None,
             trace: Some(folder.0.join("run.json")),
             table: TableMode::Off,
+            nobody: NOBODY,
         };
         let mut recorder = Recorder::new(&options).unwrap();
         // Room for the header, as on a disk that fills up later.
@@ -96,7 +101,9 @@ fn a_full_disk_ends_the_file_and_nothing_else() {
             recorder.tick(now);
         }
         assert!(recorder.csv.is_none());
-        let summary = recorder.finish();
+        let (summary, failed) = recorder.finish();
+        assert_eq!(failed.len(), 1, "{failed:?}");
+        assert!(failed[0].starts_with("can't write to /dev/full: "));
         assert_eq!(summary.subscribers[0].count.captured, 1200);
         let json = std::fs::read_to_string(folder.0.join("run.json")).unwrap();
         assert!(json.ends_with("]\n"));

@@ -84,6 +84,37 @@ pub enum Reading {
     Submitted(Option<Ticket>),
     /// The GPU is at work on it.
     UnderWay,
-    /// It was left out: why.
-    Skipped(&'static str),
+    /// It was left out.
+    Skipped(Skipped),
+}
+
+/// Why a picture was left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Skipped {
+    /// The host or the GPU is at work on all buffers of the ring.
+    #[error("the host or the GPU is behind: no buffer is free")]
+    Behind,
+    /// The picture has no pixels, or its sides are too long.
+    #[error("the window has no size")]
+    NoSize,
+    /// No window is bound for reading.
+    #[error("there is no window to read from")]
+    NoWindow,
+    /// The name belongs to no buffer object of this context.
+    #[error("there is no such pixel buffer: was it generated, bound and filled in this context?")]
+    NoBuffer,
+    /// The buffer ends before the picture does.
+    #[error("the pixel buffer has {has} bytes, and the picture needs {needs}")]
+    TooSmall {
+        /// Bytes of the buffer.
+        has: usize,
+        /// Bytes up to the picture's end.
+        needs: usize,
+    },
+    /// The buffer is mapped, so that it can't be copied.
+    #[error("the pixel buffer is mapped: unmap it first")]
+    Mapped,
+    /// The context, its driver or the layout rules it out.
+    #[error("{0}")]
+    Impossible(&'static str),
 }

@@ -1,6 +1,4 @@
-//! The persistent picture: the server copies the rows that changed into memory both share.
-
-use std::ops::Range;
+//! The persistent picture: the server copies what changed into memory that both share.
 
 use openuvr_proto::units::Size;
 use x11rb::errors::ReplyError;
@@ -8,21 +6,30 @@ use x11rb::protocol::shm::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{Drawable, ImageFormat};
 
 use super::display::Display;
+use super::settle::Area;
 use crate::capture::CaptureError;
+use crate::damage::Block;
 use crate::picture::Picture;
 use crate::sys::memory::SharedMemory;
 
 /// Bytes a pixel of the depths 24 and 32.
 const PIXEL: usize = 4;
 
-/// One whole picture in a MIT-SHM segment. Rows are fetched at full width, so that damage moves
-/// few bytes and the picture stays in one piece.
+/// One whole picture in a MIT-SHM segment, and a second one for parts: the server packs the rows of
+/// what it copies, so that a part of them can't come to its place at once.
 #[derive(Debug)]
 pub(super) struct Image {
     size: Size,
-    memory: SharedMemory,
-    segment: shm::Seg,
+    picture: Segment,
+    part: Segment,
     whole: bool,
+}
+
+/// Memory that the server writes into.
+#[derive(Debug)]
+struct Segment {
+    memory: SharedMemory,
+    id: shm::Seg,
 }
 
 impl Image {
@@ -40,18 +47,22 @@ impl Image {
                 Size::MAX_SIDE
             )));
         }
-        let (memory, fd) = SharedMemory::new(size.pixels() * PIXEL).map_err(|e| fail(&e))?;
-        let segment = display.new_id()?;
-        display
-            .conn
-            .shm_attach_fd(segment, fd, false)
-            .map_err(|e| fail(&e))?
-            .check()
-            .map_err(|e| fail(&e))?;
+        let segment = || -> Result<Segment, CaptureError> {
+            let (memory, fd) = SharedMemory::new(size.pixels() * PIXEL).map_err(|e| fail(&e))?;
+            let id = display.new_id()?;
+            display
+                .conn
+                .shm_attach_fd(id, fd, false)
+                .map_err(|e| fail(&e))?
+                .check()
+                .map_err(|e| fail(&e))?;
+            Ok(Segment { memory, id })
+        };
         Ok(Image {
             size,
-            memory,
-            segment,
+            picture: segment()?,
+            // Memory that is never written to takes none.
+            part: segment()?,
             whole: false,
         })
     }
@@ -59,38 +70,77 @@ impl Image {
     /// Lets the server forget the segment; the memory goes with `self`.
     pub(super) fn release(self, display: &Display) {
         // If the connection is broken, the server has forgotten it already.
-        let _ = display.conn.shm_detach(self.segment);
+        let _ = display.conn.shm_detach(self.picture.id);
+        let _ = display.conn.shm_detach(self.part.id);
     }
 
-    /// Copies `rows` of the picture from `drawable`, where it begins at `origin`. Returns the
-    /// request's sequence number: what the server drew before it, is in.
+    /// Copies `block`, a part of the picture, from `drawable`, where the picture begins at `origin`.
+    /// Returns the request's sequence number: what the server drew before it, is in.
     pub(super) fn fetch(
         &mut self,
         display: &Display,
         drawable: Drawable,
         origin: (i16, i16),
-        rows: Range<u16>,
+        block: &Block,
     ) -> Result<u64, ReplyError> {
         let stride = self.size.width as usize * PIXEL;
-        let offset = usize::from(rows.start) * stride;
+        let wide = block.columns.len() == self.size.width as usize;
+        // Whole rows come to their place at once.
+        let (segment, offset) = match wide {
+            true => (self.picture.id, block.rows.start as usize * stride),
+            false => (self.part.id, 0),
+        };
+        // The picture's sides fit in 16 bits, as those of all that X has.
+        let side = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
         let cookie = display.conn.shm_get_image(
             drawable,
-            origin.0,
-            origin.1.saturating_add_unsigned(rows.start),
-            u16::try_from(self.size.width).unwrap_or(u16::MAX),
-            rows.end - rows.start,
+            origin.0.saturating_add_unsigned(side(block.columns.start)),
+            origin.1.saturating_add_unsigned(side(block.rows.start)),
+            side(block.columns.end - block.columns.start),
+            side(block.rows.end - block.rows.start),
             !0,
             ImageFormat::Z_PIXMAP.into(),
-            self.segment,
+            segment,
             // Size::is_valid bounds it to 1 GiB.
             u32::try_from(offset).unwrap_or(u32::MAX),
         )?;
         let sequence = cookie.sequence_number();
         cookie.reply()?;
-        if rows.start == 0 && u32::from(rows.end) == self.size.height {
-            self.whole = true;
+        if !wide {
+            self.place(block);
         }
+        self.whole |= wide && block.rows.len() == self.size.height as usize;
         Ok(sequence)
+    }
+
+    /// Brings a part to its place in the picture.
+    fn place(&mut self, block: &Block) {
+        let stride = self.size.width as usize * PIXEL;
+        let columns = block.columns.start as usize * PIXEL..block.columns.end as usize * PIXEL;
+        let rows = block.rows.start as usize..block.rows.end as usize;
+        let places = self.picture.memory.bytes_mut().chunks_exact_mut(stride);
+        let part = self.part.memory.bytes().chunks_exact(columns.len());
+        for (to, from) in places.skip(rows.start).take(rows.len()).zip(part) {
+            to[columns.clone()].copy_from_slice(from);
+        }
+    }
+
+    /// Puts `pixels`, row by row without gaps, where `area` is.
+    pub(super) fn lay(&mut self, area: Area, pixels: &[u8]) {
+        let stride = self.size.width as usize * PIXEL;
+        let number = |n: i32| usize::try_from(n).unwrap_or(0);
+        let (left, top) = (number(area.left) * PIXEL, number(area.top));
+        let width = number(area.right - area.left) * PIXEL;
+        let rows = self
+            .picture
+            .memory
+            .bytes_mut()
+            .chunks_exact_mut(stride.max(1));
+        for (row, pixels) in rows.skip(top).zip(pixels.chunks_exact(width.max(1))) {
+            if let Some(row) = row.get_mut(left..left + width) {
+                row.copy_from_slice(pixels);
+            }
+        }
     }
 
     /// What was fetched is too old: there is no picture until all rows are fetched again.
@@ -106,6 +156,6 @@ impl Image {
     pub(super) fn picture(&self) -> Option<Picture<'_>> {
         let stride = self.size.width as usize * PIXEL;
         self.whole
-            .then(|| Picture::bgrx(self.size, self.memory.bytes(), stride))
+            .then(|| Picture::bgrx(self.size, self.picture.memory.bytes(), stride))
     }
 }

@@ -1,6 +1,6 @@
 //! Capture from an X display: the whole, a part, or one window even when others cover it.
 //!
-//! XDamage says when the application has drawn, MIT-SHM brings the rows that changed, XComposite
+//! XDamage says when the application has drawn, MIT-SHM brings what changed, XComposite
 //! keeps a window's pixels apart from what covers them. Not a screen grabber with a clock: if
 //! nothing is drawn, nothing happens. The pointer isn't in the picture: see
 //! [`cursor`](super::cursor).
@@ -16,15 +16,17 @@
 //! Protocols: X11 core, DAMAGE 1.1, Composite 0.4, MIT-SHM 1.2 (`AttachFd`), all of them from
 //! `xorgproto`.
 
+mod companions;
 pub(super) mod display;
 mod find;
 mod image;
 mod settle;
+mod successor;
 mod surface;
 #[cfg(test)]
 mod tests;
+mod viewport;
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
@@ -36,12 +38,16 @@ use x11rb::protocol::damage::{ConnectionExt as _, Damage, NotifyEvent, ReportLev
 use x11rb::protocol::shm::ConnectionExt as _;
 use x11rb::protocol::xfixes::ConnectionExt as _;
 
+use self::companions::Companions;
 use self::display::Display;
 use self::image::Image;
 use self::settle::{Area, Settle};
+use self::successor::{Found, Successor};
 use self::surface::{News, Surface};
+pub use self::viewport::Viewport;
 use super::pace::Pace;
 use super::{Capture, CaptureError, CaptureEvent, Waker};
+use crate::damage::Block;
 use crate::picture::Picture;
 
 /// What to capture.
@@ -89,29 +95,6 @@ pub enum WindowName {
     Text(String),
 }
 
-/// Where the captured target lies on its display; shared, since windows move.
-#[derive(Clone, Debug)]
-pub struct Viewport(Arc<Mutex<(i32, i32, Size)>>);
-
-impl Viewport {
-    /// A target at `x`, `y` on the display, in pixels.
-    #[must_use]
-    pub fn new(x: i32, y: i32, size: Size) -> Viewport {
-        Viewport(Arc::new(Mutex::new((x, y, size))))
-    }
-
-    /// Its left and upper edge on the display and its size now, in pixels. From any thread.
-    #[must_use]
-    pub fn now(&self) -> (i32, i32, Size) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// It has moved. From any thread.
-    pub fn set(&self, x: i32, y: i32, size: Size) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (x, y, size);
-    }
-}
-
 /// How often a picture may fail to be fetched in a row. Each failure means that the target
 /// changed between our look at it and the request, and the next look is right.
 const FAILURES: u32 = 5;
@@ -120,6 +103,10 @@ const FAILURES: u32 = 5;
 pub struct X11Capture {
     display: Display,
     surface: Surface,
+    /// `None` if the target is no window.
+    companions: Option<Companions>,
+    /// The same.
+    successor: Option<Successor>,
     image: Image,
     damage: Damage,
     settle: Settle,
@@ -134,6 +121,8 @@ pub struct X11Capture {
     dirty: Area,
     /// Whether damage was reported since it was last subtracted: until then the server is silent.
     reported: bool,
+    /// Where the last picture differs from the one before; `None`: perhaps everywhere.
+    changed: Option<Block>,
     /// The last picture's request, and what it covered: reports from before it are old news.
     fetched: Option<(u64, Area)>,
     /// Whether the target is to be looked at again, or only its place.
@@ -141,6 +130,8 @@ pub struct X11Capture {
     moved: bool,
     destroyed: bool,
     hidden: bool,
+    /// It was hidden, is not any more, and nobody was told.
+    back: bool,
     failures: u32,
 }
 
@@ -193,6 +184,10 @@ impl X11Capture {
             conn.damage_create(damage, watched, level)?.check()
         };
         begin().map_err(|e| CaptureError(format!("{}: can't watch damage: {e}", display.name)))?;
+        let companions = (surface.window().is_some()).then(|| Companions::new(&display));
+        let companions = companions.transpose()?;
+        let successor = (surface.window()).map(|window| Successor::of(&display, window));
+        let successor = successor.transpose()?;
         let size = surface.size().unwrap_or_default();
         let (x, y) = surface.place().unwrap_or_default();
         let mut capture = X11Capture {
@@ -205,16 +200,21 @@ impl X11Capture {
             watched: true,
             dirty: Area::whole(size),
             reported: true,
+            changed: None,
             fetched: None,
             remade: false,
             moved: false,
             destroyed: false,
             hidden: false,
+            back: false,
             failures: 0,
             display,
             surface,
+            companions,
+            successor,
             damage,
         };
+        capture.viewport.set_window(capture.surface.window());
         capture.settle.damaged(capture.display.now(), capture.dirty);
         Ok(capture)
     }
@@ -255,8 +255,23 @@ impl X11Capture {
             let Some((event, request)) = event.map_err(|e| self.display.broke(e))? else {
                 return Ok(());
             };
+            if let Some(companions) = &mut self.companions {
+                companions.hear(&self.display, &event);
+            }
+            if let Some(successor) = &mut self.successor {
+                successor.hear(&self.display, &event);
+            }
             match &event {
-                Event::DamageNotify(e) => self.hear_damage(e, request),
+                Event::DamageNotify(e) if e.damage == self.damage => self.hear_damage(e, request),
+                Event::DamageNotify(e) => {
+                    let place = self.surface.place();
+                    let touched = self.companions.as_ref();
+                    let touched = touched.and_then(|c| c.touched(&self.display, e, place));
+                    if let Some(area) = touched.filter(|area| !area.is_empty()) {
+                        self.dirty = self.dirty.around(area);
+                        self.settle.damaged(self.display.now(), area);
+                    }
+                }
                 Event::Error(e) => tracing::debug!("{}: {e:?}", self.display.name),
                 _ => match self.surface.news(&self.display, &event) {
                     Some(News::Moved) => self.moved = true,
@@ -288,14 +303,21 @@ impl X11Capture {
     /// Looks at the target again if something has happened to it; what the caller must know.
     fn follow(&mut self) -> Result<Option<CaptureEvent>, CaptureError> {
         if self.destroyed {
-            return Ok(Some(CaptureEvent::Ended("window destroyed")));
+            return self.follow_successor();
         }
         if !std::mem::take(&mut self.remade) {
             if std::mem::take(&mut self.moved) {
                 self.surface.find_place(&self.display)?;
                 self.tell_viewport();
+                if let Some(companions) = &mut self.companions {
+                    companions.forget();
+                }
             }
+            self.look_at_companions()?;
             return Ok(None);
+        }
+        if let Some(companions) = &mut self.companions {
+            companions.forget();
         }
         self.surface.renew(&self.display)?;
         let Some(size) = self.surface.size() else {
@@ -305,7 +327,7 @@ impl X11Capture {
             let first = !std::mem::replace(&mut self.hidden, true);
             return Ok(first.then_some(CaptureEvent::Hidden));
         };
-        self.hidden = false;
+        self.back |= std::mem::take(&mut self.hidden);
         self.tell_viewport();
         self.forget_all(size);
         // It is about to be painted.
@@ -316,6 +338,54 @@ impl X11Capture {
         let image = Image::new(&self.display, size)?;
         std::mem::replace(&mut self.image, image).release(&self.display);
         Ok(Some(CaptureEvent::Resized(size)))
+    }
+
+    /// Looks for menus and dialogs in front of the window, if something came or went there.
+    fn look_at_companions(&mut self) -> Result<(), CaptureError> {
+        let (Some(place), Some(size)) = (self.surface.place(), self.surface.size()) else {
+            return Ok(());
+        };
+        let (Some(window), Some(companions)) = (self.surface.window(), &mut self.companions) else {
+            return Ok(());
+        };
+        if companions.are_stale() {
+            let changed = companions.renew(&self.display, window, place, size)?;
+            if !changed.is_empty() {
+                self.dirty = self.dirty.around(changed);
+                self.settle.damaged(self.display.now(), changed);
+            }
+        }
+        Ok(())
+    }
+
+    /// The window is gone: looks for the one that the application made in its place, or ends.
+    fn follow_successor(&mut self) -> Result<Option<CaptureEvent>, CaptureError> {
+        let Some(successor) = &mut self.successor else {
+            return Ok(Some(CaptureEvent::Ended("window destroyed")));
+        };
+        match successor.look(&self.display)? {
+            Found::NotYet if !std::mem::replace(&mut self.hidden, true) => {
+                self.forget_all(self.image.size());
+                self.dirty = Area::EMPTY;
+                Ok(Some(CaptureEvent::Hidden))
+            }
+            Found::NotYet => Ok(None),
+            Found::Nothing => Ok(Some(CaptureEvent::Ended("window destroyed"))),
+            Found::Window(window) => {
+                if !self.surface.becomes(&self.display, window)? {
+                    return Ok(None);
+                }
+                *successor = Successor::of(&self.display, window)?;
+                self.damage = self.display.new_id()?;
+                let level = ReportLevel::BOUNDING_BOX;
+                let created = self.display.conn.damage_create(self.damage, window, level);
+                created.map_err(|e| self.display.broke(e))?;
+                self.reported = true;
+                self.destroyed = false;
+                self.remade = true;
+                Ok(None)
+            }
+        }
     }
 
     /// Nothing is known of the picture, which has this size now.
@@ -330,29 +400,25 @@ impl X11Capture {
         if let (Some((x, y)), Some(size)) = (self.surface.place(), self.surface.size()) {
             self.viewport.set(x, y, size);
         }
+        self.viewport.set_window(self.surface.window());
     }
 
-    /// Brings the damaged rows into the picture. `false` if the target has changed meanwhile.
+    /// Brings what was damaged into the picture. `false` if the target has changed meanwhile.
     fn fetch(&mut self) -> Result<bool, CaptureError> {
         let Some((drawable, origin)) = self.surface.pixels() else {
             self.pace.cancel();
             return Ok(false);
         };
-        let whole = Area::whole(self.image.size());
-        let covered = Area {
-            top: self.dirty.top,
-            bottom: self.dirty.bottom,
-            ..whole
-        }
-        .within(whole);
-        let row = |n: i32| u16::try_from(n).unwrap_or(0);
-        let rows = row(covered.top)..row(covered.bottom);
-        if rows.is_empty() {
+        let covered = self.dirty.within(Area::whole(self.image.size()));
+        let Some(block) = covered.block().filter(|_| !covered.is_empty()) else {
             self.pace.cancel();
             return Ok(false);
-        }
-        match self.image.fetch(&self.display, drawable, origin, rows) {
+        };
+        let known = self.image.picture().is_some();
+        match self.image.fetch(&self.display, drawable, origin, &block) {
             Ok(request) => {
+                self.paint_companions(covered)?;
+                self.changed = known.then_some(block);
                 self.fetched = Some((request, covered));
                 self.dirty = Area::EMPTY;
                 self.failures = 0;
@@ -370,6 +436,19 @@ impl X11Capture {
             ))),
             Err(e) => Err(self.display.broke(e)),
         }
+    }
+
+    /// Puts menus and dialogs into the rows that were just fetched.
+    fn paint_companions(&mut self, covered: Area) -> Result<(), CaptureError> {
+        let (Some(companions), Some(place)) = (&mut self.companions, self.surface.place()) else {
+            return Ok(());
+        };
+        match companions.paint(&self.display, place, covered, &mut self.image) {
+            // The display has another size by now: they are looked for again.
+            Err(ReplyError::X11Error(_)) => companions.forget(),
+            painted => painted.map_err(|e| self.display.broke(e))?,
+        }
+        Ok(())
     }
 
     /// Makes the server report the next damage, whatever it covers.
@@ -400,16 +479,30 @@ impl Capture for X11Capture {
                 // Travels with the next request for pixels, in front of it.
                 self.subtract()?;
             }
-            if self.moved || self.remade || self.destroyed {
+            if std::mem::take(&mut self.back) {
+                return Ok(CaptureEvent::Shown);
+            }
+            let changed = self.moved || self.remade || self.destroyed;
+            let stale = self.companions.as_ref().is_some_and(Companions::are_stale);
+            if changed || (stale && self.surface.size().is_some()) {
                 if let Some(event) = self.follow()? {
                     return Ok(event);
                 }
-                // The replies may have brought events with them: the socket is silent about those.
-                continue;
+                if !self.destroyed {
+                    // The replies may have brought events with them: the socket is silent about
+                    // those.
+                    continue;
+                }
             }
             let now = self.display.now();
             let has_come = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-            if !self.watched {
+            if self.destroyed && !has_come(until) {
+                let next = now + successor::LOOK_AGAIN;
+                let next = until.map_or(next, |until| until.min(next));
+                self.display.wait(Some(self.waker.fd()), Some(next))?;
+                continue;
+            }
+            if !self.watched || self.destroyed {
                 if has_come(until) {
                     return Ok(CaptureEvent::TimedOut);
                 }
@@ -464,6 +557,10 @@ impl Capture for X11Capture {
 
     fn picture(&self) -> Option<Picture<'_>> {
         self.image.picture()
+    }
+
+    fn changed(&self) -> Option<Block> {
+        self.changed.clone()
     }
 
     fn waker(&self) -> Waker {

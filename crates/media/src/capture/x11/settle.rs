@@ -9,6 +9,8 @@ use std::time::Duration;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
+use crate::damage::Block;
+
 /// A rectangle in the picture: from the first corner up to, not including, the second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Area {
@@ -46,6 +48,15 @@ impl Area {
             return 0;
         }
         i64::from(self.right - self.left) * i64::from(self.bottom - self.top)
+    }
+
+    /// It as a part of a picture, if it is one.
+    pub(super) fn block(self) -> Option<Block> {
+        let edge = |n: i32| u32::try_from(n).ok();
+        Some(Block {
+            columns: edge(self.left)?..edge(self.right)?,
+            rows: edge(self.top)?..edge(self.bottom)?,
+        })
     }
 
     /// The part that both have.

@@ -139,6 +139,44 @@ impl Surface {
         }
     }
 
+    /// The window, if it is one.
+    pub(super) fn window(&self) -> Option<Window> {
+        match self.kind {
+            Kind::Root { .. } => None,
+            Kind::Window { id, .. } => Some(id),
+        }
+    }
+
+    /// It is another window from now on, which is to be looked at next; the old one is gone. `false` if
+    /// this one is, too.
+    pub(super) fn becomes(
+        &mut self,
+        display: &Display,
+        window: Window,
+    ) -> Result<bool, CaptureError> {
+        let old = std::mem::replace(
+            &mut self.kind,
+            Kind::Window {
+                id: window,
+                top: window,
+                pixmap: None,
+            },
+        );
+        if let Kind::Window {
+            pixmap: Some(pixmap),
+            ..
+        } = old
+        {
+            let _ = display.conn.free_pixmap(pixmap);
+        }
+        self.shown = None;
+        match self.subscribe(display) {
+            Ok(()) => Ok(true),
+            Err(ReplyError::X11Error(_)) => Ok(false),
+            Err(e) => Err(display.broke(e)),
+        }
+    }
+
     /// What `event` means for it; `None` if nothing.
     pub(super) fn news(&self, display: &Display, event: &Event) -> Option<News> {
         let (id, top) = match self.kind {

@@ -142,6 +142,7 @@ fn a_window_that_changes_while_nobody_watches_is_there_for_who_comes() {
     painter.conn.map_window(id).unwrap();
     painter.fill(id, 0, 0, 48, 40, RED);
     painter.sync();
+    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Shown);
     drain(&mut capture);
     assert_eq!(corner(&capture), RED);
 }

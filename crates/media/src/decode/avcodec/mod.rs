@@ -10,13 +10,14 @@
 
 mod sys;
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
 use super::h264_pskip::PSkip;
-use super::{Backend, Chunk, Codec, DecodeError, Decoded, Decoder};
+use super::{Backend, Chunk, Codec, DecodeError, Decoded, Decoder, View};
 use crate::picture::Picture;
 use crate::present::{Canvas, to_bgrx};
 
@@ -82,6 +83,9 @@ const fn hardware(name: &'static str) -> sys::Kind {
 /// second (guess).
 const HELD_BACK: Duration = Duration::from_millis(100);
 
+/// The side of a macroblock, in pixels.
+const MACROBLOCK: u32 = 16;
+
 /// How often it is asked meanwhile.
 const ASK_AGAIN: Duration = Duration::from_micros(200);
 
@@ -96,6 +100,9 @@ struct Avcodec {
     refused: FrameId,
     synthesised: Vec<u8>,
     painted: Painted,
+    /// Macroblocks, in order, of the picture that is under way, outside of which it is the picture
+    /// that it refers to.
+    changed: Vec<Range<u32>>,
     /// The picture that is under way, for a decoder that wants it whole.
     whole: Vec<u8>,
 }
@@ -127,6 +134,7 @@ impl Avcodec {
             refused: FrameId::NONE,
             synthesised: Vec::new(),
             painted: Painted::default(),
+            changed: Vec::new(),
             whole: Vec::new(),
         })
     }
@@ -157,6 +165,7 @@ impl Avcodec {
                     self.reset();
                 }
                 self.whole.clear();
+                self.changed.clear();
                 self.pskip.begin_picture();
                 self.library.begin_picture();
                 Current {
@@ -174,8 +183,11 @@ impl Avcodec {
         }
         let end = first_mb + u32::from(chunk.mbs);
         if let Some(bytes) = chunk.bytes {
-            self.slice(bytes, &mut current, first_mb)?;
-            current.next_mb = end;
+            let repeated = self.slice(bytes, &mut current, first_mb)?;
+            // One that counts no macroblocks is a whole frame.
+            let end = if chunk.mbs == 0 { u32::MAX } else { end };
+            self.changed.push(first_mb.saturating_add(repeated)..end);
+            current.next_mb = first_mb + u32::from(chunk.mbs);
         } else if self.pskip.knows_picture() {
             self.skip_to(&mut current, end)?;
         } // else the first slice that does arrive tells how to fill the hole before it
@@ -190,8 +202,9 @@ impl Avcodec {
         self.drain(chunk.frame)
     }
 
-    /// Feeds a slice, and what is missing before it.
-    fn slice(&mut self, bytes: &[u8], current: &mut Current, first_mb: u32) -> Result<(), String> {
+    /// Feeds a slice, and what is missing before it. How many of its macroblocks, from the first on,
+    /// are those of the picture that it refers to.
+    fn slice(&mut self, bytes: &[u8], current: &mut Current, first_mb: u32) -> Result<u32, String> {
         let seen = self.pskip.observe(bytes).map_err(|e| e.to_string())?;
         if seen.first_mb != first_mb {
             return Err(format!(
@@ -204,7 +217,8 @@ impl Avcodec {
         }
         self.needs_key_frame = false;
         self.skip_to(current, first_mb)?;
-        self.send(bytes, current.frame)
+        self.send(bytes, current.frame)?;
+        Ok(seen.repeated)
     }
 
     /// Fills with P_Skip up to macroblock `end`.
@@ -222,6 +236,8 @@ impl Avcodec {
             Err(error) => Err(error.to_string()),
         };
         self.synthesised = slice;
+        // Which picture it repeats is not certain.
+        self.changed.push(current.next_mb..end);
         current.next_mb = end;
         sent
     }
@@ -292,7 +308,7 @@ impl Decoder for Avcodec {
     fn paint(
         &mut self,
         chunk: &Chunk<'_>,
-        visible: Option<Size>,
+        view: Option<View>,
         canvas: &mut dyn Canvas,
     ) -> Result<Option<Decoded<'_>>, DecodeError> {
         let whole = self.step(chunk)?;
@@ -302,11 +318,16 @@ impl Decoder for Avcodec {
             Some(progress) => progress,
             None => return Ok(None),
         };
-        let Some(visible) = visible else {
+        let Some(view) = view else {
             return Ok(whole.then_some(Decoded::Picture(picture)));
         };
-        let picture = picture.cropped(visible);
-        self.painted = paint(&picture, rows, self.painted, canvas).map_err(failed)?;
+        let columns = picture.size.width.div_ceil(MACROBLOCK).max(1);
+        let changed = self.changed.iter().map(|mbs| rows_of(mbs, columns));
+        // All of it, if it is not known what the canvas shows.
+        let all = (!view.follows).then_some(0..u32::MAX);
+        let changed = all.into_iter().chain(changed);
+        let picture = picture.cropped(view.size);
+        self.painted = paint(&picture, rows, changed, self.painted, canvas).map_err(failed)?;
         Ok(whole.then_some(Decoded::OnCanvas(picture.size)))
     }
 
@@ -314,17 +335,26 @@ impl Decoder for Avcodec {
         self.library.restart();
         self.pskip.reset();
         self.current = None;
+        self.changed.clear();
         self.whole.clear();
         self.needs_key_frame = true;
         self.refused = FrameId::NONE;
     }
 }
 
-/// Paints what is not yet `painted` of the first `rows` rows of a picture. Chroma of 4:2:0 covers two
+/// The rows of pixels that macroblocks lie in, of a picture of so many columns of them.
+fn rows_of(mbs: &Range<u32>, columns: u32) -> Range<u32> {
+    let end = mbs.end.div_ceil(columns).saturating_mul(MACROBLOCK);
+    mbs.start / columns * MACROBLOCK..end
+}
+
+/// Paints what is not yet `painted` of the first `rows` rows of a picture, as far as it is among those
+/// that have `changed`, which come from the top to the bottom and may overlap. Chroma of 4:2:0 covers two
 /// rows, so that the last of an odd number waits for the next one.
 fn paint(
     picture: &Picture<'_>,
     rows: u32,
+    changed: impl Iterator<Item = Range<u32>>,
     painted: Painted,
     canvas: &mut dyn Canvas,
 ) -> Result<Painted, String> {
@@ -337,10 +367,15 @@ fn paint(
     } else {
         size.height
     };
-    if let Some(band) = picture.band(from..end)
-        && let Some(place) = canvas.rows(size, from..end)
-    {
-        to_bgrx(&band, place).map_err(|e| e.to_string())?;
+    let mut next = from;
+    for part in changed {
+        let part = part.start.max(next)..part.end.min(end);
+        if let Some(band) = picture.band(part.clone())
+            && let Some(place) = canvas.rows(size, part.clone())
+        {
+            to_bgrx(&band, place).map_err(|e| e.to_string())?;
+        }
+        next = next.max(part.end);
     }
     Ok(Painted {
         source,

@@ -228,7 +228,12 @@ impl Avcodec {
         Ok(())
     }
 
-    fn code(&mut self, picture: &Picture<'_>, ask: &Ask, key_frame: bool) -> Result<(), String> {
+    fn code(
+        &mut self,
+        picture: &Picture<'_>,
+        ask: &Ask<'_>,
+        key_frame: bool,
+    ) -> Result<(), String> {
         // Pictures of frames that failed would be taken for this one.
         while self.library.receive()? {}
         self.library.send(picture, ask.frame.0.into(), key_frame)?;
@@ -253,7 +258,7 @@ impl Encoder for Avcodec {
     fn encode(
         &mut self,
         picture: &Picture<'_>,
-        ask: &Ask,
+        ask: &Ask<'_>,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         check_picture(picture, self.settings.size, PixelFormat::Nv12)?;

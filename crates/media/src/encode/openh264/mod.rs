@@ -105,7 +105,7 @@ impl Encoder for OpenH264 {
     fn encode(
         &mut self,
         picture: &Picture<'_>,
-        ask: &Ask,
+        ask: &Ask<'_>,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         check_picture(picture, self.settings.size, PixelFormat::I420)?;

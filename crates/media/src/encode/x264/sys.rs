@@ -17,11 +17,14 @@ pub(super) use bindings::{
     X264_LOG_NONE, X264_RC_ABR, X264_RC_CQP, x264_param_t,
 };
 use bindings::{
-    X264_CSP_VFLIP, X264_QP_AUTO, X264_TYPE_AUTO, X264_TYPE_IDR, x264_nal_t, x264_picture_t, x264_t,
+    X264_CSP_VFLIP, X264_MBINFO_CONSTANT, X264_QP_AUTO, X264_TYPE_AUTO, X264_TYPE_IDR, x264_nal_t,
+    x264_picture_t, x264_t,
 };
 
+use openuvr_proto::units::Size;
+
 use crate::encode::EncodeError;
-use crate::picture::{Picture, PixelFormat, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, Rows};
 
 #[allow(
     missing_docs,
@@ -110,6 +113,8 @@ impl Library {
             Some(handle) => Ok(Encoder {
                 library: self.clone(),
                 handle,
+                newest: None,
+                flags: Vec::new(),
             }),
             None => Err(EncodeError(format!(
                 "libx264 refused to encode {}x{} with {} threads: try a smaller picture or less \
@@ -193,12 +198,20 @@ pub(super) struct Input<'a> {
     /// `None` if the library keeps the rate.
     pub(super) qp: Option<u8>,
     pub(super) pts: i64,
+    /// For each macroblock, in raster order, whether its source is that of the frame before; as many
+    /// as the picture has, checked by the caller.
+    pub(super) unchanged: Option<&'a [bool]>,
 }
 
 /// An open encoder.
 pub(super) struct Encoder {
     library: Library,
     handle: NonNull<x264_t>,
+    /// The newest frame as a decoder has it: planes with their strides. They are the library's own,
+    /// and stay until the next frame is encoded.
+    newest: Option<[(NonNull<u8>, usize); 3]>,
+    /// A picture's flags: one for each macroblock.
+    flags: Vec<u8>,
 }
 
 // SAFETY: a handle may be used from any thread, one call at a time: `&mut self` sees to that.
@@ -267,9 +280,18 @@ impl Encoder {
             picture.img.i_stride[i] = c_int::try_from(plane.stride)
                 .map_err(|_| EncodeError("a stride is over 2 GiB".into()))?;
         }
+        if let Some(unchanged) = input.unchanged {
+            let constant = u8::try_from(X264_MBINFO_CONSTANT).unwrap_or(0);
+            let flag = |same: &bool| if *same { constant } else { 0 };
+            self.flags.clear();
+            self.flags.extend(unchanged.iter().map(flag));
+            picture.prop.mb_info = self.flags.as_mut_ptr();
+        }
+        self.newest = None;
         let (mut nals, mut count) = (std::ptr::null_mut(), 0);
         // SAFETY: the planes hold the whole picture (the caller checked) and the library only
-        // reads them, in this call. `call` outlives it, and so do all callbacks: the threads
+        // reads them, in this call; so it does with the flags, of which there is one for each
+        // macroblock. `call` outlives it, and so do all callbacks: the threads
         // that make them are waited for in there.
         let size = unsafe {
             (functions.encode)(
@@ -290,12 +312,53 @@ impl Encoder {
                 input.pts
             )));
         }
+        let planes: [_; 3] = std::array::from_fn(|i| {
+            let stride = usize::try_from(out.img.i_stride[i]).unwrap_or(0);
+            (NonNull::new(out.img.plane[i]), stride)
+        });
+        self.newest = match planes {
+            [(Some(luma), stride), (Some(second), other), third] => {
+                let third = (third.0.unwrap_or(luma), third.1);
+                Some([(luma, stride), (second, other), third])
+            }
+            _ => None,
+        };
         // `b_keyframe` says as well where a wave of intra blocks begins.
         Ok(out.i_type == X264_TYPE_IDR.cast_signed())
     }
 }
 
 impl Encoder {
+    /// The newest frame as a decoder has it, if the library says: of an encoder that was opened for
+    /// pictures of `format` and `size`. Planes of NV12 or I444, their rows top down.
+    pub(super) fn newest(&self, format: PixelFormat, size: Size) -> Option<[Plane<'_>; 3]> {
+        let height = size.height as usize;
+        let rows = match format {
+            PixelFormat::Nv12 => [height, height / 2, 0],
+            PixelFormat::I444 => [height; 3],
+            _ => return None,
+        };
+        let width = size.width as usize;
+        let newest = self.newest?;
+        let mut planes = [Plane::EMPTY; 3];
+        for ((plane, (data, stride)), rows) in planes.iter_mut().zip(newest).zip(rows) {
+            if rows == 0 {
+                continue;
+            }
+            if stride < width {
+                return None;
+            }
+            let bytes = stride * (rows - 1) + width;
+            // SAFETY: the library said that its reconstruction of the newest frame, which has at
+            // least `rows` rows, `stride` bytes apart, begins at `data`. It keeps and does not change
+            // it until the next frame is encoded or the encoder is closed, and both take `self`
+            // mutably or whole, which the borrow excludes.
+            let data = unsafe { std::slice::from_raw_parts(data.as_ptr(), bytes) };
+            *plane = Plane { data, stride };
+        }
+        Some(planes)
+    }
+
     /// Refers to nothing any more whose time stamp is `pts` or later. With nothing left, the next
     /// picture comes out as a key frame.
     pub(super) fn forget_from(&mut self, pts: i64) -> Result<(), EncodeError> {

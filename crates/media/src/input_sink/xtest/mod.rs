@@ -2,12 +2,15 @@
 //!
 //! A key is pressed as the physical key that it is, unless it carries a character that this
 //! server's layout would not make of it: then that character is typed by another key, with
-//! modifiers changed while it is held, or by a key code bound to it for the session. The pointer
+//! modifiers changed while it is held, or by a key code bound to it for the session. A command (Ctrl
+//! and a letter) goes to the key that has the letter here. The pointer
 //! is the server's own. Auto-repeat is the server's own too.
 //!
 //! Spec: XTEST Extension Protocol 2.2.
 
 mod bindings;
+mod held;
+mod target;
 #[cfg(test)]
 #[cfg(feature = "client")]
 mod tests;
@@ -26,8 +29,11 @@ use x11rb::rust_connection::RustConnection;
 
 use super::{InputError, InputSink};
 use crate::display;
+use crate::keyboard::keymap::COMMAND;
 use crate::keyboard::{CORE_KEYBOARD, XkbKeyboard, codes};
 use bindings::Bindings;
+pub use held::release_held;
+use target::{Goes, Target};
 use typing::Typing;
 
 /// Presses keys and buttons of an X server, and releases all of them when dropped.
@@ -44,6 +50,7 @@ pub struct Xtest {
     /// Wheel movement of less than a notch that was not clicked yet, in 1/120 notch.
     wheel: (i32, i32),
     viewport: (i32, i32, Size),
+    target: Target,
 }
 
 /// Modifiers that differ from what the person holds, while a character key is down.
@@ -54,8 +61,8 @@ struct Borrowed {
 }
 
 impl Xtest {
-    /// Opens `display` (`None`: the one of the environment). Until a viewport is set, absolute
-    /// places are relative to the whole screen.
+    /// Opens `display` (`None`: the one of the environment), and releases what XTEST holds down
+    /// there. Until a viewport is set, absolute places are relative to the whole screen.
     ///
     /// # Errors
     /// [`InputError`] if it can't be reached or lacks XTEST or XKB.
@@ -71,6 +78,10 @@ impl Xtest {
             )));
         }
         display::ignore_grabs(&conn).map_err(|cause| gone(&cause))?;
+        // A host that was killed can't have released what it held.
+        if let Err(e) = held::release(&conn) {
+            tracing::debug!(error = %e, "what XTEST holds down can't be released");
+        }
         let keyboard =
             XkbKeyboard::open(&conn).map_err(|cause| InputError(format!("{display}: {cause}")))?;
         let screen = conn
@@ -94,6 +105,7 @@ impl Xtest {
             borrowed: Borrowed::default(),
             wheel: (0, 0),
             viewport: (0, 0, size),
+            target: Target::default(),
         })
     }
 
@@ -145,8 +157,14 @@ impl Xtest {
         Ok(())
     }
 
+    /// Whether a press reaches the window that input is for.
+    fn admits(&mut self, goes: Goes) -> Result<bool, InputError> {
+        let admitted = (self.target).admits(&self.conn, self.root, self.viewport, goes);
+        admitted.map_err(|cause| gone(&self.display, &cause))
+    }
+
     fn press(&mut self, code: KeyCode, text: Option<char>) -> Result<(), InputError> {
-        if self.held.contains_key(&code) {
+        if self.held.contains_key(&code) || !self.admits(Goes::Keyboard)? {
             return Ok(());
         }
         self.give_back()?;
@@ -178,11 +196,14 @@ impl Xtest {
             .map_err(|cause| self.gone(&cause))?;
         let state = state.reply().map_err(|cause| self.gone(&cause))?;
         let held: BTreeSet<u8> = self.held.values().copied().collect();
+        let mods = u16::from(state.mods).to_le_bytes()[0];
         let typing = Typing {
             map: &self.keyboard.map,
-            mods: u16::from(state.mods).to_le_bytes()[0],
+            mods,
             group: u8::from(state.group),
             held: &held,
+            // Who holds AltGr types a character, whatever that key is here.
+            command: mods & COMMAND != 0 && !self.held.contains_key(&RIGHT_ALT),
         };
         let plan = typing.plan(ch, physical);
         let keycode = match plan.keycode {
@@ -278,6 +299,9 @@ impl Xtest {
                 return Err(InputError(format!("an X pointer has no button {code:#x}")));
             }
         };
+        if pressed && !self.admits(Goes::Pointer)? {
+            return Ok(());
+        }
         let changes = match pressed {
             true => self.buttons.insert(number),
             false => self.buttons.remove(&number),
@@ -292,6 +316,9 @@ impl Xtest {
     fn turn(&mut self, dx: i16, dy: i16) -> Result<(), InputError> {
         let (x, y) = (self.wheel.0 + i32::from(dx), self.wheel.1 + i32::from(dy));
         self.wheel = (x % NOTCH, y % NOTCH);
+        if (x / NOTCH, y / NOTCH) != (0, 0) && !self.admits(Goes::Pointer)? {
+            return Ok(());
+        }
         for (notches, back, forth) in [(x / NOTCH, 6, 7), (y / NOTCH, 5, 4)] {
             let button = if notches < 0 { back } else { forth };
             for _ in 0..notches.unsigned_abs() {
@@ -354,6 +381,14 @@ impl InputSink for Xtest {
     fn set_viewport(&mut self, x: i32, y: i32, size: Size) {
         self.viewport = (x, y, size);
     }
+
+    fn set_window(&mut self, window: Option<u32>) {
+        self.target.set(window);
+    }
+
+    fn kept_back(&self) -> Option<&'static str> {
+        self.target.kept_back()
+    }
 }
 
 impl Drop for Xtest {
@@ -365,6 +400,8 @@ impl Drop for Xtest {
     }
 }
 
+/// `KEY_RIGHTALT`, which is AltGr on many layouts.
+const RIGHT_ALT: KeyCode = KeyCode(100);
 /// XTEST's `detail` of a motion that names a place.
 const ABSOLUTE: u8 = 0;
 /// XTEST's `detail` of a motion that names a distance.

@@ -247,6 +247,38 @@ fn alt_gr_of_the_client_is_no_alt_here() {
 }
 
 #[test]
+fn a_command_goes_to_the_key_that_has_its_letter() {
+    let Some((_xvfb, listener, mut sink)) = setup(&["us"]) else {
+        return;
+    };
+    let pressed = |sink: &mut Xtest, code: u16, letter: char| {
+        sink.apply(&key(29, None, true)).unwrap();
+        sink.apply(&key(code, Some(letter), true)).unwrap();
+        sink.apply(&key(code, None, false)).unwrap();
+        sink.apply(&key(29, None, false)).unwrap();
+        let seen = listener.all(sink);
+        let of_key = |event: &Event| match event {
+            Event::KeyPress(event) => Some((event.detail, u16::from(event.state))),
+            _ => None,
+        };
+        seen.iter().filter_map(of_key).collect::<Vec<_>>()
+    };
+    let (control, held) = ((37, 0), 4);
+    // Ctrl+A of a French keyboard, where others have Q; without it: Ctrl+Q, which quits.
+    assert_eq!(pressed(&mut sink, 16, 'a'), [control, (38, held)]);
+    assert_eq!(pressed(&mut sink, 16, 'A').last(), Some(&(38, held | 1)));
+    // A letter that no key has here stays in its place.
+    assert_eq!(pressed(&mut sink, 46, '\u{441}'), [control, (54, held)]);
+    // Caps Lock of the host makes no other command of it.
+    run(&mut sink, "key KEY_CAPSLOCK".to_owned());
+    listener.all(&sink);
+    assert_eq!(pressed(&mut sink, 16, 'a'), [(37, 2), (38, held | 2)]);
+    run(&mut sink, "key KEY_CAPSLOCK".to_owned());
+    listener.all(&sink);
+    listener.assert_nothing_pressed();
+}
+
+#[test]
 fn caps_lock_at_the_host_alone_changes_no_letter() {
     let Some((_xvfb, listener, mut sink)) = setup(&["us"]) else {
         return;

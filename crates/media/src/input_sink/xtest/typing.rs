@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::keyboard::keymap::{COMMAND, Keymap};
+use crate::keyboard::keymap::{COMMAND, Keymap, LOCK};
 
 /// What to do to type a character.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -25,6 +25,8 @@ pub(super) struct Typing<'a> {
     pub(super) group: u8,
     /// The X key codes that the sink holds.
     pub(super) held: &'a BTreeSet<u8>,
+    /// The character is a command's (Ctrl+C): what makes it one stays pressed, and Lock is nothing.
+    pub(super) command: bool,
 }
 
 impl Typing<'_> {
@@ -32,8 +34,11 @@ impl Typing<'_> {
     /// taken whenever it does.
     pub(super) fn plan(&self, wanted: char, physical: Option<u8>) -> Plan {
         // A character is wanted, no command: right Alt is AltGr at the client, perhaps not here.
-        let lift_always = self.mods & COMMAND;
-        let as_it_is = |key: &u8| self.map.character(*key, self.mods, self.group) == Some(wanted);
+        let (in_force, lift_always) = match self.command {
+            true => (self.mods & !LOCK, 0),
+            false => (self.mods, self.mods & COMMAND),
+        };
+        let as_it_is = |key: &u8| self.map.character(*key, in_force, self.group) == Some(wanted);
         if lift_always == 0
             && let Some(keycode) = physical.filter(as_it_is)
         {
@@ -43,11 +48,11 @@ impl Typing<'_> {
             };
         }
         let ways = self.map.ways(wanted, self.group).filter_map(|way| {
-            let press = self.keys_for(way.mods & !self.mods)?;
-            let excess = self.mods & way.mask & !way.mods;
+            let press = self.keys_for(way.mods & !in_force)?;
+            let excess = in_force & way.mask & !way.mods;
             let lift = self.held_for(excess | lift_always)?;
             // What the key's type ignores may matter all the same: Lock capitalises.
-            let mods = (self.mods | way.mods) & !(excess | lift_always);
+            let mods = (in_force | way.mods) & !(excess | lift_always);
             let typed = self.map.character(way.keycode, mods, self.group);
             (typed == Some(wanted)).then_some(())?;
             let other = physical != Some(way.keycode);
@@ -68,8 +73,10 @@ impl Typing<'_> {
         });
         let best = ways.min_by_key(|(cost, _)| *cost).map(|(_, plan)| plan);
         best.unwrap_or_else(|| Plan {
+            // A command is on the same place in every layout that lacks its letter.
+            keycode: physical.filter(|_| self.command),
             lift: self.held_for(lift_always).unwrap_or_default(),
-            ..Plan::default()
+            press: Vec::new(),
         })
     }
 

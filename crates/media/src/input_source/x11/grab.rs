@@ -1,6 +1,7 @@
-//! The pointer grab: the pointer is confined and hidden, and the mouse reports its raw motion.
+//! The grab: the pointer is confined and hidden, the mouse reports its raw motion, and the keyboard is
+//! the window's alone, also the keys that a window manager would act on.
 //!
-//! Spec: The X Input Extension 2.2, `RawMotion`.
+//! Spec: The X Input Extension 2.2, `RawMotion`; X protocol, `GrabKeyboard`.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ pub(super) struct Grab {
     root: xproto::Window,
     hidden: xproto::Cursor,
     active: bool,
+    keyboard: bool,
     /// Motion of less than a pixel that was not reported yet.
     rest: (f64, f64),
     /// The pointing devices that moved so far.
@@ -111,6 +113,7 @@ impl Grab {
             root,
             hidden,
             active: false,
+            keyboard: false,
             rest: (0.0, 0.0),
             devices: BTreeMap::new(),
         })
@@ -120,7 +123,13 @@ impl Grab {
         self.active
     }
 
-    /// Takes the pointer; `false` if another client holds it.
+    /// Whether the keyboard is the window's alone, too.
+    pub(super) fn holds_keyboard(&self) -> bool {
+        self.keyboard
+    }
+
+    /// Takes the pointer and the keyboard; `false` if another client holds the pointer. One that
+    /// holds only the keyboard, as a desktop may for a moment, keeps its keys.
     pub(super) fn take(&mut self, conn: &RustConnection) -> Result<bool, ReplyError> {
         let buttons = EventMask::BUTTON_PRESS | EventMask::BUTTON_RELEASE;
         let reply = conn
@@ -138,18 +147,30 @@ impl Grab {
         self.active = reply.status == xproto::GrabStatus::SUCCESS;
         self.rest = (0.0, 0.0);
         self.devices.clear();
-        match self.active {
-            true => self.select(conn, xinput::XIEventMask::RAW_MOTION)?,
-            false => tracing::warn!(status = ?reply.status, "the pointer could not be grabbed"),
+        if !self.active {
+            tracing::warn!(status = ?reply.status, "the pointer could not be grabbed");
+            return Ok(false);
         }
-        Ok(self.active)
+        self.select(conn, xinput::XIEventMask::RAW_MOTION)?;
+        let mode = xproto::GrabMode::ASYNC;
+        let keyboard = conn.grab_keyboard(false, self.window, x11rb::CURRENT_TIME, mode, mode)?;
+        let status = keyboard.reply()?.status;
+        self.keyboard = status == xproto::GrabStatus::SUCCESS;
+        if !self.keyboard {
+            tracing::warn!(
+                ?status,
+                "the keyboard could not be grabbed: the window manager keeps its keys"
+            );
+        }
+        Ok(true)
     }
 
-    /// Lets the pointer go.
+    /// Lets the pointer and the keyboard go.
     pub(super) fn let_go(&mut self, conn: &RustConnection) -> Result<(), ReplyError> {
-        self.active = false;
+        (self.active, self.keyboard) = (false, false);
         self.select(conn, xinput::XIEventMask::default())?;
         conn.ungrab_pointer(x11rb::CURRENT_TIME)?;
+        conn.ungrab_keyboard(x11rb::CURRENT_TIME)?;
         Ok(conn.flush()?)
     }
 

@@ -1,19 +1,15 @@
 //! The input thread's half of the client's window: keyboard, pointer, and the window's upkeep.
 //!
 //! It turns what the X server reports into events of the wire, and it is the one that notices
-//! resizes, exposures and the close button, repairs the picture, and handles four combinations
-//! itself, which the host never sees:
+//! resizes, exposures and the close button, repairs the picture, and handles the combinations of
+//! [`SHORTCUTS`] itself, which the host never sees.
 //!
-//! | keys | what |
-//! |---|---|
-//! | Ctrl+Alt+Shift+Q | close |
-//! | Ctrl+Alt+Shift+F | full screen and back |
-//! | Ctrl+Alt+Shift+G | grab the pointer for relative motion, and let it go |
-//! | Ctrl+Alt+Shift+L | show figures of the latency over the picture, and hide them |
-//!
-//! It is no input method: dead keys and compose sequences give no text.
+//! Keys are told by their position alone while the mouse is grabbed, or if the person or the host's
+//! application wants it so; else with the character that they type, also that of a dead key or a
+//! compose sequence, whose own keys are not told.
 
 mod grab;
+mod shortcuts;
 #[cfg(test)]
 mod tests;
 
@@ -23,23 +19,27 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use x11rb::connection::Connection;
 use x11rb::protocol::Event;
 use x11rb::protocol::xkb::{self, ConnectionExt as _};
-use x11rb::protocol::xproto;
+use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
 use super::{InputSource, SourceError, SourceEvent};
-use crate::keyboard::keymap::{COMMAND, CONTROL, MOD1, SHIFT};
+use crate::keyboard::compose::{Composer, Step};
+use crate::keyboard::keymap::{COMMAND, LOCK, symbol_of};
 use crate::keyboard::{CORE_KEYBOARD, XkbKeyboard};
 use crate::present::PresentError;
-use crate::present::x11::Painter;
 use crate::present::x11::placement::Placement;
 use crate::present::x11::scene::{Scene, Stage};
 use crate::present::x11::window::Window;
+use crate::present::x11::{Painter, WindowConfig};
 use grab::Grab;
+use shortcuts::{HELD, Own};
+pub use shortcuts::{SHORTCUTS, Shortcut};
 
 /// Reads the keyboard and the pointer of the client's window.
 pub struct X11InputSource {
@@ -51,10 +51,18 @@ pub struct X11InputSource {
     grab: Grab,
     /// Whether the pointer is to be grabbed once the window can be seen: before, X refuses.
     grab_at_start: bool,
+    /// Whether it was grabbed because the host's application wants so, and whether the person has let it
+    /// go since.
+    for_host: bool,
+    declined: bool,
     /// Keys that the host was told are down, by X key code, which may stand for another key by the
     /// time it goes up; and keys of our own combinations.
     down: BTreeMap<u8, KeyCode>,
     swallowed: BTreeSet<u8>,
+    composer: Composer,
+    /// What the person chose, and what the host's application wants.
+    chosen: Option<Keys>,
+    usual: Keys,
     pointer_sent: Option<(u16, u16)>,
     /// An event that was read too far while motion was joined.
     unread: Option<Event>,
@@ -66,7 +74,7 @@ impl X11InputSource {
         conn: RustConnection,
         window: Window,
         stage: Arc<Stage>,
-        grab_at_start: bool,
+        config: &WindowConfig,
     ) -> Result<X11InputSource, PresentError> {
         let keyboard = XkbKeyboard::open(&conn).map_err(|cause| PresentError(cause.to_string()))?;
         // With it a held key repeats as presses without releases in between, which are easy to
@@ -86,9 +94,14 @@ impl X11InputSource {
             painter,
             keyboard,
             grab,
-            grab_at_start,
+            grab_at_start: config.grab,
+            for_host: false,
+            declined: false,
             down: BTreeMap::new(),
             swallowed: BTreeSet::new(),
+            composer: Composer::of_locale(),
+            chosen: config.keys,
+            usual: Keys::Symbol,
             pointer_sent: None,
             unread: None,
             ready: VecDeque::new(),
@@ -134,15 +147,22 @@ impl X11InputSource {
             Event::LeaveNotify(event) if event.mode == xproto::NotifyMode::NORMAL => {
                 return self.change(|scene| scene.pointer_inside = false);
             }
-            Event::FocusOut(event) if loses_keys(event.detail) => return self.focus_lost(),
+            Event::FocusIn(_) => return self.follow_wish(),
+            Event::FocusOut(event) if loses_keys(event.detail) => {
+                return self.focus_out(event.mode);
+            }
             Event::ConfigureNotify(event) if event.window == self.window.id => {
                 let size = Size::new(event.width.into(), event.height.into());
-                return self.change(|scene| scene.window = size);
+                return self.change(|scene| {
+                    scene.window = size;
+                    scene.following.take_if(|following| !following.told(size));
+                });
             }
             Event::Expose(event) if event.count == 0 => {
                 if std::mem::take(&mut self.grab_at_start) && !self.grab.is_active() {
                     self.own(Own::Grab)?;
                 }
+                self.follow_wish()?;
                 return self.repaint().map_err(|cause| SourceError(cause.0));
             }
             Event::ClientMessage(event)
@@ -150,6 +170,12 @@ impl X11InputSource {
                     && event.data.as_data32()[0] == self.window.atoms.WM_DELETE_WINDOW =>
             {
                 self.ready.push_back(SourceEvent::Closed);
+            }
+            Event::ClientMessage(event)
+                if event.type_ == self.window.atoms._OPENUVR_RELATIVE_MOUSE =>
+            {
+                self.declined = false;
+                return self.follow_wish();
             }
             Event::DestroyNotify(event) if event.window == self.window.id => {
                 self.ready.push_back(SourceEvent::Closed);
@@ -173,35 +199,75 @@ impl X11InputSource {
             return Ok(());
         };
         let [state, group] = u16::from(event.state).to_le_bytes();
-        if state & COMBINATION == COMBINATION
-            && let Some(own) = Own::of(code)
+        if state & HELD == HELD
+            && let Some(own) = shortcuts::own(code)
         {
             self.swallowed.insert(keycode);
             return self.own(own);
         }
         // Bits 13 and 14 of the state are the group (XKB section 11.1.1).
         let group = (group >> 5) & 3;
-        let text = match state & COMMAND {
-            0 => self.keyboard.map.character(keycode, state, group),
-            _ => None,
+        let text = match self.keys() {
+            Keys::Position => String::new(),
+            Keys::Both => self.typed(keycode, state, group).unwrap_or_default(),
+            Keys::Symbol => match self.typed(keycode, state, group) {
+                Some(text) => text,
+                None => {
+                    self.swallowed.insert(keycode);
+                    return Ok(());
+                }
+            },
         };
+        let mut text = text.chars().rev();
+        let last = text.next();
+        // A compose sequence may type several characters.
+        for ch in text.rev() {
+            self.send(key(code, Some(ch), true));
+            self.send(key(code, None, false));
+        }
         self.down.insert(keycode, code);
-        self.send(InputEvent::Key {
-            code,
-            text,
-            pressed: true,
-        });
+        self.send(key(code, last, true));
         Ok(())
+    }
+
+    /// How keys are told now.
+    fn keys(&self) -> Keys {
+        let game = self.grab.is_active() && self.usual == Keys::Symbol;
+        let usual = if game { Keys::Position } else { self.usual };
+        self.chosen.unwrap_or(usual)
+    }
+
+    /// What a key types: nothing if it is no key of text; `None` if the host is not to know of it,
+    /// because it is part of a sequence that types something later, or only chooses what other keys
+    /// type.
+    fn typed(&mut self, keycode: u8, state: u8, group: u8) -> Option<String> {
+        let character = self.keyboard.map.character(keycode, state, group);
+        let symbol = self.keyboard.map.symbol(keycode, state, group);
+        let Some(symbol) = character.map(symbol_of).or(symbol) else {
+            return Some(String::new());
+        };
+        if chooses_level(symbol) {
+            return None;
+        }
+        if state & COMMAND != 0 {
+            self.composer.reset();
+            // Right Alt may be another key there: what is held with it goes by its place.
+            let beside = self.down.values().any(|code| *code == RIGHT_ALT);
+            // Lock makes no other command of it.
+            let letter = self.keyboard.map.character(keycode, state & !LOCK, group);
+            return Some(letter.filter(|_| !beside).into_iter().collect());
+        }
+        match self.composer.press(symbol) {
+            Step::Alone => Some(character.into_iter().collect()),
+            Step::Typed(text) => Some(text),
+            Step::Waiting | Step::Discarded => None,
+        }
     }
 
     fn key_released(&mut self, keycode: u8) {
         self.swallowed.remove(&keycode);
         if let Some(code) = self.down.remove(&keycode) {
-            self.send(InputEvent::Key {
-                code,
-                text: None,
-                pressed: false,
-            });
+            self.send(key(code, None, false));
         }
     }
 
@@ -212,17 +278,60 @@ impl X11InputSource {
             Own::FullScreen => {
                 let toggled = self.window.toggle_full_screen(&self.conn);
                 toggled.map_err(|cause| self.gone(&cause))?;
+                if let Some(following) = &mut self.stage.scene().following {
+                    following.full_screen = self.window.full_screen;
+                }
             }
-            Own::Grab if self.grab.is_active() => return self.let_go(),
+            Own::Grab if self.grab.is_active() => {
+                self.declined = true;
+                return self.let_go();
+            }
             Own::Grab => {
-                let taken = self
-                    .grab
-                    .take(&self.conn)
-                    .map_err(|cause| self.gone(&cause))?;
-                return self.change(|scene| scene.grabbed = taken);
+                self.composer.reset();
+                (self.declined, self.for_host) = (false, false);
+                return self.take_pointer();
+            }
+            Own::Keys => {
+                self.composer.reset();
+                let other = match self.keys() {
+                    Keys::Symbol => Keys::Position,
+                    Keys::Position | Keys::Both => Keys::Symbol,
+                };
+                self.chosen = Some(other);
+                self.ready.push_back(SourceEvent::Keys(other));
             }
         }
         Ok(())
+    }
+
+    fn take_pointer(&mut self) -> Result<(), SourceError> {
+        let taken = self
+            .grab
+            .take(&self.conn)
+            .map_err(|cause| self.gone(&cause))?;
+        self.change(|scene| scene.grabbed = taken)
+    }
+
+    /// Takes the pointer or lets it go as the host's application wants it: while the person plays in
+    /// this window, and has not let it go by hand since that was asked for.
+    fn follow_wish(&mut self) -> Result<(), SourceError> {
+        let wanted = self.stage.scene().relative && !self.stage.observer;
+        if self.grab.is_active() {
+            return match !wanted && self.for_host {
+                true => self.let_go(),
+                false => Ok(()),
+            };
+        }
+        if !wanted || self.declined {
+            return Ok(());
+        }
+        let focus = self.conn.get_input_focus().map_err(|e| self.gone(&e))?;
+        let focus = focus.reply().map_err(|e| self.gone(&e))?.focus;
+        if focus != self.window.id && focus != u32::from(xproto::InputFocus::POINTER_ROOT) {
+            return Ok(());
+        }
+        self.for_host = true;
+        self.take_pointer()
     }
 
     fn let_go(&mut self) -> Result<(), SourceError> {
@@ -232,9 +341,28 @@ impl X11InputSource {
         self.change(|scene| scene.grabbed = false)
     }
 
+    /// A `FocusOut` also tells of a grab that begins or ends, as if the focus went to the window that
+    /// it is for and back.
+    fn focus_out(&mut self, mode: xproto::NotifyMode) -> Result<(), SourceError> {
+        match mode {
+            // Our own: nobody else can have one meanwhile.
+            xproto::NotifyMode::GRAB if self.grab.holds_keyboard() => Ok(()),
+            // Where the focus is elsewhere, what is down goes up unheard.
+            xproto::NotifyMode::UNGRAB if self.down.is_empty() || self.has_focus()? => Ok(()),
+            _ => self.focus_lost(),
+        }
+    }
+
+    fn has_focus(&self) -> Result<bool, SourceError> {
+        let focus = xproto::get_input_focus(&self.conn).map_err(|cause| self.gone(&cause))?;
+        let focus = focus.reply().map_err(|cause| self.gone(&cause))?.focus;
+        Ok(focus == self.window.id || focus == u32::from(xproto::InputFocus::POINTER_ROOT))
+    }
+
     fn focus_lost(&mut self) -> Result<(), SourceError> {
         self.down.clear();
         self.swallowed.clear();
+        self.composer.reset();
         self.send(InputEvent::ReleaseAll);
         match self.grab.is_active() {
             true => self.let_go(),
@@ -361,6 +489,10 @@ impl InputSource for X11InputSource {
             }
         }
     }
+
+    fn follow(&mut self, keys: Keys) {
+        self.usual = keys;
+    }
 }
 
 /// How often a repair is repeated because a picture came in between.
@@ -369,28 +501,22 @@ const REPAIRS: usize = 3;
 /// One notch of the wheel in units of `REL_WHEEL_HI_RES`.
 const NOTCH: i16 = 120;
 
-/// What has to be held for a combination of our own.
-const COMBINATION: u8 = CONTROL | MOD1 | SHIFT;
+/// `KEY_RIGHTALT`, which is AltGr on many layouts.
+const RIGHT_ALT: KeyCode = KeyCode(100);
 
-/// What our own combinations do.
-#[derive(Clone, Copy)]
-enum Own {
-    Quit,
-    FullScreen,
-    Grab,
-    Overlay,
+fn key(code: KeyCode, text: Option<char>, pressed: bool) -> InputEvent {
+    InputEvent::Key {
+        code,
+        text,
+        pressed,
+    }
 }
 
-impl Own {
-    fn of(code: KeyCode) -> Option<Own> {
-        match code.0 {
-            16 => Some(Own::Quit),
-            33 => Some(Own::FullScreen),
-            34 => Some(Own::Grab),
-            38 => Some(Own::Overlay),
-            _ => None,
-        }
-    }
+/// `XK_ISO_Level2_Latch` to `XK_ISO_Level3_Lock`, the fifth level's, and `XK_Mode_switch` of
+/// `keysymdef.h`: with the characters that other keys carry the host needs none of them, and its
+/// layout may have a command on such a key.
+fn chooses_level(symbol: u32) -> bool {
+    matches!(symbol, 0xfe02..=0xfe05 | 0xfe11..=0xfe13 | 0xff7e)
 }
 
 /// Whether a `FocusOut` takes the keys away: not when the focus goes into the window itself, and

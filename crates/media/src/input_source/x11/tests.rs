@@ -27,6 +27,10 @@ struct Fixture {
 }
 
 fn fixture(keyboard: &[&str]) -> Option<Fixture> {
+    fixture_with(keyboard, WindowConfig::default())
+}
+
+fn fixture_with(keyboard: &[&str], config: WindowConfig) -> Option<Fixture> {
     let xvfb = Xvfb::start("320x240")?;
     if !keyboard.is_empty() && !xvfb.keyboard(keyboard) {
         return None;
@@ -34,7 +38,7 @@ fn fixture(keyboard: &[&str]) -> Option<Fixture> {
     let config = WindowConfig {
         display: Some(xvfb.display.clone()),
         size: Size::new(200, 100),
-        ..WindowConfig::default()
+        ..config
     };
     let (presenter, source) = open(&config).expect("Xvfb has everything");
     let (person, root) = xvfb.connect();
@@ -97,7 +101,7 @@ fn key(code: u16, text: Option<char>, pressed: bool) -> InputEvent {
 const CHORD: [u8; 3] = [37, 64, 50];
 
 #[test]
-fn letters_carry_what_they_type_and_commands_do_not() {
+fn letters_carry_what_they_type_and_commands_their_letter() {
     let Some(mut it) = fixture(&["us"]) else {
         return;
     };
@@ -117,7 +121,7 @@ fn letters_carry_what_they_type_and_commands_do_not() {
         key(30, None, false),
         key(42, None, false),
         key(29, None, true),
-        key(46, None, true),
+        key(46, Some('c'), true),
         key(46, None, false),
         key(29, None, false),
         key(103, None, true),
@@ -148,12 +152,200 @@ fn layouts_give_text_also_when_they_change() {
     let expected = [
         key(21, Some('z'), true),
         key(21, None, false),
-        key(100, None, true),
+        // AltGr only chooses what the other key types, and is another key elsewhere.
         key(16, Some('@'), true),
         key(16, None, false),
-        key(100, None, false),
     ];
     assert_eq!(it.inputs(), expected);
+}
+
+#[test]
+fn dead_keys_and_compose_carry_what_was_typed() {
+    let Some(mut it) = fixture(&["de", "-option", "compose:rwin"]) else {
+        return;
+    };
+    // Needs Xlib's tables: without them a dead key types its own sign.
+    it.source.composer = Composer::from_text(
+        "<dead_circumflex> <a> : \"\u{e2}\"\n<dead_circumflex> <space> : \"^\"\n\
+         <Multi_key> <o> <o> : \"\u{b0}o\"\n",
+    );
+    let (circumflex, a, space, o, compose, backspace) = (49, 38, 65, 32, 134, 22);
+    for keycode in [circumflex, a, circumflex, space, circumflex, backspace] {
+        it.keys(PRESS, &[keycode]);
+        it.keys(RELEASE, &[keycode]);
+    }
+    let click = |code, text| [key(code, text, true), key(code, None, false)];
+    let expected = [
+        click(30, Some('\u{e2}')),
+        click(57, Some('^')),
+        click(14, None),
+    ];
+    assert_eq!(it.inputs(), expected.concat());
+    for keycode in [compose, o, o] {
+        it.keys(PRESS, &[keycode]);
+        it.keys(RELEASE, &[keycode]);
+    }
+    let both = [click(24, Some('\u{b0}')), click(24, Some('o'))];
+    assert_eq!(it.inputs(), both.concat());
+    // A sequence that nothing came of is forgotten with the focus.
+    it.keys(PRESS, &[circumflex]);
+    it.keys(RELEASE, &[circumflex]);
+    assert_eq!(it.inputs(), []);
+    it.source.focus_lost().expect("alive");
+    it.keys(PRESS, &[a]);
+    it.keys(RELEASE, &[a]);
+    let after = [&[InputEvent::ReleaseAll][..], &click(30, Some('a'))].concat();
+    assert_eq!(it.inputs(), after);
+}
+
+/// `Z`, `Q`, `S` and `D` of a French keyboard are where others have `W`, `A`, `S` and `D`.
+const PLACES: [u8; 4] = [25, 38, 39, 40];
+
+fn places(it: &mut Fixture) -> Vec<InputEvent> {
+    for keycode in PLACES {
+        it.keys(PRESS, &[keycode]);
+    }
+    for keycode in PLACES {
+        it.keys(RELEASE, &[keycode]);
+    }
+    let pressed = |event: &InputEvent| matches!(event, InputEvent::Key { pressed: true, .. });
+    it.inputs().into_iter().filter(pressed).collect()
+}
+
+#[test]
+fn keys_by_position_carry_no_text_whatever_is_locked() {
+    let config = WindowConfig {
+        keys: Some(Keys::Position),
+        ..WindowConfig::default()
+    };
+    let Some(mut it) = fixture_with(&["fr"], config) else {
+        return;
+    };
+    let bare = [17, 30, 31, 32].map(|code| key(code, None, true));
+    assert_eq!(places(&mut it), bare);
+    it.keys(PRESS, &[66]);
+    it.keys(RELEASE, &[66]);
+    it.inputs();
+    assert_eq!(places(&mut it), bare, "Caps Lock");
+    // A dead key is a key like others.
+    it.keys(PRESS, &[34]);
+    it.keys(RELEASE, &[34]);
+    assert_eq!(it.inputs(), [key(26, None, true), key(26, None, false)]);
+}
+
+#[test]
+fn the_grab_and_the_host_decide_how_keys_are_told_and_a_person_first() {
+    let Some(mut it) = fixture(&["fr"]) else {
+        return;
+    };
+    let codes = [17, 30, 31, 32];
+    let bare = codes.map(|code| key(code, None, true));
+    let text = |letters: [char; 4]| {
+        let both = codes.into_iter().zip(letters);
+        both.map(|(code, ch)| key(code, Some(ch), true))
+            .collect::<Vec<_>>()
+    };
+    let symbols = text(['z', 'q', 's', 'd']);
+    assert_eq!(places(&mut it), symbols);
+    it.source.follow(Keys::Position);
+    assert_eq!(places(&mut it), bare);
+    it.source.follow(Keys::Symbol);
+    let toggle = |it: &mut Fixture, keycode| {
+        it.keys(PRESS, &CHORD);
+        it.keys(PRESS, &[keycode]);
+        it.keys(RELEASE, &[keycode]);
+        it.keys(RELEASE, &CHORD);
+        it.seen()
+    };
+    toggle(&mut it, 42);
+    assert!(it.grabbed());
+    assert_eq!(places(&mut it), bare);
+    // An application that takes both apart goes on to get both.
+    it.source.follow(Keys::Both);
+    assert_eq!(places(&mut it), symbols);
+    it.source.follow(Keys::Symbol);
+    let told = toggle(&mut it, 45);
+    assert!(told.contains(&SourceEvent::Keys(Keys::Symbol)), "{told:?}");
+    assert_eq!(places(&mut it), symbols);
+    let told = toggle(&mut it, 45);
+    assert!(
+        told.contains(&SourceEvent::Keys(Keys::Position)),
+        "{told:?}"
+    );
+    assert_eq!(places(&mut it), bare);
+}
+
+#[test]
+fn with_both_a_dead_key_is_told_and_what_it_composes() {
+    let Some(mut it) = fixture(&["de"]) else {
+        return;
+    };
+    it.source.composer = Composer::from_text("<dead_circumflex> <a> : \"\u{e2}\"\n");
+    it.source.follow(Keys::Both);
+    for keycode in [49, 38] {
+        it.keys(PRESS, &[keycode]);
+        it.keys(RELEASE, &[keycode]);
+    }
+    let expected = [
+        key(41, None, true),
+        key(41, None, false),
+        key(30, Some('\u{e2}'), true),
+        key(30, None, false),
+    ];
+    assert_eq!(it.inputs(), expected);
+}
+
+#[test]
+fn keys_of_a_window_manager_are_passed_on_while_grabbed() {
+    let Some(mut it) = fixture(&["us"]) else {
+        return;
+    };
+    // What a window manager does for Alt+Tab.
+    let (manager, root) = it.xvfb.connect();
+    let mode = xproto::GrabMode::ASYNC;
+    manager
+        .grab_key(false, root, xproto::ModMask::M1, 23, mode, mode)
+        .unwrap()
+        .check()
+        .unwrap();
+    let manages = || {
+        x11rb::wrapper::ConnectionExt::sync(&manager).unwrap();
+        let events = std::iter::from_fn(|| manager.poll_for_event().expect("alive"));
+        events
+            .filter(|event| matches!(event, Event::KeyPress(_)))
+            .count()
+    };
+    let (alt, tab) = (64, 23);
+    let switch = |it: &mut Fixture| {
+        it.keys(PRESS, &[alt, tab]);
+        it.keys(RELEASE, &[tab, alt]);
+        it.inputs()
+    };
+    let seen = switch(&mut it);
+    assert!(!seen.contains(&key(15, None, true)), "{seen:?}");
+    assert_eq!(manages(), 1);
+    let grab = |it: &mut Fixture| {
+        it.keys(PRESS, &CHORD);
+        it.keys(PRESS, &[42]);
+        it.keys(RELEASE, &[42]);
+        it.keys(RELEASE, &CHORD);
+        it.seen();
+    };
+    grab(&mut it);
+    assert!(it.grabbed());
+    let passed = [
+        key(56, None, true),
+        key(15, None, true),
+        key(15, None, false),
+        key(56, None, false),
+    ];
+    assert_eq!(switch(&mut it), passed);
+    assert_eq!(manages(), 0);
+    grab(&mut it);
+    assert!(!it.grabbed());
+    let seen = switch(&mut it);
+    assert!(!seen.contains(&key(15, None, true)), "{seen:?}");
+    assert_eq!(manages(), 1);
 }
 
 #[test]
@@ -286,6 +478,65 @@ fn focus_loss_releases_everything_and_ends_the_grab() {
     assert!(!it.grabbed());
     it.keys(RELEASE, &[38]);
     assert_eq!(it.inputs(), []);
+}
+
+/// A letter reaches the source in the same order as what was asked before.
+fn settle(it: &mut Fixture) {
+    it.keys(PRESS, &[38]);
+    it.keys(RELEASE, &[38]);
+    it.seen();
+}
+
+#[test]
+fn the_hosts_wish_for_relative_motion_is_followed() {
+    let Some(mut it) = fixture(&[]) else { return };
+    let focus = |it: &Fixture, window| {
+        it.person
+            .set_input_focus(xproto::InputFocus::NONE, window, x11rb::CURRENT_TIME)
+            .unwrap()
+            .check()
+            .unwrap();
+    };
+    let grab_by_hand = |it: &mut Fixture| {
+        it.keys(PRESS, &CHORD);
+        it.keys(PRESS, &[42]);
+        it.keys(RELEASE, &[42]);
+        it.keys(RELEASE, &CHORD);
+        it.seen();
+    };
+    it.presenter.relative_mouse(true).expect("alive");
+    settle(&mut it);
+    assert!(it.grabbed());
+    fake(&it.person, MOVE, 1, 7, -3);
+    assert_eq!(it.inputs(), [InputEvent::PointerRelative { dx: 7, dy: -3 }]);
+    // It ends with the focus, and comes back with it.
+    focus(&it, x11rb::NONE);
+    it.seen();
+    assert!(!it.grabbed());
+    let window = it.source.window.id;
+    focus(&it, window);
+    it.seen();
+    assert!(it.grabbed());
+    // The person lets it go, also beyond a loss of the focus, until it is asked for anew.
+    grab_by_hand(&mut it);
+    assert!(!it.grabbed());
+    focus(&it, x11rb::NONE);
+    focus(&it, window);
+    it.seen();
+    assert!(!it.grabbed());
+    it.presenter.relative_mouse(false).expect("alive");
+    it.presenter.relative_mouse(true).expect("alive");
+    settle(&mut it);
+    assert!(it.grabbed());
+    it.presenter.relative_mouse(false).expect("alive");
+    settle(&mut it);
+    assert!(!it.grabbed());
+    // What the person took the host does not take away.
+    grab_by_hand(&mut it);
+    it.presenter.relative_mouse(true).expect("alive");
+    it.presenter.relative_mouse(false).expect("alive");
+    settle(&mut it);
+    assert!(it.grabbed());
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub(super) struct Buffers {
 struct Buffer {
     segment: shm::Seg,
     memory: SharedMemory,
+    /// Rows in which it differs from the newest picture.
+    behind: Range<u32>,
     /// Requests of ours that read it and whose completion has not been announced.
     readers: u32,
 }
@@ -51,6 +53,8 @@ impl Buffers {
             all.push(Buffer {
                 segment,
                 memory,
+                // They are all black, as nothing was shown yet.
+                behind: 0..0,
                 readers: 0,
             });
         }
@@ -72,6 +76,29 @@ impl Buffers {
     pub(super) fn bytes(&mut self, segment: shm::Seg) -> Option<&mut [u8]> {
         let buffer = self.all.iter_mut().find(|each| each.segment == segment)?;
         Some(buffer.memory.bytes_mut())
+    }
+
+    /// The rows in which a buffer differs from the newest picture.
+    pub(super) fn behind(&self, segment: shm::Seg) -> Range<u32> {
+        let buffer = self.all.iter().find(|each| each.segment == segment);
+        buffer.map_or(0..0, |buffer| buffer.behind.clone())
+    }
+
+    /// Notes that something else is in these rows of a buffer now than in the newest picture.
+    pub(super) fn wrote(&mut self, segment: shm::Seg, rows: &Range<u32>) {
+        if let Some(buffer) = self.all.iter_mut().find(|each| each.segment == segment) {
+            buffer.behind = around(&buffer.behind, rows);
+        }
+    }
+
+    /// Notes that the newest picture is in this buffer now, and differs from the one before in `rows`.
+    pub(super) fn newest(&mut self, segment: shm::Seg, rows: &Range<u32>) {
+        for buffer in &mut self.all {
+            buffer.behind = match buffer.segment == segment {
+                true => 0..0,
+                false => around(&buffer.behind, rows),
+            };
+        }
     }
 
     /// Copies bytes from one buffer into the same place of another.
@@ -106,5 +133,14 @@ impl Buffers {
             // A server that is gone has forgotten them already.
             let _ = conn.shm_detach(buffer.segment);
         }
+    }
+}
+
+/// The rows from the first to the last of both.
+pub(super) fn around(one: &Range<u32>, other: &Range<u32>) -> Range<u32> {
+    match (one.is_empty(), other.is_empty()) {
+        (true, _) => other.clone(),
+        (_, true) => one.clone(),
+        _ => one.start.min(other.start)..one.end.max(other.end),
     }
 }

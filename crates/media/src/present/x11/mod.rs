@@ -15,6 +15,7 @@ pub(crate) mod window;
 
 use std::sync::Arc;
 
+use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::Size;
 use x11rb::connection::Connection;
 
@@ -23,7 +24,7 @@ use crate::display;
 use crate::input_source::x11::X11InputSource;
 pub(crate) use painter::Painter;
 pub use presenter::X11Presenter;
-use scene::Stage;
+use scene::{Following, Stage};
 use window::Window;
 
 /// How the window is to be.
@@ -35,13 +36,20 @@ pub struct WindowConfig {
     pub title: String,
     /// Its inner size at first, in pixels; best the picture's, which then is not scaled.
     pub size: Size,
+    /// Whether the window gets each new size of the picture, as far as the screen has room, until
+    /// somebody gives it another one; `size` is then cut to the screen, too.
+    pub follow: bool,
     /// Whether it starts as full screen.
     pub full_screen: bool,
     /// Whether the person only watches: the host's pointer is then drawn over the picture, also
     /// while the local one is over the window.
     pub observer: bool,
-    /// Whether the pointer is grabbed for relative motion as soon as the window is there.
+    /// Whether pointer and keyboard are grabbed, for relative motion and all keys, as soon as the
+    /// window is there.
     pub grab: bool,
+    /// How keys are told; `None`: by position while the pointer is grabbed, else as the host's
+    /// application reads them ([`InputSource::follow`](crate::input_source::InputSource::follow)).
+    pub keys: Option<Keys>,
 }
 
 impl Default for WindowConfig {
@@ -50,9 +58,11 @@ impl Default for WindowConfig {
             display: None,
             title: "OpenUVR".to_owned(),
             size: Size::new(1280, 720),
+            follow: false,
             full_screen: false,
             observer: false,
             grab: false,
+            keys: None,
         }
     }
 }
@@ -88,6 +98,13 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
             "no window can be opened on display {display}: {cause}"
         ))
     };
+    let room = window::room(&input, &screen).map_err(|cause| failed(&cause))?;
+    let picture = config.size;
+    let mut config = config.clone();
+    if config.follow {
+        config.size = scene::within(config.size, room);
+    }
+    let config = &config;
     let window = Window::open(&input, &screen, config).map_err(|cause| failed(&cause))?;
     // The other connection refers to the window next: the server must know it by then.
     x11rb::wrapper::ConnectionExt::sync(&input).map_err(|cause| failed(&cause))?;
@@ -97,8 +114,14 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
         &screen,
         config.size,
         config.observer,
+        config.follow.then(|| Following {
+            screen: room,
+            size: config.size,
+            asked: Vec::new(),
+            full_screen: config.full_screen,
+        }),
     ));
-    let presenter = X11Presenter::new(output, Arc::clone(&stage), config.size)?;
-    let source = X11InputSource::new(input, window, stage, config.grab)?;
+    let presenter = X11Presenter::new(output, Arc::clone(&stage), picture)?;
+    let source = X11InputSource::new(input, window, stage, config)?;
     Ok((presenter, source))
 }

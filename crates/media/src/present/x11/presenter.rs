@@ -9,14 +9,16 @@ use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use x11rb::connection::{Connection, RequestConnection};
+use x11rb::errors::ReplyError;
 use x11rb::protocol::Event;
 use x11rb::protocol::render::ConnectionExt as _;
 use x11rb::protocol::shm;
 use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
-use super::buffers::Buffers;
+use super::buffers::{Buffers, around};
 use super::painter::Painter;
+use super::placement::{Placement, Rect};
 use super::scene::{Shown, Stage};
 use crate::cursor::Cursor;
 use crate::picture::Picture;
@@ -39,6 +41,8 @@ pub struct X11Presenter {
     buffers: Buffers,
     /// What the next picture is written into.
     next: Option<Next>,
+    /// Where the newest picture was put on the window.
+    put_at: Option<Placement>,
     generation: u64,
     /// Whether there was no buffer for a part of the picture that is being painted.
     stalled: bool,
@@ -46,11 +50,13 @@ pub struct X11Presenter {
 }
 
 /// A buffer that the next picture is written into.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Next {
     segment: shm::Seg,
-    /// Rows from the top that are newer than what is shown; below lies an older picture.
+    /// Rows from the top that are as new as what is shown, or newer; below lies an older picture.
     rows: u32,
+    /// Those of them that differ from what is shown.
+    painted: Range<u32>,
 }
 
 impl X11Presenter {
@@ -84,6 +90,7 @@ impl X11Presenter {
             painter,
             buffers,
             next: None,
+            put_at: None,
             generation: 0,
             stalled: false,
             skipped: 0,
@@ -119,8 +126,18 @@ impl X11Presenter {
         }
         if self.buffers.size() != size {
             // The scene must not name a segment that the server is told to forget.
-            self.stage.scene().shown = None;
+            let follows = {
+                let mut scene = self.stage.scene();
+                scene.shown = None;
+                scene.following.as_mut().and_then(|f| f.picture(size))
+            };
             self.next = None;
+            if let Some(window) = follows {
+                let aux = xproto::ConfigureWindowAux::new();
+                let aux = aux.width(window.width).height(window.height);
+                let asked = self.conn.configure_window(self.stage.window, &aux);
+                asked.map_err(|cause| self.stage.gone(&cause))?;
+            }
             let new = Buffers::new(&self.conn, size)?;
             std::mem::replace(&mut self.buffers, new).detach(&self.conn);
         }
@@ -150,7 +167,11 @@ impl X11Presenter {
                 Err(cause) => return Err(self.stage.gone(&cause)),
             }
         };
-        self.next = Some(Next { segment, rows: 0 });
+        self.next = Some(Next {
+            segment,
+            rows: 0,
+            painted: 0..0,
+        });
         Ok(true)
     }
 
@@ -160,19 +181,25 @@ impl X11Presenter {
             return;
         };
         let row = self.buffers.size().width as usize * 4;
-        let bytes = next.rows as usize * row..end as usize * row;
+        let behind = self.buffers.behind(next.segment);
+        let stale = behind.start.max(next.rows)..behind.end.min(end);
         // Before the first picture the buffers are black.
-        if let Some(shown) = self.stage.scene().shown {
+        if let Some(shown) = self.stage.scene().shown.filter(|_| !stale.is_empty()) {
+            let bytes = stale.start as usize * row..stale.end as usize * row;
             self.buffers.copy(shown.segment, next.segment, bytes);
         }
         next.rows = end;
     }
 
-    /// Puts the next picture on the window.
+    /// Puts the next picture on the window: what of it differs from what is there.
     fn put(&mut self, size: Size) -> Result<(), PresentError> {
-        let Some(Next { segment, .. }) = self.next.take() else {
+        let Some(Next {
+            segment, painted, ..
+        }) = self.next.take()
+        else {
             return Ok(());
         };
+        self.buffers.newest(segment, &painted);
         let stage = Arc::clone(&self.stage);
         let mut scene = stage.scene();
         self.generation += 1;
@@ -184,11 +211,31 @@ impl X11Presenter {
         if before.is_none() {
             self.painter.bars(&self.conn, &scene)?;
         }
-        let reads = self.painter.everything(&self.conn, &scene, true)?;
+        let placement = scene.placement();
+        let same = std::mem::replace(&mut self.put_at, placement) == placement;
+        let same = same && before.is_some();
+        let part = placement
+            .filter(|it| same && it.is_unscaled())
+            .map(|it| Rect {
+                y: it.area.y + i32::try_from(painted.start).unwrap_or(0),
+                height: i32::try_from(painted.len()).unwrap_or(i32::MAX),
+                ..it.area
+            });
+        let reads = match part {
+            Some(area) => self.painter.picture(&self.conn, &scene, area, true)?,
+            None => self.painter.everything(&self.conn, &scene, true)?,
+        };
         self.conn.flush().map_err(|cause| stage.gone(&cause))?;
         drop(scene);
         self.buffers.reading(segment, reads);
         Ok(())
+    }
+
+    /// Whether a picture of `size` is on the window, where it belongs.
+    fn is_shown(&self, size: Size) -> bool {
+        let scene = self.stage.scene();
+        let shown = scene.shown.is_some_and(|shown| shown.size == size);
+        shown && self.put_at == scene.placement()
     }
 
     /// Makes the window's own cursor look like the host's: the server moves it with no latency.
@@ -229,10 +276,12 @@ impl Presenter for X11Presenter {
             self.skipped += 1;
             return Ok(());
         }
-        if let Some(next) = self.next
-            && let Some(bytes) = self.buffers.bytes(next.segment)
-        {
-            to_bgrx(picture, bytes)?;
+        if let Some(next) = &mut self.next {
+            next.painted = 0..picture.size.height;
+            self.buffers.wrote(next.segment, &next.painted);
+            if let Some(bytes) = self.buffers.bytes(next.segment) {
+                to_bgrx(picture, bytes)?;
+            }
         }
         self.put(picture.size)
     }
@@ -272,6 +321,24 @@ impl Presenter for X11Presenter {
         Ok(())
     }
 
+    /// The input source has the pointer: the scene says what is wanted, and a message to the window
+    /// wakes the input source.
+    fn relative_mouse(&mut self, wanted: bool) -> Result<(), PresentError> {
+        let stage = Arc::clone(&self.stage);
+        if std::mem::replace(&mut stage.scene().relative, wanted) == wanted {
+            return Ok(());
+        }
+        let say = || {
+            let atom = self.conn.intern_atom(false, b"_OPENUVR_RELATIVE_MOUSE")?;
+            let atom = atom.reply()?.atom;
+            let message = xproto::ClientMessageEvent::new(32, stage.window, atom, [0; 5]);
+            let nobody_else = xproto::EventMask::NO_EVENT;
+            (self.conn).send_event(false, stage.window, nobody_else, message)?;
+            Ok(self.conn.flush()?)
+        };
+        say().map_err(|cause: ReplyError| stage.gone(&cause))
+    }
+
     fn panel(&mut self, lines: &[String]) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
         let window = stage.scene().window;
@@ -309,17 +376,24 @@ impl Canvas for X11Presenter {
         self.keep_rows(rows.start);
         let next = self.next.as_mut()?;
         next.rows = next.rows.max(rows.end);
+        next.painted = around(&next.painted, &rows);
+        self.buffers.wrote(next.segment, &rows);
         let row = size.width as usize * 4;
         let bytes = self.buffers.bytes(next.segment)?;
         bytes.get_mut(rows.start as usize * row..rows.end as usize * row)
     }
 
-    fn show(&mut self, _frame: FrameId, size: Size) -> Result<(), PresentError> {
+    fn show(&mut self, _frame: FrameId, size: Size) -> Result<bool, PresentError> {
+        if self.next.is_none() && !self.stalled && self.is_shown(size) {
+            // Nothing was painted: the picture is the one before.
+            return Ok(true);
+        }
         if !self.begin(size)? | std::mem::take(&mut self.stalled) {
             self.skipped += 1;
-            return Ok(());
+            return Ok(false);
         }
         self.keep_rows(size.height);
-        self.put(size)
+        self.put(size)?;
+        Ok(true)
     }
 }

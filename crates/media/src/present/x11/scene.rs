@@ -41,6 +41,57 @@ pub(crate) struct Scene {
     pub(crate) pointer_inside: bool,
     /// Whether the pointer is grabbed for relative motion.
     pub(crate) grabbed: bool,
+    /// Whether the host's application wants that.
+    pub(crate) relative: bool,
+    /// How the window's size follows the picture's; `None`: it does not, or no longer.
+    pub(crate) following: Option<Following>,
+}
+
+/// A window that is as large as its picture, until somebody makes it another size.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Following {
+    /// What it is not larger than.
+    pub(crate) screen: Size,
+    /// Its last size beside full screen.
+    pub(crate) size: Size,
+    /// The sizes that it was given and the server has not told of yet.
+    pub(crate) asked: Vec<Size>,
+    pub(crate) full_screen: bool,
+}
+
+impl Following {
+    /// The size for a picture of another size; `None` if the window has it or is full screen.
+    pub(crate) fn picture(&mut self, picture: Size) -> Option<Size> {
+        let size = within(picture, self.screen);
+        let last = self.asked.last().copied().unwrap_or(self.size);
+        if self.full_screen || last == size {
+            return None;
+        }
+        self.asked.push(size);
+        Some(size)
+    }
+
+    /// The server told of the window's size; whether it still follows.
+    pub(crate) fn told(&mut self, size: Size) -> bool {
+        if self.full_screen {
+            return true;
+        }
+        if let Some(at) = self.asked.iter().position(|asked| *asked == size) {
+            self.asked.drain(..=at);
+            self.size = size;
+        }
+        self.size == size
+    }
+}
+
+/// A picture's size, or the largest of its shape that a screen has room for.
+pub(crate) fn within(picture: Size, screen: Size) -> Size {
+    if picture.width <= screen.width && picture.height <= screen.height {
+        return picture;
+    }
+    let side = |pixels: i32| u32::try_from(pixels).unwrap_or(1);
+    let area = Placement::fit(screen, picture).area;
+    Size::new(side(area.width), side(area.height))
 }
 
 /// A picture that lies in a shared buffer.
@@ -59,6 +110,7 @@ impl Stage {
         screen: &xproto::Screen,
         size: Size,
         observer: bool,
+        following: Option<Following>,
     ) -> Stage {
         Stage {
             display,
@@ -74,6 +126,8 @@ impl Stage {
                 panel: None,
                 pointer_inside: false,
                 grabbed: false,
+                following,
+                relative: false,
             }),
         }
     }
@@ -133,5 +187,39 @@ impl Scene {
             height: panel.height.into(),
         };
         area.and(picture)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_follows_until_somebody_else_resizes_it() {
+        let sizes = [(640, 480), (320, 240), (800, 600), (500, 400)];
+        let [first, second, third, other] = sizes.map(|(w, h)| Size::new(w, h));
+        let mut it = Following {
+            screen: Size::new(700, 600),
+            size: first,
+            asked: Vec::new(),
+            full_screen: false,
+        };
+        assert!(it.told(first), "it was only moved");
+        assert_eq!(it.picture(second), Some(second));
+        // The picture changes again before the server has told.
+        assert_eq!(
+            it.picture(third),
+            Some(Size::new(700, 525)),
+            "the screen ends there"
+        );
+        assert_eq!(it.picture(third), None);
+        assert!(it.told(first) && it.told(second) && it.told(Size::new(700, 525)));
+        it.full_screen = true;
+        assert!(it.told(Size::new(700, 600)));
+        assert_eq!(it.picture(first), None);
+        it.full_screen = false;
+        assert!(it.told(Size::new(700, 525)));
+        assert_eq!(it.picture(first), Some(first));
+        assert!(!it.told(other), "a person did that");
     }
 }

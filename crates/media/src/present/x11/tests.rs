@@ -14,7 +14,7 @@ use super::{WindowConfig, X11Presenter, open};
 use crate::band::Band;
 use crate::codec::Codec;
 use crate::cursor::{Cursor, CursorShape};
-use crate::decode::{self, Chunk, Decoded, Decoder};
+use crate::decode::{self, Chunk, Decoded, Decoder, View};
 use crate::input_source::x11::X11InputSource;
 use crate::input_source::{InputSource, SourceEvent};
 use crate::picture::{Picture, PixelFormat, Plane};
@@ -552,13 +552,66 @@ fn paint(it: &mut Fixture, decoder: &mut dyn Decoder, shade: u8, lost: &[usize])
             bytes: (!lost.contains(&i)).then_some(&bytes),
         };
         let canvas = it.presenter.canvas().expect("lent");
-        match decoder.paint(&chunk, Some(SIZE), canvas).expect("decoded") {
+        let view = View {
+            size: SIZE,
+            follows: false,
+        };
+        match decoder.paint(&chunk, Some(view), canvas).expect("decoded") {
             Some(Decoded::OnCanvas(size)) => return Some(size),
             Some(Decoded::Picture(_)) => panic!("a decoder of bands paints"),
             None => {}
         }
     }
     None
+}
+
+/// Rows at random, and pictures in which nothing was painted: the window has the newest of each row,
+/// whichever buffer it came from.
+#[test]
+fn rows_that_are_not_painted_stay_in_each_buffer() {
+    let Some(mut it) = fixture(window_of(SIZE)) else {
+        return;
+    };
+    it.settle();
+    let mut expected = vec![0u8; SIZE.height as usize];
+    let mut seed = 11u32;
+    let mut below = |end: u32| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 8) % end
+    };
+    for frame in 1..=120u32 {
+        let shade = byte(frame as usize);
+        if frame == 1 || frame % 17 == 5 {
+            // A decoder with pictures of its own comes in between.
+            it.present(SIZE, &vec![shade; SIZE.pixels() * 4]);
+            expected.fill(shade);
+            continue;
+        }
+        let canvas = it.presenter.canvas().expect("lent");
+        let mut top = 0;
+        for _ in 0..below(3) {
+            let first = top + below(SIZE.height - top);
+            let rows = first..SIZE.height.min(first + 1 + below(20));
+            canvas.rows(SIZE, rows.clone()).expect("memory").fill(shade);
+            expected[rows.start as usize..rows.end as usize].fill(shade);
+            top = rows.end;
+            if top == SIZE.height {
+                break;
+            }
+        }
+        assert!(canvas.show(FrameId(frame), SIZE).expect("shown"));
+        if frame % 29 == 7 {
+            let text = [format!("{frame}")];
+            it.presenter.panel(&text).expect("written");
+            it.presenter.panel(&[]).expect("taken away");
+        }
+        let image = rgb(&it.read((0, 0), (64, 48)));
+        for (y, row) in image.chunks(64).enumerate() {
+            let shade = expected[y];
+            assert!(row.iter().all(|p| *p == [shade; 3]), "{frame}, row {y}");
+        }
+    }
+    assert_eq!(it.presenter.skipped(), 0);
 }
 
 #[test]

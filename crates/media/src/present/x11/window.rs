@@ -22,7 +22,33 @@ x11rb::atom_manager! {
         _NET_WM_NAME,
         _NET_WM_STATE,
         _NET_WM_STATE_FULLSCREEN,
+        _NET_WORKAREA,
+        _OPENUVR_RELATIVE_MOUSE,
     }
+}
+
+/// How large a window may be: the screen, less what panels take of it where somebody says that.
+pub(super) fn room(conn: &RustConnection, screen: &xproto::Screen) -> Result<Size, ReplyOrIdError> {
+    let atoms = Atoms::new(conn)?.reply()?;
+    let all = Size::new(
+        u32::from(screen.width_in_pixels),
+        u32::from(screen.height_in_pixels),
+    );
+    let property = conn.get_property(
+        false,
+        screen.root,
+        atoms._NET_WORKAREA,
+        AtomEnum::CARDINAL,
+        0,
+        4,
+    )?;
+    let area: Vec<u32> = property.reply()?.value32().into_iter().flatten().collect();
+    Ok(match area[..] {
+        [_, _, width, height] if width > 0 && height > 0 => {
+            Size::new(width.min(all.width), height.min(all.height))
+        }
+        _ => all,
+    })
 }
 
 /// The window as its owner, the input source, sees it.
@@ -33,7 +59,7 @@ pub(crate) struct Window {
     pub(crate) atoms: Atoms,
     /// Place and size before full screen; `None` while not full screen.
     before: Option<(i32, i32, Size)>,
-    full_screen: bool,
+    pub(crate) full_screen: bool,
 }
 
 impl Window {

@@ -9,7 +9,7 @@ use super::layout::{
     Answer, AnswerPayload, Begin, Challenge, Confirm, Finish, Hello, Kind, NOISE_3, Opening,
     Pattern, Reason, Refused, name_to_bytes,
 };
-use super::noise::{Keys, Noise, Prologue, is_tagged, tag};
+use super::noise::{Keys, Noise, Prologue, begin_key, is_tagged, tag};
 use super::{Established, GIVE_UP, HandshakeError, Versions};
 use crate::control::identity::{ClientId, DeviceName, Identity, PublicKey, random};
 use crate::control::pairing::{Pin, PinExchange};
@@ -20,8 +20,8 @@ use crate::time::Instant;
 /// [`SLOWEST_RESEND`]. A local network answers in a few milliseconds, a slow host's X25519 in ten.
 const FIRST_RESEND: Duration = Duration::from_millis(250);
 
-/// The longest wait for an answer.
-const SLOWEST_RESEND: Duration = Duration::from_secs(1);
+/// The longest wait for an answer: a host that is started again is found within it.
+const SLOWEST_RESEND: Duration = Duration::from_millis(500);
 
 /// Unanswered sends of Begin or Finish after which the client starts again from Hello: its cookie
 /// may have been damaged or grown old, or the host may have evicted it.
@@ -154,8 +154,8 @@ impl ClientHandshake {
     /// Ends the handshake if it is time to.
     ///
     /// # Errors
-    /// Why there is no session: [`HandshakeError::TimedOut`], [`HandshakeError::NotTheHost`], or
-    /// what the host refused it for.
+    /// Why there is no session: [`HandshakeError::TimedOut`], [`HandshakeError::NotTheHost`],
+    /// [`HandshakeError::Unconfirmed`], or what the host refused it for.
     /// The handshake is over then.
     pub fn handle_timeout(&mut self, now: Instant) -> Result<(), HandshakeError> {
         if matches!(self.stage, Stage::Over) {
@@ -167,8 +167,9 @@ impl ClientHandshake {
             return Err(self.fail(why));
         }
         if now >= self.gives_up {
-            let why = match self.trust {
-                Trust::Known(_) if self.unproven => HandshakeError::NotTheHost,
+            let why = match (&self.trust, &self.stage) {
+                (Trust::Known(_), _) if self.unproven => HandshakeError::NotTheHost,
+                (Trust::Pin(_), Stage::Finishing(_)) => HandshakeError::Unconfirmed,
                 _ => HandshakeError::TimedOut { after: GIVE_UP },
             };
             return Err(self.fail(why));
@@ -229,13 +230,17 @@ impl ClientHandshake {
             .write(&[])?
             .try_into()
             .map_err(|_| HandshakeError::Crypto)?;
-        let begin = Begin::new(
+        let mut begin = Begin::new(
             self.versions,
             self.nonce,
             challenge.cookie,
             &opening,
             message,
         );
+        if let Some(host) = peer {
+            let key = begin_key(&self.identity, host).ok_or(HandshakeError::NotTheHost)?;
+            begin.tag = tag(&key, begin.as_bytes());
+        }
         self.unproven = true;
         let begun = Begun {
             noise,
@@ -354,8 +359,8 @@ impl ClientHandshake {
             Reason::Busy => HandshakeError::Busy {
                 retry_after: Duration::from_secs(refused.retry_after.get().into()),
             },
-            // These two say something about the PIN, and only the host that has run the exchange
-            // may say it.
+            // Only the host that has run the exchange may say what the PIN is worth, and only the
+            // one that this device has proven its key to, that it is forbidden.
             Reason::PairingFailed | Reason::Forbidden if !proven => return Ok(()),
             Reason::PairingFailed => HandshakeError::WrongPin,
             Reason::Forbidden => HandshakeError::Forbidden,

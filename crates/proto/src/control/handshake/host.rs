@@ -8,15 +8,17 @@ use zerocopy::IntoBytes;
 use zerocopy::byteorder::little_endian::U32;
 use zeroize::{Zeroize, Zeroizing};
 
+use super::begin_keys::BeginKeys;
 use super::layout::{
     Answer, AnswerPayload, Begin, Challenge, Confirm, Finish, Hello, Kind, NOISE_3, Opening,
     Pattern, Reason, Refused, name_from_bytes,
 };
 use super::noise::{Keys, Noise, Prologue, is_tagged, tag};
 use super::{
-    Established, HALF_OPEN_LIFE, HandshakeError, MAX_HALF_OPEN, Versions, WORKED_A_SECOND,
-    WORKED_FOR_ONE,
+    Established, HALF_OPEN_LIFE, HandshakeError, KNOWN_A_SECOND, KNOWN_FOR_ONE, MAX_HALF_OPEN,
+    Versions, WORKED_A_SECOND, WORKED_FOR_ONE,
 };
+use crate::control::budget::Budget;
 use crate::control::cookie::CookieJar;
 use crate::control::identity::{
     ClientId, DeviceName, Identity, NoRandomness, PublicKey, random, sha256,
@@ -33,11 +35,15 @@ pub struct HostHandshake {
     cookies: CookieJar,
     window: Option<PairingWindow>,
     windows: u64,
-    /// Oldest first; at most [`MAX_HALF_OPEN`].
+    /// Oldest first; at most [`MAX_HALF_OPEN`] of each pattern.
     halves: VecDeque<HalfOpen>,
-    /// When expensive work was done in the last second, and for whose address; at most
-    /// [`WORKED_A_SECOND`].
-    worked: VecDeque<(Instant, [u8; 16])>,
+    /// What is done for those that pair, by their network …
+    pairings: Budget<[u8; 16]>,
+    /// … and for known devices.
+    reconnections: Budget<ClientId>,
+    begin_keys: BeginKeys,
+    /// At most [`super::MAX_TRIES`] and its end for each window that a person opened.
+    events: VecDeque<PairingEvent>,
 }
 
 /// What a client is to this host.
@@ -47,8 +53,32 @@ pub enum Standing {
     Unknown,
     /// Met and welcome; its key.
     Allowed(PublicKey),
-    /// Met, and not to be let in: neither by its key nor by a PIN.
-    Forbidden,
+    /// Met, and not to be let in, neither by its key, which this is, nor by a PIN. It is told so
+    /// when it has proven the key, and to nobody else.
+    Forbidden(PublicKey),
+}
+
+/// What happened to the pairing window, for the person at the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PairingEvent {
+    /// A client tried a wrong PIN.
+    WrongPin {
+        /// Where it is.
+        from: PathId,
+        /// How often it may try again in this window.
+        tries_left: u32,
+    },
+    /// A device that is forbidden tried to pair, with the right PIN; it counts as a wrong one.
+    ForbiddenTried {
+        /// Where it is.
+        from: PathId,
+        /// How often it may try again in this window.
+        tries_left: u32,
+    },
+    /// The window closed because its time was over.
+    Expired,
+    /// The window closed because of so many wrong PINs.
+    TooManyWrong,
 }
 
 /// What a datagram brought.
@@ -84,6 +114,7 @@ pub(super) struct PairingStatus {
 
 struct HalfOpen {
     from: PathId,
+    of: Whose,
     /// Names the Begin that opened it, so that a repeated one gets the same Answer.
     begin: [u8; 32],
     nonce: [u8; 16],
@@ -94,6 +125,15 @@ struct HalfOpen {
     answer: Vec<u8>,
     key: Zeroizing<[u8; 32]>,
     stage: Stage,
+}
+
+/// With whom a handshake shares its place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// One that pairs: with its network.
+    Network([u8; 16]),
+    /// One that is known: with itself.
+    Device(ClientId),
 }
 
 enum Stage {
@@ -140,8 +180,16 @@ impl HostHandshake {
             window: None,
             windows: 0,
             halves: VecDeque::new(),
-            worked: VecDeque::new(),
+            pairings: Budget::new(WORKED_A_SECOND, WORKED_FOR_ONE),
+            reconnections: Budget::new(KNOWN_A_SECOND, KNOWN_FOR_ONE),
+            begin_keys: BeginKeys::default(),
+            events: VecDeque::new(),
         })
+    }
+
+    /// What happened to the pairing window since the last call.
+    pub fn poll_event(&mut self) -> Option<PairingEvent> {
+        self.events.pop_front()
     }
 
     /// Lets one client pair by `pin` within `span` from `now`. A window that was open closes; this
@@ -161,8 +209,7 @@ impl HostHandshake {
     #[cfg(test)]
     pub(super) fn pairing(&self, now: Instant) -> Option<PairingStatus> {
         let window = self.window.as_ref()?;
-        let open = window.admits(now) != Err(NotNow::Closed);
-        open.then(|| PairingStatus {
+        (now < window.closes()).then(|| PairingStatus {
             closes: window.closes(),
             tries_left: window.tries_left(),
         })
@@ -186,8 +233,9 @@ impl HostHandshake {
     /// Drops what has ended at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.halves.retain(|half| now < half.expires);
-        self.window
-            .take_if(|window| window.admits(now) == Err(NotNow::Closed));
+        if self.window.take_if(|w| now >= w.closes()).is_some() {
+            self.events.push_back(PairingEvent::Expired);
+        }
     }
 
     /// Takes a datagram from `from`. `standing` says what the host knows of a client; it is asked
@@ -252,13 +300,11 @@ impl HostHandshake {
         let Some(version) = self.versions.agree(begin.versions.into()) else {
             return Some(self.refused(begin.nonce, &Refusal(Reason::Version, 0)));
         };
-        match self.open(now, from, &begin, opening, version, standing) {
+        match self.open(now, from, datagram, (&begin, opening), version, standing) {
             Ok(mut half) => {
                 half.begin = digest;
                 let answer = half.answer.clone();
-                if self.halves.len() >= MAX_HALF_OPEN {
-                    self.evict();
-                }
+                self.make_room(half.pattern);
                 self.halves.push_back(half);
                 Some(answer)
             }
@@ -267,28 +313,19 @@ impl HostHandshake {
         }
     }
 
-    /// Drops the oldest handshake of the address that has most of them.
-    fn evict(&mut self) {
-        let peer = |half: &HalfOpen| half.from.peer();
-        let held = |half| self.halves.iter().filter(|h| peer(h) == peer(half)).count();
+    /// If there are as many of this pattern as may be, drops the oldest of whoever has most of them.
+    fn make_room(&mut self, pattern: Pattern) {
+        let same = |half: &&HalfOpen| half.pattern == pattern;
+        if self.halves.iter().filter(same).count() < MAX_HALF_OPEN {
+            return;
+        }
+        let held = |of: &HalfOpen| self.halves.iter().filter(|h| h.of == of.of).count();
         // The last of the largest is what is found.
-        let most = (0..self.halves.len()).rev();
-        if let Some(index) = most.max_by_key(|i| held(&self.halves[*i])) {
+        let all = self.halves.iter().enumerate().rev();
+        let most = all.filter(|(_, half)| same(half));
+        if let Some((index, _)) = most.max_by_key(|(_, half)| held(half)) {
             self.halves.remove(index);
         }
-    }
-
-    /// Whether there may be expensive work for `from`; if so it counts as done.
-    fn may_work(&mut self, now: Instant, from: PathId) -> bool {
-        const SECOND: Duration = Duration::from_secs(1);
-        self.worked.retain(|(at, _)| now < *at + SECOND);
-        let peer = from.peer();
-        let for_it = self.worked.iter().filter(|(_, of)| *of == peer).count();
-        let may = self.worked.len() < WORKED_A_SECOND && for_it < WORKED_FOR_ONE;
-        if may {
-            self.worked.push_back((now, peer));
-        }
-        may
     }
 
     /// The expensive work for a client that has shown its address: at most four X25519 operations
@@ -297,28 +334,41 @@ impl HostHandshake {
         &mut self,
         now: Instant,
         from: PathId,
-        begin: &Begin,
-        opening: Opening,
+        datagram: &[u8],
+        (begin, opening): (&Begin, Opening),
         version: u8,
         standing: &dyn Fn(&ClientId) -> Standing,
     ) -> Result<HalfOpen, Denied> {
         let (claim, pin) = match &opening {
             Opening::Pairing(theirs) => {
-                let window = self.admitting(now)?;
+                let window = self.admitting(now, from)?;
                 let claim = Claim::Pin {
                     window: window.serial,
                 };
                 (claim, Some((window.pin.clone(), theirs)))
             }
             Opening::Reconnection(id) => match standing(id) {
-                Standing::Allowed(key) => (Claim::Key { id: *id, key }, None),
-                Standing::Unknown | Standing::Forbidden => {
-                    return Err(Refusal(Reason::UnknownDevice, 0).into());
+                // A forbidden one hears of it at its Finish, which shows that it has the key.
+                Standing::Allowed(key) | Standing::Forbidden(key) => {
+                    let tagged_under = self.begin_keys.with(&self.identity, key);
+                    if !tagged_under.is_some_and(|key| is_tagged(key, datagram)) {
+                        return Err(Denied::Silently);
+                    }
+                    (Claim::Key { id: *id, key }, None)
                 }
+                Standing::Unknown => return Err(Refusal(Reason::UnknownDevice, 0).into()),
             },
         };
+        let of = match &claim {
+            Claim::Pin { .. } => Whose::Network(from.network()),
+            Claim::Key { id, .. } => Whose::Device(*id),
+        };
+        let may = match of {
+            Whose::Network(network) => self.pairings.may(now, network),
+            Whose::Device(id) => self.reconnections.may(now, id),
+        };
         // An honest client asks again.
-        if !self.may_work(now, from) {
+        if !may {
             return Err(Denied::Silently);
         }
         let exchange = match pin {
@@ -362,6 +412,7 @@ impl HostHandshake {
         let answer = Answer::new(session, pattern, begin.nonce, &sealed).ok_or(Denied::Silently)?;
         Ok(HalfOpen {
             from,
+            of,
             begin: [0; 32],
             nonce: begin.nonce,
             session,
@@ -408,7 +459,9 @@ impl HostHandshake {
             return None;
         };
         let outcome = match claim {
-            Claim::Pin { window } => self.finish_by_pin(now, window, noise, &finish, standing),
+            Claim::Pin { window } => {
+                self.finish_by_pin(now, from, window, noise, &finish, standing)
+            }
             Claim::Key { id, key } => finish_by_key(&id, key, noise, &finish, standing),
         };
         let (reply, established) = match outcome {
@@ -448,6 +501,7 @@ impl HostHandshake {
     fn finish_by_pin(
         &mut self,
         now: Instant,
+        from: PathId,
         window: u64,
         mut noise: Noise,
         finish: &Finish,
@@ -455,17 +509,23 @@ impl HostHandshake {
     ) -> Result<(Keys, PublicKey, Paired), Denied> {
         // Exchanges that were begun side by side are judged one after the other, with the same
         // delays as if they had queued.
-        if self.admitting(now)?.serial != window {
+        if self.admitting(now, from)?.serial != window {
             return Err(Refusal(Reason::PairingClosed, 0).into());
         }
+        // From here on a Finish that gets no Confirm is a try that was used.
         let name = noise.read(&finish.noise);
         let (Some(name), Some(peer)) = (name, noise.peer()) else {
-            if let Some(window) = &mut self.window {
-                window.count_wrong(now);
-            }
+            self.count_wrong(now, from, |tries_left| PairingEvent::WrongPin {
+                from,
+                tries_left,
+            });
             return Err(Refusal(Reason::PairingFailed, 0).into());
         };
-        if standing(&ClientId::of(&peer)) == Standing::Forbidden {
+        if let Standing::Forbidden(_) = standing(&ClientId::of(&peer)) {
+            self.count_wrong(now, from, |tries_left| PairingEvent::ForbiddenTried {
+                from,
+                tries_left,
+            });
             return Err(Refusal(Reason::Forbidden, 0).into());
         }
         let keys = noise.keys()?;
@@ -474,13 +534,26 @@ impl HostHandshake {
         Ok((keys, peer, Paired::New { name }))
     }
 
-    /// The pairing window, if it takes a try now.
-    fn admitting(&self, now: Instant) -> Result<&PairingWindow, Denied> {
+    /// Counts a try that did not pair, and says so; the last one closes the window.
+    fn count_wrong(&mut self, now: Instant, from: PathId, event: impl Fn(u32) -> PairingEvent) {
+        let Some(window) = &mut self.window else {
+            return;
+        };
+        self.events
+            .push_back(event(window.count_wrong(now, from.network())));
+        if window.is_used_up() {
+            self.window = None;
+            self.events.push_back(PairingEvent::TooManyWrong);
+        }
+    }
+
+    /// The pairing window, if it takes a try from there now.
+    fn admitting(&self, now: Instant, from: PathId) -> Result<&PairingWindow, Denied> {
         let closed = Refusal(Reason::PairingClosed, 0);
         let Some(window) = &self.window else {
             return Err(closed.into());
         };
-        match window.admits(now) {
+        match window.admits(now, from.network()) {
             Ok(()) => Ok(window),
             Err(NotNow::Closed) => Err(closed.into()),
             Err(NotNow::Wait(wait)) => {
@@ -522,10 +595,11 @@ fn finish_by_key(
     if finish.noise != [0; NOISE_3] {
         return Err(Denied::Silently);
     }
-    if standing(id) != Standing::Allowed(key) {
-        return Err(Refusal(Reason::UnknownDevice, 0).into());
+    match standing(id) {
+        Standing::Allowed(now) if now == key => Ok((noise.keys()?, key, Paired::Known)),
+        Standing::Forbidden(now) if now == key => Err(Refusal(Reason::Forbidden, 0).into()),
+        _ => Err(Refusal(Reason::UnknownDevice, 0).into()),
     }
-    Ok((noise.keys()?, key, Paired::Known))
 }
 
 /// How a client is turned away.

@@ -199,13 +199,14 @@ impl Challenge {
     }
 }
 
-/// Client: let us begin. `client` is zero at pairing, `spake` at reconnection. Noise 1 is an
-/// ephemeral key and the tag of an empty payload in both patterns. As long as its Answer.
+/// Client: let us begin. `client` and `tag` are zero at pairing, `spake` at reconnection. Noise 1 is
+/// an ephemeral key and the tag of an empty payload in both patterns. As long as its Answer.
 ///
 /// ```text
-///  0      12         14     16      32       52       68      101       149       193
-///  | Head | versions | zero | nonce | cookie | client | spake | Noise 1 | padding |
+///  0      12         14     16      32       52       68      101       149       161   193
+///  | Head | versions | zero | nonce | cookie | client | spake | Noise 1 | padding | tag |
 /// ```
+/// tag = HMAC-SHA256(key of the two identities, all before): see `begin_key`
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Begin {
@@ -217,7 +218,8 @@ pub(super) struct Begin {
     client: [u8; 16],
     pub(super) spake: [u8; SPAKE_MESSAGE],
     pub(super) noise: [u8; NOISE_1],
-    padding: [u8; 44],
+    padding: [u8; 12],
+    pub(super) tag: [u8; 32],
 }
 
 /// Ephemeral key and tag.
@@ -244,18 +246,21 @@ impl Begin {
             client,
             spake,
             noise,
-            padding: [0; 44],
+            padding: [0; 12],
+            tag: [0; 32],
         }
     }
 
     pub(super) fn parse(datagram: &[u8]) -> Option<(Begin, Opening)> {
         let begin = Begin::read_from_bytes(datagram).ok()?;
-        if begin.head.session() != SessionId(0) || begin.zero != [0; 2] || begin.padding != [0; 44]
+        if begin.head.session() != SessionId(0) || begin.zero != [0; 2] || begin.padding != [0; 12]
         {
             return None;
         }
         let opening = match begin.head.pattern()? {
-            Pattern::Pairing if begin.client == [0; 16] => Opening::Pairing(begin.spake),
+            Pattern::Pairing if begin.client == [0; 16] && begin.tag == [0; 32] => {
+                Opening::Pairing(begin.spake)
+            }
             Pattern::Reconnection if begin.spake == [0; SPAKE_MESSAGE] => {
                 Opening::Reconnection(ClientId(begin.client))
             }

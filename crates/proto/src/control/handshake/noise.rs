@@ -157,6 +157,15 @@ impl Noise {
     }
 }
 
+/// What a Begin of a reconnection is tagged under, so that a host tells it from a stranger's by one
+/// HMAC. It shows that the sender has the client's key; that it is there now, the handshake shows.
+pub(super) fn begin_key(identity: &Identity, peer: &PublicKey) -> Option<Zeroizing<[u8; 32]>> {
+    let shared = identity.agree(peer)?;
+    let mut key = Zeroizing::new([0; 32]);
+    key.copy_from_slice(hmac::sign(&mac_key(&shared), b"openuvr begin").as_ref());
+    Some(key)
+}
+
 /// HMAC-SHA256 over a message without its last 32 bytes, where the tag belongs.
 pub(super) fn tag(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     let body = &message[..message.len().saturating_sub(32)];

@@ -291,6 +291,7 @@ fn bad_weather_ends_in_agreement_or_in_a_clear_error() {
             Err(
                 HandshakeError::TimedOut { .. }
                 | HandshakeError::NotTheHost
+                | HandshakeError::Unconfirmed
                 | HandshakeError::PairingClosed,
             ) => {
                 assert!(world.at_client.is_empty());
@@ -301,31 +302,145 @@ fn bad_weather_ends_in_agreement_or_in_a_clear_error() {
     assert!(agreed >= 135, "{agreed} of 150");
 }
 
+/// What was said of the pairing window.
+fn said(host: &mut HostHandshake) -> Vec<PairingEvent> {
+    std::iter::from_fn(|| host.poll_event()).collect()
+}
+
 #[test]
-fn wrong_pins_are_refused_with_growing_delays_and_five_close_the_window() {
+fn wrong_pins_are_told_delayed_and_three_are_taken() {
     let mut world = World::pairing("654321");
     assert_eq!(world.run(), Err(HandshakeError::WrongPin));
-    for (delay, tries_left) in [(1, 4), (2, 3), (4, 2), (8, 1)] {
-        assert_eq!(
-            world.host.pairing(world.now).unwrap().tries_left,
-            tries_left
-        );
+    let wrong = |tries_left| PairingEvent::WrongPin {
+        from: CLIENT,
+        tries_left,
+    };
+    assert_eq!(said(&mut world.host), [wrong(2)]);
+    for (delay, tries_left) in [(1, 1), (2, 0)] {
         let retry_after = Duration::from_secs(delay);
         // The right PIN has to wait too, or the delay would tell right from wrong.
         assert_eq!(
             world.again("123456"),
             Err(HandshakeError::Busy { retry_after })
         );
+        assert_eq!(said(&mut world.host), []);
         world.now = world.now + retry_after;
         assert_eq!(world.again("000000"), Err(HandshakeError::WrongPin));
+        assert_eq!(said(&mut world.host), [wrong(tries_left)]);
     }
-    assert_eq!(world.host.pairing(world.now), None);
     assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));
     assert!(world.at_host.is_empty() && world.at_client.is_empty());
+    // Somebody else has their own tries.
+    let (mut client, finish) = up_to_finish(&mut world.host, world.now, OTHER, "123456");
+    let reaction = (world.host).handle_datagram(world.now, OTHER, &finish, &no_device);
+    let confirmed = client.handle_datagram(world.now, &reaction.reply.unwrap());
+    assert!(reaction.established.is_some() && confirmed.unwrap().is_some());
     // A new window starts afresh.
     world.host.open_pairing(world.now, pin("123456"), MINUTE);
     world.again("123456").unwrap();
     world.assert_agreed();
+}
+
+#[test]
+fn an_honest_client_pairs_amid_a_flood_of_wrong_pins() {
+    let mut world = World::pairing("123456");
+    let mut guessed = 0;
+    // Seven addresses guess whenever the host takes it, for 20 s.
+    for n in 0..400_u32 {
+        let now = world.now + Duration::from_millis(50) * n;
+        let mut from = OTHER;
+        from.0[0] = 10 + u8::try_from(n % 7).unwrap();
+        let begin = begin_with(&mut world.host, now, from, "000000");
+        let Some((mut client, begin)) = begin else {
+            continue;
+        };
+        let reply = (world.host).handle_datagram(now, from, &begin, &no_device);
+        let Some(reply) = reply.reply else { continue };
+        if client.handle_datagram(now, &reply).is_err() {
+            continue;
+        }
+        if let Some(finish) = client.poll_transmit(now)
+            && Kind::of(&finish) == Some(Kind::Finish)
+        {
+            (world.host).handle_datagram(now, from, &finish, &no_device);
+            guessed += 1;
+        }
+    }
+    world.now = world.now + Duration::from_secs(20);
+    world.again("123456").unwrap();
+    world.assert_agreed();
+    assert_eq!(guessed, 7 * 3);
+    // Each is told, and nothing else.
+    let told = said(&mut world.host);
+    assert_eq!(told.len(), 7 * 3);
+    let wrong = |event: &PairingEvent| matches!(event, PairingEvent::WrongPin { .. });
+    assert!(told.iter().all(wrong));
+}
+
+#[test]
+fn the_end_of_a_pairing_window_is_told_once() {
+    // By its time.
+    let mut world = World::pairing("123456");
+    world.host.handle_timeout(world.now + MINUTE);
+    world.host.handle_timeout(world.now + MINUTE * 2);
+    assert_eq!(said(&mut world.host), [PairingEvent::Expired]);
+    // By wrong PINs.
+    world.host.open_pairing(world.now, pin("123456"), MINUTE);
+    for n in 0..MAX_TRIES {
+        let now = world.now + Duration::from_millis(100) * n;
+        let mut from = OTHER;
+        from.0[0] = u8::try_from(n).unwrap();
+        let (_, finish) = up_to_finish(&mut world.host, now, from, "000000");
+        (world.host).handle_datagram(now, from, &finish, &no_device);
+    }
+    let mut told = said(&mut world.host);
+    assert_eq!(told.pop(), Some(PairingEvent::TooManyWrong));
+    assert_eq!(told.len(), usize::try_from(MAX_TRIES).unwrap());
+    world.host.handle_timeout(world.now + MINUTE);
+    assert_eq!(said(&mut world.host), []);
+    assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));
+    // By success: that is told otherwise.
+    world.host.open_pairing(world.now, pin("123456"), MINUTE);
+    world.again("123456").unwrap();
+    world.host.handle_timeout(world.now + MINUTE);
+    assert_eq!(said(&mut world.host), []);
+}
+
+#[test]
+fn a_finish_without_confirm_is_a_wrong_pin() {
+    // At the client: whoever got it may have tested a guess.
+    let mut world = World::pairing("123456");
+    let now = world.now;
+    let (mut client, _) = up_to_finish(&mut world.host, now, OTHER, "123456");
+    let outcome = client.handle_timeout(now + GIVE_UP);
+    assert_eq!(outcome, Err(HandshakeError::Unconfirmed));
+    // At the host: also a forbidden device's, which has the right one.
+    world.standing = Standing::Forbidden(world.client_identity.public());
+    assert_eq!(world.run(), Err(HandshakeError::Forbidden));
+    let tried = PairingEvent::ForbiddenTried {
+        from: CLIENT,
+        tries_left: 2,
+    };
+    assert_eq!(said(&mut world.host), [tried]);
+    let tries_left = world.host.pairing(world.now).unwrap().tries_left;
+    assert_eq!(tries_left, MAX_TRIES - 1);
+}
+
+/// A client with the PIN `typed` and its Begin; `None` if the host takes no Hello.
+fn begin_with(
+    host: &mut HostHandshake,
+    now: Instant,
+    from: PathId,
+    typed: &str,
+) -> Option<(ClientHandshake, Vec<u8>)> {
+    let identity = Identity::generate().unwrap();
+    let trust = Trust::Pin(pin(typed));
+    let mut client = ClientHandshake::new(now, &identity, DeviceName::default(), trust).unwrap();
+    let hello = client.poll_transmit(now)?;
+    let challenge = host.handle_datagram(now, from, &hello, &no_device).reply?;
+    client.handle_datagram(now, &challenge).ok()?;
+    let begin = client.poll_transmit(now)?;
+    Some((client, begin))
 }
 
 /// A client that has got an Answer and whose Finish waits to be sent.
@@ -358,7 +473,9 @@ fn exchanges_begun_side_by_side_get_no_extra_tries() {
     let guesses: Vec<_> = (0..WORKED_A_SECOND)
         .map(|n| {
             let mut from = OTHER;
-            from.0[0] = u8::try_from(n).unwrap();
+            // Four addresses, four ports each.
+            from.0[0] = u8::try_from(n % 4).unwrap();
+            from.0[16] = u8::try_from(n).unwrap();
             let guess = up_to_finish(&mut world.host, now, from, &format!("{n:06}"));
             (from, guess)
         })
@@ -376,8 +493,10 @@ fn exchanges_begun_side_by_side_get_no_extra_tries() {
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(wrong, 1);
-    assert_eq!(world.host.pairing(now).unwrap().tries_left, 4);
+    // One for each address.
+    assert_eq!(wrong, 4);
+    let tries_left = world.host.pairing(now).unwrap().tries_left;
+    assert_eq!(tries_left, MAX_TRIES - 4);
 }
 
 #[test]
@@ -398,7 +517,8 @@ fn a_repeated_wrong_finish_is_one_try() {
             first
         );
     }
-    assert_eq!(world.host.pairing(now).unwrap().tries_left, 4);
+    let tries_left = world.host.pairing(now).unwrap().tries_left;
+    assert_eq!(tries_left, MAX_TRIES - 1);
 }
 
 #[test]
@@ -431,17 +551,42 @@ fn a_window_that_is_over_pairs_nobody() {
 
 #[test]
 fn unknown_and_forbidden_devices_are_refused() {
-    for standing in [Standing::Unknown, Standing::Forbidden] {
-        let mut world = World::reconnection();
-        world.standing = standing;
-        assert_eq!(world.run(), Err(HandshakeError::UnknownDevice));
-        assert_eq!(world.host.half_open(), 0);
+    let mut world = World::reconnection();
+    world.standing = Standing::Unknown;
+    assert_eq!(world.run(), Err(HandshakeError::UnknownDevice));
+    assert_eq!(world.host.half_open(), 0);
+    // Forbidden, but with its key, or with the right PIN.
+    for mut world in [World::reconnection(), World::pairing("123456")] {
+        world.standing = Standing::Forbidden(world.client_identity.public());
+        assert_eq!(world.run(), Err(HandshakeError::Forbidden));
+        assert!(world.at_host.is_empty());
     }
-    // Forbidden, but with the right PIN.
-    let mut world = World::pairing("123456");
-    world.standing = Standing::Forbidden;
-    assert_eq!(world.run(), Err(HandshakeError::Forbidden));
-    assert!(world.at_host.is_empty());
+    // Who has only a forbidden device's id hears what it hears of one that is allowed.
+    for standing in [Standing::Forbidden, Standing::Allowed] {
+        let mut world = World::reconnection();
+        world.standing = standing(Identity::generate().unwrap().public());
+        assert_eq!(world.run(), Err(HandshakeError::NotTheHost));
+        let heard = world.seen.iter().filter(|(to, _)| *to == To::Client);
+        let challenges = heard
+            .clone()
+            .filter(|(_, d)| Kind::of(d) == Some(Kind::Challenge));
+        assert_eq!(heard.clone().count(), challenges.count());
+    }
+    // One that is forbidden between its Begin and its Finish.
+    let mut world = World::reconnection();
+    let (now, key) = (world.now, world.client_identity.public());
+    let mut last = Ok(None);
+    for standing in [
+        Standing::Allowed(key),
+        Standing::Allowed(key),
+        Standing::Forbidden(key),
+    ] {
+        let ask = world.client.poll_transmit(now).unwrap();
+        let reaction = (world.host).handle_datagram(now, CLIENT, &ask, &|_| standing);
+        assert!(reaction.established.is_none());
+        last = world.client.handle_datagram(now, &reaction.reply.unwrap());
+    }
+    assert_eq!(last.unwrap_err(), HandshakeError::Forbidden);
     // Another's id, without its key.
     let mut world = World::reconnection();
     world.standing = Standing::Allowed(Identity::generate().unwrap().public());
@@ -494,7 +639,7 @@ fn nobody_there_is_said_after_ten_seconds() {
     );
     assert_eq!(world.now, start + GIVE_UP);
     assert!(
-        (10..=14).contains(&world.seen.len()),
+        (20..=24).contains(&world.seen.len()),
         "{} sends",
         world.seen.len()
     );

@@ -20,7 +20,7 @@ use openuvr_proto::units::Size;
 
 use super::super::submit::{Pool, Ticket};
 use super::super::{CaptureError, Drawn};
-use super::{Loader, Reading, Sharing, Submit, What};
+use super::{Loader, Reading, Sharing, Skipped, Submit, What};
 use crate::picture::{PixelFormat, Rows};
 use functions::{
     Base, Binding, Buffers, Copies, Framebuffers, Indexed, ReadBuffer, Storage, Sync as Fence,
@@ -262,8 +262,39 @@ impl ReadBack {
         submit: Submit,
     ) -> Result<ReadBack, CaptureError> {
         // SAFETY: by the caller's word.
-        let gl = Arc::new(unsafe { Gl::load(loader) }?);
-        Ok(ReadBack {
+        unsafe {
+            let gl = Gl::load(loader)?;
+            Ok(ReadBack::with(gl, loader, sharing, submit))
+        }
+    }
+
+    /// The same for a context that may be destroyed unseen: nothing of it is kept from one call to
+    /// the next. Each picture is in ordinary memory when [`ReadBack::read`] returns, for which the
+    /// application waits until the GPU has drawn it.
+    ///
+    /// # Errors
+    /// As [`ReadBack::new`].
+    ///
+    /// # Safety
+    /// As [`ReadBack::new`], but the context may be destroyed, or its display closed, at any time
+    /// outside of the methods.
+    pub unsafe fn keeping_nothing(
+        loader: Loader<'_>,
+        submit: Submit,
+    ) -> Result<ReadBack, CaptureError> {
+        // SAFETY: by the caller's word.
+        unsafe {
+            let mut gl = Gl::load(loader)?;
+            (gl.buffers, gl.copies, gl.storage) = (None, None, None);
+            Ok(ReadBack::with(gl, loader, Sharing::None, submit))
+        }
+    }
+
+    /// # Safety
+    /// As [`ReadBack::new`]; `gl` is what the context can do.
+    unsafe fn with(gl: Gl, loader: Loader<'_>, sharing: Sharing, submit: Submit) -> ReadBack {
+        let gl = Arc::new(gl);
+        ReadBack {
             // SAFETY: by the caller's word.
             waiter: unsafe { Waiter::new(loader, sharing, &gl) },
             gl,
@@ -273,7 +304,7 @@ impl ReadBack {
             pool: Pool::default(),
             skipped: 0,
             looks: true,
-        })
+        }
     }
 
     /// Reads a picture of `size` that the application has drawn, and what is known of how. Never
@@ -360,26 +391,23 @@ impl ReadBack {
     }
 
     /// Sets the GPU to work. `None` if there are no pixel buffers.
-    fn begin(
-        &mut self,
-        size: Size,
-        what: What,
-        drawn: Drawn,
-    ) -> Result<Option<Flight>, &'static str> {
+    fn begin(&mut self, size: Size, what: What, drawn: Drawn) -> Result<Option<Flight>, Skipped> {
         let gl = self.gl.clone();
         let Some(buffers) = &gl.buffers else {
             return match what {
                 What::Window => Ok(None),
-                What::Buffer { .. } => Err("this context can't share pixel buffers"),
+                What::Buffer { .. } => Err(Skipped::Impossible(
+                    "this context can't share pixel buffers",
+                )),
             };
         };
-        let (width, height) = sides(size).ok_or("it has no size")?;
+        let (width, height) = sides(size).ok_or(Skipped::NoSize)?;
         // SAFETY: the context is current, by the contract of `new`.
         let mut saved = unsafe { Saved::new(&gl) };
         let (shape, buffer, memory) = match what {
             What::Window => {
                 if !saved.read_window() {
-                    return Err("there is no window to read from");
+                    return Err(Skipped::NoWindow);
                 }
                 let shape = Shape {
                     size,
@@ -411,21 +439,26 @@ impl ReadBack {
                 format,
                 stride,
             } => {
-                let copies = gl.copies.ok_or("this context can't copy buffers")?;
-                let row = format.packed().ok_or("its pixels are not packed")? * size.width as usize;
+                let copies = gl
+                    .copies
+                    .ok_or(Skipped::Impossible("this context can't copy buffers"))?;
+                let packed = Skipped::Impossible("its pixels are not packed");
+                let row = format.packed().ok_or(packed)? * size.width as usize;
                 let bytes = (stride.checked_mul(size.height as usize - 1))
                     .filter(|_| stride >= row)
                     .and_then(|bytes| bytes.checked_add(row))
-                    .ok_or("its rows are longer than its stride")?;
+                    .ok_or(Skipped::Impossible("its rows are longer than its stride"))?;
                 // SAFETY: the context is current and has buffers.
                 if unsafe { (buffers.is_buffer)(name) } == 0 {
-                    return Err("there is no such pixel buffer");
+                    return Err(Skipped::NoBuffer);
                 }
                 let (buffer, memory) = self.slot(&mut saved, bytes)?;
                 saved.bind_buffer(PIXEL_PACK_BUFFER, name);
                 copyable(&gl, buffers, offset, bytes)?;
                 saved.bind_buffer(PIXEL_UNPACK_BUFFER, buffer);
-                let far = |bytes| isize::try_from(bytes).map_err(|_| "it is too large");
+                let far = |bytes| {
+                    isize::try_from(bytes).map_err(|_| Skipped::Impossible("it is too large"))
+                };
                 // SAFETY: the context is current; both buffers are bound, not mapped (but for ours,
                 // which may be), and have the bytes.
                 unsafe {
@@ -448,7 +481,7 @@ impl ReadBack {
         // SAFETY: the context is current and has fences.
         let fence = unsafe { (buffers.fence)(SYNC_GPU_COMMANDS_COMPLETE, 0) };
         if fence.is_null() {
-            return Err("the driver gave no fence");
+            return Err(Skipped::Impossible("the driver gave no fence"));
         }
         Ok(Some(Flight {
             fence,
@@ -463,7 +496,7 @@ impl ReadBack {
         &mut self,
         saved: &mut Saved<'_>,
         bytes: usize,
-    ) -> Result<(c_uint, Arc<Memory>), &'static str> {
+    ) -> Result<(c_uint, Arc<Memory>), Skipped> {
         let gl = &self.gl;
         // Of another size than the window has now.
         self.slots.retain(|slot| {
@@ -478,7 +511,7 @@ impl ReadBack {
         if let Some(slot) = self.slots.iter().find(free) {
             if gl.storage.is_none() && slot.memory.is_mapped() {
                 let Some(buffers) = &gl.buffers else {
-                    return Err("this context has no pixel buffers");
+                    return Err(Skipped::Impossible("this context has no pixel buffers"));
                 };
                 saved.bind_buffer(PIXEL_PACK_BUFFER, slot.buffer);
                 // SAFETY: the context is current and the buffer is bound and mapped; no loan of it
@@ -492,9 +525,10 @@ impl ReadBack {
         }
         let same = |slot: &&Slot| slot.memory.len() == bytes;
         if self.slots.iter().filter(same).count() >= RING {
-            return Err("the host or the GPU is behind: no buffer is free");
+            return Err(Skipped::Behind);
         }
-        let slot = create(gl, saved, bytes).ok_or("the driver gave no pixel buffer")?;
+        let slot = create(gl, saved, bytes)
+            .ok_or(Skipped::Impossible("the driver gave no pixel buffer"))?;
         let pair = (slot.buffer, slot.memory.clone());
         self.slots.push(slot);
         Ok(pair)
@@ -556,14 +590,14 @@ impl ReadBack {
     fn copy(&mut self, size: Size, drawn: Drawn) -> Reading {
         let gl = &*self.gl;
         let Some((width, height)) = sides(size) else {
-            return Reading::Skipped("it has no size");
+            return Reading::Skipped(Skipped::NoSize);
         };
         let mut copied = self.pool.take(size);
         copied.order(gl.format.1, Rows::BottomUp);
         // SAFETY: the context is current, by the contract of `new`.
         let mut saved = unsafe { Saved::new(gl) };
         if !saved.read_window() {
-            return Reading::Skipped("there is no window to read from");
+            return Reading::Skipped(Skipped::NoWindow);
         }
         saved.pack();
         saved.bind_buffer(PIXEL_PACK_BUFFER, 0);
@@ -583,7 +617,7 @@ impl Drop for ReadBack {
 }
 
 /// Whether `bytes` can be copied out of the buffer that is bound as the pack buffer.
-fn copyable(gl: &Gl, buffers: &Buffers, offset: usize, bytes: usize) -> Result<(), &'static str> {
+fn copyable(gl: &Gl, buffers: &Buffers, offset: usize, bytes: usize) -> Result<(), Skipped> {
     let parameter = |name| {
         let mut value = 0;
         // SAFETY: the context is current, a buffer is bound, and one number is written.
@@ -591,14 +625,15 @@ fn copyable(gl: &Gl, buffers: &Buffers, offset: usize, bytes: usize) -> Result<(
         value
     };
     let size = usize::try_from(parameter(BUFFER_SIZE)).unwrap_or(0);
-    if offset.checked_add(bytes).is_none_or(|end| end > size) {
-        return Err("the pixel buffer is too small for the picture");
+    let needs = offset.saturating_add(bytes);
+    if needs > size {
+        return Err(Skipped::TooSmall { has: size, needs });
     }
     let lasting = || {
         gl.storage.is_some() && parameter(BUFFER_ACCESS_FLAGS).cast_unsigned() & MAP_PERSISTENT != 0
     };
     if parameter(BUFFER_MAPPED) != 0 && !lasting() {
-        return Err("the pixel buffer is mapped: unmap it first");
+        return Err(Skipped::Mapped);
     }
     Ok(())
 }

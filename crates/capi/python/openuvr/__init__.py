@@ -1,0 +1,47 @@
+"""Streams what a Python program draws to a thin client, and gives it the input from there.
+
+    with openuvr.Host(width=640, height=480) as host:
+        while True:
+            for event in host.inputs():
+                ...
+            host.send(picture)          # an array of rows x columns x (3 or 4) bytes
+
+`Host` sends pictures, `Client` receives them. Both take the settings of the C API's structures
+`openuvr_config` and `openuvr_mud_config` by their names; `openuvr.h`, which lies beside this file,
+says what each of them means. The enums of that header are here without the prefix `OPENUVR_`:
+`InputKind.KEY` is `OPENUVR_INPUT_KEY`.
+"""
+
+from ._client import Client, Frame
+from ._context import Error
+from ._host import Host, Input
+from ._library import (
+    Device,
+    Encoder,
+    InputKind,
+    InputTo,
+    LogLevel,
+    MudState,
+    Network,
+    PixelFormat,
+    Surface,
+    version,
+)
+
+__all__ = [
+    "Client",
+    "Device",
+    "Encoder",
+    "Error",
+    "Frame",
+    "Host",
+    "Input",
+    "InputKind",
+    "InputTo",
+    "LogLevel",
+    "MudState",
+    "Network",
+    "PixelFormat",
+    "Surface",
+    "version",
+]

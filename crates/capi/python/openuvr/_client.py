@@ -1,0 +1,71 @@
+"""The client (the paper's MUD): takes pictures, gives input."""
+
+import dataclasses
+
+from ._context import Context
+from ._library import MudState, Surface, ffi, lib, structure
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """A picture that arrived: `pixels` are rows x columns x 4 bytes, blue, green, red, unused."""
+
+    id: int
+    width: int
+    height: int
+    pixels: memoryview
+
+
+class Client(Context):
+    """Receives what a host streams.
+
+    `settings` are the fields of `struct openuvr_mud_config`, by name: `Client(host="localhost",
+    pin="123456")`. Pictures come to this program (`frame`) unless
+    `surface=Surface.WINDOW` shows them in a window.
+    """
+
+    _config = "openuvr_mud_config"
+    _defaults = "openuvr_mud_config_default"
+    _open = "openuvr_open_mud"
+    _start = "openuvr_init_mud_thread"
+    _close = "openuvr_close_mud"
+    _message = "openuvr_mud_message"
+    _statistics = "openuvr_mud_statistics"
+
+    def __init__(self, log=None, **settings):
+        super().__init__(log, **{"surface": Surface.APPLICATION, **settings})
+
+    def frame(self, timeout=1.0):
+        """The newest picture that was not taken yet, waited for at most `timeout` seconds, or None.
+
+        A copy: it stays as it is.
+        """
+        picture = structure("openuvr_picture")
+        if self._call(lib.openuvr_next_frame, picture, int(timeout * 1000)) == 0:
+            return None
+        shape = [picture.height, picture.width, 4]
+        pixels = bytes(ffi.buffer(picture.data, shape[0] * shape[1] * 4))
+        view = memoryview(pixels).cast("B", shape)
+        return Frame(picture.id, picture.width, picture.height, view)
+
+    def send_input(self, kind, *, code=0, value=0, x=0, y=0, text=""):
+        """Sends what a person did; the fields are those of `struct openuvr_input`."""
+        event = structure("openuvr_input")
+        event.kind, event.code, event.value, event.x, event.y = kind, code, value, x, y
+        event.text = ord(text) if text else 0
+        self._call(lib.openuvr_send_input, event)
+
+    def send_pose(self, position, orientation, *, linear=None, angular=None):
+        """Sends where the head is: metres; a quaternion x, y, z, w; metres and radians a second."""
+        pose = structure("openuvr_pose")
+        pose.position, pose.orientation = list(position), list(orientation)
+        if linear is not None:
+            pose.has_linear, pose.linear = 1, list(linear)
+        if angular is not None:
+            pose.has_angular, pose.angular = 1, list(angular)
+        return self._call(lib.openuvr_send_pose, pose)
+
+    @property
+    def state(self):
+        """How far it is, a `MudState`."""
+        return MudState(self.statistics()["state"])

@@ -1,0 +1,120 @@
+"""What a host and a client have in common: their settings, their life, their errors."""
+
+import weakref
+
+from ._library import ErrorCode, ffi, lib, plain, structure, text_of
+
+_TEXT = 1024
+
+
+class Error(Exception):
+    """A call failed. `code` is the `OPENUVR_ERROR` as a number; the text says why."""
+
+    def __init__(self, code, text):
+        super().__init__(text or text_of(lib.openuvr_error_text(code)))
+        self.code = code
+
+
+class Context:
+    """A context of the C API. The subclasses name its functions.
+
+    Usable in a `with` statement, which closes it. May be used from several threads.
+    """
+
+    # (structure of the settings, and the functions) as in openuvr.h
+    _config: str
+    _defaults: str
+    _open: str
+    _start: str
+    _close: str
+    _message: str
+    _statistics: str
+
+    def __init__(self, log=None, **settings):
+        config = structure(self._config)
+        _check(getattr(lib, self._defaults)(config))
+        lent = _fill(config, settings, self._config)
+        if log is not None:
+            config.log = self._log = _log_callback(log)
+        open_context = getattr(lib, self._open)
+        self._handle = ffi.new(ffi.typeof(open_context).args[1])
+        why = ffi.new("char[]", _TEXT)
+        code = open_context(config, self._handle, why, _TEXT)
+        if code < 0:
+            raise Error(code, text_of(why))
+        del lent
+        # At the end of the program, too: a thread of the library must not call into a Python that
+        # is gone.
+        close = getattr(lib, self._close)
+        self._closing = weakref.finalize(self, close, self._handle)
+        try:
+            self._call(getattr(lib, self._start))
+        except Error:
+            self.close()
+            raise
+
+    def close(self):
+        """Ends the stream. A second call does nothing."""
+        self._closing()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
+
+    def statistics(self):
+        """The numbers of the C structure, by their names; a time that is not known is None."""
+        filled = structure(self._statistics)
+        self._call(getattr(lib, self._statistics), filled)
+        return {
+            name: None if name.endswith("_ns") and value < 0 else value
+            for name, value in plain(filled).items()
+        }
+
+    def _call(self, function, *arguments):
+        """Calls `function` with this context. Raises `Error` if it fails."""
+        if not self._closing.alive:
+            raise Error(ErrorCode.ERROR_STATE, "it is closed already")
+        code = function(self._handle[0], *arguments)
+        if code < 0:
+            raise Error(code, self._text(getattr(lib, self._message)))
+        return code
+
+    def _text(self, function):
+        """The text that `function` writes for this context."""
+        buffer = ffi.new("char[]", _TEXT)
+        function(self._handle[0], buffer, _TEXT)
+        return text_of(buffer)
+
+
+def _check(code):
+    if code < 0:
+        raise Error(code, "")
+
+
+def _fill(config, settings, name):
+    """Writes `settings` into the structure; returns what must live until it was read."""
+    fields = dict(ffi.typeof(config[0]).fields)
+    lent = []
+    for key, value in settings.items():
+        if key in ("size", "user", "unused", "log") or key not in fields:
+            known = ", ".join(sorted(set(fields) - {"size", "user", "unused"}))
+            raise TypeError(f"struct {name} has no setting {key!r}; it has {known}")
+        if isinstance(value, str):
+            value = ffi.new("char[]", value.encode("utf-8"))
+            lent.append(value)
+        elif value is None:
+            value = ffi.NULL
+        setattr(config, key, value)
+    return lent
+
+
+def _log_callback(log):
+    """`log(level, text)` for the library's threads. What it raises is printed, and goes no further."""
+
+    @ffi.callback("openuvr_log_callback")
+    def told(_user, level, text):
+        log(level, text_of(text))
+
+    return told

@@ -1,0 +1,53 @@
+"""Puts libopenuvr and its header into the wheel, which is therefore one for this kind of machine.
+
+`make -C crates/capi wheel` builds the library and calls this with OPENUVR_LIBRARY, the library's
+path, and OPENUVR_VERSION. What the package is stands in pyproject.toml.
+"""
+
+import os
+import pathlib
+import shutil
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+from setuptools.dist import Distribution
+from wheel.bdist_wheel import bdist_wheel
+
+HEADER = pathlib.Path(__file__).resolve().parent.parent / "include" / "openuvr.h"
+
+
+def setting(name):
+    value = os.environ.get(name)
+    if not value:
+        raise SystemExit(f"{name} is not set: build the wheel with `make -C crates/capi wheel`")
+    return value
+
+
+class WithLibrary(build_py):
+    def run(self):
+        super().run()
+        package = pathlib.Path(self.build_lib, "openuvr")
+        shutil.copy(HEADER, package / "openuvr.h")
+        shutil.copy(setting("OPENUVR_LIBRARY"), package / "libopenuvr.so")
+
+
+class ForThisMachine(bdist_wheel):
+    def finalize_options(self):
+        super().finalize_options()
+        self.root_is_pure = False
+
+    def get_tag(self):
+        # Any Python: the library is opened at run time and knows nothing of Python.
+        return "py3", "none", super().get_tag()[2]
+
+
+class HasLibrary(Distribution):
+    def has_ext_modules(self):
+        return True
+
+
+setup(
+    version=setting("OPENUVR_VERSION"),
+    distclass=HasLibrary,
+    cmdclass={"build_py": WithLibrary, "bdist_wheel": ForThisMachine},
+)

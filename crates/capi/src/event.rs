@@ -1,0 +1,257 @@
+//! Who joins a host, leaves it, and in which role, as events that the application takes.
+
+use std::collections::VecDeque;
+use std::ffi::{c_char, c_int};
+use std::sync::Mutex;
+
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::Ending;
+use openuvr_proto::id::SessionId;
+use openuvr_runtime::host::Notice;
+
+use crate::border::{Sized32, give_text, read, write};
+use crate::held::{Held, call, lock};
+use crate::host::{Host, openuvr_context};
+
+/// What an `openuvr_event` tells.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OPENUVR_EVENT_KIND {
+    /// A MUD called `name` has joined as `session`, with `role`.
+    OPENUVR_EVENT_JOINED = 1,
+    /// Its role is another now: `role`.
+    OPENUVR_EVENT_ROLE = 2,
+    /// It is gone: `left` says why.
+    OPENUVR_EVENT_LEFT = 3,
+}
+
+/// What a MUD may do.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OPENUVR_ROLE {
+    /// It sends input. One at most.
+    OPENUVR_ROLE_PLAYER = 1,
+    /// It watches.
+    OPENUVR_ROLE_OBSERVER = 2,
+}
+
+/// Why a MUD is gone.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OPENUVR_LEFT {
+    /// It said goodbye.
+    OPENUVR_LEFT_GOODBYE = 1,
+    /// Nothing was heard of it any more.
+    OPENUVR_LEFT_SILENT = 2,
+    /// The same device began a new session.
+    OPENUVR_LEFT_REPLACED = 3,
+    /// The host ended it: it is forbidden now, or another took its place.
+    OPENUVR_LEFT_ENDED = 4,
+}
+
+use OPENUVR_EVENT_KIND::*;
+
+/// Something that happened to the sessions of a host. Set `size` to `sizeof(struct openuvr_event)`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct openuvr_event {
+    /// Bytes of this structure.
+    pub size: u32,
+    /// An `OPENUVR_EVENT_KIND`: which of the fields below count.
+    pub kind: u32,
+    /// Whose: the same number as in `openuvr_input`.
+    pub session: u32,
+    /// An `OPENUVR_ROLE`.
+    pub role: u32,
+    /// An `OPENUVR_LEFT`.
+    pub left: u32,
+    /// Not used.
+    pub unused: u32,
+    /// What the MUD calls itself, as far as there is room.
+    pub name: [c_char; 64],
+}
+
+// SAFETY: `repr(C)`; numbers.
+unsafe impl Sized32 for openuvr_event {}
+
+impl Default for openuvr_event {
+    fn default() -> openuvr_event {
+        openuvr_event {
+            size: crate::size_of32::<openuvr_event>(),
+            kind: 0,
+            session: 0,
+            role: 0,
+            left: 0,
+            unused: 0,
+            name: [0; 64],
+        }
+    }
+}
+
+/// Events that wait for the application; of more the oldest are lost.
+const WAITING: usize = 256;
+
+/// On their way to the application, oldest first.
+#[derive(Default)]
+pub(crate) struct Events(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<openuvr_event>,
+    /// Who is here: what was said of each last.
+    here: Vec<openuvr_event>,
+}
+
+impl Events {
+    pub(crate) fn note(&self, notice: &Notice) {
+        let mut state = lock(&self.0);
+        match notice {
+            Notice::Subscribed {
+                session,
+                role,
+                name,
+                ..
+            } => {
+                let mut event = openuvr_event {
+                    kind: OPENUVR_EVENT_JOINED as u32,
+                    session: session.0,
+                    role: of_role(*role),
+                    ..openuvr_event::default()
+                };
+                // A peer's name may hold anything.
+                let name: String = name.chars().filter(|c| !c.is_control()).collect();
+                // SAFETY: it is writable for as many bytes.
+                unsafe { give_text(&name, event.name.as_mut_ptr(), event.name.len()) };
+                state.here.push(event);
+                state.add(event);
+            }
+            Notice::RoleChanged(session, role) => {
+                let Some(known) = state.known(*session) else {
+                    return;
+                };
+                (known.kind, known.role) = (OPENUVR_EVENT_ROLE as u32, of_role(*role));
+                let event = *known;
+                state.add(event);
+            }
+            Notice::Ended(session, ending) => {
+                // One that was refused had not joined.
+                let Some(known) = state.known(*session) else {
+                    return;
+                };
+                let event = openuvr_event {
+                    kind: OPENUVR_EVENT_LEFT as u32,
+                    left: of_ending(*ending),
+                    ..*known
+                };
+                state.here.retain(|known| known.session != session.0);
+                state.add(event);
+            }
+            _ => {}
+        }
+    }
+
+    fn take(&self) -> Option<openuvr_event> {
+        lock(&self.0).waiting.pop_front()
+    }
+}
+
+impl State {
+    fn known(&mut self, session: SessionId) -> Option<&mut openuvr_event> {
+        self.here
+            .iter_mut()
+            .find(|known| known.session == session.0)
+    }
+
+    fn add(&mut self, event: openuvr_event) {
+        if self.waiting.len() >= WAITING {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(event);
+    }
+}
+
+fn of_role(role: Role) -> u32 {
+    match role {
+        Role::Player => OPENUVR_ROLE::OPENUVR_ROLE_PLAYER as u32,
+        Role::Observer => OPENUVR_ROLE::OPENUVR_ROLE_OBSERVER as u32,
+    }
+}
+
+fn of_ending(ending: Ending) -> u32 {
+    use OPENUVR_LEFT::*;
+    let left = match ending {
+        Ending::Goodbye(_) => OPENUVR_LEFT_GOODBYE,
+        Ending::Silent => OPENUVR_LEFT_SILENT,
+        Ending::Replaced => OPENUVR_LEFT_REPLACED,
+        Ending::Refused(_) | Ending::Closed => OPENUVR_LEFT_ENDED,
+    };
+    left as u32
+}
+
+/// Takes the oldest event of the sessions that was not taken yet, into `*event`, whose `size` the caller
+/// has set: who has joined, left, or has another role. Returns 1 if there was one, 0 if not. 256 wait at
+/// most; then the oldest are lost. From any thread, once the thread is started.
+///
+/// # Safety
+/// `context` is NULL or a context that is not closed; `event` is NULL or writable for as many bytes as
+/// its size says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openuvr_next_event(
+    context: *mut openuvr_context,
+    event: *mut openuvr_event,
+) -> c_int {
+    // SAFETY: as ours.
+    unsafe {
+        call(context.cast::<Held<Host>>(), |held| {
+            // Before an event is taken that could not be given.
+            read(event, openuvr_event::default(), "the event")?;
+            match held.started()?.events.take() {
+                Some(taken) => write(event, &taken, "the event").map(|()| 1),
+                None => Ok(0),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_proto::wire::control::GoodbyeReason;
+
+    use super::*;
+
+    fn joins(session: u32, role: Role) -> Notice {
+        Notice::Subscribed {
+            session: SessionId(session),
+            role,
+            name: "at\x1btic".to_owned(),
+            software: String::new(),
+        }
+    }
+
+    #[test]
+    fn who_joins_changes_and_leaves_is_told_in_order() {
+        let events = Events::default();
+        events.note(&Notice::Ended(SessionId(9), Ending::Closed));
+        assert!(events.take().is_none(), "it had not joined");
+        events.note(&joins(1, Role::Player));
+        events.note(&Notice::RoleChanged(SessionId(1), Role::Observer));
+        let quit = Ending::Goodbye(GoodbyeReason::Quit);
+        events.note(&Notice::Ended(SessionId(1), quit));
+        let told = std::iter::from_fn(|| events.take());
+        let told: Vec<_> = told.map(|e| (e.kind, e.role, e.left)).collect();
+        assert_eq!(told, [(1, 1, 0), (2, 2, 0), (3, 2, 1)]);
+        events.note(&joins(2, Role::Observer));
+        let name = events.take().expect("it joined").name;
+        let name: Vec<u8> = name.iter().map(|c| c.to_ne_bytes()[0]).collect();
+        assert_eq!(&name[..7], b"attic\0\0", "nothing that steers a terminal");
+    }
+
+    #[test]
+    fn of_many_events_the_oldest_are_lost() {
+        let events = Events::default();
+        for session in 0..300 {
+            events.note(&joins(session, Role::Observer));
+        }
+        assert_eq!(events.take().map(|e| e.session), Some(44));
+    }
+}

@@ -1,0 +1,29 @@
+//! Whether this thread is in a callback of the application, where nothing may be closed: the thread that
+//! calls would wait for itself.
+
+use std::cell::Cell;
+
+thread_local! {
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// As long as it lives, this thread is in a callback.
+pub(crate) struct Inside(());
+
+impl Inside {
+    pub(crate) fn enter() -> Inside {
+        DEPTH.set(DEPTH.get() + 1);
+        Inside(())
+    }
+
+    /// Whether this thread is in a callback now.
+    pub(crate) fn is_now() -> bool {
+        DEPTH.get() > 0
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get().saturating_sub(1));
+    }
+}

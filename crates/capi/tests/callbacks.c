@@ -1,0 +1,170 @@
+/*
+ * What callbacks are promised, and what they must not do: the signals of their threads, closing from
+ * inside, closing while one has not returned. Ends with 0 if all was as the header says. The word is a
+ * folder to keep keys in.
+ */
+#include "pair.h"
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <unistd.h>
+
+enum { SIDE = 64 };
+
+static pthread_t main_thread;
+static int inputs, frames, lines, released, unblocked, closed_inside, blocks, returned, closed_after;
+static sem_t inside, go_on;
+static struct openuvr_context *host, *of_callback;
+
+static int count(int *what)
+{
+    return __atomic_load_n(what, __ATOMIC_ACQUIRE);
+}
+
+static void more(int *what)
+{
+    __atomic_add_fetch(what, 1, __ATOMIC_ACQ_REL);
+}
+
+/* Whether a signal tells a thread of a fault of its own: those reach it wherever it is. */
+static int is_fault(int number)
+{
+    return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL ||
+           number == SIGTRAP || number == SIGSYS || number == SIGABRT;
+}
+
+/* On a thread of the library all other signals are blocked. */
+static void look_at_signals(void)
+{
+    sigset_t mask;
+
+    if (pthread_equal(pthread_self(), main_thread))
+        return;
+    pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    for (int number = 1; number <= SIGRTMAX; number++) {
+        /* Those between are the C library's own. */
+        if (number == SIGKILL || number == SIGSTOP || (number > SIGSYS && number < SIGRTMIN))
+            continue;
+        if (sigismember(&mask, number) == is_fault(number))
+            more(&unblocked);
+    }
+}
+
+static void tell(void *user, uint32_t level, const char *text)
+{
+    (void)user, (void)level, (void)text;
+    look_at_signals();
+    more(&lines);
+}
+
+static void release(void *user)
+{
+    look_at_signals();
+    more(user);
+}
+
+static void on_frame(void *user, const struct openuvr_picture *picture)
+{
+    (void)user, (void)picture;
+    look_at_signals();
+    more(&frames);
+}
+
+static void on_input(void *user, const struct openuvr_input *input)
+{
+    struct openuvr_context *copy = of_callback;
+
+    (void)user, (void)input;
+    look_at_signals();
+    /* It would wait for itself: nothing is done, and the variable stays. */
+    openuvr_close(&copy);
+    if (copy != of_callback)
+        more(&closed_inside);
+    more(&inputs);
+    if (count(&blocks)) {
+        sem_post(&inside);
+        sem_wait(&go_on);
+        more(&returned);
+    }
+}
+
+static void *close_it(void *unused)
+{
+    (void)unused;
+    sem_post(&inside);
+    openuvr_close(&host);
+    closed_after = count(&returned);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    static uint32_t pixels[SIDE][SIDE];
+    const char *folder = argc > 1 ? argv[1] : ".";
+    struct openuvr_config config;
+    struct openuvr_mud_config of_mud = { .size = sizeof of_mud };
+    struct openuvr_mud_context *mud;
+    struct openuvr_picture picture = { .size = sizeof picture };
+    struct openuvr_input motion = { .size = sizeof motion };
+    char own[300], keys[300], place[200], why[200] = "", *address;
+    pthread_t closer;
+    int lent = 0;
+
+    main_thread = pthread_self();
+    sem_init(&inside, 0, 0);
+    sem_init(&go_on, 0, 0);
+    host_config(&config, folder, own, sizeof own);
+    config.log = tell;
+    config.on_input = on_input;
+    check(openuvr_open(&config, &host, why, sizeof why) == 0, why);
+    of_callback = host;
+    check(openuvr_next_log(host, NULL, why, sizeof why) == OPENUVR_ERROR_STATE, "the callback has them");
+    check(openuvr_init_thread(host) == 0, "the host does not start");
+    openuvr_place(host, place, sizeof place);
+    address = strstr(place, "127.0.0.1:");
+    address[strcspn(address, ",")] = 0;
+    snprintf(keys, sizeof keys, "%s/mud", folder);
+    openuvr_mud_config_default(&of_mud);
+    of_mud.surface = OPENUVR_SURFACE_APPLICATION;
+    of_mud.host = address;
+    of_mud.pin = "135790";
+    of_mud.config_dir = keys;
+    of_mud.realtime = 0;
+    of_mud.log = tell;
+    of_mud.on_frame = on_frame;
+    check(openuvr_open_mud(&of_mud, &mud, why, sizeof why) == 0, why);
+    check(openuvr_init_mud_thread(mud) == 0, "the MUD does not start");
+
+    picture.format = OPENUVR_PIXEL_FORMAT_BGRX;
+    picture.width = picture.height = SIDE;
+    picture.data = pixels;
+    picture.release = release;
+    picture.user = &released;
+    motion.kind = OPENUVR_INPUT_MOTION;
+    motion.x = 1;
+    for (int tries = 0; count(&inputs) < 3 || count(&frames) < 3 || count(&released) < 3; tries++) {
+        check(tries < 3000, "a callback is not called");
+        check(openuvr_send_picture(host, &picture, 0) >= 0, "no picture can be given");
+        lent++;
+        check(openuvr_send_input(mud, &motion) == 0, "nothing can be done");
+        usleep(5000);
+    }
+    check(count(&lines) > 2, "the log has nothing");
+    check(count(&closed_inside) == 0, "a callback has closed the context that called it");
+
+    /* Who closes waits for a callback that has not returned. */
+    __atomic_store_n(&blocks, 1, __ATOMIC_RELEASE);
+    check(openuvr_send_input(mud, &motion) == 0, "nothing can be done");
+    sem_wait(&inside);
+    check(pthread_create(&closer, NULL, close_it, NULL) == 0, "no thread");
+    sem_wait(&inside);
+    usleep(20000); /* who would not wait is through by then */
+    __atomic_store_n(&blocks, 0, __ATOMIC_RELEASE);
+    sem_post(&go_on);
+    pthread_join(closer, NULL);
+    check(closed_after == 1 && host == NULL, "it is closed while a callback has not returned");
+    check(count(&released) == lent, "not all that was lent is back");
+    openuvr_close_mud(&mud);
+    check(count(&unblocked) == 0, "a callback's thread has another mask of signals than is said");
+    return 0;
+}

@@ -1,0 +1,90 @@
+"""A host and a client in one Python program: what is given at one end arrives at the other."""
+
+import os
+import time
+
+import numpy
+import openuvr
+
+LEFT, RIGHT = (200, 30, 40), (10, 60, 220)
+
+
+def until(what, condition):
+    """Tries `condition` until it returns something, and returns that."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        result = condition()
+        if result:
+            return result
+    raise AssertionError(f"not within a minute: {what}")
+
+
+def raises(error, call):
+    try:
+        call()
+    except error as raised:
+        return str(raised)
+    raise AssertionError(f"no {error.__name__}")
+
+
+def main():
+    home = os.environ["HOME"]
+    large = numpy.zeros((400, 800, 3), numpy.uint8)
+    # A part of a larger picture: its rows have gaps between them.
+    picture = large[20:380, 60:700]
+    picture[:, :320] = LEFT
+    picture[:, 320:] = RIGHT
+    said = []
+    log = lambda level, text: said.append(text)
+    both = {"pin": "123456", "realtime": 0}
+    host = openuvr.Host(
+        log, width=640, height=360, bind="127.0.0.1:0", config_dir=f"{home}/host", **both
+    )
+    with host:
+        # The first picture tells the host its size.
+        until("that nobody wants pictures", lambda: not host.send(picture))
+        assert host.pin == "123456"
+        port = host.place.split(",")[0].rsplit(":", 1)[1]
+        address = f"127.0.0.1:{port}"
+        with openuvr.Client(host=address, config_dir=f"{home}/client", **both) as client:
+
+            def arrives():
+                host.send(picture)
+                return client.frame(timeout=0.02)
+
+            frame = until("a picture", arrives)
+            assert (frame.width, frame.height) == (640, 360)
+            pixels = numpy.asarray(frame.pixels)[..., 2::-1].astype(int)
+            for column, colour in ((100, LEFT), (500, RIGHT)):
+                assert abs(pixels[180, column] - colour).max() < 25, pixels[180, column]
+            assert client.state == openuvr.MudState.PLAYING
+
+            client.send_input(openuvr.InputKind.KEY, code=30, value=1, text="ä")
+            key = until("a key", lambda: next(host.inputs(), None))
+            assert (key.kind, key.code, key.value, key.text) == (
+                openuvr.InputKind.KEY,
+                30,
+                1,
+                "ä",
+            ), key
+
+            assert host.pose() is None
+            client.send_pose((1, 2, 3), (0, 0, 0, 1), angular=(0, 1, 0))
+            pose = until("a pose", host.pose)
+            assert pose["position"] == (1, 2, 3) and pose["has_angular"], pose
+            assert pose["has_linear"] == 0, pose
+
+            counted = until("an account", lambda: (arrives(), host.statistics())[1])
+            assert counted["players"] == 1
+        until("a goodbye", lambda: host.statistics()["players"] == 0)
+        assert any("joins" in line for line in said), said
+
+        for wrong in (picture[:, :, ::-1], large[:, :, :2], large.astype(float), large[0]):
+            raises(ValueError, lambda: host.send(wrong))
+    assert "closed" in raises(openuvr.Error, lambda: host.send(picture))
+    assert "no setting 'widht'" in raises(TypeError, lambda: openuvr.Host(widht=640))
+    assert "ADDRESS:PORT" in raises(openuvr.Error, lambda: openuvr.Host(bind="here:there:1"))
+    print("both ends agree")
+
+
+main()

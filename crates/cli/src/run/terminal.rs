@@ -1,0 +1,145 @@
+//! The game's terminal: a pseudo-terminal in place of ours, so that what the game prints does not cut
+//! into our lines and the table.
+//!
+//! Only its output is taken, and only where it would go to our terminal; what is typed goes to the
+//! game as ever. If this program is killed, the game's output has no place any more (EIO), and the
+//! game goes on.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use openuvr_runtime::clock;
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{OptionalActions, OutputModes, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+
+use crate::out::{self, Room};
+
+/// How long the last words of a game may take that has left somebody behind.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// A pseudo-terminal whose output is passed on to ours.
+pub(super) struct Terminal {
+    master: OwnedFd,
+    room: Room,
+    reader: JoinHandle<()>,
+}
+
+impl Terminal {
+    /// Gives one to the game that `command` will start, if it would write to our terminal. Where the
+    /// system has none, it writes to ours.
+    pub(super) fn give(command: &mut Command) -> Option<Terminal> {
+        let (out_is, error_is) = (out::is_terminal(), out::error_is_terminal());
+        // Without words of ours on a terminal there is nothing to cut into.
+        if !out_is && !error_is {
+            return None;
+        }
+        let (master, game) = open().ok()?;
+        let from = File::from(master.try_clone().ok()?);
+        let thread = std::thread::Builder::new().name("ouvr-game-words".to_owned());
+        let reader = thread.spawn(|| pass_on(from)).ok()?;
+        if out_is {
+            command.stdout(Stdio::from(game.try_clone().ok()?));
+        }
+        if error_is {
+            command.stderr(Stdio::from(game));
+        }
+        let mut terminal = Terminal {
+            master,
+            room: Room {
+                columns: 0,
+                rows: 0,
+            },
+            reader,
+        };
+        terminal.fit();
+        Some(terminal)
+    }
+
+    /// Has it the size of ours.
+    pub(super) fn fit(&mut self) {
+        let room = out::room();
+        if room != self.room {
+            let side = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+            let size = Winsize {
+                ws_row: side(room.rows),
+                ws_col: side(room.columns),
+                ws_xpixel: 0,
+                ws_ypixel: 0,
+            };
+            // A game that asks is told an old size.
+            let _ = tcsetwinsize(&self.master, size);
+            self.room = room;
+        }
+    }
+
+    /// Waits until the last words are passed on; not for those of whom the game has left behind.
+    pub(super) fn finish(self) {
+        let until = clock::now() + LAST_WORDS;
+        while !self.reader.is_finished() && clock::now() < until {
+            crate::clock::sleep_until(clock::now() + Duration::from_millis(5));
+        }
+    }
+}
+
+/// Our end and the game's.
+fn open() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = openpt(flags)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let game = ioctl_tiocgptpeer(&master, flags)?;
+    let mut modes = tcgetattr(&game)?;
+    // What is written comes as it is: our terminal puts the carriage returns in.
+    modes.output_modes.remove(OutputModes::OPOST);
+    tcsetattr(&game, OptionalActions::Now, &modes)?;
+    Ok((master, game))
+}
+
+fn pass_on(mut from: File) {
+    let mut bytes = vec![0; 4096];
+    let mut rest = Vec::new();
+    // An error is the end: nobody has the other side any more.
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        rest.extend_from_slice(bytes.get(..count).unwrap_or_default());
+        let text = whole_characters(&mut rest);
+        out::pass_on(text);
+    }
+    out::pass_on(String::from_utf8_lossy(&rest).into_owned());
+}
+
+/// Takes the characters that have come to their end; of the last one there may be more to come.
+fn whole_characters(bytes: &mut Vec<u8>) -> String {
+    // One has four bytes at most (RFC 3629).
+    let last = bytes.iter().rposition(|byte| *byte >= 0xc0);
+    let cut = last.filter(|start| {
+        let tail = bytes.get(*start..).unwrap_or_default();
+        tail.len() < 4 && str::from_utf8(tail).is_err_and(|e| e.error_len().is_none())
+    });
+    let rest = bytes.split_off(cut.unwrap_or(bytes.len()));
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    *bytes = rest;
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_character_that_comes_in_parts_is_whole() {
+        let text = "aé日🙂b";
+        for at in 0..text.len() {
+            let mut bytes = text.as_bytes()[..at].to_vec();
+            let mut got = whole_characters(&mut bytes);
+            bytes.extend_from_slice(&text.as_bytes()[at..]);
+            got += &whole_characters(&mut bytes);
+            assert_eq!((got.as_str(), bytes.len()), (text, 0), "{at}");
+        }
+        let mut bytes = b"no text: \xff\xfe!".to_vec();
+        assert_eq!(whole_characters(&mut bytes), "no text: \u{fffd}\u{fffd}!");
+    }
+}

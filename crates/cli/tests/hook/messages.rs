@@ -1,0 +1,86 @@
+//! What the game and `openuvr run` say: neither cuts into the other, and nobody has to listen.
+
+use std::fs::{File, read_to_string};
+use std::process::Stdio;
+
+use crate::rig::hook;
+use crate::support::screen::Screen;
+use crate::support::{Display, Folder, PIN, Program, client, eventually, openuvr, port_of};
+
+/// The command line of a run whose keys are in `folder`.
+fn words<'a>(folder: &'a str, hook: &'a str, more: &[&'a str], game: &[&'a str]) -> Vec<&'a str> {
+    let own = ["run", "--hook", hook, "--config-dir", folder];
+    let place = ["--bind", "127.0.0.1:0", "--realtime", "off"];
+    [&own[..], &place, &PIN, more, &["--"], game].concat()
+}
+
+#[test]
+fn a_line_that_the_game_has_begun_is_not_cut() {
+    let (Some(here), Some(there)) = (Display::start("640x480"), Display::start("640x480")) else {
+        return;
+    };
+    let folder = Folder::new();
+    let (dir, hook) = (folder.join("host"), hook());
+    let hook = hook.to_str().expect("a path of text");
+    let game = "printf 'Loading... '; glxgears >/dev/null & read line; kill $!; wait; echo; echo over; exit 7";
+    let game = ["sh", "-c", game];
+    let mut command = openuvr(&words(&dir, hook, &[], &game));
+    command.env("DISPLAY", &here.name);
+    command.env("XDG_RUNTIME_DIR", folder.path());
+    let Some(screen) = Screen::start(120, 40, &command) else {
+        return;
+    };
+    let port = port_of(&screen.row("streaming"));
+    let more = [&["--display", &there.name][..], &PIN].concat();
+    let desk = client(&folder, "desk", &format!("127.0.0.1:{port}"), &more);
+    desk.line("showing");
+    screen.row("desk (player)");
+    screen.eventually("the line by itself, below what we say", |rows| {
+        let place = |part: &str| rows.iter().position(|row| row.starts_with(part));
+        let joins = place("openuvr run: desk joins as player")?;
+        let begun = rows.iter().position(|row| row == "Loading...")?;
+        (joins < begun && begun < place("desk (player)")?).then_some(())
+    });
+    screen.types(&["Enter"]);
+    assert_eq!(screen.ended(), 7);
+    let rows = screen.rows();
+    for line in ["Loading...", "over"] {
+        assert!(rows.iter().any(|row| row == line), "{line}: {rows:#?}");
+    }
+}
+
+#[test]
+fn a_run_whose_messages_are_lost_streams_on() {
+    let Some(here) = Display::start("640x480") else {
+        return;
+    };
+    let full = File::options().write(true).open("/dev/full");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let hook = hook();
+    let hook = hook.to_str().expect("a path of text");
+    for error in [full.expect("Linux has it").into(), Stdio::from(writer)] {
+        let folder = Folder::new();
+        let (dir, csv) = (folder.join("host"), folder.join("run.csv"));
+        let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let address = free.local_addr().expect("an address").to_string();
+        drop(free);
+        let more = ["--csv", &csv, "--bind", &address];
+        // Its own messages have somewhere to go.
+        let game = ["sh", "-c", "exec glxgears 2>/dev/null"];
+        let mut command = openuvr(&words(&dir, hook, &more, &game));
+        command.env("DISPLAY", &here.name);
+        command.env("XDG_RUNTIME_DIR", folder.path());
+        let mut run = Program::telling("run", command, error);
+        let blind = [&["--present", "null"], &PIN[..]].concat();
+        let desk = client(&folder, "desk", &address, &blind);
+        desk.line("player at");
+        let rows = || read_to_string(&csv).unwrap_or_default().lines().count();
+        eventually("frames come", || (rows() > 60).then_some(()));
+        run.assert_running();
+        run.signal(rustix::process::Signal::TERM);
+        let (status, _) = run.ended();
+        // As a shell tells of SIGTERM: the game's end, not ours.
+        assert_eq!(status.code(), Some(128 + 15));
+    }
+}

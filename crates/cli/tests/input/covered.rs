@@ -1,0 +1,233 @@
+//! A client that was given one window types and clicks into that one alone, whatever lies in front
+//! of it.
+
+use x11rb::protocol::xproto::{
+    AtomEnum, ClientMessageEvent, ConfigureWindowAux, ConnectionExt as _, EventMask, PropMode,
+    StackMode,
+};
+use x11rb::wrapper::ConnectionExt as _;
+
+use crate::app::{App, Saw};
+use crate::hand::Hand;
+use crate::rig::{Rig, manager};
+use crate::support::{Display, Host, Program, eventually};
+
+const SCREEN: &str = "640x480";
+const PLACE: (i16, i16, u16, u16) = (40, 40, 320, 240);
+/// X key codes that are the same on every PC keyboard.
+const A: u8 = 30 + 8;
+const B: u8 = 48 + 8;
+
+const KEPT_BACK: &str = "openuvr host: keys and clicks are kept back";
+const ARRIVES: &str = "openuvr host: keys and clicks reach the window again";
+
+/// A streamed window that another one covers, the host, and a client of it.
+fn covered(rig: &Rig) -> (App, App, Host, Program) {
+    let streamed = App::open(&rig.host_side, "streamed", PLACE);
+    let cover = App::open(&rig.host_side, "cover", PLACE);
+    let host = rig.host(&["--window", "streamed"]);
+    let client = rig.client(&host, "client", &[]);
+    (streamed, cover, host, client)
+}
+
+/// Waits until the window manager shows windows: what asks for it while it starts is never shown. The
+/// program whose window was shown stays, without it: the next one would get the window's number, which the
+/// window manager may still ask about.
+fn first_window(side: &Display) -> App {
+    let first = App::open(side, "first", (0, 0, 10, 10));
+    let hand = Hand::at(side);
+    let parent = || {
+        let tree = hand.conn.query_tree(first.window).expect("sent");
+        tree.reply().expect("the window is there").parent
+    };
+    eventually("the window manager shows a window in a frame", || {
+        first.conn.map_window(first.window).expect("sent");
+        first.conn.sync().expect("the server lives");
+        (parent() != hand.root && hand.is_shown(first.window)).then_some(())
+    });
+    first.conn.unmap_window(first.window).expect("sent");
+    first.conn.sync().expect("the server lives");
+    eventually("the window is gone", || {
+        (parent() == hand.root).then_some(())
+    });
+    first
+}
+
+/// Sends the window manager a message about a window of ours (Extended Window Manager Hints, 1.5).
+fn ask_window_manager(app: &App, kind: &[u8], data: [u32; 5]) {
+    let atom = app.conn.intern_atom(false, kind).expect("sent");
+    let atom = atom.reply().expect("a name").atom;
+    let message = ClientMessageEvent::new(32, app.window, atom, data);
+    let to = EventMask::SUBSTRUCTURE_NOTIFY | EventMask::SUBSTRUCTURE_REDIRECT;
+    let sent = app.conn.send_event(false, app.root, to, message);
+    sent.expect("sent");
+    app.conn.sync().expect("the server lives");
+}
+
+/// Has the cover in front again, and with the keyboard, as a person at the host does.
+fn cover_again(rig: &Rig, cover: &App) {
+    // By itself where there is no window manager, else as a taskbar asks for it.
+    let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
+    let conn = &cover.conn;
+    conn.configure_window(cover.window, &above).expect("sent");
+    const TASKBAR: u32 = 2;
+    ask_window_manager(cover, b"_NET_ACTIVE_WINDOW", [TASKBAR, 0, 0, 0, 0]);
+    conn.sync().expect("the server lives");
+    let host = Hand::at(&rig.host_side);
+    host.focus(cover.window);
+    eventually("the cover lies in front", || {
+        let top = host.conn.query_tree(cover.window).expect("sent");
+        let frame = top.reply().expect("the cover is there").parent;
+        let mine = if frame == host.root {
+            cover.window
+        } else {
+            frame
+        };
+        // In the middle of both.
+        let at = host
+            .conn
+            .translate_coordinates(host.root, host.root, 200, 160);
+        let front = at.expect("sent").reply().expect("the root is there").child;
+        (front == mine).then_some(())
+    });
+}
+
+/// Types and clicks while the window is covered.
+fn types_and_clicks(rig: &Rig) {
+    let (mut streamed, mut cover, _host, client) = covered(rig);
+    let hand = Hand::at(&rig.client_side);
+    hand.points(100, 100);
+    hand.chord(&[A]);
+    assert_eq!(streamed.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
+
+    cover_again(rig, &cover);
+    hand.button(1, true);
+    hand.button(1, false);
+    let saw = streamed.saw(Saw::ButtonUp(1));
+    assert_eq!(saw, [Saw::ButtonDown(1), Saw::ButtonUp(1)]);
+    assert!(cover.saw_nothing_more(), "{:?}", cover.take());
+    drop(client);
+}
+
+#[test]
+fn a_covered_window_gets_its_keys_and_clicks() {
+    let Some(rig) = Rig::new(SCREEN, SCREEN) else {
+        return;
+    };
+    types_and_clicks(&rig);
+}
+
+#[test]
+fn a_covered_window_gets_its_keys_under_a_window_manager() {
+    let Some(rig) = Rig::new(SCREEN, SCREEN) else {
+        return;
+    };
+    let Some(_manager) = manager(&rig, &rig.host_side) else {
+        return;
+    };
+    let _first = first_window(&rig.host_side);
+    types_and_clicks(&rig);
+}
+
+#[test]
+fn what_can_not_reach_the_window_is_kept_back_and_told_once() {
+    let Some(rig) = Rig::new(SCREEN, SCREEN) else {
+        return;
+    };
+    let Some(_manager) = manager(&rig, &rig.host_side) else {
+        return;
+    };
+    let _first = first_window(&rig.host_side);
+    let (mut streamed, mut cover, host, _client) = covered(&rig);
+    // The cover stays above all others, as a panel does.
+    let name = |name: &[u8]| {
+        let atom = cover.conn.intern_atom(false, name).expect("sent");
+        atom.reply().expect("a name").atom
+    };
+    const ADD: u32 = 1;
+    let state = name(b"_NET_WM_STATE");
+    let data = [ADD, name(b"_NET_WM_STATE_ABOVE"), 0, 1, 0];
+    ask_window_manager(&cover, b"_NET_WM_STATE", data);
+    eventually("the cover stays above", || {
+        let any = AtomEnum::ANY;
+        let told = cover
+            .conn
+            .get_property(false, cover.window, state, any, 0, 8);
+        let told = told.expect("sent").reply().expect("the cover is there");
+        (told.value_len > 0).then_some(())
+    });
+
+    let hand = Hand::at(&rig.client_side);
+    hand.points(100, 100);
+    for _ in 0..3 {
+        hand.button(1, true);
+        hand.button(1, false);
+    }
+    host.program.line(KEPT_BACK);
+    // Keys reach it: a window need not be in front to have the keyboard.
+    hand.chord(&[A]);
+    assert_eq!(streamed.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
+    assert!(cover.saw_nothing_more(), "{:?}", cover.take());
+    host.program.line(ARRIVES);
+    assert_eq!(host.program.count(KEPT_BACK), 1, "{}", host.program.text());
+
+    cover.conn.unmap_window(cover.window).expect("sent");
+    cover.conn.sync().expect("the server lives");
+    hand.button(1, true);
+    hand.button(1, false);
+    let saw = streamed.saw(Saw::ButtonUp(1));
+    assert_eq!(saw, [Saw::ButtonDown(1), Saw::ButtonUp(1)]);
+}
+
+#[test]
+fn a_hidden_window_gets_no_keys_and_nobody_else_does() {
+    let Some(rig) = Rig::new(SCREEN, SCREEN) else {
+        return;
+    };
+    let (mut streamed, mut cover, host, _client) = covered(&rig);
+    streamed.conn.unmap_window(streamed.window).expect("sent");
+    streamed.conn.sync().expect("the server lives");
+    let hand = Hand::at(&rig.client_side);
+    hand.points(100, 100);
+    hand.chord(&[A]);
+    hand.button(1, true);
+    hand.button(1, false);
+    host.program.line(KEPT_BACK);
+    streamed.conn.map_window(streamed.window).expect("sent");
+    streamed.conn.sync().expect("the server lives");
+    hand.chord(&[B]);
+    assert_eq!(streamed.saw(Saw::Up(B)), [Saw::Down(B), Saw::Up(B)]);
+    assert!(cover.saw_nothing_more(), "{:?}", cover.take());
+    host.program.line(ARRIVES);
+    assert_eq!(host.program.count(KEPT_BACK), 1, "{}", host.program.text());
+}
+
+#[test]
+fn a_menu_of_the_streamed_application_gets_clicks_and_keys() {
+    let Some(rig) = Rig::new(SCREEN, SCREEN) else {
+        return;
+    };
+    let mut streamed = App::open(&rig.host_side, "streamed", PLACE);
+    let mut menu = App::open(&rig.host_side, "a menu", (60, 60, 100, 100));
+    menu.conn
+        .change_property32(
+            PropMode::REPLACE,
+            menu.window,
+            AtomEnum::WM_TRANSIENT_FOR,
+            AtomEnum::WINDOW,
+            &[streamed.window],
+        )
+        .expect("sent");
+    menu.conn.sync().expect("the server lives");
+    let host = rig.host(&["--window", "streamed"]);
+    let _client = rig.client(&host, "client", &[]);
+    let hand = Hand::at(&rig.client_side);
+    hand.points(40, 40);
+    hand.button(1, true);
+    hand.button(1, false);
+    let saw = menu.saw(Saw::ButtonUp(1));
+    assert_eq!(saw, [Saw::ButtonDown(1), Saw::ButtonUp(1)]);
+    hand.chord(&[A]);
+    assert_eq!(menu.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
+    assert!(streamed.saw_nothing_more(), "{:?}", streamed.take());
+}

@@ -1,0 +1,133 @@
+//! A terminal that a program runs in, and what a person sees there: tmux with a server of its own.
+
+use std::process::Command;
+
+use super::{Folder, eventually, skip};
+
+/// A terminal with one program.
+pub(crate) struct Screen {
+    socket: String,
+    _folder: Folder,
+}
+
+impl Screen {
+    /// Starts `command` in a terminal of this size; `None`, said aloud, where tmux is not installed.
+    pub(crate) fn start(columns: u16, rows: u16, command: &Command) -> Option<Screen> {
+        let folder = Folder::new();
+        let socket = folder.join("tmux");
+        let size = [columns.to_string(), rows.to_string()];
+        let mut tmux = Command::new("tmux");
+        tmux.args(["-f", "/dev/null", "-S", &socket])
+            .args([
+                "start-server",
+                ";",
+                "set-option",
+                "-g",
+                "remain-on-exit",
+                "on",
+                ";",
+            ])
+            .args(["set-option", "-g", "history-limit", "5000", ";"])
+            .args(["new-session", "-d", "-x", &size[0], "-y", &size[1]]);
+        // Without a shell, and with the variables of the command alone.
+        tmux.args(["env", "--default-signal=INT"]);
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => {
+                    let pair = format!("{}={}", name.display(), value.display());
+                    tmux.arg(pair)
+                }
+                None => tmux.arg(format!("--unset={}", name.display())),
+            };
+        }
+        tmux.arg(command.get_program()).args(command.get_args());
+        let Ok(out) = tmux.output() else {
+            skip("tmux is not installed");
+            return None;
+        };
+        let why = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{why}");
+        Some(Screen {
+            socket,
+            _folder: folder,
+        })
+    }
+
+    fn tmux(&self, words: &[&str]) -> String {
+        let out = Command::new("tmux")
+            .args(["-S", &self.socket])
+            .args(words)
+            .output()
+            .expect("it was there before");
+        let why = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{words:?}: {why}");
+        String::from_utf8(out.stdout).expect("text")
+    }
+
+    /// All rows that are not empty, also those that have scrolled off. What is wrapped is one row for
+    /// each part.
+    pub(crate) fn rows(&self) -> Vec<String> {
+        self.captured(&["-S", "-"])
+    }
+
+    /// The rows that are seen now.
+    pub(crate) fn seen(&self) -> Vec<String> {
+        self.captured(&[])
+    }
+
+    fn captured(&self, from: &[&str]) -> Vec<String> {
+        let text = self.tmux(&[&["capture-pane", "-p"], from].concat());
+        let rows = text.lines().map(str::trim_end);
+        rows.filter(|row| !row.is_empty())
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Waits until there is something in the rows.
+    pub(crate) fn eventually<T>(&self, what: &str, look: impl Fn(&[String]) -> Option<T>) -> T {
+        let mut last = Vec::new();
+        let shown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            eventually(what, || {
+                last = self.rows();
+                look(&last)
+            })
+        }));
+        shown.unwrap_or_else(|_| panic!("{what}: not on the screen:\n{}", last.join("\n")))
+    }
+
+    /// Waits for a row with `part`.
+    pub(crate) fn row(&self, part: &str) -> String {
+        self.eventually(part, |rows| {
+            rows.iter().find(|row| row.contains(part)).cloned()
+        })
+    }
+
+    /// Somebody types these keys, as tmux names them.
+    pub(crate) fn types(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    /// It is made larger or smaller.
+    pub(crate) fn resize(&self, columns: u16, rows: u16) {
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        self.tmux(&["resize-window", "-x", &columns, "-y", &rows]);
+    }
+
+    /// Waits until the program has ended; its exit code.
+    pub(crate) fn ended(&self) -> i32 {
+        eventually("the end of the program", || {
+            let status = self.tmux(&["list-panes", "-F", "#{pane_dead} #{pane_dead_status}"]);
+            let code = status.trim().strip_prefix("1 ")?;
+            code.parse().ok()
+        })
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let server = Command::new("tmux")
+            .args(["-S", &self.socket, "kill-server"])
+            .output();
+        drop(server);
+    }
+}

@@ -1,0 +1,50 @@
+//! `openuvr lab attack`: that it attacks one's own host alone, and what its table says. What the attacks
+//! leave of a stream depends on the machine, so it is not judged here.
+
+use crate::support::{Program, openuvr};
+
+fn attack(words: &[&str]) -> Program {
+    Program::start("attack", openuvr(&[&["lab", "attack"], words].concat()))
+}
+
+#[test]
+fn only_a_host_of_this_machine_is_attacked() {
+    for (words, why) in [
+        (&["--host", "192.0.2.1:4710"][..], "is not this machine's"),
+        (&["--host", "255.255.255.255:4710"], "is not this machine's"),
+        (
+            &["--host", "127.0.0.1:4710", "--only", "paths"],
+            "needs an honest client",
+        ),
+    ] {
+        let text = attack(words).fails_in_one_line();
+        assert!(text.contains(why), "{text}");
+    }
+}
+
+/// The numbers of a row's words.
+fn numbers(text: &str, name: &str) -> Vec<u64> {
+    let start = format!("| {name} |");
+    let row = text.lines().find(|line| line.starts_with(&start));
+    let row = row.unwrap_or_else(|| panic!("no row {name}: {text}"));
+    let words = row.split('|').nth(6).expect("seven columns");
+    let words = words.split(|c: char| !c.is_ascii_digit());
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+#[test]
+fn nothing_is_drawn_to_who_never_asked_and_no_pin_is_guessed() {
+    let (_, text) = attack(&["--quick", "--only", "paths,probes,pins"]).ended();
+    let [drawn, sent] = numbers(&text, "paths")[..] else {
+        panic!("{text}");
+    };
+    assert!(sent > 0 && drawn <= 3 * sent, "{text}");
+    let [bursts, probes] = numbers(&text, "probes")[..] else {
+        panic!("{text}");
+    };
+    assert!(probes > 100 && (1..=48).contains(&bursts), "{text}");
+    let [taken, tried] = numbers(&text, "pins")[..] else {
+        panic!("{text}");
+    };
+    assert!(taken == 0 && tried > 0, "{text}");
+}

@@ -1,0 +1,176 @@
+//! Messages that nobody can read end nothing: on a full disk (full(4)), and after their reader has
+//! gone.
+
+use std::fs::{File, read_to_string};
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use crate::support::{Folder, Host, PIN, Program, client, eventually, openuvr};
+
+const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "30"];
+
+/// What can't be written to.
+fn dead_ends() -> [(&'static str, Stdio); 2] {
+    let full = File::options().write(true).open("/dev/full");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    [
+        ("a full disk", full.expect("Linux has it").into()),
+        ("no reader", writer.into()),
+    ]
+}
+
+/// Waits until this many more rows of a record say that a frame came whole.
+fn frames_come(csv: &str, more: usize) {
+    let whole = || {
+        let text = read_to_string(csv).unwrap_or_default();
+        text.lines().filter(|row| row.contains(",whole,")).count()
+    };
+    let before = whole();
+    eventually("frames come", || (whole() >= before + more).then_some(()));
+}
+
+fn ends_well(program: &mut Program, what: &str) {
+    program.assert_running();
+    program.signal(Signal::INT);
+    let (status, _) = program.ended();
+    assert_eq!(status.code(), Some(0), "{what}");
+}
+
+#[test]
+fn a_host_whose_messages_are_lost_streams_on() {
+    for (what, error) in dead_ends() {
+        let folder = Folder::new();
+        let free = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let address = free.local_addr().expect("an address").to_string();
+        drop(free);
+        let (dir, csv) = (folder.join("host"), folder.join("host.csv"));
+        let own = [
+            "host",
+            "--config-dir",
+            &dir,
+            "--bind",
+            &address,
+            "--csv",
+            &csv,
+        ];
+        let words = [
+            &own[..],
+            &PATTERN,
+            &PIN,
+            &["--realtime", "off", "--log", "trace"],
+        ]
+        .concat();
+        let mut host = Program::telling("host", openuvr(&words), error);
+        let blind = [&["--present", "null"], &PIN[..]].concat();
+        let mut desk = client(&folder, "desk", &address, &blind);
+        desk.line("player at");
+        frames_come(&csv, 30);
+        // Each of these is a message.
+        desk.stop();
+        for _ in 0..3 {
+            let mut desk = client(&folder, "desk", &address, &["--present", "null"]);
+            desk.line("player at");
+            desk.stop();
+        }
+        let _desk = client(&folder, "desk", &address, &["--present", "null"]);
+        frames_come(&csv, 30);
+        ends_well(&mut host, what);
+    }
+}
+
+#[test]
+fn a_client_whose_messages_are_lost_shows_on() {
+    for (what, error) in dead_ends() {
+        let host = Host::start(&[&PIN[..], &PATTERN].concat());
+        let (dir, csv) = (host.folder.join("desk"), host.folder.join("desk.csv"));
+        let address = host.address();
+        let own = ["client", &address, "--config-dir", &dir, "--csv", &csv];
+        let more = ["--present", "null", "--realtime", "off", "--log", "trace"];
+        let words = [&own[..], &PIN, &more].concat();
+        let mut desk = Program::telling("client", openuvr(&words), error);
+        frames_come(&csv, 30);
+        ends_well(&mut desk, what);
+    }
+}
+
+#[test]
+fn errors_that_nobody_reads_are_errors_all_the_same() {
+    let folder = Folder::new();
+    let dir = folder.join("host");
+    let nobody = ["devices", "--config-dir", &dir, "forbid", "nobody"];
+    let wrong = ["host", "--fps", "0"];
+    let unknown = ["host", "--no-such-option"];
+    for (words, code) in [(&nobody[..], 1), (&wrong, 1), (&unknown, 2)] {
+        for (what, error) in dead_ends() {
+            let mut program = Program::telling("it", openuvr(words), error);
+            let (status, _) = program.ended();
+            assert_eq!(status.code(), Some(code), "{words:?}: {what}");
+        }
+    }
+}
+
+#[test]
+fn what_was_asked_for_and_not_written_is_an_error() {
+    let folder = Folder::new();
+    let dir = folder.join("host");
+    let list = ["devices", "--config-dir", &dir, "list"];
+    let print = ["host", "--config-dir", &dir, "--print-config"];
+    for words in [
+        &["--help"][..],
+        &["--version"],
+        &["host", "-h"],
+        &list,
+        &print,
+    ] {
+        for broken_too in [false, true] {
+            let [(_, full), _] = dead_ends();
+            let [(_, error), _] = dead_ends();
+            let mut command = openuvr(words);
+            command.stdout(full);
+            if broken_too {
+                command.stderr(error);
+            }
+            let out = command.output().expect("it runs");
+            assert_eq!(out.status.code(), Some(1), "{words:?}");
+            let said = String::from_utf8_lossy(&out.stderr);
+            if !broken_too {
+                assert!(
+                    said.contains("can't write to standard output: No space"),
+                    "{said}"
+                );
+                assert_eq!(said.lines().count(), 1, "{said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_record_that_could_not_be_written_is_an_error() {
+    let folder = Folder::new();
+    // A pipe that is read no more is a file that can't be written any more.
+    let pipes = ["host", "client"].map(|name| {
+        let path = folder.join(&format!("{name}.csv"));
+        let made = Command::new("mkfifo").arg(&path).status();
+        assert!(made.expect("mkfifo is there").success());
+        let both = File::options().read(true).write(true).open(&path);
+        (path, both.expect("ours"))
+    });
+    let [(host_csv, host_end), (client_csv, client_end)] = pipes;
+    let mut host = Host::start(&[&PIN[..], &PATTERN, &["--csv", &host_csv]].concat());
+    let more = [&["--csv", &client_csv][..], &PIN].concat();
+    let mut desk = host.blind("desk", &more);
+    desk.line("showing");
+    drop((host_end, client_end));
+    for program in [&mut desk, &mut host.program] {
+        program.line("can't write to");
+        program.assert_running();
+        program.signal(Signal::INT);
+        let (status, text) = program.ended();
+        assert_eq!(status.code(), Some(1), "{text}");
+        let last = text.lines().last().unwrap_or_default();
+        assert!(last.starts_with("openuvr: can't write to "), "{text}");
+    }
+}

@@ -1,0 +1,409 @@
+//! Odd input: each is answered with one line that names what is wrong and what would do, and a
+//! failure, before anything has begun.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::Command;
+
+use crate::support::{Folder, Program, openuvr};
+
+/// What is given, and parts of what is said. `@` stands for a folder that holds an empty file `file`,
+/// a folder `folder`, a pipe `pipe`, and scripts of input, one of them wrong.
+const CASES: &[(&[&str], &[&str])] = &[
+    // Addresses that are not one machine's.
+    (
+        &["host", "--source", "pattern", "--bind", "224.0.0.1:4710"],
+        &["224.0.0.1 is a multicast address"],
+    ),
+    (
+        &["host", "--source", "pattern", "--bind", "[ff02::1%1]:4710"],
+        &["ff02::1 is a multicast address"],
+    ),
+    (
+        &[
+            "host",
+            "--source",
+            "pattern",
+            "--bind",
+            "255.255.255.255:4710",
+        ],
+        &["is a broadcast address"],
+    ),
+    (
+        &["host", "--source", "pattern", "--bind", "127.255.255.255:0"],
+        &["is a broadcast address"],
+    ),
+    (
+        &["host", "--source", "pattern", "--bind", "[fe80::1]:4710"],
+        &["the same on each interface", "%2]:4710"],
+    ),
+    (
+        &["host", "--source", "pattern", "--bind", "192.0.2.1:0"],
+        &["192.0.2.1:0"],
+    ),
+    (
+        &["host", "--source", "pattern", "--bind", "localhost:4710"],
+        &["--bind must be an address and a port"],
+    ),
+    (
+        &["run", "--bind", "224.0.0.1:4710", "--", "true"],
+        &["multicast"],
+    ),
+    (
+        &["client", "[fe80::1]"],
+        &["HOST[:PORT] must be", "[fe80::1%eth0]", "not `[fe80::1]`"],
+    ),
+    (
+        &["client", "fe80::1"],
+        &["HOST[:PORT] must be", "[fe80::1%eth0]"],
+    ),
+    (&["client", "[ff02::1%lo]"], &["of one host"]),
+    (&["client", "239.1.2.3:4710"], &["of one host"]),
+    (&["client", "255.255.255.255"], &["of one host"]),
+    (
+        &[
+            "client",
+            "[fe80::1%nosuch]",
+            "--present",
+            "null",
+            "--pin",
+            "1234",
+        ],
+        &["fe80::1%nosuch"],
+    ),
+    // Numbers out of range, also below zero, also the last of two.
+    (
+        &["host", "--fps", "-5"],
+        &["--fps must be a number of frames/s from 1 to 240, not `-5`"],
+    ),
+    (&["host", "--fps=-0"], &["from 1 to 240, not `-0`"]),
+    (&["host", "--fps", "1e400"], &["from 1 to 240, not `1e400`"]),
+    (
+        &["host", "--fps", "60", "--fps", "0"],
+        &["from 1 to 240, not `0`"],
+    ),
+    (
+        &["host", "--bitrate", "-5M"],
+        &["--bitrate must be", "from 100K to 1G", "not `-5M`"],
+    ),
+    (
+        &["host", "--bitrate", "99999999999999999999999G"],
+        &["--bitrate must be"],
+    ),
+    (&["host", "--slices", "-1"], &["from 1 to 64, not `-1`"]),
+    (&["host", "--slices", "8.0"], &["a whole number of slices"]),
+    (
+        &["host", "--for", "-2s"],
+        &["--for must be a time", "not `-2s`"],
+    ),
+    (
+        &["host", "--for", "99999999999h"],
+        &["--for must be a time"],
+    ),
+    (
+        &["host", "--pair-for", "1e9s"],
+        &["--pair-for must be a time"],
+    ),
+    (
+        &["host", "--region", "-1x5+0+0"],
+        &["--region must be", "not `-1x5+0+0`"],
+    ),
+    (&["host", "--size", "-320x200"], &["--size must be a size"]),
+    (
+        &["host", "--fps", "--bitrate", "5M"],
+        &["a value is required for '--fps"],
+    ),
+    (
+        &["demo", "--seconds", "-5"],
+        &["invalid value '-5'", "--seconds"],
+    ),
+    (
+        &["doctor", "--port", "-1"],
+        &["invalid value '-1'", "--port"],
+    ),
+    (
+        &["doctor", "--port", "65536"],
+        &["invalid value '65536'", "--port"],
+    ),
+    // Texts.
+    (
+        &["host", "--name", "a\nb"],
+        &["--name must be", "not `a\\nb`"],
+    ),
+    (
+        &["host", "--name", "\u{1b}[2J"],
+        &["--name must be", "not `\\u{1b}[2J`"],
+    ),
+    (
+        &["client", "a\r\nb"],
+        &["HOST[:PORT] must be", "not `a\\r\\nb`"],
+    ),
+    (&["host", "--name", ""], &["--name must be"]),
+    (&["host", "--pin", "１２３４"], &["--pin must be"]),
+    (&["host", "--display", ":0\n"], &["--display must be"]),
+    (&["host", "--display", "nonsense"], &["nonsense"]),
+    (&["host", "--window", "0x"], &["--window must be"]),
+    // Files.
+    (
+        &["host", "--csv", "@/x", "--trace", "@/x"],
+        &["csv and trace are one file", "@/x"],
+    ),
+    (
+        &["host", "--csv", "@/file", "--trace", "@/./file"],
+        &["csv and trace are one file"],
+    ),
+    (
+        &["run", "--csv", "@/x", "--trace", "@/x", "--", "true"],
+        &["csv and trace are one file"],
+    ),
+    (
+        &["host", "--source", "pattern", "--csv", "@/folder"],
+        &["@/folder", "directory"],
+    ),
+    (
+        &["host", "--source", "pattern", "--csv", "@/no/x"],
+        &["@/no/x", "No such file"],
+    ),
+    (
+        &["host", "--source", "pattern", "--csv", "/dev/full"],
+        &["/dev/full", "No space"],
+    ),
+    (
+        &["host", "--source", "clip", "--clip", "@/folder"],
+        &["@/folder"],
+    ),
+    (
+        &["host", "--source", "clip", "--clip", "/dev/zero"],
+        &["/dev/zero"],
+    ),
+    (&["host", "--config", "@/folder"], &["@/folder"]),
+    (&["run", "--hook", "@/none", "--", "true"], &["@/none"]),
+    (&["run", "--", "@/none"], &["can't start @/none"]),
+    (
+        &["run", "--", "@/file"],
+        &["can't start @/file", "ermission denied"],
+    ),
+    // Input and pictures of a client, before it joins or asks for a PIN.
+    (
+        &[
+            "client",
+            "h",
+            "--present",
+            "null",
+            "--input",
+            "evdev:@/folder",
+        ],
+        &["@/folder is a folder"],
+    ),
+    (
+        &[
+            "client",
+            "h",
+            "--present",
+            "null",
+            "--input",
+            "evdev:@/file",
+        ],
+        &["@/file is a file"],
+    ),
+    (
+        &[
+            "client",
+            "h",
+            "--present",
+            "null",
+            "--input",
+            "evdev:/dev/zero",
+        ],
+        &["is no input device"],
+    ),
+    (
+        &[
+            "client",
+            "h",
+            "--present",
+            "null",
+            "--input",
+            "evdev:/dev/urandom",
+        ],
+        &["is no input device"],
+    ),
+    (
+        &[
+            "client",
+            "h",
+            "--present",
+            "null",
+            "--input",
+            "evdev:@/none",
+        ],
+        &["@/none", "No such file"],
+    ),
+    (
+        &[
+            "client",
+            "h",
+            "--present",
+            "null",
+            "--input-script",
+            "@/none",
+        ],
+        &["@/none", "No such file"],
+    ),
+    (
+        &[
+            "client",
+            "h",
+            "--present",
+            "null",
+            "--input-script",
+            "@/folder",
+        ],
+        &["is no file, pipe"],
+    ),
+    (
+        &[
+            "client",
+            "h",
+            "--present",
+            "null",
+            "--input-script",
+            "/dev/zero",
+        ],
+        &["is no file, pipe"],
+    ),
+    (
+        &[
+            "client",
+            "h",
+            "--present",
+            "null",
+            "--input-script",
+            "@/wrong",
+        ],
+        &["@/wrong:2: "],
+    ),
+    (
+        &["client", "h", "--present", "headless", "--output", "@/file"],
+        &["@/file", "can't be written"],
+    ),
+    (
+        &[
+            "client",
+            "h",
+            "--present",
+            "headless",
+            "--output",
+            "/proc/x",
+        ],
+        &["/proc/x"],
+    ),
+    (
+        &[
+            "client",
+            "h",
+            "--input-script",
+            "@/right",
+            "--csv",
+            "@/right",
+        ],
+        &["are one file"],
+    ),
+    (
+        &["client", "h", "--present", "null", "--csv", "@/folder"],
+        &["@/folder"],
+    ),
+    // Nobody is there.
+    (
+        &[
+            "client",
+            "127.0.0.1:9",
+            "--present",
+            "null",
+            "--pin",
+            "1234",
+            "--for",
+            "10ms",
+        ],
+        &["127.0.0.1:9"],
+    ),
+    // Words that are not understood.
+    (
+        &["host", "--port", "4711"],
+        &["unexpected argument '--port' found; `openuvr host --help`"],
+    ),
+    (&["host", "--bitrat", "5M"], &["is --bitrate meant?"]),
+    (&["host", "surplus"], &["unexpected argument 'surplus'"]),
+    (&["hots"], &["unrecognized subcommand 'hots'"]),
+    (
+        &["devices", "list", "--no-such"],
+        &["unexpected argument '--no-such'"],
+    ),
+    (&["devices", "--config-dir", "@/file", "list"], &["@/file"]),
+    (
+        &["devices", "--config-dir", "@/folder", "forbid", ""],
+        &["no device"],
+    ),
+    (&["run"], &["required", "<GAME>"]),
+    (
+        &["lab", "hop", "--listen", "nowhere", "--to", "127.0.0.1:1"],
+        &["'nowhere'"],
+    ),
+];
+
+#[test]
+fn odd_input_is_answered_in_one_line() {
+    let folder = Folder::new();
+    let at = folder.path();
+    std::fs::create_dir(at.join("folder")).expect("ours");
+    for (name, text) in [
+        ("file", ""),
+        ("right", "key KEY_A\n"),
+        ("wrong", "key KEY_A\nsing\n"),
+    ] {
+        std::fs::write(at.join(name), text).expect("ours");
+    }
+    let here = folder.path().to_str().expect("text");
+    let mut wrong = Vec::new();
+    for (words, parts) in CASES {
+        let words: Vec<String> = words.iter().map(|word| word.replace('@', here)).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let dir = folder.join("keys");
+        // Where it is taken, and in front: what the case says itself counts.
+        let mut all = words.clone();
+        if let ["host" | "run" | "client", ..] = words[..] {
+            all.splice(1..1, ["--config-dir", &dir]);
+        }
+        if let ["host" | "run", ..] = words[..] {
+            all.splice(1..1, ["--bind", "127.0.0.1:0"]);
+        }
+        let mut program = Program::start("it", openuvr(&all));
+        let (status, text) = program.ended();
+        let told = parts
+            .iter()
+            .all(|part| text.contains(&part.replace('@', here)));
+        let line = text.lines().count() == 1 && text.starts_with("openuvr: ");
+        let code = matches!(status.code(), Some(1 | 2));
+        if !(told && line && code) {
+            wrong.push(format!("{words:?} {status}: {text}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let left = std::fs::read_to_string(at.join("right")).expect("it is there");
+    assert_eq!(left, "key KEY_A\n", "nothing was overwritten");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_answered_in_one_line() {
+    let odd = std::ffi::OsStr::from_bytes(b"\xff\xfe");
+    for words in [&["host", "--name"][..], &["client"], &["hots"], &[]] {
+        let mut command: Command = openuvr(words);
+        command.arg(odd);
+        let mut program = Program::start("it", command);
+        let (status, text) = program.ended();
+        assert!(
+            matches!(status.code(), Some(1 | 2)),
+            "{words:?} {status}: {text}"
+        );
+        assert_eq!(text.lines().count(), 1, "{words:?}: {text}");
+    }
+}

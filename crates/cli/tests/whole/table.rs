@@ -1,0 +1,174 @@
+//! The live table and the messages above it, as a person sees them in a terminal.
+
+use std::net::UdpSocket;
+
+use crate::support::screen::Screen;
+use crate::support::{Folder, PIN, Program, client, eventually, openuvr};
+
+/// A host of a moving picture, and where it is.
+struct Host {
+    screen: Screen,
+    folder: Folder,
+    address: String,
+}
+
+impl Host {
+    /// Starts one in a terminal; `None` without tmux.
+    fn start(columns: u16, rows: u16) -> Option<Host> {
+        let folder = Folder::new();
+        let free = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let address = free.local_addr().expect("an address").to_string();
+        drop(free);
+        let dir = folder.join("host");
+        let own = ["host", "--config-dir", &dir, "--bind", &address];
+        let more = ["--source", "pattern", "--size", "320x200", "--fps", "30"];
+        let words = [&own[..], &more, &PIN, &["--realtime", "off"]].concat();
+        let screen = Screen::start(columns, rows, &openuvr(&words))?;
+        screen.row("streaming a test pattern");
+        Some(Host {
+            screen,
+            folder,
+            address,
+        })
+    }
+
+    fn client(&self, name: &str, words: &[&str]) -> Program {
+        let words = [&["--present", "null"], words].concat();
+        client(&self.folder, name, &self.address, &words)
+    }
+
+    /// Waits until the table was drawn again, with other figures.
+    fn redrawn(&self) {
+        let before = table_of(&self.screen.seen());
+        self.screen.eventually("another table", |_| {
+            let now = table_of(&self.screen.seen());
+            (!now.is_empty() && now != before).then_some(())
+        });
+    }
+}
+
+/// The rows of the table: from its headline on.
+fn table_of(rows: &[String]) -> Vec<String> {
+    let head = |row: &String| row.contains(" (player)") || row.contains("whole frames/s");
+    let first = rows.iter().position(head);
+    first.map_or(Vec::new(), |first| rows[first..].to_vec())
+}
+
+fn count(rows: &[String], part: &str) -> usize {
+    rows.iter().filter(|row| row.contains(part)).count()
+}
+
+#[test]
+fn messages_stay_above_the_table() {
+    let Some(host) = Host::start(100, 40) else {
+        return;
+    };
+    host.screen.row("no client yet");
+    let desk = host.client("desk", &PIN);
+    desk.line("player at");
+    host.screen.row("desk joins as player");
+    host.screen.row("desk (player)");
+    host.redrawn();
+    host.screen.types(&["p", "Enter"]);
+    let pin = host.screen.row("with the PIN");
+    host.redrawn();
+    host.redrawn();
+    let rows = host.screen.rows();
+    let told = [
+        "streaming a test",
+        "desk joins as player",
+        pin.as_str(),
+        "whole frames/s",
+    ];
+    let places: Vec<_> = (told.iter())
+        .map(|part| rows.iter().position(|row| row.contains(part)))
+        .collect();
+    assert!(places.iter().all(Option::is_some), "{rows:#?}");
+    assert!(places.is_sorted(), "messages, then the table: {rows:#?}");
+    assert_eq!(count(&rows, "whole frames/s"), 1, "one table: {rows:#?}");
+    assert_eq!(count(&rows, "FirstSent→FirstReceived"), 1, "{rows:#?}");
+    assert_eq!(count(&rows, "no client"), 0, "{rows:#?}");
+    // Somebody goes.
+    drop(desk);
+    host.screen.row("desk is gone: it");
+    host.screen.row("no client now");
+    let rows = host.screen.rows();
+    for part in [&told[..3], &["desk is gone"]].concat() {
+        assert_eq!(count(&rows, part), 1, "{part}: {rows:#?}");
+    }
+    host.screen.types(&["C-c"]);
+    assert_eq!(host.screen.ended(), 0);
+    let rows = host.screen.rows();
+    assert_eq!(count(&rows, "no client"), 0, "the rows are gone: {rows:#?}");
+    assert_eq!(count(&rows, "FirstSent→FirstReceived"), 1, "{rows:#?}");
+    assert_eq!(count(&rows, "desk is gone"), 1, "{rows:#?}");
+}
+
+#[test]
+fn a_terminal_of_another_size_has_one_table() {
+    let Some(host) = Host::start(100, 40) else {
+        return;
+    };
+    let _desk = host.client("desk", &PIN);
+    host.screen.row("desk joins as player");
+    host.screen.row("desk (player)");
+    for columns in [50, 30, 72, 120] {
+        host.screen.resize(columns, 40);
+        // A message that is wrapped where it is narrow.
+        host.screen.types(&["b", "Enter"]);
+        host.redrawn();
+        host.redrawn();
+        // Rows that the terminal has wrapped anew may have scrolled off it.
+        host.screen.eventually("one table", |_| {
+            let rows = host.screen.seen();
+            let whole = rows
+                .iter()
+                .filter(|row| row.starts_with("FirstReceived→Recover"));
+            (count(&rows, "desk (player)") == 1 && whole.count() == 1).then_some(())
+        });
+        let rows = host.screen.seen();
+        let all: String = rows.concat();
+        assert!(all.contains("streaming a test pattern"), "{rows:#?}");
+        assert!(all.contains("desk joins as player"), "{rows:#?}");
+        let long = rows.iter().find(|row| row.chars().count() > columns.into());
+        assert_eq!(long, None);
+    }
+}
+
+#[test]
+fn a_picture_that_stands_still_has_a_host() {
+    let folder = Folder::new();
+    let dir = folder.join("client");
+    let words = [
+        "client",
+        "127.0.0.1:9",
+        "--config-dir",
+        &dir,
+        "--present",
+        "null",
+    ];
+    let Some(screen) = Screen::start(80, 24, &openuvr(&[&words[..], &PIN].concat())) else {
+        return;
+    };
+    screen.row("no answer from 127.0.0.1:9 yet");
+    screen.row("no host yet");
+    assert_eq!(count(&screen.rows(), "client yet"), 0);
+}
+
+#[test]
+fn what_is_typed_stays_until_its_end() {
+    let Some(host) = Host::start(100, 40) else {
+        return;
+    };
+    let _desk = host.client("desk", &PIN);
+    host.screen.row("desk (player)");
+    host.screen.types(&["b", "Space", "2"]);
+    host.redrawn();
+    host.redrawn();
+    eventually("it is still there", || {
+        let rows = host.screen.rows();
+        rows.iter().any(|row| row == "b 2").then_some(())
+    });
+    host.screen.types(&["x", "Enter"]);
+    host.screen.row("must be bits per second");
+}

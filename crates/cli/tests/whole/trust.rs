@@ -1,0 +1,235 @@
+//! Whom a client believes, and whom a host lets in, when somebody else takes the place of either.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use openuvr_net::address::path_of;
+use openuvr_proto::control::handshake::{
+    ClientHandshake, DeviceName, HandshakeError, HostHandshake, Identity, PairingEvent, Pin,
+    Standing, Trust,
+};
+use openuvr_proto::time::Instant as Virtual;
+
+use crate::support::{Host, PIN, client, eventually};
+
+/// A host that nobody needs to see, small and slow.
+const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
+
+/// The time that the handshakes of this file are told.
+fn now(since: Instant) -> Virtual {
+    Virtual(i64::try_from(since.elapsed().as_nanos()).expect("a short test"))
+}
+
+/// Somebody who answers as a host would, has another key, and wants to know what a client would show
+/// to a host that pairs.
+struct FakeHost {
+    /// Hellos so far, one or more for each attempt of the client.
+    greeted: Arc<AtomicUsize>,
+    /// PINs that could be tested.
+    shown: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl FakeHost {
+    fn start(at: &str) -> FakeHost {
+        let socket = UdpSocket::bind(at).expect("the port is free");
+        socket
+            .set_read_timeout(Some(Duration::from_millis(50)))
+            .expect("not zero");
+        let (greeted, shown) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let stop = Arc::<AtomicBool>::default();
+        let ours = (greeted.clone(), shown.clone(), stop.clone());
+        let thread = std::thread::spawn(move || {
+            let (greeted, shown, stop) = ours;
+            let identity = Identity::generate().expect("randomness");
+            let mut host = HostHandshake::new(&identity).expect("randomness");
+            let began = Instant::now();
+            let mut datagram = [0; 2048];
+            while !stop.load(Ordering::Relaxed) {
+                let Ok((n, from)) = socket.recv_from(&mut datagram) else {
+                    continue;
+                };
+                let now = now(began);
+                // A new guess each time.
+                let guess = Pin::parse("000000").expect("digits");
+                if host.next_timeout().is_none() {
+                    host.open_pairing(now, guess, Duration::from_secs(3600));
+                }
+                let unknown = |_: &_| Standing::Unknown;
+                let reaction = host.handle_datagram(now, path_of(from), &datagram[..n], &unknown);
+                // Byte 8 of a handshake datagram is its kind; 3 is Hello.
+                greeted.fetch_add(usize::from(datagram[8] == 3), Ordering::Relaxed);
+                if let Some(reply) = reaction.reply {
+                    let _ = socket.send_to(&reply, from);
+                }
+                while let Some(event) = host.poll_event() {
+                    let wrong = matches!(event, PairingEvent::WrongPin { .. });
+                    shown.fetch_add(usize::from(wrong), Ordering::Relaxed);
+                }
+            }
+        });
+        FakeHost {
+            greeted,
+            shown,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    fn stop(mut self) -> usize {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("it ends");
+        }
+        self.shown.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_known_host_is_not_replaced_by_who_answers_there() {
+    let mut host = Host::knowing(&["client"], &PATTERN);
+    let (address, folder) = (host.address(), &host.folder);
+    let known = folder.path().join("client/hosts.toml");
+    let before = std::fs::read_to_string(&known).expect("it knows the host");
+    host.program.stop();
+    let fake = FakeHost::start(&address);
+    // With a PIN on its command line, as in a script: never shown to somebody without the key.
+    for _ in 0..3 {
+        let words = [&["--present", "null"][..], &PIN].concat();
+        let (status, text) = client(folder, "client", &address, &words).ended();
+        assert!(!status.success(), "{text}");
+        assert!(text.contains("is known: --pin is not used"), "{text}");
+        assert!(text.contains("does not know this device"), "{text}");
+    }
+    assert!(fake.greeted.load(Ordering::Relaxed) >= 3);
+    assert_eq!(fake.stop(), 0, "a PIN was shown");
+    assert_eq!(
+        std::fs::read_to_string(&known).expect("still there"),
+        before
+    );
+}
+
+#[test]
+fn after_a_session_no_pin_is_shown_to_anybody() {
+    let mut host = Host::start(&[&PIN[..], &PATTERN].concat());
+    let address = host.address();
+    let client = host.blind("client", &PIN);
+    client.line("paired with the host");
+    client.line("player at");
+    host.program.stop();
+    let fake = FakeHost::start(&address);
+    eventually("the client looks for its host", || {
+        (fake.greeted.load(Ordering::Relaxed) >= 1).then_some(())
+    });
+    // It ends, or goes on to look for the key that it knows.
+    eventually("an answer has been judged", || {
+        let again = fake.greeted.load(Ordering::Relaxed) >= 4;
+        (again || client.count("does not know this device") > 0).then_some(())
+    });
+    assert_eq!(fake.stop(), 0, "a PIN was shown");
+    assert_eq!(client.count("paired"), 1, "{}", client.text());
+}
+
+#[test]
+fn pairing_again_is_asked_for_and_shows_both_keys() {
+    let mut old = Host::knowing(&["client"], &PATTERN);
+    let address = old.address();
+    let first = old.blind("client", &[]).line("connected to the host");
+    let before = first.rsplit(' ').next().expect("a fingerprint").to_owned();
+    old.program.stop();
+    // The host was set up anew: it has another key, and knows nobody.
+    std::fs::remove_dir_all(old.folder.path().join("host")).expect("its keys");
+    let anew = Host::start_at(old.port, &[&PATTERN[..], &PIN].concat());
+    let present = ["--present", "null"];
+    let without = [&present[..], &PIN].concat();
+    let text = client(&old.folder, "client", &address, &without).ended().1;
+    assert!(text.contains("--pair-again"), "{text}");
+    let again = [&present[..], &PIN, &["--pair-again"]].concat();
+    let paired = client(&old.folder, "client", &address, &again);
+    let line = paired.line("paired again with the host");
+    assert!(line.ends_with(&format!("before it was {before}")), "{line}");
+    paired.line("player at");
+    drop(paired);
+    // From now on it is known by that key.
+    let known = client(&old.folder, "client", &address, &present);
+    let line = known.line("connected to the host");
+    assert!(!line.contains(&before), "{line}");
+    assert_eq!(anew.program.count("wrong PIN"), 0);
+}
+
+/// Guesses at `host` from an address of its own as fast as it is answered, until `stop`.
+fn guess(from: &str, host: SocketAddr, stop: &AtomicBool) {
+    let socket = UdpSocket::bind(from).expect("loopback has many addresses");
+    socket
+        .set_read_timeout(Some(Duration::from_millis(50)))
+        .expect("not zero");
+    let began = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let identity = Identity::generate().expect("randomness");
+        let trust = Trust::Pin(Pin::parse("000000").expect("digits"));
+        let name = DeviceName::default();
+        let mut client =
+            ClientHandshake::new(now(began), &identity, name, trust).expect("randomness");
+        let mut over = false;
+        while !over && !stop.load(Ordering::Relaxed) {
+            while let Some(datagram) = client.poll_transmit(now(began)) {
+                let _ = socket.send_to(&datagram, host);
+            }
+            let mut datagram = [0; 2048];
+            if let Ok(n) = socket.recv(&mut datagram) {
+                let heard = client.handle_datagram(now(began), &datagram[..n]);
+                over = matches!(heard, Err(e) if e != HandshakeError::Crypto);
+            }
+            over |= client.handle_timeout(now(began)).is_err();
+        }
+    }
+}
+
+#[test]
+fn an_honest_client_pairs_while_others_guess() {
+    let mut host = Host::start(&[&PIN[..], &PATTERN].concat());
+    let at: SocketAddr = host.address().parse().expect("an address");
+    let stop = Arc::<AtomicBool>::default();
+    let attackers: Vec<_> = (2..6)
+        .map(|n| {
+            let stop = stop.clone();
+            std::thread::spawn(move || guess(&format!("127.0.0.{n}:0"), at, &stop))
+        })
+        .collect();
+    // All of them have used their tries, and go on.
+    host.program
+        .nth_line(4 * 3, "a wrong PIN came from 127.0.0.");
+    let honest = host.blind("honest", &PIN);
+    honest.line("paired with the host");
+    honest.line("player at");
+    stop.store(true, Ordering::Relaxed);
+    for attacker in attackers {
+        attacker.join().expect("it ends");
+    }
+    host.program.line("paired with honest");
+    assert_eq!(
+        host.program.count("a wrong PIN"),
+        4 * 3,
+        "{}",
+        host.program.text()
+    );
+    for n in 2..6 {
+        let from = format!("from 127.0.0.{n}:");
+        assert_eq!(host.program.count(&from), 3);
+    }
+    host.program.assert_running();
+}
+
+#[test]
+fn the_end_of_a_pairing_window_is_a_line() {
+    let words = [&PATTERN[..], &PIN, &["--pair-for", "1s"]].concat();
+    let host = Host::start(&words);
+    host.program
+        .line("pairing is closed: no device paired in time");
+    let text = host.blind("late", &PIN).fails_in_one_line();
+    assert!(text.contains("the host is not pairing now"), "{text}");
+}

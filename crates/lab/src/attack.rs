@@ -1,0 +1,86 @@
+//! Attacks on one's own host, as somebody on the network would make them who has no key: what they
+//! send is made with what anybody can know.
+//!
+//! What it is not: a scanner. [`own`] says which hosts may be attacked, those of this machine, and
+//! nothing here looks for others. It judges nothing either: who runs an attack measures beside it.
+
+pub mod begins;
+pub mod device;
+pub mod floods;
+pub mod tap;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Something that is done again and again.
+pub trait Attack: Send {
+    /// Does it for the `n`-th time, counted from 0. What the system does not send is not counted.
+    ///
+    /// # Errors
+    /// The system's, for a datagram that was not sent.
+    fn strike(&mut self, n: u64) -> io::Result<()>;
+}
+
+/// Runs an attack `a_second` times a second until `stop` is set; `struck` counts.
+pub fn run(attack: &mut dyn Attack, a_second: u32, stop: &AtomicBool, struck: &AtomicU64) {
+    let (begun, mut n) = (Instant::now(), 0_u64);
+    while !stop.load(Ordering::Relaxed) {
+        let due = begun.elapsed().as_nanos() * u128::from(a_second) / 1_000_000_000;
+        if u128::from(n) >= due {
+            std::thread::sleep(TURN);
+            continue;
+        }
+        if attack.strike(n).is_ok() {
+            struck.fetch_add(1, Ordering::Relaxed);
+        }
+        n += 1;
+        // One that can't keep up does not make up for it later.
+        n = n.max(u64::try_from(due).unwrap_or(n).saturating_sub(BEHIND));
+    }
+}
+
+/// Between two looks whether something is due.
+const TURN: Duration = Duration::from_millis(1);
+
+/// So many strikes may be made up for at once.
+const BEHIND: u64 = 2000;
+
+/// Whether `host` is this machine, or the network namespace that this runs in: loopback, or an address
+/// that datagrams to it are sent from.
+#[must_use]
+pub fn own(host: IpAddr) -> bool {
+    if host.is_unspecified() || host.is_multicast() {
+        return false;
+    }
+    let source = || -> io::Result<IpAddr> {
+        let socket = UdpSocket::bind(SocketAddr::new(host, 0))?;
+        // No packet. Linux lets a broadcast address be bound, but not connected to.
+        socket.connect(SocketAddr::new(host, 9))?;
+        Ok(socket.local_addr()?.ip())
+    };
+    source().is_ok_and(|source| source == host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own;
+
+    #[test]
+    fn only_addresses_of_this_machine_may_be_attacked() {
+        for (host, may) in [
+            ("127.0.0.1", true),
+            ("127.8.9.10", true),
+            ("192.0.2.7", false),
+            ("203.0.113.1", false),
+            ("2001:db8::1", false),
+            ("0.0.0.0", false),
+            ("::", false),
+            ("224.0.0.1", false),
+            ("255.255.255.255", false),
+        ] {
+            assert_eq!(own(host.parse().unwrap()), may, "{host}");
+        }
+    }
+}

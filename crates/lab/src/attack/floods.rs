@@ -1,0 +1,100 @@
+//! Datagrams in great number: garbage of strangers, and what passed before, as it was or altered.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+use super::Attack;
+use super::tap::Forger;
+use crate::random::Random;
+
+/// Bytes that mean nothing, some of which begin like a datagram, from several addresses.
+pub struct Garbage {
+    sockets: Vec<UdpSocket>,
+    random: Random,
+    bytes: Vec<u8>,
+}
+
+/// The longest datagram of the protocol, and a little more.
+const LONGEST: usize = 1500;
+
+impl Garbage {
+    /// From these addresses of this machine to a host.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(
+        host: SocketAddr,
+        from: impl IntoIterator<Item = IpAddr>,
+        seed: u64,
+    ) -> io::Result<Garbage> {
+        let socket = |from| {
+            let socket = UdpSocket::bind(SocketAddr::new(from, 0))?;
+            socket.connect(host)?;
+            Ok(socket)
+        };
+        let sockets = from.into_iter().map(socket).collect::<io::Result<_>>()?;
+        let mut random = Random::new(seed, 0);
+        let bytes = (0..LONGEST * 2).map(|_| random.byte()).collect();
+        Ok(Garbage {
+            sockets,
+            random,
+            bytes,
+        })
+    }
+}
+
+impl Attack for Garbage {
+    fn strike(&mut self, n: u64) -> io::Result<()> {
+        let (start, length) = (self.random.below(LONGEST), self.random.below(LONGEST));
+        let datagram = &mut self.bytes[start..start + length];
+        if let (true, [version, plane, zeros @ ..]) = (n.is_multiple_of(2), &mut *datagram) {
+            (*version, *plane) = (1, self.random.byte() % 4);
+            zeros.iter_mut().take(2).for_each(|byte| *byte = 0);
+        }
+        let socket = &self.sockets[self.random.below(self.sockets.len())];
+        match socket.send(datagram) {
+            // Nobody listens at this moment: the host is being started again.
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+            sent => sent.map(drop),
+        }
+    }
+}
+
+/// What passed before, from the address that it came from.
+pub struct Repeated {
+    forger: Forger,
+    random: Random,
+    altered: bool,
+}
+
+impl Repeated {
+    /// As it was; with `altered` one bit of each is another, or all behind the header is.
+    #[must_use]
+    pub fn new(forger: Forger, altered: bool, seed: u64) -> Repeated {
+        Repeated {
+            forger,
+            random: Random::new(seed, 0),
+            altered,
+        }
+    }
+}
+
+/// Bytes of a datagram's header.
+const HEADER: usize = 24;
+
+impl Attack for Repeated {
+    fn strike(&mut self, n: u64) -> io::Result<()> {
+        let seen = self.forger.seen(self.random.below(1 << 16));
+        let mut datagram = seen.ok_or(io::ErrorKind::NotConnected)?;
+        if self.altered && !datagram.is_empty() {
+            if n.is_multiple_of(2) {
+                let at = self.random.below(datagram.len());
+                datagram[at] ^= 1 << self.random.below(8);
+            } else {
+                let behind = datagram.iter_mut().skip(HEADER);
+                behind.for_each(|byte| *byte = self.random.byte());
+            }
+        }
+        self.forger.send(&datagram)
+    }
+}

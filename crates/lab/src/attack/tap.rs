@@ -1,0 +1,224 @@
+//! Somebody on the way between an honest client and its host: a relay that keeps what passes, and from
+//! which more can be sent, to either end, as if the other had sent it.
+//!
+//! What it is not: a link of chosen quality (that is [`hop`](crate::hop)).
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Datagrams that are kept of each direction.
+const KEPT: usize = 256;
+
+/// How often a relay looks whether it is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The relay. Dropping it ends it.
+pub struct Tap {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    /// What the client takes for the host.
+    front: UdpSocket,
+    /// What the host takes for the client.
+    back: UdpSocket,
+    host: SocketAddr,
+    client: Mutex<Option<SocketAddr>>,
+    up: Mutex<VecDeque<Vec<u8>>>,
+    down: Mutex<VecDeque<Vec<u8>>>,
+    /// Sends every other datagram of the client instead of [`Shared::back`].
+    elsewhere: Mutex<Option<UdpSocket>>,
+    /// Bytes that were sent from there.
+    diverted: AtomicU64,
+    cut: AtomicBool,
+    stop: AtomicBool,
+}
+
+/// A direction of the relay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Towards {
+    /// From the client.
+    Host,
+    /// From the host.
+    Client,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Tap {
+    /// Starts a relay in front of `host`, on an address that the system chooses.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(host: SocketAddr) -> io::Result<Tap> {
+        let any = SocketAddr::new(host.ip(), 0);
+        let (front, back) = (UdpSocket::bind(any)?, UdpSocket::bind(any)?);
+        for socket in [&front, &back] {
+            socket.set_read_timeout(Some(LOOK_EVERY))?;
+        }
+        let shared = Arc::new(Shared {
+            front,
+            back,
+            host,
+            client: Mutex::default(),
+            up: Mutex::default(),
+            down: Mutex::default(),
+            elsewhere: Mutex::default(),
+            diverted: AtomicU64::new(0),
+            cut: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        });
+        let (up, down) = (shared.clone(), shared.clone());
+        let threads = vec![
+            std::thread::spawn(move || up.relay_up()),
+            std::thread::spawn(move || down.relay_down()),
+        ];
+        Ok(Tap { shared, threads })
+    }
+
+    /// Where the client is to connect.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.shared.front.local_addr()
+    }
+
+    /// What sends to it as if it stood here.
+    #[must_use]
+    pub fn forger(&self, towards: Towards) -> Forger {
+        Forger(self.shared.clone(), towards)
+    }
+
+    /// Cuts the link, or lets it carry again.
+    pub fn cut(&self, cut: bool) {
+        self.shared.cut.store(cut, Ordering::Relaxed);
+    }
+
+    /// Has every other datagram of the client seem to come from `socket`; `None`: from where it does.
+    pub fn divert(&self, socket: Option<UdpSocket>) {
+        *locked(&self.shared.elsewhere) = socket;
+    }
+
+    /// Bytes that were sent from elsewhere.
+    #[must_use]
+    pub fn diverted(&self) -> u64 {
+        self.shared.diverted.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn relay_up(&self) {
+        let (mut datagram, mut turn) = ([0; 2048], false);
+        while !self.stop.load(Ordering::Relaxed) {
+            let Ok((length, from)) = self.front.recv_from(&mut datagram) else {
+                continue;
+            };
+            let datagram = &datagram[..length];
+            *locked(&self.client) = Some(from);
+            keep(&self.up, datagram);
+            if self.cut.load(Ordering::Relaxed) {
+                continue;
+            }
+            turn = !turn;
+            let elsewhere = locked(&self.elsewhere);
+            // What is not sent is lost, as on any link.
+            let _ = match elsewhere.as_ref().filter(|_| turn) {
+                Some(socket) => {
+                    self.diverted.fetch_add(length as u64, Ordering::Relaxed);
+                    socket.send_to(datagram, self.host)
+                }
+                None => self.back.send_to(datagram, self.host),
+            };
+        }
+    }
+
+    fn relay_down(&self) {
+        let mut datagram = [0; 2048];
+        while !self.stop.load(Ordering::Relaxed) {
+            let Ok((length, from)) = self.back.recv_from(&mut datagram) else {
+                continue;
+            };
+            let datagram = &datagram[..length];
+            let client = *locked(&self.client);
+            if from != self.host || self.cut.load(Ordering::Relaxed) {
+                continue;
+            }
+            keep(&self.down, datagram);
+            if let Some(client) = client {
+                // As above.
+                let _ = self.front.send_to(datagram, client);
+            }
+        }
+    }
+}
+
+fn keep(kept: &Mutex<VecDeque<Vec<u8>>>, datagram: &[u8]) {
+    let mut kept = locked(kept);
+    let mut room = match kept.len() {
+        KEPT => kept.pop_front().unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    room.clear();
+    room.extend_from_slice(datagram);
+    kept.push_back(room);
+}
+
+/// Sends to one end from the address of the other.
+pub struct Forger(Arc<Shared>, Towards);
+
+impl Forger {
+    /// One that passed this way, which `n` picks; `None` before the first.
+    #[must_use]
+    pub fn seen(&self, n: usize) -> Option<Vec<u8>> {
+        let kept = match self.1 {
+            Towards::Host => &self.0.up,
+            Towards::Client => &self.0.down,
+        };
+        let kept = locked(kept);
+        kept.get(n.checked_rem(kept.len())?).cloned()
+    }
+
+    /// Sends it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn send(&self, datagram: &[u8]) -> io::Result<()> {
+        let shared = &self.0;
+        match (self.1, *locked(&shared.client)) {
+            (Towards::Host, _) => shared.back.send_to(datagram, shared.host)?,
+            (Towards::Client, Some(client)) => shared.front.send_to(datagram, client)?,
+            (Towards::Client, None) => return Err(io::ErrorKind::NotConnected.into()),
+        };
+        Ok(())
+    }
+}
+
+/// Sockets that never answer, at an address of this machine; what comes there is counted.
+///
+/// # Errors
+/// The system's.
+pub fn silent(at: IpAddr) -> io::Result<(UdpSocket, UdpSocket)> {
+    let socket = UdpSocket::bind(SocketAddr::new(at, 0))?;
+    socket.set_nonblocking(true)?;
+    let other = socket.try_clone()?;
+    Ok((socket, other))
+}

@@ -1,0 +1,321 @@
+//! Which windows of an X display belong to the application of one window: its menus, tooltips and
+//! dialogs, which are seen and served with that window, and nobody else's.
+//!
+//! Not its other main windows: a person who was given one window was not given those.
+//!
+//! Specs: ICCCM 2.0, section 4.1 (WM_STATE, WM_TRANSIENT_FOR, WM_HINTS); Extended Window Manager
+//! Hints 1.5 (_NET_WM_WINDOW_TYPE); X-Resource 1.2 (`QueryClientIds`).
+
+use std::cell::OnceCell;
+
+use x11rb::connection::{Connection as _, RequestConnection as _};
+use x11rb::errors::ReplyError;
+use x11rb::properties::WmHints;
+use x11rb::protocol::res::{self, ClientIdMask, ClientIdSpec, ConnectionExt as _};
+use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, GetPropertyReply, MapState, Window};
+use x11rb::rust_connection::RustConnection;
+
+/// Levels below a child of the root in which the window manager's frame may hold a client.
+const DEPTH: u8 = 3;
+
+/// Windows of a frame that are looked at; frames have about ten, for their borders and buttons.
+const MANY: usize = 64;
+
+/// Dialogs of dialogs: how long a chain of WM_TRANSIENT_FOR is followed.
+const CHAIN: u8 = 4;
+
+/// The types of windows that only accompany another one.
+const TYPES: [&[u8]; 8] = [
+    b"_NET_WM_WINDOW_TYPE_DIALOG",
+    b"_NET_WM_WINDOW_TYPE_UTILITY",
+    b"_NET_WM_WINDOW_TYPE_TOOLBAR",
+    b"_NET_WM_WINDOW_TYPE_MENU",
+    b"_NET_WM_WINDOW_TYPE_DROPDOWN_MENU",
+    b"_NET_WM_WINDOW_TYPE_POPUP_MENU",
+    b"_NET_WM_WINDOW_TYPE_TOOLTIP",
+    b"_NET_WM_WINDOW_TYPE_COMBO",
+];
+
+/// The names that are asked for, as this server numbers them.
+#[derive(Clone, Copy)]
+pub(crate) struct Atoms {
+    state: u32,
+    leader: u32,
+    kind: u32,
+    kinds: [u32; TYPES.len()],
+}
+
+impl Atoms {
+    pub(crate) fn of(conn: &RustConnection) -> Result<Atoms, ReplyError> {
+        let number = |name| Ok::<_, ReplyError>(conn.intern_atom(false, name)?.reply()?.atom);
+        let mut kinds = [0; TYPES.len()];
+        for (kind, name) in kinds.iter_mut().zip(TYPES) {
+            *kind = number(name)?;
+        }
+        Ok(Atoms {
+            state: number(b"WM_STATE")?,
+            leader: number(b"WM_CLIENT_LEADER")?,
+            kind: number(b"_NET_WM_WINDOW_TYPE")?,
+            kinds,
+        })
+    }
+}
+
+/// The application of one window, as it was when it was looked at.
+pub(crate) struct Application {
+    atoms: Atoms,
+    root: Window,
+    /// The window, and those in which it lies, up to a child of the root.
+    line: Vec<Window>,
+    /// Asked for when a window is met that may belong to it: most keys need neither.
+    process: OnceCell<Option<u32>>,
+    group: OnceCell<Option<Window>>,
+}
+
+impl Application {
+    /// That of `window`.
+    ///
+    /// # Errors
+    /// An X error, if the window is gone.
+    pub(crate) fn of(
+        conn: &RustConnection,
+        atoms: Atoms,
+        root: Window,
+        window: Window,
+    ) -> Result<Application, ReplyError> {
+        Ok(Application {
+            atoms,
+            root,
+            line: line_of(conn, root, window)?,
+            process: OnceCell::new(),
+            group: OnceCell::new(),
+        })
+    }
+
+    /// The child of the root in which the window lies: the window manager's frame, or itself.
+    pub(crate) fn top(&self) -> Window {
+        self.line.last().copied().unwrap_or(x11rb::NONE)
+    }
+
+    /// The window that the window manager knows: with a WM_STATE; without one the top.
+    pub(crate) fn client(&self, conn: &RustConnection) -> Result<Window, ReplyError> {
+        for &window in &self.line {
+            if has(conn, window, self.atoms.state)? {
+                return Ok(window);
+            }
+        }
+        Ok(self.top())
+    }
+
+    fn process(&self, conn: &RustConnection) -> Result<Option<u32>, ReplyError> {
+        if let Some(known) = self.process.get() {
+            return Ok(*known);
+        }
+        let process = match self.line.first() {
+            Some(window) => process_of(conn, *window)?,
+            None => None,
+        };
+        Ok(*self.process.get_or_init(|| process))
+    }
+
+    fn group(&self, conn: &RustConnection) -> Result<Option<Window>, ReplyError> {
+        if let Some(known) = self.group.get() {
+            return Ok(*known);
+        }
+        let mut group = None;
+        for &window in &self.line {
+            if group.is_none() {
+                group = group_of(conn, self.atoms, window)?;
+            }
+        }
+        Ok(*self.group.get_or_init(|| group))
+    }
+
+    /// Whether what lies in `top`, a child of the root, is the window itself or accompanies it.
+    /// `false` if it is gone.
+    pub(crate) fn has(&self, conn: &RustConnection, top: Window) -> Result<bool, ReplyError> {
+        if self.line.contains(&top) {
+            return Ok(true);
+        }
+        match self.accompanies(conn, top) {
+            Err(ReplyError::X11Error(_)) => Ok(false),
+            found => found,
+        }
+    }
+
+    fn accompanies(&self, conn: &RustConnection, top: Window) -> Result<bool, ReplyError> {
+        let attributes = conn.get_window_attributes(top)?.reply()?;
+        if attributes.map_state != MapState::VIEWABLE {
+            return Ok(false);
+        }
+        let window = match attributes.override_redirect {
+            true => top,
+            false => client_in(conn, self.atoms, top)?,
+        };
+        let whose = self.transient(conn, window)?;
+        if whose == Transient::ForUs {
+            return Ok(true);
+        }
+        let mine = self.is_same_client(conn, window)
+            || is_same(self.process(conn)?, process_of(conn, window)?)
+            || is_same(self.group(conn)?, group_of(conn, self.atoms, window)?);
+        if !mine || whose == Transient::ForAnother {
+            return Ok(false);
+        }
+        Ok(attributes.override_redirect
+            || whose == Transient::ForAll
+            || self.is_of_accompanying_type(conn, window)?)
+    }
+
+    /// For which window this one is transient, directly or through others.
+    fn transient(&self, conn: &RustConnection, window: Window) -> Result<Transient, ReplyError> {
+        let mut seen = Transient::No;
+        let mut window = window;
+        for _ in 0..CHAIN {
+            let property = property(conn, window, AtomEnum::WM_TRANSIENT_FOR.into())?;
+            let Some(parent) = first(&property).filter(|id| *id != x11rb::NONE) else {
+                break;
+            };
+            if self.line.contains(&parent) {
+                return Ok(Transient::ForUs);
+            }
+            if parent == self.root || Some(parent) == self.group(conn)? {
+                return Ok(Transient::ForAll);
+            }
+            seen = Transient::ForAnother;
+            window = parent;
+        }
+        Ok(seen)
+    }
+
+    fn is_same_client(&self, conn: &RustConnection, window: Window) -> bool {
+        let mask = conn.setup().resource_id_mask;
+        let ours = self
+            .line
+            .first()
+            .is_some_and(|w| w & !mask == window & !mask);
+        ours && window != self.root
+    }
+
+    fn is_of_accompanying_type(
+        &self,
+        conn: &RustConnection,
+        window: Window,
+    ) -> Result<bool, ReplyError> {
+        let types = property(conn, window, self.atoms.kind)?;
+        let mut types = types.value32().into_iter().flatten();
+        Ok(types.any(|kind| self.atoms.kinds.contains(&kind)))
+    }
+}
+
+/// For whom a window is transient.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Transient {
+    No,
+    ForUs,
+    /// For all windows of its group.
+    ForAll,
+    ForAnother,
+}
+
+/// The child of the root in which `window` lies.
+pub(crate) fn top_of(
+    conn: &RustConnection,
+    root: Window,
+    window: Window,
+) -> Result<Window, ReplyError> {
+    let line = line_of(conn, root, window)?;
+    Ok(line.last().copied().unwrap_or(window))
+}
+
+/// The process that made a window, where the server knows it: one of its own machine.
+pub(crate) fn process_of(conn: &RustConnection, window: Window) -> Result<Option<u32>, ReplyError> {
+    if conn
+        .extension_information(res::X11_EXTENSION_NAME)?
+        .is_none()
+    {
+        return Ok(None);
+    }
+    let spec = ClientIdSpec {
+        client: window,
+        mask: ClientIdMask::LOCAL_CLIENT_PID,
+    };
+    match conn.res_query_client_ids(&[spec])?.reply() {
+        Ok(reply) => {
+            let ids = reply.ids.into_iter();
+            Ok(ids.flat_map(|id| id.value).find(|pid| *pid != 0))
+        }
+        Err(ReplyError::X11Error(_)) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// The application's window in a frame: the first with a WM_STATE; `top` if there is none.
+pub(crate) fn client_in(
+    conn: &RustConnection,
+    atoms: Atoms,
+    top: Window,
+) -> Result<Window, ReplyError> {
+    let mut level = vec![top];
+    let mut seen = 0;
+    for _ in 0..=DEPTH {
+        let mut next = Vec::new();
+        for window in level {
+            if has(conn, window, atoms.state)? {
+                return Ok(window);
+            }
+            next.extend(conn.query_tree(window)?.reply()?.children);
+        }
+        next.truncate(MANY - seen);
+        seen += next.len();
+        level = next;
+    }
+    Ok(top)
+}
+
+fn line_of(conn: &RustConnection, root: Window, window: Window) -> Result<Vec<Window>, ReplyError> {
+    let mut line = vec![window];
+    let mut window = window;
+    loop {
+        let parent = conn.query_tree(window)?.reply()?.parent;
+        if parent == root || parent == x11rb::NONE {
+            return Ok(line);
+        }
+        line.push(parent);
+        window = parent;
+    }
+}
+
+/// The window that leads the group of `window`.
+fn group_of(
+    conn: &RustConnection,
+    atoms: Atoms,
+    window: Window,
+) -> Result<Option<Window>, ReplyError> {
+    let leader = first(&property(conn, window, atoms.leader)?);
+    let hints = WmHints::get(conn, window)?.reply().ok().flatten();
+    let named = hints.and_then(|hints| hints.window_group).or(leader);
+    Ok(named.filter(|group| *group != x11rb::NONE))
+}
+
+fn has(conn: &RustConnection, window: Window, name: u32) -> Result<bool, ReplyError> {
+    Ok(property(conn, window, name)?.type_ != x11rb::NONE)
+}
+
+fn property(
+    conn: &RustConnection,
+    window: Window,
+    name: u32,
+) -> Result<GetPropertyReply, ReplyError> {
+    conn.get_property(false, window, name, AtomEnum::ANY, 0, 32)?
+        .reply()
+}
+
+/// Whether both are known, and the same.
+fn is_same(one: Option<u32>, other: Option<u32>) -> bool {
+    one.is_some() && one == other
+}
+
+fn first(property: &GetPropertyReply) -> Option<u32> {
+    property.value32()?.next()
+}

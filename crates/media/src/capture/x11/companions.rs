@@ -1,0 +1,323 @@
+//! What lies in front of a captured window and belongs to its application: menus, tooltips and
+//! dialogs. Their pixels are the display's own, there where no other application covers them.
+//!
+//! Not redirected as the window itself is: a server may take a grab away from a window whose
+//! storage it changes, and an open menu would close.
+
+use std::collections::HashMap;
+
+use openuvr_proto::units::Size;
+use x11rb::errors::ReplyError;
+use x11rb::protocol::Event;
+use x11rb::protocol::damage::{ConnectionExt as _, Damage, NotifyEvent, ReportLevel};
+use x11rb::protocol::xproto::{ConnectionExt as _, ImageFormat, MapState, Window, WindowClass};
+
+use super::display::Display;
+use super::image::Image;
+use super::settle::Area;
+use crate::application::{Application, Atoms};
+use crate::capture::CaptureError;
+
+/// Parts that are fetched at most: a menu that others cover has a few.
+const MOST: usize = 64;
+
+/// The windows in front of one.
+pub(super) struct Companions {
+    atoms: Atoms,
+    /// Whether windows in front belong to the application; forgotten when they come or go.
+    known: HashMap<Window, bool>,
+    /// Something came, went or moved.
+    stale: bool,
+    /// Watches the display while there are any.
+    damage: Option<Damage>,
+    /// Where the picture shows them; apart from one another.
+    parts: Vec<Area>,
+}
+
+impl Companions {
+    pub(super) fn new(display: &Display) -> Result<Companions, CaptureError> {
+        Ok(Companions {
+            atoms: Atoms::of(&display.conn).map_err(|e| display.broke(e))?,
+            known: HashMap::new(),
+            stale: true,
+            damage: None,
+            parts: Vec::new(),
+        })
+    }
+
+    /// Takes note of what happens to the children of the root.
+    pub(super) fn hear(&mut self, display: &Display, event: &Event) {
+        let window = match event {
+            Event::MapNotify(e) if e.event == display.root() => e.window,
+            Event::UnmapNotify(e) if e.event == display.root() => e.window,
+            Event::DestroyNotify(e) if e.event == display.root() => e.window,
+            Event::ConfigureNotify(e) if e.event == display.root() => {
+                self.stale = true;
+                return;
+            }
+            Event::CirculateNotify(_) => {
+                self.stale = true;
+                return;
+            }
+            _ => return,
+        };
+        self.known.remove(&window);
+        self.stale = true;
+    }
+
+    /// The window itself moved or was made anew.
+    pub(super) fn forget(&mut self) {
+        self.stale = true;
+    }
+
+    /// Whether [`Companions::renew`] is to be called.
+    pub(super) fn are_stale(&self) -> bool {
+        self.stale
+    }
+
+    /// Looks where they are now in the picture of `window`, which lies at `place`; what of the
+    /// picture is another than before.
+    pub(super) fn renew(
+        &mut self,
+        display: &Display,
+        window: Window,
+        place: (i32, i32),
+        size: Size,
+    ) -> Result<Area, CaptureError> {
+        self.stale = false;
+        let parts = match self.find(display, window, place, size) {
+            Ok(parts) => parts,
+            // One went away meanwhile: its event comes.
+            Err(ReplyError::X11Error(_)) => Vec::new(),
+            Err(e) => return Err(display.broke(e)),
+        };
+        if parts == self.parts {
+            return Ok(Area::EMPTY);
+        }
+        let all = self.parts.iter().chain(&parts);
+        let changed = all.fold(Area::EMPTY, |sum, part| sum.around(*part));
+        self.parts = parts;
+        self.watch(display)?;
+        Ok(changed)
+    }
+
+    /// Has changes of the display reported as long as they matter.
+    fn watch(&mut self, display: &Display) -> Result<(), CaptureError> {
+        let conn = &display.conn;
+        let done = match (self.damage, self.parts.is_empty()) {
+            (None, false) => {
+                let damage = display.new_id()?;
+                self.damage = Some(damage);
+                let level = ReportLevel::DELTA_RECTANGLES;
+                conn.damage_create(damage, display.root(), level)
+            }
+            (Some(damage), true) => {
+                self.damage = None;
+                conn.damage_destroy(damage)
+            }
+            _ => return Ok(()),
+        };
+        done.map(drop).map_err(|e| display.broke(e))
+    }
+
+    /// The part of the picture that a report of [`Companions::watch`] touches; `None` if it is not
+    /// one.
+    pub(super) fn touched(
+        &self,
+        display: &Display,
+        event: &NotifyEvent,
+        place: Option<(i32, i32)>,
+    ) -> Option<Area> {
+        if event.drawable != display.root() {
+            return None;
+        }
+        if let Some(damage) = self.damage {
+            // A request without a reply: the connection's next use tells if it is broken.
+            let _ = (display.conn).damage_subtract(damage, x11rb::NONE, x11rb::NONE);
+        }
+        let (x, y) = place?;
+        let (left, top) = (i32::from(event.area.x) - x, i32::from(event.area.y) - y);
+        let drawn = Area {
+            left,
+            top,
+            right: left + i32::from(event.area.width),
+            bottom: top + i32::from(event.area.height),
+        };
+        let parts = self.parts.iter().map(|part| part.within(drawn));
+        let parts = parts.filter(|part| !part.is_empty());
+        Some(parts.fold(Area::EMPTY, Area::around))
+    }
+
+    /// Puts them into the rows of the picture that were just fetched.
+    pub(super) fn paint(
+        &self,
+        display: &Display,
+        place: (i32, i32),
+        covered: Area,
+        image: &mut Image,
+    ) -> Result<(), ReplyError> {
+        for part in &self.parts {
+            let part = part.within(covered).within(Area::whole(image.size()));
+            if part.is_empty() {
+                continue;
+            }
+            let side = |n: i32| u16::try_from(n).unwrap_or(0);
+            let at = |n: i32| i16::try_from(n).unwrap_or(i16::MAX);
+            let pixels = display.conn.get_image(
+                ImageFormat::Z_PIXMAP,
+                display.root(),
+                at(part.left + place.0),
+                at(part.top + place.1),
+                side(part.right - part.left),
+                side(part.bottom - part.top),
+                !0,
+            )?;
+            image.lay(part, &pixels.reply()?.data);
+        }
+        Ok(())
+    }
+
+    fn find(
+        &mut self,
+        display: &Display,
+        window: Window,
+        place: (i32, i32),
+        size: Size,
+    ) -> Result<Vec<Area>, ReplyError> {
+        let conn = &display.conn;
+        let application = Application::of(conn, self.atoms, display.root(), window)?;
+        let mut front = conn.query_tree(display.root())?.reply()?.children;
+        let own = front.iter().position(|w| *w == application.top());
+        front.drain(..=own.unwrap_or(front.len().saturating_sub(1)));
+        let mut any = false;
+        for &window in &front {
+            let belongs = match self.known.get(&window) {
+                Some(known) => *known,
+                None => {
+                    let belongs = application.has(conn, window)?;
+                    self.known.insert(window, belongs);
+                    belongs
+                }
+            };
+            any |= belongs;
+        }
+        if !any {
+            return Ok(Vec::new());
+        }
+        let screen = Size::new(
+            display.screen().width_in_pixels.into(),
+            display.screen().height_in_pixels.into(),
+        );
+        let seen = at(Area::whole(screen), (-place.0, -place.1)).within(Area::whole(size));
+        let mut asked = Vec::new();
+        for &window in &front {
+            let attributes = conn.get_window_attributes(window)?;
+            asked.push((window, attributes, conn.get_geometry(window)?));
+        }
+        let mut parts = Vec::new();
+        for (window, attributes, geometry) in asked {
+            let (Ok(attributes), Ok(geometry)) = (attributes.reply(), geometry.reply()) else {
+                continue;
+            };
+            if attributes.map_state != MapState::VIEWABLE
+                || attributes.class != WindowClass::INPUT_OUTPUT
+            {
+                continue;
+            }
+            let border = 2 * u32::from(geometry.border_width);
+            let sides = Size::new(
+                u32::from(geometry.width) + border,
+                u32::from(geometry.height) + border,
+            );
+            let corner = (
+                i32::from(geometry.x) - place.0,
+                i32::from(geometry.y) - place.1,
+            );
+            let area = at(Area::whole(sides), corner);
+            parts = without(&parts, area);
+            let area = area.within(seen);
+            if self.known.get(&window) == Some(&true) && !area.is_empty() {
+                parts.push(area);
+            }
+            parts.truncate(MOST);
+        }
+        Ok(parts)
+    }
+}
+
+/// `area` elsewhere.
+fn at(area: Area, (x, y): (i32, i32)) -> Area {
+    Area {
+        left: area.left + x,
+        top: area.top + y,
+        right: area.right + x,
+        bottom: area.bottom + y,
+    }
+}
+
+/// What is left of `parts` beside `area`.
+fn without(parts: &[Area], area: Area) -> Vec<Area> {
+    let mut left = Vec::new();
+    for part in parts {
+        let cut = part.within(area);
+        if cut.is_empty() {
+            left.push(*part);
+            continue;
+        }
+        let beside = [
+            Area {
+                bottom: cut.top,
+                ..*part
+            },
+            Area {
+                top: cut.bottom,
+                ..*part
+            },
+            Area {
+                right: cut.left,
+                top: cut.top,
+                bottom: cut.bottom,
+                ..*part
+            },
+            Area {
+                left: cut.right,
+                top: cut.top,
+                bottom: cut.bottom,
+                ..*part
+            },
+        ];
+        left.extend(beside.into_iter().filter(|part| !part.is_empty()));
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn area(left: i32, top: i32, right: i32, bottom: i32) -> Area {
+        Area {
+            left,
+            top,
+            right,
+            bottom,
+        }
+    }
+
+    #[test]
+    fn what_is_covered_is_cut_out() {
+        let menu = area(10, 10, 30, 30);
+        assert_eq!(without(&[menu], area(30, 10, 40, 30)), [menu]);
+        assert_eq!(without(&[menu], area(0, 0, 40, 40)), []);
+        let around = without(&[menu], area(15, 15, 20, 20));
+        assert_eq!(
+            around,
+            [
+                area(10, 10, 30, 15),
+                area(10, 20, 30, 30),
+                area(10, 15, 15, 20),
+                area(20, 15, 30, 20),
+            ]
+        );
+    }
+}

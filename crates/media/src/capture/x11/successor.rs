@@ -1,0 +1,155 @@
+//! The window that an application makes in place of one that it destroyed, as games do when they
+//! start their video anew.
+//!
+//! Only one that came with or after the end of the old one: the application's other windows are not
+//! what the person chose.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use x11rb::errors::ReplyError;
+use x11rb::protocol::Event;
+use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, MapState, Window, WindowClass};
+
+use super::display::Display;
+use crate::application::{Atoms, client_in, process_of};
+use crate::capture::CaptureError;
+
+/// How long an application may take (guess: a large game loads its textures in between).
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How much earlier than the end of the old one it may come (guess).
+const BEFORE: Duration = Duration::from_secs(1);
+
+/// How often to look: a window comes with an event, but is in its frame only later.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Windows that are remembered; more than any application opens in a second.
+const MANY: usize = 64;
+
+/// What became of a window that was destroyed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// This window took its place.
+    Window(Window),
+    /// It may still come.
+    NotYet,
+    /// None comes.
+    Nothing,
+}
+
+/// Whose window it was, and which came since.
+pub(super) struct Successor {
+    atoms: Atoms,
+    process: Option<u32>,
+    /// Readable when the process has ended; Linux 5.3.
+    end: Option<OwnedFd>,
+    /// Its WM_CLASS, by which it is known where the process is not.
+    class: Vec<u8>,
+    /// Children of the root that were mapped lately.
+    mapped: Vec<(Window, Instant)>,
+    gone: Option<Instant>,
+}
+
+impl Successor {
+    /// For `window`, which is there.
+    pub(super) fn of(display: &Display, window: Window) -> Result<Successor, CaptureError> {
+        let conn = &display.conn;
+        let ask = || -> Result<_, ReplyError> {
+            let atoms = Atoms::of(conn)?;
+            Ok((atoms, process_of(conn, window)?))
+        };
+        let (atoms, process) = ask().map_err(|e| display.broke(e))?;
+        let id = process.and_then(|id| i32::try_from(id).ok());
+        let id = id.and_then(Pid::from_raw);
+        let class = match class_of(display, window) {
+            Err(ReplyError::X11Error(_)) => Vec::new(),
+            class => class.map_err(|e| display.broke(e))?,
+        };
+        Ok(Successor {
+            atoms,
+            process,
+            end: id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok()),
+            class,
+            mapped: Vec::new(),
+            gone: None,
+        })
+    }
+
+    /// Takes note of windows that come.
+    pub(super) fn hear(&mut self, display: &Display, event: &Event) {
+        let Event::MapNotify(event) = event else {
+            return;
+        };
+        if event.event != display.root() {
+            return;
+        }
+        let now = display.now();
+        let since = self.gone.unwrap_or(now);
+        self.mapped
+            .retain(|(window, at)| *window != event.window && since.since(*at) < BEFORE);
+        if self.mapped.len() < MANY {
+            self.mapped.push((event.window, now));
+        }
+    }
+
+    /// The window is gone: what came in its place. First when it is gone, then every
+    /// [`LOOK_AGAIN`].
+    pub(super) fn look(&mut self, display: &Display) -> Result<Found, CaptureError> {
+        let now = display.now();
+        let gone = *self.gone.get_or_insert(now);
+        self.mapped.retain(|(_, at)| gone.since(*at) < BEFORE);
+        let mut best: Option<(u32, Window)> = None;
+        for (top, _) in &self.mapped {
+            match self.candidate(display, *top) {
+                Ok(Some((pixels, window))) if best.is_none_or(|(most, _)| pixels > most) => {
+                    best = Some((pixels, window));
+                }
+                Ok(_) | Err(ReplyError::X11Error(_)) => {}
+                Err(e) => return Err(display.broke(e)),
+            }
+        }
+        Ok(match best {
+            Some((_, window)) => Found::Window(window),
+            None if now.since(gone) >= PATIENCE || self.has_ended() => Found::Nothing,
+            None => Found::NotYet,
+        })
+    }
+
+    /// The application's window in `top` and its pixels, if it is of the same application.
+    fn candidate(
+        &self,
+        display: &Display,
+        top: Window,
+    ) -> Result<Option<(u32, Window)>, ReplyError> {
+        let conn = &display.conn;
+        let window = client_in(conn, self.atoms, top)?;
+        let attributes = conn.get_window_attributes(window)?.reply()?;
+        if attributes.map_state != MapState::VIEWABLE
+            || attributes.class != WindowClass::INPUT_OUTPUT
+        {
+            return Ok(None);
+        }
+        let same = match self.process {
+            Some(_) => process_of(conn, window)? == self.process,
+            None => !self.class.is_empty() && class_of(display, window)? == self.class,
+        };
+        let is = conn.get_geometry(window)?.reply()?;
+        Ok(same.then_some((u32::from(is.width) * u32::from(is.height), window)))
+    }
+
+    fn has_ended(&self) -> bool {
+        let Some(end) = &self.end else { return false };
+        let mut fds = [PollFd::new(end, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+}
+
+fn class_of(display: &Display, window: Window) -> Result<Vec<u8>, ReplyError> {
+    let class = AtomEnum::WM_CLASS;
+    let property = (display.conn).get_property(false, window, class, AtomEnum::ANY, 0, 64)?;
+    Ok(property.reply()?.value)
+}

@@ -1,0 +1,165 @@
+//! What of a picture differs from an earlier one: in each row of macroblocks a span of them.
+//!
+//! Coarse on purpose: it is as large as what codecs tell apart, has a bound whatever was drawn, and
+//! joins in a moment. Not the damage that a window system reports, which is in pixels.
+
+use std::ops::Range;
+
+use openuvr_proto::units::Size;
+
+/// The side of a macroblock, in pixels.
+const SIDE: u32 = 16;
+
+/// A rectangle of a picture, in pixels.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// From its left to its right edge.
+    pub columns: Range<u32>,
+    /// From its upper to its lower edge.
+    pub rows: Range<u32>,
+}
+
+/// Which macroblocks of a picture differ from those of an earlier one of the same size.
+#[derive(Clone, Debug, Default)]
+pub struct Damage {
+    /// Of the pictures; without pixels where nothing is known of an earlier one.
+    size: Size,
+    /// For each row of macroblocks the first that differs and the one behind the last.
+    spans: Vec<(u32, u32)>,
+}
+
+impl Damage {
+    /// The picture is of `size` and differs from that before in `block`; `None`: perhaps everywhere.
+    pub fn add(&mut self, size: Size, block: Option<&Block>) {
+        let Some(block) = block.filter(|_| size == self.size) else {
+            // Known again when it is cleared.
+            self.size = Size::default();
+            return;
+        };
+        let (columns, rows) = (&block.columns, &block.rows);
+        if columns.is_empty() || rows.is_empty() {
+            return;
+        }
+        let last = self.size.width.div_ceil(SIDE);
+        let (left, right) = (columns.start / SIDE, columns.end.div_ceil(SIDE).min(last));
+        let rows = (rows.start / SIDE) as usize..rows.end.div_ceil(SIDE) as usize;
+        for (first, end) in self.spans.iter_mut().take(rows.end).skip(rows.start) {
+            let empty = first >= end;
+            (*first, *end) = match empty {
+                true => (left, right),
+                false => (left.min(*first), right.max(*end)),
+            };
+        }
+    }
+
+    /// The picture of `size` is what is compared with from now on.
+    pub fn clear(&mut self, size: Size) {
+        self.size = size;
+        self.spans.clear();
+        (self.spans).resize(size.height.div_ceil(SIDE) as usize, (0, 0));
+    }
+
+    /// Whether it is known of a picture of `size` that some of it has not changed.
+    #[must_use]
+    pub fn is_partial(&self, size: Size) -> bool {
+        let all = |(first, end): &(u32, u32)| (*first, *end) == (0, size.width.div_ceil(SIDE));
+        self.size == size && size.is_valid() && !self.spans.iter().all(all)
+    }
+
+    /// Whether this macroblock, in raster order, has changed.
+    #[must_use]
+    pub fn has(&self, mb: usize) -> bool {
+        let columns = self.size.width.div_ceil(SIDE).max(1) as usize;
+        let (row, column) = (mb / columns, mb % columns);
+        let span = self.spans.get(row);
+        span.is_none_or(|(first, end)| (*first as usize..*end as usize).contains(&column))
+    }
+
+    /// What has changed, cut to the picture: rectangles from the top to the bottom, none in the rows
+    /// of another one.
+    pub fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
+        let mut row = 0;
+        std::iter::from_fn(move || {
+            loop {
+                let span = *self.spans.get(row)?;
+                let same = self.spans[row..].iter().take_while(|other| **other == span);
+                let begin = row;
+                row += same.count();
+                if span.0 < span.1 {
+                    let pixels = |mbs: usize| u32::try_from(mbs).unwrap_or(u32::MAX) * SIDE;
+                    return Some(Block {
+                        columns: span.0 * SIDE..(span.1 * SIDE).min(self.size.width),
+                        rows: pixels(begin)..pixels(row).min(self.size.height),
+                    });
+                }
+            }
+        })
+    }
+
+    /// How many pixels have changed.
+    #[must_use]
+    pub fn pixels(&self) -> usize {
+        let area = |block: Block| block.columns.len() * block.rows.len();
+        self.blocks().map(area).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Size = Size::new(100, 70);
+
+    fn block(columns: Range<u32>, rows: Range<u32>) -> Block {
+        Block { columns, rows }
+    }
+
+    fn damage(blocks: &[Block]) -> Damage {
+        let mut damage = Damage::default();
+        damage.clear(SIZE);
+        for block in blocks {
+            damage.add(SIZE, Some(block));
+        }
+        damage
+    }
+
+    #[test]
+    fn nothing_is_known_before_a_picture_was_taken() {
+        let mut damage = Damage::default();
+        assert!(!damage.is_partial(SIZE));
+        damage.add(SIZE, Some(&block(0..1, 0..1)));
+        assert!(!damage.is_partial(SIZE));
+        damage.clear(SIZE);
+        assert!(damage.is_partial(SIZE) && !damage.has(0));
+        assert_eq!(damage.blocks().count(), 0);
+        assert!(!damage.is_partial(Size::new(100, 71)), "of another size");
+        damage.add(SIZE, None);
+        damage.add(SIZE, Some(&block(0..1, 0..1)));
+        assert!(!damage.is_partial(SIZE), "until the next one is taken");
+    }
+
+    #[test]
+    fn rectangles_grow_to_macroblocks_and_end_with_the_picture() {
+        let damage = damage(&[block(17..18, 15..17), block(90..100, 69..70)]);
+        let blocks: Vec<Block> = damage.blocks().collect();
+        assert_eq!(blocks, [block(16..32, 0..32), block(80..100, 64..70)]);
+        // Seven columns, five rows.
+        let marked: Vec<usize> = (0..35).filter(|mb| damage.has(*mb)).collect();
+        assert_eq!(marked, [1, 8, 33, 34]);
+        assert_eq!(damage.pixels(), 16 * 32 + 20 * 6);
+    }
+
+    #[test]
+    fn what_is_beside_each_other_is_joined_and_what_is_below_is_not() {
+        let damage = damage(&[block(0..5, 0..5), block(95..99, 0..5), block(0..5, 40..41)]);
+        let blocks: Vec<Block> = damage.blocks().collect();
+        assert_eq!(blocks, [block(0..100, 0..16), block(0..16, 32..48)]);
+        assert!(damage.is_partial(SIZE));
+    }
+
+    #[test]
+    fn all_of_it_is_not_a_part() {
+        let damage = damage(&[block(0..100, 0..70)]);
+        assert!(!damage.is_partial(SIZE));
+    }
+}

@@ -1,0 +1,70 @@
+//! A picture of which only a part is new: all other macroblocks are what the encoder itself
+//! reconstructed of the frame before, so that it finds nothing to code there and skips them.
+//!
+//! libx264 has a flag for macroblocks that have not changed, but does not heed it where the quantiser
+//! is finer than the one that they were coded with, which is what an improvement is.
+
+use crate::encode::Part;
+use crate::picture::{Picture, PixelFormat, Plane, Rows};
+
+/// The side of a macroblock.
+const SIDE: usize = 16;
+
+/// The memory of such a picture, reused from frame to frame.
+#[derive(Default)]
+pub(super) struct Mixed {
+    planes: [Vec<u8>; 3],
+}
+
+impl Mixed {
+    /// `part` of `picture`, and the rest of `known`, which has its rows top down. `None` for a format
+    /// that libx264 keeps otherwise than it takes it.
+    pub(super) fn of<'a>(
+        &'a mut self,
+        picture: &Picture<'_>,
+        known: &[Plane<'_>; 3],
+        part: Part,
+    ) -> Option<Picture<'a>> {
+        // Of how many rows of pixels a row of each plane is; each has a byte for each column.
+        let downs: &[usize] = match picture.format {
+            PixelFormat::Nv12 => &[1, 2],
+            PixelFormat::I444 => &[1; 3],
+            _ => return None,
+        };
+        let (width, height) = (picture.size.width as usize, picture.size.height as usize);
+        let columns = width.div_ceil(SIDE);
+        let first = usize::from(part.first_mb);
+        let end = first + usize::from(part.mbs);
+        for (n, down) in downs.iter().enumerate() {
+            let (row, rows) = (width, height / down);
+            let (from, to) = (picture.planes[n], &mut self.planes[n]);
+            to.resize(row * rows, 0);
+            for (y, to) in to.chunks_exact_mut(row).enumerate() {
+                to.copy_from_slice(known[n].data.get(y * known[n].stride..)?.get(..row)?);
+                // Of this row's macroblocks, those that are within the part.
+                let begin = y * down / SIDE * columns;
+                let span = first.clamp(begin, begin + columns) - begin
+                    ..end.clamp(begin, begin + columns) - begin;
+                let bytes = span.start * SIDE..(span.end * SIDE).min(row);
+                let y = match picture.rows {
+                    Rows::TopDown => y,
+                    Rows::BottomUp => rows - 1 - y,
+                };
+                if !bytes.is_empty() {
+                    let source = from.data.get(y * from.stride..)?;
+                    to[bytes.clone()].copy_from_slice(source.get(bytes)?);
+                }
+            }
+        }
+        let mut planes = [Plane::EMPTY; 3];
+        for (plane, data) in planes.iter_mut().zip(&self.planes[..downs.len()]) {
+            let stride = width;
+            *plane = Plane { data, stride };
+        }
+        Some(Picture {
+            rows: Rows::TopDown,
+            planes,
+            ..*picture
+        })
+    }
+}

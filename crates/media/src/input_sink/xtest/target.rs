@@ -1,0 +1,235 @@
+//! The window that a client was given, and whether a key or a click now would reach it: XTEST's
+//! events go to whatever has the keyboard or lies under the pointer.
+//!
+//! Where they would not, the window is brought to the front once and looked at again. Moving the
+//! pointer is always allowed, and so is a release. What can't be seen from outside: an
+//! application that holds a grab gets the events, wherever the pointer and the focus are.
+//!
+//! Spec: Extended Window Manager Hints 1.5 (_NET_ACTIVE_WINDOW, _NET_SUPPORTING_WM_CHECK).
+
+use std::time::{Duration, Instant};
+
+use openuvr_proto::units::Size;
+use x11rb::errors::ReplyError;
+use x11rb::protocol::xproto::{
+    AtomEnum, ClientMessageEvent, ConfigureWindowAux, ConnectionExt as _, EventMask, InputFocus,
+    MapState, QueryPointerReply, StackMode, Window,
+};
+use x11rb::rust_connection::RustConnection;
+
+use crate::application::{Application, Atoms, top_of};
+
+/// How long a window manager may take to bring the window to the front, while input waits (guess:
+/// one does it within two frames of its own).
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Between two looks meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// For how long it is not tried again after it was in vain, so that each key of a person who goes
+/// on typing does not wait anew (guess).
+const IN_VAIN: Duration = Duration::from_secs(1);
+
+/// Where an input event goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goes {
+    /// To what has the keyboard.
+    Keyboard,
+    /// To what lies under the pointer.
+    Pointer,
+}
+
+/// The window that input is for.
+#[derive(Default)]
+pub(super) struct Target {
+    window: Option<Window>,
+    atoms: Option<(Atoms, u32, u32)>,
+    in_vain: Option<Instant>,
+    /// Why the last press did not reach it.
+    kept_back: Option<&'static str>,
+}
+
+impl Target {
+    /// From now on input is for this window; `None`: for whatever is there.
+    pub(super) fn set(&mut self, window: Option<Window>) {
+        if self.window != window {
+            self.window = window;
+            self.in_vain = None;
+            self.kept_back = None;
+        }
+    }
+
+    /// Why the last press was kept back.
+    pub(super) fn kept_back(&self) -> Option<&'static str> {
+        self.kept_back
+    }
+
+    /// Whether a press now reaches the window, which lies at `viewport`; brings it to the front if
+    /// not.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(super) fn admits(
+        &mut self,
+        conn: &RustConnection,
+        root: Window,
+        viewport: (i32, i32, Size),
+        goes: Goes,
+    ) -> Result<bool, ReplyError> {
+        let Some(window) = self.window else {
+            return Ok(true);
+        };
+        let why = match self.look(conn, root, window, viewport, goes) {
+            Err(ReplyError::X11Error(_)) => Some(NOT_SHOWN),
+            why => why?,
+        };
+        self.kept_back = why;
+        Ok(why.is_none())
+    }
+
+    fn look(
+        &mut self,
+        conn: &RustConnection,
+        root: Window,
+        window: Window,
+        viewport: (i32, i32, Size),
+        goes: Goes,
+    ) -> Result<Option<&'static str>, ReplyError> {
+        let (atoms, active, check) = match self.atoms {
+            Some(known) => known,
+            None => {
+                let number =
+                    |name| Ok::<_, ReplyError>(conn.intern_atom(false, name)?.reply()?.atom);
+                let atoms = Atoms::of(conn)?;
+                let active = number(b"_NET_ACTIVE_WINDOW")?;
+                let check = number(b"_NET_SUPPORTING_WM_CHECK")?;
+                *self.atoms.insert((atoms, active, check))
+            }
+        };
+        let mut since = None;
+        loop {
+            // Its frame may be another after it came to the front.
+            let application = Application::of(conn, atoms, root, window)?;
+            let gets = match goes {
+                Goes::Keyboard => has_keyboard(conn, root, &application)?,
+                Goes::Pointer => has_pointer(conn, root, &application, viewport)?,
+            };
+            if gets {
+                self.in_vain = None;
+                return Ok(None);
+            }
+            let attributes = conn.get_window_attributes(window)?.reply()?;
+            if attributes.map_state != MapState::VIEWABLE {
+                return Ok(Some(NOT_SHOWN));
+            }
+            if self.in_vain.is_some_and(|at| at.elapsed() < IN_VAIN) {
+                return Ok(Some(BEHIND));
+            }
+            match since {
+                None => {
+                    bring_to_front(conn, root, &application, active, check)?;
+                    since = Some(Instant::now());
+                }
+                Some(since) if since.elapsed() >= PATIENCE => {
+                    self.in_vain = Some(Instant::now());
+                    return Ok(Some(BEHIND));
+                }
+                Some(_) => std::thread::sleep(LOOK_AGAIN),
+            }
+        }
+    }
+}
+
+const NOT_SHOWN: &str = "the streamed window is not shown";
+const BEHIND: &str = "another window is in front of the streamed one and does not give way";
+
+fn has_keyboard(
+    conn: &RustConnection,
+    root: Window,
+    application: &Application,
+) -> Result<bool, ReplyError> {
+    let focus = conn.get_input_focus()?.reply()?.focus;
+    if focus == x11rb::NONE {
+        return Ok(false);
+    }
+    // Then keys go to what the pointer is on.
+    if focus == u32::from(InputFocus::POINTER_ROOT) || focus == root {
+        let at = conn.query_pointer(root)?.reply()?;
+        return on_it(conn, application, &at);
+    }
+    match top_of(conn, root, focus) {
+        Err(ReplyError::X11Error(_)) => Ok(false),
+        top => application.has(conn, top?),
+    }
+}
+
+/// The same for a click. A pointer that lies outside, as a game may have left it, is set back to
+/// the nearest place in the picture first: that is no motion to those who read the mouse.
+fn has_pointer(
+    conn: &RustConnection,
+    root: Window,
+    application: &Application,
+    (left, top, size): (i32, i32, Size),
+) -> Result<bool, ReplyError> {
+    let at = conn.query_pointer(root)?.reply()?;
+    if on_it(conn, application, &at)? {
+        return Ok(true);
+    }
+    let inside = |at: i16, from: i32, side: u32| {
+        let last = i32::try_from(side.saturating_sub(1)).unwrap_or(i32::MAX);
+        let at = i32::from(at).clamp(from, from.saturating_add(last));
+        i16::try_from(at).unwrap_or(0)
+    };
+    let x = inside(at.root_x, left, size.width);
+    let y = inside(at.root_y, top, size.height);
+    if (x, y) == (at.root_x, at.root_y) {
+        return Ok(false);
+    }
+    conn.warp_pointer(x11rb::NONE, root, 0, 0, 0, 0, x, y)?;
+    let at = conn.query_pointer(root)?.reply()?;
+    on_it(conn, application, &at)
+}
+
+fn on_it(
+    conn: &RustConnection,
+    application: &Application,
+    at: &QueryPointerReply,
+) -> Result<bool, ReplyError> {
+    Ok(at.same_screen && at.child != x11rb::NONE && application.has(conn, at.child)?)
+}
+
+/// Asks the window manager to; where there is none, does it.
+fn bring_to_front(
+    conn: &RustConnection,
+    root: Window,
+    application: &Application,
+    active: u32,
+    check: u32,
+) -> Result<(), ReplyError> {
+    let managed = conn
+        .get_property(false, root, check, AtomEnum::WINDOW, 0, 1)?
+        .reply()?;
+    let manager = managed.value32().and_then(|mut ids| ids.next());
+    // One that has ended may have left its name.
+    let lives = match manager {
+        Some(manager) => {
+            let named = conn.get_property(false, manager, check, AtomEnum::WINDOW, 0, 1)?;
+            named.reply().is_ok_and(|named| named.value_len == 1)
+        }
+        None => false,
+    };
+    if lives {
+        /// The request comes from the person, not from the application (its `source indication`).
+        const PERSON: u32 = 2;
+        let client = application.client(conn)?;
+        let data = [PERSON, x11rb::CURRENT_TIME, 0, 0, 0];
+        let message = ClientMessageEvent::new(32, client, active, data);
+        let to = EventMask::SUBSTRUCTURE_NOTIFY | EventMask::SUBSTRUCTURE_REDIRECT;
+        return conn.send_event(false, root, to, message)?.check();
+    }
+    let top = application.top();
+    let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
+    conn.configure_window(top, &above)?.check()?;
+    conn.set_input_focus(InputFocus::PARENT, top, x11rb::CURRENT_TIME)?
+        .check()
+}

@@ -1,0 +1,90 @@
+//! The key combinations that the client's window keeps for itself: one table, which the help, the
+//! overlay and the documents show.
+
+use openuvr_proto::input::event::KeyCode;
+
+use crate::keyboard::keymap::{CONTROL, MOD1, SHIFT};
+
+/// What has to be held for all of them.
+pub(super) const HELD: u8 = CONTROL | MOD1 | SHIFT;
+
+/// What a combination does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Own {
+    Quit,
+    FullScreen,
+    Grab,
+    Overlay,
+    Keys,
+}
+
+/// A combination.
+#[derive(Clone, Copy, Debug)]
+pub struct Shortcut {
+    /// The keys, as in a menu.
+    pub keys: &'static str,
+    /// What it does.
+    pub does: &'static str,
+    /// The last of its keys by its place on the keyboard: where US keyboards have the letter.
+    code: KeyCode,
+    own: Own,
+}
+
+/// All of them.
+pub const SHORTCUTS: &[Shortcut] = &[
+    Shortcut {
+        keys: "Ctrl+Alt+Shift+G",
+        does: "grab mouse and keyboard, and release them",
+        code: KeyCode(34),
+        own: Own::Grab,
+    },
+    Shortcut {
+        keys: "Ctrl+Alt+Shift+F",
+        does: "full screen and back",
+        code: KeyCode(33),
+        own: Own::FullScreen,
+    },
+    Shortcut {
+        keys: "Ctrl+Alt+Shift+K",
+        does: "keys by position or by symbol",
+        code: KeyCode(37),
+        own: Own::Keys,
+    },
+    Shortcut {
+        keys: "Ctrl+Alt+Shift+L",
+        does: "show figures over the picture, and hide them",
+        code: KeyCode(38),
+        own: Own::Overlay,
+    },
+    Shortcut {
+        keys: "Ctrl+Alt+Shift+Q",
+        does: "quit",
+        code: KeyCode(16),
+        own: Own::Quit,
+    },
+];
+
+/// What the key does while the others of a combination are held.
+pub(super) fn own(code: KeyCode) -> Option<Own> {
+    let found = SHORTCUTS.iter().find(|shortcut| shortcut.code == code);
+    found.map(|shortcut| shortcut.own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyboard::codes;
+
+    #[test]
+    fn the_key_that_is_named_is_the_key_that_acts() {
+        for shortcut in SHORTCUTS {
+            let letter = shortcut
+                .keys
+                .strip_prefix("Ctrl+Alt+Shift+")
+                .expect("all are held");
+            let named = codes::by_name(&format!("KEY_{letter}"));
+            assert_eq!(named, Some(shortcut.code), "{shortcut:?}");
+            assert_eq!(own(shortcut.code), Some(shortcut.own), "each key once");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Where the compose table of a person and a locale is.
+//!
+//! Spec: Compose(5), "FILES" and "ENVIRONMENT VARIABLES".
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::{Table, parse};
+
+/// Tables of Xlib's own.
+const FOLDER: &str = "/usr/share/X11/locale";
+
+/// The table of locales without one, and of those that are not UTF-8: what is typed is sent as
+/// Unicode.
+const USUAL: &str = "en_US.UTF-8/Compose";
+
+/// The largest file that is read: Xlib's longest has 650 KB.
+const LARGEST: u64 = 4 << 20;
+
+/// The table that `XCOMPOSEFILE`, `~/.XCompose` or the locale names; empty, with a word in the log,
+/// if there is none.
+pub(super) fn of_locale() -> Table {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let own = variable("XCOMPOSEFILE").map(PathBuf::from);
+    let own = own.or_else(|| home().map(|home| home.join(".XCompose")));
+    named(own.filter(|file| file.is_file()).unwrap_or_else(of_system))
+}
+
+/// The table in `file`.
+pub(super) fn named(file: PathBuf) -> Table {
+    let Some(text) = read(&file) else {
+        tracing::warn!(
+            file = %file.display(),
+            "no compose table can be read: dead keys type their own sign (install libx11-data)"
+        );
+        return Table::default();
+    };
+    parse::table(&text, &mut |name| read(&included(name)?))
+}
+
+fn read(file: &Path) -> Option<String> {
+    // A device has no end, and a pipe perhaps no beginning.
+    std::fs::metadata(file).ok().filter(|is| is.is_file())?;
+    let mut bytes = Vec::new();
+    let open = std::fs::File::open(file).ok()?;
+    open.take(LARGEST).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// `%H`, `%L` and `%S` at the beginning of a file's name.
+fn included(name: &str) -> Option<PathBuf> {
+    let (kind, rest) = match name.strip_prefix('%') {
+        Some(rest) => rest.split_at_checked(1)?,
+        None => return Some(PathBuf::from(name)),
+    };
+    let rest = rest.trim_start_matches('/');
+    Some(match kind {
+        "H" => home()?.join(rest),
+        "S" => folder().join(rest),
+        "L" => of_system(),
+        _ => return None,
+    })
+}
+
+fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from)
+}
+
+fn folder() -> PathBuf {
+    std::env::var_os("XLOCALEDIR").map_or_else(|| PathBuf::from(FOLDER), PathBuf::from)
+}
+
+/// The locale's table among Xlib's.
+fn of_system() -> PathBuf {
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
+    let mut set = names.filter_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
+    let locale = set.next().unwrap_or_default();
+    let list = read(&folder().join("compose.dir")).unwrap_or_default();
+    folder().join(table_of(&locale, &list).unwrap_or(USUAL))
+}
+
+/// The table of a locale in the text of `compose.dir`, whose lines are `TABLE[:] LOCALE`.
+fn table_of<'a>(locale: &str, list: &'a str) -> Option<&'a str> {
+    let (name, codes) = locale.split_once('.')?;
+    let codes = codes.to_ascii_lowercase().replace('-', "");
+    let locale = (codes == "utf8").then(|| format!("{name}.UTF-8"))?;
+    list.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let (table, of) = (words.next()?, words.next()?);
+        (of == locale && !table.starts_with('#')).then(|| table.trim_end_matches(':'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_locale_has_its_table_if_it_is_unicode() {
+        let list = "# names\niso8859-1/Compose:\tde_DE.ISO8859-1\nen_US.UTF-8/Compose: de_DE.UTF-8\n\
+                    pt_BR.UTF-8/Compose\t\tpt_BR.UTF-8\n";
+        assert_eq!(table_of("pt_BR.utf8", list), Some("pt_BR.UTF-8/Compose"));
+        assert_eq!(table_of("de_DE.UTF-8", list), Some("en_US.UTF-8/Compose"));
+        assert_eq!(table_of("de_DE.ISO8859-1", list), None);
+        assert_eq!(table_of("C", list), None);
+    }
+
+    #[test]
+    fn what_is_no_file_of_a_bearable_size_is_no_table() {
+        assert_eq!(read(Path::new("/dev/zero")), None);
+        assert_eq!(read(Path::new("/nonexistent/Compose")), None);
+        assert_eq!(included("%Q/x"), None);
+        assert_eq!(included("%"), None);
+        assert_eq!(included("/etc/x"), Some(PathBuf::from("/etc/x")));
+    }
+}

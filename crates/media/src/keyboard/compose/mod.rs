@@ -1,0 +1,213 @@
+//! Dead keys and compose sequences: which characters a sequence of key symbols types.
+//!
+//! A table and a place in it as a plain value; module `file` finds the table of the locale. It is
+//! no input method: nothing is shown while a sequence is being typed.
+//!
+//! Spec: Compose(5); what is unmatched is discarded, as Xlib discards it.
+
+mod file;
+mod names;
+mod parse;
+
+use std::collections::HashMap;
+
+use super::keymap::character_of;
+
+/// The place in a table that no symbol has led away from.
+const START: u32 = 0;
+
+/// The sequences that a person may type.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    /// Where a symbol leads from a place.
+    steps: HashMap<(u32, u32), Next>,
+    /// Places other than [`START`].
+    places: u32,
+}
+
+/// Where a symbol leads.
+#[derive(Clone, Debug)]
+enum Next {
+    /// On, to this place.
+    Place(u32),
+    /// To the end: this was typed.
+    Text(Box<str>),
+}
+
+impl Table {
+    /// The sequence of `symbols` types `text` from now on; what it contradicts is forgotten.
+    fn insert(&mut self, symbols: &[u32], text: &str) {
+        let Some((last, before)) = symbols.split_last() else {
+            return;
+        };
+        let mut at = START;
+        for symbol in before {
+            at = match self.steps.get(&(at, *symbol)) {
+                Some(Next::Place(place)) => *place,
+                Some(Next::Text(_)) | None => {
+                    self.places += 1;
+                    self.steps.insert((at, *symbol), Next::Place(self.places));
+                    self.places
+                }
+            };
+        }
+        self.steps.insert((at, *last), Next::Text(text.into()));
+    }
+}
+
+/// What became of a key symbol.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// It is part of no sequence: the key does what it does.
+    Alone,
+    /// It began or went on with a sequence: nothing is typed yet.
+    Waiting,
+    /// It ended a sequence, which typed this.
+    Typed(String),
+    /// It ended a sequence that is in no table: nothing is typed.
+    Discarded,
+}
+
+/// A person's way through a table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Composer {
+    table: Table,
+    at: u32,
+}
+
+impl Composer {
+    /// With the table of this process's locale and person.
+    pub(crate) fn of_locale() -> Composer {
+        Composer {
+            table: file::of_locale(),
+            at: START,
+        }
+    }
+
+    /// With the table of this text.
+    #[cfg(test)]
+    pub(crate) fn from_text(text: &str) -> Composer {
+        Composer {
+            table: parse::table(text, &mut |_| None),
+            at: START,
+        }
+    }
+
+    /// The person pressed a key that makes `symbol`.
+    pub(crate) fn press(&mut self, symbol: u32) -> Step {
+        if is_modifier(symbol) {
+            return Step::Alone;
+        }
+        let before = std::mem::replace(&mut self.at, START);
+        match self.table.steps.get(&(before, symbol)) {
+            Some(Next::Place(place)) => {
+                self.at = *place;
+                Step::Waiting
+            }
+            Some(Next::Text(text)) => Step::Typed(text.to_string()),
+            None if is_dead(symbol) && before == START => {
+                spacing(symbol).map_or(Step::Discarded, |ch| Step::Typed(ch.to_string()))
+            }
+            None if before == START => Step::Alone,
+            // Backspace, Escape and arrows leave the sequence and still do what they do.
+            None if character_of(symbol).is_none() && !is_dead(symbol) => Step::Alone,
+            None => Step::Discarded,
+        }
+    }
+
+    /// Forgets the sequence that was begun.
+    pub(crate) fn reset(&mut self) {
+        self.at = START;
+    }
+}
+
+/// `XK_Shift_L` to `XK_Hyper_R`, `XK_Mode_switch`, `XK_Num_Lock`, `XK_ISO_Lock` to
+/// `XK_ISO_Last_Group_Lock` of `keysymdef.h`: part of no sequence, and the end of none.
+fn is_modifier(symbol: u32) -> bool {
+    matches!(symbol, 0xffe1..=0xffee | 0xff7e | 0xff7f | 0xfe01..=0xfe13)
+}
+
+/// `XK_dead_grave` to `XK_dead_longsolidusoverlay`.
+fn is_dead(symbol: u32) -> bool {
+    (0xfe50..=0xfe93).contains(&symbol)
+}
+
+/// What a dead key types where no table knows it.
+fn spacing(dead: u32) -> Option<char> {
+    const CHARACTERS: &str = "`´^~¯˘˙¨˚˝ˇ¸˛";
+    CHARACTERS
+        .chars()
+        .nth(usize::try_from(dead).ok()?.checked_sub(0xfe50)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRAVE: u32 = 0xfe50;
+    const CIRCUMFLEX: u32 = 0xfe52;
+    const MULTI: u32 = 0xff20;
+
+    fn typed(composer: &mut Composer, symbols: &[u32]) -> Vec<Step> {
+        symbols.iter().map(|s| composer.press(*s)).collect()
+    }
+
+    #[test]
+    fn dead_keys_and_compose_sequences_type_their_character() {
+        let table = "<dead_circumflex> <a> : \"â\" acircumflex # LATIN\n\
+                     <dead_circumflex> <space> : \"^\" asciicircum\n\
+                     <Multi_key> <o> <slash> : \"ø\"\n";
+        let mut it = Composer::from_text(table);
+        let text = |text: &str| Step::Typed(text.to_owned());
+        assert_eq!(
+            typed(&mut it, &[CIRCUMFLEX, 0x61]),
+            [Step::Waiting, text("â")]
+        );
+        // Shift between the two is part of neither.
+        let shifted = [CIRCUMFLEX, 0xffe1, 0x20, 0x61];
+        let steps = [Step::Waiting, Step::Alone, text("^"), Step::Alone];
+        assert_eq!(typed(&mut it, &shifted), steps);
+        let steps = [Step::Waiting, Step::Waiting, text("ø")];
+        assert_eq!(typed(&mut it, &[MULTI, 0x6f, 0x2f]), steps);
+    }
+
+    #[test]
+    fn what_is_in_no_table_types_nothing_and_backspace_stays_itself() {
+        let mut it = Composer::from_text("<dead_circumflex> <a> : \"â\"");
+        assert_eq!(
+            typed(&mut it, &[CIRCUMFLEX, 0x71]),
+            [Step::Waiting, Step::Discarded]
+        );
+        assert_eq!(
+            typed(&mut it, &[CIRCUMFLEX, 0xff08]),
+            [Step::Waiting, Step::Alone]
+        );
+        assert_eq!(typed(&mut it, &[0x61]), [Step::Alone]);
+        assert_eq!(typed(&mut it, &[GRAVE]), [Step::Typed("`".to_owned())]);
+        it.press(CIRCUMFLEX);
+        it.reset();
+        assert_eq!(typed(&mut it, &[0x61]), [Step::Alone]);
+    }
+
+    #[test]
+    fn the_table_of_the_locale_is_found_where_xlib_is_installed() {
+        let folder = std::path::Path::new("/usr/share/X11/locale/en_US.UTF-8");
+        if !folder.is_dir() {
+            crate::xvfb::skip("Xlib's tables are not installed");
+            return;
+        }
+        let mut it = Composer {
+            table: file::named(folder.join("Compose")),
+            at: START,
+        };
+        assert!(it.table.steps.len() > 4000, "{}", it.table.steps.len());
+        let text = |text: &str| Step::Typed(text.to_owned());
+        assert_eq!(
+            typed(&mut it, &[CIRCUMFLEX, 0x65]),
+            [Step::Waiting, text("ê")]
+        );
+        assert_eq!(typed(&mut it, &[0xfe51, 0x20]), [Step::Waiting, text("'")]);
+        let euro = [Step::Waiting, Step::Waiting, text("€")];
+        assert_eq!(typed(&mut it, &[MULTI, 0x3d, 0x65]), euro);
+    }
+}

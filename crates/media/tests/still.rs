@@ -1,0 +1,242 @@
+//! A picture that stands still is improved until it cannot be told from its source, with the real
+//! libx264 and the real libavcodec, on a clock that the test makes up.
+#![allow(clippy::cast_possible_truncation)]
+
+use std::time::Duration;
+
+use openuvr_media::codec::Codec;
+use openuvr_media::decode::{self, Chunk, Decoder};
+use openuvr_media::encode::{self, Ask, Encoder, Part, Pixels, Settings, Slice, macroblocks};
+use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
+use openuvr_proto::id::FrameId;
+use openuvr_proto::send::top_up::TopUp;
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::{Bitrate, Size};
+
+const SIZE: Size = Size::new(640, 368);
+const INTERVAL: Duration = Duration::from_micros(16_667);
+
+/// A desktop: flat areas, something like text, a gradient, and a photograph's noise.
+struct Desktop {
+    planes: [Vec<u8>; 3],
+    format: PixelFormat,
+    rows: Rows,
+}
+
+/// Luma of the flat quarter.
+const FLAT: u8 = 113;
+
+impl Desktop {
+    fn new(format: PixelFormat, rows: Rows) -> Desktop {
+        let (width, height) = (SIZE.width, SIZE.height);
+        let mut seed = 9u32;
+        let mut noise = || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            seed >> 24
+        };
+        let mut luma = Vec::new();
+        let mut chroma = [Vec::new(), Vec::new()];
+        for y in 0..height {
+            for x in 0..width {
+                let right = x >= width / 2;
+                let lower = y >= height / 2;
+                let any = noise();
+                luma.push(match (right, lower) {
+                    (false, false) => FLAT,
+                    (true, false) => match y % 14 < 9 && any % 3 == 0 {
+                        true => 16,
+                        false => 235,
+                    },
+                    (false, true) => (16 + (x + y) * 200 / (width + height)) as u8,
+                    (true, true) => (60 + x * 100 / width + any % 32) as u8,
+                });
+                chroma[0].push((90 + x * 70 / width) as u8);
+                chroma[1].push((160 - y * 70 / height) as u8);
+            }
+        }
+        let [cb, cr] = chroma;
+        let mut planes = match format {
+            PixelFormat::I444 => [luma, cb, cr],
+            _ => {
+                let row = width as usize;
+                let pairs = (0..height as usize / 2).flat_map(|y| {
+                    let (cb, cr) = (&cb, &cr);
+                    (0..row / 2)
+                        .flat_map(move |x| [cb[y * 2 * row + x * 2], cr[y * 2 * row + x * 2]])
+                });
+                [luma, pairs.collect(), Vec::new()]
+            }
+        };
+        if rows == Rows::BottomUp {
+            for plane in &mut planes {
+                let turned = plane.chunks(width as usize).rev().flatten().copied();
+                *plane = turned.collect();
+            }
+        }
+        Desktop {
+            planes,
+            format,
+            rows,
+        }
+    }
+
+    fn picture(&self) -> Picture<'_> {
+        Picture {
+            size: SIZE,
+            format: self.format,
+            rows: self.rows,
+            planes: std::array::from_fn(|n| Plane {
+                data: &self.planes[n],
+                stride: SIZE.width as usize,
+            }),
+        }
+    }
+
+    /// Its luma, the upper row first.
+    fn luma(&self) -> Vec<u8> {
+        let rows = self.planes[0].chunks(SIZE.width as usize);
+        match self.rows {
+            Rows::TopDown => rows.flatten().copied().collect(),
+            Rows::BottomUp => rows.rev().flatten().copied().collect(),
+        }
+    }
+}
+
+/// Host and client without a link.
+struct Line {
+    encoder: Box<dyn Encoder>,
+    decoder: Box<dyn Decoder>,
+    top_up: TopUp,
+    target: Bitrate,
+    now: Instant,
+    frame: u32,
+    /// What the client shows.
+    luma: Vec<u8>,
+}
+
+impl Line {
+    fn open(settings: &Settings, target: Bitrate) -> Line {
+        let encoder = encode::open("x264", settings).expect("libx264");
+        let (columns, rows) = macroblocks(SIZE).expect("a picture");
+        let mut top_up = TopUp::default();
+        top_up.opened(columns * rows, encoder.codes_parts());
+        Line {
+            encoder,
+            decoder: decode::open(Codec::H264).expect("libavcodec"),
+            top_up,
+            target,
+            now: Instant(0),
+            frame: 0,
+            luma: Vec::new(),
+        }
+    }
+
+    /// Codes and decodes a frame; its bits.
+    fn code(&mut self, picture: &Picture<'_>, qp: u8, part: Option<Part>) -> u64 {
+        self.frame += 1;
+        let ask = Ask {
+            frame: FrameId(self.frame),
+            key_frame: self.frame == 1,
+            reference: FrameId(self.frame - 1),
+            refresh: false,
+            qp,
+            part,
+            unchanged: None,
+        };
+        let mut slices = Vec::new();
+        let encoded = self.encoder.encode(picture, &ask, &mut |s: Slice<'_>| {
+            slices.push((s.first_mb, s.mbs, s.last, s.bytes.to_vec()));
+        });
+        let encoded = encoded.expect("encoded");
+        for (n, (first_mb, mbs, last, bytes)) in slices.iter().enumerate() {
+            let chunk = Chunk {
+                frame: FrameId(self.frame),
+                first: n == 0,
+                last: *last,
+                first_mb: *first_mb,
+                mbs: *mbs,
+                bytes: Some(bytes),
+            };
+            if let Some(shown) = self.decoder.feed(&chunk).expect("decoded") {
+                let plane = shown.planes[0];
+                self.luma = (0..SIZE.height as usize)
+                    .flat_map(|y| &plane.data[y * plane.stride..][..SIZE.width as usize])
+                    .copied()
+                    .collect();
+            }
+        }
+        encoded.bytes as u64 * 8
+    }
+
+    /// Improves until nothing is due; the bits of each frame.
+    fn stand_still(&mut self, picture: &Picture<'_>) -> Vec<u64> {
+        let mut all = Vec::new();
+        while let Some(at) = self.top_up.due(self.target) {
+            assert!(all.len() < 1000, "no end");
+            self.now = self.now.max(at);
+            let what = self.top_up.next(self.target).expect("due");
+            let part = self.encoder.codes_parts().then_some(Part {
+                first_mb: what.first_mb,
+                mbs: what.mbs,
+            });
+            let bits = self.code(picture, what.qp, part);
+            let frame = FrameId(self.frame);
+            (self.top_up).improved(self.now, frame, &what, bits, self.target, INTERVAL);
+            all.push(bits);
+        }
+        all
+    }
+}
+
+fn psnr(a: &[u8], b: &[u8]) -> f64 {
+    let squares = a
+        .iter()
+        .zip(b)
+        .map(|(a, b)| f64::from(a.abs_diff(*b)).powi(2));
+    10.0 * (255.0 * 255.0 * a.len() as f64 / squares.sum::<f64>().max(1e-9)).log10()
+}
+
+fn settings(pixels: Pixels) -> Settings {
+    Settings {
+        slices: 8,
+        threads: 2,
+        pixels,
+        ..Settings::of(SIZE)
+    }
+}
+
+#[test]
+fn a_still_picture_becomes_exact_and_then_nothing_is_sent() {
+    for (pixels, format, rows) in [
+        (Pixels::Nv12, PixelFormat::Nv12, Rows::TopDown),
+        (Pixels::Nv12, PixelFormat::Nv12, Rows::BottomUp),
+        (Pixels::Yuv444, PixelFormat::I444, Rows::TopDown),
+    ] {
+        for start in [20, 32, 45, 51] {
+            let desktop = Desktop::new(format, rows);
+            let source = desktop.luma();
+            let target = Bitrate::from_mbps(10);
+            let mut line = Line::open(&settings(pixels), target);
+            let bits = line.code(&desktop.picture(), start, None);
+            line.top_up.coded(line.now, FrameId(1), start, bits);
+            let before = psnr(&line.luma, &source);
+            let frames = line.stand_still(&desktop.picture());
+            let after = psnr(&line.luma, &source);
+            let total: u64 = frames.iter().sum();
+            let what = format!(
+                "{format:?} {rows:?} from {start}: {before:.1} to {after:.1} dB in {} frames, {total} bits, most {:?}",
+                frames.len(),
+                frames.iter().max()
+            );
+            assert!(after >= 50.0, "{what}");
+            let flat = line
+                .luma
+                .chunks(SIZE.width as usize)
+                .take(SIZE.height as usize / 2);
+            let flat = flat.flat_map(|row| &row[..SIZE.width as usize / 2]);
+            let worst = flat.map(|shown| shown.abs_diff(FLAT)).max();
+            assert!(worst <= Some(1), "{what}: {worst:?} levels");
+            assert_eq!(line.top_up.due(target), None);
+        }
+    }
+}

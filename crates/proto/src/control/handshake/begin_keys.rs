@@ -1,0 +1,56 @@
+//! The keys under which known devices tag their Begins, so that each costs its X25519 operation once.
+
+use std::collections::VecDeque;
+
+use zeroize::Zeroizing;
+
+use super::noise::begin_key;
+use crate::control::identity::{Identity, PublicKey};
+
+/// Devices whose keys are kept; those of more are computed again when they come. 64 bytes each.
+const KEPT: usize = 256;
+
+/// Oldest first.
+#[derive(Default)]
+pub(super) struct BeginKeys(VecDeque<(PublicKey, Zeroizing<[u8; 32]>)>);
+
+impl BeginKeys {
+    /// What the owner of `key` tags its Begins to `identity` under; `None` if that key is weak.
+    pub(super) fn with(&mut self, identity: &Identity, key: PublicKey) -> Option<&[u8; 32]> {
+        let place = match self.0.iter().position(|(of, _)| *of == key) {
+            Some(place) => place,
+            None => {
+                let made = begin_key(identity, &key)?;
+                if self.0.len() == KEPT {
+                    self.0.pop_front();
+                }
+                self.0.push_back((key, made));
+                self.0.len() - 1
+            }
+        };
+        self.0.get(place).map(|(_, made)| &**made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BeginKeys, KEPT};
+    use crate::control::identity::{Identity, PublicKey};
+
+    #[test]
+    fn both_sides_have_one_key_and_memory_is_bounded() {
+        let (host, client) = (Identity::from_bytes([1; 32]), Identity::from_bytes([2; 32]));
+        let (mut here, mut there) = (BeginKeys::default(), BeginKeys::default());
+        let key = *here.with(&host, client.public()).unwrap();
+        assert_eq!(there.with(&client, host.public()), Some(&key));
+        for n in 0..KEPT + 9 {
+            let mut secret = [3; 32];
+            secret[8..16].copy_from_slice(&n.to_le_bytes());
+            let other = Identity::from_bytes(secret).public();
+            assert_ne!(here.with(&host, other), Some(&key));
+        }
+        assert_eq!(here.0.len(), KEPT);
+        assert_eq!(here.with(&host, client.public()), Some(&key));
+        assert_eq!(here.with(&host, PublicKey([0; 32])), None);
+    }
+}

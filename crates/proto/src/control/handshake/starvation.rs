@@ -1,0 +1,208 @@
+//! Many Begins from few addresses, and an honest client that has to come through, on a virtual clock.
+
+use std::time::Duration;
+
+use zerocopy::IntoBytes;
+
+use super::layout::{Begin, Challenge, Hello, Opening};
+use super::*;
+use crate::id::PathId;
+use crate::time::Instant;
+
+const HONEST: PathId = PathId([1; PathId::LEN]);
+const ATTACKERS: u8 = 8;
+const A_SECOND: u32 = 3000;
+/// In which an honest client has to be through.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the attackers begin with.
+#[derive(Clone, Copy, Debug)]
+enum Attack {
+    /// PINs, while the host waits for one.
+    Pairing,
+    /// The honest client's id, which anybody on the way can read, and no key.
+    ItsId,
+    /// Ids that nobody has.
+    Ids,
+}
+
+struct World {
+    now: Instant,
+    host: HostHandshake,
+    identity: Identity,
+    /// Nonces and cookies of the attackers, which they got as anybody does.
+    shown: Vec<(PathId, [u8; 16], [u8; crate::control::cookie::COOKIE])>,
+    /// Begins that the host answered.
+    answered: usize,
+}
+
+impl World {
+    fn new() -> (World, Identity) {
+        let host_identity = Identity::generate().unwrap();
+        let identity = Identity::generate().unwrap();
+        let mut host = HostHandshake::new(&host_identity).unwrap();
+        let now = Instant(1_000_000_000_000);
+        let pin = Pin::parse("123456").unwrap();
+        host.open_pairing(now, pin, Duration::from_secs(600));
+        let world = World {
+            now,
+            host,
+            identity,
+            shown: Vec::new(),
+            answered: 0,
+        };
+        (world, host_identity)
+    }
+
+    fn ask(&mut self, from: PathId, datagram: &[u8]) -> Reaction {
+        let key = self.identity.public();
+        let known = ClientId::of(&key);
+        let standing = |id: &ClientId| match *id == known {
+            true => Standing::Allowed(key),
+            false => Standing::Unknown,
+        };
+        self.host
+            .handle_datagram(self.now, from, datagram, &standing)
+    }
+
+    /// The attackers show their addresses once more.
+    fn show(&mut self) {
+        self.shown.clear();
+        for n in 0..ATTACKERS {
+            let from = PathId([100 + n; PathId::LEN]);
+            let nonce = [n; 16];
+            let hello = Hello::new(Versions::OURS, nonce);
+            let challenge = self.ask(from, hello.as_bytes()).reply.unwrap();
+            let cookie = Challenge::parse(&challenge).unwrap().cookie;
+            self.shown.push((from, nonce, cookie));
+        }
+    }
+
+    fn attack(&mut self, attack: Attack, n: u32) {
+        let shown = self.shown[n as usize % self.shown.len()];
+        let (from, nonce, cookie) = shown;
+        let mut noise = [9; 48];
+        noise[..4].copy_from_slice(&n.to_le_bytes());
+        let opening = match attack {
+            Attack::Pairing => {
+                let pin = Pin::parse("000000").unwrap();
+                Opening::Pairing(crate::control::pairing::PinExchange::client(&pin).1)
+            }
+            Attack::ItsId => Opening::Reconnection(ClientId::of(&self.identity.public())),
+            Attack::Ids => {
+                let mut id = [7; 16];
+                id[..4].copy_from_slice(&n.to_le_bytes());
+                Opening::Reconnection(ClientId(id))
+            }
+        };
+        let mut begin = Begin::new(Versions::OURS, nonce, cookie, &opening, noise);
+        if matches!(opening, Opening::Reconnection(_)) {
+            begin.tag = [n.to_le_bytes()[0]; 32];
+        }
+        let reaction = self.ask(from, begin.as_bytes());
+        assert!(reaction.established.is_none());
+        self.answered += usize::from(reaction.reply.is_some());
+    }
+
+    /// How long the client takes beside the attack.
+    fn reconnects_in(&mut self, attack: Attack, trust: &Trust) -> Duration {
+        let began = self.now;
+        let name = DeviceName::default();
+        let mut client =
+            ClientHandshake::new(self.now, &self.identity, name, trust.clone()).unwrap();
+        let mut n = 0;
+        while self.now.since(began) < PATIENCE {
+            if n % (A_SECOND * 4) == 0 {
+                self.show();
+            }
+            for _ in 0..A_SECOND / 1000 {
+                self.attack(attack, n);
+                n += 1;
+            }
+            client.handle_timeout(self.now).unwrap();
+            while let Some(datagram) = client.poll_transmit(self.now) {
+                let Some(reply) = self.ask(HONEST, &datagram).reply else {
+                    continue;
+                };
+                if let Some(met) = client.handle_datagram(self.now, &reply).unwrap() {
+                    let known = matches!(trust, Trust::Known(key) if *key == met.peer);
+                    assert!(known || matches!(trust, Trust::Pin(_)));
+                    return self.now.since(began);
+                }
+            }
+            self.now = self.now + Duration::from_millis(1);
+        }
+        panic!("{attack:?} keeps an honest client out");
+    }
+}
+
+#[test]
+fn a_known_client_comes_through_3000_begins_a_second() {
+    for attack in [Attack::Pairing, Attack::ItsId, Attack::Ids] {
+        let (mut world, host) = World::new();
+        let trust = Trust::Known(host.public());
+        // Again and again, as on a bad link: what is kept for it is not used up either.
+        for _ in 0..5 {
+            let took = world.reconnects_in(attack, &trust);
+            assert!(took < Duration::from_millis(100), "{attack:?}: {took:?}");
+            world.now = world.now + Duration::from_secs(1);
+        }
+        assert!(world.host.half_open() <= 2 * MAX_HALF_OPEN);
+    }
+}
+
+#[test]
+fn one_that_pairs_comes_through_3000_begins_a_second() {
+    let (mut world, _) = World::new();
+    let trust = Trust::Pin(Pin::parse("123456").unwrap());
+    let took = world.reconnects_in(Attack::Pairing, &trust);
+    assert!(took < PATIENCE, "{took:?}");
+}
+
+#[test]
+fn who_lacks_the_key_of_a_device_is_not_worked_for() {
+    let (mut world, _) = World::new();
+    world.show();
+    for n in 0..A_SECOND {
+        world.attack(Attack::ItsId, n);
+    }
+    assert_eq!((world.answered, world.host.half_open()), (0, 0));
+}
+
+#[test]
+fn a_tagged_begin_is_good_from_its_own_address_alone() {
+    let (mut world, host) = World::new();
+    let trust = Trust::Known(host.public());
+    let name = DeviceName::default();
+    let mut client = ClientHandshake::new(world.now, &world.identity, name, trust).unwrap();
+    let hello = client.poll_transmit(world.now).unwrap();
+    let challenge = world.ask(HONEST, &hello).reply.unwrap();
+    client.handle_datagram(world.now, &challenge).unwrap();
+    let begin = client.poll_transmit(world.now).unwrap();
+    // Somebody who saw it sends it from elsewhere, with a cookie of its own.
+    let elsewhere = PathId([100; PathId::LEN]);
+    let own = world.ask(elsewhere, &hello).reply.unwrap();
+    let (mut copied, _) = Begin::parse(&begin).unwrap();
+    copied.cookie = Challenge::parse(&own).unwrap().cookie;
+    assert!(world.ask(elsewhere, copied.as_bytes()).reply.is_none());
+    assert_eq!(world.host.half_open(), 0);
+    assert!(world.ask(HONEST, &begin).reply.is_some());
+}
+
+/// Who has a network of addresses has no more than one who has one.
+#[test]
+fn addresses_of_one_network_share() {
+    let path = |bytes: &[u8]| {
+        let mut path = PathId::default();
+        path.0[..bytes.len()].copy_from_slice(bytes);
+        path.network()
+    };
+    let v6 = |last| path(&[0x20, 1, 0xd, 0xb8, 0, 1, 0, 2, 3, 4, 5, 6, 7, 8, 9, last]);
+    assert_eq!(v6(1), v6(2));
+    assert_ne!(v6(1), path(&[0x20, 1, 0xd, 0xb8, 0, 1, 0, 3]));
+    let v4 = |last| path(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, last]);
+    assert_ne!(v4(1), v4(2));
+    let station = |mac, interface| path(&[0xff, 0, 2, 0, 0, 0, 0, mac, 0, 0, 0, interface]);
+    assert_eq!(station(1, 3), station(2, 3));
+    assert_ne!(station(1, 3), station(1, 4));
+}

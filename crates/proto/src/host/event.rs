@@ -1,0 +1,88 @@
+//! What a host tells its runtime.
+
+use crate::control::handshake::PublicKey;
+use crate::control::negotiate::{Offer, Refusal, Role};
+use crate::id::{FrameId, PathId, SessionId};
+use crate::input::inbox::Arrived;
+use crate::send::packetize::MediaSender;
+use crate::trace::FrameRecord;
+use crate::wire::control::{GoodbyeReason, ResendRequest};
+
+/// Something for the runtime.
+pub enum HostEvent {
+    /// A new subscriber: its video goes to `path`, sealed by `media`, from the next key frame on.
+    Subscribed {
+        /// Its session.
+        session: SessionId,
+        /// Where to.
+        path: PathId,
+        /// Whether the kernel may cut batches into datagrams on this way.
+        segmented: bool,
+        /// The device's key.
+        peer: PublicKey,
+        /// Its role.
+        role: Role,
+        /// Its name and software, as it says.
+        offer: Box<Offer>,
+        /// The one owner of its media key.
+        media: Box<MediaSender>,
+    },
+    /// Another took its role over: the player became an observer.
+    Deposed(SessionId),
+    /// Its datagrams come from elsewhere now, and so do its video's go; or it said otherwise
+    /// whether they may be cut.
+    PathChanged {
+        /// Its session.
+        session: SessionId,
+        /// Where to.
+        path: PathId,
+        /// Whether the kernel may cut batches into datagrams on this way.
+        segmented: bool,
+    },
+    /// It is gone.
+    Ended(SessionId, Ending),
+    /// The player did something: inject it.
+    Input(Arrived),
+    /// The player is gone or silent: release what it held.
+    ReleaseInput,
+    /// Somebody's picture is broken.
+    KeyFrameWanted {
+        /// Their role.
+        role: Role,
+        /// The newest frame that they displayed whole.
+        last_good: FrameId,
+        /// The newest frame that they had heard of.
+        newest: FrameId,
+    },
+    /// A client lacks parts of a frame: its [`MediaSender`] may send them again.
+    ResendWanted(SessionId, ResendRequest),
+    /// A frame's end.
+    Record(Box<FrameRecord>),
+}
+
+/// A client asks whether a way carries a stream: answer with [`Host::answer_probe`](super::Host::answer_probe).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// Its session.
+    pub session: SessionId,
+    /// The way.
+    pub path: PathId,
+    /// Whether the kernel may cut the answer.
+    pub segmented: bool,
+    pub(super) token: u32,
+}
+
+/// Why a session ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// The client said goodbye.
+    Goodbye(GoodbyeReason),
+    /// It fell silent.
+    Silent,
+    /// The same device began a new session.
+    Replaced,
+    /// It got nothing of what it asked for.
+    Refused(Refusal),
+    /// It never said what it wants, or the host ended it.
+    Closed,
+}

@@ -1,0 +1,111 @@
+//! What this user's other programs and hands may write: the lines between `openuvr run` and its hook,
+//! and the files of keys and of trust.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use openuvr_proto::control::identity::{DeviceName, PublicKey};
+use openuvr_proto::printable::is_printable;
+use openuvr_runtime::identity_store::{Role, load_or_create};
+use openuvr_runtime::line::{Line, Order};
+use openuvr_runtime::trust_store::{DeviceStore, HostStore};
+
+/// What is read as a line or an order is written as one that says the same.
+pub fn hook_lines(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Some(line) = Line::read(text)
+    {
+        let written = line.text();
+        let again = Line::read(&written).expect("what was written is read");
+        assert_eq!(again.text(), written);
+    }
+    if let Ok(order) = Order::read(bytes)
+        && let Ok(written) = order.text()
+    {
+        let again = Order::read(written.as_bytes()).expect("what was written is read");
+        assert_eq!(again.text().as_ref(), Ok(&written));
+    }
+}
+
+/// Any bytes as a file of devices, of hosts, or of a key: it is refused and left alone, or what was in
+/// it survives a change.
+pub fn trust_files(bytes: &[u8]) {
+    let Some((which, bytes)) = bytes.split_first() else {
+        return;
+    };
+    let folder = folder();
+    match which % 3 {
+        0 => devices(folder, bytes),
+        1 => hosts(folder, bytes),
+        _ => key(folder, bytes),
+    }
+}
+
+fn devices(folder: &Path, bytes: &[u8]) {
+    let file = folder.join("devices.toml");
+    put(&file, bytes);
+    let Ok(mut store) = DeviceStore::open(folder) else {
+        return;
+    };
+    let before = store.devices().to_vec();
+    for device in &before {
+        let title = device.title();
+        assert!(title.chars().all(is_printable), "{title:?}");
+    }
+    let new = PublicKey([0x5a; 32]);
+    let name = DeviceName::new("fuzz");
+    store.pair(new, &name, 7).expect("it was read");
+    let again = DeviceStore::open(folder).expect("it was written");
+    assert_eq!(again.devices(), store.devices());
+    for device in before.iter().filter(|device| device.key != new) {
+        assert!(again.devices().contains(device));
+    }
+    assert!(again.devices().iter().any(|device| device.key == new));
+}
+
+fn hosts(folder: &Path, bytes: &[u8]) {
+    put(&folder.join("hosts.toml"), bytes);
+    let Ok(mut store) = HostStore::open(folder) else {
+        return;
+    };
+    let key = PublicKey([0x5a; 32]);
+    store.remember("fuzz:4710", key).expect("it was read");
+    let again = HostStore::open(folder).expect("it was written");
+    assert_eq!(again.key("fuzz:4710"), Some(key));
+}
+
+fn key(folder: &Path, bytes: &[u8]) {
+    let file = folder.join("host.key");
+    put(&file, bytes);
+    if let Ok(identity) = load_or_create(folder, Role::Host) {
+        let again = load_or_create(folder, Role::Host).expect("it was read before");
+        assert!(again.public() == identity.public());
+    }
+    // Whatever was in it is still there.
+    assert_eq!(fs::read(&file).expect("there"), bytes);
+}
+
+/// Writes a file that nobody else can read or change, as they must be.
+fn put(file: &Path, bytes: &[u8]) {
+    fs::write(file, bytes).expect("written");
+    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("ours");
+}
+
+/// A folder for this process, in memory where there is such a place.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let memory = Path::new("/dev/shm");
+        let parent = match memory.is_dir() {
+            true => memory.to_owned(),
+            false => std::env::temp_dir(),
+        };
+        let folder = parent.join(format!("openuvr-fuzz-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let made = fs::DirBuilder::new().mode(0o700).create(&folder);
+        made.expect("a folder of our own");
+        folder
+    })
+}
