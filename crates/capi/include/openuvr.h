@@ -324,8 +324,15 @@ struct openuvr_event {
     uint32_t role;
     // An `OPENUVR_LEFT`.
     uint32_t left;
+    // The largest picture that it wants while it plays, pixels per row; 0: of any size. A larger one
+    // is made smaller before it is encoded: drawing as many pixels saves that.
+    uint32_t max_width;
+    // The same, rows.
+    uint32_t max_height;
     // Not used.
     uint32_t unused;
+    // The most bits per second that it wants while it plays; 0: as many as this host allows.
+    uint64_t max_bitrate;
     // What the MUD calls itself, as far as there is room.
     char name[64];
 };
@@ -538,8 +545,15 @@ struct openuvr_mud_config {
     uint32_t grab;
     // 1: show figures of the latency over the picture.
     uint32_t overlay;
-    // Not used.
-    uint32_t unused;
+    // 1: pair with the host by the PIN although they have met; it may have a new key then.
+    uint32_t pair_again;
+    // The most bits per second of video that this player wants; 0: as many as the host allows.
+    uint64_t max_bitrate;
+    // The most pixels per row that this player wants, with `max_height`: a larger picture is made
+    // smaller at the host, in its shape; 0 and 0: pictures as they are.
+    uint32_t max_width;
+    // The most rows.
+    uint32_t max_height;
     // Given to the callbacks below as it is.
     void *user;
     // Is told what happens in words; NULL: nobody.

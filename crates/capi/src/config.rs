@@ -168,8 +168,15 @@ pub struct openuvr_mud_config {
     pub grab: u32,
     /// 1: show figures of the latency over the picture.
     pub overlay: u32,
-    /// Not used.
-    pub unused: u32,
+    /// 1: pair with the host by the PIN although they have met; it may have a new key then.
+    pub pair_again: u32,
+    /// The most bits per second of video that this player wants; 0: as many as the host allows.
+    pub max_bitrate: u64,
+    /// The most pixels per row that this player wants, with `max_height`: a larger picture is made
+    /// smaller at the host, in its shape; 0 and 0: pictures as they are.
+    pub max_width: u32,
+    /// The most rows.
+    pub max_height: u32,
     /// Given to the callbacks below as it is.
     pub user: *mut c_void,
     /// Is told what happens in words; NULL: nobody.
@@ -204,7 +211,10 @@ impl Default for openuvr_mud_config {
             full_screen: 0,
             grab: 0,
             overlay: 0,
-            unused: 0,
+            pair_again: 0,
+            max_bitrate: 0,
+            max_width: 0,
+            max_height: 0,
             user: std::ptr::null_mut(),
             log: None,
             on_frame: None,

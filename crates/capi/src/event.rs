@@ -65,8 +65,15 @@ pub struct openuvr_event {
     pub role: u32,
     /// An `OPENUVR_LEFT`.
     pub left: u32,
+    /// The largest picture that it wants while it plays, pixels per row; 0: of any size. A larger one
+    /// is made smaller before it is encoded: drawing as many pixels saves that.
+    pub max_width: u32,
+    /// The same, rows.
+    pub max_height: u32,
     /// Not used.
     pub unused: u32,
+    /// The most bits per second that it wants while it plays; 0: as many as this host allows.
+    pub max_bitrate: u64,
     /// What the MUD calls itself, as far as there is room.
     pub name: [c_char; 64],
 }
@@ -82,7 +89,10 @@ impl Default for openuvr_event {
             session: 0,
             role: 0,
             left: 0,
+            max_width: 0,
+            max_height: 0,
             unused: 0,
+            max_bitrate: 0,
             name: [0; 64],
         }
     }
@@ -110,12 +120,17 @@ impl Events {
                 session,
                 role,
                 name,
+                wishes,
                 ..
             } => {
+                let most = wishes.size.unwrap_or_default();
                 let mut event = openuvr_event {
                     kind: OPENUVR_EVENT_JOINED as u32,
                     session: session.0,
                     role: of_role(*role),
+                    max_width: most.width,
+                    max_height: most.height,
+                    max_bitrate: wishes.bitrate.unwrap_or_default().0,
                     ..openuvr_event::default()
                 };
                 // A peer's name may hold anything.
@@ -215,6 +230,8 @@ pub unsafe extern "C" fn openuvr_next_event(
 
 #[cfg(test)]
 mod tests {
+    use openuvr_proto::control::negotiate::Wishes;
+    use openuvr_proto::units::Size;
     use openuvr_proto::wire::control::GoodbyeReason;
 
     use super::*;
@@ -225,6 +242,10 @@ mod tests {
             role,
             name: "at\x1btic".to_owned(),
             software: String::new(),
+            wishes: Wishes {
+                bitrate: None,
+                size: Some(Size::new(640, 480)),
+            },
         }
     }
 
@@ -241,7 +262,9 @@ mod tests {
         let told: Vec<_> = told.map(|e| (e.kind, e.role, e.left)).collect();
         assert_eq!(told, [(1, 1, 0), (2, 2, 0), (3, 2, 1)]);
         events.note(&joins(2, Role::Observer));
-        let name = events.take().expect("it joined").name;
+        let event = events.take().expect("it joined");
+        assert_eq!((event.max_width, event.max_height), (640, 480));
+        let name = event.name;
         let name: Vec<u8> = name.iter().map(|c| c.to_ne_bytes()[0]).collect();
         assert_eq!(&name[..7], b"attic\0\0", "nothing that steers a terminal");
     }

@@ -9,9 +9,11 @@ use openuvr_media::cursor::CursorShape;
 use openuvr_media::input_source::InputSource;
 use openuvr_media::input_source::evdev::{Evdev, Registrar};
 use openuvr_media::present::x11::WindowConfig;
-use openuvr_proto::units::Size;
+use openuvr_proto::control::negotiate::Wishes;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::client::config::Config;
 use openuvr_runtime::client::{ClientRuntime, ClientSetup, Target};
+use openuvr_runtime::host::config::BITRATES;
 use openuvr_runtime::sched::Role;
 
 use crate::border::{border, must_give_text, read, text, write};
@@ -171,6 +173,23 @@ impl Kind for Mud {
             let why = format!("a window of {size}: its sides are 1 to {}", Size::MAX_SIDE);
             return Err(Failure::argument(why));
         }
+        let most = Size::new(config.max_width, config.max_height);
+        if !most.is_valid() && (config.max_width, config.max_height) != (0, 0) {
+            let why = format!(
+                "max_width and max_height are {most}: the sides of a picture are 1 to {}",
+                Size::MAX_SIDE
+            );
+            return Err(Failure::argument(why));
+        }
+        let rate = Some(Bitrate(config.max_bitrate)).filter(|most| most.0 != 0);
+        if rate.is_some_and(|rate| !BITRATES.contains(&rate)) {
+            let (least, most) = (BITRATES.start().0, BITRATES.end().0);
+            let why = format!(
+                "max_bitrate is {}: it is {least} to {most} bits per second, or 0",
+                config.max_bitrate
+            );
+            return Err(Failure::argument(why));
+        }
         let nowhere = Target {
             host: String::new(),
             port: 0,
@@ -178,6 +197,11 @@ impl Kind for Mud {
         Ok(Settings {
             config: Config {
                 pin,
+                pair_again: config.pair_again != 0,
+                wishes: Wishes {
+                    bitrate: rate,
+                    size: Some(most).filter(|size| size.is_valid()),
+                },
                 link: only,
                 config_dir: dir.map(PathBuf::from),
                 name: name.unwrap_or_default(),
@@ -255,7 +279,7 @@ impl Kind for Mud {
             target: opened.target,
             paths: opened.paths,
             pin: opened.pin,
-            pair_again: false,
+            pair_again: opened.pair_again,
             offer: opened.offer,
             decoder: opened.decoder,
             link: opened.link,

@@ -21,14 +21,14 @@ pub(crate) fn window(config: &WindowConfig) -> Outcome<OpenSurface> {
     };
     openuvr_media::display::connect(&display).map_err(Failure::failed)?;
     let config = config.clone();
-    Ok(Box::new(move |picture: Size, host: &str, role: Role| {
+    Ok(Box::new(move |picture: Size, title: &str, role: Role| {
         let size = match config.size.is_valid() {
             true => config.size,
             false => picture,
         };
         let window = WindowConfig {
             display: Some(display.clone()),
-            title: format!("OpenUVR – {host}"),
+            title: title.to_owned(),
             size,
             observer: role == Role::Observer,
             ..config.clone()

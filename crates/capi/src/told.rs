@@ -87,12 +87,17 @@ pub(crate) fn tell(told: &Mutex<Told>, pictures: &Pictures, log: &Log, notice: C
             };
             (OPENUVR_LOG_INFO, format!("{how} the host {fingerprint}"))
         }
-        ClientNotice::Granted { role, host } => {
+        ClientNotice::Granted {
+            role,
+            host,
+            watching,
+        } => {
             statistics.state = match role {
                 Role::Player => OPENUVR_MUD_PLAYING,
                 Role::Observer => OPENUVR_MUD_OBSERVING,
             } as u32;
-            (OPENUVR_LOG_INFO, format!("{} at {host}", role.name()))
+            let why = watching.map_or(String::new(), |why| format!("; {why}"));
+            (OPENUVR_LOG_INFO, format!("{} at {host}{why}", role.name()))
         }
         ClientNotice::Link(rung) => (
             OPENUVR_LOG_INFO,

@@ -220,6 +220,14 @@ static void failed_starts(void)
     config.host = "127.0.0.1:9";
     config.pin = "135790";
     config.display = ":65000"; /* there is none */
+    config.max_width = 640; /* of how many rows? */
+    EXPECT(openuvr_open_mud(&config, &mud, text, sizeof text), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(strstr(text, "max_height") != NULL, 1);
+    config.max_width = 0;
+    config.max_bitrate = 7;
+    EXPECT(openuvr_open_mud(&config, &mud, text, sizeof text), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(strstr(text, "max_bitrate") != NULL, 1);
+    config.max_bitrate = 0;
     EXPECT(openuvr_open_mud(&config, &mud, NULL, 0), OPENUVR_OK);
     EXPECT(openuvr_register_input_device(mud, 1, ends[1]), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_register_input_device(mud, 1, ends[0]), OPENUVR_OK);

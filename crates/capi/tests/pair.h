@@ -43,6 +43,10 @@ __attribute__((unused)) static struct openuvr_mud_context *mud_of(struct openuvr
     config.pin = "135790";
     config.config_dir = own;
     config.realtime = 0;
+    /* More than any picture here has. */
+    config.max_width = 4000;
+    config.max_height = 3000;
+    config.max_bitrate = 9000000;
     check(openuvr_open_pairing(host, config.pin, 60) == 0, "nobody is let in");
     check(openuvr_open_mud(&config, &context, NULL, 0) == 0, "no MUD");
     check(openuvr_init_mud_thread(context) == 0, "the MUD does not start");

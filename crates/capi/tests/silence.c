@@ -54,6 +54,8 @@ static uint32_t happens(struct openuvr_context *host, uint32_t kind)
         while (openuvr_next_event(host, &event) == 1)
             if (event.kind == kind) {
                 check(event.session != 0 && event.name[0] != 0, "an event of nobody");
+                check(event.max_width == 4000 && event.max_height == 3000 && event.max_bitrate == 9000000,
+                      "what it wants is not said");
                 return event.role;
             }
         usleep(5000);

@@ -230,10 +230,10 @@ fn open_surface(surface: Surface) -> Result<OpenSurface> {
             keys,
         } => {
             openuvr_media::display::connect(&display).map_err(|e| anyhow!(e))?;
-            Box::new(move |picture: Size, host: &str, role: Role| {
+            Box::new(move |picture: Size, title: &str, role: Role| {
                 let window = WindowConfig {
                     display: Some(display.clone()),
-                    title: format!("OpenUVR – {host}"),
+                    title: title.to_owned(),
                     size: size.unwrap_or(picture),
                     follow: size.is_none(),
                     full_screen,
@@ -291,8 +291,13 @@ impl Session {
                 };
                 eprintln!("openuvr client: {how}");
             }
-            Notice::Granted { role, host } => {
-                eprintln!("openuvr client: {} at {host}", role.name());
+            Notice::Granted {
+                role,
+                host,
+                watching,
+            } => {
+                let why = watching.map_or(String::new(), |why| format!("; {why}"));
+                eprintln!("openuvr client: {} at {host}{why}", role.name());
                 self.recorder.joined(SessionId(self.count), role, &host);
                 self.role = role;
                 self.host = host;

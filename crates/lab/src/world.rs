@@ -204,13 +204,19 @@ pub struct World {
     /// Sessions that ended.
     pub ended: Vec<(SessionId, Ending, Instant)>,
     /// Players that became observers.
-    pub deposed: Vec<SessionId>,
+    pub role_changes: Vec<(SessionId, Role)>,
 }
 
 impl World {
-    /// A host without clients, on which nothing moves.
+    /// A host without clients, on which nothing moves. Two may watch.
     #[must_use]
     pub fn new(seed: u64, second_player: SecondPlayer) -> World {
+        World::with_observers(seed, second_player, 2)
+    }
+
+    /// The same, where so many may watch.
+    #[must_use]
+    pub fn with_observers(seed: u64, second_player: SecondPlayer, max_observers: usize) -> World {
         World {
             now: Instant(1_000_000_000),
             seed,
@@ -218,7 +224,7 @@ impl World {
                 name: "world".into(),
                 codec: 1,
                 second_player,
-                max_observers: 2,
+                max_observers,
                 keys: Keys::default(),
             }),
             policy: Policy::new(FREE),
@@ -241,7 +247,7 @@ impl World {
             injected: Vec::new(),
             released: Vec::new(),
             ended: Vec::new(),
-            deposed: Vec::new(),
+            role_changes: Vec::new(),
         }
     }
 
@@ -503,14 +509,14 @@ impl World {
                         pacer: Pacer::default(),
                     });
                 }
-                HostEvent::Deposed(session) => {
-                    self.deposed.push(session);
+                HostEvent::RoleChanged(session, role) => {
+                    self.role_changes.push((session, role));
                     for s in self
                         .subscriptions
                         .iter_mut()
                         .filter(|s| s.session == session)
                     {
-                        s.role = Role::Observer;
+                        s.role = role;
                     }
                 }
                 HostEvent::PathChanged { .. } => panic!("nobody moves in this world"),

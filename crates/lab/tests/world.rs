@@ -8,7 +8,7 @@ use openuvr_lab::course::Course;
 use openuvr_lab::link::Impairment;
 use openuvr_lab::world::{Device, Machine, World};
 use openuvr_proto::client::ClientEvent;
-use openuvr_proto::control::negotiate::{Negotiation, Refusal, Role};
+use openuvr_proto::control::negotiate::{Negotiation, Refusal, Role, WatchReason};
 use openuvr_proto::host::{Ending, SecondPlayer};
 use openuvr_proto::id::{DeviceId, InputSeq, PoseId};
 use openuvr_proto::input::event::{EV_KEY, EV_REL, EV_SYN, InputEvent, KeyCode};
@@ -228,7 +228,7 @@ fn a_second_player_may_take_over() {
     world.rest(ms(100));
     assert_eq!(roles(&world, first), [Role::Player, Role::Observer]);
     assert_eq!(roles(&world, second), [Role::Player]);
-    assert_eq!(world.deposed, [world.session(first)]);
+    assert_eq!(world.role_changes, [(world.session(first), Role::Observer)]);
     assert_eq!(world.released.len(), 1, "what the first held is released");
     world.step("a third watches; a fourth takes over, and the second can't even watch");
     let third = world.connect(&Device::new(3, Role::Observer));
@@ -239,6 +239,87 @@ fn a_second_player_may_take_over() {
     assert_eq!(roles(&world, fourth), [Role::Player]);
     let ended = ClientEvent::Ended(Some(GoodbyeReason::TakenOver));
     assert_eq!(world.events_of(second).last(), Some(&ended));
+}
+
+/// Why a client was told to watch, as often as it was granted a role.
+fn watching(world: &World, client: usize) -> Vec<Option<WatchReason>> {
+    let granted = |event: &ClientEvent| match event {
+        ClientEvent::Granted { watching, .. } => Some(*watching),
+        _ => None,
+    };
+    world.events_of(client).iter().filter_map(granted).collect()
+}
+
+#[test]
+fn a_displaced_player_gets_the_role_back() {
+    let mut world = World::with_observers(21, SecondPlayer::TakeOver, 8);
+    let first = world.connect(&Device::new(1, Role::Player));
+    let patient = world.connect(&Device::new(2, Role::Player));
+    let viewer = world.connect(&Device::new(3, Role::Observer));
+    world.rest(ms(100));
+    let mut device = Device::new(4, Role::Player);
+    device.take_over = true;
+    let second = world.connect(&device);
+    world.rest(ms(100));
+    device.number = 5;
+    let third = world.connect(&device);
+    world.rest(ms(100));
+    use WatchReason::{PlayerPresent, Requested, TakenOver};
+    assert_eq!(watching(&world, first), [None, Some(TakenOver)]);
+    assert_eq!(watching(&world, patient), [Some(PlayerPresent)]);
+    assert_eq!(watching(&world, viewer), [Some(Requested)]);
+    world.step("what an observer types goes nowhere, also when it plays again");
+    world.input(second, key(30, true));
+    world.input(second, key(30, false));
+    world.rest(ms(100));
+    assert_eq!(world.injected.len(), 0);
+    world.step("the last to lose the role is the first to get it back");
+    world.goodbye(third);
+    world.rest(ms(100));
+    assert_eq!(
+        roles(&world, second),
+        [Role::Player, Role::Observer, Role::Player]
+    );
+    assert_eq!(roles(&world, first), [Role::Player, Role::Observer]);
+    world.input(second, key(31, true));
+    world.input(second, key(31, false));
+    world.rest(ms(100));
+    let typed: Vec<_> = world.injected.iter().map(|(_, event)| *event).collect();
+    assert_eq!(typed, [key(31, true), key(31, false)]);
+    world.step("then the one before it, and then whoever waited; who came to watch watches");
+    world.goodbye(second);
+    world.rest(ms(100));
+    assert_eq!(
+        roles(&world, first),
+        [Role::Player, Role::Observer, Role::Player]
+    );
+    world.goodbye(first);
+    world.rest(ms(100));
+    assert_eq!(roles(&world, patient), [Role::Observer, Role::Player]);
+    world.goodbye(patient);
+    world.rest(ms(100));
+    assert_eq!(roles(&world, viewer), [Role::Observer]);
+}
+
+#[test]
+fn a_player_who_connects_again_finds_its_role() {
+    let mut world = World::new(22, SecondPlayer::Observe);
+    let first = world.connect(&Device::new(1, Role::Player));
+    let waits = world.connect(&Device::new(2, Role::Player));
+    world.frames(10);
+    world.step("its program was restarted and never said goodbye");
+    world.set_dead(first, true);
+    let again = world.connect(&Device::new(1, Role::Player));
+    world.rest(ms(100));
+    assert_eq!(roles(&world, again), [Role::Player]);
+    assert_eq!(
+        watching(&world, waits),
+        [Some(WatchReason::TakeOverRefused)]
+    );
+    world.step("its link is cut for good");
+    world.set_dead(again, true);
+    world.rest(ms(20_000));
+    assert_eq!(roles(&world, waits), [Role::Observer, Role::Player]);
 }
 
 #[test]

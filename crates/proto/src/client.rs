@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::control::clock::ClockMap;
 use crate::control::handshake::Established;
 use crate::control::ladder::{Found, Probe, Step};
-use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
+use crate::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason};
 use crate::control::no_session;
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::{ControlPlane, Heard, SILENCE, earlier};
@@ -65,6 +65,8 @@ pub enum ClientEvent {
         host: String,
         /// How its application reads keys, if the person says nothing else.
         keys: Keys,
+        /// Why an observer does not play.
+        watching: Option<WatchReason>,
     },
     /// The host granted nothing; the session is over.
     Refused(Refusal),
@@ -200,7 +202,17 @@ impl ClientSession {
 
     fn negotiated(&mut self, negotiation: Negotiation) {
         let event = match negotiation {
-            Negotiation::Granted { role, host, keys } => ClientEvent::Granted { role, host, keys },
+            Negotiation::Granted {
+                role,
+                host,
+                keys,
+                watching,
+            } => ClientEvent::Granted {
+                role,
+                host,
+                keys,
+                watching,
+            },
             Negotiation::Refused(why) => {
                 self.over = true;
                 ClientEvent::Refused(why)

@@ -6,17 +6,19 @@
 //! calls is legal; outputs queue until they are polled.
 
 mod event;
+mod roles;
 mod subscriber;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use self::event::{Asked, Ending, HostEvent};
+use self::roles::Turn;
 use self::subscriber::Subscriber;
 use crate::control::budget::Budget;
 use crate::control::handshake::{Established, PublicKey};
 use crate::control::ladder::{BURST, Rung};
-use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
+use crate::control::negotiate::{Negotiation, Offer, Role};
 use crate::control::no_session::{self, NO_SESSION};
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::{Heard, SILENCE, earlier};
@@ -104,6 +106,8 @@ pub struct Host {
     cursor_serial: u32,
     relative_mouse: bool,
     strangers: Budget<[u8; 16]>,
+    /// How often the player's role was taken over.
+    take_overs: u32,
     events: VecDeque<HostEvent>,
 }
 
@@ -120,6 +124,7 @@ impl Host {
             cursor_serial: 0,
             relative_mouse: false,
             strangers: Budget::new(TOLD_A_SECOND, TOLD_OF_ONE),
+            take_overs: 0,
             events: VecDeque::new(),
         }
     }
@@ -128,6 +133,8 @@ impl Host {
     /// device had before ends.
     pub fn established(&mut self, now: Instant, path: PathId, established: &Established) {
         let peer = established.peer.0;
+        let plays = |s: &Subscriber| s.peer == peer && s.ending.is_none() && s.is_players();
+        let succeeds_player = self.subscribers.iter().any(plays);
         for old in &mut self.subscribers {
             if old.peer == peer && old.ending.is_none() {
                 // One that lost its link has other keys by now and can't hear this; a second
@@ -138,9 +145,9 @@ impl Host {
                 old.ending = Some(Ending::Replaced);
             }
         }
-        self.bury();
-        let subscriber = Subscriber::new(now, path, established);
+        let subscriber = Subscriber::new(now, path, established, succeeds_player);
         self.subscribers.push(subscriber);
+        self.bury();
     }
 
     /// Takes a sealed datagram in.
@@ -213,8 +220,8 @@ impl Host {
         if self.subscribers[i].role.is_some() || self.subscribers[i].ending.is_some() {
             return;
         }
-        let role = match self.role_for(&offer) {
-            Ok(role) => role,
+        let (role, watching) = match self.role_for(&offer) {
+            Ok(granted) => granted,
             Err(refusal) => {
                 let subscriber = &mut self.subscribers[i];
                 // The stream is empty: there is room.
@@ -224,18 +231,19 @@ impl Host {
             }
         };
         if role == Role::Player {
-            self.depose_player();
+            self.demote_player();
         }
-        let (host, keys) = (self.policy.name.clone(), self.policy.keys);
+        let granted = self.granted(role, watching);
         let cursor = Message::CursorMoved {
             serial: self.cursor_serial,
             at: self.cursor_at,
         };
         let subscriber = &mut self.subscribers[i];
         subscriber.role = Some(role);
-        let _ = subscriber
-            .plane
-            .negotiate(&Negotiation::Granted { role, host, keys });
+        if offer.role == Role::Player {
+            subscriber.turn = Turn::Waits;
+        }
+        let _ = subscriber.plane.negotiate(&granted);
         subscriber.shape_due = self.cursor_shape.is_some();
         subscriber.mouse_due = self.relative_mouse;
         subscriber.shown_due = !self.source_shown;
@@ -257,71 +265,6 @@ impl Host {
         }
     }
 
-    fn role_for(&self, offer: &Offer) -> Result<Role, Refusal> {
-        let decodes = offer
-            .codecs
-            .checked_shr(self.policy.codec.into())
-            .unwrap_or(0)
-            & 1
-            == 1;
-        if !decodes {
-            return Err(Refusal::NoCommonCodec);
-        }
-        let observer = || {
-            if self.active(Role::Observer) < self.policy.max_observers {
-                Ok(Role::Observer)
-            } else {
-                Err(Refusal::Full)
-            }
-        };
-        match (
-            offer.role,
-            self.active(Role::Player),
-            self.policy.second_player,
-        ) {
-            (Role::Observer, ..) => observer(),
-            (Role::Player, 0, _) => Ok(Role::Player),
-            (Role::Player, _, SecondPlayer::TakeOver) if offer.take_over => Ok(Role::Player),
-            (Role::Player, _, SecondPlayer::Refuse) => Err(Refusal::PlayerPresent),
-            (Role::Player, ..) => observer(),
-        }
-    }
-
-    /// How many have this role.
-    fn active(&self, role: Role) -> usize {
-        self.subscribers
-            .iter()
-            .filter(|s| s.role == Some(role) && s.ending.is_none())
-            .count()
-    }
-
-    fn depose_player(&mut self) {
-        let (host, keys) = (self.policy.name.clone(), self.policy.keys);
-        let room = self.active(Role::Observer) < self.policy.max_observers;
-        for s in &mut self.subscribers {
-            if s.role == Some(Role::Player) && s.ending.is_none() {
-                if !room {
-                    s.plane.say_thrice(&Message::Goodbye {
-                        reason: GoodbyeReason::TakenOver,
-                    });
-                    s.ending = Some(Ending::Closed);
-                    continue;
-                }
-                s.role = Some(Role::Observer);
-                let granted = Negotiation::Granted {
-                    role: Role::Observer,
-                    host: host.clone(),
-                    keys,
-                };
-                let _ = s.plane.negotiate(&granted);
-                s.holds_input = false;
-                s.posed = None;
-                self.events.push_back(HostEvent::Deposed(s.id));
-                self.events.push_back(HostEvent::ReleaseInput);
-            }
-        }
-    }
-
     fn heard(&mut self, now: Instant, i: usize, message: &Message<'_>) {
         let s = &mut self.subscribers[i];
         if let (Message::Goodbye { reason }, None) = (message, s.ending) {
@@ -340,8 +283,10 @@ impl Host {
             }
             // An observer's input goes nowhere, but need not be sent again.
             Message::Input(batch) => {
-                let through = batch.newest();
-                s.plane.say(&Message::InputSeen { through });
+                s.inbox.skip(batch);
+                s.plane.say(&Message::InputSeen {
+                    through: s.inbox.through(),
+                });
             }
             Message::Pose { id, sampled, pose }
                 if role == Role::Player
@@ -520,6 +465,7 @@ impl Host {
                 s.ledger.end();
             }
         }
+        self.promote_observer();
         for s in &mut self.subscribers {
             while let Some(record) = s.ledger.poll() {
                 self.events.push_back(HostEvent::Record(Box::new(record)));

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, Wishes};
+use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason, Wishes};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
@@ -254,9 +254,21 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
         (
             role(),
             text(),
-            select(&[Keys::Symbol, Keys::Position, Keys::Both])
+            select(&[Keys::Symbol, Keys::Position, Keys::Both]),
+            select(&[
+                None,
+                Some(WatchReason::Requested),
+                Some(WatchReason::PlayerPresent),
+                Some(WatchReason::TakeOverRefused),
+                Some(WatchReason::TakenOver),
+            ])
         )
-            .prop_map(|(role, host, keys)| Negotiation::Granted { role, host, keys }),
+            .prop_map(|(role, host, keys, watching)| Negotiation::Granted {
+                role,
+                host,
+                keys,
+                watching,
+            }),
         refusal.prop_map(Negotiation::Refused),
         any::<bool>().prop_map(Negotiation::RelativeMouse),
         (0_u32..20, 0_u32..20, any::<(u16, u16)>(), any::<u32>()).prop_map(

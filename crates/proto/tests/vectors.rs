@@ -19,7 +19,7 @@ use std::time::Duration;
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
 use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, Wishes};
+use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason, Wishes};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
 use openuvr_proto::input::event::{Button, EV_KEY, EV_REL, InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
@@ -536,6 +536,7 @@ fn negotiation(v: &mut Vectors) {
                 role: Role::Observer,
                 host: "tower".into(),
                 keys: Keys::Position,
+                watching: Some(WatchReason::TakenOver),
             },
         ),
         ("refused", Negotiation::Refused(Refusal::NoCommonCodec)),

@@ -33,7 +33,7 @@ use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::handshake::HandshakeError;
 use openuvr_proto::control::identity::{DeviceName, Identity};
 use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::control::negotiate::{Offer, Refusal, Role};
+use openuvr_proto::control::negotiate::{Offer, Refusal, Role, WatchReason};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::{PathId, PoseId};
 use openuvr_proto::input::event::InputEvent;
@@ -52,7 +52,17 @@ pub use target::{BadTarget, Target};
 /// Notices that may wait for the application: a few seconds of reports.
 const NOTICES: usize = 4096;
 
-/// Opens the surface for pictures of a size; called once, when the first picture is there.
+/// What a client's window is called: the host's name and, if its person only watches, why.
+#[must_use]
+pub fn title(host: &str, watching: Option<WatchReason>) -> String {
+    match watching {
+        Some(why) => format!("OpenUVR – {host} ({why})"),
+        None => format!("OpenUVR – {host}"),
+    }
+}
+
+/// Opens the surface for pictures of a size, with a title; called once, when the first picture is
+/// there.
 pub type OpenSurface = Box<dyn FnMut(Size, &str, Role) -> Result<Surface, PresentError> + Send>;
 
 /// Everything that a client needs.
@@ -114,6 +124,8 @@ pub enum Notice {
         role: Role,
         /// The host's name.
         host: String,
+        /// Why an observer does not play.
+        watching: Option<WatchReason>,
     },
     /// The host's video comes with this transport now.
     Link(Rung),

@@ -173,6 +173,8 @@ pub enum Notice {
         name: String,
         /// Its program and version.
         software: String,
+        /// What it wants of the video while it plays.
+        wishes: Wishes,
     },
     /// A client's role changed.
     RoleChanged(SessionId, Role),

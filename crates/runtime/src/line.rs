@@ -133,6 +133,7 @@ impl From<Notice> for Line {
                 role,
                 name,
                 software,
+                wishes: _,
             } => Line::Subscribed {
                 session,
                 role,

@@ -81,19 +81,13 @@ impl Screen {
     /// The bytes that put `above` (whole lines) above the rows, and draw these.
     pub(super) fn draw(&mut self, above: &str, room: Room) -> String {
         let rows = self.rows(room);
+        if let Some(bytes) = self.draw_around_typed(above, &rows, room) {
+            self.remember(above);
+            self.drawn = Some((rows.len(), room));
+            return bytes;
+        }
         let mut bytes = String::new();
         match self.drawn {
-            // What is being typed stays.
-            Some(before)
-                if self.keeps_typed && above.is_empty() && before == (rows.len(), room) =>
-            {
-                push(&mut bytes, format_args!("\x1b7{NO_WRAP}"));
-                for row in &rows {
-                    push(&mut bytes, format_args!("\x1b[1B\r{row}\x1b[K"));
-                }
-                push(&mut bytes, format_args!("{WRAP}\x1b8"));
-                return bytes;
-            }
             // A terminal of another width may have wrapped its rows anew, and nobody knows where the
             // cursor is among them then.
             Some((_, before)) if before.columns != room.columns => {
@@ -109,11 +103,8 @@ impl Screen {
         }
         for line in above.lines() {
             push(&mut bytes, format_args!("{line}\r\n"));
-            if self.said.len() == KEPT {
-                self.said.pop_front();
-            }
-            self.said.push_back(line.to_owned());
         }
+        self.remember(above);
         self.drawn = None;
         if !rows.is_empty() {
             bytes.push_str(NO_WRAP);
@@ -124,6 +115,57 @@ impl Screen {
             self.drawn = Some((rows.len(), room));
         }
         bytes
+    }
+
+    fn remember(&mut self, above: &str) {
+        for line in above.lines() {
+            if self.said.len() == KEPT {
+                self.said.pop_front();
+            }
+            self.said.push_back(line.to_owned());
+        }
+    }
+
+    /// The bytes that leave alone what is being typed in the row of the cursor: `above` gets rows of its
+    /// own in front of it, and `rows` are drawn behind. `None` where it is not known to stay in place: on
+    /// a terminal of another size, or without room, or for text of which nobody knows how many rows it takes.
+    fn draw_around_typed(&self, above: &str, rows: &[String], room: Room) -> Option<String> {
+        let (before, _) = (self.drawn).filter(|(_, drawn_in)| *drawn_in == room)?;
+        let countable = |c: char| c == '\n' || (' '..='~').contains(&c);
+        if !self.keeps_typed || !above.chars().all(countable) {
+            return None;
+        }
+        let taken = |line: &str| line.len().div_ceil(room.columns.max(1)).max(1);
+        let inserted: usize = above.lines().map(taken).sum();
+        let below = inserted + rows.len().max(1);
+        if below >= room.rows {
+            return None;
+        }
+        let mut bytes = String::new();
+        if inserted > 0 || rows.len() != before {
+            // Room below: IND scrolls at the last row and keeps the column.
+            bytes.push_str(&"\x1bD".repeat(below));
+            push(&mut bytes, format_args!("\x1b[{below}A"));
+        }
+        bytes.push_str("\x1b7");
+        if inserted > 0 {
+            push(&mut bytes, format_args!("\x1b[{inserted}L\r"));
+            for line in above.lines() {
+                push(&mut bytes, format_args!("{line}\r\n"));
+            }
+        }
+        if inserted > 0 || rows.len() != before {
+            bytes.push_str("\x1b[1B\r\x1b[J\x1b[1A");
+        }
+        bytes.push_str(NO_WRAP);
+        for row in rows {
+            push(&mut bytes, format_args!("\x1b[1B\r{row}\x1b[K"));
+        }
+        push(&mut bytes, format_args!("{WRAP}\x1b8"));
+        if inserted > 0 {
+            push(&mut bytes, format_args!("\x1b[{inserted}B"));
+        }
+        Some(bytes)
     }
 
     /// A line was typed to its end: the cursor has gone on to the next row.

@@ -1,5 +1,6 @@
 //! Who may act: one player, whoever that is; and what an observer sees of the pointer.
 
+use openuvr_proto::control::negotiate::WatchReason;
 use x11rb::protocol::xproto::{self, ConnectionExt as _, ImageFormat};
 
 use crate::app::{App, Saw};
@@ -22,7 +23,7 @@ fn an_observer_only_watches() {
     let hand = Hand::at(&rig.client_side);
     let window = hand.windows("openuvr").pop().expect("its window");
     let title = hand.text(window, xproto::AtomEnum::WM_NAME.into());
-    assert!(title.contains("desk"), "{title}");
+    assert!(title.contains("desk (watching only, as asked)"), "{title}");
     let before = Hand::at(&rig.host_side).pointer();
     hand.points(10, 10);
     hand.chord(&[A, K]);
@@ -60,7 +61,7 @@ fn a_takeover_releases_the_old_players_keys_and_lets_the_new_one_play() {
     hand.key(A, true);
     app.saw(Saw::Down(A));
 
-    let _new = rig.client(&host, "new", &["--take-over"]);
+    let new = rig.client(&host, "new", &["--take-over"]);
     host.program.line("old is now observer");
     let side = Hand::at(&rig.host_side);
     eventually("the old player's key is up", || {
@@ -68,14 +69,29 @@ fn a_takeover_releases_the_old_players_keys_and_lets_the_new_one_play() {
     });
     app.saw(Saw::Up(A));
     let windows = hand.windows("openuvr");
-    let new = *windows.iter().find(|w| **w != old).expect("two windows");
-    hand.place(new, (320, 0, 320, 240));
+    let theirs = *windows.iter().find(|w| **w != old).expect("two windows");
+    hand.place(theirs, (320, 0, 320, 240));
     hand.key(A, false);
     hand.focus(old);
     hand.chord(&[K]);
-    hand.focus(new);
+    hand.focus(theirs);
     hand.chord(&[L]);
     assert_eq!(app.saw(Saw::Up(L)), [Saw::Down(L), Saw::Up(L)]);
+    assert!(app.saw_nothing_more());
+
+    // The title says who plays, and the role comes back when the other leaves.
+    let title = |window| hand.text(window, xproto::AtomEnum::WM_NAME.into());
+    assert!(title(old).ends_with(&format!("({})", WatchReason::TakenOver)));
+    let player = title(theirs);
+    assert!(player.ends_with("desk"), "{player}");
+    drop(new);
+    host.program.line("old is now player");
+    eventually("the title of a player", || {
+        (title(old) == player).then_some(())
+    });
+    hand.focus(old);
+    hand.chord(&[K]);
+    assert_eq!(app.saw(Saw::Up(K)), [Saw::Down(K), Saw::Up(K)]);
     assert!(app.saw_nothing_more());
 }
 

@@ -7,7 +7,7 @@ use super::{Folder, eventually, skip};
 /// A terminal with one program.
 pub(crate) struct Screen {
     socket: String,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl Screen {
@@ -29,7 +29,10 @@ impl Screen {
             ])
             .args(["set-option", "-g", "history-limit", "5000", ";"])
             .args(["new-session", "-d", "-x", &size[0], "-y", &size[1]]);
-        // Without a shell, and with the variables of the command alone.
+        // The shell outlives Ctrl-C and writes the exit code down: tmux forgets it now and then.
+        let wrapped = "trap : INT; \"$@\"; echo $? >$0.new; mv $0.new $0";
+        tmux.args(["sh", "-c", wrapped, &folder.join("code")]);
+        // With the variables of the command alone.
         tmux.args(["env", "--default-signal=INT"]);
         for (name, value) in command.get_envs() {
             match value {
@@ -47,10 +50,7 @@ impl Screen {
         };
         let why = String::from_utf8_lossy(&out.stderr);
         assert!(out.status.success(), "{why}");
-        Some(Screen {
-            socket,
-            _folder: folder,
-        })
+        Some(Screen { socket, folder })
     }
 
     fn tmux(&self, words: &[&str]) -> String {
@@ -115,10 +115,11 @@ impl Screen {
 
     /// Waits until the program has ended; its exit code.
     pub(crate) fn ended(&self) -> i32 {
-        eventually("the end of the program", || {
-            let status = self.tmux(&["list-panes", "-F", "#{pane_dead} #{pane_dead_status}"]);
-            let code = status.trim().strip_prefix("1 ")?;
-            code.parse().ok()
+        self.eventually("the program's end", |_| {
+            // What it has written is read by then.
+            let dead = self.tmux(&["list-panes", "-F", "#{pane_dead}"]);
+            let code = std::fs::read_to_string(self.folder.join("code")).ok()?;
+            code.trim().parse().ok().filter(|_| dead.trim() == "1")
         })
     }
 }

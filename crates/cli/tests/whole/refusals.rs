@@ -312,13 +312,17 @@ fn a_second_player_is_refused_if_the_host_says_so() {
 #[test]
 fn a_second_player_takes_over_if_the_host_lets_it() {
     let words = [&PATTERN[..], &["--second-player", "take-over"]].concat();
-    let host = Host::knowing(&["first", "second"], &words);
+    let host = Host::knowing(&["first", "second", "third"], &words);
     let mut first = host.blind("first", &[]);
     first.line("player at");
     let second = host.blind("second", &["--take-over"]);
     second.line("player at");
     first.line("observer at");
     host.program.line("first is now observer");
+    let third = host.blind("third", &[]);
+    third.line("somebody else plays; ask to take over (--take-over)");
+    drop(second);
+    host.program.line("first is now player");
     first.assert_running();
 }
 

@@ -49,6 +49,16 @@ pub trait Presenter: Send {
         Ok(())
     }
 
+    /// Whether the person only watches (`observer`) from now on, as [`WindowConfig::observer`] says at
+    /// first, and what a surface with a title has there.
+    ///
+    /// # Errors
+    /// [`PresentError`] if the surface is gone.
+    fn audience(&mut self, observer: bool, title: &str) -> Result<(), PresentError> {
+        let _ = (observer, title);
+        Ok(())
+    }
+
     /// Lines of text in a box over the picture's first corner, at once and over every picture to
     /// come, until others take their place; none takes the box away. Of characters outside
     /// ISO 8859-1 a `?` is seen. A surface that nobody looks at while it is drawn shows none.

@@ -27,6 +27,48 @@ impl Role {
     }
 }
 
+/// Why a client watches and does not play.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum WatchReason {
+    /// It asked to.
+    Requested = 1,
+    /// Somebody plays. Whoever asks to take over gets the role.
+    PlayerPresent = 2,
+    /// Somebody plays, and the host lets nobody take over.
+    TakeOverRefused = 3,
+    /// Another took the role over.
+    TakenOver = 4,
+}
+
+impl WatchReason {
+    fn from_wire(number: u8) -> Option<WatchReason> {
+        use WatchReason::*;
+        let all = [Requested, PlayerPresent, TakeOverRefused, TakenOver];
+        all.into_iter().find(|reason| *reason as u8 == number)
+    }
+}
+
+impl std::fmt::Display for WatchReason {
+    /// In words for the person at the client: why, and how to play.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            WatchReason::Requested => "watching only, as asked",
+            WatchReason::PlayerPresent => {
+                "watching only: somebody else plays; ask to take over (--take-over), or wait until \
+                 they leave"
+            }
+            WatchReason::TakeOverRefused => {
+                "watching only: somebody else plays, and this host lets nobody take over; you play \
+                 when they leave"
+            }
+            WatchReason::TakenOver => {
+                "watching only: another client took over; you play again when it leaves"
+            }
+        })
+    }
+}
+
 /// What a client asks for, once, at the start of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offer {
@@ -58,7 +100,7 @@ pub struct Wishes {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Refusal {
-    /// There is a player, and the host does not let a second one observe or take over.
+    /// There is a player, and the host lets a second one neither take over nor watch in its place.
     PlayerPresent = 0,
     /// The client decodes nothing that the host encodes.
     NoCommonCodec = 1,
@@ -70,8 +112,8 @@ impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Refusal::PlayerPresent => {
-                "the host has a player already; ask to observe (--observe) or to take over \
-                 (--take-over)"
+                "the host has a player already and lets nobody take over; ask to observe \
+                 (--observe), or try again when they have left"
             }
             Refusal::NoCommonCodec => {
                 "this client decodes nothing that the host encodes; choose another --encoder at \
@@ -95,6 +137,8 @@ pub enum Negotiation {
         host: String,
         /// How its application reads keys, if the person says nothing else.
         keys: Keys,
+        /// Why an observer does not play; `None` for a player, or from an older host.
+        watching: Option<WatchReason>,
     },
     /// Host to client: no. The session ends.
     Refused(Refusal),
@@ -138,8 +182,17 @@ impl Negotiation {
                     .u32(size.width)
                     .u32(size.height);
             }
-            Negotiation::Granted { role, host, keys } => {
-                w.u8(2).u8(*role as u8).text(host).u8(*keys as u8);
+            Negotiation::Granted {
+                role,
+                host,
+                keys,
+                watching,
+            } => {
+                w.u8(2)
+                    .u8(*role as u8)
+                    .text(host)
+                    .u8(*keys as u8)
+                    .u8(watching.map_or(0, |reason| reason as u8));
             }
             Negotiation::Refused(why) => {
                 w.u8(3).u8(*why as u8);
@@ -203,6 +256,7 @@ impl Negotiation {
                     2 => Keys::Both,
                     _ => Keys::Symbol,
                 },
+                watching: WatchReason::from_wire(r.u8()?),
             },
             3 => Negotiation::Refused(match r.u8()? {
                 0 => Refusal::PlayerPresent,

@@ -475,6 +475,7 @@ mod tests {
             role: Role::Player,
             host: "h".into(),
             keys: Keys::default(),
+            watching: None,
         };
         assert!(client.negotiate(&granted));
         // A role that does not exist.

@@ -27,8 +27,8 @@ pub enum HostEvent {
         /// The one owner of its media key.
         media: Box<MediaSender>,
     },
-    /// Another took its role over: the player became an observer.
-    Deposed(SessionId),
+    /// It has this role now: another took the player's over, or the player left.
+    RoleChanged(SessionId, Role),
     /// Its datagrams come from elsewhere now, and so do its video's go; or it said otherwise
     /// whether they may be cut.
     PathChanged {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::event::{Asked, Ending};
+use super::roles::Turn;
 use super::{BEACONS, OFFER_PATIENCE};
 use crate::control::handshake::Established;
 use crate::control::negotiate::Role;
@@ -70,6 +71,10 @@ pub(super) struct Subscriber {
     pub(super) plane: ControlPlane,
     pub(super) media: Option<Box<MediaSender>>,
     pub(super) role: Option<Role>,
+    /// The device played in a session that this one replaced: the role waits for its offer.
+    pub(super) succeeds_player: bool,
+    /// What it gets when nobody plays.
+    pub(super) turn: Turn,
     pub(super) inbox: Inbox,
     pub(super) holds_input: bool,
     /// The newest pose since it became the player.
@@ -95,8 +100,21 @@ pub(super) struct Subscriber {
 }
 
 impl Subscriber {
+    /// Whether the player's role is its, or waits for what it will ask for.
+    pub(super) fn is_players(&self) -> bool {
+        match self.role {
+            Some(role) => role == Role::Player,
+            None => self.succeeds_player,
+        }
+    }
+
     /// One that has just shaken hands at `path`.
-    pub(super) fn new(now: Instant, path: PathId, established: &Established) -> Subscriber {
+    pub(super) fn new(
+        now: Instant,
+        path: PathId,
+        established: &Established,
+        succeeds_player: bool,
+    ) -> Subscriber {
         Subscriber {
             id: established.session,
             peer: established.peer.0,
@@ -105,6 +123,8 @@ impl Subscriber {
             plane: ControlPlane::new(now, established, Direction::HostToClient),
             media: Some(Box::new(MediaSender::new(established))),
             role: None,
+            succeeds_player,
+            turn: Turn::Watches,
             inbox: Inbox::default(),
             holds_input: false,
             posed: None,

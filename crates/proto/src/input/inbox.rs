@@ -34,6 +34,15 @@ impl Inbox {
         InputSeq(self.through)
     }
 
+    /// Passes over the events of `batch`: an observer's are not applied. What was pressed before is
+    /// not remembered.
+    pub fn skip(&mut self, batch: &InputBatch) {
+        self.pressed = Pressed::default();
+        if seq::newer(batch.newest().0, self.through) {
+            self.through = batch.newest().0;
+        }
+    }
+
     /// The events of `batch` that are new, in order. A batch that starts behind a gap brings
     /// nothing: the missing events come again, in front of these. The exception is a gap that
     /// the client made when it gave up on old events; it starts with [`InputEvent::ReleaseAll`].

@@ -11,7 +11,7 @@ use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::acquaintance::{Acquaintance, Meeting};
 use openuvr_proto::control::handshake::Established;
 use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::negotiate::{Role, WatchReason};
 use openuvr_proto::id::{FrameId, InputSeq};
 use openuvr_proto::recv::reassemble::{Counters, FrameEnd, MediaReceiver, PictureState, Step};
 use openuvr_proto::time::{Instant, PeerInstant};
@@ -59,7 +59,8 @@ pub(super) struct Media {
     climb: Option<Climb>,
     counted: Counters,
     shown_input: InputSeq,
-    host_name: String,
+    /// What stands above the window.
+    title: String,
     role: Role,
     /// Whether the host has said in this session what it grants.
     granted: bool,
@@ -126,7 +127,7 @@ impl Media {
             climb: None,
             counted: Counters::default(),
             shown_input: InputSeq::default(),
-            host_name: String::new(),
+            title: String::new(),
             granted: false,
             pictures: Pictures::default(),
             complained: false,
@@ -418,20 +419,33 @@ impl Media {
         let mut ended = None;
         while let Some(event) = session.poll_event() {
             match event {
-                ClientEvent::Granted { role, host, keys } => {
+                ClientEvent::Granted {
+                    role,
+                    host,
+                    keys,
+                    watching,
+                } => {
                     shared.keys.store(keys as u8, Ordering::Relaxed);
                     // What was taken over once is not taken again by a reconnection: it would
-                    // depose whoever took it since. One who was deposed comes back to watch.
+                    // demote whoever took it since. One who was demoted comes back to watch, and
+                    // as a player if it has become that again.
                     let offer = &mut self.setup.offer;
                     offer.take_over = false;
-                    if (self.role, role, self.granted) == (Role::Player, Role::Observer, true) {
+                    if watching == Some(WatchReason::TakenOver) {
                         offer.role = Role::Observer;
+                    } else if role == Role::Player {
+                        offer.role = Role::Player;
                     }
-                    self.host_name.clone_from(&host);
+                    self.title = super::title(&host, watching);
                     self.role = role;
                     self.granted = true;
                     self.pictures.since.get_or_insert(now);
-                    shared.notice(Notice::Granted { role, host });
+                    self.screen.role_changed(role, &self.title);
+                    shared.notice(Notice::Granted {
+                        role,
+                        host,
+                        watching,
+                    });
                 }
                 ClientEvent::Refused(why) => ended = Some(Ended::Over(Over::Refused(why))),
                 ClientEvent::Announced(newest) => {
@@ -546,7 +560,7 @@ impl Media {
 
     fn open_surface(&mut self, size: Size) -> Result<(), String> {
         let (presenter, window_input) =
-            (self.setup.surface)(size, &self.host_name, self.role).map_err(|e| e.to_string())?;
+            (self.setup.surface)(size, &self.title, self.role).map_err(|e| e.to_string())?;
         self.screen.presenter = Some(presenter);
         self.screen.pointer_for_new_surface();
         self.blank = Some(size);

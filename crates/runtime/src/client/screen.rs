@@ -6,6 +6,7 @@ use openuvr_media::codec::Codec;
 use openuvr_media::cursor::{Cursor, CursorShape};
 use openuvr_media::decode::{self, Chunk, Decoded, Decoder, View};
 use openuvr_media::present::Presenter;
+use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::time::Instant;
@@ -251,6 +252,13 @@ impl Screen {
         self.relative_mouse = wanted;
         if let Some(presenter) = self.presenter.as_mut() {
             let _ = presenter.relative_mouse(wanted);
+        }
+    }
+
+    /// The host granted another role; the surface is named `title` from now on.
+    pub(super) fn role_changed(&mut self, role: Role, title: &str) {
+        if let Some(presenter) = self.presenter.as_mut() {
+            let _ = presenter.audience(role == Role::Observer, title);
         }
     }
 

@@ -270,14 +270,17 @@ impl Control {
                     role,
                     name: self.trust.joined(peer, &offer.name),
                     software: offer.software,
+                    wishes: offer.wishes,
                 });
                 self.goes(session, path);
             }
-            HostEvent::Deposed(session) => {
-                self.player.take_if(|player| *player == session);
-                self.order(Order::Role(session, Role::Observer));
-                self.shared
-                    .notice(Notice::RoleChanged(session, Role::Observer));
+            HostEvent::RoleChanged(session, role) => {
+                match role {
+                    Role::Player => self.player = Some(session),
+                    Role::Observer => drop(self.player.take_if(|player| *player == session)),
+                }
+                self.order(Order::Role(session, role));
+                self.shared.notice(Notice::RoleChanged(session, role));
             }
             HostEvent::PathChanged {
                 session,

@@ -78,6 +78,14 @@ impl Terminal {
             "[K" => self.rows[row] = self.rows[row].chars().take(column).collect(),
             "[H" => self.at = (self.top, 0),
             "[m" => {}
+            "D" => self.down(),
+            insert if insert.ends_with('L') => {
+                for _ in 0..number() {
+                    self.rows.insert(row, String::new());
+                }
+                self.rows.truncate(self.top + self.room.rows);
+                self.at.1 = 0;
+            }
             "[?7l" => self.wraps = false,
             "[?7h" => self.wraps = true,
             up if up.ends_with('A') => self.at.0 = (row - number()).max(self.top),
@@ -276,6 +284,30 @@ fn what_is_typed_stays_while_the_table_is_drawn() {
     pair.table(&["v1", "v2"]);
     let text = pair.terminal.text();
     assert_eq!(text, ["b 10M", "the bitrate is 10 Mb/s", "v1", "v2"]);
+}
+
+#[test]
+fn what_is_typed_stays_below_messages() {
+    let mut pair = Pair::new(20, 7);
+    pair.screen.keep_typed();
+    pair.table(&["t1", "t2"]);
+    pair.types("b 1");
+    // More than the terminal has rows, one of two rows, and a table of another size each time.
+    let mut said = Vec::new();
+    for n in 0..9 {
+        let line = format!("message {n} of many, many more");
+        pair.say(&format!("{line}\n"));
+        said.extend([line[..20].to_owned(), line[20..].to_owned()]);
+        let rows: Vec<String> = (0..=n % 3).map(|row| format!("u{row}")).collect();
+        pair.screen.set_table(rows.clone());
+        let bytes = pair.screen.draw("", pair.terminal.room);
+        pair.terminal.write(&bytes);
+        let typed = "b 1".to_owned();
+        let expected: Vec<&String> = said.iter().chain([&typed]).chain(&rows).collect();
+        assert_eq!(pair.terminal.text(), expected, "{n}");
+    }
+    pair.types("0M");
+    assert!(pair.terminal.seen().contains(&"b 10M"));
 }
 
 #[test]

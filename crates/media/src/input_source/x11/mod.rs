@@ -315,7 +315,10 @@ impl X11InputSource {
     /// Takes the pointer or lets it go as the host's application wants it: while the person plays in
     /// this window, and has not let it go by hand since that was asked for.
     fn follow_wish(&mut self) -> Result<(), SourceError> {
-        let wanted = self.stage.scene().relative && !self.stage.observer;
+        let wanted = {
+            let scene = self.stage.scene();
+            scene.relative && !scene.observer
+        };
         if self.grab.is_active() {
             return match !wanted && self.for_host {
                 true => self.let_go(),

@@ -20,6 +20,7 @@ use super::buffers::{Buffers, around};
 use super::painter::Painter;
 use super::placement::{Placement, Rect};
 use super::scene::{Shown, Stage};
+use super::window;
 use crate::cursor::Cursor;
 use crate::picture::Picture;
 use crate::present::convert::to_bgrx;
@@ -238,6 +239,20 @@ impl X11Presenter {
         shown && self.put_at == scene.placement()
     }
 
+    /// Has the input source look at the scene again: whether it is to take the pointer or let it go.
+    fn wake_input(&self) -> Result<(), PresentError> {
+        let say = || {
+            let atom = self.conn.intern_atom(false, b"_OPENUVR_RELATIVE_MOUSE")?;
+            let atom = atom.reply()?.atom;
+            let window = self.stage.window;
+            let message = xproto::ClientMessageEvent::new(32, window, atom, [0; 5]);
+            let nobody_else = xproto::EventMask::NO_EVENT;
+            (self.conn).send_event(false, window, nobody_else, message)?;
+            Ok(self.conn.flush()?)
+        };
+        say().map_err(|cause: ReplyError| self.stage.gone(&cause))
+    }
+
     /// Makes the window's own cursor look like the host's: the server moves it with no latency.
     fn define_cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
@@ -310,8 +325,9 @@ impl Presenter for X11Presenter {
             }
         }
         let segment = scene.shown.map(|shown| shown.segment);
+        let observer = scene.observer;
         drop(scene);
-        if changed && !stage.observer {
+        if changed && !observer {
             self.define_cursor(cursor)?;
         }
         self.conn.flush().map_err(|cause| stage.gone(&cause))?;
@@ -324,19 +340,37 @@ impl Presenter for X11Presenter {
     /// The input source has the pointer: the scene says what is wanted, and a message to the window
     /// wakes the input source.
     fn relative_mouse(&mut self, wanted: bool) -> Result<(), PresentError> {
-        let stage = Arc::clone(&self.stage);
-        if std::mem::replace(&mut stage.scene().relative, wanted) == wanted {
+        if std::mem::replace(&mut self.stage.scene().relative, wanted) == wanted {
             return Ok(());
         }
-        let say = || {
-            let atom = self.conn.intern_atom(false, b"_OPENUVR_RELATIVE_MOUSE")?;
-            let atom = atom.reply()?.atom;
-            let message = xproto::ClientMessageEvent::new(32, stage.window, atom, [0; 5]);
-            let nobody_else = xproto::EventMask::NO_EVENT;
-            (self.conn).send_event(false, stage.window, nobody_else, message)?;
-            Ok(self.conn.flush()?)
-        };
-        say().map_err(|cause: ReplyError| stage.gone(&cause))
+        self.wake_input()
+    }
+
+    /// A player's own cursor looks like the host's; an observer's is the desktop's, and the host's is
+    /// drawn where the player has it.
+    fn audience(&mut self, observer: bool, title: &str) -> Result<(), PresentError> {
+        let stage = Arc::clone(&self.stage);
+        window::set_title(&self.conn, stage.window, title).map_err(|e| stage.gone(&e))?;
+        let before = std::mem::replace(&mut stage.scene().observer, observer);
+        let cursor = stage.scene().cursor.clone();
+        if before != observer {
+            match &cursor {
+                Some(cursor) if !observer => self.define_cursor(cursor)?,
+                _ => {
+                    let inherited = xproto::ChangeWindowAttributesAux::new().cursor(x11rb::NONE);
+                    (self.conn.change_window_attributes(stage.window, &inherited))
+                        .map_err(|cause| stage.gone(&cause))?;
+                }
+            }
+            // What is drawn over the picture is another now.
+            let scene = stage.scene();
+            self.painter
+                .everything(&self.conn, &scene, true)
+                .map_err(|e| stage.gone(&e))?;
+            drop(scene);
+            self.wake_input()?;
+        }
+        self.conn.flush().map_err(|cause| stage.gone(&cause))
     }
 
     fn panel(&mut self, lines: &[String]) -> Result<(), PresentError> {

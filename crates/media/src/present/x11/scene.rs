@@ -21,14 +21,14 @@ pub(crate) struct Stage {
     pub(crate) root: xproto::Window,
     pub(crate) visual: xproto::Visualid,
     pub(crate) depth: u8,
-    /// Whether the person only watches: the cursor is always drawn over the picture.
-    pub(crate) observer: bool,
     scene: Mutex<Scene>,
 }
 
 /// The state that changes.
 #[derive(Debug)]
 pub(crate) struct Scene {
+    /// Whether the person only watches: the cursor is always drawn over the picture.
+    pub(crate) observer: bool,
     /// The window's inner size.
     pub(crate) window: Size,
     /// The picture on it.
@@ -118,8 +118,8 @@ impl Stage {
             root: screen.root,
             visual: screen.root_visual,
             depth: screen.root_depth,
-            observer,
             scene: Mutex::new(Scene {
+                observer,
                 window: size,
                 shown: None,
                 cursor: None,
@@ -140,7 +140,7 @@ impl Stage {
     /// Where the host's pointer has to be drawn over the picture, clipped to it, and how far the
     /// clip cut into the shape; `None` where the window's own cursor shows it or nothing does.
     pub(crate) fn overlay(&self, scene: &Scene) -> Option<Overlay> {
-        if !(self.observer || scene.grabbed || !scene.pointer_inside) {
+        if !(scene.observer || scene.grabbed || !scene.pointer_inside) {
             return None;
         }
         let cursor = scene.cursor.as_ref()?;

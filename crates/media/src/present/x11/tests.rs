@@ -338,6 +338,32 @@ fn blue_dot() -> Arc<CursorShape> {
 }
 
 #[test]
+fn an_observer_who_becomes_the_player_has_the_hosts_cursor() {
+    let config = WindowConfig {
+        observer: true,
+        ..window_of(SIZE)
+    };
+    let Some(mut it) = fixture(config) else {
+        return;
+    };
+    let data = bgrx(SIZE);
+    fake(&it.conn, xproto::MOTION_NOTIFY_EVENT, 0, 30, 30);
+    it.settle();
+    it.present(SIZE, &data);
+    let cursor = Cursor {
+        at: Some((u16::MAX / 2, u16::MAX / 2)),
+        shape: blue_dot(),
+    };
+    it.presenter.cursor(&cursor).expect("drawn");
+    let watching = rgb(&it.read((0, 0), (64, 48)));
+    assert_ne!(watching, rgb(&data), "the pointer is drawn");
+    it.presenter.audience(false, "plays").expect("it is open");
+    assert_eq!(rgb(&it.read((0, 0), (64, 48))), rgb(&data));
+    it.presenter.audience(true, "watches").expect("it is open");
+    assert_eq!(rgb(&it.read((0, 0), (64, 48))), watching);
+}
+
+#[test]
 fn an_observer_sees_the_pointer_move_without_a_frame() {
     let config = WindowConfig {
         observer: true,

@@ -51,6 +51,22 @@ pub(super) fn room(conn: &RustConnection, screen: &xproto::Screen) -> Result<Siz
     })
 }
 
+/// Names a window, for window managers old and new.
+pub(super) fn set_title(
+    conn: &RustConnection,
+    window: xproto::Window,
+    title: &str,
+) -> Result<(), ReplyError> {
+    let atoms = Atoms::new(conn)?.reply()?;
+    for (property, kind) in [
+        (u32::from(AtomEnum::WM_NAME), u32::from(AtomEnum::STRING)),
+        (atoms._NET_WM_NAME, atoms.UTF8_STRING),
+    ] {
+        conn.change_property8(PropMode::REPLACE, window, property, kind, title.as_bytes())?;
+    }
+    Ok(())
+}
+
 /// The window as its owner, the input source, sees it.
 #[derive(Debug)]
 pub(crate) struct Window {
@@ -88,21 +104,7 @@ impl Window {
             screen.root_visual,
             &attributes,
         )?;
-        let title = config.title.as_bytes();
-        conn.change_property8(
-            PropMode::REPLACE,
-            id,
-            AtomEnum::WM_NAME,
-            AtomEnum::STRING,
-            title,
-        )?;
-        conn.change_property8(
-            PropMode::REPLACE,
-            id,
-            atoms._NET_WM_NAME,
-            atoms.UTF8_STRING,
-            title,
-        )?;
+        set_title(conn, id, &config.title)?;
         conn.change_property8(
             PropMode::REPLACE,
             id,
