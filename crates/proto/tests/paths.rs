@@ -34,11 +34,11 @@ fn new_host() -> Host {
     })
 }
 
-fn new_client(now: Instant) -> ClientSession {
+fn new_client(now: Instant, codecs: u32) -> ClientSession {
     let offer = Offer {
         role: Role::Player,
         take_over: false,
-        codecs: 2,
+        codecs,
         name: String::new(),
         software: String::new(),
         wishes: Wishes::default(),
@@ -72,7 +72,7 @@ impl World {
         World {
             now,
             host: Some(host),
-            client: new_client(now),
+            client: new_client(now, 2),
             at: HOME,
             seems: Box::new(|_| None),
             sent: 0,
@@ -232,4 +232,36 @@ fn a_client_that_was_stopped_for_long_ends_its_session_at_once() {
     world.now = world.now + MS * 3000;
     world.run(100);
     assert!(!world.ended, "the host still knows it");
+}
+
+/// A client that was refused and moves lingers until it has heard why, and is asked about no path: that
+/// timer would be due for ever, and its host would never sleep.
+#[test]
+fn who_was_refused_is_asked_about_no_path() {
+    let mut now = Instant(1_000_000_000);
+    let mut host = new_host();
+    host.established(now, HOME, &established());
+    let mut client = new_client(now, 0);
+    let mut out = Vec::new();
+    // It hears nothing of the host, says its offer again and again, and each from elsewhere.
+    let mut paths = [HOME, AWAY, VICTIM].into_iter().cycle();
+    for _ in 0..1000 {
+        now = now + MS;
+        client.handle_timeout(now);
+        while client.poll_transmit(now, &mut out) {
+            let from = paths.next().expect("a cycle");
+            host.handle_datagram(now, from, &out).expect("authentic");
+        }
+        host.handle_timeout(now);
+        while host.poll_transmit(now, &mut out).is_some() {}
+    }
+    let mut wakeups = 0;
+    while let Some((due, why)) = host.next_timeout() {
+        now = now.max(due);
+        host.handle_timeout(now);
+        while host.poll_transmit(now, &mut out).is_some() {}
+        wakeups += 1;
+        assert!(wakeups < 1000, "it is never over: {why:?}");
+    }
+    assert!(matches!(host.poll_event(), Some(HostEvent::Ended(..))));
 }
