@@ -67,7 +67,7 @@ the last counts. --help says more on each than -h.";
             clip: Option<PathBuf> = "clip", optional(path("FILE")), Default::Unset("");
             /// Most frames a second.
             /// A cap: a picture is taken when the application has drawn, never by the clock. Of
-            /// pictures that come faster, the newest is sent. Up to 2 % more are let by, since the
+            /// pictures that come faster, the newest is sent. Up to 5 % more are let by, since the
             /// clocks of displays and games are not exact.
             fps: f64 = "fps", number(1.0..=240.0, "frames/s"), Default::Is("60");
             /// Send the pointer's shape and place.
