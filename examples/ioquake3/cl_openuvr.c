@@ -71,7 +71,7 @@ static qboolean open_stream(int width, int height)
 		return qfalse;
 	}
 	if (openuvr_init_thread(stream) < 0) {
-		openuvr_message(stream, why, sizeof(why));
+		openuvr_last_error(stream, why, sizeof(why));
 		give_up("it can't be started", why);
 		return qfalse;
 	}
@@ -104,7 +104,7 @@ void CL_StreamFrame(int width, int height)
 	taken = openuvr_capture_gl(stream, width, height, 0);
 	print_log();
 	if (taken < 0) {
-		openuvr_message(stream, why, sizeof(why));
+		openuvr_last_error(stream, why, sizeof(why));
 		give_up("the stream has ended", why);
 	}
 }

@@ -139,7 +139,7 @@ pub(crate) fn host(bytes: &[u8]) {
                 9 => {
                     let mut text = [0x55; 16];
                     let room = usize::from(from.u8() % 17);
-                    if sound(openuvr_message(context, text.as_mut_ptr(), room)) == 0 {
+                    if sound(openuvr_last_error(context, text.as_mut_ptr(), room)) == 0 {
                         assert!(text[..room].contains(&0));
                     }
                     assert!(text[room..].iter().all(|b| *b == 0x55), "beyond its room");

@@ -133,7 +133,7 @@ static void fail(struct openuvr_context *ouvr_ctx, const char *what)
 {
     char why[256] = "";
 
-    openuvr_message(ouvr_ctx, why, sizeof why);
+    openuvr_last_error(ouvr_ctx, why, sizeof why);
     fprintf(stderr, "%s: %s\n", what, why);
     exit(1);
 }
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
     /* initialize the OpenUVR context. The paper's words need an NVIDIA GPU and the right to send
      * Ethernet frames; where they can't be served, others are taken. */
     uint32_t encoder = OPENUVR_ENCODER_H264_CUDA, network = OPENUVR_NETWORK_RAW;
-    if (port != NULL || openuvr_serves(encoder, network, text, sizeof text) < 0) {
+    if (port != NULL || openuvr_check_support(encoder, network, text, sizeof text) < 0) {
         if (port == NULL)
             fprintf(stderr, "not by CUDA and raw Ethernet: %s\n", text);
         encoder = OPENUVR_ENCODER_H264;
@@ -197,7 +197,7 @@ int main(int argc, char **argv)
         fail(ouvr_ctx, "no stream");
     /* End of Fig. 9. */
 
-    openuvr_place(ouvr_ctx, text, sizeof text);
+    openuvr_listen_address(ouvr_ctx, text, sizeof text);
     fprintf(stderr, "MUDs reach this host by %s\n", text);
     if (pin != NULL) {
         openuvr_open_pairing(ouvr_ctx, pin, 120);

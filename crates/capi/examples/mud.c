@@ -29,7 +29,7 @@ int main(int argc, char **argv)
     /* Fig. 9: initialize the OpenUVR context. The paper's words need an NVIDIA GPU and the right to
      * send Ethernet frames; where they can't be served, others are taken. */
     uint32_t decoder = OPENUVR_ENCODER_H264_CUDA, network = OPENUVR_NETWORK_RAW;
-    if (openuvr_mud_serves(decoder, network, text, sizeof text) < 0) {
+    if (openuvr_check_mud_support(decoder, network, text, sizeof text) < 0) {
         fprintf(stderr, "not by CUDA and raw Ethernet: %s\n", text);
         decoder = OPENUVR_ENCODER_H264;
         network = OPENUVR_NETWORK_ANY;
@@ -68,8 +68,8 @@ int main(int argc, char **argv)
             shown = seen.width;
             fprintf(stderr, "showing %ux%u\n", seen.width, seen.height);
         }
-        if (seen.state == OPENUVR_MUD_OVER) {
-            openuvr_mud_message(ouvr_ctx, text, sizeof text);
+        if (seen.state == OPENUVR_MUD_ENDED) {
+            openuvr_mud_last_error(ouvr_ctx, text, sizeof text);
             fprintf(stderr, "the end: %s\n", text);
             break;
         }
@@ -80,7 +80,7 @@ int main(int argc, char **argv)
     return 0;
 
 failed:
-    openuvr_mud_message(ouvr_ctx, text, sizeof text);
+    openuvr_mud_last_error(ouvr_ctx, text, sizeof text);
     fprintf(stderr, "no stream: %s\n", text);
     openuvr_close_mud(&ouvr_ctx);
     return 1;

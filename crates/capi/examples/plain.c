@@ -48,7 +48,7 @@ int main(int argc, char **argv)
         return 1;
     }
     if (openuvr_init_thread(context) < 0) {
-        openuvr_message(context, why, sizeof why);
+        openuvr_last_error(context, why, sizeof why);
         fprintf(stderr, "no stream: %s\n", why);
         openuvr_close(&context);
         return 1;

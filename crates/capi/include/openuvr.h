@@ -17,7 +17,7 @@
  *   else is handed over. Texts and structures that are given are copied or filled before the call
  *   returns; where memory is only lent, the text says until when.
  * - Functions that return int return 0 or more if they did what was asked, else an OPENUVR_ERROR
- *   below zero, and then changed nothing unless the text says so. openuvr_message has the reason in
+ *   below zero, and then changed nothing unless the text says so. openuvr_last_error has the reason in
  *   words.
  * - Every structure begins with its size: set it to sizeof *it. A program that was built with an
  *   older header works with a newer library.
@@ -180,10 +180,10 @@ enum OPENUVR_ERROR {
     // It was not done within the time.
     OPENUVR_ERROR_TIMEOUT = -8,
     // The stream has ended.
-    OPENUVR_ERROR_OVER = -9,
+    OPENUVR_ERROR_ENDED = -9,
     // This is a child that the application forked: the stream is its parent's.
     OPENUVR_ERROR_FORKED = -10,
-    // A mistake in the library was stopped at its border: please report it.
+    // A mistake in the library was stopped at its boundary: please report it.
     OPENUVR_ERROR_PANIC = -11,
 };
 
@@ -242,7 +242,7 @@ enum OPENUVR_MUD_STATE {
     OPENUVR_MUD_OBSERVING = 2,
     // It is over: the person closed the window, the host ended it, or it failed; the message says
     // which.
-    OPENUVR_MUD_OVER = 3,
+    OPENUVR_MUD_ENDED = 3,
 };
 
 // What an `openuvr_event` tells.
@@ -497,7 +497,7 @@ struct openuvr_picture {
     // If not NULL, `data` is only lent: it is used where it lies, without a copy, and this is called
     // once, with `user`, when it (or the dma-buf) is needed no more: on a thread of the library when a
     // later picture has come, or before the call that gave the picture returns. If that call fails it is not
-    // called, except with `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_OVER`: these come after the
+    // called, except with `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_ENDED`: these come after the
     // picture was handed over, and it is called as if the call had not failed. It must not call
     // functions of this library.
     void (*release)(void *user);
@@ -656,10 +656,10 @@ uint32_t openuvr_version(void);
 // `OPENUVR_NETWORK_TYPE`): 0, or an error, and then `why` holds the reason and what would work,
 // as far as `why_size` bytes go. It codes a small picture and opens a socket for a moment: some
 // tens of milliseconds. `why` may be NULL. From any thread.
-int openuvr_serves(uint32_t encoder, uint32_t network, char *why, size_t why_size);
+int openuvr_check_support(uint32_t encoder, uint32_t network, char *why, size_t why_size);
 
 // The same for what a MUD decodes.
-int openuvr_mud_serves(uint32_t decoder, uint32_t network, char *why, size_t why_size);
+int openuvr_check_mud_support(uint32_t decoder, uint32_t network, char *why, size_t why_size);
 
 // What `code` means, in a few words: a constant text, never NULL. From any thread.
 const char *openuvr_error_text(int code);
@@ -716,9 +716,11 @@ int openuvr_mud_config_default(struct openuvr_mud_config *config);
 // pictures then come by `openuvr_send_picture`. What is at `ptr` is read whenever a picture is
 // given: it must stay where it is.
 //
-// NULL if this machine can't serve it; `openuvr_serves` says why and what would work. Nothing is
+// NULL if this machine can't serve it; `openuvr_check_support` says why and what would work. Nothing is
 // started yet. Takes some tens of milliseconds. From any thread.
-struct openuvr_context *openuvr_alloc_context(uint32_t encoder, uint32_t network, void *ptr);
+struct openuvr_context *openuvr_alloc_context(uint32_t encoder,
+                                              uint32_t network,
+                                              void *ptr);
 
 // Makes a host of a configuration and puts it into `*context`, NULL there if that fails; then
 // `why`, if not NULL, holds the reason as far as `why_size` bytes go. Nothing is started yet. From
@@ -783,9 +785,9 @@ int openuvr_last_pose(struct openuvr_context *context,
 
 // Writes why the last call with this context failed, or why the last picture was not taken, as far as
 // `size` bytes go. From any thread; it is of the last call of any of them.
-int openuvr_message(struct openuvr_context *context,
-                    char *text,
-                    size_t size);
+int openuvr_last_error(struct openuvr_context *context,
+                       char *text,
+                       size_t size);
 
 // Writes the PIN with which a new device may pair; an empty text if none may. From any thread, once
 // the thread is started.
@@ -793,7 +795,7 @@ int openuvr_pin(struct openuvr_context *context, char *text, size_t size);
 
 // Writes where MUDs reach this host, in words: `UDP [::]:4710, udp-gso`. From any thread, once the
 // thread is started.
-int openuvr_place(struct openuvr_context *context, char *text, size_t size);
+int openuvr_listen_address(struct openuvr_context *context, char *text, size_t size);
 
 // Lets in a new device that knows `pin`, 4 to 12 digits, for `seconds`. From any thread, once the
 // thread is started.
@@ -817,8 +819,8 @@ int openuvr_begin_frame(struct openuvr_context *context);
 
 // Whether a picture is wanted now: ask before it is read back or converted, and do neither if it is
 // not. Returns 1 if it is; then the next picture that is given is taken, whenever that is. Returns 0 if
-// nobody watches or pictures come faster than the target rate: `openuvr_message` says which;
-// `OPENUVR_ERROR_OVER` when the stream has ended. While nobody watches one picture a second is wanted
+// nobody watches or pictures come faster than the target rate: `openuvr_last_error` says which;
+// `OPENUVR_ERROR_ENDED` when the stream has ended. While nobody watches one picture a second is wanted
 // all the same, so that a MUD that joins sees something at once. The functions that give a picture ask
 // themselves: this is for who does work before. From any thread; where the application's OpenGL context
 // is current, not between `glBegin` and `glEnd`.
@@ -829,7 +831,7 @@ int openuvr_wants(struct openuvr_context *context);
 // encoded and sent (paper, V-E), or a second later with `OPENUVR_ERROR_TIMEOUT`: it is with the host
 // then, which may still send it. A picture that nobody wants now, because no MUD watches or pictures
 // come faster than the target rate, is not copied: that is no error (see `openuvr_wants`). Returns 1 if
-// the picture was taken, 0 if it was not wanted (`openuvr_message` says why), `OPENUVR_ERROR_OVER` if
+// the picture was taken, 0 if it was not wanted (`openuvr_last_error` says why), `OPENUVR_ERROR_ENDED` if
 // none will be any more because the stream has ended. The size may change from picture to picture. From any thread.
 int openuvr_send_picture(struct openuvr_context *context,
                          const struct openuvr_picture *picture,
@@ -839,8 +841,8 @@ int openuvr_send_picture(struct openuvr_context *context,
 // behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
 // may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
 // if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind
-// (`openuvr_message` says which); `OPENUVR_ERROR_FAILED` if the buffer can't be read because it is none,
-// too small for the width, height and format that were set, or mapped; `OPENUVR_ERROR_OVER` when the
+// (`openuvr_last_error` says which); `OPENUVR_ERROR_FAILED` if the buffer can't be read because it is none,
+// too small for the width, height and format that were set, or mapped; `OPENUVR_ERROR_ENDED` when the
 // stream has ended. On the thread where the OpenGL context of the pixel buffer is current, outside of
 // `glBegin` and `glEnd`; changes none of its state.
 int openuvr_frame_ready(struct openuvr_context *context);
@@ -875,7 +877,7 @@ int openuvr_release_buffer(struct openuvr_context *context);
 // Makes a MUD (paper, Table I): `decoder` of `OPENUVR_ENCODER_TYPE`, `network` of
 // `OPENUVR_NETWORK_TYPE`. Say with `openuvr_set_host` where its host is.
 //
-// NULL if this machine can't serve it; `openuvr_mud_serves` says why and what would work. Nothing is
+// NULL if this machine can't serve it; `openuvr_check_mud_support` says why and what would work. Nothing is
 // started yet. From any thread.
 struct openuvr_mud_context *openuvr_alloc_mud_context(uint32_t decoder,
                                                       uint32_t network);
@@ -932,7 +934,7 @@ int openuvr_register_input_device(struct openuvr_mud_context *context, int id, i
 
 // Writes the message of the last call with this context that failed, or why it is over, as far as
 // `size` bytes go. From any thread.
-int openuvr_mud_message(struct openuvr_mud_context *context, char *text, size_t size);
+int openuvr_mud_last_error(struct openuvr_mud_context *context, char *text, size_t size);
 
 // Fills `*statistics`, whose `size` the caller has set; its `state` is an `OPENUVR_MUD_STATE`. From
 // any thread, once the thread is started.

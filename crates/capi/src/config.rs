@@ -2,11 +2,11 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::border::{Sized32, plain, write};
+use crate::enums::{OPENUVR_ENCODER_TYPE, OPENUVR_INPUT_TO, OPENUVR_NETWORK_TYPE, OPENUVR_SURFACE};
+use crate::ffi::{Sized32, plain, write};
 use crate::input::openuvr_input;
 use crate::log::openuvr_log_callback;
 use crate::picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
-use crate::words::{OPENUVR_ENCODER_TYPE, OPENUVR_INPUT_TO, OPENUVR_NETWORK_TYPE, OPENUVR_SURFACE};
 
 /// What a host is told. Let `openuvr_config_default` fill it, then change what you want. The texts
 /// are copied by `openuvr_open`.
@@ -122,7 +122,7 @@ impl Default for openuvr_config {
 /// `config` is NULL or writable for as many bytes as its size says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_config_default(config: *mut openuvr_config) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     plain(|| unsafe { write(config, &openuvr_config::default(), "the configuration") })
 }
 
@@ -229,6 +229,6 @@ impl Default for openuvr_mud_config {
 /// `config` is NULL or writable for as many bytes as its size says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_mud_config_default(config: *mut openuvr_mud_config) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     plain(|| unsafe { write(config, &openuvr_mud_config::default(), "the configuration") })
 }

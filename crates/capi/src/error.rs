@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use crate::border::border;
+use crate::ffi::catch_panic;
 
 /// What a function returns: one of these, or above zero where the function says so.
 #[repr(C)]
@@ -27,10 +27,10 @@ pub enum OPENUVR_ERROR {
     /// It was not done within the time.
     OPENUVR_ERROR_TIMEOUT = -8,
     /// The stream has ended.
-    OPENUVR_ERROR_OVER = -9,
+    OPENUVR_ERROR_ENDED = -9,
     /// This is a child that the application forked: the stream is its parent's.
     OPENUVR_ERROR_FORKED = -10,
-    /// A mistake in the library was stopped at its border: please report it.
+    /// A mistake in the library was stopped at its boundary: please report it.
     OPENUVR_ERROR_PANIC = -11,
 }
 
@@ -65,21 +65,21 @@ const TEXTS: &[(OPENUVR_ERROR, &CStr)] = &[
         c"something failed; the message says what",
     ),
     (OPENUVR_ERROR_TIMEOUT, c"not done within the time"),
-    (OPENUVR_ERROR_OVER, c"the stream has ended"),
+    (OPENUVR_ERROR_ENDED, c"the stream has ended"),
     (
         OPENUVR_ERROR_FORKED,
         c"the stream belongs to the process that this one was forked from",
     ),
     (
         OPENUVR_ERROR_PANIC,
-        c"a mistake in the library was stopped at its border: please report it",
+        c"a mistake in the library was stopped at its boundary: please report it",
     ),
 ];
 
 /// What `code` means, in a few words: a constant text, never NULL. From any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn openuvr_error_text(code: c_int) -> *const c_char {
-    border(c"".as_ptr(), || {
+    catch_panic(c"".as_ptr(), || {
         let found = TEXTS.iter().find(|(known, _)| *known as c_int == code);
         let text = match (found, code) {
             (Some((_, text)), _) => *text,

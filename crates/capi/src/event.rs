@@ -9,8 +9,8 @@ use openuvr_proto::host::Ending;
 use openuvr_proto::id::SessionId;
 use openuvr_runtime::host::Notice;
 
-use crate::border::{Sized32, give_text, read, write};
-use crate::held::{Held, call, lock};
+use crate::ffi::{Sized32, give_text, read, write};
+use crate::handle::{Handle, call, lock};
 use crate::host::{Host, openuvr_context};
 
 /// What an `openuvr_event` tells.
@@ -215,12 +215,12 @@ pub unsafe extern "C" fn openuvr_next_event(
     context: *mut openuvr_context,
     event: *mut openuvr_event,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
+        call(context.cast::<Handle<Host>>(), |handle| {
             // Before an event is taken that could not be given.
             read(event, openuvr_event::default(), "the event")?;
-            match held.started()?.events.take() {
+            match handle.started()?.events.take() {
                 Some(taken) => write(event, &taken, "the event").map(|()| 1),
                 None => Ok(0),
             }

@@ -4,10 +4,10 @@ use std::ffi::c_int;
 
 use openuvr_proto::units::{Bitrate, Size};
 
+use crate::enums::{self, OPENUVR_FEATURE};
 use crate::error::{DONE, Failure, Outcome};
-use crate::held::{Held, call, lock};
+use crate::handle::{Handle, call, lock};
 use crate::host::{Host, Settings, Started, openuvr_context};
-use crate::words::{self, OPENUVR_FEATURE};
 
 /// Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started. The bitrate, and
 /// width, height, format and stride of the pixel buffer, may also be set later: these count from the
@@ -21,12 +21,12 @@ pub unsafe extern "C" fn openuvr_set_feature(
     feature: u32,
     value: c_int,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            let feature = words::feature(feature)?;
-            let mut settings = lock(&held.settings);
-            match held.running() {
+        call(context.cast::<Handle<Host>>(), |handle| {
+            let feature = enums::feature(feature)?;
+            let mut settings = lock(&handle.settings);
+            match handle.running() {
                 Some(_) if feature.is_of_the_buffer() => settings.set(feature, value),
                 Some(started) => started.set_feature(feature, value),
                 None => settings.set(feature, value),
@@ -74,11 +74,11 @@ impl Settings {
             OPENUVR_FEATURE_REALTIME => config.realtime = flag()?,
             OPENUVR_FEATURE_STRIDE => self.stride = whole as usize,
             OPENUVR_FEATURE_ENCODER => {
-                words::serves(
+                enums::serves(
                     whole,
-                    words::OPENUVR_NETWORK_TYPE::OPENUVR_NETWORK_ANY as u32,
+                    enums::OPENUVR_NETWORK_TYPE::OPENUVR_NETWORK_ANY as u32,
                 )?;
-                config.encoder = words::encoder(whole)?.encoder.to_owned();
+                config.encoder = enums::encoder(whole)?.encoder.to_owned();
             }
         }
         Ok(DONE)

@@ -13,10 +13,10 @@ use openuvr_media::capture::submit::Ticket;
 use openuvr_proto::units::Size;
 use openuvr_runtime::guest::Guest;
 
+use crate::enums::BufferName;
 use crate::error::OPENUVR_ERROR::OPENUVR_ERROR_THREAD;
 use crate::error::{Failure, Outcome};
 use crate::picture::Layout;
-use crate::words::BufferName;
 
 /// Where the functions of GLX and EGL are, whatever the application linked.
 const GLX: [&CStr; 2] = [c"libGL.so.1", c"libGLX.so.0"];

@@ -17,19 +17,19 @@ use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::sched::Role;
 
-use crate::border::{border, must_give_text, read, text, write};
 use crate::config::openuvr_config;
+use crate::enums::{self, BufferName, OPENUVR_INPUT_TO};
 use crate::error::{DONE, Failure, Outcome};
 use crate::event::Events;
+use crate::ffi::{catch_panic, must_give_text, read, text, write};
 use crate::gl::Reader;
-use crate::held::{Held, Kind, alloc, call, lock, open, take};
+use crate::handle::{Handle, Kind, alloc, call, lock, open, take};
 use crate::input::{Devices, OnInput, device_id, duplicated, openuvr_input, openuvr_pose};
 use crate::left_out::LeftOut;
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
+use crate::notices;
 use crate::picture::Layout;
 use crate::statistics::openuvr_statistics;
-use crate::told;
-use crate::words::{self, BufferName, OPENUVR_INPUT_TO};
 use crate::worker::Worker;
 
 /// A host. Made by `openuvr_alloc_context` or `openuvr_open`, ended by `openuvr_close`. A process may
@@ -93,7 +93,7 @@ pub(crate) struct Started {
 /// pictures then come by `openuvr_send_picture`. What is at `ptr` is read whenever a picture is
 /// given: it must stay where it is.
 ///
-/// NULL if this machine can't serve it; `openuvr_serves` says why and what would work. Nothing is
+/// NULL if this machine can't serve it; `openuvr_check_support` says why and what would work. Nothing is
 /// started yet. Takes some tens of milliseconds. From any thread.
 ///
 /// # Safety
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn openuvr_open(
     why: *mut c_char,
     why_size: usize,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe { open::<Host, _>(config, context, why, why_size) }
 }
 
@@ -141,7 +141,7 @@ impl Kind for Host {
     type Started = Started;
 
     fn serves(config: &openuvr_config) -> Outcome<()> {
-        words::serves(config.encoder, config.network)
+        enums::serves(config.encoder, config.network)
     }
 
     fn log(config: &openuvr_config) -> Log {
@@ -149,9 +149,9 @@ impl Kind for Host {
     }
 
     unsafe fn settings(config: &openuvr_config) -> Outcome<Settings> {
-        let word = words::encoder(config.encoder)?;
-        let only = words::network(config.network)?;
-        // SAFETY: as ours.
+        let word = enums::encoder(config.encoder)?;
+        let only = enums::network(config.network)?;
+        // SAFETY: the caller has promised this function the same.
         let (name, bind, dir, pin, display, csv) = unsafe {
             (
                 text(config.name, "name")?,
@@ -163,7 +163,7 @@ impl Kind for Host {
             )
         };
         if let Some(pin) = &pin {
-            words::pin(pin)?;
+            enums::pin(pin)?;
         }
         let usual = Config::default();
         let bind = match bind {
@@ -203,7 +203,7 @@ impl Kind for Host {
             ..usual
         };
         told.rendition().map_err(Failure::argument)?;
-        let input = match words::input_to(config.input)? {
+        let input = match enums::input_to(config.input)? {
             OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_APPLICATION => InputTo::Application,
             OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_DISPLAY => {
                 InputTo::Display(display.unwrap_or_default())
@@ -235,7 +235,7 @@ impl Kind for Host {
         let (own, why, queue) = (log.clone(), end.clone(), events.clone());
         let tell = move |notice: Notice| {
             queue.note(&notice);
-            if let Some((level, line)) = told::line(&notice) {
+            if let Some((level, line)) = notices::line(&notice) {
                 own.tell(level, &line);
                 if let Notice::SourceEnded(_) | Notice::Failed(_) = notice {
                     let _ = why.set(line);
@@ -310,8 +310,8 @@ impl Settings {
 /// `context` is NULL or points to NULL or to a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_close(context: *mut *mut openuvr_context) {
-    border((), || {
-        // SAFETY: as ours.
+    catch_panic((), || {
+        // SAFETY: the caller has promised this function the same.
         drop(unsafe { take::<Host>(context.cast()) });
     });
 }
@@ -326,8 +326,8 @@ pub unsafe extern "C" fn openuvr_close(context: *mut *mut openuvr_context) {
 /// `context` is NULL or a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_init_thread(context: *mut openuvr_context) -> c_int {
-    // SAFETY: as ours.
-    unsafe { call(context.cast::<Held<Host>>(), Held::init) }
+    // SAFETY: the caller has promised this function the same.
+    unsafe { call(context.cast::<Handle<Host>>(), Handle::init) }
 }
 
 // --- Input ----------------------------------------------------------------------------------------
@@ -345,12 +345,12 @@ pub unsafe extern "C" fn openuvr_next_input(
     context: *mut openuvr_context,
     input: *mut openuvr_input,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
+        call(context.cast::<Handle<Host>>(), |handle| {
             // Before an event is taken that could not be given.
             read(input, openuvr_input::default(), "the input")?;
-            let started = held.started()?;
+            let started = handle.started()?;
             if started.listener.is_some() {
                 return Err(Failure::state("input goes to the callback on_input"));
             }
@@ -379,18 +379,18 @@ pub unsafe extern "C" fn openuvr_set_viewport(
     width: u32,
     height: u32,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
+        call(context.cast::<Handle<Host>>(), |handle| {
             let size = Size::new(width, height);
             if !size.is_valid() && (width, height) != (0, 0) {
                 let why = format!("a place of {size}: its sides are 1 to {}", Size::MAX_SIDE);
                 return Err(Failure::argument(why));
             }
             let size = Some(size).filter(|size| size.is_valid());
-            let mut settings = lock(&held.settings);
+            let mut settings = lock(&handle.settings);
             settings.viewport = (x, y, size);
-            if let Some(started) = held.running() {
+            if let Some(started) = handle.running() {
                 started.guest.set_viewport(x, y, size);
             }
             Ok(DONE)
@@ -413,13 +413,13 @@ pub unsafe extern "C" fn openuvr_map_input_device(
     id: c_int,
     fd: c_int,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
+        call(context.cast::<Handle<Host>>(), |handle| {
             let id = device_id(id)?;
             let can = Descriptor::new(duplicated(fd)?);
             can.map_err(|e| Failure::argument(e.to_string()))?;
-            held.map(id, Some(duplicated(fd)?))
+            handle.map(id, Some(duplicated(fd)?))
         })
     }
 }
@@ -434,15 +434,15 @@ pub unsafe extern "C" fn openuvr_unmap_input_device(
     context: *mut openuvr_context,
     id: c_int,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            held.map(device_id(id)?, None)
+        call(context.cast::<Handle<Host>>(), |handle| {
+            handle.map(device_id(id)?, None)
         })
     }
 }
 
-impl Held<Host> {
+impl Handle<Host> {
     fn map(&self, id: DeviceId, fd: Option<OwnedFd>) -> Outcome {
         let mut settings = lock(&self.settings);
         match self.running() {
@@ -472,10 +472,10 @@ pub unsafe extern "C" fn openuvr_last_pose(
     context: *mut openuvr_context,
     pose: *mut openuvr_pose,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            match held.started()?.guest.pose() {
+        call(context.cast::<Handle<Host>>(), |handle| {
+            match handle.started()?.guest.pose() {
                 Some(posed) => write(pose, &posed.into(), "the pose").map(|()| 1),
                 // What is wrong with it is told all the same.
                 None => read(pose, openuvr_pose::default(), "the pose").map(|_| 0),
@@ -492,15 +492,15 @@ pub unsafe extern "C" fn openuvr_last_pose(
 /// # Safety
 /// `context` is NULL or a context that is not closed; `text` is NULL or writable for `size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn openuvr_message(
+pub unsafe extern "C" fn openuvr_last_error(
     context: *mut openuvr_context,
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            must_give_text(&held.message(), text, size)
+        call(context.cast::<Handle<Host>>(), |handle| {
+            must_give_text(&handle.message(), text, size)
         })
     }
 }
@@ -516,10 +516,10 @@ pub unsafe extern "C" fn openuvr_pin(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            let pin = held.started()?.guest.pin();
+        call(context.cast::<Handle<Host>>(), |handle| {
+            let pin = handle.started()?.guest.pin();
             must_give_text(&pin.map(Pin::to_string).unwrap_or_default(), text, size)
         })
     }
@@ -531,15 +531,15 @@ pub unsafe extern "C" fn openuvr_pin(
 /// # Safety
 /// `context` is NULL or a context that is not closed; `text` is NULL or writable for `size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn openuvr_place(
+pub unsafe extern "C" fn openuvr_listen_address(
     context: *mut openuvr_context,
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            must_give_text(held.started()?.guest.place(), text, size)
+        call(context.cast::<Handle<Host>>(), |handle| {
+            must_give_text(handle.started()?.guest.place(), text, size)
         })
     }
 }
@@ -555,13 +555,13 @@ pub unsafe extern "C" fn openuvr_open_pairing(
     pin: *const c_char,
     seconds: u32,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
+        call(context.cast::<Handle<Host>>(), |handle| {
             let pin = text(pin, "pin")?.ok_or_else(|| Failure::null("the PIN"))?;
-            let pin = words::pin(&pin)?;
+            let pin = enums::pin(&pin)?;
             let span = Duration::from_secs(seconds.into());
-            held.started()?.guest.open_pairing(pin, span);
+            handle.started()?.guest.open_pairing(pin, span);
             Ok(DONE)
         })
     }
@@ -577,10 +577,10 @@ pub unsafe extern "C" fn openuvr_statistics(
     context: *mut openuvr_context,
     statistics: *mut openuvr_statistics,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            let told = held.started()?.guest.statistics();
+        call(context.cast::<Handle<Host>>(), |handle| {
+            let told = handle.started()?.guest.statistics();
             write(statistics, &(&told).into(), "the statistics").map(|()| DONE)
         })
     }

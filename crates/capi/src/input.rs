@@ -9,8 +9,8 @@ use openuvr_proto::pose::{Pose, Posed};
 use openuvr_proto::time::Instant;
 use openuvr_runtime::guest::ForApplication;
 
-use crate::border::Sized32;
 use crate::error::{Failure, Outcome};
+use crate::ffi::Sized32;
 use crate::inside::Inside;
 
 /// What an `openuvr_input` tells.

@@ -9,8 +9,8 @@ use std::ffi::{c_char, c_int};
 use openuvr_media::keyboard::codes;
 use openuvr_proto::input::event::KeyCode;
 
-use crate::border::{Sized32, give_text, plain, read, write};
 use crate::error::Failure;
+use crate::ffi::{Sized32, give_text, plain, read, write};
 
 /// A key of a keyboard, or a button of a mouse. Set `size` to `sizeof(struct openuvr_key)`. What others
 /// have no number or name for is 0 or empty.
@@ -70,11 +70,11 @@ impl Default for openuvr_key {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_key_of(code: u32, key: *mut openuvr_key) -> c_int {
     plain(|| {
-        // SAFETY: as ours. What is wrong with the room is told first.
+        // SAFETY: the caller has promised this function the same. What is wrong with the room is told first.
         unsafe { read(key, openuvr_key::default(), "the key")? };
         let found = u16::try_from(code).ok().and_then(find);
         let found = found.ok_or_else(|| Failure::argument("no key or button has this number"))?;
-        // SAFETY: as ours.
+        // SAFETY: the caller has promised this function the same.
         unsafe { write(key, &found, "the key") }
     })
 }

@@ -10,15 +10,16 @@
 // A program in C reads these names.
 #![allow(non_camel_case_types)]
 
-mod border;
+mod app_presenter;
 mod config;
 mod dma_buf;
+pub mod enums;
 mod error;
 pub mod event;
 pub mod features;
-pub mod give;
+mod ffi;
 mod gl;
-mod held;
+mod handle;
 pub mod host;
 mod input;
 mod inside;
@@ -26,14 +27,13 @@ pub mod keys;
 mod left_out;
 pub mod log;
 pub mod mud;
+mod notices;
 mod picture;
 pub mod pointer;
 mod statistics;
+pub mod submit;
 mod surface;
-mod tap;
-mod told;
 mod version;
-pub mod words;
 mod worker;
 
 pub use config::{openuvr_config, openuvr_config_default};
@@ -45,7 +45,7 @@ pub use picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
 pub use statistics::{openuvr_mud_statistics, openuvr_statistics};
 pub use version::openuvr_version;
 
-/// The size of a structure, as it crosses the border.
+/// The size of a structure, as it crosses the boundary.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "structures of a few hundred bytes"

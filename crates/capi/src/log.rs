@@ -5,9 +5,9 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::io::Write as _;
 use std::sync::Mutex;
 
-use crate::border::give_text;
 use crate::error::{Failure, Outcome};
-use crate::held::{Held, call, lock};
+use crate::ffi::give_text;
+use crate::handle::{Handle, call, lock};
 use crate::host::{Host, openuvr_context};
 use crate::inside::Inside;
 use crate::mud::{Mud, openuvr_mud_context};
@@ -124,7 +124,7 @@ impl Log {
         let Some((of, line)) = self.next()? else {
             return Ok(0);
         };
-        // SAFETY: as ours.
+        // SAFETY: the caller has promised this function the same.
         unsafe {
             give_text(&line, text, size);
             if !level.is_null() {
@@ -171,10 +171,10 @@ pub unsafe extern "C" fn openuvr_next_log(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            held.log.give_next(level, text, size)
+        call(context.cast::<Handle<Host>>(), |handle| {
+            handle.log.give_next(level, text, size)
         })
     }
 }
@@ -191,10 +191,10 @@ pub unsafe extern "C" fn openuvr_mud_next_log(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Mud>>(), |held| {
-            held.log.give_next(level, text, size)
+        call(context.cast::<Handle<Mud>>(), |handle| {
+            handle.log.give_next(level, text, size)
         })
     }
 }

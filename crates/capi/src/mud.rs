@@ -16,19 +16,19 @@ use openuvr_runtime::client::{ClientRuntime, ClientSetup, Target};
 use openuvr_runtime::host::config::BITRATES;
 use openuvr_runtime::sched::Role;
 
-use crate::border::{border, must_give_text, read, text, write};
+use crate::app_presenter::{OnFrame, Pictures, Shown};
 use crate::config::openuvr_mud_config;
-use crate::error::OPENUVR_ERROR::OPENUVR_ERROR_OVER;
+use crate::enums::{self, Decoding, OPENUVR_SURFACE};
+use crate::error::OPENUVR_ERROR::OPENUVR_ERROR_ENDED;
 use crate::error::{DONE, Failure, Outcome};
-use crate::held::{Held, Kind, alloc, call, lock, open, take};
+use crate::ffi::{catch_panic, must_give_text, read, text, write};
+use crate::handle::{Handle, Kind, alloc, call, lock, open, take};
 use crate::input::{Devices, device_id, duplicated, event_of, openuvr_input, openuvr_pose};
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
+use crate::notices::{MudState, note};
 use crate::picture::openuvr_picture;
 use crate::statistics::openuvr_mud_statistics;
 use crate::surface;
-use crate::tap::{OnFrame, Pictures, Shown};
-use crate::told::{Told, tell};
-use crate::words::{self, Decoding, OPENUVR_SURFACE};
 use crate::worker::Worker;
 
 /// How far a MUD is.
@@ -43,7 +43,7 @@ pub enum OPENUVR_MUD_STATE {
     OPENUVR_MUD_OBSERVING = 2,
     /// It is over: the person closed the window, the host ended it, or it failed; the message says
     /// which.
-    OPENUVR_MUD_OVER = 3,
+    OPENUVR_MUD_ENDED = 3,
 }
 
 /// A MUD. Made by `openuvr_alloc_mud_context` or `openuvr_open_mud`, ended by `openuvr_close_mud`. A
@@ -80,7 +80,7 @@ pub(crate) struct Started {
     pulled: bool,
     client: Option<Arc<ClientRuntime>>,
     devices: Option<Registrar>,
-    told: Arc<Mutex<Told>>,
+    state: Arc<Mutex<MudState>>,
     log: Arc<Log>,
     teller: Option<Worker>,
 }
@@ -91,7 +91,7 @@ impl Drop for Started {
         // The thread is gone, so this is the last.
         let client = self.client.take().and_then(Arc::into_inner);
         for notice in client.map(ClientRuntime::stop).unwrap_or_default() {
-            tell(&self.told, &self.pictures, &self.log, notice);
+            note(&self.state, &self.pictures, &self.log, notice);
         }
     }
 }
@@ -101,7 +101,7 @@ impl Drop for Started {
 /// Makes a MUD (paper, Table I): `decoder` of `OPENUVR_ENCODER_TYPE`, `network` of
 /// `OPENUVR_NETWORK_TYPE`. Say with `openuvr_set_host` where its host is.
 ///
-/// NULL if this machine can't serve it; `openuvr_mud_serves` says why and what would work. Nothing is
+/// NULL if this machine can't serve it; `openuvr_check_mud_support` says why and what would work. Nothing is
 /// started yet. From any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn openuvr_alloc_mud_context(
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn openuvr_open_mud(
     why: *mut c_char,
     why_size: usize,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe { open::<Mud, _>(config, context, why, why_size) }
 }
 
@@ -144,7 +144,7 @@ impl Kind for Mud {
     type Started = Started;
 
     fn serves(config: &openuvr_mud_config) -> Outcome<()> {
-        words::mud_serves(config.decoder, config.network)
+        enums::mud_serves(config.decoder, config.network)
     }
 
     fn log(config: &openuvr_mud_config) -> Log {
@@ -152,9 +152,9 @@ impl Kind for Mud {
     }
 
     unsafe fn settings(config: &openuvr_mud_config) -> Outcome<Settings> {
-        let word = words::encoder(config.decoder)?;
-        let only = words::network(config.network)?;
-        // SAFETY: as ours.
+        let word = enums::encoder(config.decoder)?;
+        let only = enums::network(config.network)?;
+        // SAFETY: the caller has promised this function the same.
         let (host, pin, dir, name, display) = unsafe {
             (
                 text(config.host, "host")?,
@@ -165,9 +165,9 @@ impl Kind for Mud {
             )
         };
         if let Some(pin) = &pin {
-            words::pin(pin)?;
+            enums::pin(pin)?;
         }
-        let surface = words::surface(config.surface)?;
+        let surface = enums::surface(config.surface)?;
         let size = Size::new(config.width, config.height);
         if !size.is_valid() && (config.width, config.height) != (0, 0) {
             let why = format!("a window of {size}: its sides are 1 to {}", Size::MAX_SIDE);
@@ -292,12 +292,12 @@ impl Kind for Mud {
             scheduler: settings.config.scheduler(),
         });
         let client = Arc::new(client.map_err(Failure::failed)?);
-        let told = Arc::<Mutex<Told>>::default();
+        let state = Arc::<Mutex<MudState>>::default();
         let (source, own, to, shown) =
-            (client.clone(), told.clone(), log.clone(), pictures.clone());
+            (client.clone(), state.clone(), log.clone(), pictures.clone());
         let teller = Worker::start(Role::Background, "ouvr-notices", move |turn| {
             if let Some(notice) = source.notice(turn) {
-                tell(&own, &shown, &to, notice);
+                note(&own, &shown, &to, notice);
             }
         })?;
         settings.devices.clear();
@@ -309,7 +309,7 @@ impl Kind for Mud {
             pulled,
             client: Some(client),
             devices,
-            told,
+            state,
             log: log.clone(),
             teller: Some(teller),
         })
@@ -331,8 +331,8 @@ fn target(host: &str) -> Outcome<Target> {
 /// `context` is NULL or points to NULL or to a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_close_mud(context: *mut *mut openuvr_mud_context) {
-    border((), || {
-        // SAFETY: as ours.
+    catch_panic((), || {
+        // SAFETY: the caller has promised this function the same.
         drop(unsafe { take::<Mud>(context.cast()) });
     });
 }
@@ -350,16 +350,16 @@ pub unsafe extern "C" fn openuvr_set_host(
     host: *const c_char,
     pin: *const c_char,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Mud>>(), |held| {
+        call(context.cast::<Handle<Mud>>(), |handle| {
             let host = text(host, "host")?.ok_or_else(|| Failure::null("the host's name"))?;
             let pin = text(pin, "pin")?;
             if let Some(pin) = &pin {
-                words::pin(pin)?;
+                enums::pin(pin)?;
             }
-            let mut settings = lock(&held.settings);
-            held.not_started()?;
+            let mut settings = lock(&handle.settings);
+            handle.not_started()?;
             settings.host = Some(target(&host)?);
             settings.config.pin = pin;
             Ok(DONE)
@@ -375,20 +375,20 @@ pub unsafe extern "C" fn openuvr_set_host(
 /// `context` is NULL or a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_init_mud_thread(context: *mut openuvr_mud_context) -> c_int {
-    // SAFETY: as ours.
-    unsafe { call(context.cast::<Held<Mud>>(), Held::init) }
+    // SAFETY: the caller has promised this function the same.
+    unsafe { call(context.cast::<Handle<Mud>>(), Handle::init) }
 }
 
 impl Started {
     fn client(&self) -> Outcome<&ClientRuntime> {
-        let over = || Failure::new(OPENUVR_ERROR_OVER, "the stream has ended");
+        let over = || Failure::new(OPENUVR_ERROR_ENDED, "the stream has ended");
         self.client.as_deref().ok_or_else(over)
     }
 
     /// The end, if it has come.
     fn end(&self) -> Option<Failure> {
-        let end = lock(&self.told).end.clone();
-        end.map(|why| Failure::new(OPENUVR_ERROR_OVER, why))
+        let end = lock(&self.state).end.clone();
+        end.map(|why| Failure::new(OPENUVR_ERROR_ENDED, why))
     }
 }
 
@@ -408,11 +408,11 @@ pub unsafe extern "C" fn openuvr_next_frame(
     picture: *mut openuvr_picture,
     timeout_ms: u32,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Mud>>(), |held| {
+        call(context.cast::<Handle<Mud>>(), |handle| {
             read(picture, openuvr_picture::default(), "the picture")?;
-            let started = held.started()?;
+            let started = handle.started()?;
             if !started.pulled {
                 let why = "pictures go to a window or to the callback on_frame: set the surface to \
                            OPENUVR_SURFACE_APPLICATION, and no callback";
@@ -445,12 +445,12 @@ pub unsafe extern "C" fn openuvr_send_input(
     context: *mut openuvr_mud_context,
     input: *const openuvr_input,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Mud>>(), |held| {
+        call(context.cast::<Handle<Mud>>(), |handle| {
             let input = read(input, openuvr_input::default(), "the input")?;
             let event = event_of(&input)?;
-            let started = held.started()?;
+            let started = handle.started()?;
             if started.surface != OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION {
                 let why =
                     "input comes from the window: set the surface to OPENUVR_SURFACE_APPLICATION";
@@ -473,12 +473,12 @@ pub unsafe extern "C" fn openuvr_send_pose(
     context: *mut openuvr_mud_context,
     pose: *const openuvr_pose,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Mud>>(), |held| {
+        call(context.cast::<Handle<Mud>>(), |handle| {
             let pose = read(pose, openuvr_pose::default(), "the pose")?;
             let (told, sampled) = pose.told()?;
-            let client = held.started()?.client()?;
+            let client = handle.started()?.client()?;
             let id = client.set_pose(&told, sampled);
             Ok(id.map_or(0, |id| c_int::try_from(id.0).unwrap_or(c_int::MAX)))
         })
@@ -500,15 +500,15 @@ pub unsafe extern "C" fn openuvr_register_input_device(
     id: c_int,
     fd: c_int,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Mud>>(), |held| {
+        call(context.cast::<Handle<Mud>>(), |handle| {
             let id = device_id(id)?;
             let (fd, tried) = (duplicated(fd)?, duplicated(fd)?);
             let can = Evdev::new().and_then(|evdev| evdev.registrar().register(id, tried));
             can.map_err(|e| Failure::argument(e.to_string()))?;
-            let mut settings = lock(&held.settings);
-            let Some(started) = held.running() else {
+            let mut settings = lock(&handle.settings);
+            let Some(started) = handle.running() else {
                 settings.devices.set(id, Some(fd));
                 return Ok(DONE);
             };
@@ -532,16 +532,16 @@ pub unsafe extern "C" fn openuvr_register_input_device(
 /// # Safety
 /// `context` is NULL or a context that is not closed; `text` is NULL or writable for `size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn openuvr_mud_message(
+pub unsafe extern "C" fn openuvr_mud_last_error(
     context: *mut openuvr_mud_context,
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Mud>>(), |held| {
-            let end = held.running().and_then(Started::end);
-            let message = end.map_or_else(|| held.message(), |end| end.why.into());
+        call(context.cast::<Handle<Mud>>(), |handle| {
+            let end = handle.running().and_then(Started::end);
+            let message = end.map_or_else(|| handle.message(), |end| end.why.into());
             must_give_text(&message, text, size)
         })
     }
@@ -558,10 +558,10 @@ pub unsafe extern "C" fn openuvr_mud_statistics(
     context: *mut openuvr_mud_context,
     statistics: *mut openuvr_mud_statistics,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Mud>>(), |held| {
-            let told = lock(&held.started()?.told).statistics;
+        call(context.cast::<Handle<Mud>>(), |handle| {
+            let told = lock(&handle.started()?.state).statistics;
             write(statistics, &told, "the statistics").map(|()| DONE)
         })
     }

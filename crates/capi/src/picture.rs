@@ -6,8 +6,8 @@ use openuvr_media::capture::submit::{Frame, Pool};
 use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
 use openuvr_proto::units::Size;
 
-use crate::border::Sized32;
 use crate::error::{Failure, Outcome};
+use crate::ffi::Sized32;
 use crate::inside::Inside;
 
 /// How a pixel's bytes lie in memory, the first one first.
@@ -65,7 +65,7 @@ pub struct openuvr_picture {
     /// If not NULL, `data` is only lent: it is used where it lies, without a copy, and this is called
     /// once, with `user`, when it (or the dma-buf) is needed no more: on a thread of the library when a
     /// later picture has come, or before the call that gave the picture returns. If that call fails it is not
-    /// called, except with `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_OVER`: these come after the
+    /// called, except with `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_ENDED`: these come after the
     /// picture was handed over, and it is called as if the call had not failed. It must not call
     /// functions of this library.
     pub release: Option<unsafe extern "C" fn(user: *mut c_void)>,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use openuvr_media::cursor::CursorShape;
 
-use crate::border::{Sized32, read, write};
+use crate::enums::OPENUVR_SURFACE;
 use crate::error::{DONE, Failure, Outcome};
-use crate::held::{Held, call, lock};
+use crate::ffi::{Sized32, read, write};
+use crate::handle::{Handle, call, lock};
 use crate::host::{Host, openuvr_context};
 use crate::mud::{Mud, openuvr_mud_context};
-use crate::words::OPENUVR_SURFACE;
 
 /// The application's pointer. Set `size` to `sizeof(struct openuvr_pointer)` and everything that is not
 /// named to 0.
@@ -89,7 +89,7 @@ impl openuvr_pointer {
         }
         let [width, height, hot_x, hot_y] = [self.width, self.height, self.hot_x, self.hot_y]
             .map(|side| u16::try_from(side).unwrap_or(0));
-        // SAFETY: as ours.
+        // SAFETY: the caller has promised this function the same.
         let argb = unsafe {
             std::slice::from_raw_parts(self.argb, usize::from(width) * usize::from(height))
         };
@@ -125,16 +125,16 @@ pub unsafe extern "C" fn openuvr_set_pointer(
     context: *mut openuvr_context,
     pointer: *const openuvr_pointer,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
+        call(context.cast::<Handle<Host>>(), |handle| {
             let pointer = read(pointer, openuvr_pointer::default(), "the pointer")?;
             if pointer.relative > 1 || pointer.visible > 1 {
                 let why = "a pointer's relative and visible are 0 or 1";
                 return Err(Failure::argument(why));
             }
             let (shape, place) = (pointer.shape()?, pointer.place()?);
-            let guest = &held.started()?.guest;
+            let guest = &handle.started()?.guest;
             guest.set_pointer(shape.as_ref(), place);
             guest.set_relative_mouse(pointer.relative == 1);
             Ok(DONE)
@@ -154,11 +154,11 @@ pub unsafe extern "C" fn openuvr_mud_pointer(
     context: *mut openuvr_mud_context,
     pointer: *mut openuvr_pointer,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Mud>>(), |held| {
+        call(context.cast::<Handle<Mud>>(), |handle| {
             read(pointer, openuvr_pointer::default(), "the pointer")?;
-            let started = held.started()?;
+            let started = handle.started()?;
             if started.surface != OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION {
                 let why = "the window shows the pointer: set the surface to \
                            OPENUVR_SURFACE_APPLICATION";

@@ -5,7 +5,7 @@ use std::time::Duration;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_runtime::guest::Statistics;
 
-use crate::border::Sized32;
+use crate::ffi::Sized32;
 
 /// Of a host, since its thread was started. Set `size` to `sizeof(struct openuvr_statistics)`.
 /// Frames are counted for the player; a time that is not known is -1.

@@ -7,8 +7,8 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::units::Size;
 use openuvr_runtime::client::OpenSurface;
 
+use crate::app_presenter::{AppPresenter, OnFrame, Pictures};
 use crate::error::{Failure, Outcome};
-use crate::tap::{OnFrame, Pictures, Tap};
 
 /// A window, opened when the first picture tells its size; a display that is not there is told at
 /// once.
@@ -39,10 +39,11 @@ pub(crate) fn window(config: &WindowConfig) -> Outcome<OpenSurface> {
 
 /// The application, by its callback if it has one.
 pub(crate) fn application(pictures: Arc<Pictures>, on_frame: Option<OnFrame>) -> OpenSurface {
-    let mut tap = Some(Tap { pictures, on_frame });
+    let mut presenter = Some(AppPresenter { pictures, on_frame });
     Box::new(move |_: Size, _: &str, _: Role| {
-        let tap = tap.take();
-        let tap = tap.ok_or_else(|| present::PresentError("opened twice".to_owned()))?;
-        Ok((Box::new(tap) as Box<dyn Presenter>, None))
+        let presenter = presenter.take();
+        let presenter =
+            presenter.ok_or_else(|| present::PresentError("opened twice".to_owned()))?;
+        Ok((Box::new(presenter) as Box<dyn Presenter>, None))
     })
 }

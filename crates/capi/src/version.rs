@@ -1,12 +1,12 @@
 //! Which library it is.
 
-use crate::border::border;
+use crate::ffi::catch_panic;
 
 /// The version of the library that is loaded, `major << 16 | minor << 8 | patch`: compare it with
 /// `OPENUVR_VERSION` of the header. From any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn openuvr_version() -> u32 {
-    border(0, || {
+    catch_panic(0, || {
         let parts = [
             env!("CARGO_PKG_VERSION_MAJOR"),
             env!("CARGO_PKG_VERSION_MINOR"),

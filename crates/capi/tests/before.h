@@ -10,7 +10,7 @@
  *   else is handed over. Texts and structures that are given are copied or filled before the call
  *   returns; where memory is only lent, the text says until when.
  * - Functions that return int return 0 or more if they did what was asked, else an OPENUVR_ERROR
- *   below zero, and then changed nothing unless the text says so. openuvr_message has the reason in
+ *   below zero, and then changed nothing unless the text says so. openuvr_last_error has the reason in
  *   words.
  * - Every structure begins with its size: set it to sizeof *it. A program that was built with an
  *   older header works with a newer library.

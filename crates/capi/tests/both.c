@@ -98,7 +98,7 @@ static struct openuvr_mud_context *mud(struct openuvr_context *host, const char 
     char *address;
 
     snprintf(own, sizeof own, "%s/%s", folder, name);
-    openuvr_place(host, place, sizeof place);
+    openuvr_listen_address(host, place, sizeof place);
     address = strstr(place, "127.0.0.1:");
     address[strcspn(address, ",")] = 0;
     openuvr_mud_config_default(&config);
@@ -113,7 +113,7 @@ static struct openuvr_mud_context *mud(struct openuvr_context *host, const char 
     config.user = called ? &frames_called : NULL;
     if (openuvr_open_mud(&config, &context, why, sizeof why) < 0 ||
         openuvr_init_mud_thread(context) < 0) {
-        openuvr_mud_message(context, why, sizeof why);
+        openuvr_mud_last_error(context, why, sizeof why);
         fprintf(stderr, "no MUD: %s\n", why);
         exit(1);
     }
@@ -229,7 +229,7 @@ int main(int argc, char **argv)
     struct openuvr_picture picture = { .size = sizeof picture };
     while ((turn = openuvr_next_frame(muds[0], &picture, UINT32_MAX)) > 0)
         ;
-    if (turn != OPENUVR_ERROR_OVER)
+    if (turn != OPENUVR_ERROR_ENDED)
         more(&wrong);
     openuvr_close_mud(&muds[0]);
     openuvr_close_mud(&muds[1]);

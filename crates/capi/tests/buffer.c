@@ -57,7 +57,7 @@ int main(int argc, char **argv)
         got = openuvr_frame_ready(host);
         usleep(5000);
     }
-    openuvr_message(host, why, sizeof why);
+    openuvr_last_error(host, why, sizeof why);
     check(strstr(why, "openuvr_release_buffer") != NULL, why);
     /* It is closed where no context is current, but before it is destroyed. */
     check(pthread_create(&thread, NULL, close_elsewhere, &host) == 0, "no thread");

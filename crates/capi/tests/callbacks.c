@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     of_callback = host;
     check(openuvr_next_log(host, NULL, why, sizeof why) == OPENUVR_ERROR_STATE, "the callback has them");
     check(openuvr_init_thread(host) == 0, "the host does not start");
-    openuvr_place(host, place, sizeof place);
+    openuvr_listen_address(host, place, sizeof place);
     address = strstr(place, "127.0.0.1:");
     address[strcspn(address, ",")] = 0;
     snprintf(keys, sizeof keys, "%s/mud", folder);

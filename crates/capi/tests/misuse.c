@@ -156,9 +156,9 @@ static void null_and_wrong_contexts(void)
     EXPECT(openuvr_send_picture(none, &picture, 0), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_next_input(none, &input), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_last_pose(none, &pose), OPENUVR_ERROR_NULL);
-    EXPECT(openuvr_message(none, text, sizeof text), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_last_error(none, text, sizeof text), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_pin(none, text, sizeof text), OPENUVR_ERROR_NULL);
-    EXPECT(openuvr_place(none, text, sizeof text), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_listen_address(none, text, sizeof text), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_open_pairing(none, "1234", 1), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_statistics(none, &statistics), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_set_host(no_mud, "desk", NULL), OPENUVR_ERROR_NULL);
@@ -167,7 +167,7 @@ static void null_and_wrong_contexts(void)
     EXPECT(openuvr_next_frame(no_mud, &picture, 0), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_send_input(no_mud, &input), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_send_pose(no_mud, &pose), OPENUVR_ERROR_NULL);
-    EXPECT(openuvr_mud_message(no_mud, text, sizeof text), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_mud_last_error(no_mud, text, sizeof text), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_mud_statistics(no_mud, &seen), OPENUVR_ERROR_NULL);
     openuvr_close(NULL);
     openuvr_close(&none);
@@ -199,9 +199,9 @@ static void null_and_wrong_contexts(void)
     EXPECT(openuvr_alloc_mud_context(1, 99) == NULL, 1);
     /* A word that names hardware is never the processor. */
     EXPECT(openuvr_alloc_mud_context(OPENUVR_ENCODER_H264_VAAPI, OPENUVR_NETWORK_UDP) == NULL, 1);
-    EXPECT(openuvr_mud_serves(OPENUVR_ENCODER_H264_VAAPI, OPENUVR_NETWORK_UDP, NULL, 0),
+    EXPECT(openuvr_check_mud_support(OPENUVR_ENCODER_H264_VAAPI, OPENUVR_NETWORK_UDP, NULL, 0),
            OPENUVR_ERROR_UNAVAILABLE);
-    EXPECT(openuvr_serves(OPENUVR_ENCODER_H264, OPENUVR_NETWORK_INJECT, NULL, 0),
+    EXPECT(openuvr_check_support(OPENUVR_ENCODER_H264, OPENUVR_NETWORK_INJECT, NULL, 0),
            OPENUVR_ERROR_UNAVAILABLE);
 }
 
@@ -244,7 +244,7 @@ static void failed_starts(void)
     EXPECT(openuvr_map_input_device(host, 1, ends[1]), OPENUVR_OK);
     /* What open() returns for a device that is missing ends no mapping. */
     EXPECT(openuvr_map_input_device(host, 1, open("/dev/input/none", O_RDWR)), OPENUVR_ERROR_ARGUMENT);
-    EXPECT(openuvr_message(host, text, sizeof text), OPENUVR_OK);
+    EXPECT(openuvr_last_error(host, text, sizeof text), OPENUVR_OK);
     EXPECT(strstr(text, "did open() fail?") != NULL, 1);
     EXPECT(openuvr_map_input_device(host, 0, ends[1]), OPENUVR_OK); /* 0 is a number as well */
     EXPECT(openuvr_map_input_device(host, 255, ends[1]), OPENUVR_OK);
@@ -271,11 +271,11 @@ static void features(struct openuvr_context *context)
     EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_REALTIME, 2), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_ENCODER, OPENUVR_ENCODER_H264_VAAPI),
            OPENUVR_ERROR_UNAVAILABLE);
-    EXPECT(openuvr_message(context, text, sizeof text), OPENUVR_OK);
+    EXPECT(openuvr_last_error(context, text, sizeof text), OPENUVR_OK);
     EXPECT(strstr(text, "would work") != NULL, 1);
-    EXPECT(openuvr_message(context, text, 5), OPENUVR_OK);
+    EXPECT(openuvr_last_error(context, text, 5), OPENUVR_OK);
     EXPECT((int)strlen(text), 4);
-    EXPECT(openuvr_message(context, NULL, 5), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_last_error(context, NULL, 5), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_REALTIME, 0), OPENUVR_OK);
     EXPECT(openuvr_set_viewport(context, 0, 0, 0, 100), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_set_viewport(context, 0, 0, 16385, 100), OPENUVR_ERROR_ARGUMENT);
@@ -462,14 +462,14 @@ static void over(void)
         sent = openuvr_send_picture(context, &picture, lent % 2);
         usleep(5000);
     }
-    EXPECT(sent, OPENUVR_ERROR_OVER);
+    EXPECT(sent, OPENUVR_ERROR_ENDED);
     for (int wait = 0; wait < 2; wait++, lent++)
-        EXPECT(openuvr_send_picture(context, &picture, wait), OPENUVR_ERROR_OVER);
+        EXPECT(openuvr_send_picture(context, &picture, wait), OPENUVR_ERROR_ENDED);
     /* The reason is known a moment later. */
     for (int tries = 0; tries < 1000 && strstr(text, "receiving failed") == NULL; tries++, lent++) {
         usleep(5000);
-        EXPECT(openuvr_send_picture(context, &picture, 0), OPENUVR_ERROR_OVER);
-        EXPECT(openuvr_message(context, text, sizeof text), OPENUVR_OK);
+        EXPECT(openuvr_send_picture(context, &picture, 0), OPENUVR_ERROR_ENDED);
+        EXPECT(openuvr_last_error(context, text, sizeof text), OPENUVR_OK);
     }
     EXPECT(strstr(text, "receiving failed") != NULL, 1);
     EXPECT(openuvr_begin_frame(context), OPENUVR_OK);
@@ -493,7 +493,7 @@ int main(void)
 
     EXPECT(openuvr_open(&config, &context, text, sizeof text), OPENUVR_OK);
     EXPECT(openuvr_begin_frame(context), OPENUVR_ERROR_STATE);
-    EXPECT(openuvr_place(context, text, sizeof text), OPENUVR_ERROR_STATE);
+    EXPECT(openuvr_listen_address(context, text, sizeof text), OPENUVR_ERROR_STATE);
     features(context);
     EXPECT(openuvr_init_thread(context), OPENUVR_OK);
     EXPECT(openuvr_init_thread(context), OPENUVR_ERROR_STATE);

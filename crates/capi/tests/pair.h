@@ -34,7 +34,7 @@ __attribute__((unused)) static struct openuvr_mud_context *mud_of(struct openuvr
     char own[300], place[200], *address;
 
     snprintf(own, sizeof own, "%s/mud-%d", folder, which);
-    openuvr_place(host, place, sizeof place);
+    openuvr_listen_address(host, place, sizeof place);
     address = strstr(place, "127.0.0.1:");
     address[strcspn(address, ",")] = 0;
     openuvr_mud_config_default(&config);

@@ -45,10 +45,10 @@ int main(int argc, char **argv)
         config.bind = address;
         check(openuvr_open(&config, &host, why, sizeof why) == 0, why);
         if (openuvr_init_thread(host) != 0) {
-            openuvr_message(host, why, sizeof why);
+            openuvr_last_error(host, why, sizeof why);
             check(0, why); /* the port of the host before is not free */
         }
-        openuvr_place(host, place, sizeof place);
+        openuvr_listen_address(host, place, sizeof place);
         snprintf(address, sizeof address, "%.60s", strstr(place, "127.0.0.1:"));
         address[strcspn(address, ",")] = 0;
         mud = mud_of(host, folder, 0);

@@ -16,7 +16,7 @@ static void answers(struct openuvr_context *host, int (*give)(struct openuvr_con
 
     for (int tries = 0; tries < 2000; tries++) {
         got = give(host);
-        openuvr_message(host, why, sizeof why);
+        openuvr_last_error(host, why, sizeof why);
         check(got == 1 || why[0] != 0, "silence");
         if (got == wanted && strstr(why, part) != NULL)
             return;

@@ -29,7 +29,7 @@ class Client(Context):
     _open = "openuvr_open_mud"
     _start = "openuvr_init_mud_thread"
     _close = "openuvr_close_mud"
-    _message = "openuvr_mud_message"
+    _message = "openuvr_mud_last_error"
     _statistics = "openuvr_mud_statistics"
 
     def __init__(self, log=None, **settings):

@@ -40,7 +40,7 @@ class Host(Context):
     _open = "openuvr_open"
     _start = "openuvr_init_thread"
     _close = "openuvr_close"
-    _message = "openuvr_message"
+    _message = "openuvr_last_error"
     _statistics = "openuvr_statistics"
 
     def send(self, picture, *, format=None, bottom_up=False, wait=False):
@@ -90,7 +90,7 @@ class Host(Context):
     @property
     def place(self):
         """Where clients reach this host, in words."""
-        return self._text(lib.openuvr_place)
+        return self._text(lib.openuvr_listen_address)
 
     def open_pairing(self, pin, seconds=120):
         """Lets in a new device that knows `pin`, 4 to 12 digits."""

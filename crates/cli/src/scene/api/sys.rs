@@ -89,7 +89,7 @@ impl Library {
                 frame_ready: *library.get(c"openuvr_frame_ready")?,
                 send_frame: *library.get(c"openuvr_send_frame")?,
                 next_input: *library.get(c"openuvr_next_input")?,
-                message: *library.get(c"openuvr_message")?,
+                message: *library.get(c"openuvr_last_error")?,
                 close: *library.get(c"openuvr_close")?,
             }
         };

@@ -10,7 +10,7 @@ use openuvr_media::present::{PresentError, Presenter, to_bgrx};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
-use crate::held::lock;
+use crate::handle::lock;
 use crate::inside::Inside;
 use crate::picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
 
@@ -104,12 +104,12 @@ pub(crate) struct OnFrame {
 unsafe impl Send for OnFrame {}
 
 /// The surface.
-pub(crate) struct Tap {
+pub(crate) struct AppPresenter {
     pub(crate) pictures: Arc<Pictures>,
     pub(crate) on_frame: Option<OnFrame>,
 }
 
-impl Presenter for Tap {
+impl Presenter for AppPresenter {
     fn present(&mut self, id: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
         let size = picture.size;
         let mut bgrx = lock(&self.pictures.place).spare.take().unwrap_or_default();

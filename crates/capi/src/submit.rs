@@ -8,11 +8,11 @@ use openuvr_media::capture::gl::Skipped;
 use openuvr_media::capture::submit::{Ticket, Wanted};
 use openuvr_proto::units::Size;
 
-use crate::border::read;
-use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_OVER, OPENUVR_ERROR_TIMEOUT};
+use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_ENDED, OPENUVR_ERROR_TIMEOUT};
 use crate::error::{DONE, Failure, Outcome};
+use crate::ffi::read;
 use crate::gl::{Given, Reader, Source};
-use crate::held::{Held, call, lock};
+use crate::handle::{Handle, call, lock};
 use crate::host::{Host, Started, openuvr_context};
 use crate::log::OPENUVR_LOG_LEVEL;
 use crate::picture::{check, give_back, openuvr_picture, taken};
@@ -29,10 +29,10 @@ const WAIT: Duration = Duration::from_secs(1);
 /// `context` is NULL or a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            held.started()?.guest.begin_frame();
+        call(context.cast::<Handle<Host>>(), |handle| {
+            handle.started()?.guest.begin_frame();
             Ok(DONE)
         })
     }
@@ -40,8 +40,8 @@ pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c
 
 /// Whether a picture is wanted now: ask before it is read back or converted, and do neither if it is
 /// not. Returns 1 if it is; then the next picture that is given is taken, whenever that is. Returns 0 if
-/// nobody watches or pictures come faster than the target rate: `openuvr_message` says which;
-/// `OPENUVR_ERROR_OVER` when the stream has ended. While nobody watches one picture a second is wanted
+/// nobody watches or pictures come faster than the target rate: `openuvr_last_error` says which;
+/// `OPENUVR_ERROR_ENDED` when the stream has ended. While nobody watches one picture a second is wanted
 /// all the same, so that a MUD that joins sees something at once. The functions that give a picture ask
 /// themselves: this is for who does work before. From any thread; where the application's OpenGL context
 /// is current, not between `glBegin` and `glEnd`.
@@ -50,11 +50,11 @@ pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c
 /// `context` is NULL or a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_wants(context: *mut openuvr_context) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            let started = held.started()?;
-            if let Ok(mut reader) = held.inner.pixels.try_lock()
+        call(context.cast::<Handle<Host>>(), |handle| {
+            let started = handle.started()?;
+            if let Ok(mut reader) = handle.inner.pixels.try_lock()
                 && let Some(reader) = reader.as_mut()
             {
                 // Where no picture is given now, none would be handed over that was read before.
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn openuvr_wants(context: *mut openuvr_context) -> c_int {
                 .store(wanted == Wanted::Now, Ordering::Relaxed);
             match started.may(wanted) {
                 Ok(()) => Ok(1),
-                Err(why) => held.answer(Err(why)),
+                Err(why) => handle.answer(Err(why)),
             }
         })
     }
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn openuvr_wants(context: *mut openuvr_context) -> c_int {
 /// encoded and sent (paper, V-E), or a second later with `OPENUVR_ERROR_TIMEOUT`: it is with the host
 /// then, which may still send it. A picture that nobody wants now, because no MUD watches or pictures
 /// come faster than the target rate, is not copied: that is no error (see `openuvr_wants`). Returns 1 if
-/// the picture was taken, 0 if it was not wanted (`openuvr_message` says why), `OPENUVR_ERROR_OVER` if
+/// the picture was taken, 0 if it was not wanted (`openuvr_last_error` says why), `OPENUVR_ERROR_ENDED` if
 /// none will be any more because the stream has ended. The size may change from picture to picture. From any thread.
 ///
 /// # Safety
@@ -89,11 +89,11 @@ pub unsafe extern "C" fn openuvr_send_picture(
     picture: *const openuvr_picture,
     wait: c_int,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
+        call(context.cast::<Handle<Host>>(), |handle| {
             let picture = read(picture, openuvr_picture::default(), "the picture")?;
-            let started = held.started()?;
+            let started = handle.started()?;
             let given = || {
                 if let Err(why) = started.may(started.wanted()) {
                     // Checked all the same: a mistake must not wait for somebody to watch.
@@ -101,10 +101,10 @@ pub unsafe extern "C" fn openuvr_send_picture(
                     give_back(&picture);
                     return Err(why);
                 }
-                let ticket = started.guest.submit(taken(&picture, &held.inner.pool)?);
+                let ticket = started.guest.submit(taken(&picture, &handle.inner.pool)?);
                 started.given(ticket, until(wait != 0))
             };
-            held.answer(given())
+            handle.answer(given())
         })
     }
 }
@@ -154,7 +154,7 @@ impl Started {
             .end
             .get()
             .map_or("the stream has ended", String::as_str);
-        Failure::new(OPENUVR_ERROR_OVER, why)
+        Failure::new(OPENUVR_ERROR_ENDED, why)
     }
 
     /// A picture was handed over, if there is a ticket; waits for it, if there is an end of waiting.
@@ -182,8 +182,8 @@ impl Started {
 /// behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
 /// may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
 /// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind
-/// (`openuvr_message` says which); `OPENUVR_ERROR_FAILED` if the buffer can't be read because it is none,
-/// too small for the width, height and format that were set, or mapped; `OPENUVR_ERROR_OVER` when the
+/// (`openuvr_last_error` says which); `OPENUVR_ERROR_FAILED` if the buffer can't be read because it is none,
+/// too small for the width, height and format that were set, or mapped; `OPENUVR_ERROR_ENDED` when the
 /// stream has ended. On the thread where the OpenGL context of the pixel buffer is current, outside of
 /// `glBegin` and `glEnd`; changes none of its state.
 ///
@@ -191,10 +191,10 @@ impl Started {
 /// `context` is NULL or a context that is not closed, whose pixel buffer's name lies where it was.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_frame_ready(context: *mut openuvr_context) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            held.answer(held.give_buffer(false))
+        call(context.cast::<Handle<Host>>(), |handle| {
+            handle.answer(handle.give_buffer(false))
         })
     }
 }
@@ -207,10 +207,10 @@ pub unsafe extern "C" fn openuvr_frame_ready(context: *mut openuvr_context) -> c
 /// `context` is NULL or a context that is not closed, whose pixel buffer's name lies where it was.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_send_frame(context: *mut openuvr_context) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            held.answer(held.give_buffer(true))
+        call(context.cast::<Handle<Host>>(), |handle| {
+            handle.answer(handle.give_buffer(true))
         })
     }
 }
@@ -234,16 +234,16 @@ pub unsafe extern "C" fn openuvr_capture_gl(
     height: u32,
     wait: c_int,
 ) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
+        call(context.cast::<Handle<Host>>(), |handle| {
             let size = Size::new(width, height);
             if !size.is_valid() && (width, height) != (0, 0) {
                 let why = format!("a window of {size}: its sides are 1 to {}", Size::MAX_SIDE);
                 return Err(Failure::argument(why));
             }
             let source = Source::Window(Some(size).filter(|size| size.is_valid()));
-            held.answer(held.give_gl(|| Ok(source), wait != 0))
+            handle.answer(handle.give_gl(|| Ok(source), wait != 0))
         })
     }
 }
@@ -259,10 +259,10 @@ pub unsafe extern "C" fn openuvr_capture_gl(
 /// `context` is NULL or a context that is not closed; the OpenGL context is not destroyed yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_release_buffer(context: *mut openuvr_context) -> c_int {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe {
-        call(context.cast::<Held<Host>>(), |held| {
-            if let Some(pixels) = lock(&held.inner.pixels).take() {
+        call(context.cast::<Handle<Host>>(), |handle| {
+            if let Some(pixels) = lock(&handle.inner.pixels).take() {
                 pixels.end();
             }
             Ok(DONE)
@@ -275,7 +275,7 @@ fn until(wait: bool) -> Option<Instant> {
     wait.then(|| Instant::now() + WAIT)
 }
 
-impl Held<Host> {
+impl Handle<Host> {
     fn give_buffer(&self, wait: bool) -> Result<(), NotTaken> {
         let source = || {
             let settings = lock(&self.settings);

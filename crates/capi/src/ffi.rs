@@ -1,4 +1,4 @@
-//! The border: what crosses it is checked here, and nothing unwinds across it.
+//! The boundary to C: what crosses it is checked here, and nothing unwinds across it.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
@@ -8,7 +8,7 @@ use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_NULL, OPENUVR_ERROR_PANIC, OPENU
 use crate::error::{DONE, Failure, Outcome};
 
 /// The body of every exported function: a panic ends here, and `on_panic` is returned.
-pub(crate) fn border<T>(on_panic: T, work: impl FnOnce() -> T) -> T {
+pub(crate) fn catch_panic<T>(on_panic: T, work: impl FnOnce() -> T) -> T {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(value) => value,
         Err(payload) => {
@@ -21,7 +21,7 @@ pub(crate) fn border<T>(on_panic: T, work: impl FnOnce() -> T) -> T {
 
 /// The same for a function that returns an `OPENUVR_ERROR` and has no context to keep a message in.
 pub(crate) fn plain(work: impl FnOnce() -> Outcome<()>) -> c_int {
-    border(OPENUVR_ERROR_PANIC as c_int, || match work() {
+    catch_panic(OPENUVR_ERROR_PANIC as c_int, || match work() {
         Ok(()) => DONE,
         Err(failure) => failure.code as c_int,
     })
@@ -43,7 +43,7 @@ const MOST: usize = 4096;
 /// # Safety
 /// `from` is NULL, or readable for as many bytes as its first four say.
 pub(crate) unsafe fn read<T: Sized32>(from: *const T, default: T, what: &str) -> Outcome<T> {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     let size = unsafe { size_of_struct(from, what)? };
     let known = size.min(size_of::<T>());
     for at in known..size {
@@ -66,7 +66,7 @@ pub(crate) unsafe fn read<T: Sized32>(from: *const T, default: T, what: &str) ->
 /// # Safety
 /// `to` is NULL, or readable and writable for as many bytes as its first four say.
 pub(crate) unsafe fn write<T: Sized32>(to: *mut T, value: &T, what: &str) -> Outcome<()> {
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     let size = unsafe { size_of_struct(to, what)? };
     let (to, from) = (to.cast::<u8>(), std::ptr::from_ref(value).cast::<u8>());
     let known = size.min(size_of::<T>());
@@ -137,7 +137,7 @@ pub(crate) unsafe fn must_give_text(text: &str, to: *mut c_char, size: usize) ->
         let why = "the text has no room to go to";
         return Err(Failure::new(OPENUVR_ERROR_NULL, why));
     }
-    // SAFETY: as ours.
+    // SAFETY: the caller has promised this function the same.
     unsafe { give_text(text, to, size) };
     Ok(DONE)
 }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::border::{Sized32, border, give_text, read};
 use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_FORKED, OPENUVR_ERROR_NULL, OPENUVR_ERROR_PANIC};
 use crate::error::{DONE, Failure, Outcome};
+use crate::ffi::{Sized32, catch_panic, give_text, read};
 use crate::inside::Inside;
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 
@@ -39,7 +39,7 @@ pub(crate) trait Kind: Default {
 
 /// A context. `repr(C)`: the mark of any kind lies at its beginning.
 #[repr(C)]
-pub(crate) struct Held<K: Kind> {
+pub(crate) struct Handle<K: Kind> {
     mark: u64,
     /// The process that made it.
     process: u32,
@@ -55,10 +55,10 @@ pub(crate) struct Held<K: Kind> {
 ///
 /// # Safety
 /// As [`Kind::settings`].
-unsafe fn make<K: Kind>(config: &K::Config) -> Outcome<Box<Held<K>>> {
-    // SAFETY: as ours.
+unsafe fn make<K: Kind>(config: &K::Config) -> Outcome<Box<Handle<K>>> {
+    // SAFETY: the caller has promised this function the same.
     let settings = unsafe { K::settings(config)? };
-    Ok(Box::new(Held {
+    Ok(Box::new(Handle {
         mark: K::MARK,
         process: std::process::id(),
         message: Mutex::default(),
@@ -75,8 +75,8 @@ unsafe fn make<K: Kind>(config: &K::Config) -> Outcome<Box<Held<K>>> {
 /// # Safety
 /// As [`Kind::settings`].
 pub(crate) unsafe fn alloc<K: Kind, C>(config: &K::Config) -> *mut C {
-    border(std::ptr::null_mut(), || {
-        // SAFETY: as ours.
+    catch_panic(std::ptr::null_mut(), || {
+        // SAFETY: the caller has promised this function the same.
         let made = K::serves(config).and_then(|()| unsafe { make::<K>(config) });
         made.map_or(std::ptr::null_mut(), |made| Box::into_raw(made).cast())
     })
@@ -93,14 +93,14 @@ pub(crate) unsafe fn open<K: Kind, C>(
     why: *mut c_char,
     why_size: usize,
 ) -> c_int {
-    border(OPENUVR_ERROR_PANIC as c_int, || {
+    catch_panic(OPENUVR_ERROR_PANIC as c_int, || {
         if context.is_null() {
             return OPENUVR_ERROR_NULL as c_int;
         }
         // SAFETY: not NULL, and valid.
         unsafe { context.write(std::ptr::null_mut()) };
         let made = || {
-            // SAFETY: as ours.
+            // SAFETY: the caller has promised this function the same.
             let config = unsafe { read(config, K::Config::default(), "the configuration")? };
             // SAFETY: its texts are the caller's. What is wrong with the words is cheaper to find.
             let made = unsafe { make::<K>(&config)? };
@@ -116,7 +116,7 @@ pub(crate) unsafe fn open<K: Kind, C>(
             Err(Failure {
                 code, why: reason, ..
             }) => {
-                // SAFETY: as ours.
+                // SAFETY: the caller has promised this function the same.
                 unsafe { give_text(&reason, why, why_size) };
                 code as c_int
             }
@@ -124,7 +124,7 @@ pub(crate) unsafe fn open<K: Kind, C>(
     })
 }
 
-impl<K: Kind> Held<K> {
+impl<K: Kind> Handle<K> {
     /// Starts it, once.
     pub(crate) fn init(&self) -> Outcome {
         // Two threads that start it take turns.
@@ -163,7 +163,7 @@ impl<K: Kind> Held<K> {
     }
 
     /// Does a call's work and keeps the message if it fails.
-    fn run(&self, work: impl FnOnce(&Held<K>) -> Outcome) -> c_int {
+    fn run(&self, work: impl FnOnce(&Handle<K>) -> Outcome) -> c_int {
         if self.process != std::process::id() {
             // Its locks may be held by threads that are not here.
             return OPENUVR_ERROR_FORKED as c_int;
@@ -186,13 +186,13 @@ impl<K: Kind> Held<K> {
 /// # Safety
 /// `handle` is NULL or a context of this library that is not closed.
 pub(crate) unsafe fn call<T: Kind>(
-    handle: *const Held<T>,
-    work: impl FnOnce(&Held<T>) -> Outcome,
+    handle: *const Handle<T>,
+    work: impl FnOnce(&Handle<T>) -> Outcome,
 ) -> c_int {
-    border(OPENUVR_ERROR_PANIC as c_int, || {
-        // SAFETY: as ours.
+    catch_panic(OPENUVR_ERROR_PANIC as c_int, || {
+        // SAFETY: the caller has promised this function the same.
         match unsafe { find(handle) } {
-            Ok(held) => held.run(work),
+            Ok(handle) => handle.run(work),
             Err(failure) => failure.code as c_int,
         }
     })
@@ -200,7 +200,7 @@ pub(crate) unsafe fn call<T: Kind>(
 
 /// # Safety
 /// As [`call`]; the context outlives `'a`.
-unsafe fn find<'a, T: Kind>(handle: *const Held<T>) -> Outcome<&'a Held<T>> {
+unsafe fn find<'a, T: Kind>(handle: *const Handle<T>) -> Outcome<&'a Handle<T>> {
     if handle.is_null() || !handle.is_aligned() {
         return Err(Failure::new(OPENUVR_ERROR_NULL, "the context is NULL"));
     }
@@ -218,26 +218,26 @@ unsafe fn find<'a, T: Kind>(handle: *const Held<T>) -> Outcome<&'a Held<T>> {
 /// which keeps it.
 ///
 /// # Safety
-/// `handle` is NULL or points to NULL or to a context of this library that is not closed and that no
+/// `variable` is NULL or points to NULL or to a context of this library that is not closed and that no
 /// other call uses.
-pub(crate) unsafe fn take<T: Kind>(handle: *mut *mut Held<T>) -> Option<Box<Held<T>>> {
-    if handle.is_null() || Inside::is_now() {
+pub(crate) unsafe fn take<T: Kind>(variable: *mut *mut Handle<T>) -> Option<Box<Handle<T>>> {
+    if variable.is_null() || Inside::is_now() {
         return None;
     }
-    // SAFETY: it points to a pointer, as ours.
-    let (held, process) = unsafe {
-        let held = handle.read();
-        let process = find::<T>(held).ok()?.process;
-        handle.write(std::ptr::null_mut());
-        (held, process)
+    // SAFETY: it points to a pointer, as the caller has promised.
+    let (handle, process) = unsafe {
+        let handle = variable.read();
+        let process = find::<T>(handle).ok()?.process;
+        variable.write(std::ptr::null_mut());
+        (handle, process)
     };
     if process != std::process::id() {
         return None;
     }
     // SAFETY: it was made by `Box::into_raw`, and this was the last use. What is freed has no mark.
     unsafe {
-        (*held).mark = 0;
-        Some(Box::from_raw(held))
+        (*handle).mark = 0;
+        Some(Box::from_raw(handle))
     }
 }
 

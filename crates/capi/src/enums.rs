@@ -1,6 +1,6 @@
 //! The words of the paper's enums, and what serves them here.
 //!
-//! All cross the border as `uint32_t` and are looked up: a number that is none of them is an error.
+//! All cross the boundary as `uint32_t` and are looked up: a number that is none of them is an error.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -9,8 +9,8 @@ use openuvr_net::ladder::Ladder;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::pairing::Pin;
 
-use crate::border::{give_text, plain};
 use crate::error::{Failure, Outcome};
+use crate::ffi::{give_text, plain};
 
 /// What encodes at the host. At the MUD the same word names what decodes it.
 #[repr(C)]
@@ -258,7 +258,7 @@ const SURFACES: &[OPENUVR_SURFACE] = &[
 /// # Safety
 /// `why` is NULL or writable for `why_size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn openuvr_serves(
+pub unsafe extern "C" fn openuvr_check_support(
     encoder: u32,
     network: u32,
     why: *mut c_char,
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn openuvr_serves(
     plain(|| {
         let outcome = serves(encoder, network);
         if let Err(failure) = &outcome {
-            // SAFETY: as ours.
+            // SAFETY: the caller has promised this function the same.
             unsafe { give_text(&failure.why, why, why_size) };
         }
         outcome
@@ -279,7 +279,7 @@ pub unsafe extern "C" fn openuvr_serves(
 /// # Safety
 /// `why` is NULL or writable for `why_size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn openuvr_mud_serves(
+pub unsafe extern "C" fn openuvr_check_mud_support(
     decoder: u32,
     network: u32,
     why: *mut c_char,
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn openuvr_mud_serves(
     plain(|| {
         let outcome = mud_serves(decoder, network);
         if let Err(failure) = &outcome {
-            // SAFETY: as ours.
+            // SAFETY: the caller has promised this function the same.
             unsafe { give_text(&failure.why, why, why_size) };
         }
         outcome

@@ -7,11 +7,11 @@ use openuvr_proto::trace::{Fidelity, Outcome as Fate};
 use openuvr_runtime::client::{Notice as ClientNotice, Over};
 use openuvr_runtime::host::Notice;
 
-use crate::held::lock;
+use crate::app_presenter::Pictures;
+use crate::handle::lock;
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 use crate::mud::OPENUVR_MUD_STATE::*;
 use crate::statistics::openuvr_mud_statistics;
-use crate::tap::Pictures;
 
 /// What the application is told of a notice of the host.
 pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
@@ -64,16 +64,16 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
 
 /// What was heard from the threads of a MUD.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct MudState {
     pub(crate) statistics: openuvr_mud_statistics,
     pub(crate) end: Option<String>,
 }
 
 /// Keeps and passes on what a MUD's threads said.
-pub(crate) fn tell(told: &Mutex<Told>, pictures: &Pictures, log: &Log, notice: ClientNotice) {
+pub(crate) fn note(state: &Mutex<MudState>, pictures: &Pictures, log: &Log, notice: ClientNotice) {
     use OPENUVR_LOG_LEVEL::*;
-    let mut told = lock(told);
-    let statistics = &mut told.statistics;
+    let mut state = lock(state);
+    let statistics = &mut state.statistics;
     let (level, line) = match notice {
         ClientNotice::Connected {
             paired,
@@ -132,7 +132,7 @@ pub(crate) fn tell(told: &Mutex<Told>, pictures: &Pictures, log: &Log, notice: C
         }
         ClientNotice::Trouble(why) => (OPENUVR_LOG_WARNING, why),
         ClientNotice::Over(over) => {
-            statistics.state = OPENUVR_MUD_OVER as u32;
+            statistics.state = OPENUVR_MUD_ENDED as u32;
             let (level, line) = match over {
                 Over::Quit => (OPENUVR_LOG_INFO, "the person closed the window".to_owned()),
                 Over::Host(reason) => (OPENUVR_LOG_INFO, format!("the host ended it: {reason:?}")),
@@ -140,12 +140,12 @@ pub(crate) fn tell(told: &Mutex<Told>, pictures: &Pictures, log: &Log, notice: C
                 Over::Refused(why) => (OPENUVR_LOG_ERROR, why.to_string()),
                 Over::Failed(why) => (OPENUVR_LOG_ERROR, why),
             };
-            told.end = Some(line.clone());
+            state.end = Some(line.clone());
             pictures.end();
             (level, line)
         }
     };
     // The callback may take its time.
-    drop(told);
+    drop(state);
     log.tell(level, &line);
 }
