@@ -19,6 +19,8 @@ CHECKS = [
     "licences",
     "named_paths",
     "stage_words",
+    "glossary",
+    "test_names",
     "formatting",
     "lints",
     "documentation",

@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_with_a_gap_a_repetition_or_no_outcome_does_not_add_up() {
+    fn gaps_repetitions_and_missing_outcomes_are_noticed() {
         let of = |rows: &[&str]| {
             let header = std::iter::once("session,frame,outcome,…");
             Account::of(header.chain(rows.iter().copied()).map(str::to_owned))

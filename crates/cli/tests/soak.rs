@@ -5,7 +5,7 @@ mod support;
 use support::{openuvr, skip};
 
 #[test]
-fn a_short_soak_watches_memory_accounts_for_every_frame_and_judges_nothing() {
+fn a_short_soak_accounts_for_all_frames_and_judges_nothing() {
     let out = openuvr(&["lab", "soak", "--for", "6s", "--every", "100ms"])
         .args(["--source", "pattern", "--size", "320x200", "--fps", "30"])
         .args(["--bitrate", "2M", "--host-arg=--realtime", "--host-arg=off"])

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_c_librarys_functions_are_found_where_the_linker_finds_them() {
+    fn the_c_librarys_functions_are_found_as_by_the_linker() {
         for name in [c"getpid", c"qsort", c"dlopen"] {
             // SAFETY: a name, and a handle that always is.
             let linked = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };

@@ -61,7 +61,7 @@ fn expected(world: &World, client: usize, frames: u32) -> Vec<u32> {
 }
 
 #[test]
-fn after_a_loss_and_a_wave_the_frames_behind_the_recovery_point_are_whole() {
+fn frames_behind_a_waves_recovery_point_are_whole() {
     let mut world = world(5);
     let player = world.connect(&Device::new(1, Role::Player).behind(&Impairment {
         delay: ms(20),
@@ -134,7 +134,7 @@ fn whatever_is_lost_no_frame_counts_too_early_and_none_too_late() {
 }
 
 #[test]
-fn who_joins_later_gets_a_key_frame_and_ends_the_need_for_a_wave() {
+fn who_joins_later_gets_a_key_frame_instead_of_a_wave() {
     let mut world = world(9);
     let player = world.connect(&Device::new(1, Role::Player));
     world.rest(ms(300));

@@ -54,7 +54,7 @@ fn roles(world: &World, client: usize) -> Vec<Role> {
 }
 
 #[test]
-fn on_a_perfect_link_every_frame_is_whole_and_one_is_a_key_frame() {
+fn on_a_perfect_link_all_is_whole_with_one_key_frame() {
     let mut world = World::new(1, SecondPlayer::Refuse);
     let player = world.connect(&Device::new(1, Role::Player));
     world.step("a minute's worth of a second");
@@ -137,7 +137,7 @@ fn a_lost_last_frame_is_repaired_although_nothing_moves() {
 }
 
 #[test]
-fn observers_cause_one_key_frame_in_two_seconds_and_cost_the_player_nothing() {
+fn observers_cost_one_key_frame_in_two_seconds() {
     let mut world = World::new(3, SecondPlayer::Refuse);
     (world.parity, world.resend) = (false, false);
     let player = world.connect(&Device::new(1, Role::Player));
@@ -417,7 +417,7 @@ fn each_input_event_arrives_once_in_order_whatever_is_lost() {
 }
 
 #[test]
-fn events_of_devices_arrive_in_order_and_what_they_hold_is_released() {
+fn device_events_arrive_in_order_and_pressed_keys_are_released() {
     let mut world = World::new(14, SecondPlayer::Refuse);
     let link = Impairment {
         jitter: ms(4),

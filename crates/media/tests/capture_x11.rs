@@ -547,7 +547,7 @@ fn a_cap_lets_the_newest_frame_by() {
 }
 
 #[test]
-fn a_poll_takes_whole_pictures_by_the_clock_whether_drawn_or_not() {
+fn a_poll_takes_whole_pictures_by_the_clock() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };

@@ -417,7 +417,7 @@ fn bgrx(size: Size, t: u32) -> (Vec<u8>, usize) {
 }
 
 #[test]
-fn colours_at_each_pixel_come_back_and_a_lost_slice_is_concealed() {
+fn each_pixel_has_its_colour_and_a_lost_slice_is_concealed() {
     for (pixels, size, threads) in [
         (Pixels::Rgb444, Size::new(320, 180), 1),
         (Pixels::Rgb444, Size::new(333, 217), 2),
@@ -468,7 +468,7 @@ fn colours_at_each_pixel_come_back_and_a_lost_slice_is_concealed() {
 }
 
 #[test]
-fn a_picture_is_coded_to_the_same_bytes_whichever_row_comes_first() {
+fn the_order_of_rows_in_memory_does_not_change_the_bytes() {
     let tried = [
         ("x264", Pixels::Nv12, Size::new(128, 96)),
         ("x264", Pixels::Rgb444, Size::new(101, 67)),
@@ -542,7 +542,7 @@ fn planar(size: Size, planes: &[Vec<u8>; 3]) -> Picture<'_> {
 }
 
 #[test]
-fn openh264_makes_slices_that_are_decoded_at_once_and_patched_when_lost() {
+fn openh264_slices_are_decoded_at_once_and_patched_when_lost() {
     for (size, slices, threads) in [
         (SIZES[0], 8, 1),
         (SIZES[1], 4, 2),
@@ -603,7 +603,7 @@ fn openh264_makes_slices_that_are_decoded_at_once_and_patched_when_lost() {
 }
 
 #[test]
-fn openh264_takes_another_quantiser_for_each_picture_without_a_key_frame() {
+fn openh264_changes_its_quantiser_without_a_key_frame() {
     let size = SIZES[0];
     let mut encoder = encode::open("openh264", &settings(size, 4, 1)).expect("libopenh264");
     let mut bytes = Vec::new();
@@ -630,7 +630,7 @@ fn openh264_takes_another_quantiser_for_each_picture_without_a_key_frame() {
 }
 
 #[test]
-fn a_constant_rate_keeps_each_frame_near_its_share_and_follows_another_target() {
+fn a_constant_rate_keeps_frames_near_their_share() {
     let size = SIZES[0];
     let settings = Settings {
         rate: Rate::Cbr(Bitrate(4_000_000)),
@@ -667,7 +667,7 @@ fn colours(pixels: &[u8], size: Size, stride: usize) -> Vec<u8> {
 }
 
 #[test]
-fn jpeg_bands_come_in_order_and_a_lost_one_keeps_the_old_rows_for_one_frame() {
+fn a_lost_jpeg_band_keeps_the_old_rows_for_one_frame() {
     for (size, slices, threads) in [
         (Size::new(640, 360), 8, 1),
         (Size::new(333, 217), 5, 3),
@@ -781,7 +781,7 @@ fn jpeg_takes_each_packed_format_as_it_is() {
 }
 
 #[test]
-fn six_steps_of_the_quantiser_change_the_bytes_of_jpeg_as_the_rate_control_expects() {
+fn the_quantiser_changes_jpeg_as_rate_control_expects() {
     let size = SIZES[0];
     let mut encoder = encode::open("jpeg", &settings(size, 8, 2)).expect("jpeg");
     let (pixels, stride) = bgrx(size, 1);
@@ -810,7 +810,7 @@ fn six_steps_of_the_quantiser_change_the_bytes_of_jpeg_as_the_rate_control_expec
 }
 
 #[test]
-fn key_frames_that_come_often_do_not_cost_more_than_the_rate_allows() {
+fn frequent_key_frames_stay_within_the_rate() {
     let (size, target) = (SIZES[0], Bitrate(2_000_000));
     for every in [1, 2, 3, 10] {
         let mut encoder = encode::open("x264", &settings(size, 8, 1)).expect("libx264");
@@ -901,7 +901,7 @@ fn damaged_jpeg_is_refused_and_the_next_frame_mends() {
 }
 
 #[test]
-fn raw_rows_come_back_as_they_were_and_a_lost_band_keeps_the_old_ones() {
+fn raw_rows_are_exact_and_a_lost_band_keeps_the_old_ones() {
     let size = Size::new(33, 21);
     let stride = 33 * 4 + 12;
     let image = |t: usize| -> Vec<u8> { (0..stride * 21).map(|i| (i * 7 + t) as u8).collect() };
@@ -973,7 +973,7 @@ fn a_null_stream_carries_the_frame_id() {
 }
 
 #[test]
-fn an_encoder_of_libavcodec_returns_whole_pictures_and_key_frames_on_request() {
+fn libavcodec_gives_whole_pictures_and_wanted_key_frames() {
     let size = SIZES[1];
     let settings = usual("libx264", size, 8, 1);
     let mut encoder = encode::open("libx264", &settings).expect("libx264 in libavcodec");
@@ -1125,7 +1125,7 @@ fn film_that_skips_back(settings: &Settings, to: u32) -> Vec<Vec<Kept>> {
 }
 
 #[test]
-fn after_a_loss_a_frame_that_refers_to_a_sound_one_is_clean_again() {
+fn after_a_loss_a_frame_with_a_sound_reference_is_clean() {
     for (threads, to) in [(1, 5), (2, 5), (1, 2)] {
         let film = film_that_skips_back(&settings(SIZES[0], 8, threads), to);
         let clean = decode_clean(&film);

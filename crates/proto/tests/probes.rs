@@ -170,7 +170,7 @@ fn half_an_answer_is_enough_and_less_is_asked_for_again() {
 }
 
 #[test]
-fn a_client_that_gets_no_cut_batches_is_sent_whole_ones_from_then_on() {
+fn a_client_that_gets_no_segments_is_sent_datagrams() {
     let mut pair = Pair::new();
     pair.talk();
     for segmented in [true, false, false, true] {

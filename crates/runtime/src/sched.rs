@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_is_not_there_is_refused_and_the_thread_runs_all_the_same() {
+    fn an_absent_core_is_refused_and_the_thread_runs() {
         let (all, absent) = (cores(), CpuSet::MAX_CPU + 7);
         let scheduler = Scheduler::ordinary().pinned_to(BTreeSet::from([absent]));
         let seen = scheduler.spawn(Role::HandOff, "unpinned", cores).unwrap();
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stack_of_a_real_time_thread_is_locked_and_that_of_others_is_not() {
+    fn only_the_stack_of_a_real_time_thread_is_locked() {
         let locked = || {
             let status = std::fs::read_to_string("/proc/thread-self/smaps").unwrap();
             let here = std::ptr::from_ref(&status).addr();

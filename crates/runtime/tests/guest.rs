@@ -192,7 +192,7 @@ fn draw_until_seen(guest: &Guest, watcher: &Watcher, size: Size, grey: u8) {
 }
 
 #[test]
-fn an_application_streams_itself_takes_input_and_changes_its_size() {
+fn an_application_streams_takes_input_and_is_resized() {
     let folder = Folder::new("guest");
     let size = Size::new(320, 180);
     let (guest, told) = start(&folder.0, "application", size);
@@ -274,7 +274,7 @@ fn hear(descriptor: &mut impl Read, events: usize) -> Vec<Said> {
 
 #[test]
 #[cfg(target_pointer_width = "64")]
-fn registered_devices_reach_descriptors_or_act_as_keyboard_and_mouse() {
+fn registered_devices_reach_descriptors_or_the_display() {
     const PAD: DeviceId = DeviceId(7);
     const REPORT: Said = (EV_SYN, 0, 0);
     let folder = Folder::new("devices");

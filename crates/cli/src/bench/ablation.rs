@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn every_configuration_has_its_own_name_and_each_rung_adds_one_factor() {
+    fn each_configuration_has_a_name_and_adds_one_factor() {
         let all = configurations();
         let names: std::collections::BTreeSet<_> = all.iter().map(|c| &c.name).collect();
         assert_eq!(names.len(), all.len());
@@ -627,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn worth_is_the_difference_of_medians_and_clear_if_the_ranges_are_apart() {
+    fn worth_is_clear_if_the_ranges_are_apart() {
         let ours = rung(FACTORS.len());
         let mut measured = Measured::default();
         for (repetition, (own, without)) in [(5.0, 9.0), (6.0, 7.0), (5.5, 8.0)].iter().enumerate()

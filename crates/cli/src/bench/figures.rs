@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_within_its_range_decides_nothing_and_what_did_not_run_is_not_testable() {
+    fn a_step_within_its_range_decides_nothing() {
         let row = |name: &str, worth: f64, clear: bool| json!({"name": name, "worth_ms": worth, "clear": clear, "unavailable": null});
         let data = |alternatives: Value| Data {
             ablation: json!({"alternatives": alternatives}),

@@ -780,7 +780,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_judged_where_frames_are_missing_and_no_rate_where_few_were_drawn() {
+    fn nothing_is_judged_where_frames_are_missing() {
         let lines = |report: Report| -> Vec<String> {
             report.verdicts().iter().map(Verdict::line).collect()
         };

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_stand_below_each_other_and_remedies_below_their_findings() {
+    fn columns_are_aligned_and_remedies_below_their_findings() {
         let text = report().text(false);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "One");

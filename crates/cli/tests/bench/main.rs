@@ -149,7 +149,7 @@ fn a_quick_run_measures_floor_and_stream() {
 }
 
 #[test]
-fn configurations_take_turns_and_the_report_is_made_of_what_there_is() {
+fn configurations_take_turns_and_the_report_uses_what_there_is() {
     if !has_displays() {
         return;
     }

@@ -68,7 +68,7 @@ pub(crate) fn ends(mut program: Program) {
 
 /// Continuous and synchronous mode, and `openuvr client`.
 #[test]
-fn a_pixel_buffer_reaches_a_window_and_events_reach_the_application() {
+fn a_pixel_buffer_is_shown_and_events_come_back() {
     for mode in [&[][..], &["--synchronous"]] {
         let folder = Folder::new();
         let (Some(host), Some(display)) = (host_of(&folder, mode, &[]), Display::start("640x368"))
@@ -147,7 +147,7 @@ pub(crate) fn fifo(path: &Path) -> std::fs::File {
 }
 
 #[test]
-fn the_listings_talk_to_each_other_and_a_registered_mouse_reaches_its_descriptor() {
+fn the_listings_talk_and_a_mouse_reaches_its_descriptor() {
     let folder = Folder::new();
     let (Some(host), Some(display)) = (host_of(&folder, &[], &[]), Display::start("640x368"))
     else {

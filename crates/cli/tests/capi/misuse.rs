@@ -17,7 +17,7 @@ fn every_mistake_returns_its_error() {
 
 /// The client says that the host fell silent, and nothing of it is left behind but its files.
 #[test]
-fn an_application_that_is_killed_in_mid_frame_leaves_a_client_that_says_so() {
+fn a_client_tells_that_the_application_was_killed() {
     let folder = Folder::new();
     let (Some(mut host), Some(display)) = (host_of(&folder, &[], &[]), Display::start("640x368"))
     else {
@@ -92,7 +92,7 @@ fn a_renderer_ends_and_begins_again_at_the_same_port() {
 /// An application that changes its video mode has another OpenGL context afterwards; one that moves its
 /// window is pointed at where that is.
 #[test]
-fn opengl_contexts_come_and_go_and_windows_move_while_the_stream_goes_on() {
+fn contexts_come_and_go_and_windows_move_in_mid_stream() {
     for (source, more) in [
         ("tests/buffer.c", &[&GL[..], &["-pthread"]].concat()[..]),
         ("tests/pointer.c", &["-lX11"]),

@@ -25,7 +25,7 @@ const SQUARE: [u8; 3] = [0x00, 0x20, 0xff];
 const GROUND: [u8; 3] = [0x60, 0x40, 0x20];
 
 #[test]
-fn plain_memory_reaches_a_window_and_the_pointer_moves_the_square() {
+fn plain_memory_is_shown_and_the_pointer_moves_the_square() {
     let Some(display) = Display::start("640x368") else {
         return;
     };

@@ -40,7 +40,7 @@ fn another_library_in_front_finds_what_is_next_behind_itself() {
 }
 
 #[test]
-fn a_program_without_pictures_is_left_alone_and_the_person_is_told_why_nothing_comes() {
+fn a_program_without_pictures_is_left_alone_with_a_reason() {
     let hook = crate::rig::hook();
     let hook = hook.to_str().expect("a path of text");
     let words = ["run", "--hook", hook, "--input", "none", "--"];

@@ -12,7 +12,7 @@ use crate::support::{Eye, eventually, port_of};
 const SCREEN: &str = "640x480";
 
 #[test]
-fn a_program_with_forks_threads_and_contexts_is_streamed_and_ends_as_it_wants() {
+fn a_program_with_forks_threads_and_contexts_is_streamed() {
     let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
         return;
     };

@@ -187,7 +187,7 @@ fn a_grabbed_mouse_sends_how_far_it_moves() {
 }
 
 #[test]
-fn a_game_that_reads_raw_motion_sees_the_distance_between_two_places() {
+fn raw_motion_is_the_distance_between_two_places() {
     let Some(rig) = Rig::new("640x480", "640x480") else {
         return;
     };

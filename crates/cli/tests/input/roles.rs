@@ -49,7 +49,7 @@ fn an_observer_only_watches() {
 }
 
 #[test]
-fn a_takeover_releases_the_old_players_keys_and_lets_the_new_one_play() {
+fn a_take_over_releases_keys_and_the_role_comes_back() {
     let Some(rig) = Rig::new("320x240", "640x480") else {
         return;
     };

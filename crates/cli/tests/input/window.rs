@@ -135,7 +135,7 @@ fn the_window_follows_the_pictures_size_and_fits_the_screen() {
 }
 
 #[test]
-fn a_player_may_wish_for_a_smaller_picture_and_still_points_right() {
+fn a_player_points_right_in_a_smaller_picture() {
     let Some(rig) = Rig::new("640x480", "640x480") else {
         return;
     };
@@ -170,7 +170,7 @@ fn the_close_button_ends_the_client_and_not_the_host() {
 }
 
 #[test]
-fn a_key_shows_figures_over_a_picture_that_stands_still_and_hides_them() {
+fn a_key_shows_and_hides_figures_over_a_still_picture() {
     let Some(rig) = Rig::new("640x480", "640x480") else {
         return;
     };

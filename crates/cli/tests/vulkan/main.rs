@@ -121,7 +121,7 @@ impl Stage {
 }
 
 #[test]
-fn what_an_application_presents_is_shown_bit_by_bit_whatever_it_does() {
+fn what_an_application_presents_is_shown_exactly() {
     let Some(stage) = Stage::set() else { return };
     let mut application = stage.application();
     let _client = stage.watch(&application.program);

@@ -91,7 +91,7 @@ fn raw_ethernet_needs_no_ip_at_all() {
 }
 
 #[test]
-fn a_session_takes_the_best_rung_that_carries_it_and_goes_back_when_that_dies() {
+fn a_session_takes_the_best_rung_and_leaves_a_dead_one() {
     let Some(stage) = Stage::new(Machines::with_ip()) else {
         return;
     };
@@ -161,7 +161,7 @@ fn without_raw_ethernet_a_session_stays_on_udp_and_says_why() {
 }
 
 #[test]
-fn a_rung_that_is_asked_for_and_not_there_is_an_error_that_says_why() {
+fn a_wanted_rung_that_is_absent_is_an_error_with_a_reason() {
     let Some(stage) = Stage::new(Machines::with_ip()) else {
         return;
     };
@@ -194,7 +194,7 @@ fn a_rung_that_is_asked_for_and_not_there_is_an_error_that_says_why() {
 }
 
 #[test]
-fn a_host_that_nothing_can_be_sent_to_is_told_apart_from_one_that_is_silent() {
+fn an_unreachable_host_is_told_apart_from_a_silent_one() {
     let Some(stage) = Stage::new(Machines::without_ip()) else {
         return;
     };

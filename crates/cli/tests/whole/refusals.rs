@@ -399,7 +399,7 @@ fn a_list_of_devices_that_is_locked_holds_nobody_up() {
 }
 
 #[test]
-fn a_list_of_devices_that_cannot_be_written_forbids_all_the_same() {
+fn a_device_is_forbidden_though_the_list_is_not_written() {
     let mut host = Host::start(&[&PIN[..], &PATTERN].concat());
     let lock = host.folder.path().join("host/.lock");
     let list = host.folder.path().join("host/devices.toml");

@@ -136,7 +136,7 @@ fn a_link_that_was_cut_recovers() {
 }
 
 #[test]
-fn a_host_whose_name_stands_for_another_address_now_is_found_there() {
+fn a_host_is_found_where_its_name_leads_now() {
     if !rustix::process::geteuid().is_root() {
         skip("a file of names of its own needs root");
         return;
@@ -200,7 +200,7 @@ fn is_written(folder: &std::path::Path, picture: &Shot) -> bool {
 }
 
 #[test]
-fn a_window_that_changes_its_size_is_shown_in_each_and_its_end_is_told() {
+fn a_window_is_shown_in_each_size_and_its_end_is_told() {
     let Some(here) = Display::start("640x480") else {
         return;
     };
@@ -287,7 +287,7 @@ fn a_host_whose_display_goes_ends_with_the_reason() {
 }
 
 #[test]
-fn a_client_whose_display_goes_ends_with_one_line_and_its_host_goes_on() {
+fn a_client_whose_display_goes_ends_and_the_host_goes_on() {
     let Some(mut there) = Display::start(SIZE) else {
         return;
     };

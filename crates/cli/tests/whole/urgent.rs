@@ -69,7 +69,7 @@ fn without_privileges_one_line_says_all_that_was_refused() {
 }
 
 #[test]
-fn with_privileges_its_memory_is_locked_and_its_threads_are_on_their_cores() {
+fn privileges_lock_its_memory_and_place_its_threads() {
     if !rustix::process::geteuid().is_root() {
         skip("locking memory needs root");
         return;

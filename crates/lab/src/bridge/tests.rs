@@ -93,7 +93,7 @@ fn receive(port: &Port) -> Vec<u8> {
 }
 
 #[test]
-fn frames_of_any_type_pass_both_ways_and_the_seed_decides_which_are_lost() {
+fn frames_pass_both_ways_and_the_seed_decides_losses() {
     with_cables(|| {
         let lossy = Impairment {
             loss: 0.1,

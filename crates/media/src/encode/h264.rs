@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn parameter_sets_go_in_front_and_what_is_too_much_behind_the_last() {
+    fn parameter_sets_go_in_front_and_the_excess_to_the_last() {
         let (set, message) = (&[0, 0, 1, 0x67][..], &[0, 0, 1, 6][..]);
         let slices = [
             &[0, 0, 1, 0x65, 0x80][..],

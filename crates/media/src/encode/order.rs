@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slices_in_any_order_come_out_in_order_with_parameter_sets_in_front() {
+    fn slices_come_out_in_order_behind_parameter_sets() {
         let mut seen = Vec::new();
         let mut sink = |s: Slice<'_>| seen.push((s.index, s.first_mb, s.last, s.bytes.to_vec()));
         let order = Order::new(9, Pool::new(), &mut sink);

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_gone_is_said_once_and_a_descriptor_for_reading_is_refused() {
+    fn a_lost_reader_is_told_once_and_read_ends_are_refused() {
         let (mut devices, pipe) = mapped();
         // As in the threads of the runtime; a process of Rust ignores it anyway.
         drop(pipe);

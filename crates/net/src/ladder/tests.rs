@@ -117,7 +117,7 @@ fn batches_go_both_ways_over_raw_ethernet_whole_and_in_order() {
 }
 
 #[test]
-fn one_link_hears_all_its_transports_and_a_flood_on_one_does_not_drown_the_other() {
+fn a_flood_on_one_transport_does_not_drown_another() {
     in_new_network("raw Ethernet", "ip link set lo up", || {
         let host = Ladder::host("0.0.0.0:0".parse().unwrap(), None).unwrap();
         let port = host.local_addr().unwrap().port();
@@ -146,7 +146,7 @@ fn one_link_hears_all_its_transports_and_a_flood_on_one_does_not_drown_the_other
 }
 
 #[test]
-fn what_is_not_there_is_an_error_and_nothing_else_takes_its_place() {
+fn an_absent_link_is_an_error_and_is_not_replaced() {
     let host = Ladder::host("127.0.0.1:0".parse().unwrap(), Some(Rung::Udp)).unwrap();
     let to = host.local_addr().unwrap();
     assert_eq!(host.rung(path_of(to)), Rung::Udp);

@@ -269,7 +269,7 @@ fn a_noted_path_is_sent_to_without_the_kernels_cutting() {
 }
 
 #[test]
-fn a_peer_that_cut_batches_do_not_reach_is_the_only_one_without_them() {
+fn only_a_peer_that_segments_do_not_reach_gets_none() {
     let link = bind("127.0.0.1:0", &Options::default());
     let path = |n: usize| path_of(([127, 0, 1, u8::try_from(n).unwrap()], 9).into());
     link.note_uncut("127.0.1.0".parse().unwrap());
@@ -288,7 +288,7 @@ fn a_peer_that_cut_batches_do_not_reach_is_the_only_one_without_them() {
 }
 
 #[test]
-fn a_link_with_many_addresses_answers_from_the_one_that_was_dialled() {
+fn a_link_answers_from_the_address_that_was_dialled() {
     let dialled = Options {
         dialled: true,
         ..Options::default()

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_waits_no_longer_than_until_the_next_is_due_however_many_slices_it_has() {
+    fn a_frame_waits_no_longer_than_until_the_next_is_due() {
         for slices in [1, 8, 64] {
             let mut pacer = Pacer::default();
             let mut now = Instant(0);

@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_refers_to_another_each_frame_is_a_key_frame_and_a_still_one_is_sent_again() {
+    fn without_references_each_frame_is_a_key_frame() {
         let mut policy = policy();
         policy.encoder_opened(0);
         for frame in 1..=3 {

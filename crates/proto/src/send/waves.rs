@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loss_is_answered_by_one_wave_and_a_loss_within_it_by_another() {
+    fn a_loss_starts_one_wave_and_a_loss_within_it_another() {
         let mut waves = Waves::default();
         waves.key_frame(FrameId(1));
         assert_eq!(waves.ask(), None);

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn events_come_in_order_and_those_of_an_application_that_sleeps_end_in_a_release() {
+    fn events_come_in_order_and_overflow_ends_in_a_release() {
         let inputs = Inputs::default();
         inputs.release_all();
         assert!(seqs(&inputs).is_empty(), "nothing was pressed");

@@ -392,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_that_shows_nothing_new_is_told_from_one_whose_code_is_unreadable() {
+    fn nothing_new_is_told_apart_from_an_unreadable_code() {
         let setup = Setup {
             clip: Path::new("/nowhere.y4m"),
             size: Size::new(64, 48),

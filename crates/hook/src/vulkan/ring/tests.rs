@@ -287,7 +287,7 @@ const BLUE_FIRST: (vk::Format, Pixels) = (vk::Format::B8G8R8A8_SRGB, Pixels::Bgr
 const RED_FIRST: (vk::Format, Pixels) = (vk::Format::R8G8B8A8_UNORM, Pixels::Rgba8);
 
 #[test]
-fn pictures_arrive_bit_by_bit_and_may_change_their_size_and_format() {
+fn pictures_are_exact_and_may_change_size_and_format() {
     let Some(gpu) = Gpu::open() else { return };
     let ring = gpu.ring();
     let (to, mut host) = channel(SMALL, 60.0).unwrap();

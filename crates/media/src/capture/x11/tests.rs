@@ -56,7 +56,7 @@ fn damage_long_after_the_last_picture_is_news() {
 }
 
 #[test]
-fn unwatched_nothing_is_asked_of_the_server_and_who_comes_then_sees_what_is_there() {
+fn unwatched_nothing_is_captured_until_somebody_comes() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };
@@ -106,7 +106,7 @@ fn unwatched_nothing_is_asked_of_the_server_and_who_comes_then_sees_what_is_ther
 }
 
 #[test]
-fn a_window_that_changes_while_nobody_watches_is_there_for_who_comes() {
+fn a_window_that_changes_unwatched_is_shown_to_who_comes() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_the_sink_comes_out_of_encode_and_the_encoder_stays_usable() {
+    fn a_panic_in_the_sink_leaves_the_encoder_usable() {
         let size = Size::new(64, 64);
         let settings = Settings {
             slices: 2,

@@ -452,7 +452,7 @@ fn from_a_german_client_to_a_us_host() {
 }
 
 #[test]
-fn a_window_manager_that_grabs_the_server_until_the_button_goes_up_sees_it_go_up() {
+fn a_grabbing_window_manager_sees_the_button_go_up() {
     let Some((xvfb, listener, mut sink)) = setup(&[]) else {
         return;
     };

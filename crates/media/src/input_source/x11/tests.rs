@@ -234,7 +234,7 @@ fn keys_by_position_carry_no_text_whatever_is_locked() {
 }
 
 #[test]
-fn the_grab_and_the_host_decide_how_keys_are_told_and_a_person_first() {
+fn a_person_then_the_grab_then_the_host_decide_about_keys() {
     let Some(mut it) = fixture(&["fr"]) else {
         return;
     };
@@ -349,7 +349,7 @@ fn keys_of_a_window_manager_are_passed_on_while_grabbed() {
 }
 
 #[test]
-fn a_key_that_was_pressed_is_released_whatever_the_layout_says_by_then() {
+fn a_pressed_key_is_released_whatever_the_layout_says_then() {
     let Some(mut it) = fixture(&["us"]) else {
         return;
     };
@@ -591,7 +591,7 @@ fn a_grabbed_pointer_reports_relative_motion_only() {
 }
 
 #[test]
-fn a_mouse_that_is_gone_by_the_time_its_motion_is_read_ends_nothing() {
+fn a_mouse_that_vanishes_before_it_is_read_ends_nothing() {
     let Some(mut it) = fixture(&[]) else { return };
     let value = |integral| xinput::Fp3232 { integral, frac: 0 };
     let last = xinput::RawMotionEvent {

@@ -641,7 +641,7 @@ fn rows_that_are_not_painted_stay_in_each_buffer() {
 }
 
 #[test]
-fn bands_are_painted_where_they_are_shown_and_a_lost_one_keeps_the_rows_before() {
+fn bands_are_painted_in_place_and_a_lost_one_keeps_its_rows() {
     let Some(mut it) = fixture(window_of(SIZE)) else {
         return;
     };

@@ -74,7 +74,7 @@ fn rings_go_round_and_keep_everything_whole_and_in_order() {
 }
 
 #[test]
-fn what_a_full_ring_does_not_take_is_lost_and_all_that_follows_arrives() {
+fn a_full_ring_loses_what_is_sent_and_recovers() {
     in_a_cable("mapped rings", "", || {
         let (host, client, to) = pair((4710, Rung::Ring, Rung::Raw));
         for round in 0..3 {
@@ -138,7 +138,7 @@ fn what_does_not_leave_is_lost_at_once_and_never_leaves_later() {
 }
 
 #[test]
-fn a_datagram_that_the_interface_refuses_does_not_block_those_behind_it() {
+fn a_refused_datagram_does_not_block_those_behind_it() {
     in_a_cable("mapped rings", "", || {
         let (host, client, to) = pair((4710, Rung::Raw, Rung::Ring));
         for round in 0..3 {

@@ -149,7 +149,7 @@ impl Path {
 }
 
 #[test]
-fn a_link_that_gets_slower_and_faster_again_is_followed_without_a_freeze() {
+fn a_link_that_slows_and_recovers_causes_no_freeze() {
     for queue in [32 << 10, 64 << 10, 256 << 10] {
         let mut path = Path::new(20, queue);
         path.run(3_000, 50);
@@ -205,7 +205,7 @@ fn loss_that_a_radio_has_by_itself_is_no_congestion() {
 }
 
 #[test]
-fn a_client_that_falls_silent_is_sent_less_and_less_but_something() {
+fn a_silent_client_is_sent_less_and_less_but_something() {
     let mut path = Path::new(20, 64 << 10);
     path.run(1_000, 50);
     path.deaf = true;

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_in_the_driver_reaches_the_applications_handler_and_other_signals_stay_its_own() {
+    fn a_drivers_crash_reaches_the_applications_handler() {
         let seen = without_signals(|| {
             std::thread::spawn(|| [libc::SIGSEGV, libc::SIGABRT, libc::SIGTERM].map(blocks))
         });
