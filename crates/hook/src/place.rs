@@ -5,16 +5,19 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use openuvr_media::application::{Application, Atoms, Company};
 use openuvr_media::capture::submit::{Copied, Pool};
 use x11rb::connection::Connection as _;
-use x11rb::errors::ReplyError;
+use x11rb::errors::{ReplyError, ReplyOrIdError};
+use x11rb::protocol::Event;
+use x11rb::protocol::damage::{ConnectionExt as _, Damage, ReportLevel};
 use x11rb::protocol::xproto::{
     AtomEnum, ChangeWindowAttributesAux, ConnectionExt as _, EventMask, ImageFormat, MapState,
     Window,
 };
 use x11rb::rust_connection::RustConnection;
 
-use crate::stack::{self, Area};
+use crate::stack::{self, Area, Over};
 use crate::windows::Place;
 
 /// Follows one window.
@@ -25,12 +28,22 @@ pub(crate) struct Follower {
     moved: bool,
     /// Where it lies while it is to be seen.
     area: Option<Area>,
+    /// What windows are called, and which of them belong to this one.
+    atoms: Atoms,
+    company: Company,
+    /// Windows of its program lie over it.
+    accompanied: bool,
+    /// Tells what is drawn on the display while they do.
+    damage: Option<Damage>,
+    /// Something was, since the last [`Follower::take_drawn`].
+    drawn: bool,
     pool: Pool,
 }
 
 impl Follower {
-    /// `None` if the display does not let us in, or the window is gone.
-    pub(crate) fn open(place: Place) -> Option<Follower> {
+    /// `None` if the display does not let us in, or the window is gone. `company`: which other windows
+    /// are to be seen with it.
+    pub(crate) fn open(place: Place, company: Company) -> Option<Follower> {
         let (conn, screen) = x11rb::connect(Some(&place.display)).ok()?;
         let root = conn.setup().roots.get(screen)?.root;
         let select = |window, mask| {
@@ -40,12 +53,18 @@ impl Follower {
         select(place.window, EventMask::STRUCTURE_NOTIFY).ok()?;
         // A window manager moves its frame, which is a child of the root.
         select(root, EventMask::SUBSTRUCTURE_NOTIFY).ok()?;
+        let atoms = Atoms::of(&conn).ok()?;
         Some(Follower {
             conn,
             root,
             place,
             moved: true,
             area: None,
+            atoms,
+            company,
+            accompanied: false,
+            damage: None,
+            drawn: false,
             pool: Pool::default(),
         })
     }
@@ -54,17 +73,79 @@ impl Follower {
     pub(crate) fn news(&mut self) -> Option<Area> {
         let mut seen = None;
         loop {
-            // Events of any kind: the few that there are all come from windows that were moved.
-            // Those that came with an answer wait here, not in the socket.
-            while let Ok(Some(_)) = self.conn.poll_for_event() {
-                self.moved = true;
+            // All but those of drawing come from windows that were moved. Those that came with an answer
+            // wait here, not in the socket.
+            while let Ok(Some(event)) = self.conn.poll_for_event() {
+                match event {
+                    Event::DamageNotify(_) => self.drawn = true,
+                    // Our own question about a window that is gone: asking again would go on for ever.
+                    Event::Error(_) => {}
+                    _ => self.moved = true,
+                }
             }
             if !std::mem::take(&mut self.moved) {
                 return seen.map(|(_, area)| area);
             }
             seen = self.look().ok();
             self.area = seen.filter(|(visible, _)| *visible).map(|(_, area)| area);
+            self.accompanied = self.over().is_some_and(|(_, over)| over.own);
+            // They came, went or moved.
+            self.drawn = true;
+            self.watch();
         }
+    }
+
+    /// What of the window is on the display, and what lies over that.
+    fn over(&self) -> Option<(Area, Over)> {
+        let area = self.area?;
+        let screen = self.conn.get_geometry(self.root).ok()?.reply().ok()?;
+        let shown = area.within(Area::at(0, 0, screen.width, screen.height))?;
+        let window = (self.place.window, self.company);
+        let application = Application::of(&self.conn, self.atoms, self.root, window).ok()?;
+        let over = stack::over(&self.conn, self.root, &application, shown).ok()?;
+        Some((shown, over))
+    }
+
+    /// Has the display say when something is drawn on it, as long as that matters. One that can't is
+    /// looked at whenever there is a picture to send.
+    fn watch(&mut self) {
+        match self.damage {
+            None if self.accompanied => self.damage = self.hear().ok(),
+            Some(damage) if !self.accompanied => {
+                self.damage = None;
+                let _ = self.conn.damage_destroy(damage);
+                let _ = self.conn.flush();
+            }
+            _ => {}
+        }
+    }
+
+    fn hear(&self) -> Result<Damage, ReplyOrIdError> {
+        self.conn.damage_query_version(1, 1)?.reply()?;
+        let damage = self.conn.generate_id()?;
+        // Told once, until it is taken away.
+        let level = ReportLevel::NON_EMPTY;
+        self.conn.damage_create(damage, self.root, level)?.check()?;
+        Ok(damage)
+    }
+
+    /// Whether windows of its program lie over it, which are to be seen with it.
+    pub(crate) fn is_accompanied(&self) -> bool {
+        self.accompanied
+    }
+
+    /// Whether something was drawn on the display, as far as is known, since it was asked last.
+    pub(crate) fn take_drawn(&mut self) -> bool {
+        if let Some(damage) = self.damage {
+            let _ = (self.conn).damage_subtract(damage, x11rb::NONE, x11rb::NONE);
+            let _ = self.conn.flush();
+        }
+        std::mem::take(&mut self.drawn) || self.damage.is_none()
+    }
+
+    /// The same, and it stays so.
+    pub(crate) fn has_drawn(&self) -> bool {
+        self.drawn || self.damage.is_none()
     }
 
     fn look(&self) -> Result<(bool, Area), ReplyError> {
@@ -83,24 +164,29 @@ impl Follower {
         self.area.is_some()
     }
 
-    /// What the window shows now, as its display has it: for a program that draws nothing new. What
-    /// windows of other programs cover of it, or lies outside of the display, is black. `None` if that
-    /// can't be had.
+    /// What the window shows now, as its display has it, with the windows of its program that lie over
+    /// it: for a program that draws nothing new, or that is seen with those. What windows of other
+    /// programs cover of it, or lies outside of the display, is black. `None` if that can't be had.
     pub(crate) fn picture(&self) -> Option<Copied> {
         /// Bytes of a pixel of the depths 24 and 32.
         const PIXEL: usize = 4;
         let (area, window) = (self.area?, self.place.window);
-        let screen = self.conn.get_geometry(self.root).ok()?.reply().ok()?;
-        let shown = area.within(Area::at(0, 0, screen.width, screen.height))?;
-        let others = stack::covered_by_others(&self.conn, self.root, window, shown).ok()?;
+        let (shown, Over { others, .. }) = self.over()?;
         let size = shown.size();
         let (Ok(width), Ok(height)) = (size.width.try_into(), size.height.try_into()) else {
             return None;
         };
+        // A window's own pixels may be without those of the windows over it.
+        let (drawable, left, top) = match self.accompanied {
+            true => (self.root, 0, 0),
+            false => (window, area.left, area.top),
+        };
         let within = |at: i32, from: i32| i16::try_from(at - from).ok();
-        let (x, y) = (within(shown.left, area.left)?, within(shown.top, area.top)?);
+        let (x, y) = (within(shown.left, left)?, within(shown.top, top)?);
         let format = ImageFormat::Z_PIXMAP;
-        let image = self.conn.get_image(format, window, x, y, width, height, !0);
+        let image = self
+            .conn
+            .get_image(format, drawable, x, y, width, height, !0);
         // It may have gone or changed since.
         let image = image.ok()?.reply().ok()?;
         let whole = area.size();

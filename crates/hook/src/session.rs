@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use openuvr_media::application::Company;
 use openuvr_media::capture::Waker;
 use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::time::Instant;
@@ -40,6 +41,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// How often a program that somebody watches is looked at, whether it has come to rest and shows what
 /// was not read (guess: a person does not wait for what comes this much later).
 const REST: Duration = Duration::from_millis(100);
+
+/// A picture with other windows in it that came too soon is tried again this much later (guess: a
+/// quarter of a frame at 60 a second).
+const SOON: Duration = Duration::from_millis(4);
 
 /// A window with the name that a person has given is waited for in silence this long (guess: games
 /// name theirs before their first picture, or soon after).
@@ -249,6 +254,12 @@ impl Shared {
         let mut followed = (0, None);
         let mut follower = None;
         let mut search = title.map(Search::new);
+        // Who was given one window was not given the others.
+        let company = match title {
+            Some(_) => Company::Accompanying,
+            None => Company::Program,
+        };
+        guest.set_company(company);
         let Some(stream) = begun() else {
             return;
         };
@@ -260,23 +271,39 @@ impl Shared {
             let place = self.place();
             if followed != place {
                 guest.set_window(place.1.as_ref().map(|place| place.window));
-                follower = place.1.clone().and_then(Follower::open);
+                follower = place
+                    .1
+                    .clone()
+                    .and_then(|place| Follower::open(place, company));
                 followed = place;
             }
             if let Some(area) = follower.as_mut().and_then(Follower::news) {
                 guest.set_viewport(area.left, area.top, Some(area.size()));
                 *lock(&self.heard) = Some((followed.0, area.size()));
             }
-            if let Some(follower) = &follower {
+            let (frames, now) = (guest.frames(), clock::now());
+            let accompanied = follower.as_ref().is_some_and(Follower::is_accompanied);
+            frames.overlaid(now, accompanied);
+            let mut again = frames.is_watched().then_some(REST);
+            if let Some(follower) = &mut follower {
                 guest.set_shown(follower.is_visible());
                 stream.hold(followed.0, follower.is_visible());
-                if let Some(still) = guest.frames().lacks(clock::now())
+                if accompanied && follower.has_drawn() {
+                    again = again.map(|_| SOON);
+                    if let Some(still) = frames.wants_still(now) {
+                        // What is drawn from here on may not be in the picture.
+                        follower.take_drawn();
+                        if let Some(picture) = follower.picture() {
+                            frames.submit_still(still, Box::new(picture));
+                        }
+                    }
+                }
+                if let Some(still) = frames.lacks(now)
                     && let Some(picture) = follower.picture()
                 {
-                    guest.frames().submit_still(still, Box::new(picture));
+                    frames.submit_still(still, Box::new(picture));
                 }
             }
-            let again = guest.frames().is_watched().then_some(REST);
             match self.waits(follower.as_ref(), again.or(title.map(|_| LOOK_AGAIN))) {
                 Waited::Over => return,
                 // Its display is gone.

@@ -1,9 +1,9 @@
 //! What lies over the streamed window on its X display, and whose it is.
 
+use openuvr_media::application::Application;
 use openuvr_proto::units::Size;
-use x11rb::connection::Connection as _;
 use x11rb::errors::ReplyError;
-use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, MapState, Window, WindowClass};
+use x11rb::protocol::xproto::{ConnectionExt as _, MapState, Window, WindowClass};
 use x11rb::rust_connection::RustConnection;
 
 /// A part of the display in pixels: from the first to behind the last.
@@ -43,25 +43,30 @@ impl Area {
     }
 }
 
-/// Windows that are looked at; more than a display shows, and than a dialog has on each of its levels.
+/// Windows that are looked at; more than a display shows.
 const MANY: usize = 512;
-const MANY_INSIDE: usize = 16;
 
-/// Window managers and toolkits put one to three windows around one another.
-const DEPTH: u8 = 4;
+/// What lies over a window.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Over {
+    /// What windows of other programs cover.
+    pub(crate) others: Vec<Area>,
+    /// Whether windows of its own program, which are to be seen with it, cover some of it.
+    pub(crate) own: bool,
+}
 
-/// What windows of other programs cover of `window`, which lies at `place`; all of it on the display.
+/// What lies over the window of `application`, which lies at `place`; all of it on the display.
 ///
 /// # Errors
-/// The connection broke, or `window` is gone.
-pub(crate) fn covered_by_others(
+/// The connection broke.
+pub(crate) fn over(
     conn: &RustConnection,
     root: Window,
-    window: Window,
+    application: &Application,
     place: Area,
-) -> Result<Vec<Area>, ReplyError> {
-    let top = child_of(conn, root, window)?;
+) -> Result<Over, ReplyError> {
     let all = conn.query_tree(root)?.reply()?.children;
+    let top = application.top();
     let higher = all.into_iter().skip_while(|child| *child != top).skip(1);
     let higher: Vec<Window> = higher.take(MANY).collect();
     let mut asked = Vec::with_capacity(higher.len());
@@ -69,7 +74,7 @@ pub(crate) fn covered_by_others(
         let attributes = conn.get_window_attributes(window)?;
         asked.push((window, attributes, conn.get_geometry(window)?));
     }
-    let mut covered = Vec::new();
+    let mut over = Over::default();
     for (higher, attributes, geometry) in asked {
         // Gone meanwhile.
         let (Ok(attributes), Ok(geometry)) = (attributes.reply(), geometry.reply()) else {
@@ -84,51 +89,15 @@ pub(crate) fn covered_by_others(
             geometry.width.saturating_add(border),
             geometry.height.saturating_add(border),
         );
-        if let (true, Some(area)) = (visible, covers.within(place))
-            && !is_ours(conn, higher, window)?
-        {
-            covered.push(area);
-        }
-    }
-    Ok(covered)
-}
-
-/// The child of the root that `window` lies in, or is.
-fn child_of(conn: &RustConnection, root: Window, mut window: Window) -> Result<Window, ReplyError> {
-    loop {
-        let parent = conn.query_tree(window)?.reply()?.parent;
-        if parent == root || parent == x11rb::NONE {
-            return Ok(window);
-        }
-        window = parent;
-    }
-}
-
-/// Whether a window, or one in it, was made over the connection over which `streamed` was made, or
-/// says that it belongs to this process. What is gone belongs to nobody.
-fn is_ours(conn: &RustConnection, window: Window, streamed: Window) -> Result<bool, ReplyError> {
-    // The server gives each connection numbers that differ in these bits.
-    let connection = |window: Window| window & !conn.setup().resource_id_mask;
-    let process = conn.intern_atom(false, b"_NET_WM_PID")?.reply()?.atom;
-    let mut level = vec![window];
-    for _ in 0..DEPTH {
-        let mut next = Vec::new();
-        for window in level {
-            if connection(window) == connection(streamed) {
-                return Ok(true);
+        if let (true, Some(area)) = (visible, covers.within(place)) {
+            if application.has(conn, higher)? {
+                over.own = true;
+            } else {
+                over.others.push(area);
             }
-            let owner = conn.get_property(false, window, process, AtomEnum::CARDINAL, 0, 1)?;
-            let tree = conn.query_tree(window)?;
-            let owner = owner.reply().ok().and_then(|owner| owner.value32()?.next());
-            if owner == Some(std::process::id()) {
-                return Ok(true);
-            }
-            next.extend(tree.reply().into_iter().flat_map(|tree| tree.children));
         }
-        next.truncate(MANY_INSIDE);
-        level = next;
     }
-    Ok(false)
+    Ok(over)
 }
 
 #[cfg(test)]

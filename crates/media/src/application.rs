@@ -1,7 +1,8 @@
 //! Which windows of an X display belong to the application of one window: its menus, tooltips and
 //! dialogs, which are seen and served with that window, and nobody else's.
 //!
-//! Not its other main windows: a person who was given one window was not given those.
+//! Its other main windows do so where a person was given the program, and not where that is one window
+//! ([`Company`]).
 //!
 //! Specs: ICCCM 2.0, section 4.1 (WM_STATE, WM_TRANSIENT_FOR, WM_HINTS); Extended Window Manager
 //! Hints 1.5 (_NET_WM_WINDOW_TYPE); X-Resource 1.2 (`QueryClientIds`).
@@ -36,9 +37,19 @@ const TYPES: [&[u8]; 8] = [
     b"_NET_WM_WINDOW_TYPE_COMBO",
 ];
 
+/// Which windows of a program belong to one of them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Company {
+    /// What accompanies it: menus, tooltips and dialogs.
+    #[default]
+    Accompanying,
+    /// All windows of the program.
+    Program,
+}
+
 /// The names that are asked for, as this server numbers them.
-#[derive(Clone, Copy)]
-pub(crate) struct Atoms {
+#[derive(Clone, Copy, Debug)]
+pub struct Atoms {
     state: u32,
     leader: u32,
     kind: u32,
@@ -46,7 +57,11 @@ pub(crate) struct Atoms {
 }
 
 impl Atoms {
-    pub(crate) fn of(conn: &RustConnection) -> Result<Atoms, ReplyError> {
+    /// Asks the server.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn of(conn: &RustConnection) -> Result<Atoms, ReplyError> {
         let number = |name| Ok::<_, ReplyError>(conn.intern_atom(false, name)?.reply()?.atom);
         let mut kinds = [0; TYPES.len()];
         for (kind, name) in kinds.iter_mut().zip(TYPES) {
@@ -62,8 +77,10 @@ impl Atoms {
 }
 
 /// The application of one window, as it was when it was looked at.
-pub(crate) struct Application {
+#[derive(Debug)]
+pub struct Application {
     atoms: Atoms,
+    company: Company,
     root: Window,
     /// The window, and those in which it lies, up to a child of the root.
     line: Vec<Window>,
@@ -77,14 +94,15 @@ impl Application {
     ///
     /// # Errors
     /// An X error, if the window is gone.
-    pub(crate) fn of(
+    pub fn of(
         conn: &RustConnection,
         atoms: Atoms,
         root: Window,
-        window: Window,
+        (window, company): (Window, Company),
     ) -> Result<Application, ReplyError> {
         Ok(Application {
             atoms,
+            company,
             root,
             line: line_of(conn, root, window)?,
             process: OnceCell::new(),
@@ -93,7 +111,8 @@ impl Application {
     }
 
     /// The child of the root in which the window lies: the window manager's frame, or itself.
-    pub(crate) fn top(&self) -> Window {
+    #[must_use]
+    pub fn top(&self) -> Window {
         self.line.last().copied().unwrap_or(x11rb::NONE)
     }
 
@@ -131,9 +150,12 @@ impl Application {
         Ok(*self.group.get_or_init(|| group))
     }
 
-    /// Whether what lies in `top`, a child of the root, is the window itself or accompanies it.
+    /// Whether what lies in `top`, a child of the root, is the window itself or belongs to it.
     /// `false` if it is gone.
-    pub(crate) fn has(&self, conn: &RustConnection, top: Window) -> Result<bool, ReplyError> {
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn has(&self, conn: &RustConnection, top: Window) -> Result<bool, ReplyError> {
         if self.line.contains(&top) {
             return Ok(true);
         }
@@ -159,6 +181,9 @@ impl Application {
         let mine = self.is_same_client(conn, window)
             || is_same(self.process(conn)?, process_of(conn, window)?)
             || is_same(self.group(conn)?, group_of(conn, self.atoms, window)?);
+        if self.company == Company::Program {
+            return Ok(mine);
+        }
         if !mine || whose == Transient::ForAnother {
             return Ok(false);
         }

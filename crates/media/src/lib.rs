@@ -3,7 +3,7 @@
 #![deny(unsafe_code)]
 
 #[cfg(feature = "host")]
-mod application;
+pub mod application;
 #[cfg(any(feature = "host", feature = "client"))]
 mod band;
 pub mod barcode;

@@ -282,6 +282,58 @@ static void rests(struct stage *s)
         usleep(4000);
 }
 
+struct button_event {
+    int type;
+    unsigned long serial;
+    int sent;
+    void *display;
+    XID window;
+    /* As large as an XEvent. */
+    long rest[19];
+};
+
+/* A window of X alone over the middle of the picture: white until it is clicked, then blue, and gone when
+ * it was clicked again. What is drawn below stands still from the first click on. */
+static void opens_a_dialog(struct stage *s)
+{
+    void *x = found(dlopen("libX11.so.6", RTLD_NOW), "libX11");
+    XID (*create)(void *, XID, int, int, unsigned, unsigned, unsigned, unsigned long, unsigned long) =
+        found(dlsym(x, "XCreateSimpleWindow"), "XCreateSimpleWindow");
+    int (*select)(void *, XID, long) = found(dlsym(x, "XSelectInput"), "XSelectInput");
+    int (*background)(void *, XID, unsigned long) =
+        found(dlsym(x, "XSetWindowBackground"), "XSetWindowBackground");
+    int (*clear_window)(void *, XID) = found(dlsym(x, "XClearWindow"), "XClearWindow");
+    int (*pending)(void *) = found(dlsym(x, "XPending"), "XPending");
+    int (*next)(void *, void *) = found(dlsym(x, "XNextEvent"), "XNextEvent");
+    enum { BUTTON_PRESS = 4, BUTTON_PRESS_MASK = 1 << 2 };
+    /* A connection of its own, as a toolkit beside the engine may have one. */
+    void *display = found(open_display(NULL), "display");
+    XID dialog = create(display, root_window(display, 0), 40 + 80, 60, 160, 120, 0, 0, 0xffffff);
+    select(display, dialog, BUTTON_PRESS_MASK);
+    map_window(display, dialog);
+    sync_display(display, 0);
+    for (int clicks = 0; clicks < 2;) {
+        struct button_event event = { 0 };
+        if (!clicks)
+            show(s, RED, GREEN, 1);
+        usleep(4000);
+        while (pending(display)) {
+            next(display, &event);
+            if (event.type != BUTTON_PRESS)
+                continue;
+            fprintf(stderr, "actor: the dialog was clicked\n");
+            if (!clicks++) {
+                background(display, dialog, 0x0000ff);
+                clear_window(display, dialog);
+            } else
+                destroy_window(display, dialog);
+            sync_display(display, 0);
+        }
+    }
+    close_display(display);
+    show_until(s, YELLOW, RED, "closed");
+}
+
 /* Draws in a surface that was made of a window: their names differ. */
 static void makes_a_surface(struct stage *s)
 {
@@ -347,6 +399,8 @@ int main(int count, char **acts)
             rests(&s);
         else if (!strcmp(acts[i], "surface"))
             makes_a_surface(&s);
+        else if (!strcmp(acts[i], "dialog"))
+            opens_a_dialog(&s);
         else if (!strcmp(acts[i], "orphan"))
             leaves_a_child();
         else if (!strcmp(acts[i], "exit")) {

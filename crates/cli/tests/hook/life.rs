@@ -148,6 +148,40 @@ fn who_comes_when_a_program_rests_sees_what_it_shows() {
 }
 
 #[test]
+fn other_windows_of_a_program_are_seen_and_clicked() {
+    let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    let mut run = Run::start(&here, &[], &[actor, "dialog"]);
+    let client = run.client(&there, &[]);
+    let (eye, person) = (Eye::open(&there), Hand::at(&there));
+    sees(&eye, RED, GREEN);
+    run.seen("seen");
+    // In the middle of the picture, where the colours are looked for.
+    sees(&eye, WHITE, WHITE);
+    person.points(160, 120);
+    let click = || {
+        person.button(1, true);
+        person.button(1, false);
+    };
+    click();
+    run.program.line("the dialog was clicked");
+    sees(&eye, BLUE, BLUE);
+    click();
+    run.program.nth_line(2, "the dialog was clicked");
+    sees(&eye, YELLOW, RED);
+    run.seen("closed");
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(7), "{text}");
+    assert_eq!(
+        text.matches("keys and clicks are kept back").count(),
+        0,
+        "{text}"
+    );
+    client.line("goodbye");
+}
+
+#[test]
 fn the_client_shows_the_pointer_of_the_game() {
     let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
         return;

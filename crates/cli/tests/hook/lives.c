@@ -106,8 +106,10 @@ static struct stage set_up(int with_egl)
     return s;
 }
 
-static void show(struct stage *s, int above, int below)
+/* Whether the driver showed it: Mesa's EGL refuses swaps of a context that was destroyed. */
+static int show(struct stage *s, int above, int below)
 {
+    int done = 1;
     void (*clear_colour)(float, float, float, float) = gl_function("glClearColor");
     void (*clear)(unsigned) = gl_function("glClear");
     void (*scissor)(int, int, int, int) = gl_function("glScissor");
@@ -121,10 +123,11 @@ static void show(struct stage *s, int above, int below)
     clear_colour(above >> 2 & 1, above >> 1 & 1, above & 1, 1);
     clear(COLOUR_BUFFER_BIT);
     if (s->egl)
-        CALL(egl, int, eglSwapBuffers, s->display, s->surface);
+        done = CALL(egl, int, eglSwapBuffers, s->display, s->surface);
     else
-        CALL(gl, int, glXSwapBuffers, s->display, s->surface);
+        CALL(gl, void, glXSwapBuffers, s->display, s->surface);
     usleep(4000);
+    return done;
 }
 
 static int is_marked(const char *what, int act)
@@ -182,6 +185,7 @@ static void elsewhere(struct stage *s, int act, int unmakes)
 {
     struct errand errand = { s, act, unmakes };
     pthread_t thread;
+    show(s, above(act), below(act));
     make_current(s, NULL);
     pthread_create(&thread, NULL, draws, &errand);
     /* Sooner or later than its first picture. */
@@ -195,6 +199,9 @@ static void end(struct stage *s, const char *name, int act)
 {
     void *old = s->context;
     s->context = NULL;
+    /* If the driver shows nothing of a context that was destroyed, the window goes on showing this. */
+    if (!strncmp(name, "destroy,show", strlen("destroy,show")))
+        show(s, above(act), below(act));
     if (!strcmp(name, "destroy,show,unmake")) {
         destroy(s, old);
         show_until_seen(s, act);
@@ -257,6 +264,14 @@ static void end(struct stage *s, const char *name, int act)
         wait_until_kept(name, act);
         CALL(egl, int, eglBindAPI, EGL_OPENGL_API);
         initialise(s);
+    } else if (!strcmp(name, "refused")) {
+        show_until_seen(s, act);
+        destroy(s, old);
+        /* Long enough that the next picture is not one too many. */
+        usleep(200000);
+        if (show(s, 0, 0))
+            show(s, above(act), below(act));
+        make_current(s, NULL);
     } else if (!strcmp(name, "destroy,show,release")) {
         destroy(s, old);
         show_until_seen(s, act);

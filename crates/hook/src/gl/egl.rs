@@ -12,7 +12,7 @@ use openuvr_media::capture::gl::Sharing;
 use openuvr_proto::units::Size;
 
 use super::hooks;
-use super::readers::{self, Api, Current, Window, shows};
+use super::readers::{self, Api, Current, Outcome, Window, shows};
 use super::surfaces::Surfaces;
 use crate::exports::in_place_of;
 use crate::real::{self, Real};
@@ -119,6 +119,12 @@ hooks! { HOOKED [11]:
             // SAFETY: the argument is the caller's.
             unsafe { real(display) }
         };
+}
+
+impl Outcome for Boolean {
+    fn is_shown(&self) -> bool {
+        *self != FALSE
+    }
 }
 
 /// A window that shows a picture.

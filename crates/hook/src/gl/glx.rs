@@ -15,7 +15,7 @@ use openuvr_media::capture::gl::Sharing;
 use openuvr_proto::units::Size;
 
 use super::hooks;
-use super::readers::{self, Api, Current, Window, shows};
+use super::readers::{self, Api, Current, Outcome, Window, shows};
 use super::surfaces::Surfaces;
 use crate::exports::in_place_of;
 use crate::real::{self, Real};
@@ -122,6 +122,20 @@ hooks! { HOOKED [12]:
             // SAFETY: the argument is the caller's.
             unsafe { real(display) }
         };
+}
+
+/// `glXSwapBuffers` does not say.
+impl Outcome for () {
+    fn is_shown(&self) -> bool {
+        true
+    }
+}
+
+/// `glXSwapBuffersMscOML` counts swaps.
+impl Outcome for i64 {
+    fn is_shown(&self) -> bool {
+        *self != -1
+    }
 }
 
 /// A window that shows a picture.

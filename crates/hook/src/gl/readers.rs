@@ -60,47 +60,105 @@ pub(crate) trait Window {
     fn function(&self, name: &CStr) -> *const c_void;
 }
 
+/// What a swap says about itself.
+pub(crate) trait Outcome {
+    /// Whether the window shows the picture now, as far as is known.
+    fn is_shown(&self) -> bool;
+}
+
 /// Has a picture shown by `real`, once, whatever else happens; before, it is read if it is wanted.
-pub(crate) fn shows<T>(window: &impl Window, real: impl FnOnce() -> T) -> T {
+pub(crate) fn shows<T: Outcome>(window: &impl Window, real: impl FnOnce() -> T) -> T {
     // Who stands in front of the same function too may come here again.
     let Some(_inside) = Inside::enter() else {
         return real();
     };
-    let reader = guarded(|| stream().and_then(|stream| read(stream, window))).flatten();
+    let swap = guarded(|| stream().and_then(|stream| Swap::begin(stream, window))).flatten();
     let result = real();
-    if let Some(reader) = reader {
-        // The GPU had to be waited for; perhaps the swap has done so.
-        guarded(|| lock(&reader.read_back).as_mut().map(ReadBack::poll));
+    if let Some(swap) = swap {
+        guarded(|| swap.end(window, result.is_shown()));
     }
     result
 }
 
-/// Who reads the picture, if that is not finished yet.
-fn read(stream: &Stream, window: &impl Window) -> Option<Arc<Reader>> {
-    let current = window.current()?;
-    let key = Key(current.context.display, current.window);
-    let size = stream.size(key).or_else(|| window.size())?;
-    let Wanted { frames, size } = stream.wants(key, size, || window.place())?;
-    // Exactly, now that it matters; asking costs two turns with the X server.
-    let size = size.or_else(|| window.size());
-    let size = size.filter(|size| size.is_valid())?;
-    let reader = stream.readers().of(current.context)?;
-    let mut read_back = lock(&reader.read_back);
-    if read_back.is_none() && !reader.begun() {
-        match open(window, frames.clone(), reader.lives) {
-            Ok(opened) => *read_back = Some(opened),
-            // There is a session, since it wanted the picture.
-            Err(why) => drop(stream.say(&why)),
+/// A swap of which the driver has not said yet how it went.
+struct Swap<'a> {
+    stream: &'a Stream,
+    key: Key,
+    reader: Arc<Reader>,
+    /// Where its picture goes, if that was read.
+    read: Option<Arc<Submitter>>,
+    /// The GPU has to be waited for.
+    under_way: bool,
+}
+
+impl<'a> Swap<'a> {
+    /// Reads the picture, if it is wanted.
+    fn begin(stream: &'a Stream, window: &impl Window) -> Option<Swap<'a>> {
+        let current = window.current()?;
+        let mut swap = Swap {
+            stream,
+            key: Key(current.context.display, current.window),
+            reader: stream.readers().of(current.context)?,
+            read: None,
+            under_way: false,
+        };
+        if !swap.reader.refused.load(Ordering::Relaxed) {
+            swap.read(window);
+        }
+        Some(swap)
+    }
+
+    fn read(&mut self, window: &impl Window) -> Option<()> {
+        let size = self.stream.size(self.key).or_else(|| window.size())?;
+        let Wanted { frames, size } = self.stream.wants(self.key, size, || window.place())?;
+        // Exactly, now that it matters; asking costs two turns with the X server.
+        let size = size.or_else(|| window.size());
+        let size = size.filter(|size| size.is_valid())?;
+        let reader = &self.reader;
+        let mut read_back = lock(&reader.read_back);
+        if read_back.is_none() && !reader.begun() {
+            match open(window, frames.clone(), reader.lives) {
+                Ok(opened) => *read_back = Some(opened),
+                // There is a session, since it wanted the picture.
+                Err(why) => drop(self.stream.say(&why)),
+            }
+        }
+        let reading = read_back
+            .as_mut()?
+            .read(size, What::Window, Drawn::default());
+        drop(read_back);
+        if matches!(reading, Reading::Skipped(_)) {
+            frames.missed(clock::now());
+        }
+        self.under_way = reading == Reading::UnderWay;
+        self.read = Some(frames);
+        Some(())
+    }
+
+    /// A driver that refuses one swap of a context, such as Mesa's EGL where it was destroyed while it is
+    /// current, refuses the next too: until one succeeds no picture is read, for the window goes on
+    /// showing what it did. What was read of the first is not what it shows.
+    fn end(self, window: &impl Window, shown: bool) {
+        if self.under_way {
+            // Perhaps the swap has waited for the GPU.
+            lock(&self.reader.read_back).as_mut().map(ReadBack::poll);
+        }
+        let refused = self.reader.refused.swap(!shown, Ordering::Relaxed);
+        match (refused, shown) {
+            (false, false) => {
+                if let Some(frames) = self.read {
+                    frames.missed(clock::now());
+                }
+            }
+            // Its picture was not read.
+            (true, true) => {
+                if let Some(size) = window.size() {
+                    self.stream.misses(self.key, size, || window.place());
+                }
+            }
+            _ => {}
         }
     }
-    let reading = read_back
-        .as_mut()?
-        .read(size, What::Window, Drawn::default());
-    drop(read_back);
-    if matches!(reading, Reading::Skipped(_)) {
-        frames.missed(clock::now());
-    }
-    (reading == Reading::UnderWay).then_some(reader)
 }
 
 fn open(window: &impl Window, frames: Arc<Submitter>, lives: bool) -> Result<ReadBack, String> {
@@ -135,6 +193,8 @@ pub(crate) struct Reader {
     /// Whether the context lives until it is retired.
     lives: bool,
     begun: AtomicBool,
+    /// The driver did not show its last picture.
+    refused: AtomicBool,
     read_back: Mutex<Option<ReadBack>>,
 }
 
@@ -200,6 +260,7 @@ impl Readers {
                 context,
                 lives: known.lives,
                 begun: AtomicBool::new(false),
+                refused: AtomicBool::new(false),
                 read_back: Mutex::new(None),
             })
         });

@@ -88,6 +88,8 @@ struct State {
     wanted: Option<Instant>,
     /// When a picture was finished last that has not been handed over, as far as was asked.
     missed: Option<Instant>,
+    /// The application's own pictures are not what is seen now.
+    overlaid: bool,
     /// Raised when somebody comes to watch.
     audience: Option<Waker>,
 }
@@ -104,6 +106,7 @@ impl Default for State {
             watched: false,
             wanted: None,
             missed: None,
+            overlaid: false,
             audience: None,
         }
     }
@@ -129,7 +132,7 @@ pub enum Wanted {
     Now,
     /// Nobody watches, and there was one a moment ago for whoever comes next.
     Unwatched,
-    /// Pictures come faster than they are wanted.
+    /// Pictures come faster than they are wanted, or are not what is seen ([`Submitter::overlaid`]).
     TooSoon,
     /// The host is gone: none will be.
     Never,
@@ -154,6 +157,9 @@ impl Submitter {
         if state.closed {
             return Wanted::Never;
         }
+        if state.overlaid {
+            return Wanted::TooSoon;
+        }
         state.missed = Some(now);
         let rested = state.wanted.is_none_or(|last| now.since(last) >= UNWATCHED);
         if !(state.watched || rested) {
@@ -171,7 +177,38 @@ impl Submitter {
     /// A picture was finished at `now` that can't be read back: without this call an application that
     /// comes to rest behind it would go on being shown as it was before. See [`Submitter::lacks`].
     pub fn missed(&self, now: Instant) {
-        self.shared.state().missed = Some(now);
+        let mut state = self.shared.state();
+        if !state.overlaid {
+            state.missed = Some(now);
+        }
+    }
+
+    /// Other windows lie over the application's pictures as of `now`, or do so no more. As long as they
+    /// do only [`Submitter::submit_still`] has an effect, for pictures with them in it.
+    pub fn overlaid(&self, now: Instant, overlaid: bool) {
+        let mut state = self.shared.state();
+        if std::mem::replace(&mut state.overlaid, overlaid) != overlaid {
+            state.missed = (!overlaid).then_some(now);
+        }
+    }
+
+    /// Whether a picture with what lies over it is worth handing over at `now`: somebody watches, and
+    /// the last one was not a moment ago. Asked once for each picture.
+    #[must_use]
+    pub fn wants_still(&self, now: Instant) -> Option<Still> {
+        let mut state = self.shared.state();
+        if state.closed || !state.watched || !state.overlaid {
+            return None;
+        }
+        state.pace.offer(now);
+        if state.pace.due().is_some_and(|due| due > now) {
+            return None;
+        }
+        state.pace.take(now);
+        Some(Still {
+            missed: state.missed,
+            submitted: state.submitted,
+        })
     }
 
     /// Whether it is [`Wanted::Now`].
@@ -199,6 +236,10 @@ impl Submitter {
         let mut state = self.shared.state();
         if state.closed {
             return None;
+        }
+        if state.overlaid {
+            // It was under way when something came to lie over it.
+            return Some(Ticket(state.submitted));
         }
         let replaced = state.next.replace((frame, drawn));
         // Another one may have been finished while this one was read back.
@@ -466,155 +507,4 @@ impl Drop for Copied {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SIZE: Size = Size::new(16, 8);
-    const FAST: f64 = 1000.0;
-
-    fn picture(pool: &Pool, value: u8) -> Box<Copied> {
-        let mut picture = pool.take(SIZE);
-        picture.bytes().fill(value);
-        Box::new(picture)
-    }
-
-    fn shown(capture: &Submitted) -> u8 {
-        capture.picture().expect("a picture").planes[0].data[0]
-    }
-
-    fn free(pool: &Pool) -> usize {
-        pool.free.lock().unwrap().len()
-    }
-
-    #[test]
-    fn the_newest_picture_wins_and_buffers_go_round() {
-        let (app, mut host) = channel(SIZE, FAST).unwrap();
-        let pool = Pool::default();
-        let submit = |value| app.submit(picture(&pool, value), Drawn::default()).unwrap();
-        let zero = Some(Duration::ZERO);
-        assert_eq!(host.next(zero).unwrap(), CaptureEvent::TimedOut);
-        assert!(host.picture().is_none());
-        submit(1);
-        submit(2);
-        assert_eq!(free(&pool), 1, "the first was late");
-        assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
-        assert_eq!(shown(&host), 2);
-        submit(3);
-        assert_eq!(shown(&host), 2, "until the next is asked for");
-        assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
-        assert_eq!(shown(&host), 3);
-        assert_eq!(free(&pool), 1, "two are in use at most");
-    }
-
-    #[test]
-    fn a_picture_may_have_another_size_and_says_how_it_was_drawn() {
-        let (app, mut host) = channel(SIZE, FAST).unwrap();
-        assert_eq!(host.size(), SIZE);
-        let other = Size::new(24, 10);
-        let drawn = Drawn {
-            begun: Some(Instant(7)),
-            ..Drawn::default()
-        };
-        app.submit(Box::new(Pool::default().take(other)), drawn)
-            .unwrap();
-        assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
-        assert_eq!((host.size(), host.drawn()), (other, drawn));
-        assert_eq!(host.picture().unwrap().size, other);
-    }
-
-    #[test]
-    fn waiting_ends_when_the_host_asks_for_the_next() {
-        let (app, mut host) = channel(SIZE, FAST).unwrap();
-        let pool = Pool::default();
-        let ticket = app.submit(picture(&pool, 1), Drawn::default()).unwrap();
-        assert!(!app.wait(ticket, Duration::ZERO), "nobody has taken it");
-        assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
-        assert!(!app.wait(ticket, Duration::ZERO), "it is being encoded");
-        let thread = std::thread::spawn(move || {
-            let done = app.wait(ticket, Duration::from_secs(60));
-            (done, app)
-        });
-        assert_eq!(
-            host.next(Some(Duration::ZERO)).unwrap(),
-            CaptureEvent::TimedOut
-        );
-        let (done, app) = thread.join().unwrap();
-        assert!(done);
-        host.waker().wake();
-        assert_eq!(host.next(None).unwrap(), CaptureEvent::Woken);
-        drop(app);
-        assert!(matches!(host.next(None).unwrap(), CaptureEvent::Ended(_)));
-    }
-
-    #[test]
-    fn what_an_application_at_rest_shows_is_asked_for_once() {
-        let (app, mut host) = channel(SIZE, 60.0).unwrap();
-        let pool = Pool::default();
-        let at = |ms: i64| Instant(ms * 1_000_000);
-        let comer = Waker::new().unwrap();
-        app.tell_of_audience(comer.clone());
-        assert!(app.wants(at(0)));
-        let _ = app.submit(picture(&pool, 1), Drawn::default());
-        assert!(!app.wants(at(20)), "nobody watches");
-        assert_eq!(app.lacks(at(5000)), None, "nobody watches");
-        host.set_watched(true);
-        assert!(comer.lower());
-        assert_eq!(app.lacks(at(40)), None, "it may go on drawing");
-        let still = app.lacks(at(5000)).expect("the second picture");
-        app.submit_still(still, picture(&pool, 2));
-        assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
-        assert_eq!(shown(&host), 2);
-        assert_eq!(app.lacks(at(6000)), None, "it was handed over");
-        // One that came too soon behind another.
-        assert!(app.wants(at(6000)));
-        let _ = app.submit(picture(&pool, 3), Drawn::default());
-        while app.wants(at(6001)) {
-            let _ = app.submit(picture(&pool, 4), Drawn::default());
-        }
-        let still = app.lacks(at(6200)).expect("the refused one");
-        // The application goes on before it was found.
-        assert!(app.wants(at(6200)));
-        let _ = app.submit(picture(&pool, 5), Drawn::default());
-        app.submit_still(still, picture(&pool, 6));
-        assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
-        assert_eq!(shown(&host), 5, "the older one is dropped");
-    }
-
-    #[test]
-    fn an_application_that_handed_over_nothing_is_at_rest() {
-        let (app, mut host) = channel(SIZE, 60.0).unwrap();
-        assert_eq!(app.lacks(Instant(0)), None, "nobody watches");
-        host.set_watched(true);
-        assert!(app.lacks(Instant(0)).is_some());
-    }
-
-    #[test]
-    fn a_host_that_leaves_lets_the_application_go() {
-        let (app, host) = channel(SIZE, FAST).unwrap();
-        let pool = Pool::default();
-        let ticket = app.submit(picture(&pool, 1), Drawn::default()).unwrap();
-        assert!(!app.is_over());
-        drop(host);
-        assert!(app.is_over());
-        assert_eq!(free(&pool), 1, "nobody needs it any more");
-        assert!(!app.wait(ticket, Duration::from_secs(60)));
-        assert_eq!(app.wanted(Instant(0)), Wanted::Never);
-        assert!(
-            app.submit(picture(&pool, 2), Drawn::default()).is_none(),
-            "nobody is there"
-        );
-    }
-
-    #[test]
-    fn pictures_are_wanted_at_the_rate_that_is_watched() {
-        let (app, mut host) = channel(SIZE, 60.0).unwrap();
-        let at = |ms: i64| Instant(ms * 1_000_000);
-        let wanted = |from, to| (from..to).filter(|ms| app.wants(at(*ms))).count();
-        assert_eq!(wanted(0, 3000), 3, "nobody watches");
-        assert_eq!(app.wanted(at(2999)), Wanted::Unwatched);
-        host.set_watched(true);
-        // 2 % more are let by, and one that was saved up.
-        assert!((180..=185).contains(&wanted(3000, 6000)));
-        assert_eq!(app.wanted(at(6000)), Wanted::TooSoon);
-    }
-}
+mod tests;

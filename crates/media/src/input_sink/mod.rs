@@ -9,6 +9,8 @@ use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
 pub use translate::Usual;
 
+use crate::application::Company;
+
 /// Injects events into a window system or device; owned by the host's control thread.
 pub trait InputSink: Send {
     /// Applies one event.
@@ -26,9 +28,9 @@ pub trait InputSink: Send {
     /// Where the picture lies on the display: absolute pointer places are relative to it.
     fn set_viewport(&mut self, x: i32, y: i32, size: Size);
 
-    /// For which window of the display the input is, and for what accompanies it; `None`: for
+    /// For which window of the display the input is, and for which others of its program; `None`: for
     /// whatever is there.
-    fn set_window(&mut self, _window: Option<u32>) {}
+    fn set_window(&mut self, _window: Option<u32>, _company: Company) {}
 
     /// Why the last key or button that was pressed was not injected, in a few words; `None` if it
     /// was.

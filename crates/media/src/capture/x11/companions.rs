@@ -15,7 +15,7 @@ use x11rb::protocol::xproto::{ConnectionExt as _, ImageFormat, MapState, Window,
 use super::display::Display;
 use super::image::Image;
 use super::settle::Area;
-use crate::application::{Application, Atoms};
+use crate::application::{Application, Atoms, Company};
 use crate::capture::CaptureError;
 
 /// Parts that are fetched at most: a menu that others cover has a few.
@@ -185,7 +185,12 @@ impl Companions {
         size: Size,
     ) -> Result<Vec<Area>, ReplyError> {
         let conn = &display.conn;
-        let application = Application::of(conn, self.atoms, display.root(), window)?;
+        let application = Application::of(
+            conn,
+            self.atoms,
+            display.root(),
+            (window, Company::Accompanying),
+        )?;
         let mut front = conn.query_tree(display.root())?.reply()?.children;
         let own = front.iter().position(|w| *w == application.top());
         front.drain(..=own.unwrap_or(front.len().saturating_sub(1)));

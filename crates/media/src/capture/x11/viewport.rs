@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openuvr_proto::units::Size;
 
+use crate::application::Company;
+
 /// Where the captured target lies on its display, and which window it is; shared, since windows
 /// move and are made anew.
 #[derive(Clone, Debug)]
@@ -13,6 +15,7 @@ pub struct Viewport(Arc<Mutex<Lies>>);
 struct Lies {
     at: (i32, i32, Size),
     window: Option<u32>,
+    company: Company,
 }
 
 impl Viewport {
@@ -22,6 +25,7 @@ impl Viewport {
         Viewport(Arc::new(Mutex::new(Lies {
             at: (x, y, size),
             window: None,
+            company: Company::default(),
         })))
     }
 
@@ -45,6 +49,17 @@ impl Viewport {
     /// It is this window from now on. From any thread.
     pub fn set_window(&self, window: Option<u32>) {
         self.lies().window = window;
+    }
+
+    /// Which other windows input is for too.
+    #[must_use]
+    pub fn company(&self) -> Company {
+        self.lies().company
+    }
+
+    /// Input is for these other windows too. From any thread.
+    pub fn set_company(&self, company: Company) {
+        self.lies().company = company;
     }
 
     fn lies(&self) -> MutexGuard<'_, Lies> {

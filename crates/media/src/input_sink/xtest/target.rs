@@ -17,7 +17,7 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
-use crate::application::{Application, Atoms, top_of};
+use crate::application::{Application, Atoms, Company, top_of};
 
 /// How long a window manager may take to bring the window to the front, while input waits (guess:
 /// one does it within two frames of its own).
@@ -42,7 +42,7 @@ pub(super) enum Goes {
 /// The window that input is for.
 #[derive(Default)]
 pub(super) struct Target {
-    window: Option<Window>,
+    window: Option<(Window, Company)>,
     atoms: Option<(Atoms, u32, u32)>,
     in_vain: Option<Instant>,
     /// Why the last press did not reach it.
@@ -50,8 +50,8 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// From now on input is for this window; `None`: for whatever is there.
-    pub(super) fn set(&mut self, window: Option<Window>) {
+    /// From now on input is for this window and those of its program; `None`: for whatever is there.
+    pub(super) fn set(&mut self, window: Option<(Window, Company)>) {
         if self.window != window {
             self.window = window;
             self.in_vain = None;
@@ -91,7 +91,7 @@ impl Target {
         &mut self,
         conn: &RustConnection,
         root: Window,
-        window: Window,
+        window: (Window, Company),
         viewport: (i32, i32, Size),
         goes: Goes,
     ) -> Result<Option<&'static str>, ReplyError> {
@@ -118,7 +118,7 @@ impl Target {
                 self.in_vain = None;
                 return Ok(None);
             }
-            let attributes = conn.get_window_attributes(window)?.reply()?;
+            let attributes = conn.get_window_attributes(window.0)?.reply()?;
             if attributes.map_state != MapState::VIEWABLE {
                 return Ok(Some(NOT_SHOWN));
             }
