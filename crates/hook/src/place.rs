@@ -14,8 +14,11 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
-use crate::stack::{self, Area};
+use crate::stack::{self, Area, Cover};
 use crate::windows::Place;
+
+/// Bytes of a pixel of the depths 24 and 32.
+const PIXEL: usize = 4;
 
 /// Follows one window.
 pub(crate) struct Follower {
@@ -25,6 +28,11 @@ pub(crate) struct Follower {
     moved: bool,
     /// Where it lies while it is to be seen.
     area: Option<Area>,
+    /// Other windows of this program lie in front of it.
+    covered_by_own: bool,
+    /// The bytes that [`Follower::composed`] gave last, and how many pictures had been handed over with
+    /// them.
+    composed: (u64, Vec<u8>),
     pool: Pool,
 }
 
@@ -46,6 +54,8 @@ impl Follower {
             place,
             moved: true,
             area: None,
+            covered_by_own: false,
+            composed: (0, Vec::new()),
             pool: Pool::default(),
         })
     }
@@ -64,7 +74,60 @@ impl Follower {
             }
             seen = self.look().ok();
             self.area = seen.filter(|(visible, _)| *visible).map(|(_, area)| area);
+            self.covered_by_own = self.area.is_some_and(|area| {
+                let found = self.in_front(area);
+                found.is_ok_and(|found| found.iter().any(|cover| cover.own))
+            });
         }
+    }
+
+    fn in_front(&self, area: Area) -> Result<Vec<Cover>, ReplyError> {
+        let screen = self.conn.get_geometry(self.root)?.reply()?;
+        match area.within(Area::at(0, 0, screen.width, screen.height)) {
+            Some(shown) => stack::in_front(&self.conn, self.root, self.place.window, shown),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Whether menus, dialogs or other windows of this program lie in front of the window, as of the
+    /// last [`Follower::news`].
+    pub(crate) fn is_covered_by_own(&self) -> bool {
+        self.covered_by_own
+    }
+
+    /// A part of the display as a window has it that begins at `origin`; `None` if that can't be had.
+    fn pixels(&self, window: Window, part: Area, origin: (i32, i32)) -> Option<Vec<u8>> {
+        let size = part.size();
+        let (Ok(width), Ok(height)) = (size.width.try_into(), size.height.try_into()) else {
+            return None;
+        };
+        let within = |at: i32, from: i32| i16::try_from(at - from).ok();
+        let (x, y) = (within(part.left, origin.0)?, within(part.top, origin.1)?);
+        let format = ImageFormat::Z_PIXMAP;
+        let image = self.conn.get_image(format, window, x, y, width, height, !0);
+        // It may have gone or changed since.
+        let image = image.ok()?.reply().ok()?;
+        let whole = image.depth >= 24 && image.data.len() == size.pixels() * PIXEL;
+        whole.then_some(image.data)
+    }
+
+    /// [`Follower::picture`], with what of this program lies in front, if it is another one than the
+    /// last, or something else was handed over since: `submitted` pictures so far.
+    pub(crate) fn composed(&mut self, submitted: u64) -> Option<Copied> {
+        let mut picture = self.picture()?;
+        let (count, bytes) = &mut self.composed;
+        if *count == submitted && bytes == picture.bytes() {
+            return None;
+        }
+        *count = submitted + 1;
+        bytes.clear();
+        bytes.extend_from_slice(picture.bytes());
+        Some(picture)
+    }
+
+    /// The last picture of [`Follower::composed`] is not kept any more.
+    pub(crate) fn forget_composed(&mut self) {
+        self.composed = (0, Vec::new());
     }
 
     fn look(&self) -> Result<(bool, Area), ReplyError> {
@@ -83,28 +146,17 @@ impl Follower {
         self.area.is_some()
     }
 
-    /// What the window shows now, as its display has it: for a program that draws nothing new. What
-    /// windows of other programs cover of it, or lies outside of the display, is black. `None` if that
-    /// can't be had.
+    /// What the window shows now, as its display has it, with what lies in front of it and belongs to
+    /// this program. What windows of other programs cover of it, or lies outside of the display, is
+    /// black. `None` if that can't be had.
     pub(crate) fn picture(&self) -> Option<Copied> {
-        /// Bytes of a pixel of the depths 24 and 32.
-        const PIXEL: usize = 4;
         let (area, window) = (self.area?, self.place.window);
         let screen = self.conn.get_geometry(self.root).ok()?.reply().ok()?;
         let shown = area.within(Area::at(0, 0, screen.width, screen.height))?;
-        let others = stack::covered_by_others(&self.conn, self.root, window, shown).ok()?;
-        let size = shown.size();
-        let (Ok(width), Ok(height)) = (size.width.try_into(), size.height.try_into()) else {
-            return None;
-        };
-        let within = |at: i32, from: i32| i16::try_from(at - from).ok();
-        let (x, y) = (within(shown.left, area.left)?, within(shown.top, area.top)?);
-        let format = ImageFormat::Z_PIXMAP;
-        let image = self.conn.get_image(format, window, x, y, width, height, !0);
-        // It may have gone or changed since.
-        let image = image.ok()?.reply().ok()?;
+        let covers = stack::in_front(&self.conn, self.root, window, shown).ok()?;
+        let pixels = self.pixels(window, shown, (area.left, area.top))?;
         let whole = area.size();
-        if !whole.is_valid() || image.depth < 24 || image.data.len() != size.pixels() * PIXEL {
+        if !whole.is_valid() {
             return None;
         }
         let mut copied = self.pool.take(whole);
@@ -115,16 +167,19 @@ impl Follower {
             let start = offset(row, area.top) * stride;
             start + offset(left, area.left) * PIXEL..start + offset(right, area.left) * PIXEL
         };
-        let rows = image.data.chunks_exact(size.width as usize * PIXEL);
-        for (row, pixels) in (shown.top..shown.bottom).zip(rows) {
-            let part = part(row, shown.left, shown.right);
-            copied.bytes()[part].copy_from_slice(pixels);
-        }
-        for foreign in others {
-            for row in foreign.top..foreign.bottom {
-                let part = part(row, foreign.left, foreign.right);
-                copied.bytes()[part].fill(0);
+        let mut lay = |at: Area, pixels: &[u8]| {
+            let rows = pixels.chunks_exact(at.size().width as usize * PIXEL);
+            for (row, pixels) in (at.top..at.bottom).zip(rows) {
+                let part = part(row, at.left, at.right);
+                copied.bytes()[part].copy_from_slice(pixels);
             }
+        };
+        lay(shown, &pixels);
+        for Cover { area, own } in covers {
+            // A server need not have what is covered, but it has what covers.
+            let black = || vec![0; area.size().pixels() * PIXEL];
+            let pixels = own.then(|| self.pixels(self.root, area, (0, 0))).flatten();
+            lay(area, &pixels.unwrap_or_else(black));
         }
         Some(copied)
     }
@@ -137,6 +192,17 @@ pub(crate) fn is_called(place: &Place, title: &str) -> bool {
     names(place)
         .iter()
         .any(|words| words.to_lowercase().contains(&title))
+}
+
+/// Whether a window keeps out of the window manager's hands, as menus and tooltips do. Asks the display:
+/// some milliseconds.
+pub(crate) fn is_popup(place: &Place) -> bool {
+    let ask = || -> Option<bool> {
+        let (conn, _) = x11rb::connect(Some(&place.display)).ok()?;
+        let attributes = conn.get_window_attributes(place.window).ok()?;
+        Some(attributes.reply().ok()?.override_redirect)
+    };
+    ask().unwrap_or(false)
 }
 
 /// How a window and those that it lies in are called, none of it empty; nothing if it is not known.

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use openuvr_media::capture::Waker;
+use openuvr_media::capture::{Drawn, Waker};
 use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
@@ -40,6 +40,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// How often a program that somebody watches is looked at, whether it has come to rest and shows what
 /// was not read (guess: a person does not wait for what comes this much later).
 const REST: Duration = Duration::from_millis(100);
+
+/// How often the display is looked at while menus or dialogs of the program lie in front of the streamed
+/// window (guess: a person who moves along a menu sees it follow).
+const COMPOSED: Duration = Duration::from_millis(40);
 
 /// A window with the name that a person has given is waited for in silence this long (guess: games
 /// name theirs before their first picture, or soon after).
@@ -123,6 +127,11 @@ impl Session {
             *lock(&self.shared.place) = (changes, place.cloned());
             self.shared.waker.wake();
         }
+    }
+
+    /// Has the thread look at what is new.
+    pub(crate) fn wake(&self) {
+        self.shared.waker.wake();
     }
 
     /// The size of the streamed window, if the thread follows it: what it hears costs the game no
@@ -257,6 +266,7 @@ impl Shared {
                 search.look(stream);
                 *lock(&self.place) = stream.streamed();
             }
+            stream.look(place::is_popup);
             let place = self.place();
             if followed != place {
                 guest.set_window(place.1.as_ref().map(|place| place.window));
@@ -267,16 +277,19 @@ impl Shared {
                 guest.set_viewport(area.left, area.top, Some(area.size()));
                 *lock(&self.heard) = Some((followed.0, area.size()));
             }
+            let composed = Self::compose(guest, stream, follower.as_mut());
             if let Some(follower) = &follower {
                 guest.set_shown(follower.is_visible());
                 stream.hold(followed.0, follower.is_visible());
-                if let Some(still) = guest.frames().lacks(clock::now())
+                if !composed
+                    && let Some(still) = guest.frames().lacks(clock::now())
                     && let Some(picture) = follower.picture()
                 {
                     guest.frames().submit_still(still, Box::new(picture));
                 }
             }
-            let again = guest.frames().is_watched().then_some(REST);
+            let again = if composed { COMPOSED } else { REST };
+            let again = guest.frames().is_watched().then_some(again);
             match self.waits(follower.as_ref(), again.or(title.map(|_| LOOK_AGAIN))) {
                 Waited::Over => return,
                 // Its display is gone.
@@ -288,6 +301,33 @@ impl Shared {
                 Waited::News => {}
             }
         }
+    }
+
+    /// While windows of the program lie in front of the streamed one, hands over what the display shows
+    /// of all of them, in place of what the program swaps; whether they do.
+    fn compose(guest: &Guest, stream: &Stream, follower: Option<&mut Follower>) -> bool {
+        let (frames, now) = (guest.frames(), clock::now());
+        let composed = frames.is_watched()
+            && (follower.as_ref()).is_some_and(|follower| follower.is_covered_by_own());
+        let ends = stream.compose(composed) && !composed;
+        if ends {
+            // What was in front is still in the last picture.
+            frames.missed(now);
+        }
+        let Some(follower) = follower else {
+            return false;
+        };
+        if ends {
+            follower.forget_composed();
+        }
+        if composed
+            && frames.wants(now)
+            && let Some(picture) = follower.composed(frames.submitted())
+        {
+            // Without a host there is nobody to tell.
+            let _ = frames.submit(Box::new(picture), Drawn::default());
+        }
+        composed
     }
 
     /// Waits until something has happened, or at most so long.

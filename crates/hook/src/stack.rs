@@ -50,16 +50,27 @@ const MANY_INSIDE: usize = 16;
 /// Window managers and toolkits put one to three windows around one another.
 const DEPTH: u8 = 4;
 
-/// What windows of other programs cover of `window`, which lies at `place`; all of it on the display.
+/// What a window covers of one that lies below it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cover {
+    pub(crate) area: Area,
+    /// The window is one of this program: a menu, a tooltip, a dialog.
+    pub(crate) own: bool,
+}
+
+/// Toolkits keep windows of one pixel, to hold grabs and selections: nobody sees them.
+const SEEN: i32 = 4;
+
+/// What covers `window`, which lies at `place`, all of it on the display; what lies lower comes first.
 ///
 /// # Errors
 /// The connection broke, or `window` is gone.
-pub(crate) fn covered_by_others(
+pub(crate) fn in_front(
     conn: &RustConnection,
     root: Window,
     window: Window,
     place: Area,
-) -> Result<Vec<Area>, ReplyError> {
+) -> Result<Vec<Cover>, ReplyError> {
     let top = child_of(conn, root, window)?;
     let all = conn.query_tree(root)?.reply()?.children;
     let higher = all.into_iter().skip_while(|child| *child != top).skip(1);
@@ -69,7 +80,7 @@ pub(crate) fn covered_by_others(
         let attributes = conn.get_window_attributes(window)?;
         asked.push((window, attributes, conn.get_geometry(window)?));
     }
-    let mut covered = Vec::new();
+    let mut found = Vec::new();
     for (higher, attributes, geometry) in asked {
         // Gone meanwhile.
         let (Ok(attributes), Ok(geometry)) = (attributes.reply(), geometry.reply()) else {
@@ -84,13 +95,16 @@ pub(crate) fn covered_by_others(
             geometry.width.saturating_add(border),
             geometry.height.saturating_add(border),
         );
-        if let (true, Some(area)) = (visible, covers.within(place))
-            && !is_ours(conn, higher, window)?
-        {
-            covered.push(area);
+        let (true, Some(area)) = (visible, covers.within(place)) else {
+            continue;
+        };
+        let tiny = covers.right - covers.left < SEEN || covers.bottom - covers.top < SEEN;
+        let own = is_ours(conn, higher, window)?;
+        if !(own && tiny) {
+            found.push(Cover { area, own });
         }
     }
-    Ok(covered)
+    Ok(found)
 }
 
 /// The child of the root that `window` lies in, or is.

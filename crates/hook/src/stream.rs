@@ -32,6 +32,7 @@ static STREAM: Stream = Stream {
     state: Mutex::new(State {
         windows: Windows::new(),
         session: None,
+        composed: false,
     }),
     readers: Readers::new(),
 };
@@ -95,6 +96,8 @@ pub(crate) struct Stream {
 struct State {
     windows: Windows,
     session: Option<Session>,
+    /// Pictures come from the display, with all that lies in front: swaps have none to give.
+    composed: bool,
 }
 
 impl Stream {
@@ -139,8 +142,15 @@ impl Stream {
             return None;
         }
         let mut state = self.state();
-        let State { windows, session } = &mut *state;
+        let State {
+            windows,
+            session,
+            composed,
+        } = &mut *state;
         if !windows.shows(now, key, size, place) {
+            if let (Some(session), false) = (&session, windows.unseen().is_empty()) {
+                session.wake();
+            }
             return None;
         }
         let session = match session {
@@ -155,6 +165,10 @@ impl Stream {
         };
         session.follow(windows);
         let (frames, size) = (session.frames()?, session.size());
+        if *composed {
+            frames.missed(now);
+            return None;
+        }
         Some(Wanted { frames, size })
     }
 
@@ -183,6 +197,16 @@ impl Stream {
         }
     }
 
+    /// Looks at the windows of which it is not known whether they are menus, where that matters.
+    pub(crate) fn look(&self, is_popup: impl Fn(&Place) -> bool) {
+        let unseen = self.state().windows.unseen();
+        // Not under the lock: who is asked may take a while.
+        for place in &unseen {
+            let popup = is_popup(place);
+            self.state().windows.looked_at(place, popup);
+        }
+    }
+
     /// Where windows are that are not called as the person wants.
     pub(crate) fn nameless(&self) -> Vec<Place> {
         self.state().windows.nameless()
@@ -198,6 +222,12 @@ impl Stream {
     /// Whether the streamed window, as of change `change`, is there, even if it draws nothing.
     pub(crate) fn hold(&self, change: u64, there: bool) {
         self.state().windows.hold(change, there);
+    }
+
+    /// From now on the pictures of the streamed window come from its display, or, with `false`, from its
+    /// swaps again; whether that is a change.
+    pub(crate) fn compose(&self, composed: bool) -> bool {
+        std::mem::replace(&mut self.state().composed, composed) != composed
     }
 
     /// Says why some pictures are not streamed; others may be. `false` if nobody can be told yet.
