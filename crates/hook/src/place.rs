@@ -225,6 +225,17 @@ pub(crate) fn is_called(place: &Place, title: &str) -> bool {
         .any(|words| words.to_lowercase().contains(&title))
 }
 
+/// Whether a window keeps out of the window manager's hands, as menus and tooltips do. Asks the display:
+/// some milliseconds.
+pub(crate) fn is_popup(place: &Place) -> bool {
+    let ask = || -> Option<bool> {
+        let (conn, _) = x11rb::connect(Some(&place.display)).ok()?;
+        let attributes = conn.get_window_attributes(place.window).ok()?;
+        Some(attributes.reply().ok()?.override_redirect)
+    };
+    ask().unwrap_or(false)
+}
+
 /// How a window and those that it lies in are called, none of it empty; nothing if it is not known.
 pub(crate) fn names(place: &Place) -> Vec<String> {
     let Ok((conn, _)) = x11rb::connect(Some(&place.display)) else {

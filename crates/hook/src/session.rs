@@ -130,6 +130,11 @@ impl Session {
         }
     }
 
+    /// Has the thread look at what is new.
+    pub(crate) fn wake(&self) {
+        self.shared.waker.wake();
+    }
+
     /// The size of the streamed window, if the thread follows it: what it hears costs the game no
     /// turn with the X server.
     pub(crate) fn size(&self) -> Option<Size> {
@@ -268,6 +273,7 @@ impl Shared {
                 search.look(stream);
                 *lock(&self.place) = stream.streamed();
             }
+            stream.look(place::is_popup);
             let place = self.place();
             if followed != place {
                 guest.set_window(place.1.as_ref().map(|place| place.window));

@@ -46,6 +46,9 @@ impl Area {
 /// Windows that are looked at; more than a display shows.
 const MANY: usize = 512;
 
+/// Toolkits keep windows of one pixel, to hold grabs and selections: nobody sees smaller ones than this.
+const SEEN: i32 = 4;
+
 /// What lies over a window.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Over {
@@ -90,8 +93,9 @@ pub(crate) fn over(
             geometry.height.saturating_add(border),
         );
         if let (true, Some(area)) = (visible, covers.within(place)) {
+            let tiny = covers.right - covers.left < SEEN || covers.bottom - covers.top < SEEN;
             if application.has(conn, higher)? {
-                over.own = true;
+                over.own |= !tiny;
             } else {
                 over.others.push(area);
             }

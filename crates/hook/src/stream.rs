@@ -141,6 +141,9 @@ impl Stream {
         let mut state = self.state();
         let State { windows, session } = &mut *state;
         if !windows.shows(now, key, size, place) {
+            if let (Some(session), false) = (&session, windows.unseen().is_empty()) {
+                session.wake();
+            }
             return None;
         }
         let session = match session {
@@ -180,6 +183,16 @@ impl Stream {
         let nameless = self.nameless();
         for place in nameless.iter().filter(|place| named(place)) {
             self.state().windows.name(place);
+        }
+    }
+
+    /// Looks at the windows of which it is not known whether they are menus, where that matters.
+    pub(crate) fn look(&self, is_popup: impl Fn(&Place) -> bool) {
+        let unseen = self.state().windows.unseen();
+        // Not under the lock: who is asked may take a while.
+        for place in &unseen {
+            let popup = is_popup(place);
+            self.state().windows.looked_at(place, popup);
         }
     }
 

@@ -42,6 +42,8 @@ struct Known {
     place: Option<Place>,
     /// It is called as the person wants.
     named: bool,
+    /// It is a menu or the like; `None` as long as nobody has looked.
+    popup: Option<bool>,
 }
 
 /// All windows that swapped lately.
@@ -96,23 +98,32 @@ impl Windows {
                 known.size = size;
             }
             None if full => return false,
-            None => self.known.push(Known {
-                key,
-                size,
-                measured: now,
-                swapped: now,
-                place: place(),
-                named: false,
-            }),
+            None => {
+                let place = place();
+                self.known.push(Known {
+                    key,
+                    size,
+                    measured: now,
+                    swapped: now,
+                    // Without a place there is nothing to look at.
+                    popup: place.is_none().then_some(false),
+                    place,
+                    named: false,
+                });
+            }
         }
         if self.only_named && !self.find(key).is_some_and(|w| w.named) {
             return false;
         }
-        let place = self.find(key).and_then(|w| w.place.as_ref());
+        let known = self.find(key);
+        let place = known.and_then(|w| w.place.as_ref());
+        // A menu may be larger than a small window that it belongs to.
+        let may_replace = held.is_none() || known.is_some_and(|w| w.popup == Some(false));
         let streamed = self.streamed.and_then(|key| self.find(key));
         // Another surface of the same window takes the place of the one before.
         let gives_way = |w: &Known| {
-            w.size.pixels() < size.pixels() || place.is_some() && w.place.as_ref() == place
+            may_replace && w.size.pixels() < size.pixels()
+                || place.is_some() && w.place.as_ref() == place
         };
         if streamed.is_none_or(gives_way) && self.streamed != Some(key) {
             self.choose(key);
@@ -144,6 +155,22 @@ impl Windows {
         self.only_named = true;
         self.streamed = None;
         self.held = false;
+    }
+
+    /// The places of windows that would be streamed if they are no menus, which is not known yet.
+    pub(crate) fn unseen(&self) -> Vec<Place> {
+        let streamed = self.streamed.and_then(|key| self.find(key));
+        let most = streamed.map_or(usize::MAX, |w| w.size.pixels());
+        let unseen = self.known.iter().filter(|w| w.popup.is_none());
+        let larger = unseen.filter(|w| self.held && w.size.pixels() > most);
+        larger.filter_map(|w| w.place.clone()).collect()
+    }
+
+    /// What is at this place was looked at.
+    pub(crate) fn looked_at(&mut self, place: &Place, is_popup: bool) {
+        let at = |w: &&mut Known| w.place.as_ref() == Some(place);
+        let there = self.known.iter_mut().filter(at);
+        there.for_each(|w| w.popup = Some(is_popup));
     }
 
     /// The places of windows that are not named.
@@ -232,6 +259,39 @@ mod tests {
             windows.shows(at(120_000), ONE, SMALL, || None),
             "that was another"
         );
+    }
+
+    #[test]
+    fn a_menu_never_takes_the_place_of_a_window_that_is_there() {
+        let place = |window| Place {
+            display: ":1".into(),
+            window,
+        };
+        let mut windows = Windows::new();
+        assert!(windows.shows(at(0), ONE, SMALL, || Some(place(1))));
+        windows.hold(windows.streamed().0, true);
+        assert!(!windows.shows(at(1), OTHER, LARGE, || Some(place(2))));
+        assert_eq!(windows.unseen(), [place(2)], "nobody knows yet what it is");
+        windows.looked_at(&place(2), true);
+        assert!(windows.unseen().is_empty());
+        assert!(!windows.shows(at(2), OTHER, LARGE, || None));
+        // Full screen, for some.
+        windows.hold(windows.streamed().0, false);
+        assert!(windows.shows(at(3), OTHER, LARGE, || None));
+    }
+
+    #[test]
+    fn a_larger_window_that_is_no_menu_is_streamed_beside_one_that_is_there() {
+        let place = Place {
+            display: ":1".into(),
+            window: 2,
+        };
+        let mut windows = Windows::new();
+        assert!(windows.shows(at(0), ONE, SMALL, || None));
+        windows.hold(windows.streamed().0, true);
+        assert!(!windows.shows(at(1), OTHER, LARGE, || Some(place.clone())));
+        windows.looked_at(&place, false);
+        assert!(windows.shows(at(2), OTHER, LARGE, || None));
     }
 
     #[test]

@@ -8,81 +8,133 @@
 #[path = "../input/hand.rs"]
 #[allow(dead_code, reason = "the tests of input do more with it")]
 mod hand;
+mod look;
 mod rig;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
+mod watch;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode};
 use std::sync::{Mutex, PoisonError};
 
 use rig::Trial;
-use table::{APPS, App, Door, Kind};
+use table::{APPS, App, Check, Door, Kind};
 
-/// What is checked, in this order.
-const CHECKS: [&str; 5] = ["starts", "picture", "key", "click", "motion"];
+/// Why the latest check failed: it is a cell of the table.
+static REASON: Mutex<String> = Mutex::new(String::new());
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    // The failure of a program is a cell of the table, with its reason.
-    static REASON: Mutex<String> = Mutex::new(String::new());
+    if let Some(unknown) = (wanted.iter()).find(|word| APPS.iter().all(|app| app.name() != *word)) {
+        let names: Vec<&str> = APPS.iter().map(App::name).collect();
+        println!("'{unknown}' is none of the programs: {}", names.join(", "));
+        return ExitCode::FAILURE;
+    }
     std::panic::set_hook(Box::new(|panic| {
         let why = panic.payload_as_str().unwrap_or("it panicked");
         let why = why.lines().next().unwrap_or_default();
         *REASON.lock().unwrap_or_else(PoisonError::into_inner) = why.to_owned();
     }));
-    println!("| program | package | door | {} |", CHECKS.join(" | "));
-    println!("|---|---|---|{}", "---|".repeat(CHECKS.len()));
+    let names: Vec<&str> = Check::ALL.iter().map(|check| check.name()).collect();
+    println!("| program | package | door | {} |", names.join(" | "));
+    println!("|---|---|---|{}", "---|".repeat(names.len()));
     let mut failed = 0;
     for app in APPS {
-        let program = app.words[0];
-        if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == program) {
+        if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == app.name()) {
             continue;
         }
         for door in app.doors {
-            let row = format!("| {program} | {} | {door:?} |", app.package);
-            if !is_installed(program) {
+            let row = format!("| {} | {} | {} |", app.name(), app.package, door.name());
+            if !is_installed(app.words[0]) {
                 println!("{row} skipped: it is not installed");
                 continue;
             }
-            let passed = Mutex::new(Vec::new());
-            let tried = std::panic::catch_unwind(|| try_it(app, *door, &passed));
-            let passed = passed.into_inner().unwrap_or_else(PoisonError::into_inner);
-            let mut cells: Vec<String> = passed.to_vec();
-            if tried.is_err() {
-                failed += 1;
-                let why = REASON.lock().unwrap_or_else(PoisonError::into_inner);
-                cells.push(format!("FAILED: {why}"));
-            }
-            cells.resize(CHECKS.len(), "–".to_owned());
+            let (cells, bad) = try_it(app, *door);
+            failed += bad;
             println!("{row} {} |", cells.join(" | "));
         }
     }
-    println!("{failed} failed");
+    println!("{failed} failed; the pictures are in {}", look::folder().display());
     match failed {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
 }
 
-/// Checks one program through one door; what passed is noted on the way.
-fn try_it(app: &App, door: Door, passed: &Mutex<Vec<String>>) {
-    let note = |cell: String| {
-        let mut passed = passed.lock().unwrap_or_else(PoisonError::into_inner);
-        passed.push(cell);
+/// Checks one program through one door: a cell for each check, and how many are not as expected.
+fn try_it(app: &App, door: Door) -> (Vec<String>, u32) {
+    let mut trial = None;
+    let mut failed = 0;
+    let cell = |check: &Check| {
+        if !applies(app, *check) || (trial.is_none() && *check != Check::Starts) {
+            return "–".to_owned();
+        }
+        let name = format!("{}-{}-{}", app.name(), door.name(), check.name());
+        let outcome = catch_unwind(AssertUnwindSafe(|| match check {
+            Check::Starts => {
+                let started = trial.insert(Trial::start(app, door));
+                started.size()
+            }
+            check => {
+                let opened = format!("{name}-open");
+                run(*check, trial.as_mut().expect("it was asked for"), app, &opened)
+            }
+        }));
+        let outcome = outcome.map_err(|_| {
+            let reason = REASON.lock().unwrap_or_else(PoisonError::into_inner);
+            reason.clone()
+        });
+        if let Some(trial) = &trial {
+            // A display that has ended has no picture.
+            let _ = catch_unwind(AssertUnwindSafe(|| trial.keep(&name)));
+        }
+        let known = app.known.iter().find(|k| k.door == door && k.check == *check);
+        match (outcome, known) {
+            (Ok(cell), None) => cell,
+            (Ok(_), Some(known)) => {
+                failed += 1;
+                format!("FAILED: it works, and is said not to: {}", known.why)
+            }
+            (Err(_), Some(known)) => format!("no: {}", known.why),
+            (Err(why), None) => {
+                failed += 1;
+                format!("FAILED: {why}")
+            }
+        }
     };
-    let trial = Trial::start(app, door);
-    note(trial.size());
-    note(format!("{:.0} dB", trial.picture()));
-    trial.key();
-    note("yes".to_owned());
-    trial.click();
-    note("yes".to_owned());
-    if app.kind == Kind::Game {
-        let trial = trial.grabbed();
-        trial.motion();
-        note("yes".to_owned());
+    let cells = Check::ALL.iter().map(cell).collect();
+    (cells, failed)
+}
+
+fn applies(app: &App, check: Check) -> bool {
+    match check {
+        Check::Menu => app.menu.is_some(),
+        Check::Dialog => app.dialog.is_some(),
+        Check::Motion => app.kind == Kind::Game,
+        _ => true,
     }
+}
+
+/// One check; what passed, in a word.
+fn run(check: Check, trial: &mut Trial, app: &App, opened: &str) -> String {
+    match check {
+        Check::Starts => unreachable!("it has started"),
+        Check::Picture => return format!("{:.0} dB", trial.picture()),
+        Check::Key => trial.key(),
+        Check::Click => trial.click(),
+        Check::Pointer => return trial.pointer().to_owned(),
+        Check::Menu | Check::Dialog => {
+            let opens = if check == Check::Menu { app.menu } else { app.dialog };
+            return format!("{:.0} dB", trial.opens(opens.expect("it has one"), opened));
+        }
+        Check::Motion => {
+            trial.grab();
+            trial.motion();
+        }
+    }
+    "yes".to_owned()
 }
 
 fn is_installed(program: &str) -> bool {

@@ -1,29 +1,46 @@
 //! One program on a display of its own with a window manager, streamed to a client on another one.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use openuvr_proto::units::Size;
-use x11rb::connection::Connection as _;
-use x11rb::protocol::Event;
-use x11rb::protocol::xinput::{self, ConnectionExt as _, XIEventMask};
-use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, Window};
-use x11rb::wrapper::ConnectionExt as _;
+use x11rb::protocol::xfixes::ConnectionExt as _;
+use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, MapState, Window, WindowClass};
 
 use crate::hand::Hand;
+use crate::look;
 use crate::support::{
-    Display, Eye, Folder, PIN, Program, client, eventually, openuvr, port_of, psnr,
+    Display, Eye, Folder, PATIENCE, PIN, Program, client, eventually, openuvr, port_of, psnr,
 };
-use crate::table::{App, Door};
+use crate::table::{App, Door, Opens};
+use crate::watch::Watch;
 
 const SCREEN: &str = "1280x800";
+
+/// The client's: larger, so that its window is as large as the picture.
+const LARGER: &str = "1600x1000";
 
 /// The X key code of the letter A on every PC keyboard: no program ends at it.
 const A: u8 = 30 + 8;
 
+const ESCAPE: u8 = 1 + 8;
+
 /// From here on two pictures of one scene are the same to an eye: what moves meanwhile, and the
-/// encoder's losses, leave more. Pictures of different scenes have 10 to 15 dB.
+/// encoder's losses, leave more. Pictures of different scenes have 10 to 15 dB, unless both are dark:
+/// these do not correlate.
 const ALIKE: f64 = 24.0;
+const CORRELATED: f64 = 0.7;
+
+/// A picture with fewer pixels of another colour than its first is an empty window: a prompt has more.
+const PAINTED: usize = 40;
+
+/// How long a program may load: a prefix of wine, or a game's textures on software drivers.
+const LOADING: Duration = Duration::from_secs(180);
+
+/// Windows with fewer pixels are no menus: toolkits have some of one pixel to hold grabs.
+const SMALLEST: usize = 400;
 
 /// A program that runs, is streamed, and is watched.
 pub(crate) struct Trial {
@@ -37,15 +54,67 @@ pub(crate) struct Trial {
     folder: Folder,
     port: u16,
     window: Window,
-    size: Size,
+}
+
+/// A rectangle of the host's screen, all of it to be seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Area {
+    left: i32,
+    top: i32,
+    right: i32,
+    bottom: i32,
+}
+
+impl Area {
+    fn at((x, y): (i16, i16), size: Size) -> Area {
+        let side = |pixels: u32| i32::try_from(pixels).expect("a side");
+        let (left, top) = (i32::from(x), i32::from(y));
+        Area {
+            left,
+            top,
+            right: left + side(size.width),
+            bottom: top + side(size.height),
+        }
+    }
+
+    fn within(self, other: Area) -> Area {
+        Area {
+            left: self.left.max(other.left),
+            top: self.top.max(other.top),
+            right: self.right.min(other.right),
+            bottom: self.bottom.min(other.bottom),
+        }
+    }
+
+    /// Empty ones are no more than 0 in one direction.
+    fn size(self) -> Size {
+        let side = |pixels: i32| u32::try_from(pixels).unwrap_or(0);
+        Size::new(side(self.right - self.left), side(self.bottom - self.top))
+    }
+
+    /// The same rectangle where `origin` is the upper left.
+    fn from(self, origin: (i16, i16)) -> (i16, i16) {
+        let at = |place: i32, origin: i16| i16::try_from(place).expect("a place") - origin;
+        (at(self.left, origin.0), at(self.top, origin.1))
+    }
+
+    fn place(self) -> (i16, i16) {
+        self.from((0, 0))
+    }
 }
 
 impl Trial {
     pub(crate) fn start(app: &App, door: Door) -> Trial {
         let here = Display::start(SCREEN).expect("Xvfb is installed");
-        let there = Display::start(SCREEN).expect("Xvfb is installed");
+        let there = Display::start(LARGER).expect("Xvfb is installed");
         let folder = Folder::new();
         let manager = manager(&here);
+        if !app.before.is_empty() {
+            let mut command = Command::new("sh");
+            command.args(["-c", app.before]);
+            let mut before = Program::start("before", at_home(command, &here, &folder));
+            patiently("the end of what comes before", || before.is_over().then_some(()));
+        }
         let dir = folder.join("host");
         let own = [
             "--config-dir",
@@ -80,7 +149,6 @@ impl Trial {
         };
         let port = port_of(&host.line("streaming"));
         let client = watch(&folder, &there, port, &[]);
-        let size = Eye::open(&here).geometry(window).expect("its window");
         Trial {
             client,
             host,
@@ -91,33 +159,45 @@ impl Trial {
             folder,
             port,
             window,
-            size,
         }
     }
 
     /// The size of its window, in words.
     pub(crate) fn size(&self) -> String {
-        self.size.to_string()
+        let (_, size) = self.place();
+        size.to_string()
     }
 
     /// Waits until the client shows what is to be seen here, and that is no empty window; how alike
     /// both are, in dB.
     pub(crate) fn picture(&self) -> f64 {
         let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
-        let mut best = 0.0;
-        eventually("the same picture at both ends", || {
-            let (at, size) = self.place();
-            let shown = there.geometry(there.client_window()?)?;
-            if shown != size {
+        patiently("the same picture at both ends", || {
+            let (_, size) = self.place();
+            if there.geometry(there.client_window()?)? != size {
                 return None;
             }
-            let (one, other) = (here.part_at(at, size), there.part(size));
-            let colours = one.colours();
-            let painted = colours.iter().filter(|colour| **colour != [0; 3]).count();
-            best = psnr(&one, &other).max(best);
-            (painted > colours.len() / 50 && best >= ALIKE).then_some(())
-        });
-        best
+            self.likeness(&here, &there, self.visible())
+        })
+    }
+
+    /// How alike a part of the screen here is at the client, in dB; `None` if it is not, or empty.
+    fn likeness(&self, here: &Eye, there: &Eye, area: Area) -> Option<f64> {
+        let (origin, _) = self.place();
+        let one = here.part_at(area.place(), area.size());
+        let other = there.part_at(area.from(origin), area.size());
+        let colours = one.colours();
+        let first = *colours.first()?;
+        let painted = colours.iter().filter(|colour| **colour != first).count();
+        let alike = psnr(&one, &other);
+        let same = alike >= ALIKE && look::correlation(&one, &other) >= CORRELATED;
+        (same && painted >= PAINTED).then_some(alike)
+    }
+
+    /// Keeps the pictures of both ends for a person.
+    pub(crate) fn keep(&self, name: &str) {
+        look::keep(&Eye::open(&self.here).shot(), &format!("{name}-host"));
+        look::keep(&Eye::open(&self.there).shot(), &format!("{name}-client"));
     }
 
     /// A key at the client is one here, and this program has the keyboard.
@@ -138,16 +218,8 @@ impl Trial {
     /// A click at the client is one here, on this program, at the same place.
     pub(crate) fn click(&self) {
         let watch = Watch::open(&self.here);
-        let ((left, upper), size) = self.place();
-        let half = |side: u32| i16::try_from(side / 2).expect("a side");
-        let (x, y) = (half(size.width), half(size.height));
-        let (hand, here) = (Hand::at(&self.there), Hand::at(&self.here));
-        hand.points(x, y);
-        let near = |a: i16, b: i16| (a - b).abs() <= 2;
-        eventually("the pointer at the same place", || {
-            let at = here.pointer();
-            (near(at.0, left + x) && near(at.1, upper + y)).then_some(())
-        });
+        self.points(0.5);
+        let hand = Hand::at(&self.there);
         hand.button(1, true);
         hand.button(1, false);
         let mut seen = Vec::new();
@@ -155,13 +227,137 @@ impl Trial {
             seen.extend(watch.buttons());
             seen.contains(&1).then_some(())
         });
+        let here = Hand::at(&self.here);
+        let under = here.conn.query_pointer(here.root).expect("sent");
+        let under = under.reply().expect("the server lives").child;
+        assert!(
+            under == top(&here, self.window) || self.companions().iter().any(|(w, _)| *w == under),
+            "the click went to another window"
+        );
+    }
+
+    /// The pointer goes to a part of the way from the upper left of the window to the lower right, and
+    /// does so here.
+    fn points(&self, part: f64) {
+        let (hand, here) = (Hand::at(&self.there), Hand::at(&self.here));
+        let near = |a: i16, b: i16| (i32::from(a) - i32::from(b)).abs() <= 2;
+        let way = |side: u32| (f64::from(side) * part) as i16;
+        let mut seen = (0, 0);
+        let at = || {
+            let ((left, upper), size) = self.place();
+            let (x, y) = (way(size.width), way(size.height));
+            ((x, y), (left + x, upper + y))
+        };
+        hand.points(at().0.0, at().0.1);
+        let there = in_time(|| {
+            seen = here.pointer();
+            let (_, wanted) = at();
+            near(seen.0, wanted.0) && near(seen.1, wanted.1)
+        });
+        assert!(there, "the pointer is at {seen:?} and not at {:?}", at().1);
+    }
+
+    /// The pointer follows to places of the window, and looks there as it does here; whether it is to
+    /// be seen.
+    pub(crate) fn pointer(&self) -> &'static str {
+        let (hand, here) = (Hand::at(&self.there), Hand::at(&self.here));
+        for part in [0.2, 0.7] {
+            self.points(part);
+        }
+        let mut shown = "";
+        eventually("the same shape of the pointer", || {
+            let (one, other) = (shape(&here), shape(&hand));
+            shown = if one.is_empty() { "hidden" } else { "shown" };
+            (one == other).then_some(())
+        });
+        shown
+    }
+
+    /// Something opens a menu or a dialog: what lies in front of the window is seen at the client; how
+    /// alike both are there, in dB. Escape closes it.
+    pub(crate) fn opens(&self, with: Opens, name: &str) -> f64 {
+        let hand = Hand::at(&self.there);
+        let before = self.companions();
+        match with {
+            Opens::Keys(keys) => hand.chord(keys),
+            Opens::Button(number) => {
+                self.points(0.5);
+                hand.button(number, true);
+                hand.button(number, false);
+            }
+            Opens::Held(keys, number) => {
+                self.points(0.3);
+                keys.iter().for_each(|key| hand.key(*key, true));
+                hand.button(number, true);
+            }
+        }
+        let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
+        let mut opened = 0;
+        let alike = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let is_new = |(window, _): &(Window, Area)| before.iter().all(|(old, _)| old != window);
+            eventually("a window in front of it", || {
+                opened = self.companions().into_iter().find(is_new)?.0;
+                Some(())
+            });
+            eventually("the same in front of it at both ends", || {
+                let (_, area) = self.companions().into_iter().find(|(w, _)| *w == opened)?;
+                self.likeness(&here, &there, area)
+            })
+        }));
+        self.keep(name);
+        if let Opens::Held(keys, number) = with {
+            // Not on one of its items.
+            let (_, size) = self.place();
+            let corner = |side: u32| i16::try_from(side - 1).expect("a side");
+            hand.points(corner(size.width), corner(size.height));
+            hand.button(number, false);
+            keys.iter().rev().for_each(|key| hand.key(*key, false));
+        }
+        let alike = alike.unwrap_or_else(|why| std::panic::resume_unwind(why));
+        for _ in 0..5 {
+            hand.chord(&[ESCAPE]);
+            if in_time_of(Duration::from_secs(3), || {
+                self.companions().iter().all(|(window, _)| *window != opened)
+            }) {
+                // On Windows the menu's title is still active.
+                hand.chord(&[ESCAPE]);
+                return alike;
+            }
+        }
+        panic!("Escape does not close it");
+    }
+
+    /// What is to be seen in front of the window, and where it lies over it.
+    fn companions(&self) -> Vec<(Window, Area)> {
+        let hand = Hand::at(&self.here);
+        let eye = Eye::open(&self.here);
+        let (own, visible) = (top(&hand, self.window), self.visible());
+        let tree = hand.conn.query_tree(hand.root).expect("sent").reply();
+        let children = tree.expect("the root is there").children;
+        let own = children.iter().position(|window| *window == own);
+        let front = children.into_iter().skip(own.map_or(0, |own| own + 1));
+        let shown = front.filter_map(|window| {
+            let is = hand.conn.get_window_attributes(window).ok()?.reply().ok()?;
+            let (x, y, ..) = hand.try_geometry(window)?;
+            let area = Area::at((x, y), eye.geometry(window)?).within(visible);
+            let seen = is.map_state == MapState::VIEWABLE && is.class == WindowClass::INPUT_OUTPUT;
+            (seen && area.size().pixels() >= SMALLEST).then_some((window, area))
+        });
+        shown.collect()
+    }
+
+    /// What of the window is on the screen.
+    fn visible(&self) -> Area {
+        let (at, size) = self.place();
+        let eye = Eye::open(&self.here);
+        let screen = eye.geometry(eye.root).expect("the screen");
+        Area::at(at, size).within(Area::at((0, 0), screen))
     }
 
     /// The same with a client that holds the mouse, as players do.
-    pub(crate) fn grabbed(mut self) -> Trial {
+    pub(crate) fn grab(&mut self) {
         self.client.kill();
         self.client = watch(&self.folder, &self.there, self.port, &["--grab"]);
-        self
     }
 
     /// The mouse moves here as far as it does there.
@@ -210,9 +406,9 @@ impl Drop for Trial {
     /// What programs have started themselves ends with their display.
     fn drop(&mut self) {
         self.client.kill();
-        self.host.kill();
+        self.host.kill_group();
         if let Some(program) = &mut self.program {
-            program.kill();
+            program.kill_group();
         }
     }
 }
@@ -224,16 +420,23 @@ pub(crate) fn path() -> String {
 
 fn at_home(mut command: Command, display: &Display, folder: &Folder) -> Command {
     command
+        // What it starts ends with it.
+        .process_group(0)
+        .current_dir(folder.path())
         .env("DISPLAY", &display.name)
         .env("HOME", folder.path())
         .env("XDG_RUNTIME_DIR", folder.path())
         .env("XDG_CONFIG_HOME", folder.path())
         .env("XDG_DATA_HOME", folder.path())
         .env("PATH", path())
+        // foobillardplus takes it for the player's name, and crashes without.
+        .env("USER", "player")
         .env("LC_ALL", "C.UTF-8")
         .env("SDL_AUDIODRIVER", "dummy")
         .env("ALSOFT_DRIVERS", "null")
         .env("WINEDEBUG", "-all")
+        // Else a prefix of wine begins with two questions.
+        .env("WINEDLLOVERRIDES", "mscoree=;mshtml=")
         .env("NO_AT_BRIDGE", "1");
     command
 }
@@ -266,7 +469,7 @@ fn watch(folder: &Folder, display: &Display, port: u16, words: &[&str]) -> Progr
 fn main_window(display: &Display) -> Window {
     let (hand, eye) = (Hand::at(display), Eye::open(display));
     let mut steady = (None, 0);
-    eventually("its window", || {
+    patiently("its window", || {
         std::thread::sleep(std::time::Duration::from_millis(100));
         let windows = property(&hand, b"_NET_CLIENT_LIST")?;
         let sized = windows.into_iter().filter(|window| hand.is_shown(*window));
@@ -287,6 +490,45 @@ fn property(hand: &Hand, name: &[u8]) -> Option<Vec<Window>> {
     Some(value.value32()?.collect())
 }
 
+/// What the pointer looks like there: the pixels that are to be seen, from the hot spot on.
+fn shape(hand: &Hand) -> Vec<(i32, i32, u32)> {
+    let version = hand.conn.xfixes_query_version(5, 0).expect("sent");
+    version.reply().expect("XFixes is there");
+    let image = hand.conn.xfixes_get_cursor_image().expect("sent").reply();
+    let Ok(image) = image else { return Vec::new() };
+    let (width, hot) = (i32::from(image.width), (i32::from(image.xhot), i32::from(image.yhot)));
+    let pixels = (0..).zip(image.cursor_image);
+    let seen = pixels.filter(|(_, pixel)| pixel >> 24 != 0);
+    seen.map(|(n, pixel)| (n % width - hot.0, n / width - hot.1, pixel))
+        .collect()
+}
+
+/// Looks again and again as long as a program may load.
+fn patiently<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let mut found = None;
+    in_time_of(LOADING, || {
+        found = look();
+        found.is_some()
+    });
+    found.unwrap_or_else(|| panic!("it did not come: {what}"))
+}
+
+fn in_time(is_there: impl FnMut() -> bool) -> bool {
+    in_time_of(PATIENCE, is_there)
+}
+
+/// Waits for something at most so long; whether it came.
+fn in_time_of(longest: Duration, mut is_there: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    while !is_there() {
+        if begun.elapsed() > longest {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
 /// The child of the root in which a window lies.
 fn top(hand: &Hand, mut window: Window) -> Window {
     loop {
@@ -297,73 +539,4 @@ fn top(hand: &Hand, mut window: Window) -> Window {
         }
         window = tree.parent;
     }
-}
-
-/// Sees all keys, buttons and motion of a display, whoever gets them.
-struct Watch(Hand);
-
-impl Watch {
-    fn open(display: &Display) -> Watch {
-        let hand = Hand::at(display);
-        let version = hand.conn.xinput_xi_query_version(2, 2).expect("sent");
-        version.reply().expect("XInput 2");
-        let raw = xinput::EventMask {
-            deviceid: u16::from(xinput::Device::ALL_MASTER),
-            mask: vec![
-                XIEventMask::RAW_MOTION
-                    | XIEventMask::RAW_KEY_PRESS
-                    | XIEventMask::RAW_BUTTON_PRESS,
-            ],
-        };
-        hand.conn
-            .xinput_xi_select_events(hand.root, &[raw])
-            .expect("sent");
-        hand.conn.sync().expect("the server lives");
-        Watch(hand)
-    }
-
-    fn events(&self) -> Vec<Event> {
-        std::iter::from_fn(|| self.0.conn.poll_for_event().expect("the server lives")).collect()
-    }
-
-    fn keys(&self) -> Vec<u32> {
-        self.keys_and(&mut |_| ())
-    }
-
-    /// The keys; what moved before them goes to `moved`.
-    fn keys_and(&self, moved: &mut dyn FnMut((i64, i64))) -> Vec<u32> {
-        let mut keys = Vec::new();
-        for event in self.events() {
-            match event {
-                Event::XinputRawKeyPress(event) => keys.push(event.detail),
-                Event::XinputRawMotion(event) => moved(distance(&event)),
-                _ => {}
-            }
-        }
-        keys
-    }
-
-    fn buttons(&self) -> Vec<u32> {
-        let pressed = |event| match event {
-            Event::XinputRawButtonPress(event) => Some(event.detail),
-            _ => None,
-        };
-        self.events().into_iter().filter_map(pressed).collect()
-    }
-
-    fn motion(&self) -> (i64, i64) {
-        let mut sum = (0, 0);
-        let _ = self.keys_and(&mut |(dx, dy)| sum = (sum.0 + dx, sum.1 + dy));
-        sum
-    }
-}
-
-fn distance(event: &xinput::RawMotionEvent) -> (i64, i64) {
-    let mask = event.valuator_mask.first().copied().unwrap_or(0);
-    let mut values = event.axisvalues_raw.iter().map(|v| i64::from(v.integral));
-    let mut axis = |bit: u32| match mask & bit {
-        0 => 0,
-        _ => values.next().unwrap_or(0),
-    };
-    (axis(1), axis(2))
 }

@@ -9,13 +9,79 @@ pub(crate) enum Door {
     Hook,
 }
 
+impl Door {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Door::Screen => "screen",
+            Door::Hook => "hook",
+        }
+    }
+}
+
+/// What is checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Check {
+    Starts,
+    Picture,
+    Key,
+    Click,
+    Pointer,
+    Menu,
+    Dialog,
+    Motion,
+}
+
+impl Check {
+    /// In the order in which they are done: menus take the keyboard, and a grab ends the rest.
+    pub(crate) const ALL: [Check; 8] = [
+        Check::Starts,
+        Check::Picture,
+        Check::Pointer,
+        Check::Key,
+        Check::Menu,
+        Check::Dialog,
+        Check::Click,
+        Check::Motion,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Check::Starts => "starts",
+            Check::Picture => "picture",
+            Check::Key => "key",
+            Check::Click => "click",
+            Check::Pointer => "pointer",
+            Check::Menu => "menu",
+            Check::Dialog => "dialog",
+            Check::Motion => "motion",
+        }
+    }
+}
+
 /// What a program is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// A picture, a key and a click are checked.
     Desktop,
-    /// The same and relative motion.
+    /// Relative motion is checked too.
     Game,
+}
+
+/// With what a menu or a dialog is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Opens {
+    /// Keys, one held while the next goes down.
+    Keys(&'static [u8]),
+    /// A button in the middle of the window.
+    Button(u8),
+    /// A button that is held down together with keys.
+    Held(&'static [u8], u8),
+}
+
+/// What is known not to work, and why: it has to fail as long as it is in the table.
+pub(crate) struct Known {
+    pub(crate) door: Door,
+    pub(crate) check: Check,
+    pub(crate) why: &'static str,
 }
 
 /// A program to be tried.
@@ -25,6 +91,37 @@ pub(crate) struct App {
     pub(crate) package: &'static str,
     pub(crate) doors: &'static [Door],
     pub(crate) kind: Kind,
+    /// What is run to its end before.
+    pub(crate) before: &'static str,
+    pub(crate) menu: Option<Opens>,
+    pub(crate) dialog: Option<Opens>,
+    pub(crate) known: &'static [Known],
+}
+
+impl App {
+    /// What it is called in the table and on the command line.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self.words {
+            [name, ..] => name,
+            [] => "",
+        }
+    }
+
+    const fn menu(mut self, opens: Opens) -> App {
+        self.menu = Some(opens);
+        self
+    }
+
+    const fn dialog(mut self, opens: Opens) -> App {
+        self.dialog = Some(opens);
+        self
+    }
+
+    /// A line for `sh`, run to its end before the program starts.
+    const fn before(mut self, line: &'static str) -> App {
+        self.before = line;
+        self
+    }
 }
 
 const SCREEN: &[Door] = &[Door::Screen];
@@ -36,42 +133,66 @@ const fn desktop(words: &'static [&'static str], package: &'static str) -> App {
         package,
         doors: SCREEN,
         kind: Kind::Desktop,
+        before: "",
+        menu: None,
+        dialog: None,
+        known: &[],
     }
 }
 
 /// A program that shows its pictures with OpenGL or Vulkan.
 const fn drawing(words: &'static [&'static str], package: &'static str) -> App {
     App {
-        words,
-        package,
         doors: BOTH,
-        kind: Kind::Desktop,
+        ..desktop(words, package)
     }
 }
 
 const fn game(words: &'static [&'static str], package: &'static str) -> App {
     App {
-        words,
-        package,
-        doors: BOTH,
         kind: Kind::Game,
+        ..drawing(words, package)
     }
 }
 
+// Key codes of X, the same on every PC keyboard.
+const CONTROL: u8 = 29 + 8;
+const ALT: u8 = 56 + 8;
+const F: u8 = 33 + 8;
+const O: u8 = 24 + 8;
+const F10: u8 = 68 + 8;
+
+/// Inkscape begins with a window of greetings otherwise.
+const NO_WELCOME: &str = r#"mkdir "$XDG_CONFIG_HOME/inkscape" && cat > "$XDG_CONFIG_HOME/inkscape/preferences.xml" <<'END'
+<inkscape version="1"><group id="options"><group id="boot" enabled="0"/></group></inkscape>
+END"#;
+
 /// Each is started on a display of its own with a window manager, an empty home and no sound.
 pub(crate) const APPS: &[App] = &[
-    desktop(&["xterm"], "xterm"),
-    desktop(&["gtk3-demo"], "gtk-3-examples"),
-    desktop(&["featherpad"], "featherpad"),
+    desktop(&["xterm"], "xterm").menu(Opens::Held(&[CONTROL], 1)),
+    desktop(&["gtk3-demo-application"], "gtk-3-examples").menu(Opens::Keys(&[F10])),
+    desktop(&["featherpad"], "featherpad")
+        .menu(Opens::Keys(&[ALT, F]))
+        .dialog(Opens::Keys(&[CONTROL, O])),
     desktop(&["dosbox"], "dosbox"),
-    desktop(&["wine", "notepad"], "wine"),
+    desktop(&["wine", "notepad"], "wine")
+        .before("wineboot --init")
+        .menu(Opens::Keys(&[ALT, F]))
+        .dialog(Opens::Keys(&[CONTROL, O])),
     desktop(&["scummvm"], "scummvm"),
-    desktop(&["inkscape"], "inkscape"),
-    desktop(&["gimp", "--no-splash"], "gimp"),
+    desktop(&["inkscape"], "inkscape")
+        .before(NO_WELCOME)
+        .menu(Opens::Keys(&[ALT, F]))
+        .dialog(Opens::Keys(&[CONTROL, O])),
+    desktop(&["gimp", "--no-splash"], "gimp")
+        .menu(Opens::Keys(&[ALT, F]))
+        .dialog(Opens::Keys(&[CONTROL, O])),
     desktop(
         &["firefox-esr", "--no-remote", "about:license"],
         "firefox-esr",
-    ),
+    )
+    .menu(Opens::Button(3))
+    .dialog(Opens::Keys(&[CONTROL, O])),
     desktop(
         &[
             "mpv",
@@ -86,6 +207,7 @@ pub(crate) const APPS: &[App] = &[
     drawing(&["es2gears_x11"], "mesa-utils"),
     drawing(&["vkcube"], "vulkan-tools"),
     drawing(&["gtk4-demo"], "gtk-4-examples"),
+    drawing(&["gtk4-demo-application"], "gtk-4-examples").menu(Opens::Keys(&[F10])),
     drawing(&["goxel"], "goxel"),
     drawing(&["godot3"], "godot3"),
     game(&["chromium-bsu", "--window", "--noaudio"], "chromium-bsu"),

@@ -34,7 +34,8 @@ struct attributes {
 };
 
 /* Xlib.h, glx.h and gl.h: what of them is used here. */
-enum { BORDER_PIXEL = 1 << 3, COLORMAP = 1 << 13, ALLOC_NONE = 0, INPUT_OUTPUT = 1 };
+enum { BACK_PIXEL = 1 << 1, BORDER_PIXEL = 1 << 3, OVERRIDE_REDIRECT = 1 << 9, COLORMAP = 1 << 13 };
+enum { ALLOC_NONE = 0, INPUT_OUTPUT = 1 };
 enum { GLX_RGBA = 4, GLX_DOUBLEBUFFER = 5, GLX_RGBA_TYPE = 0x8014 };
 enum { COLOUR_BUFFER_BIT = 0x4000, SCISSOR_TEST = 0x0C11 };
 
@@ -174,6 +175,12 @@ static const char *mark(const char *name)
     return path;
 }
 
+static void wait_until(const char *seen)
+{
+    while (access(mark(seen), F_OK))
+        usleep(4000);
+}
+
 /* Plays until the audience has seen it and made a file of the act's name. */
 static void show_until(struct stage *s, int above, int below, const char *seen)
 {
@@ -278,8 +285,7 @@ static void rests(struct stage *s)
     swap(s->display, s->window);
     paint(s, WHITE, GREEN);
     swap(s->display, s->window);
-    while (access(mark("rested"), F_OK))
-        usleep(4000);
+    wait_until("rested");
 }
 
 struct button_event {
@@ -355,6 +361,27 @@ static void makes_a_surface(struct stage *s)
     s->window = window;
 }
 
+/* A blue window of this program covers the lower half, as a menu does: while the picture below rests, and
+ * while it changes. It goes, and the picture is drawn once more, as programs do when they are uncovered. */
+static void opens_a_menu(struct stage *s)
+{
+    XID root = root_window(s->display, 0);
+    struct attributes attributes = { .background = 0xff, .override_redirect = 1 };
+    attributes.colormap = create_colormap(s->display, root, s->visual->visual, ALLOC_NONE);
+    show(s, YELLOW, GREEN, 1);
+    XID menu = create_window(s->display, root, 40, s->height / 2, s->width, s->height / 2, 0,
+                             s->visual->depth, INPUT_OUTPUT, s->visual->visual,
+                             BACK_PIXEL | BORDER_PIXEL | OVERRIDE_REDIRECT | COLORMAP, &attributes);
+    map_window(s->display, menu);
+    sync_display(s->display, 0);
+    wait_until("menu");
+    show_until(s, RED, GREEN, "below");
+    destroy_window(s->display, menu);
+    sync_display(s->display, 0);
+    show(s, WHITE, GREEN, 1);
+    wait_until("closed");
+}
+
 /* A child that goes on when this program has ended. */
 static void leaves_a_child(void)
 {
@@ -401,6 +428,8 @@ int main(int count, char **acts)
             makes_a_surface(&s);
         else if (!strcmp(acts[i], "dialog"))
             opens_a_dialog(&s);
+        else if (!strcmp(acts[i], "menu"))
+            opens_a_menu(&s);
         else if (!strcmp(acts[i], "orphan"))
             leaves_a_child();
         else if (!strcmp(acts[i], "exit")) {

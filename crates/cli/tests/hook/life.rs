@@ -182,6 +182,24 @@ fn other_windows_of_a_program_are_seen_and_clicked() {
 }
 
 #[test]
+fn a_menu_in_front_of_the_window_is_in_its_picture() {
+    let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
+        return;
+    };
+    let run = Run::start(&here, &[], &[actor, "menu"]);
+    let _client = run.client(&there, &[]);
+    let eye = Eye::open(&there);
+    sees(&eye, RED, GREEN);
+    run.seen("seen");
+    sees(&eye, YELLOW, BLUE);
+    run.seen("menu");
+    sees(&eye, RED, BLUE);
+    run.seen("below");
+    sees(&eye, WHITE, GREEN);
+    run.seen("closed");
+}
+
+#[test]
 fn the_client_shows_the_pointer_of_the_game() {
     let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
         return;

@@ -119,8 +119,11 @@ impl Hand {
             };
             let rows = map.keysyms.chunks(map.keysyms_per_keycode.into());
             let found = levels.iter().find_map(|(column, modifiers)| {
+                // Key codes up to this one are keys that people have.
+                const LAST: u8 = 94;
+                let rows = rows.clone().take((LAST - first + 1).into());
                 let is = |row: &[u32]| row.get(*column) == Some(&wanted);
-                let at = rows.clone().position(is)?;
+                let at = { rows }.position(is)?;
                 Some((first + u8::try_from(at).expect("a key code"), *modifiers))
             });
             let (keycode, modifiers) =
@@ -194,9 +197,13 @@ impl Hand {
 
     /// Place and size of a window that is a child of the root.
     pub(crate) fn geometry(&self, window: Window) -> (i16, i16, u16, u16) {
-        let is = self.conn.get_geometry(window).expect("sent");
-        let is = is.reply().expect("the window is there");
-        (is.x, is.y, is.width, is.height)
+        self.try_geometry(window).expect("the window is there")
+    }
+
+    /// The same, if the window is there.
+    pub(crate) fn try_geometry(&self, window: Window) -> Option<(i16, i16, u16, u16)> {
+        let is = self.conn.get_geometry(window).expect("sent").reply().ok()?;
+        Some((is.x, is.y, is.width, is.height))
     }
 
     /// Whether a window is to be seen.

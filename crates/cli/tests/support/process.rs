@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::{PATIENCE, eventually, skip};
 
@@ -204,6 +204,20 @@ impl Program {
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("ours");
         self.child.wait().expect("ours");
+    }
+
+    /// The same for all processes of its group, if it leads one.
+    pub(crate) fn kill_group(&mut self) {
+        let id = i32::try_from(self.child.id()).expect("a process id");
+        let id = Pid::from_raw(id).expect("not 0");
+        // Those that have ended already need not be killed.
+        let _ = kill_process_group(id, Signal::KILL);
+        self.kill();
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.child.try_wait().expect("ours").is_some()
     }
 
     /// How much memory it has now, in kB (proc(5), `VmRSS`).

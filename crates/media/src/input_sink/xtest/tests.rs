@@ -215,6 +215,26 @@ fn a_key_that_types_right_is_pressed_as_it_is_and_held() {
 }
 
 #[test]
+fn a_character_comes_from_a_key_that_keyboards_have() {
+    let Some((_xvfb, listener, mut sink)) = setup(&["us"]) else {
+        return;
+    };
+    // KEY_5 of a French keyboard. Linux also has a key for the parenthesis alone, and the layout knows it:
+    // a program that reads keys by position does not.
+    for event in [key(6, Some('('), true), key(6, None, false)] {
+        sink.apply(&event).unwrap();
+    }
+    let events = listener.all(&sink);
+    let pressed = events.iter().filter_map(|event| match event {
+        Event::KeyPress(event) => Some(event.detail),
+        _ => None,
+    });
+    // Shift and 9.
+    assert_eq!(pressed.collect::<Vec<_>>(), [50, 18]);
+    assert_eq!(listener.text(&events), "(");
+}
+
+#[test]
 fn alt_gr_of_the_client_is_no_alt_here() {
     let Some((_xvfb, listener, mut sink)) = setup(&["us"]) else {
         return;

@@ -3,8 +3,14 @@
 //! A pure decision about a keyboard map; it presses nothing.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use crate::keyboard::keymap::{COMMAND, Keymap, LOCK};
+
+/// The X key codes of the keys that every PC keyboard types with, from the digit 1 to the key beside
+/// the left Shift: the same by the names of evdev and of older servers. Linux has more, such as the
+/// parentheses of some keypads, which hardly any keyboard has.
+const TYPEWRITER: RangeInclusive<u8> = 10..=94;
 
 /// What to do to type a character.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -59,9 +65,11 @@ impl Typing<'_> {
             // To applications the keypad's + is no +: with Shift, xterm changes its font.
             let symbol = self.map.symbol(way.keycode, mods, self.group);
             (!other || !symbol.is_some_and(is_keypad)).then_some(())?;
+            // Programs that read keys by position (games, dosbox) know no others.
+            let unusual = other && !TYPEWRITER.contains(&way.keycode);
             // A key that is down already would have to be released first: better another.
             let down = self.held.contains(&way.keycode);
-            let cost = (press.len() + lift.len(), down, other);
+            let cost = (unusual, press.len() + lift.len(), down, other);
             Some((
                 cost,
                 Plan {

@@ -1,0 +1,57 @@
+//! Whether two pictures show the same, and pictures for a person to look at afterwards.
+
+use std::fs;
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+use crate::support::Shot;
+
+/// How far the brightness of two pictures of one size goes up and down together: 1 for the same
+/// picture, about 0 for pictures that have nothing in common, however dark both are.
+pub(crate) fn correlation(one: &Shot, other: &Shot) -> f64 {
+    assert_eq!(one.size, other.size, "only pictures of one size compare");
+    let luma = |shot: &Shot| -> Vec<f64> {
+        let pixels = shot.pixels.chunks_exact(4);
+        pixels
+            .map(|p| 0.0722 * f64::from(p[0]) + 0.7152 * f64::from(p[1]) + 0.2126 * f64::from(p[2]))
+            .collect()
+    };
+    let (one, other) = (luma(one), luma(other));
+    let count = one.len().max(1) as f64;
+    let mean = |all: &[f64]| all.iter().sum::<f64>() / count;
+    let (first, second) = (mean(&one), mean(&other));
+    let (mut both, mut squares) = (0.0, (0.0, 0.0));
+    for (a, b) in one.iter().zip(&other) {
+        let (a, b) = (a - first, b - second);
+        both += a * b;
+        squares = (squares.0 + a * a, squares.1 + b * b);
+    }
+    /// The variance, in levels of brightness, under which a picture has nothing to compare but its mean.
+    const FLAT: f64 = 1.0;
+    match squares.0.min(squares.1) / count < FLAT {
+        true if squares.0.max(squares.1) / count < FLAT => 1.0,
+        true => 0.0,
+        false => both / (squares.0 * squares.1).sqrt(),
+    }
+}
+
+/// Writes a picture to the folder that is told at the end, under a name.
+pub(crate) fn keep(shot: &Shot, name: &str) {
+    let write = || -> Result<(), Box<dyn std::error::Error>> {
+        fs::create_dir_all(folder())?;
+        let file = fs::File::create(folder().join(format!("{name}.png")))?;
+        let mut encoder = png::Encoder::new(BufWriter::new(file), shot.size.width, shot.size.height);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        let pixels = shot.pixels.chunks_exact(4);
+        let rgb: Vec<u8> = pixels.flat_map(|p| [p[2], p[1], p[0]]).collect();
+        encoder.write_header()?.write_image_data(&rgb)?;
+        Ok(())
+    };
+    write().unwrap_or_else(|why| panic!("the picture {name} can't be written: {why}"));
+}
+
+/// Where the pictures are.
+pub(crate) fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("apps")
+}
