@@ -10,7 +10,8 @@
 //! From the bottom up: [`timing`] says how long a transmission lasts, [`air`] what is lost in it and
 //! [`rate`] how fast it is; [`bss`] decides who sends what when. [`network`] puts the wire before
 //! it, [`traffic`] makes packets, [`scenario`] runs and measures both, [`study`] repeats that and
-//! [`paper`] compares it with a published study. [`words`] describes a scenario in one line.
+//! [`paper`] compares it with a published study; [`replay`] sends what was recorded. [`words`] describes
+//! a scenario in one line.
 //!
 //! What it is not: a model of antennas, of hidden stations, or of neighbours' networks. A collision
 //! destroys all that takes part in it, and control frames are only lost in collisions.
@@ -22,6 +23,7 @@ pub mod network;
 pub mod paper;
 pub mod rate;
 mod reorder;
+pub mod replay;
 pub mod scenario;
 pub mod setup;
 mod statistics;

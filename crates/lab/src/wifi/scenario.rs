@@ -91,22 +91,26 @@ impl Scenario {
         let lasting = self.lasting;
         let departures = std::iter::from_fn(|| streams.next()).take_while(|d| d.at < lasting);
         let network = Network::new(self.setup.clone(), self.wire, seed)?;
-        Ok(carry(network, departures, lasting))
+        Ok(carry(network, departures, self.viewers(), lasting))
     }
 }
 
-/// What a run found. Delays are of video packets on their way down, of all viewers together.
+/// What a run found. Delays are of packets on their way down to viewers, of all of these together.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Run {
     /// How long it lasted.
     pub lasted: Nanos,
-    /// From the server, by packet, in the order of delivery.
+    /// Packets, by their numbers, in the order of delivery.
+    pub packets: Vec<u64>,
+    /// How long each took from the server.
     pub delays: Vec<Nanos>,
-    /// From the access point's queue.
+    /// And from the access point's queue.
     pub delays_from_queue: Vec<Nanos>,
-    /// Of whole frames: from when the first packet was sent until the last was there.
+    /// Whole frames: station and number, in the order in which they were whole.
+    pub whole: Vec<(usize, u32)>,
+    /// How long each took from when its first packet was sent until the last was there.
     pub frames: Vec<Nanos>,
-    /// Of whole frames: from when the first packet was there until the last was.
+    /// And from when its first packet was there until the last was.
     pub assembly: Vec<Nanos>,
     /// Frames of which a packet was lost.
     pub broken_frames: u64,
@@ -142,18 +146,24 @@ struct Progress {
     is_broken: bool,
 }
 
-/// Carries packets over a network until all is over, but no longer than `lasting`.
+/// Carries packets over a network until all is over, but no longer than `lasting`. Packets are
+/// numbered from 0 on; stations from `viewers` on are others'.
 #[must_use]
 pub fn carry(
     mut network: Network,
     departures: impl Iterator<Item = Departure>,
+    viewers: usize,
     lasting: Nanos,
 ) -> Run {
     let mut run = Run {
         lasted: lasting,
         ..Run::default()
     };
-    let mut record = Record::default();
+    let mut record = Record {
+        viewers,
+        packets: Vec::new(),
+        frames: Vec::new(),
+    };
     for departure in departures {
         while let Some(outcome) = network.poll(departure.at.saturating_sub(1)) {
             record.note(outcome, &mut run);
@@ -175,8 +185,9 @@ pub fn carry(
 }
 
 /// What is known of packets while they are on their way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Record {
+    viewers: usize,
     /// By number.
     packets: Vec<Departure>,
     /// By station and number.
@@ -229,22 +240,28 @@ impl Record {
                 let Some(departure) = self.departure(packet.id) else {
                     return;
                 };
-                let delay = at - departure.at;
-                let Some(progress) = self.progress(departure) else {
-                    if packet.way == Way::Up {
-                        run.uplink.push(delay);
-                    }
+                if packet.station >= self.viewers {
                     return;
-                };
+                }
+                let delay = at - departure.at;
+                if packet.way == Way::Up {
+                    run.uplink.push(delay);
+                    return;
+                }
+                run.packets.push(packet.id);
                 run.delays.push(delay);
                 run.delays_from_queue.push(at - packet.queued);
                 run.bytes += u64::from(departure.offer.bytes);
+                let Some((progress, frame)) = self.progress(departure).zip(departure.frame) else {
+                    return;
+                };
                 if progress.last_there == 0 {
                     progress.first_there = at;
                 }
                 progress.last_there = at;
                 progress.missing -= 1;
                 if progress.missing == 0 {
+                    run.whole.push((packet.station, frame.number));
                     run.frames.push(at - progress.first_sent);
                     run.assembly.push(at - progress.first_there);
                 }
