@@ -1,5 +1,7 @@
 //! `openuvr lab`: the studies, from the command line.
 
+mod wifi;
+
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -13,6 +15,8 @@ use openuvr_lab::hop::{self, Hop, HopError, Stopper};
 use openuvr_lab::lateness::Lateness;
 use openuvr_lab::link::{BurstLoss, Impairment, Queue};
 use openuvr_lab::script;
+use openuvr_lab::wifi::scenario::Scenario;
+use openuvr_lab::wifi::words;
 use openuvr_proto::units::Bitrate;
 use openuvr_runtime::sched::{Role, Scheduler};
 
@@ -40,6 +44,7 @@ enum Study {
     /// so that nobody trusts its figures. Its thread runs as SCHED_FIFO 60 where that is allowed.
     #[command(after_help = HOP_HELP)]
     Hop(Box<HopArgs>),
+    Wifi(wifi::WifiArgs),
     Attack(crate::attack::Args),
     Soak(crate::soak::Args),
 }
@@ -63,7 +68,9 @@ Between two namespaces, client and host, for anything that is Ethernet:
   ip -n hop link add to-host type veth peer name eth0 netns host
   for n in 'client eth0' 'hop to-client' 'hop to-host' 'host eth0'; do
     set -- $n; ip -n $1 link set dev $2 up; done
-  ip netns exec hop openuvr lab hop --bridge to-client,to-host --delay 5ms --loss 1%";
+  ip netns exec hop openuvr lab hop --bridge to-client,to-host --delay 5ms --loss 1%
+Four viewers on one Wi-Fi channel, and somebody who uploads:
+  openuvr lab hop --to 127.0.0.1:47000 --wifi 'profile=he-su stations=4 per=1% background=20M'";
 
 #[derive(Args, Debug)]
 struct HopArgs {
@@ -111,6 +118,14 @@ struct HopArgs {
     /// The same for what goes to the host
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     up: Option<String>,
+    /// A Wi-Fi network instead of such a link: NAME=VALUE, as `openuvr lab wifi --help` tells. Clients
+    /// are its stations and share its channel; of its traffic there is only the background
+    #[arg(long, value_name = "WORDS", value_parser = words::parse, num_args = 0..=1,
+        default_missing_value = "", conflicts_with_all = [
+            "delay", "jitter", "loss", "burst_loss", "reorder", "reorder_by", "duplicate", "rate",
+            "queue", "down", "up",
+        ])]
+    wifi: Option<Scenario>,
     /// Decides what happens to which datagram
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -133,6 +148,7 @@ struct HopArgs {
 pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
     match &args.study {
         Study::Hop(hop) => run_hop(hop),
+        Study::Wifi(wifi) => wifi::run(wifi),
         Study::Attack(attack) => crate::attack::attack(attack),
         Study::Soak(soak) => crate::soak::run(soak),
     }
@@ -140,8 +156,11 @@ pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
 
 fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
     let (up, down) = args.directions()?;
-    println!("up:   {up}\ndown: {down}");
-    let seed = args.seed;
+    match &args.wifi {
+        None => println!("up:   {up}\ndown: {down}"),
+        Some(wifi) => println!("{}", described(wifi)),
+    }
+    let (seed, wifi) = (args.seed, args.wifi.clone());
     let (report, came, lateness) = if let Some((client_side, host_side)) = args.bridge.clone() {
         let names = format!("bridging {client_side} and {host_side}");
         let bridge = Bridge::open(bridge::Config {
@@ -149,6 +168,7 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
             host_side,
             up,
             down,
+            wifi,
             seed,
         })?;
         println!("{names}");
@@ -162,6 +182,7 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
             to,
             up,
             down,
+            wifi,
             seed,
         })?;
         println!("relaying from {} to {to}", hop.local_addr()?);
@@ -180,6 +201,20 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
             ExitCode::from(INVALID)
         }
     })
+}
+
+/// A Wi-Fi network in one line.
+fn described(wifi: &Scenario) -> String {
+    let radio = wifi.setup.radio;
+    format!(
+        "Wi-Fi: {}, MCS {}, {} streams, {} MHz; room for {} clients, {} other stations",
+        radio.profile.name(),
+        radio.mcs,
+        radio.streams,
+        radio.width,
+        wifi.viewers(),
+        wifi.others.len()
+    )
 }
 
 impl HopArgs {
@@ -306,6 +341,7 @@ mod tests {
     fn hop(program: Program) -> HopArgs {
         match program.lab.study {
             Study::Hop(args) => *args,
+            Study::Wifi(args) => panic!("{args:?}"),
             Study::Attack(args) => panic!("{args:?}"),
             Study::Soak(args) => panic!("{args:?}"),
         }
@@ -390,6 +426,24 @@ mod tests {
         assert_eq!(parse("--loss 100%").unwrap().reproach(5, &none), None);
         let idle = parse("").unwrap().reproach(0, &none).unwrap();
         assert!(idle.contains("nothing came"), "{idle}");
+    }
+
+    #[test]
+    fn wifi_takes_the_place_of_a_link_and_is_described_in_words() {
+        assert_eq!(parse("").unwrap().wifi, None);
+        let program = |words: &str| {
+            let line = ["lab", "hop", "--to", "127.0.0.1:1", "--wifi", words];
+            Program::try_parse_from(line).map(hop)
+        };
+        let args = program("profile=he-su stations=4 background=20M").unwrap();
+        assert_eq!(
+            described(&args.wifi.unwrap()),
+            "Wi-Fi: he-su, MCS 11, 2 streams, 80 MHz; room for 4 clients, 1 other stations"
+        );
+        let error = program("profile=he-su mcs=12").unwrap_err().to_string();
+        assert!(error.contains("no MCS 12 in 802.11ax"), "{error}");
+        assert!(parse("--wifi --loss 1%").is_err());
+        assert_eq!(parse("--wifi").unwrap().wifi, Some(Scenario::paper()));
     }
 
     #[test]

@@ -21,9 +21,12 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 
 use crate::course::Course;
-use crate::hop::{HopError, Stopper, seeds};
+use crate::hop::{HopError, Stopper, open_air, seeds};
 use crate::lateness::Lateness;
 use crate::link::{Counters, LinkModel};
+use crate::wifi::Way as AirWay;
+use crate::wifi::live::Live;
+use crate::wifi::scenario::Scenario;
 use offload::{HEADER_LEN, NOTHING_TO_DO};
 
 /// What to bridge, and how.
@@ -37,6 +40,8 @@ pub struct Config {
     pub up: Course,
     /// From the host to the client.
     pub down: Course,
+    /// Instead of both: the client is the first station of this network.
+    pub wifi: Option<Scenario>,
     /// Decides what happens to which frame: the models have the seeds of [`seeds`] for flow 0.
     pub seed: u64,
 }
@@ -48,6 +53,7 @@ pub struct Bridge {
     origin: std::time::Instant,
     up: Way,
     down: Way,
+    air: Option<Live>,
     report: Report,
     buffer: Vec<u8>,
 }
@@ -71,6 +77,7 @@ pub struct Report {
 #[derive(Debug)]
 struct Way {
     from: Port,
+    on_air: AirWay,
     link: LinkModel,
     to: OwnedFd,
 }
@@ -90,6 +97,9 @@ const READS_PER_TURN: usize = 64;
 /// Bytes of receive buffer to ask for: bursts of several key frames.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
+/// The header of an Ethernet frame, which is not on the air.
+const ETHERNET: usize = 14;
+
 /// What is read at once: the largest frame of segmentation offload with its headers.
 const LARGEST: usize = HEADER_LEN + (1 << 16) + 256;
 
@@ -106,6 +116,7 @@ impl Bridge {
             copy.map_err(|error| HopError::new(format!("cannot send to {}", port.name), error))
         };
         let (to_client, to_host) = (to(&client)?, to(&host)?);
+        let air = open_air(config.wifi.as_ref(), config.seed)?;
         let (up, down) = seeds(config.seed, 0);
         let begin = Instant(0);
         Ok(Bridge {
@@ -113,14 +124,17 @@ impl Bridge {
             origin: std::time::Instant::now(),
             up: Way {
                 from: client,
+                on_air: AirWay::Up,
                 link: LinkModel::on_course(config.up, begin, up),
                 to: to_host,
             },
             down: Way {
                 from: host,
+                on_air: AirWay::Down,
                 link: LinkModel::on_course(config.down, begin, down),
                 to: to_client,
             },
+            air,
             report: Report::default(),
             buffer: vec![0; LARGEST],
         })
@@ -144,26 +158,42 @@ impl Bridge {
             for way in [&mut self.up, &mut self.down] {
                 way.release(&now, &mut self.report);
             }
+            self.release_from_air(&now);
             if self.wait(now())? {
-                self.report.up = self.up.link.counters();
-                self.report.down = self.down.link.counters();
+                let links = (self.up.link.counters(), self.down.link.counters());
+                let counters = self.air.as_ref().map_or(links, Live::counters);
+                (self.report.up, self.report.down) = counters;
                 return Ok(self.report);
             }
             for way in [&mut self.up, &mut self.down] {
-                way.read(&now, &mut self.buffer, &mut self.report)?;
+                way.read(&now, &mut self.buffer, self.air.as_mut(), &mut self.report)?;
             }
         }
     }
 
+    fn release_from_air(&mut self, now: &impl Fn() -> Instant) {
+        let started = now();
+        while let Some(arrival) = self.air.as_mut().and_then(|air| air.poll(started)) {
+            self.report.lateness.record(now().since(arrival.due));
+            let way = match arrival.way {
+                AirWay::Up => &self.up,
+                AirWay::Down => &self.down,
+            };
+            way.put(&arrival.bytes, &mut Vec::new(), &mut self.report);
+        }
+    }
+
     /// Waits for the next release, a frame or the end; whether it is the end.
-    fn wait(&self, now: Instant) -> Result<bool, HopError> {
+    fn wait(&mut self, now: Instant) -> Result<bool, HopError> {
+        let air = self.air.as_mut().and_then(Live::next_timeout);
         let mut fds = [
             PollFd::new(self.stop.fd(), PollFlags::IN),
             PollFd::new(&self.up.from.socket, PollFlags::IN),
             PollFd::new(&self.down.from.socket, PollFlags::IN),
         ];
         let ways = [&self.up, &self.down];
-        let due = ways.iter().filter_map(|way| way.link.next_timeout()).min();
+        let due = ways.iter().filter_map(|way| way.link.next_timeout());
+        let due = due.chain(air).min();
         let timeout = due.map(|due| {
             let left = due.since(now);
             Timespec {
@@ -186,18 +216,24 @@ impl Way {
             && let Some(frame) = self.link.poll(started)
         {
             report.lateness.record(now().since(due));
-            bytes.clear();
-            bytes.extend_from_slice(&NOTHING_TO_DO);
-            bytes.extend_from_slice(&frame);
-            let sent = rustix::net::send(&self.to, &bytes, SendFlags::empty());
-            report.unsent += u64::from(sent.is_err());
+            self.put(&frame, &mut bytes, report);
         }
+    }
+
+    /// Hands a frame to the interface at the end of this direction.
+    fn put(&self, frame: &[u8], bytes: &mut Vec<u8>, report: &mut Report) {
+        bytes.clear();
+        bytes.extend_from_slice(&NOTHING_TO_DO);
+        bytes.extend_from_slice(frame);
+        let sent = rustix::net::send(&self.to, bytes, SendFlags::empty());
+        report.unsent += u64::from(sent.is_err());
     }
 
     fn read(
         &mut self,
         now: &impl Fn() -> Instant,
         buffer: &mut [u8],
+        mut air: Option<&mut Live>,
         report: &mut Report,
     ) -> Result<(), HopError> {
         for _ in 0..READS_PER_TURN {
@@ -217,10 +253,16 @@ impl Way {
                     return Err(HopError::new(what, error));
                 }
             };
-            let link = &mut self.link;
+            let (link, way) = (&mut self.link, self.on_air);
+            let mut carry = |frame: Vec<u8>| match &mut air {
+                None => link.send(now(), frame),
+                Some(air) => {
+                    let packet = frame.len().saturating_sub(ETHERNET);
+                    air.send(now(), (way, 0), frame, packet);
+                }
+            };
             let frames = buffer.get(..len);
-            let done =
-                frames.and_then(|bytes| offload::finish(bytes, |frame| link.send(now(), frame)));
+            let done = frames.and_then(|bytes| offload::finish(bytes, &mut carry));
             report.unreadable += u64::from(done.is_none());
         }
         Ok(())

@@ -2,11 +2,11 @@
 //! target. No privilege and no kernel module needed.
 //!
 //! Each client has a link of its own: two [`LinkModel`]s with seeds that follow from its place in
-//! the order of arrival. One thread carries all of them and keeps account of its own lateness,
+//! the order of arrival; or each is a station of one Wi-Fi network ([`Live`]). One thread carries all of them and keeps account of its own lateness,
 //! because a relay that was late measured itself: a run can be thrown away for it. On a busy
 //! machine give that thread real-time scheduling.
 //!
-//! What it is not: a queue that clients share, or a router; and it sees datagrams, not Ethernet
+//! What it is not: a wire that clients share, or a router; and it sees datagrams, not Ethernet
 //! frames (that is [`bridge`](crate::bridge)).
 
 use std::fmt;
@@ -24,6 +24,9 @@ use rustix::net::sockopt;
 use crate::course::Course;
 use crate::lateness::Lateness;
 use crate::link::{Counters, LinkModel};
+use crate::wifi::Way;
+use crate::wifi::live::Live;
+use crate::wifi::scenario::Scenario;
 
 /// What to relay, and how.
 #[derive(Debug, Clone)]
@@ -36,6 +39,8 @@ pub struct Config {
     pub up: Course,
     /// From the target to clients.
     pub down: Course,
+    /// Instead of both: clients are the stations of this network that get video.
+    pub wifi: Option<Scenario>,
     /// Decides what happens to which datagram, see [`seeds`].
     pub seed: u64,
 }
@@ -48,6 +53,7 @@ pub struct Hop {
     stop: Stopper,
     origin: std::time::Instant,
     flows: Vec<Flow>,
+    air: Option<Live>,
     meter: Meter,
     report: Report,
     buffer: Vec<u8>,
@@ -130,9 +136,17 @@ pub fn seeds(seed: u64, flow: u64) -> (u64, u64) {
 struct Flow {
     client: SocketAddr,
     socket: UdpSocket,
-    up: LinkModel,
-    down: LinkModel,
+    carrier: Carrier,
     last_heard: Instant,
+}
+
+/// What carries the datagrams of a client.
+#[derive(Debug)]
+enum Carrier {
+    /// A link of its own: up and down.
+    Links(Box<[LinkModel; 2]>),
+    /// The network that all share: its station there.
+    Station(usize),
 }
 
 /// Datagrams read from one socket before the others have their turn.
@@ -140,6 +154,9 @@ const READS_PER_TURN: usize = 64;
 
 /// Bytes of receive buffer to ask for: bursts of several key frames.
 const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// The headers of IPv4 and UDP, with which a datagram is on the air.
+const HEADERS: usize = 20 + 8;
 
 impl Hop {
     /// Opens the socket that clients send to.
@@ -152,12 +169,14 @@ impl Hop {
             what: what(),
             source,
         })?;
+        let air = open_air(config.wifi.as_ref(), config.seed)?;
         Ok(Hop {
             config,
             socket,
             stop: Stopper::new()?,
             origin: std::time::Instant::now(),
             flows: Vec::new(),
+            air,
             meter: Meter::default(),
             report: Report::default(),
             buffer: vec![0; 1 << 16],
@@ -222,25 +241,43 @@ impl Hop {
         let now = || Instant(0) + origin.elapsed();
         let started = now();
         for flow in &mut self.flows {
-            while let Some(due) = flow.up.next_timeout().filter(|due| *due <= started)
-                && let Some(bytes) = flow.up.poll(started)
+            let Carrier::Links(links) = &mut flow.carrier else {
+                continue;
+            };
+            let [up, down] = &mut **links;
+            while let Some(due) = up.next_timeout().filter(|due| *due <= started)
+                && let Some(bytes) = up.poll(started)
             {
                 self.report.lateness.record(now().since(due));
                 let sent = has_left(|| flow.socket.send(&bytes));
                 self.report.unsent += u64::from(!sent);
             }
-            while let Some(due) = flow.down.next_timeout().filter(|due| *due <= started)
-                && let Some(bytes) = flow.down.poll(started)
+            while let Some(due) = down.next_timeout().filter(|due| *due <= started)
+                && let Some(bytes) = down.poll(started)
             {
                 self.report.lateness.record(now().since(due));
                 let sent = has_left(|| self.socket.send_to(&bytes, flow.client));
                 self.report.unsent += u64::from(!sent);
             }
         }
+        while let Some(arrival) = self.air.as_mut().and_then(|air| air.poll(started)) {
+            self.report.lateness.record(now().since(arrival.due));
+            // Of a client that lost its place, nothing is wanted any more.
+            let mut flows = self.flows.iter();
+            let sent = flows.find(|flow| flow.station() == Some(arrival.station));
+            let sent = sent.is_some_and(|flow| {
+                has_left(|| match arrival.way {
+                    Way::Up => flow.socket.send(&arrival.bytes),
+                    Way::Down => self.socket.send_to(&arrival.bytes, flow.client),
+                })
+            });
+            self.report.unsent += u64::from(!sent);
+        }
     }
 
     /// Waits for the next release, a datagram or the end.
-    fn wait(&self) -> io::Result<Ready> {
+    fn wait(&mut self) -> io::Result<Ready> {
+        let air = self.air.as_mut().and_then(Live::next_timeout);
         let mut fds = vec![
             PollFd::new(self.stop.fd(), PollFlags::IN),
             PollFd::new(&self.socket, PollFlags::IN),
@@ -250,7 +287,7 @@ impl Hop {
                 .iter()
                 .map(|flow| PollFd::new(&flow.socket, PollFlags::IN)),
         );
-        let due = self.flows.iter().flat_map(Flow::timeouts).min();
+        let due = self.flows.iter().flat_map(Flow::timeouts).chain(air).min();
         let timeout = due.map(|due| {
             let left = due.since(self.now());
             Timespec {
@@ -290,7 +327,8 @@ impl Hop {
             let flow = &mut self.flows[index];
             flow.last_heard = now;
             self.meter.0[0].add(len);
-            flow.up.send(now, self.buffer[..len].to_vec());
+            let bytes = self.buffer[..len].to_vec();
+            flow.carry(now, Way::Up, bytes, self.air.as_mut());
         }
         Ok(())
     }
@@ -302,7 +340,8 @@ impl Hop {
             match flow.socket.recv(&mut self.buffer) {
                 Ok(len) => {
                     self.meter.0[1].add(len);
-                    flow.down.send(now, self.buffer[..len].to_vec());
+                    let bytes = self.buffer[..len].to_vec();
+                    flow.carry(now, Way::Down, bytes, self.air.as_mut());
                 }
                 Err(error) if is_harmless(&error) => {}
                 Err(_) => return,
@@ -315,7 +354,8 @@ impl Hop {
         if let Some(index) = self.flows.iter().position(|flow| flow.client == client) {
             return Some(index);
         }
-        if self.flows.len() >= MAX_FLOWS {
+        let room = self.air.as_ref().map_or(MAX_FLOWS, Live::stations);
+        if self.flows.len() >= room {
             let (index, silent) = self
                 .flows
                 .iter()
@@ -333,13 +373,27 @@ impl Hop {
         };
         let socket = open_socket(any).ok()?;
         socket.connect(self.config.to).ok()?;
-        let (up, down) = seeds(self.config.seed, self.report.flows);
+        let carrier = match self.air {
+            Some(_) => {
+                let is_taken = |number: &usize| {
+                    let mut flows = self.flows.iter();
+                    flows.any(|flow| flow.station() == Some(*number))
+                };
+                Carrier::Station((0..room).find(|number| !is_taken(number))?)
+            }
+            None => {
+                let (up, down) = seeds(self.config.seed, self.report.flows);
+                Carrier::Links(Box::new([
+                    LinkModel::on_course(self.config.up.clone(), Instant(0), up),
+                    LinkModel::on_course(self.config.down.clone(), Instant(0), down),
+                ]))
+            }
+        };
         self.report.flows += 1;
         self.flows.push(Flow {
             client,
             socket,
-            up: LinkModel::on_course(self.config.up.clone(), Instant(0), up),
-            down: LinkModel::on_course(self.config.down.clone(), Instant(0), down),
+            carrier,
             last_heard: now,
         });
         Some(self.flows.len() - 1)
@@ -349,17 +403,56 @@ impl Hop {
         for flow in &self.flows {
             self.report.count(flow);
         }
+        if let Some((up, down)) = self.air.as_ref().map(Live::counters) {
+            self.report.up += up;
+            self.report.down += down;
+        }
         self.report
     }
 }
 
 impl Flow {
     fn timeouts(&self) -> impl Iterator<Item = Instant> + use<> {
-        self.up
-            .next_timeout()
-            .into_iter()
-            .chain(self.down.next_timeout())
+        let timeouts = match &self.carrier {
+            Carrier::Links(links) => links.each_ref().map(LinkModel::next_timeout),
+            Carrier::Station(_) => [None; 2],
+        };
+        timeouts.into_iter().flatten()
     }
+
+    fn station(&self) -> Option<usize> {
+        match self.carrier {
+            Carrier::Links(_) => None,
+            Carrier::Station(number) => Some(number),
+        }
+    }
+
+    /// A datagram sets out.
+    fn carry(&mut self, now: Instant, way: Way, bytes: Vec<u8>, air: Option<&mut Live>) {
+        match (&mut self.carrier, air) {
+            (Carrier::Station(number), Some(air)) => {
+                let on_air = bytes.len() + HEADERS;
+                air.send(now, (way, *number), bytes, on_air);
+            }
+            (Carrier::Links(links), _) => {
+                let [up, down] = &mut **links;
+                match way {
+                    Way::Up => up.send(now, bytes),
+                    Way::Down => down.send(now, bytes),
+                }
+            }
+            (Carrier::Station(_), None) => {}
+        }
+    }
+}
+
+/// The network that clients share, if there is one.
+pub(crate) fn open_air(wifi: Option<&Scenario>, seed: u64) -> Result<Option<Live>, HopError> {
+    let live = wifi.map(|scenario| Live::new(scenario, Instant(0), seed));
+    live.transpose().map_err(|error| {
+        let what = "there can be no such Wi-Fi network".to_owned();
+        HopError::new(what, io::Error::other(error))
+    })
 }
 
 struct Ready {
@@ -394,8 +487,11 @@ impl Stopper {
 
 impl Report {
     fn count(&mut self, flow: &Flow) {
-        self.up += flow.up.counters();
-        self.down += flow.down.counters();
+        if let Carrier::Links(links) = &flow.carrier {
+            let [up, down] = links.each_ref().map(LinkModel::counters);
+            self.up += up;
+            self.down += down;
+        }
     }
 }
 

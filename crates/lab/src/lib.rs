@@ -11,4 +11,5 @@ pub mod lateness;
 pub mod link;
 mod random;
 pub mod script;
+pub mod wifi;
 pub mod world;

@@ -31,6 +31,7 @@ impl Emulated {
             to,
             up,
             down,
+            wifi: None,
             seed,
         })?;
         let (listens, meter, stopper) = (hop.local_addr()?, hop.meter(), hop.stopper());

@@ -764,16 +764,16 @@ fn range(row: &Value, at: &str) -> String {
     }
 }
 
-fn section(title: &str) -> String {
+pub(crate) fn section(title: &str) -> String {
     format!("<h2>{}</h2>\n", escaped(title))
 }
 
-fn figure(svg: &str) -> String {
+pub(crate) fn figure(svg: &str) -> String {
     format!("<figure>{svg}</figure>\n")
 }
 
 /// A table of cells that are HTML already.
-fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(crate) fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut text = String::from("<table><tr>");
     for head in heads {
         let _ = write!(text, "<th>{}</th>", escaped(head));
@@ -790,13 +790,13 @@ fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     text
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
 }
 
-const HEAD: &str = "<!doctype html>
+pub(crate) const HEAD: &str = "<!doctype html>
 <html lang=en><head><meta charset=utf-8><title>OpenUVR: what was measured</title><style>
 body { font: 15px/1.45 sans-serif; color: #1e1e1e; max-width: 1080px; margin: 2em auto; padding: 0 1em }
 h1 { font-size: 1.6em } h2 { font-size: 1.25em; margin-top: 2em } h3 { font-size: 1em }

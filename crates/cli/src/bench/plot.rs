@@ -3,6 +3,8 @@
 //!
 //! The font is part of the program (`assets/`): a machine that measures may have none.
 
+mod boxes;
+
 use std::sync::OnceLock;
 
 use anyhow::{Result, anyhow};
@@ -15,8 +17,10 @@ use plotters::series::LineSeries;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontStyle, IntoFont, RGBColor, TextStyle, WHITE, register_font};
 
+pub(crate) use self::boxes::{Boxes, Spread};
+
 /// Something that can be drawn.
-pub(super) trait Plot {
+pub(crate) trait Plot {
     /// Width and height in pixels.
     fn size(&self) -> (u32, u32);
 
@@ -25,7 +29,7 @@ pub(super) trait Plot {
 }
 
 /// The plot as SVG text.
-pub(super) fn svg(plot: &impl Plot) -> Result<String> {
+pub(crate) fn svg(plot: &impl Plot) -> Result<String> {
     load_font()?;
     let mut text = String::new();
     {
@@ -37,7 +41,7 @@ pub(super) fn svg(plot: &impl Plot) -> Result<String> {
 }
 
 /// The plot as a PNG file.
-pub(super) fn png(plot: &impl Plot) -> Result<Vec<u8>> {
+pub(crate) fn png(plot: &impl Plot) -> Result<Vec<u8>> {
     load_font()?;
     let (width, height) = plot.size();
     let mut pixels = vec![255; width as usize * height as usize * 3];
@@ -87,30 +91,30 @@ const FAINT: RGBColor = RGBColor(120, 120, 120);
 const GRID: RGBColor = RGBColor(225, 225, 225);
 
 /// "1 run", "5 runs".
-pub(super) fn runs(count: f64) -> String {
+pub(crate) fn runs(count: f64) -> String {
     format!("{count} run{}", if count == 1.0 { "" } else { "s" })
 }
 
 /// A value that falls (or rises) step by step.
 #[derive(Clone, Debug)]
-pub(super) struct Waterfall {
-    pub(super) title: String,
-    pub(super) subtitle: String,
-    pub(super) unit: String,
+pub(crate) struct Waterfall {
+    pub(crate) title: String,
+    pub(crate) subtitle: String,
+    pub(crate) unit: String,
     /// What no step can go below.
-    pub(super) floor: Option<f64>,
-    pub(super) steps: Vec<Step>,
+    pub(crate) floor: Option<f64>,
+    pub(crate) steps: Vec<Step>,
 }
 
 /// The value after a step; the first is where it begins.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
-    pub(super) name: String,
-    pub(super) note: String,
-    pub(super) value: f64,
+pub(crate) struct Step {
+    pub(crate) name: String,
+    pub(crate) note: String,
+    pub(crate) value: f64,
     /// Its range over repetitions.
-    pub(super) low: f64,
-    pub(super) high: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
 impl Waterfall {
@@ -227,11 +231,11 @@ impl Plot for Waterfall {
 
 /// Parts of a whole, one bar for each whole.
 #[derive(Clone, Debug)]
-pub(super) struct Stacked {
-    pub(super) title: String,
-    pub(super) unit: String,
+pub(crate) struct Stacked {
+    pub(crate) title: String,
+    pub(crate) unit: String,
     /// Name of the bar, and its parts from left to right.
-    pub(super) bars: Vec<(String, Vec<(String, f64)>)>,
+    pub(crate) bars: Vec<(String, Vec<(String, f64)>)>,
 }
 
 impl Plot for Stacked {
@@ -279,28 +283,28 @@ impl Plot for Stacked {
 
 /// Lines over a number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lines {
-    pub(super) title: String,
-    pub(super) x: String,
-    pub(super) y: String,
+pub(crate) struct Lines {
+    pub(crate) title: String,
+    pub(crate) x: String,
+    pub(crate) y: String,
     /// What stands at 0, 1, … where the axis has names instead of numbers.
-    pub(super) names: Vec<String>,
-    pub(super) series: Vec<Series>,
+    pub(crate) names: Vec<String>,
+    pub(crate) series: Vec<Series>,
 }
 
 /// One line.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Series {
-    pub(super) name: String,
-    pub(super) points: Vec<Point>,
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) points: Vec<Point>,
 }
 
 /// One place of a line, with its range where there is one.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Point {
-    pub(super) x: f64,
-    pub(super) y: f64,
-    pub(super) range: Option<(f64, f64)>,
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) range: Option<(f64, f64)>,
 }
 
 impl Plot for Lines {

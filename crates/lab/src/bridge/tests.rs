@@ -45,6 +45,7 @@ fn bridged(up: Impairment, down: Impairment, test: impl FnOnce()) -> Report {
         host_side: "b".into(),
         up: up.into(),
         down: down.into(),
+        wifi: None,
         seed: 42,
     })
     .expect("the bridge");

@@ -1,0 +1,168 @@
+//! The folder that a study leaves.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Map, Value, json};
+
+use super::Course;
+use crate::bench::machine::Machine;
+use crate::bench::page::{HEAD, escaped, figure, section, table};
+use crate::bench::plot::{self, Plot};
+
+/// A folder that is being filled, and the page in it.
+pub(super) struct Folder {
+    path: PathBuf,
+    page: String,
+    data: Map<String, Value>,
+}
+
+impl Folder {
+    /// Makes it, if it is not there.
+    pub(super) fn make(path: &Path, title: &str, course: &Course) -> Result<Folder> {
+        std::fs::create_dir_all(path)
+            .with_context(|| format!("can't make the folder {}", path.display()))?;
+        let machine = Machine::this();
+        let command = std::env::args().collect::<Vec<_>>();
+        // The program's own name, not where it lies on this machine.
+        let command = format!("openuvr {}", shown(command.get(1..).unwrap_or_default()));
+        let mut page = HEAD.replace("OpenUVR: what was measured", &escaped(title));
+        let _ = write!(
+            page,
+            "<h1>{}</h1><p><code>{}</code></p><p>openuvr {} on {}. {} runs of {} s of model time \
+             for each case, seeds from {} on; ± is the 95 % confidence interval of the mean.</p>",
+            escaped(title),
+            escaped(&command),
+            env!("CARGO_PKG_VERSION"),
+            escaped(&machine.to_string()),
+            course.repetition.runs,
+            course.lasting as f64 / 1e9,
+            course.repetition.seed,
+        );
+        let mut data = Map::new();
+        data.insert("study".into(), title.into());
+        data.insert("command".into(), command.into());
+        data.insert("version".into(), env!("CARGO_PKG_VERSION").into());
+        data.insert("machine".into(), serde_json::to_value(&machine)?);
+        data.insert("runs".into(), course.repetition.runs.into());
+        data.insert("seed".into(), course.repetition.seed.into());
+        data.insert("seconds".into(), json!(course.lasting as f64 / 1e9));
+        Ok(Folder {
+            path: path.to_owned(),
+            page,
+            data,
+        })
+    }
+
+    /// A part of the data.
+    pub(super) fn keep(&mut self, name: &str, value: Value) {
+        self.data.insert(name.into(), value);
+    }
+
+    /// A heading on the page.
+    pub(super) fn section(&mut self, title: &str) {
+        self.page.push_str(&section(title));
+    }
+
+    /// A paragraph on the page.
+    pub(super) fn say(&mut self, words: &str) {
+        let _ = write!(self.page, "<p>{}</p>", escaped(words));
+    }
+
+    /// A table on the page, and as a file if it has a name.
+    pub(super) fn table(
+        &mut self,
+        name: Option<&str>,
+        heads: &[&str],
+        rows: &[Vec<String>],
+    ) -> Result<()> {
+        let cells = rows
+            .iter()
+            .map(|row| row.iter().map(|cell| escaped(cell)).collect());
+        self.page.push_str(&table(heads, cells));
+        match name {
+            Some(name) => self.csv(name, heads, rows),
+            None => Ok(()),
+        }
+    }
+
+    /// A table as a file.
+    pub(super) fn csv(&self, name: &str, heads: &[&str], rows: &[Vec<String>]) -> Result<()> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(heads)?;
+        for row in rows {
+            writer.write_record(row)?;
+        }
+        self.write(name, &writer.into_inner()?)
+    }
+
+    /// A plot, on the page and as a file.
+    pub(super) fn plot(&mut self, name: &str, plot: &impl Plot) -> Result<()> {
+        let svg = plot::svg(plot)?;
+        self.write(name, svg.as_bytes())?;
+        self.page.push_str(&figure(&svg));
+        Ok(())
+    }
+
+    /// Writes data and page.
+    pub(super) fn finish(mut self) -> Result<()> {
+        self.page.push_str("</body></html>\n");
+        self.write("index.html", self.page.as_bytes())?;
+        let data = serde_json::to_string_pretty(&Value::Object(self.data.clone()))?;
+        self.write("wifi.json", data.as_bytes())
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.path.join(name);
+        std::fs::write(&path, bytes).with_context(|| format!("can't write {}", path.display()))
+    }
+}
+
+/// Arguments as they would be typed.
+fn shown(words: &[String]) -> String {
+    let quoted = |word: &String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/%:+".contains(c);
+        match word.chars().all(plain) && !word.is_empty() {
+            true => word.clone(),
+            false => format!("'{}'", word.replace('\'', r"'\''")),
+        }
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// Prints a table with columns as wide as they need.
+pub(super) fn print_table(heads: &[&str], rows: &[Vec<String>]) {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        let cells = cells.map(|cell| cell.chars().count());
+        cells
+            .chain([heads[column].chars().count()])
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut text = String::new();
+        for (cell, width) in cells.zip(&widths) {
+            // Writing to a string doesn't fail.
+            let _ = write!(text, "{cell:<width$}  ");
+        }
+        text.trim_end().to_owned()
+    };
+    println!("{}", line(&mut heads.iter().copied()));
+    for row in rows {
+        println!("{}", line(&mut row.iter().map(String::as_str)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn a_command_can_be_typed_again() {
+        let words = ["lab", "wifi", "signal=40|30,4", "it's"].map(String::from);
+        assert_eq!(shown(&words), r"lab wifi 'signal=40|30,4' 'it'\''s'");
+    }
+}

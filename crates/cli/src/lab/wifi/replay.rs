@@ -1,0 +1,200 @@
+//! Recorded packets, sent over the model.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use openuvr_lab::wifi::replay::Recording;
+use openuvr_lab::wifi::scenario::Run;
+use openuvr_lab::wifi::study::Summary;
+use openuvr_lab::wifi::traffic::Departure;
+use openuvr_lab::wifi::{Estimate, MILLISECOND, Nanos, SECOND, milliseconds, words};
+use serde_json::json;
+
+use super::Course;
+use super::folder::{Folder, print_table};
+use super::quantities::{self, Quantity};
+use crate::bench::plot::{Lines, Point, Series};
+
+/// How long the network may take for what is left behind the last packet.
+const AFTER: Nanos = 2 * SECOND;
+
+/// Steps of a curve.
+const STEPS: usize = 200;
+
+pub(super) fn run(
+    course: &Course,
+    text: &str,
+    file: &Path,
+    deadline: Duration,
+    out: &Path,
+) -> Result<ExitCode> {
+    let scenario = words::parse(text)?;
+    let recording = Recording::read(file)?;
+    let title = format!("{} over Wi-Fi", file.display());
+    let mut folder = Folder::make(out, &title, course)?;
+    let (mut runs, mut sent) = (Vec::new(), Vec::new());
+    for number in 0..u64::from(course.repetition.runs) {
+        if !course.goes_on() {
+            bail!("interrupted");
+        }
+        let seed = course.repetition.seed.wrapping_add(number);
+        let (run, departures) = recording.send(&scenario, AFTER, seed)?;
+        runs.push(run);
+        if sent.is_empty() {
+            sent = departures;
+        }
+    }
+    let said = describe(&recording);
+    println!("{said}\n");
+    folder.say(&said);
+    let summary = Summary::of(&runs);
+    let late = late(&runs, deadline);
+    let deadline_words = format!("frames later than {deadline:?} or not whole, %");
+    let row = |quantity: &Quantity| {
+        let value = quantity.of(&summary)?;
+        Some(vec![quantity.words.to_owned(), format!("{value:.3}")])
+    };
+    let mut rows: Vec<Vec<String>> = quantities::ALL.iter().filter_map(row).collect();
+    rows.extend(late.map(|late| vec![deadline_words, format!("{late:.3}")]));
+    let heads = ["what", "mean"];
+    print_table(&heads, &rows);
+    folder.table(Some("table.csv"), &heads, &rows)?;
+    packets(&folder, &sent, &runs)?;
+    folder.plot("delays.svg", &curves(&runs))?;
+    folder.keep("values", quantities::as_json(&summary));
+    folder.keep(
+        "recording",
+        json!({
+            "packets": recording.departures.len(), "stations": recording.stations,
+            "frames": recording.frames, "skipped": recording.skipped, "merged": recording.merged,
+            "late_percent": late.map(|late| late.mean),
+        }),
+    );
+    folder.finish()?;
+    println!("\nthe study is {}", out.join("index.html").display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(recording: &Recording) -> String {
+    let Recording {
+        departures,
+        stations,
+        addresses,
+        frames,
+        skipped,
+        merged,
+    } = recording;
+    let mut text = format!("{} packets of {stations} stations", departures.len());
+    if let Some(server) = addresses.first() {
+        text += &format!(", the server is {server}");
+    }
+    text += &match frames {
+        0 => "; no video frames can be told apart".to_owned(),
+        frames => format!("; {frames} video frames"),
+    };
+    if *skipped > 0 {
+        text += &format!("; {skipped} packets are no UDP between server and stations");
+    }
+    if *merged > 0 {
+        text += &format!(
+            "; {merged} were larger than Ethernet's, as a card cuts or joins them, and were cut"
+        );
+    }
+    text
+}
+
+/// The share of the frames that were late, percent.
+fn late(runs: &[Run], deadline: Duration) -> Option<Estimate> {
+    let of = |run: &Run| {
+        let all = run.frames.len() as u64 + run.broken_frames;
+        let deadline = deadline.as_nanos();
+        let late = run
+            .frames
+            .iter()
+            .filter(|delay| u128::from(**delay) > deadline);
+        let late = late.count() as u64 + run.broken_frames;
+        (all > 0).then(|| 100.0 * late as f64 / all as f64)
+    };
+    Estimate::of(runs.iter().map(of))
+}
+
+/// Each packet of the first run, and what became of it.
+fn packets(folder: &Folder, sent: &[Departure], runs: &[Run]) -> Result<()> {
+    let Some(run) = runs.first() else {
+        return Ok(());
+    };
+    let delays = run.delays.iter().zip(&run.delays_from_queue);
+    let rows = run
+        .packets
+        .iter()
+        .zip(delays)
+        .filter_map(|(id, (server, queue))| {
+            let Departure { at, offer, frame } = sent.get(usize::try_from(*id).ok()?)?;
+            let frame = frame.map_or(String::new(), |frame| frame.number.to_string());
+            let numbers = [at, server, queue].map(ToString::to_string);
+            let [at, server, queue] = numbers;
+            let (station, bytes) = (offer.station.to_string(), offer.bytes.to_string());
+            Some(vec![at, station, bytes, frame, server, queue])
+        });
+    let heads = [
+        "time_ns",
+        "station",
+        "bytes",
+        "frame",
+        "delay_from_server_ns",
+        "delay_from_queue_ns",
+    ];
+    folder.csv("delays.csv", &heads, &rows.collect::<Vec<_>>())?;
+    let delays = run.frames.iter().zip(&run.assembly);
+    let rows = run
+        .whole
+        .iter()
+        .zip(delays)
+        .map(|((station, number), (delay, assembly))| {
+            vec![
+                station.to_string(),
+                number.to_string(),
+                delay.to_string(),
+                assembly.to_string(),
+            ]
+        });
+    let heads = ["station", "frame", "delay_ns", "assembly_ns"];
+    folder.csv("frames.csv", &heads, &rows.collect::<Vec<_>>())
+}
+
+/// The share of packets and frames that is there within a time.
+fn curves(runs: &[Run]) -> Lines {
+    let curve = |name: &str, of: fn(&Run) -> &[Nanos]| {
+        let mut all: Vec<Nanos> = runs
+            .iter()
+            .flat_map(|run| of(run).iter().copied())
+            .collect();
+        all.sort_unstable();
+        let points = (1..=STEPS).filter_map(|step| {
+            let share = step as f64 / STEPS as f64;
+            let delay = openuvr_lab::wifi::quantile(&all, share)?;
+            Some(Point {
+                x: milliseconds(delay.min(1000 * MILLISECOND)),
+                y: share * 100.0,
+                range: None,
+            })
+        });
+        Series {
+            name: name.to_owned(),
+            points: points.collect(),
+        }
+    };
+    let mut series = vec![curve("packets", |run| &run.delays)];
+    if runs.iter().any(|run| !run.frames.is_empty()) {
+        series.push(curve("whole frames", |run| &run.frames));
+    }
+    Lines {
+        title: "There within so long".to_owned(),
+        x: "ms from the server".to_owned(),
+        y: "%".to_owned(),
+        names: Vec::new(),
+        series,
+    }
+}

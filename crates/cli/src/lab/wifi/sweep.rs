@@ -1,0 +1,318 @@
+//! One network, or several that differ in one word or two.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use openuvr_lab::wifi::Estimate;
+use openuvr_lab::wifi::scenario::Scenario;
+use openuvr_lab::wifi::study::{Summary, Unfinished};
+use openuvr_lab::wifi::words;
+use serde_json::{Value, json};
+
+use super::Course;
+use super::folder::{Folder, print_table};
+use super::quantities::{self, Quantity};
+use crate::bench::plot::{Lines, Point, Series};
+
+/// A word and its values.
+struct Varied {
+    name: String,
+    values: Vec<String>,
+}
+
+/// What a sweep is told by: in the terminal, and in plots.
+const SHOWN: [&str; 8] = [
+    "packet_ms",
+    "packet_p99_ms",
+    "frame_ms",
+    "frame_p99_ms",
+    "airtime_down_percent",
+    "airtime_up_percent",
+    "lost_percent",
+    "broken_frames_percent",
+];
+
+/// Which of them have a plot.
+const PLOTS: [(&str, &str); 6] = [
+    ("packet_ms", "packet-delay.svg"),
+    ("packet_p99_ms", "packet-delay-p99.svg"),
+    ("frame_ms", "frame-delay.svg"),
+    ("frame_p99_ms", "frame-delay-p99.svg"),
+    ("airtime_down_percent", "airtime.svg"),
+    ("broken_frames_percent", "broken-frames.svg"),
+];
+
+/// A case with what was found.
+struct Found {
+    /// The values of the words that vary.
+    values: Vec<String>,
+    summary: Summary,
+}
+
+pub(super) fn run(course: &Course, words: &str, vary: &[String], out: &Path) -> Result<ExitCode> {
+    let varied: Vec<Varied> = vary
+        .iter()
+        .map(|text| Varied::parse(text))
+        .collect::<Result<_>>()?;
+    ensure!(
+        varied.len() <= 2,
+        "--vary is given at most twice: one for the axis, one for the lines"
+    );
+    // All of them first: a sweep must not end in the middle because of its last value.
+    let cases = cases(words, &varied)?;
+    let mut folder = Folder::make(out, "A Wi-Fi network in the model", course)?;
+    folder.keep("words", words.into());
+    let (mut found, mut interrupted) = (Vec::new(), false);
+    for (number, (values, scenario)) in (1..).zip(&cases) {
+        let scenario = Scenario {
+            lasting: course.lasting,
+            ..scenario.clone()
+        };
+        if !varied.is_empty() {
+            eprintln!("{number} of {}: {}", cases.len(), named(&varied, values));
+        }
+        match course.repetition.run(&scenario, &mut || course.goes_on()) {
+            Ok(summary) => found.push(Found {
+                values: values.clone(),
+                summary,
+            }),
+            Err(Unfinished::Interrupted) => {
+                interrupted = true;
+                break;
+            }
+            Err(error) => bail!(error),
+        }
+    }
+    if varied.is_empty() {
+        one(&mut folder, &found)?;
+    } else {
+        several(&mut folder, &varied, &found)?;
+    }
+    let done = found.len();
+    folder.finish()?;
+    ensure!(
+        !interrupted,
+        "interrupted: {done} of {} cases are in {}",
+        cases.len(),
+        out.display()
+    );
+    println!("\nthe study is {}", out.join("index.html").display());
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Varied {
+    fn parse(text: &str) -> Result<Varied> {
+        let (name, values) = text
+            .split_once('=')
+            .with_context(|| format!("--vary {text}: NAME=VALUES, such as stations=1,2,4"))?;
+        let separator = if values.contains('|') { '|' } else { ',' };
+        let values: Vec<String> = values.split(separator).map(str::to_owned).collect();
+        ensure!(
+            values.iter().all(|value| !value.is_empty()),
+            "--vary {text}: a value is empty"
+        );
+        Ok(Varied {
+            name: name.to_owned(),
+            values,
+        })
+    }
+}
+
+/// All cases; the first word's values change fastest.
+fn cases(words: &str, varied: &[Varied]) -> Result<Vec<(Vec<String>, Scenario)>> {
+    let mut all: Vec<Vec<String>> = vec![Vec::new()];
+    for word in varied.iter().rev() {
+        let before = std::mem::take(&mut all);
+        for others in before {
+            for value in &word.values {
+                let values = [value.clone()].into_iter().chain(others.iter().cloned());
+                all.push(values.collect());
+            }
+        }
+    }
+    all.into_iter()
+        .map(|values| {
+            let more = named(varied, &values);
+            let scenario = words::parse(&format!("{words} {more}"))?;
+            Ok((values, scenario))
+        })
+        .collect()
+}
+
+fn named(varied: &[Varied], values: &[String]) -> String {
+    let pairs = varied.iter().zip(values);
+    let words = pairs.map(|(word, value)| format!("{}={value}", word.name));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn shown(estimate: Option<Estimate>) -> String {
+    estimate.map_or("–".to_owned(), |estimate| format!("{estimate:.3}"))
+}
+
+fn one(folder: &mut Folder, found: &[Found]) -> Result<()> {
+    let Some(found) = found.first() else {
+        return Ok(());
+    };
+    let row = |quantity: &Quantity| {
+        let value = shown(quantity.of(&found.summary));
+        vec![quantity.words.to_owned(), value]
+    };
+    let rows: Vec<Vec<String>> = quantities::ALL.iter().map(row).collect();
+    let heads = ["what", "mean"];
+    print_table(&heads, &rows);
+    folder.table(Some("table.csv"), &heads, &rows)?;
+    folder.keep("values", quantities::as_json(&found.summary));
+    Ok(())
+}
+
+fn several(folder: &mut Folder, varied: &[Varied], found: &[Found]) -> Result<()> {
+    let names = varied.iter().map(|word| word.name.as_str());
+    let row = |found: &Found, of: &mut dyn Iterator<Item = &Quantity>| -> Vec<String> {
+        let values = of.map(|quantity| shown(quantity.of(&found.summary)));
+        found.values.iter().cloned().chain(values).collect()
+    };
+    let quantities = || SHOWN.iter().filter_map(|name| Quantity::named(name));
+    let heads: Vec<&str> = names.clone().chain(quantities().map(|q| q.words)).collect();
+    let rows: Vec<_> = found
+        .iter()
+        .map(|found| row(found, &mut quantities()))
+        .collect();
+    print_table(&heads, &rows);
+    folder.table(None, &heads, &rows)?;
+    // All of it, with numbers that programs read.
+    let columns = || quantities::ALL.iter();
+    let heads = names
+        .map(str::to_owned)
+        .chain(columns().flat_map(|quantity| {
+            let name = quantity.name;
+            [name.to_owned(), format!("{name}_ci95")]
+        }));
+    let heads: Vec<String> = heads.collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let rows = found.iter().map(|found| {
+        let values = columns().flat_map(|quantity| match quantity.of(&found.summary) {
+            None => [String::new(), String::new()],
+            Some(Estimate { mean, half }) => [
+                mean.to_string(),
+                half.map_or(String::new(), |half| half.to_string()),
+            ],
+        });
+        found.values.iter().cloned().chain(values).collect()
+    });
+    folder.csv("table.csv", &heads, &rows.collect::<Vec<Vec<String>>>())?;
+    for (name, file) in PLOTS {
+        if let Some(quantity) = Quantity::named(name) {
+            folder.plot(file, &lines(quantity, varied, found))?;
+        }
+    }
+    let cases = found
+        .iter()
+        .map(|found| json!({"values": found.values, "found": quantities::as_json(&found.summary)}));
+    let varied = varied
+        .iter()
+        .map(|word| json!({"name": word.name, "values": word.values}));
+    folder.keep("varied", Value::Array(varied.collect()));
+    folder.keep("cases", Value::Array(cases.collect()));
+    Ok(())
+}
+
+/// A quantity over the first word, a line for each value of the second.
+fn lines(quantity: &Quantity, varied: &[Varied], found: &[Found]) -> Lines {
+    let axis = &varied[0];
+    let numbers: Option<Vec<f64>> = axis.values.iter().map(|value| number(value)).collect();
+    // Places that are no numbers, or the same twice, stand beside each other.
+    let places = |value: &str| {
+        let place = axis.values.iter().position(|known| known == value)?;
+        Some(
+            numbers
+                .as_ref()
+                .map_or(place as f64, |numbers| numbers[place]),
+        )
+    };
+    let values = varied.get(1).map_or(&[][..], |word| &word.values);
+    let line = |name: &str, of: &dyn Fn(&Found) -> bool| Series {
+        name: name.to_owned(),
+        points: (found.iter().filter(|found| of(found)))
+            .filter_map(|found| {
+                let Estimate { mean, half } = quantity.of(&found.summary)?;
+                Some(Point {
+                    x: places(&found.values[0])?,
+                    y: mean,
+                    range: half.map(|half| (mean - half, mean + half)),
+                })
+            })
+            .collect(),
+    };
+    let series = match varied.get(1) {
+        None => vec![line(quantity.words, &|_| true)],
+        Some(word) => values
+            .iter()
+            .map(|value| {
+                let name = format!("{}={value}", word.name);
+                line(&name, &|found| found.values.get(1) == Some(value))
+            })
+            .collect(),
+    };
+    Lines {
+        title: format!("{} by {}", quantity.words, axis.name),
+        x: axis.name.clone(),
+        y: quantity.words.to_owned(),
+        names: match numbers {
+            Some(_) => Vec::new(),
+            None => axis.values.clone(),
+        },
+        series,
+    }
+}
+
+/// The number that a value is: 4, 5.56ms, 10%, 50M. In its own unit.
+fn number(value: &str) -> Option<f64> {
+    let end = value
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(value.len());
+    let (number, unit) = value.split_at(end);
+    let number: f64 = number.parse().ok()?;
+    let factor = match unit {
+        "" | "%" | "ms" | "M" => 1.0,
+        "s" | "G" => 1e3,
+        "us" | "k" | "ns" => 1e-3,
+        _ => return None,
+    };
+    Some(number * factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_words_make_all_pairs() {
+        let varied = ["stations=1,2", "signal=40|30,4"].map(|text| Varied::parse(text).unwrap());
+        let all = cases("profile=he-su", &varied).unwrap();
+        let values: Vec<String> = all.iter().map(|(values, _)| values.join(" ")).collect();
+        assert_eq!(values, ["1 40", "2 40", "1 30,4", "2 30,4"]);
+        assert_eq!(all[3].1.viewers(), 2);
+        assert_eq!(
+            all[3].1.setup.stations[0].air.signal.unwrap().deviation,
+            4.0
+        );
+    }
+
+    #[test]
+    fn a_word_that_cannot_be_ends_the_sweep_before_it_begins() {
+        let varied = [Varied::parse("mcs=11,12").unwrap()];
+        let error = cases("", &varied).unwrap_err();
+        assert!(error.to_string().contains("no MCS 12"), "{error}");
+        for wrong in ["stations", "stations=1,,2", "stations="] {
+            assert!(Varied::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn values_with_units_lie_on_an_axis() {
+        let numbers = ["4", "5.56ms", "10us", "20M", "1G", "10%"].map(number);
+        assert_eq!(numbers, [4.0, 5.56, 0.01, 20.0, 1000.0, 10.0].map(Some));
+        assert_eq!([number("he-su"), number("30,4"), number("")], [None; 3]);
+    }
+}

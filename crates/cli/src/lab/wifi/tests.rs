@@ -1,0 +1,156 @@
+//! The command, from its arguments to its folder.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use serde_json::Value;
+
+use super::*;
+
+#[derive(Parser)]
+struct Program {
+    #[command(flatten)]
+    wifi: WifiArgs,
+}
+
+/// A folder that goes with its owner.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let name = format!("openuvr-wifi-{}-{name}", std::process::id());
+        Scratch(std::env::temp_dir().join(name))
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn study(folder: &Scratch, options: &[&str]) -> Result<ExitCode> {
+    let out = folder.0.to_string_lossy().into_owned();
+    let line = ["wifi", "--out", &out]
+        .into_iter()
+        .chain(options.iter().copied());
+    run(&Program::try_parse_from(line)?.wifi)
+}
+
+#[test]
+fn a_sweep_leaves_a_table_plots_data_and_a_page() {
+    let folder = Scratch::new("sweep");
+    let options = [
+        "--vary",
+        "stations=1,2",
+        "--vary",
+        "batches=fit,1",
+        "--runs",
+        "2",
+        "--for",
+        "200ms",
+        "profile=he-su",
+        "per=1%",
+    ];
+    study(&folder, &options).unwrap();
+    let table = folder.read("table.csv");
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0].starts_with("stations,batches,packet_ms,packet_ms_ci95,"));
+    let cases: Vec<String> = lines[1..]
+        .iter()
+        .map(|line| line.split(',').take(2).collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(cases, ["1 fit", "2 fit", "1 1", "2 1"]);
+    let data: Value = serde_json::from_str(&folder.read("wifi.json")).unwrap();
+    assert_eq!(data["words"], "profile=he-su per=1%");
+    assert_eq!(data["cases"].as_array().unwrap().len(), 4);
+    let mean =
+        |case: usize, what: &str| data["cases"][case]["found"][what]["mean"].as_f64().unwrap();
+    assert!(
+        mean(2, "frame_ms") < mean(0, "frame_ms"),
+        "one burst is sooner whole"
+    );
+    assert!(data["machine"]["cores"].as_u64().unwrap() > 0);
+    let plot = folder.read("frame-delay.svg");
+    assert!(plot.contains("batches=fit") && plot.contains("batches=1"));
+    let page = folder.read("index.html");
+    assert_eq!(page.matches("<svg").count(), 6);
+    assert!(page.ends_with("</body></html>\n"));
+}
+
+#[test]
+fn one_network_is_told_in_one_table() {
+    let folder = Scratch::new("one");
+    study(&folder, &["--runs", "1", "--for", "200ms", "profile=he-su"]).unwrap();
+    let table = folder.read("table.csv");
+    assert!(table.contains("\"frame delay, ms\",") || table.contains("frame delay, ms"));
+    assert!(table.lines().count() > 15);
+}
+
+#[test]
+fn the_published_study_is_a_folder_with_four_figures() {
+    let folder = Scratch::new("paper");
+    // Too short for the figures to be right: what is tested is the folder.
+    study(&folder, &["--paper", "--runs", "2", "--for", "300ms"]).unwrap();
+    for name in [
+        "figure-19.svg",
+        "figure-20.svg",
+        "figure-21.svg",
+        "figure-22.svg",
+    ] {
+        assert!(folder.read(name).contains("the paper"), "{name}");
+    }
+    assert_eq!(folder.read("figures.csv").lines().count(), 1 + 18);
+    assert_eq!(folder.read("cases.csv").lines().count(), 1 + 3 + 5 + 5);
+    let data: Value = serde_json::from_str(&folder.read("wifi.json")).unwrap();
+    assert_eq!(data["paper"]["single_packet_us"], 374.0);
+    assert_eq!(data["paper"]["rows"].as_array().unwrap().len(), 18);
+}
+
+#[test]
+fn a_table_of_packets_is_replayed() {
+    let folder = Scratch::new("replay");
+    let file = Scratch::new("packets.csv");
+    let mut table = String::from("time_ns,bytes,frame\n");
+    for packet in 0..100_u64 {
+        table += &format!("{},1200,{}\n", packet / 10 * 16_666_667, packet / 10);
+    }
+    std::fs::write(&file.0, table).unwrap();
+    let path = file.0.to_string_lossy().into_owned();
+    let options = ["--replay", &path, "--runs", "1", "profile=he-su", "per=0"];
+    let result = study(&folder, &options);
+    std::fs::remove_file(&file.0).unwrap();
+    result.unwrap();
+    assert_eq!(folder.read("delays.csv").lines().count(), 1 + 100);
+    assert_eq!(folder.read("frames.csv").lines().count(), 1 + 10);
+    assert!(
+        folder
+            .read("table.csv")
+            .contains("frames later than 16.7ms or not whole")
+    );
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_is_made() {
+    for (options, says) in [
+        (&["profile=he-su", "mcs=12"][..], "no MCS 12 in 802.11ax"),
+        (&["stations=0"], "stations is at least 1"),
+        (&["--runs", "0"], "--runs 0"),
+        (&["--vary", "mcs=1,15"], "no MCS 15"),
+        (
+            &["--vary", "a=1", "--vary", "b=1", "--vary", "c=1"],
+            "at most twice",
+        ),
+        (&["--replay", "/nowhere/at/all"], "/nowhere/at/all"),
+        (&["--paper", "mcs=9"], "cannot be used with"),
+    ] {
+        let folder = Scratch::new("none");
+        let said = format!("{:#}", study(&folder, options).unwrap_err());
+        assert!(said.contains(says), "{options:?}: {said}");
+        assert!(!folder.0.exists(), "{options:?}");
+    }
+}

@@ -1,0 +1,374 @@
+//! One turn on the channel: who begins, what they send, and what comes of it.
+
+use super::super::reorder::Held;
+use super::super::setup::{Delivery, Moment, Way};
+use super::super::{Nanos, Timing};
+use super::{Bss, Event, Packet, Queue, Sender, Sent};
+
+/// What a sender puts into a PPDU for one station: the first packets of a queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load {
+    pub(super) queue: usize,
+    pub(super) count: usize,
+    /// With what their MPDUs add.
+    pub(super) bits: u64,
+    /// Of the packets alone.
+    pub(super) bytes: u64,
+    pub(super) mcs: u8,
+}
+
+/// How a PPDU lies in time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    /// Its first bit.
+    pub(super) begin: Nanos,
+    /// The end of its acknowledgement.
+    pub(super) end: Nanos,
+}
+
+impl Bss {
+    /// The turn that begins at `start`.
+    pub(super) fn transmit(&mut self, start: Nanos) {
+        let (idle_from, slot) = (self.idle_from, self.timing.slot);
+        let mut first = Vec::new();
+        for (index, sender) in self.senders.iter_mut().enumerate() {
+            let begins = sender.start(idle_from, slot);
+            match begins.filter(|begins| *begins < start + slot) {
+                Some(begins) => {
+                    sender.backoff = 0;
+                    first.push((index, begins));
+                }
+                None => sender.count_down(idle_from, start, slot),
+            }
+        }
+        self.next = None;
+        // Within a node, the most urgent goes ahead; for the others it is as if they had collided.
+        let senders = &self.senders;
+        let is_beaten = |index: usize| {
+            let one = &senders[index];
+            let beats = |other: &Sender| other.node == one.node && other.category < one.category;
+            first.iter().any(|(other, _)| beats(&senders[*other]))
+        };
+        let (beaten, first): (Vec<_>, Vec<_>) =
+            first.iter().partition(|(index, _)| is_beaten(*index));
+        match first[..] {
+            [(alone, _)] => self.send(alone, start),
+            _ => self.collide(&first, start),
+        }
+        for (index, _) in beaten {
+            self.fail(index);
+        }
+    }
+
+    /// One sender has the channel.
+    fn send(&mut self, index: usize, start: Nanos) {
+        if self.setup.ofdma && self.senders[index].node == 0 {
+            let shared = self.share(index, start);
+            if shared.len() > 1 {
+                return self.send_shared(index, start, &shared);
+            }
+        }
+        let load = self.load(index, start);
+        let timing = &self.timing;
+        let is_announced = self.is_announced(load.bytes);
+        let begin = start
+            + if is_announced {
+                timing.reservation()
+            } else {
+                0
+            };
+        let data = timing.ppdu(load.bits, load.mcs);
+        let end = begin + data + timing.sifs + timing.acknowledgement(load.count);
+        let mut events = Vec::with_capacity(load.count + 1);
+        let span = Span { begin, end };
+        let delivered = self.deliver(index, load, span, 0, &mut events);
+        let sender = &mut self.senders[index];
+        sender.turn = (load.queue + 1) % sender.queues.len();
+        events.push(Event::Sent(Sent {
+            at: end,
+            lasted: end - start,
+            aifs: sender.aifs,
+            way: sender.way(),
+            stations: 1,
+            attempted: u32::try_from(load.count).unwrap_or(u32::MAX),
+            delivered,
+            mcs: load.mcs,
+        }));
+        self.end_turn(index, delivered, end, events);
+    }
+
+    /// What is the same however many stations were sent to.
+    pub(super) fn end_turn(
+        &mut self,
+        index: usize,
+        delivered: u32,
+        end: Nanos,
+        events: Vec<Event>,
+    ) {
+        self.tell(events);
+        self.idle_from = end;
+        let backs_off = self.setup.backs_off_when_all_lost;
+        let sender = &mut self.senders[index];
+        if delivered == 0 && backs_off {
+            sender.grow_window();
+        } else {
+            sender.succeed();
+        }
+        sender.draw(end);
+    }
+
+    /// Whether a PPDU with so many bytes of packets begins with RTS and CTS.
+    fn is_announced(&self, bytes: u64) -> bool {
+        let above = self.setup.rts_above;
+        above.is_some_and(|above| bytes > u64::from(above))
+    }
+
+    /// What a sender would put into its PPDU.
+    fn load(&mut self, index: usize, start: Nanos) -> Load {
+        let sender = &self.senders[index];
+        let (queue, way) = (sender.next_queue(), sender.way());
+        let station = sender.station(queue);
+        let peer = &mut self.peers[station];
+        let signal = peer.air.signal(start);
+        let rates = match way {
+            Way::Down => &mut peer.down,
+            Way::Up => &mut peer.up,
+        };
+        let mcs = rates.choose(start, signal, &self.timing);
+        let room = self.room(index);
+        let rate = self.timing.bits_per_symbol[usize::from(mcs)];
+        self.fill(index, queue, mcs, rate, room)
+    }
+
+    /// How long a PPDU of a sender may be.
+    pub(super) fn room(&self, index: usize) -> Nanos {
+        let timing = &self.timing;
+        let around = timing.reservation() + timing.sifs + timing.block_ack;
+        let txop = self.senders[index].access.txop;
+        let left = txop.map_or(Nanos::MAX, |txop| txop.saturating_sub(around));
+        left.min(timing.longest_ppdu)
+    }
+
+    /// As many packets of a queue as fit into so much time at so many bits a symbol; one at least.
+    pub(super) fn fill(&self, index: usize, queue: usize, mcs: u8, rate: u64, room: Nanos) -> Load {
+        let Timing {
+            preamble,
+            symbol,
+            around_bits,
+            ..
+        } = self.timing;
+        let most = room.saturating_sub(preamble) / symbol * rate;
+        let mut load = Load {
+            queue,
+            count: 0,
+            bits: 0,
+            bytes: 0,
+            mcs,
+        };
+        let mpdus = &self.senders[index].queues[queue].mpdus;
+        let window = mpdus.front().map_or(0, |mpdu| mpdu.number) + u64::from(self.setup.max_ampdu);
+        for mpdu in mpdus.iter().take(self.setup.max_ampdu as usize) {
+            let bits = load.bits + self.timing.mpdu(mpdu.bytes);
+            let is_too_much = around_bits + bits > most || mpdu.number >= window;
+            if load.count > 0 && is_too_much {
+                break;
+            }
+            load.bits = bits;
+            load.bytes += u64::from(mpdu.bytes);
+            load.count += 1;
+        }
+        load
+    }
+
+    /// Decides what becomes of the packets of a load; how many came through. `rate` are the bits in a
+    /// symbol of a part of the channel, 0 for all of it.
+    pub(super) fn deliver(
+        &mut self,
+        index: usize,
+        load: Load,
+        span: Span,
+        rate: u64,
+        events: &mut Vec<Event>,
+    ) -> u32 {
+        let (timing, setup) = (&self.timing, &self.setup);
+        let sender = &mut self.senders[index];
+        let (way, station) = (sender.way(), sender.station(load.queue));
+        let peer = &mut self.peers[station];
+        let signal = peer.air.signal(span.begin);
+        let packet = |held: Held| Packet {
+            id: held.id,
+            queued: held.queued,
+            station,
+            way,
+        };
+        let rate = match rate {
+            0 => timing.bits_per_symbol[usize::from(load.mcs)],
+            part => part,
+        };
+        let Queue { mpdus, reorder, .. } = &mut sender.queues[load.queue];
+        let (mut bits, mut delivered, mut kept) = (timing.around_bits, 0, Vec::new());
+        for mut mpdu in mpdus.drain(..load.count) {
+            bits += timing.mpdu(mpdu.bytes);
+            let own_end = span.begin + timing.preamble + (bits * timing.symbol).div_ceil(rate);
+            let held = Held {
+                id: mpdu.id,
+                queued: mpdu.queued,
+            };
+            if peer.air.loses(own_end, signal, load.mcs, mpdu.bytes) {
+                mpdu.retries += 1;
+                if mpdu.retries <= setup.retry_limit {
+                    kept.push(mpdu);
+                    continue;
+                }
+                let at = span.end;
+                events.push(Event::GivenUp {
+                    at,
+                    packet: packet(held),
+                });
+                if setup.delivery == Delivery::InOrder {
+                    reorder.settle(mpdu.number, None, at, |held, at| {
+                        let packet = packet(held);
+                        events.push(Event::Delivered { at, packet });
+                    });
+                }
+                continue;
+            }
+            delivered += 1;
+            let at = match setup.moment {
+                Moment::Acknowledged => span.end,
+                Moment::OwnEnd => own_end,
+            };
+            match setup.delivery {
+                Delivery::PerMpdu => events.push(Event::Delivered {
+                    at,
+                    packet: packet(held),
+                }),
+                Delivery::InOrder => reorder.settle(mpdu.number, Some(held), at, |held, at| {
+                    let packet = packet(held);
+                    events.push(Event::Delivered { at, packet });
+                }),
+            }
+        }
+        let gone = load.count - kept.len();
+        for mpdu in kept.into_iter().rev() {
+            mpdus.push_front(mpdu);
+        }
+        sender.backlog -= gone;
+        self.waiting[sender.node] -= gone;
+        let rates = match way {
+            Way::Down => &mut peer.down,
+            Way::Up => &mut peer.up,
+        };
+        let attempted = u32::try_from(load.count).unwrap_or(u32::MAX);
+        rates.learn(load.mcs, attempted, delivered);
+        delivered
+    }
+
+    /// Several begin within a slot: senders with their times.
+    fn collide(&mut self, colliding: &[(usize, Nanos)], start: Nanos) {
+        let mut end = start;
+        let mut unannounced = Vec::new();
+        for &(index, begin) in colliding {
+            let load = self.load(index, start);
+            let timing = &self.timing;
+            let lasts = if self.is_announced(load.bytes) {
+                timing.rts + timing.sifs + timing.cts
+            } else {
+                unannounced.push((index, load));
+                timing.ppdu(load.bits, load.mcs) + timing.sifs + timing.block_ack
+            };
+            end = end.max(begin + lasts);
+        }
+        self.tell(vec![Event::Collided {
+            at: end,
+            lasted: end - start,
+        }]);
+        self.idle_from = end;
+        for (index, load) in unannounced {
+            self.lose_all(index, load, end);
+        }
+        for (index, _) in colliding {
+            self.fail(*index);
+        }
+    }
+
+    /// Data, not only an RTS, went into a collision.
+    fn lose_all(&mut self, index: usize, load: Load, end: Nanos) {
+        let limit = self.setup.retry_limit;
+        let mut given_up = Vec::new();
+        let queue = &mut self.senders[index].queues[load.queue];
+        for mpdu in queue.mpdus.iter_mut().take(load.count) {
+            mpdu.retries += 1;
+        }
+        while let Some(place) =
+            (queue.mpdus.iter().take(load.count)).position(|mpdu| mpdu.retries > limit)
+        {
+            given_up.extend(queue.mpdus.remove(place).map(|mpdu| (load.queue, mpdu)));
+        }
+        for (queue, mpdu) in given_up {
+            self.give_up(index, queue, mpdu, end);
+        }
+    }
+
+    /// A turn of a sender failed as a whole: it waits longer, and in the end gives a packet up.
+    fn fail(&mut self, index: usize) {
+        let (limit, end) = (self.setup.retry_limit, self.idle_from);
+        let sender = &mut self.senders[index];
+        sender.failures += 1;
+        sender.grow_window();
+        if sender.failures > limit {
+            sender.succeed();
+            let queue = sender.next_queue();
+            if let Some(mpdu) = sender.queues[queue].mpdus.pop_front() {
+                self.give_up(index, queue, mpdu, end);
+            }
+        }
+        self.senders[index].draw(end);
+    }
+
+    /// A packet that was taken out of its queue will not be sent.
+    fn give_up(&mut self, index: usize, queue: usize, mpdu: super::Mpdu, at: Nanos) {
+        let sender = &mut self.senders[index];
+        sender.backlog -= 1;
+        self.waiting[sender.node] -= 1;
+        let (way, station) = (sender.way(), sender.station(queue));
+        let packet = |held: Held| Packet {
+            id: held.id,
+            queued: held.queued,
+            station,
+            way,
+        };
+        let mut events = vec![Event::GivenUp {
+            at,
+            packet: packet(Held {
+                id: mpdu.id,
+                queued: mpdu.queued,
+            }),
+        }];
+        if self.setup.delivery == Delivery::InOrder {
+            let reorder = &mut sender.queues[queue].reorder;
+            reorder.settle(mpdu.number, None, at, |held, at| {
+                let packet = packet(held);
+                events.push(Event::Delivered { at, packet });
+            });
+        }
+        self.tell(events);
+    }
+}
+
+impl Sender {
+    pub(super) fn way(&self) -> Way {
+        match self.node {
+            0 => Way::Down,
+            _ => Way::Up,
+        }
+    }
+
+    /// The station of one of its queues.
+    pub(super) fn station(&self, queue: usize) -> usize {
+        match self.node {
+            0 => queue,
+            node => node - 1,
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The model between real programs: datagrams go in when they come, and out when they would have
+//! come through.
+//!
+//! It is the same model as in [`scenario`](super::scenario), driven by a clock: the same packets at
+//! the same times have the same fates. What it is not: a socket (that is [`hop`](crate::hop)).
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+
+use super::bss::Event;
+use super::network::{Network, Offer, Outcome};
+use super::scenario::Scenario;
+use super::setup::{Category, Impossible, Way};
+use super::traffic::Streams;
+use super::{MILLISECOND, Nanos};
+use crate::link::{Counters, MAX_UNDER_WAY};
+
+/// A network that carries datagrams.
+#[derive(Debug)]
+pub struct Live {
+    network: Network,
+    /// Other people's traffic.
+    others: Streams,
+    category: Category,
+    begin: Instant,
+    under_way: HashMap<u64, Datagram>,
+    bytes_under_way: usize,
+    next_id: u64,
+    viewers: usize,
+    up: Counters,
+    down: Counters,
+}
+
+#[derive(Debug)]
+struct Datagram {
+    way: Way,
+    station: usize,
+    bytes: Vec<u8>,
+}
+
+/// A datagram that is through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    /// When it should come out.
+    pub due: Instant,
+    /// Which way it went.
+    pub way: Way,
+    /// To or from which station.
+    pub station: usize,
+    /// What it is.
+    pub bytes: Vec<u8>,
+}
+
+/// Packets of others are numbered from here on.
+const OTHERS: u64 = 1 << 63;
+
+/// How far others may be behind the clock while nothing is under way.
+const CATCH_UP: Nanos = 50 * MILLISECOND;
+
+impl Live {
+    /// The network of a scenario, from `begin` on. Of the scenario's traffic there is only that of
+    /// others: video and controllers are what is sent.
+    ///
+    /// # Errors
+    /// If no such scenario can be.
+    pub fn new(scenario: &Scenario, begin: Instant, seed: u64) -> Result<Live, Impossible> {
+        scenario.check()?;
+        let viewers = scenario.viewers();
+        let mut others = Streams::default();
+        for (station, other) in (viewers..).zip(&scenario.others) {
+            others.other(*other, station, seed);
+        }
+        Ok(Live {
+            network: Network::new(scenario.setup.clone(), scenario.wire, seed)?,
+            others,
+            category: scenario.video.category,
+            begin,
+            under_way: HashMap::new(),
+            bytes_under_way: 0,
+            next_id: 0,
+            viewers,
+            up: Counters::default(),
+            down: Counters::default(),
+        })
+    }
+
+    /// Stations there are for clients: numbers below this.
+    #[must_use]
+    pub fn stations(&self) -> usize {
+        self.viewers
+    }
+
+    /// A datagram sets out at `now`, which must not go back between calls. On the air it is a packet
+    /// of `on_air` bytes from its IP header on.
+    pub fn send(&mut self, now: Instant, to: (Way, usize), bytes: Vec<u8>, on_air: usize) {
+        let at = self.since_begin(now);
+        self.carry_others(at.saturating_sub(1));
+        let (way, station) = to;
+        let counters = self.counters_of(way);
+        counters.sent += 1;
+        counters.sent_bytes += bytes.len() as u64;
+        if self.bytes_under_way + bytes.len() > MAX_UNDER_WAY {
+            self.counters_of(way).overflowed += 1;
+            return;
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        self.bytes_under_way += bytes.len();
+        let datagram = Datagram {
+            way,
+            station,
+            bytes,
+        };
+        self.under_way.insert(id, datagram);
+        let offer = Offer {
+            way,
+            station,
+            category: self.category,
+            id,
+            bytes: u32::try_from(on_air).unwrap_or(u32::MAX),
+        };
+        self.network.send(at, offer);
+    }
+
+    /// The next datagram that is through by `now`.
+    pub fn poll(&mut self, now: Instant) -> Option<Arrival> {
+        let until = self.since_begin(now);
+        self.carry_others(until);
+        while let Some(outcome) = self.network.poll(until) {
+            match outcome {
+                Outcome::Air(Event::Delivered { at, packet }) => {
+                    let Some(datagram) = self.take(packet.id) else {
+                        continue;
+                    };
+                    self.counters_of(datagram.way).delivered += 1;
+                    return Some(Arrival {
+                        due: self.begin + Duration::from_nanos(at),
+                        way: datagram.way,
+                        station: datagram.station,
+                        bytes: datagram.bytes,
+                    });
+                }
+                Outcome::Air(Event::GivenUp { packet, .. }) => {
+                    if let Some(datagram) = self.take(packet.id) {
+                        self.counters_of(datagram.way).lost += 1;
+                    }
+                }
+                Outcome::Refused { id, .. } => {
+                    if let Some(datagram) = self.take(id) {
+                        self.counters_of(datagram.way).overflowed += 1;
+                    }
+                }
+                Outcome::Air(Event::Sent(_) | Event::Collided { .. }) => {}
+            }
+        }
+        None
+    }
+
+    /// When [`Live::poll`] is worth calling; `None` where nobody sends.
+    pub fn next_timeout(&mut self) -> Option<Instant> {
+        let others = self.others.next_at();
+        let next = if self.under_way.is_empty() {
+            // Now and then, so that what others do need not be made up for all at once.
+            others? + CATCH_UP
+        } else {
+            // Others come first, if they come earlier: they may take the channel.
+            let own = self.network.next_timeout();
+            own.into_iter().chain(others).min()?
+        };
+        Some(self.begin + Duration::from_nanos(next))
+    }
+
+    /// What happened to datagrams from stations, and to stations.
+    #[must_use]
+    pub fn counters(&self) -> (Counters, Counters) {
+        (self.up, self.down)
+    }
+
+    fn counters_of(&mut self, way: Way) -> &mut Counters {
+        match way {
+            Way::Up => &mut self.up,
+            Way::Down => &mut self.down,
+        }
+    }
+
+    fn take(&mut self, id: u64) -> Option<Datagram> {
+        let datagram = self.under_way.remove(&id)?;
+        self.bytes_under_way -= datagram.bytes.len();
+        Some(datagram)
+    }
+
+    /// Lets others send what they send until then.
+    fn carry_others(&mut self, until: Nanos) {
+        while self.others.next_at().is_some_and(|at| at <= until)
+            && let Some(mut departure) = self.others.next()
+        {
+            departure.offer.id |= OTHERS;
+            self.network.send(departure.at, departure.offer);
+        }
+    }
+
+    fn since_begin(&self, now: Instant) -> Nanos {
+        u64::try_from(now.since(self.begin).as_nanos()).unwrap_or(u64::MAX)
+    }
+}

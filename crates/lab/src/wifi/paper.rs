@@ -1,0 +1,338 @@
+//! The simulations of "Experimental Evaluation of Interactive Edge/Cloud Virtual Reality Gaming over
+//! Wi-Fi using Unity Render Streaming" (Casasnovas et al., section 8.2): its figures 19 to 22 and
+//! table 4, done again, beside what it says.
+//!
+//! What the paper leaves open is decided once, here, and not for each figure:
+//! * Delays of figure 19 count from the access point's queue, as its text says; those of figure 21
+//!   from the server. The same scenario is in both, with 1.20 and 1.35 ms.
+//! * The number of batches is drawn from 1 to 3 for every interval in figures 21 and 22. Drawn from
+//!   1 to ⌈T/τ⌉, as its text says, frames take far longer than it reports: [`Table::literally`].
+//! * "Buffer occupancy" is the packets that a packet finds waiting at the access point.
+//! * Packets of an A-MPDU are those that came through.
+
+use super::scenario::Scenario;
+use super::setup::Setup;
+use super::statistics::Estimate;
+use super::study::{Repetition, Spread, Summary, Unfinished};
+use super::traffic::{Batches, Video, interval};
+use super::{Nanos, timing::Timing};
+
+/// How far a value may be from the paper's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Tolerance {
+    /// By this share of it.
+    Share(f64),
+    /// By this much.
+    Absolute(f64),
+    /// It is reported, not judged.
+    Reported,
+}
+
+/// A figure of the paper beside ours.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Where it is in the paper.
+    pub place: &'static str,
+    /// What it is.
+    pub what: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What the paper says.
+    pub paper: f64,
+    /// What we found.
+    pub ours: Estimate,
+    /// How far it may be away.
+    pub tolerance: Tolerance,
+}
+
+/// A trend that the paper describes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trend {
+    /// Where it is in the paper.
+    pub place: &'static str,
+    /// What it says.
+    pub what: &'static str,
+    /// Ours, in the order in which it should rise or fall.
+    pub values: Vec<f64>,
+    /// Whether it is so.
+    pub holds: bool,
+}
+
+/// A scenario of the paper and what was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// What is different in it.
+    pub name: String,
+    /// What was found.
+    pub summary: Summary,
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// One packet alone.
+    pub single_packet: Nanos,
+    /// 30, 60 and 90 frames a second.
+    pub rates: Vec<Case>,
+    /// 60 frames a second at the intervals of figures 21 and 22.
+    pub intervals: Vec<Case>,
+    /// The same with as many batches as the text says.
+    pub literally: Vec<Case>,
+    /// The figures of the paper.
+    pub rows: Vec<Row>,
+    /// What does not fit together in it.
+    pub contradictions: Vec<Row>,
+    /// Its trends.
+    pub trends: Vec<Trend>,
+}
+
+/// Frames a second of figures 19 and 20.
+pub const RATES: [f64; 3] = [30.0, 60.0, 90.0];
+
+/// Milliseconds between batches in figures 21 and 22.
+pub const INTERVALS: [f64; 5] = [0.01, 1.0, 2.0, 4.0, 5.56];
+
+const PACKETS_BY_RATE: [f64; 3] = [1.32, 1.20, 1.12];
+const AMPDU_BY_RATE: [f64; 3] = [13.0, 12.0, 11.0];
+const PACKETS_BY_INTERVAL: [f64; 5] = [1.68, 1.40, 1.30, 1.30, 1.35];
+const FRAMES_BY_INTERVAL: [f64; 5] = [3.10, 3.52, 4.45, 6.40, 8.18];
+
+/// Bytes of a packet.
+pub const PACKET: u32 = 1243;
+
+/// The benchmark: one packet alone, in nanoseconds.
+pub const SINGLE_PACKET: Nanos = 374_000;
+
+/// How many scenarios there are: each is repeated.
+pub const CASES: usize = RATES.len() + 2 * (INTERVALS.len() - 1);
+
+/// Runs the paper's simulations. `go_on` is asked before each run, with the name of the scenario.
+///
+/// # Errors
+/// If it is to end.
+pub fn run(
+    repetition: &Repetition,
+    lasting: Nanos,
+    go_on: &mut dyn FnMut(&str) -> bool,
+) -> Result<Table, Unfinished> {
+    let mut case = |name: String, video: Video| {
+        let scenario = Scenario {
+            video,
+            lasting,
+            ..Scenario::paper()
+        };
+        let summary = repetition.run(&scenario, &mut || go_on(&name))?;
+        Ok::<Case, Unfinished>(Case { name, summary })
+    };
+    let mut rates = Vec::new();
+    for fps in RATES {
+        let video = Video {
+            fps,
+            ..Video::default()
+        };
+        rates.push(case(format!("{fps} frames/s"), video)?);
+    }
+    let (mut intervals, mut literally) = (Vec::new(), Vec::new());
+    for tau in INTERVALS {
+        // As many as fit at 5.56 ms; that case was run above.
+        let (name, known) = (format!("tau {tau} ms"), tau == 5.56);
+        for (batches, cases) in [(3, &mut intervals), (0, &mut literally)] {
+            let video = Video {
+                interval: interval(tau),
+                batches: Batches::UpTo(batches),
+                ..Video::default()
+            };
+            cases.push(match known {
+                true => Case {
+                    name: name.clone(),
+                    summary: rates[1].summary.clone(),
+                },
+                false => case(name.clone(), video)?,
+            });
+        }
+    }
+    let timing = Setup::paper().timing()?;
+    Ok(Table::new(&timing, rates, intervals, literally))
+}
+
+impl Table {
+    fn new(timing: &Timing, rates: Vec<Case>, intervals: Vec<Case>, literally: Vec<Case>) -> Table {
+        let single_packet = timing.single_packet(PACKET, 11, 2);
+        let mut table = Table {
+            single_packet,
+            rows: Vec::new(),
+            contradictions: Vec::new(),
+            trends: Vec::new(),
+            rates,
+            intervals,
+            literally,
+        };
+        table.rows = table.rows();
+        table.contradictions = table.contradictions();
+        table.trends = table.trends();
+        table
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let mut add = |place, what: String, unit, paper, ours: Option<Estimate>, tolerance| {
+            rows.extend(ours.map(|ours| Row {
+                place,
+                what,
+                unit,
+                paper,
+                ours,
+                tolerance,
+            }));
+        };
+        let near = Tolerance::Share(0.05);
+        for (case, paper) in self.rates.iter().zip(PACKETS_BY_RATE) {
+            let what = format!("packet delay from the queue, {}", case.name);
+            let ours = mean(case.summary.packets_from_queue);
+            add("fig. 19", what, "ms", paper, ours, near);
+        }
+        for (case, paper) in self.rates.iter().zip(AMPDU_BY_RATE) {
+            let what = format!("A-MPDU, packets delivered, {}", case.name);
+            let ours = mean(case.summary.delivered);
+            add("fig. 20", what, "", paper, ours, Tolerance::Absolute(1.0));
+        }
+        for (case, paper) in [(&self.rates[0], 26.0), (&self.rates[2], 17.0)] {
+            let what = format!("packets found waiting, {}", case.name);
+            let ours = case.summary.found;
+            add("8.2.1", what, "", paper, ours, Tolerance::Share(0.15));
+        }
+        for (case, paper) in self.intervals.iter().zip(PACKETS_BY_INTERVAL) {
+            let what = format!("packet delay from the server, {}", case.name);
+            let ours = mean(case.summary.packets);
+            add("fig. 21", what, "ms", paper, ours, near);
+        }
+        for (case, paper) in self.intervals.iter().zip(FRAMES_BY_INTERVAL) {
+            let what = format!("frame delay, {}", case.name);
+            let ours = mean(case.summary.frames);
+            add("fig. 22", what, "ms", paper, ours, Tolerance::Share(0.04));
+        }
+        rows
+    }
+
+    /// What does not fit together in the paper, with our values for each reading.
+    fn contradictions(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let mut add = |place, what: String, unit, paper, ours: Option<Estimate>| {
+            rows.extend(ours.map(|ours| Row {
+                place,
+                what,
+                unit,
+                paper,
+                ours,
+                tolerance: Tolerance::Reported,
+            }));
+        };
+        for (case, paper) in [(&self.rates[0], 16.0), (&self.rates[2], 35.0)] {
+            let Summary { down, up, .. } = &case.summary;
+            let what = format!("airtime of the access point, {}", case.name);
+            add("8.2.1", what, "%", paper, *down);
+            let both = down.zip(*up).map(|(down, up)| Estimate {
+                mean: down.mean + up.mean,
+                half: None,
+            });
+            let what = format!("airtime both ways, {}", case.name);
+            add("8.2.1", what, "%", paper, both);
+        }
+        for (case, paper) in self.rates.iter().zip(PACKETS_BY_RATE) {
+            let what = format!("packet delay from the server, {}", case.name);
+            add("fig. 19", what, "ms", paper, mean(case.summary.packets));
+        }
+        for (case, paper) in self.literally.iter().zip(FRAMES_BY_INTERVAL) {
+            let what = format!("frame delay with 1 to ⌈T/τ⌉ batches, {}", case.name);
+            add("fig. 22", what, "ms", paper, mean(case.summary.frames));
+        }
+        rows
+    }
+
+    fn trends(&self) -> Vec<Trend> {
+        let of = |cases: &[Case], value: fn(&Summary) -> Option<Estimate>| -> Vec<f64> {
+            let values = cases.iter().map(|case| value(&case.summary));
+            values.map(|e| e.map_or(f64::NAN, |e| e.mean)).collect()
+        };
+        let rises = |values: &[f64]| values.is_sorted_by(|a, b| a < b);
+        let falls = |values: &[f64]| values.is_sorted_by(|a, b| a > b);
+        let mut trends = Vec::new();
+        let mut add = |place, what, values: Vec<f64>, is: &dyn Fn(&[f64]) -> bool| {
+            trends.push(Trend {
+                place,
+                what,
+                holds: is(&values),
+                values,
+            });
+        };
+        add(
+            "fig. 19",
+            "packet delay falls with the frame rate, ms",
+            of(&self.rates, |s| mean(s.packets_from_queue)),
+            &falls,
+        );
+        add(
+            "fig. 20",
+            "A-MPDUs become smaller with the frame rate",
+            of(&self.rates, |s| mean(s.delivered)),
+            &falls,
+        );
+        add(
+            "8.2.1",
+            "airtime of the access point rises with the frame rate, %",
+            of(&self.rates, |s| s.down),
+            &rises,
+        );
+        // From 4 ms on, batches are apart anyway.
+        add(
+            "8.2.2",
+            "airtime of the access point falls with a shorter interval, %",
+            of(&self.intervals[..4], |s| s.down),
+            &rises,
+        );
+        add(
+            "fig. 22",
+            "frame delay rises with the interval, ms",
+            of(&self.intervals, |s| mean(s.frames)),
+            &rises,
+        );
+        trends
+    }
+
+    /// The mean of how far the figures are from the paper's, as a share of them.
+    #[must_use]
+    pub fn mean_error(&self) -> f64 {
+        let errors = self.rows.iter().map(|row| row.error().abs());
+        errors.sum::<f64>() / self.rows.len() as f64
+    }
+
+    /// Whether everything that is judged is as it should be.
+    #[must_use]
+    pub fn is_reproduced(&self) -> bool {
+        self.single_packet == SINGLE_PACKET
+            && self.rows.iter().all(Row::is_within)
+            && self.trends.iter().all(|trend| trend.holds)
+    }
+}
+
+impl Row {
+    /// How far ours is from the paper's, as a share of it.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        (self.ours.mean - self.paper) / self.paper
+    }
+
+    /// Whether ours is near enough.
+    #[must_use]
+    pub fn is_within(&self) -> bool {
+        match self.tolerance {
+            Tolerance::Share(share) => self.error().abs() <= share,
+            Tolerance::Absolute(most) => (self.ours.mean - self.paper).abs() <= most,
+            Tolerance::Reported => true,
+        }
+    }
+}
+
+fn mean(spread: Option<Spread>) -> Option<Estimate> {
+    spread.map(|spread| spread.mean)
+}

@@ -1,0 +1,153 @@
+//! How a station's rate is chosen.
+
+use super::air::lost_at;
+use super::{MILLISECOND, Nanos, Timing};
+use crate::random::Random;
+
+/// How the MCS of a station is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateRule {
+    /// Always that of the radio.
+    Fixed,
+    /// As one who knows the signal of the moment: that with most bits through. Up to the radio's.
+    Ideal,
+    /// As Minstrel does, which knows nothing but acknowledgements: that with most bits through in
+    /// the mean of the past, and a tenth of all PPDUs tries another. Up to the radio's.
+    Learned,
+}
+
+/// After so long, what was seen becomes part of the mean (Minstrel: 50 ms).
+const WINDOW: Nanos = 50 * MILLISECOND;
+
+/// The weight of the past in that mean.
+const KEPT: f64 = 0.75;
+
+/// The share of PPDUs that tries another rate.
+const TRIED: f64 = 0.1;
+
+/// A rate at which less gets through is not worth it: losses are acknowledged late.
+const HOPELESS: f64 = 0.1;
+
+/// The choice for one station.
+#[derive(Debug, Clone)]
+pub(super) struct RateControl {
+    rule: RateRule,
+    highest: u8,
+    random: Random,
+    /// By MCS.
+    seen: Vec<Seen>,
+    best: u8,
+    judged: Nanos,
+}
+
+/// What came of a rate.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    attempted: u32,
+    delivered: u32,
+    /// Share that gets through; `None`: never tried.
+    through: Option<f64>,
+}
+
+impl RateControl {
+    pub(super) fn new(rule: RateRule, highest: u8, seed: u64, station: u64) -> RateControl {
+        RateControl {
+            rule,
+            highest,
+            random: Random::new(seed, 4 << 32 | station),
+            seen: vec![Seen::default(); usize::from(highest) + 1],
+            best: highest,
+            judged: 0,
+        }
+    }
+
+    /// The MCS of the next PPDU, at this ratio of signal to noise.
+    pub(super) fn choose(&mut self, now: Nanos, signal: Option<f64>, timing: &Timing) -> u8 {
+        match (self.rule, signal) {
+            (RateRule::Fixed, _) | (RateRule::Ideal, None) => self.highest,
+            (RateRule::Ideal, Some(signal)) => best(self.highest, |mcs| {
+                timing.bits_per_symbol[usize::from(mcs)] as f64 * (1.0 - lost_at(signal, mcs, 1500))
+            }),
+            (RateRule::Learned, _) => {
+                if now >= self.judged + WINDOW {
+                    self.judge(timing);
+                    self.judged = now;
+                }
+                if self.random.chance(TRIED) {
+                    let all = usize::from(self.highest) + 1;
+                    u8::try_from(self.random.below(all)).unwrap_or(0)
+                } else {
+                    self.best
+                }
+            }
+        }
+    }
+
+    /// What came of a PPDU.
+    pub(super) fn learn(&mut self, mcs: u8, attempted: u32, delivered: u32) {
+        let seen = &mut self.seen[usize::from(mcs)];
+        seen.attempted += attempted;
+        seen.delivered += delivered;
+    }
+
+    fn judge(&mut self, timing: &Timing) {
+        for seen in &mut self.seen {
+            if seen.attempted == 0 {
+                continue;
+            }
+            let now = f64::from(seen.delivered) / f64::from(seen.attempted);
+            let before = seen.through.unwrap_or(now);
+            seen.through = Some(before * KEPT + now * (1.0 - KEPT));
+            (seen.attempted, seen.delivered) = (0, 0);
+        }
+        self.best = best(self.highest, |mcs| {
+            let through = self.seen[usize::from(mcs)].through.unwrap_or(0.0);
+            let through = if through < HOPELESS { 0.0 } else { through };
+            timing.bits_per_symbol[usize::from(mcs)] as f64 * through
+        });
+    }
+}
+
+/// The MCS with the greatest worth; the lowest of those with the same.
+fn best(highest: u8, worth: impl Fn(u8) -> f64) -> u8 {
+    (1..=highest).fold(
+        0,
+        |best, mcs| {
+            if worth(mcs) > worth(best) { mcs } else { best }
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wifi::Radio;
+
+    #[test]
+    fn who_knows_the_signal_takes_the_rate_that_it_carries() {
+        let timing = Radio::default().timing().unwrap();
+        let mut ideal = RateControl::new(RateRule::Ideal, 11, 1, 0);
+        let mut at = |signal| ideal.choose(0, Some(signal), &timing);
+        assert_eq!([at(0.0), at(17.0), at(24.0), at(50.0)], [0, 4, 7, 11]);
+        assert_eq!(ideal.choose(0, None, &timing), 11);
+    }
+
+    #[test]
+    fn who_sees_acknowledgements_finds_the_same_rate_and_follows_it() {
+        let timing = Radio::default().timing().unwrap();
+        let mut learned = RateControl::new(RateRule::Learned, 11, 1, 0);
+        let mut most_used = |signal: f64, from: u64| {
+            let mut used = [0; 12];
+            for n in from..from + 3000 {
+                let mcs = learned.choose(n * MILLISECOND, None, &timing);
+                used[usize::from(mcs)] += 1;
+                let through = 20.0 * (1.0 - lost_at(signal, mcs, 1500));
+                learned.learn(mcs, 20, super::super::nanos(through) as u32);
+            }
+            (0..12).max_by_key(|mcs| used[*mcs]).unwrap()
+        };
+        assert_eq!(most_used(24.0, 0), 7);
+        assert_eq!(most_used(50.0, 3000), 11);
+        assert_eq!(most_used(17.0, 6000), 4);
+    }
+}

@@ -1,0 +1,456 @@
+//! Packets that somebody recorded, sent over the model: what would Wi-Fi have done to them?
+//!
+//! Read are captures of IP (pcap and pcapng) and tables (CSV). Of a capture, the server is the address
+//! that sent most bytes; every other address that it sent to is a station. Frames of video are told
+//! apart where it is RTP: by source and timestamp. Our own datagrams say nothing of frames in clear.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{BufReader, Read as _};
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use pcap_file::DataLink;
+use pcap_file::pcap::PcapReader;
+use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
+use pcap_file::pcapng::{Block, PcapNgReader};
+
+use super::Nanos;
+use super::network::{Network, Offer};
+use super::scenario::{Run, Scenario, carry};
+use super::setup::{Category, Impossible, Way};
+use super::traffic::{Departure, Frame};
+
+/// Packets as they left their senders.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recording {
+    /// In the order of time, from 0 on.
+    pub departures: Vec<Departure>,
+    /// How many stations there are.
+    pub stations: usize,
+    /// Who they are, and the server first; of a table nobody.
+    pub addresses: Vec<IpAddr>,
+    /// Video frames that were told apart.
+    pub frames: usize,
+    /// Packets that are no UDP over IP, or not between server and stations.
+    pub skipped: u64,
+    /// Packets larger than Ethernet's, which a machine's card would have cut (GSO) or joined (GRO):
+    /// they are cut into such as fit.
+    pub merged: u64,
+}
+
+/// Why nothing can be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The file can't be read, or makes no sense at some place.
+    #[error("{0}")]
+    Unreadable(String),
+    /// It holds nothing that can be sent.
+    #[error("{0}")]
+    Empty(String),
+    /// There can be no such network.
+    #[error(transparent)]
+    Impossible(#[from] Impossible),
+}
+
+/// The largest packet of Ethernet.
+const LARGEST: u32 = 1500;
+
+/// The first bytes of a pcapng file.
+const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+/// Those of pcap files, in both orders of bytes, with micro- and nanoseconds.
+const PCAP: [[u8; 4]; 4] = [
+    [0xd4, 0xc3, 0xb2, 0xa1],
+    [0xa1, 0xb2, 0xc3, 0xd4],
+    [0x4d, 0x3c, 0xb2, 0xa1],
+    [0xa1, 0xb2, 0x3c, 0x4d],
+];
+
+/// A packet of a capture.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    at: Duration,
+    from: IpAddr,
+    to: IpAddr,
+    /// From the IP header on.
+    bytes: u32,
+    /// Source and timestamp.
+    rtp: Option<(u32, u32)>,
+}
+
+impl Recording {
+    /// Reads a capture or a table.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn read(path: &Path) -> Result<Recording, ReplayError> {
+        let name = path.display();
+        let unreadable = |why: String| ReplayError::Unreadable(format!("{name}: {why}"));
+        let mut file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
+        let mut magic = Vec::new();
+        let mut first = (&mut file).take(4);
+        (first.read_to_end(&mut magic)).map_err(|error| unreadable(error.to_string()))?;
+        let whole = std::io::Cursor::new(magic.clone()).chain(BufReader::new(file));
+        let recording = match <[u8; 4]>::try_from(magic.as_slice()) {
+            Ok(PCAPNG) => from_pcapng(whole).map_err(unreadable)?,
+            Ok(magic) if PCAP.contains(&magic) => from_pcap(whole).map_err(unreadable)?,
+            _ => from_table(whole).map_err(unreadable)?,
+        };
+        if recording.departures.is_empty() {
+            return Err(ReplayError::Empty(format!(
+                "{name}: it holds no UDP packet between a server and a station ({} others)",
+                recording.skipped
+            )));
+        }
+        Ok(recording)
+    }
+
+    /// Sends it over the network of a scenario, which gets as many stations as it needs; until
+    /// `after` its last packet. Also all packets that were sent, by the numbers that the run has.
+    ///
+    /// # Errors
+    /// If there can be no such network.
+    pub fn send(
+        &self,
+        scenario: &Scenario,
+        after: Nanos,
+        seed: u64,
+    ) -> Result<(Run, Vec<Departure>), ReplayError> {
+        let mut scenario = scenario.clone();
+        let station = scenario.setup.stations.first().cloned();
+        let station = station.ok_or_else(|| Impossible("no station".into()))?;
+        let viewers = self.stations.max(scenario.viewers());
+        let others = scenario.others.len();
+        let missing = (viewers + others).saturating_sub(scenario.setup.stations.len());
+        let more = std::iter::repeat_n(station, missing);
+        // Others stay the last.
+        let place = scenario.viewers();
+        scenario.setup.stations.splice(place..place, more);
+        let end = self.departures.last().map_or(0, |last| last.at) + after;
+        scenario.lasting = end.max(1);
+        scenario.check()?;
+        let network = Network::new(scenario.setup.clone(), scenario.wire, seed)?;
+        let category = scenario.video.category;
+        // Other traffic is that of the scenario.
+        let mut streams = super::traffic::Streams::default();
+        for (station, other) in (viewers..).zip(&scenario.others) {
+            streams.other(*other, station, seed);
+        }
+        let background = std::iter::from_fn(|| streams.next()).take_while(|d| d.at < end);
+        let mut all: Vec<Departure> = self.departures.clone();
+        for departure in &mut all {
+            departure.offer.category = category;
+        }
+        all.extend(background);
+        all.sort_by_key(|departure| departure.at);
+        for (id, departure) in (0..).zip(&mut all) {
+            departure.offer.id = id;
+        }
+        let run = carry(network, all.iter().copied(), viewers, end);
+        Ok((run, all))
+    }
+}
+
+fn from_pcap(file: impl std::io::Read) -> Result<Recording, String> {
+    let mut reader = PcapReader::new(file).map_err(|error| error.to_string())?;
+    let link = reader.header().datalink;
+    let mut capture = Capture::default();
+    while let Some(packet) = reader.next_packet() {
+        let packet = packet.map_err(|error| capture.broken(&error))?;
+        capture.add(link, packet.timestamp, &packet.data)?;
+    }
+    Ok(capture.finish())
+}
+
+fn from_pcapng(file: impl std::io::Read) -> Result<Recording, String> {
+    let mut reader = PcapNgReader::new(file).map_err(|error| error.to_string())?;
+    let mut capture = Capture::default();
+    loop {
+        let Some(block) = reader.next_block() else {
+            return Ok(capture.finish());
+        };
+        let block = block.map_err(|error| capture.broken(&error))?;
+        if let Block::EnhancedPacket(packet) = block {
+            // The library takes every timestamp for nanoseconds; its unit is the interface's.
+            let (raw, number) = (packet.timestamp.as_nanos(), packet.interface_id);
+            let data = packet.data.into_owned();
+            let interface = reader.interfaces().get(number as usize);
+            let interface = interface.ok_or("a packet of an interface that is not named")?;
+            let resolution = interface.options.iter().find_map(|option| match option {
+                InterfaceDescriptionOption::IfTsResol(resolution) => Some(*resolution),
+                _ => None,
+            });
+            let link = interface.linktype;
+            capture.add(link, timestamp(raw, resolution.unwrap_or(6)), &data)?;
+        }
+    }
+}
+
+/// A timestamp in units of 10 to the minus `resolution` seconds, or of 2 to it if its highest bit is
+/// set.
+fn timestamp(raw: u128, resolution: u8) -> Duration {
+    let power = u32::from(resolution & 0x7f).min(63);
+    let units = if resolution & 0x80 == 0 {
+        10_u128.saturating_pow(power.min(30))
+    } else {
+        1 << power
+    };
+    let nanos = raw.saturating_mul(1_000_000_000) / units;
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// A capture while it is read.
+#[derive(Debug, Default)]
+struct Capture {
+    seen: Vec<Seen>,
+    skipped: u64,
+    packets: u64,
+}
+
+impl Capture {
+    fn broken(&self, error: &impl std::fmt::Display) -> String {
+        format!("it is broken behind packet {}: {error}", self.packets)
+    }
+
+    fn add(&mut self, link: DataLink, at: Duration, data: &[u8]) -> Result<(), String> {
+        self.packets += 1;
+        let parsed = match link {
+            DataLink::ETHERNET => LaxSlicedPacket::from_ethernet(data).ok(),
+            // "Cooked", from all interfaces at once: its header has 16 bytes.
+            DataLink::LINUX_SLL => data
+                .get(16..)
+                .and_then(|data| LaxSlicedPacket::from_ip(data).ok()),
+            DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => LaxSlicedPacket::from_ip(data).ok(),
+            other => return Err(format!("packets of link type {other:?} are not understood")),
+        };
+        match parsed.and_then(|parsed| Seen::of(at, &parsed)) {
+            Some(seen) => self.seen.push(seen),
+            None => self.skipped += 1,
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Recording {
+        self.seen.sort_by_key(|seen| seen.at);
+        let mut sent: HashMap<IpAddr, u64> = HashMap::new();
+        for seen in &self.seen {
+            *sent.entry(seen.from).or_default() += u64::from(seen.bytes);
+        }
+        // Of two that sent the same, the lower address: it does not depend on the order of a map.
+        let server = sent
+            .iter()
+            .max_by_key(|(address, bytes)| (**bytes, std::cmp::Reverse(**address)));
+        let server = server.map(|(address, _)| *address);
+        let mut recording = Recording {
+            departures: Vec::new(),
+            stations: 0,
+            addresses: server.into_iter().collect(),
+            frames: 0,
+            skipped: self.skipped,
+            merged: 0,
+        };
+        let origin = self.seen.first().map_or(Duration::ZERO, |seen| seen.at);
+        let mut numbering = Numbering::default();
+        for seen in self.seen {
+            let (way, peer) = match server {
+                Some(server) if seen.from == server => (Way::Down, seen.to),
+                Some(server) if seen.to == server => (Way::Up, seen.from),
+                _ => {
+                    recording.skipped += 1;
+                    continue;
+                }
+            };
+            let known = recording.addresses.iter().skip(1).position(|a| *a == peer);
+            let station = known.unwrap_or_else(|| {
+                recording.addresses.push(peer);
+                recording.addresses.len() - 2
+            });
+            recording.merged += u64::from(seen.bytes > LARGEST);
+            let frame = seen.rtp.filter(|_| way == Way::Down);
+            let frame = frame.map(|rtp| numbering.number(station, rtp));
+            let at = u64::try_from((seen.at - origin).as_nanos()).unwrap_or(u64::MAX);
+            let mut left = seen.bytes;
+            while left > 0 {
+                let bytes = left.min(LARGEST);
+                left -= bytes;
+                recording
+                    .departures
+                    .push(departure(at, (way, station), bytes, frame));
+            }
+        }
+        recording.stations = recording.addresses.len().saturating_sub(1);
+        recording.count_frames();
+        recording
+    }
+}
+
+fn departure(at: Nanos, to: (Way, usize), bytes: u32, frame: Option<u32>) -> Departure {
+    Departure {
+        at,
+        offer: Offer {
+            way: to.0,
+            station: to.1,
+            category: Category::BestEffort,
+            id: 0,
+            bytes,
+        },
+        frame: frame.map(|number| Frame { number, packets: 0 }),
+    }
+}
+
+/// Numbers for the frames of each station, from 0 on.
+#[derive(Debug, Default)]
+struct Numbering<Name>(HashMap<(usize, Name), u32>, HashMap<usize, u32>);
+
+impl<Name: Eq + std::hash::Hash> Numbering<Name> {
+    fn number(&mut self, station: usize, name: Name) -> u32 {
+        let next = self.1.entry(station).or_default();
+        *self.0.entry((station, name)).or_insert_with(|| {
+            *next += 1;
+            *next - 1
+        })
+    }
+}
+
+impl Recording {
+    /// Tells each packet how many its frame has.
+    fn count_frames(&mut self) {
+        let mut packets: HashMap<(usize, u32), u32> = HashMap::new();
+        let frame = |d: &Departure| d.frame.map(|frame| (d.offer.station, frame.number));
+        for name in self.departures.iter().filter_map(frame) {
+            *packets.entry(name).or_default() += 1;
+        }
+        for departure in &mut self.departures {
+            let name = frame(departure);
+            if let Some(frame) = &mut departure.frame {
+                frame.packets = name
+                    .and_then(|name| packets.get(&name))
+                    .copied()
+                    .unwrap_or(1);
+            }
+        }
+        self.frames = packets.len();
+    }
+}
+
+impl Seen {
+    fn of(at: Duration, packet: &LaxSlicedPacket<'_>) -> Option<Seen> {
+        let (from, to, bytes): (IpAddr, IpAddr, u32) = match packet.net.as_ref()? {
+            LaxNetSlice::Ipv4(ip) => {
+                let header = ip.header();
+                let length = u32::from(header.total_len());
+                (
+                    header.source_addr().into(),
+                    header.destination_addr().into(),
+                    length,
+                )
+            }
+            LaxNetSlice::Ipv6(ip) => {
+                let header = ip.header();
+                let length = u32::from(header.payload_length()) + 40;
+                (
+                    header.source_addr().into(),
+                    header.destination_addr().into(),
+                    length,
+                )
+            }
+            LaxNetSlice::Arp(_) => return None,
+        };
+        let Some(TransportSlice::Udp(udp)) = &packet.transport else {
+            return None;
+        };
+        let payload = udp.payload();
+        Some(Seen {
+            at,
+            from,
+            to,
+            bytes: bytes.max(28),
+            rtp: rtp(payload),
+        })
+    }
+}
+
+/// Source and timestamp, if this is RTP (RFC 3550; told from RTCP as RFC 5761 says, and from others as
+/// RFC 7983 does).
+fn rtp(payload: &[u8]) -> Option<(u32, u32)> {
+    let header = payload.first_chunk::<12>()?;
+    let is_rtp = (128..192).contains(&header[0]) && !(192..224).contains(&header[1]);
+    let word = |at: usize| {
+        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
+    is_rtp.then(|| (word(8), word(4)))
+}
+
+/// A line of a table.
+#[derive(serde::Deserialize)]
+struct Line {
+    time_ns: u64,
+    bytes: u32,
+    #[serde(default)]
+    way: Option<String>,
+    #[serde(default)]
+    station: Option<usize>,
+    #[serde(default)]
+    frame: Option<u64>,
+}
+
+fn from_table(file: impl std::io::Read) -> Result<Recording, String> {
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .from_reader(file);
+    let heads = reader.headers().map_err(|error| error.to_string())?;
+    let has = |name: &str| heads.iter().any(|head| head == name);
+    if !has("time_ns") || !has("bytes") {
+        return Err(
+            "it is no pcap or pcapng file, nor a table with the columns time_ns and bytes (and \
+             way, station, frame)"
+                .into(),
+        );
+    }
+    let mut recording = Recording {
+        departures: Vec::new(),
+        stations: 0,
+        addresses: Vec::new(),
+        frames: 0,
+        skipped: 0,
+        merged: 0,
+    };
+    let mut numbering = Numbering::default();
+    let mut stations = HashSet::new();
+    for (number, line) in (2..).zip(reader.deserialize::<Line>()) {
+        let line = line.map_err(|error| format!("line {number}: {error}"))?;
+        let way = match line.way.as_deref() {
+            None | Some("" | "down") => Way::Down,
+            Some("up") => Way::Up,
+            Some(other) => return Err(format!("line {number}: `{other}` is neither down nor up")),
+        };
+        if !(1..=65_535).contains(&line.bytes) {
+            return Err(format!("line {number}: {} bytes are no packet", line.bytes));
+        }
+        let station = line.station.unwrap_or(0);
+        if station >= super::setup::MAX_STATIONS {
+            return Err(format!(
+                "line {number}: station {station}: they count from 0 to 127"
+            ));
+        }
+        stations.insert(station);
+        let frame = line.frame.filter(|_| way == Way::Down);
+        let frame = frame.map(|frame| numbering.number(station, frame));
+        let departure = departure(line.time_ns, (way, station), line.bytes, frame);
+        recording.departures.push(departure);
+    }
+    recording.departures.sort_by_key(|departure| departure.at);
+    let origin = recording.departures.first().map_or(0, |first| first.at);
+    for departure in &mut recording.departures {
+        departure.at -= origin;
+    }
+    recording.stations = stations.into_iter().max().map_or(0, |highest| highest + 1);
+    recording.count_frames();
+    Ok(recording)
+}
+
+#[cfg(test)]
+mod tests;

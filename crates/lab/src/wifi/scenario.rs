@@ -1,0 +1,301 @@
+//! One run: a network, what is sent over it, and what became of that.
+
+use super::bss::{Event, Sent};
+use super::network::{Account, Network, Outcome};
+use super::setup::{Category, Impossible, Setup, Way};
+use super::traffic::{Departure, Other, Periodic, Streams, Video};
+use super::{Nanos, SECOND};
+
+/// What happens in a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// The network.
+    pub setup: Setup,
+    /// Bits a second of the wire between server and access point; `None`: there is none.
+    pub wire: Option<u64>,
+    /// What every station but those of others is sent.
+    pub video: Video,
+    /// What each of those sends.
+    pub uplink: Option<Periodic>,
+    /// Stations, of the last, that are others': they have other traffic alone.
+    pub others: Vec<Other>,
+    /// How long it lasts.
+    pub lasting: Nanos,
+}
+
+impl Scenario {
+    /// That of the study: 60 frames a second to one station, for 10 s.
+    #[must_use]
+    pub fn paper() -> Scenario {
+        Scenario {
+            setup: Setup::paper(),
+            wire: Some(1_000_000_000),
+            video: Video::default(),
+            uplink: Some(Periodic::default()),
+            others: Vec::new(),
+            lasting: 10 * SECOND,
+        }
+    }
+
+    /// Whether there can be such a scenario.
+    ///
+    /// # Errors
+    /// Says what cannot be.
+    pub fn check(&self) -> Result<(), Impossible> {
+        self.setup.timing()?;
+        self.video.check()?;
+        self.others.iter().try_for_each(Other::check)?;
+        if self.others.len() >= self.setup.stations.len() {
+            let what = "every station is another's: stations must be more than those of others";
+            return Err(Impossible(what.into()));
+        }
+        if self.uplink.is_some_and(|uplink| uplink.period == 0) {
+            return Err(Impossible("a controller's period is longer than 0".into()));
+        }
+        if self.lasting == 0 {
+            return Err(Impossible("a run lasts longer than 0".into()));
+        }
+        Ok(())
+    }
+
+    /// Stations that get video: the first.
+    #[must_use]
+    pub fn viewers(&self) -> usize {
+        self.setup.stations.len() - self.others.len()
+    }
+
+    /// All that is sent, with its times.
+    #[must_use]
+    pub fn streams(&self, seed: u64) -> Streams {
+        let mut streams = Streams::default();
+        let viewers = self.viewers();
+        for station in 0..viewers {
+            streams.video(self.video.clone(), station, seed);
+            if let Some(uplink) = self.uplink {
+                streams.periodic(uplink, station, seed);
+            }
+        }
+        for (station, other) in (viewers..).zip(&self.others) {
+            streams.other(*other, station, seed);
+        }
+        streams
+    }
+
+    /// Runs it; the same seed gives the same result.
+    ///
+    /// # Errors
+    /// If no such scenario can be.
+    pub fn run(&self, seed: u64) -> Result<Run, Impossible> {
+        self.check()?;
+        let mut streams = self.streams(seed);
+        let lasting = self.lasting;
+        let departures = std::iter::from_fn(|| streams.next()).take_while(|d| d.at < lasting);
+        let network = Network::new(self.setup.clone(), self.wire, seed)?;
+        Ok(carry(network, departures, self.viewers(), lasting))
+    }
+}
+
+/// What a run found. Delays are of packets on their way down to viewers, of all of these together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Run {
+    /// How long it lasted.
+    pub lasted: Nanos,
+    /// Packets, by their numbers, in the order of delivery.
+    pub packets: Vec<u64>,
+    /// How long each took from the server.
+    pub delays: Vec<Nanos>,
+    /// And from the access point's queue.
+    pub delays_from_queue: Vec<Nanos>,
+    /// Whole frames: station and number, in the order in which they were whole.
+    pub whole: Vec<(usize, u32)>,
+    /// How long each took from when its first packet was sent until the last was there.
+    pub frames: Vec<Nanos>,
+    /// And from when its first packet was there until the last was.
+    pub assembly: Vec<Nanos>,
+    /// Frames of which a packet was lost.
+    pub broken_frames: u64,
+    /// Packets of controllers, on their way up.
+    pub uplink: Vec<Nanos>,
+    /// MPDUs in each PPDU of the access point.
+    pub attempted: Vec<u32>,
+    /// And those of them that came through.
+    pub delivered: Vec<u32>,
+    /// How long the channel was taken by the access point, from the pause before RTS on.
+    pub down: Nanos,
+    /// And by stations.
+    pub up: Nanos,
+    /// And by collisions, without the pause.
+    pub collided: Nanos,
+    /// Collisions.
+    pub collisions: u64,
+    /// Transmissions of more than one station at once.
+    pub shared: u64,
+    /// The bytes of video that came through.
+    pub bytes: u64,
+    /// What became of all packets.
+    pub account: Account,
+}
+
+/// A frame on its way.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    missing: u32,
+    first_sent: Nanos,
+    first_there: Nanos,
+    last_there: Nanos,
+    is_broken: bool,
+}
+
+/// Carries packets over a network until all is over, but no longer than `lasting`. Packets are
+/// numbered from 0 on; stations from `viewers` on are others'.
+#[must_use]
+pub fn carry(
+    mut network: Network,
+    departures: impl Iterator<Item = Departure>,
+    viewers: usize,
+    lasting: Nanos,
+) -> Run {
+    let mut run = Run {
+        lasted: lasting,
+        ..Run::default()
+    };
+    let mut record = Record {
+        viewers,
+        packets: Vec::new(),
+        frames: Vec::new(),
+    };
+    for departure in departures {
+        while let Some(outcome) = network.poll(departure.at.saturating_sub(1)) {
+            record.note(outcome, &mut run);
+        }
+        network.send(departure.at, departure.offer);
+        record.sent(departure);
+    }
+    while let Some(outcome) = network.poll(lasting) {
+        record.note(outcome, &mut run);
+    }
+    run.broken_frames = record
+        .frames
+        .iter()
+        .flatten()
+        .filter(|f| f.is_broken)
+        .count() as u64;
+    run.account = network.account();
+    run
+}
+
+/// What is known of packets while they are on their way.
+#[derive(Debug)]
+struct Record {
+    viewers: usize,
+    /// By number.
+    packets: Vec<Departure>,
+    /// By station and number.
+    frames: Vec<Vec<Progress>>,
+}
+
+impl Record {
+    fn sent(&mut self, departure: Departure) {
+        if let Some(frame) = departure.frame {
+            let (station, number) = (departure.offer.station, frame.number as usize);
+            if self.frames.len() <= station {
+                self.frames.resize_with(station + 1, Vec::new);
+            }
+            let frames = &mut self.frames[station];
+            if frames.len() <= number {
+                frames.resize(number + 1, Progress::default());
+                frames[number] = Progress {
+                    missing: frame.packets,
+                    first_sent: departure.at,
+                    ..Progress::default()
+                };
+            }
+        }
+        self.packets.push(departure);
+    }
+
+    fn progress(&mut self, departure: Departure) -> Option<&mut Progress> {
+        let number = departure.frame?.number as usize;
+        self.frames
+            .get_mut(departure.offer.station)?
+            .get_mut(number)
+    }
+
+    fn departure(&self, id: u64) -> Option<Departure> {
+        self.packets.get(usize::try_from(id).ok()?).copied()
+    }
+
+    fn lost(&mut self, id: u64) {
+        let departure = self.departure(id);
+        if let Some(progress) = departure.and_then(|departure| self.progress(departure)) {
+            progress.is_broken = true;
+        }
+    }
+
+    fn note(&mut self, outcome: Outcome, run: &mut Run) {
+        match outcome {
+            Outcome::Refused { id, .. } => self.lost(id),
+            Outcome::Air(Event::GivenUp { packet, .. }) => self.lost(packet.id),
+            Outcome::Air(Event::Delivered { at, packet }) => {
+                let Some(departure) = self.departure(packet.id) else {
+                    return;
+                };
+                if packet.station >= self.viewers {
+                    return;
+                }
+                let delay = at - departure.at;
+                if packet.way == Way::Up {
+                    run.uplink.push(delay);
+                    return;
+                }
+                run.packets.push(packet.id);
+                run.delays.push(delay);
+                run.delays_from_queue.push(at - packet.queued);
+                run.bytes += u64::from(departure.offer.bytes);
+                let Some((progress, frame)) = self.progress(departure).zip(departure.frame) else {
+                    return;
+                };
+                if progress.last_there == 0 {
+                    progress.first_there = at;
+                }
+                progress.last_there = at;
+                progress.missing -= 1;
+                if progress.missing == 0 {
+                    run.whole.push((packet.station, frame.number));
+                    run.frames.push(at - progress.first_sent);
+                    run.assembly.push(at - progress.first_there);
+                }
+            }
+            Outcome::Air(Event::Sent(sent)) => note_sent(&sent, run),
+            Outcome::Air(Event::Collided { lasted, .. }) => {
+                run.collided += lasted;
+                run.collisions += 1;
+            }
+        }
+    }
+}
+
+fn note_sent(sent: &Sent, run: &mut Run) {
+    let taken = sent.lasted + sent.aifs;
+    run.shared += u64::from(sent.stations > 1);
+    match sent.way {
+        Way::Up => run.up += taken,
+        Way::Down => {
+            run.down += taken;
+            run.attempted.push(sent.attempted);
+            run.delivered.push(sent.delivered);
+        }
+    }
+}
+
+impl Scenario {
+    /// All packets in this category.
+    #[must_use]
+    pub fn all_in(mut self, category: Category) -> Scenario {
+        self.video.category = category;
+        if let Some(uplink) = &mut self.uplink {
+            uplink.category = category;
+        }
+        self
+    }
+}

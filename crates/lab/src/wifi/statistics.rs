@@ -1,0 +1,85 @@
+//! Means of repeated runs with their confidence, and quantiles.
+
+/// The mean of several runs, and how far from it the true mean may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Half of its 95 % confidence interval (Student's t); `None` for a single run.
+    pub half: Option<f64>,
+}
+
+/// Quantiles 0.975 of Student's t by degrees of freedom, from 1 on.
+const STUDENT: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+];
+
+impl Estimate {
+    /// From one value of each run; `None` without any. Runs without a value do not count.
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = Option<f64>>) -> Option<Estimate> {
+        let values: Vec<f64> = values.into_iter().flatten().collect();
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        match values.len() {
+            0 => None,
+            1 => Some(Estimate { mean, half: None }),
+            many => {
+                let squares = values.iter().map(|value| (value - mean).powi(2));
+                let deviation = (squares.sum::<f64>() / (count - 1.0)).sqrt();
+                // Beyond the table it is normal to two digits.
+                let student = STUDENT.get(many - 2).copied().unwrap_or(1.98);
+                Some(Estimate {
+                    mean,
+                    half: Some(student * deviation / count.sqrt()),
+                })
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Estimate {
+    /// As many digits as the value deserves.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let digits = f.precision().unwrap_or(2);
+        write!(f, "{:.digits$}", self.mean)?;
+        match self.half {
+            Some(half) => write!(f, " ± {half:.digits$}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The nearest-rank quantile of sorted values; `share` from 0 to 1.
+#[must_use]
+pub fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // At most the length.
+    let rank = (share * sorted.len() as f64).ceil().max(1.0) as usize;
+    sorted.get(rank.min(sorted.len()).checked_sub(1)?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_the_textbooks() {
+        let values = [5.0, 6.0, 7.0, 8.0].map(Some);
+        let Estimate { mean, half } = Estimate::of(values).unwrap();
+        assert_eq!(mean, 6.5);
+        // 3.182 × 1.29099 / 2
+        assert!((half.unwrap() - 2.0540).abs() < 1e-3, "{half:?}");
+        assert_eq!(Estimate::of([None]), None);
+        assert_eq!(Estimate::of([Some(1.0), None]).unwrap().half, None);
+    }
+
+    #[test]
+    fn quantiles_are_nearest_ranks() {
+        let sorted = [15, 20, 35, 40, 50];
+        let at = |share| quantile(&sorted, share).unwrap();
+        assert_eq!([0.05, 0.3, 0.4, 0.5, 1.0].map(at), [15, 20, 20, 35, 50]);
+        assert_eq!(quantile::<u64>(&[], 0.5), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! Scenarios that are repeated with several seeds, and the statistics of that.
+
+use super::scenario::{Run, Scenario};
+use super::setup::Impossible;
+use super::statistics::{Estimate, quantile};
+use super::{Nanos, SECOND, milliseconds};
+
+/// How often a scenario is repeated, and with which seeds: `seed`, `seed + 1`, …
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repetition {
+    /// How often.
+    pub runs: u32,
+    /// The first seed.
+    pub seed: u64,
+}
+
+/// Values of all runs together, and the mean of each run's mean.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The mean, from the means of the runs.
+    pub mean: Estimate,
+    /// How many values.
+    pub count: usize,
+    /// The quantiles of [`SHARES`] of all.
+    pub quantiles: [f64; SHARES.len()],
+}
+
+/// Of which quantiles there are; the first and the last are the extremes.
+pub const SHARES: [f64; 10] = [0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.9999, 1.0];
+
+/// What several runs of a scenario found; times in milliseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// Video packets, from the server.
+    pub packets: Option<Spread>,
+    /// Video packets, from the access point's queue.
+    pub packets_from_queue: Option<Spread>,
+    /// Whole frames, from the first packet sent to the last delivered.
+    pub frames: Option<Spread>,
+    /// Whole frames, from the first packet delivered to the last.
+    pub assembly: Option<Spread>,
+    /// Packets of controllers.
+    pub uplink: Option<Spread>,
+    /// MPDUs in a PPDU of the access point.
+    pub attempted: Option<Spread>,
+    /// Those of them that came through.
+    pub delivered: Option<Spread>,
+    /// Share of the time that the access point took, from the pause before RTS on, percent.
+    pub down: Option<Estimate>,
+    /// And that stations took.
+    pub up: Option<Estimate>,
+    /// And collisions.
+    pub collided: Option<Estimate>,
+    /// Packets that a packet found waiting at the access point.
+    pub found: Option<Estimate>,
+    /// Share of the packets that found any, percent.
+    pub found_some: Option<Estimate>,
+    /// Transmissions of the access point a second.
+    pub transmissions: Option<Estimate>,
+    /// Share of the packets that were lost: refused or given up, percent.
+    pub lost: Option<Estimate>,
+    /// Share of the frames that were not whole, percent.
+    pub broken: Option<Estimate>,
+    /// Megabits a second of video that came through, of all viewers together.
+    pub throughput: Option<Estimate>,
+}
+
+/// Why there is no summary.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unfinished {
+    /// No such scenario can be.
+    #[error(transparent)]
+    Impossible(#[from] Impossible),
+    /// It was asked to end.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Repetition {
+    /// Runs a scenario that often. `go_on` is asked before each run.
+    ///
+    /// # Errors
+    /// If no such scenario can be, or it is to end.
+    pub fn run(
+        &self,
+        scenario: &Scenario,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Summary, Unfinished> {
+        if self.runs == 0 {
+            let what = "0 runs find nothing: at least 1";
+            return Err(Impossible(what.into()).into());
+        }
+        scenario.check()?;
+        let mut runs = Vec::new();
+        for number in 0..u64::from(self.runs) {
+            if !go_on() {
+                return Err(Unfinished::Interrupted);
+            }
+            runs.push(scenario.run(self.seed.wrapping_add(number))?);
+        }
+        Ok(Summary::of(&runs))
+    }
+}
+
+impl Summary {
+    /// From runs of one scenario.
+    #[must_use]
+    pub fn of(runs: &[Run]) -> Summary {
+        let times = |of: fn(&Run) -> &[Nanos]| Spread::of(runs, of, milliseconds);
+        let sizes = |of: fn(&Run) -> &[u32]| Spread::of(runs, of, f64::from);
+        let each = |of: &dyn Fn(&Run) -> Option<f64>| Estimate::of(runs.iter().map(of));
+        let taken =
+            |of: fn(&Run) -> Nanos| each(&|run| Some(100.0 * of(run) as f64 / run.lasted as f64));
+        Summary {
+            packets: times(|run| &run.delays),
+            packets_from_queue: times(|run| &run.delays_from_queue),
+            frames: times(|run| &run.frames),
+            assembly: times(|run| &run.assembly),
+            uplink: times(|run| &run.uplink),
+            attempted: sizes(|run| &run.attempted),
+            delivered: sizes(|run| &run.delivered),
+            down: taken(|run| run.down),
+            up: taken(|run| run.up),
+            collided: taken(|run| run.collided),
+            found: each(&|run| share(run.account.found, run.account.came)),
+            found_some: each(&|run| percent(run.account.found_some, run.account.came)),
+            transmissions: each(&|run| Some(a_second(run.attempted.len() as f64, run))),
+            lost: each(&|run| {
+                let account = run.account;
+                percent(account.refused + account.given_up, account.offered)
+            }),
+            broken: each(&|run| {
+                let whole = run.frames.len() as u64;
+                percent(run.broken_frames, run.broken_frames + whole)
+            }),
+            throughput: each(&|run| Some(a_second(run.bytes as f64 * 8.0 / 1e6, run))),
+        }
+    }
+}
+
+fn share(part: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| part as f64 / of as f64)
+}
+
+fn percent(part: u64, of: u64) -> Option<f64> {
+    share(part, of).map(|share| share * 100.0)
+}
+
+fn a_second(count: f64, run: &Run) -> f64 {
+    count * SECOND as f64 / run.lasted as f64
+}
+
+impl Spread {
+    fn of<T: Copy + Ord>(
+        runs: &[Run],
+        of: fn(&Run) -> &[T],
+        number: fn(T) -> f64,
+    ) -> Option<Spread> {
+        let mean = Estimate::of(runs.iter().map(|run| {
+            let values = of(run);
+            let sum: f64 = values.iter().map(|value| number(*value)).sum();
+            (!values.is_empty()).then(|| sum / values.len() as f64)
+        }))?;
+        let mut all: Vec<T> = runs
+            .iter()
+            .flat_map(|run| of(run).iter().copied())
+            .collect();
+        all.sort_unstable();
+        let quantiles = SHARES.map(|share| quantile(&all, share).map_or(f64::NAN, number));
+        Some(Spread {
+            mean,
+            count: all.len(),
+            quantiles,
+        })
+    }
+
+    /// The quantile of a share that is in [`SHARES`]; NaN for others.
+    #[must_use]
+    pub fn at(&self, share: f64) -> f64 {
+        let place = SHARES.iter().position(|known| *known == share);
+        place.map_or(f64::NAN, |place| self.quantiles[place])
+    }
+}

@@ -1,0 +1,379 @@
+//! How long transmissions last: the frames of 802.11 in nanoseconds, for three profiles.
+//!
+//! Sources: IEEE Std 802.11-2020 (17.4.3 control frames, 9.3.1 their sizes) and 802.11ax-2021
+//! (27.3.11 preamble, 27.5 rates); the profile `paper` has the constants with which the benchmark of
+//! its study (374 µs for one packet) comes out exactly.
+
+use super::setup::Impossible;
+use super::{MICROSECOND, Nanos};
+
+/// Whose constants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// Those of the simulator of the Unity Render Streaming study: longer than the standard's.
+    Paper,
+    /// 802.11ax (Wi-Fi 6), single-user PPDUs.
+    HeSu,
+    /// 802.11be (Wi-Fi 7), single-user PPDUs: 320 MHz and 4096-QAM, on one link.
+    EhtSu,
+}
+
+impl Profile {
+    /// All of them.
+    pub const ALL: [Profile; 3] = [Profile::Paper, Profile::HeSu, Profile::EhtSu];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::Paper => "paper",
+            Profile::HeSu => "he-su",
+            Profile::EhtSu => "eht-su",
+        }
+    }
+}
+
+/// What the radios can do, and are set to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Radio {
+    /// Whose constants.
+    pub profile: Profile,
+    /// Modulation and coding, 0 to 11, or 13 in 802.11be.
+    pub mcs: u8,
+    /// Spatial streams.
+    pub streams: u8,
+    /// Width of the channel in MHz.
+    pub width: u16,
+    /// Guard interval in nanoseconds: 800, 1600 or 3200.
+    pub guard: u16,
+}
+
+impl Default for Radio {
+    /// What the study used.
+    fn default() -> Radio {
+        Radio {
+            profile: Profile::Paper,
+            mcs: 11,
+            streams: 2,
+            width: 80,
+            guard: 3200,
+        }
+    }
+}
+
+/// Bits in a symbol of one subcarrier, and the share of them that is data, by MCS.
+const MODULATIONS: [(u64, u64, u64); 14] = [
+    (1, 1, 2),
+    (2, 1, 2),
+    (2, 3, 4),
+    (4, 1, 2),
+    (4, 3, 4),
+    (6, 2, 3),
+    (6, 3, 4),
+    (6, 5, 6),
+    (8, 3, 4),
+    (8, 5, 6),
+    (10, 3, 4),
+    (10, 5, 6),
+    (12, 3, 4),
+    (12, 5, 6),
+];
+
+/// Data subcarriers by width in MHz.
+const WIDTHS: [(u16, u64); 5] = [(20, 234), (40, 468), (80, 980), (160, 1960), (320, 3920)];
+
+/// A symbol without its guard interval.
+const SYMBOL: Nanos = 12_800;
+
+/// How long everything takes on one channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timing {
+    /// Between the frames of one exchange.
+    pub sifs: Nanos,
+    /// The unit of backoff.
+    pub slot: Nanos,
+    /// Request to send.
+    pub rts: Nanos,
+    /// Clear to send.
+    pub cts: Nanos,
+    /// Block acknowledgement.
+    pub block_ack: Nanos,
+    /// Acknowledgement of a frame that is alone in its PPDU; `None`: a block acknowledgement too.
+    pub ack: Option<Nanos>,
+    /// Before the symbols with data.
+    pub preamble: Nanos,
+    /// One symbol with its guard interval.
+    pub symbol: Nanos,
+    /// Bits around all data of a PPDU: service field and tail.
+    pub around_bits: u64,
+    /// Bits that each MPDU adds to its packet: delimiter, MAC header, checksum and the like.
+    pub mpdu_bits: u64,
+    /// An MPDU is filled up to a multiple of so many bits.
+    pub pad_bits: u64,
+    /// Data bits in a symbol, by MCS; what there is of it is allowed.
+    pub bits_per_symbol: Vec<u64>,
+    /// No PPDU lasts longer.
+    pub longest_ppdu: Nanos,
+    /// Data subcarriers and spatial streams, for channels that are shared (OFDMA).
+    pub subcarriers: u64,
+    /// See `subcarriers`.
+    pub streams: u64,
+}
+
+impl Radio {
+    /// How long things take with these radios.
+    ///
+    /// # Errors
+    /// If no such radio exists; says what does.
+    pub fn timing(&self) -> Result<Timing, Impossible> {
+        let subcarriers = self.check()?;
+        let streams = u64::from(self.streams);
+        let (extended, most) = match self.profile {
+            Profile::Paper | Profile::HeSu => (false, 12),
+            Profile::EhtSu => (true, 14),
+        };
+        let rates = MODULATIONS[..most].iter();
+        let bits_per_symbol = rates
+            .map(|(bits, num, den)| subcarriers * bits * streams * num / den)
+            .collect();
+        let us = MICROSECOND;
+        Ok(match self.profile {
+            Profile::Paper => Timing {
+                sifs: 16 * us,
+                slot: 9 * us,
+                rts: control(160, 24, 18),
+                cts: control(112, 24, 18),
+                block_ack: control(256, 24, 18),
+                ack: None,
+                preamble: 100 * us,
+                symbol: SYMBOL + Nanos::from(self.guard),
+                around_bits: 16 + 18,
+                mpdu_bits: 32 + 240,
+                pad_bits: 1,
+                bits_per_symbol,
+                longest_ppdu: 5484 * us,
+                subcarriers,
+                streams,
+            },
+            Profile::HeSu | Profile::EhtSu => Timing {
+                sifs: 16 * us,
+                slot: 9 * us,
+                // At 24 Mb/s.
+                rts: control(160, 96, 6),
+                cts: control(112, 96, 6),
+                // Its bitmap has one bit for each frame that may be under way: 256, or 1024.
+                block_ack: control(if extended { 1216 } else { 448 }, 96, 6),
+                ack: Some(control(112, 96, 6)),
+                preamble: self.preamble(extended),
+                symbol: SYMBOL + Nanos::from(self.guard),
+                around_bits: 16,
+                // Delimiter 4, header 26, CCMP 16, LLC/SNAP 8, checksum 4 bytes.
+                mpdu_bits: 8 * (4 + 26 + 16 + 8 + 4),
+                pad_bits: 32,
+                bits_per_symbol,
+                longest_ppdu: 5484 * us,
+                subcarriers,
+                streams,
+            },
+        })
+    }
+
+    /// What can be sent at once: one bit of a block acknowledgement each.
+    #[must_use]
+    pub fn window(&self) -> u32 {
+        match self.profile {
+            Profile::Paper | Profile::HeSu => 256,
+            Profile::EhtSu => 1024,
+        }
+    }
+
+    /// Whether such a radio exists; its data subcarriers.
+    fn check(&self) -> Result<u64, Impossible> {
+        let impossible = |what: String| Err(Impossible(what));
+        let extended = self.profile == Profile::EhtSu;
+        let highest = if extended { 13 } else { 11 };
+        if self.mcs > highest {
+            let standard = if extended { "802.11be" } else { "802.11ax" };
+            let hint = if self.mcs <= 13 {
+                "; profile=eht-su has 12 and 13"
+            } else {
+                ""
+            };
+            let mcs = self.mcs;
+            return impossible(format!(
+                "there is no MCS {mcs} in {standard}: mcs is 0 to {highest}{hint}"
+            ));
+        }
+        if !(1..=8).contains(&self.streams) {
+            let streams = self.streams;
+            return impossible(format!("streams={streams}: there are 1 to 8"));
+        }
+        if ![800, 1600, 3200].contains(&self.guard) {
+            let guard = self.guard;
+            return impossible(format!(
+                "a guard interval of {guard} ns: there are 800, 1600 and 3200"
+            ));
+        }
+        match WIDTHS.iter().find(|(width, _)| *width == self.width) {
+            Some((320, _)) if !extended => impossible(
+                "802.11ax has no channel of 320 MHz: width is 20, 40, 80 or 160; \
+                 profile=eht-su has 320"
+                    .into(),
+            ),
+            Some((_, subcarriers)) => Ok(*subcarriers),
+            None => impossible(format!(
+                "width={}: a channel has 20, 40, 80 or 160 MHz, or 320 with profile=eht-su",
+                self.width
+            )),
+        }
+    }
+
+    /// The preamble of a single-user PPDU: the old one (20 µs) and a repetition (4), what is in it
+    /// (8; 802.11be: 12), and the training fields.
+    fn preamble(&self, extended: bool) -> Nanos {
+        let training = match self.streams {
+            0..=2 => Nanos::from(self.streams),
+            3..=4 => 4,
+            5..=6 => 6,
+            _ => 8,
+        };
+        // Twice compressed, with the guard interval; uncompressed where that is the long one.
+        let field = match self.guard {
+            3200 => SYMBOL + 3200,
+            guard => SYMBOL / 2 + Nanos::from(guard),
+        };
+        let signal = if extended { 12 } else { 8 };
+        (20 + 4 + signal + 4) * MICROSECOND + training * field
+    }
+}
+
+impl Timing {
+    /// A PPDU with so many bits of packets and MPDUs around them, at this MCS.
+    #[must_use]
+    pub fn ppdu(&self, bits: u64, mcs: u8) -> Nanos {
+        let symbols = (self.around_bits + bits).div_ceil(self.bits_per_symbol[usize::from(mcs)]);
+        self.preamble + symbols * self.symbol
+    }
+
+    /// The bits of a packet with what its MPDU adds.
+    #[must_use]
+    pub fn mpdu(&self, bytes: u32) -> u64 {
+        let bits = self.mpdu_bits + 8 * u64::from(bytes);
+        match self.pad_bits {
+            1 => bits,
+            pad => bits.next_multiple_of(pad),
+        }
+    }
+
+    /// RTS, CTS and the pauses behind each.
+    #[must_use]
+    pub fn reservation(&self) -> Nanos {
+        self.rts + self.sifs + self.cts + self.sifs
+    }
+
+    /// The acknowledgement of so many MPDUs.
+    #[must_use]
+    pub fn acknowledgement(&self, mpdus: usize) -> Nanos {
+        match self.ack {
+            Some(ack) if mpdus == 1 => ack,
+            _ => self.block_ack,
+        }
+    }
+
+    /// From the beginning of the pause before a packet alone until it is acknowledged, without
+    /// backoff: the least that it can take.
+    #[must_use]
+    pub fn single_packet(&self, bytes: u32, mcs: u8, aifsn: u8) -> Nanos {
+        let aifs = self.aifs(aifsn);
+        let data = self.ppdu(self.mpdu(bytes), mcs);
+        aifs + self.reservation() + data + self.sifs + self.acknowledgement(1)
+    }
+
+    /// The pause before backoff counts down.
+    #[must_use]
+    pub fn aifs(&self, aifsn: u8) -> Nanos {
+        self.sifs + Nanos::from(aifsn) * self.slot
+    }
+}
+
+/// A control frame of so many bits in the format before 802.11n, whose symbols carry so many.
+pub(super) fn control(bits: u64, per_symbol: u64, tail: u64) -> Nanos {
+    (20 + 4 * (16 + bits + tail).div_ceil(per_symbol)) * MICROSECOND
+}
+
+/// Data bits in a symbol of a part of a channel, at this MCS.
+pub(super) fn part_rate(subcarriers: u64, streams: u64, mcs: u8) -> u64 {
+    let (bits, num, den) = MODULATIONS[usize::from(mcs)];
+    subcarriers * bits * streams * num / den
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_benchmark_of_the_study_comes_out_exactly() {
+        let timing = Radio::default().timing().unwrap();
+        assert_eq!(timing.bits_per_symbol[11], 16_333);
+        let frames = [timing.rts, timing.cts, timing.block_ack];
+        assert_eq!(frames, [56_000, 48_000, 72_000]);
+        assert_eq!(timing.ppdu(timing.mpdu(1243), 11), 116_000);
+        assert_eq!(timing.single_packet(1243, 11, 2), 374_000);
+    }
+
+    #[test]
+    fn rates_are_those_of_the_standard() {
+        // Table 27-111 and its neighbours, Mb/s at a guard interval of 0.8 µs.
+        let rate = |mcs, streams, width, profile| {
+            let radio = Radio {
+                profile,
+                mcs,
+                streams,
+                width,
+                guard: 800,
+            };
+            let timing = radio.timing().unwrap();
+            timing.bits_per_symbol[usize::from(mcs)] as f64 * 1e3 / timing.symbol as f64
+        };
+        let near = |is: f64, want: f64| assert!((is - want).abs() < 0.06, "{is} is not {want}");
+        near(rate(0, 1, 20, Profile::HeSu), 8.6);
+        near(rate(7, 2, 40, Profile::HeSu), 344.1);
+        near(rate(11, 1, 80, Profile::HeSu), 600.4);
+        near(rate(11, 2, 160, Profile::HeSu), 2401.9);
+        near(rate(13, 2, 320, Profile::EhtSu), 5764.7);
+    }
+
+    #[test]
+    fn standard_frames_take_what_the_standard_says() {
+        let radio = Radio {
+            profile: Profile::HeSu,
+            guard: 800,
+            ..Radio::default()
+        };
+        let timing = radio.timing().unwrap();
+        let frames = [timing.rts, timing.cts, timing.block_ack];
+        assert_eq!(frames, [28_000, 28_000, 40_000]);
+        assert_eq!(timing.preamble, 36_000 + 2 * 7_200);
+        assert_eq!(timing.symbol, 13_600);
+        // Filled up to four bytes: 58 of overhead and 101 make 160.
+        assert_eq!(timing.mpdu(101), 8 * 160);
+    }
+
+    #[test]
+    fn what_does_not_exist_is_named() {
+        let refused = |change: &dyn Fn(&mut Radio)| {
+            let mut radio = Radio {
+                profile: Profile::HeSu,
+                ..Radio::default()
+            };
+            change(&mut radio);
+            radio.timing().unwrap_err().to_string()
+        };
+        assert!(refused(&|r| r.mcs = 12).contains("no MCS 12 in 802.11ax"));
+        assert!(refused(&|r| r.mcs = 14).contains("0 to 11"));
+        assert!(refused(&|r| r.width = 320).contains("eht-su"));
+        assert!(refused(&|r| r.width = 81).contains("width=81"));
+        assert!(refused(&|r| r.streams = 0).contains("streams=0"));
+        assert!(refused(&|r| r.guard = 400).contains("400 ns"));
+    }
+}
