@@ -287,6 +287,12 @@ impl Host {
         }
     }
 
+    /// Whether somebody plays.
+    #[must_use]
+    pub fn has_player(&self) -> bool {
+        self.active(Role::Player) > 0
+    }
+
     /// How many have this role.
     fn active(&self, role: Role) -> usize {
         self.subscribers
@@ -361,7 +367,7 @@ impl Host {
             }
             Message::KeyFrameWanted { last_good, newest } if s.wishes.take(now) => {
                 self.events.push_back(HostEvent::KeyFrameWanted {
-                    role,
+                    session: s.id,
                     last_good: *last_good,
                     newest: *newest,
                 });
