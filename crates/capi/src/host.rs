@@ -202,7 +202,7 @@ impl Kind for Host {
             csv: csv.map(PathBuf::from),
             ..usual
         };
-        told.rendition().map_err(Failure::argument)?;
+        told.encoding().map_err(Failure::argument)?;
         let input = match enums::input_to(config.input)? {
             OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_APPLICATION => InputTo::Application,
             OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_DISPLAY => {

@@ -1,189 +1,61 @@
 //! A world on a virtual clock: one host, its clients, and the links between them.
 //!
-//! The sessions, senders and receivers are those of the protocol; around them is a small model of
-//! what a runtime does with them. Each client has a clock of its own, off and drifting, so that
+//! The sessions, the rendition, senders and receivers are those of the protocol, which ship; the world
+//! adds the clock, the links, and an encoder's and a display's place. Each client has a clock of its own, off and drifting, so that
 //! mixing clocks up shows. The same seed gives the same run, on every machine. What must hold of
 //! any run (bytes are the ones that were sent, steps come in order, clock bounds hold, timers move
 //! on) panics where it does not.
 //!
 //! What it is not: it has no codec; a frame's slices are random bytes that can be computed again.
 
+mod device;
+mod host;
 mod machine;
 mod source;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
-use openuvr_proto::control::negotiate::{Negotiation, Offer, Role, Wishes};
-use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
+use openuvr_proto::control::negotiate::{Negotiation, Offer, Wishes};
+use openuvr_proto::host::{Ending, Host, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::{Pose, Posed};
 use openuvr_proto::send::congestion::Range;
-use openuvr_proto::send::fec::ParityPlan;
-use openuvr_proto::send::pace::Pacer;
-use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
-use openuvr_proto::send::policy::{Next, Policy, Recovery, Settings, TRANSPORT_HEADERS};
-use openuvr_proto::send::rate::RateControl;
+use openuvr_proto::send::policy::Recovery;
+use openuvr_proto::send::rendition::{AppliedInput, PolicySettings, Rendition, Settings};
+use openuvr_proto::send::session::Session;
 use openuvr_proto::time::Instant;
-use openuvr_proto::trace::{DropCause, FrameCost, FrameRecord, Stage, Stamps};
-use openuvr_proto::units::{Bitrate, Size};
+use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::wire::Reject;
-use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
-use openuvr_proto::wire::video::{EchoKind, Extensions, InputEcho};
+use openuvr_proto::wire::control::GoodbyeReason;
 
-use crate::course::Course;
-use crate::link::{Counters, Impairment, LinkModel};
-use crate::random::Random;
+use crate::link::{Counters, LinkModel};
+pub use device::Device;
+use host::{Content, FREE, Outbox};
 pub use machine::{Clock, Machine, Shown};
 use source::Coding;
 
 /// Frames follow each other at 60 Hz while something moves.
 pub const FRAME_INTERVAL: Duration = Duration::from_nanos(16_666_667);
 
-const FPS: f64 = 60.0;
-
-/// A device that connects, and the link to it.
-#[derive(Clone, Debug)]
-pub struct Device {
-    /// Which device: its key and address. One that connects again replaces its own session.
-    pub number: u8,
-    /// What it asks for.
-    pub role: Role,
-    /// Whether it wants to take the player's role over.
-    pub take_over: bool,
-    /// What the link does to datagrams from the host, from the connection on.
-    pub down: Course,
-    /// What it does to datagrams to the host.
-    pub up: Course,
-    /// Its clock.
-    pub clock: Clock,
-}
-
-impl Device {
-    /// A device on a perfect link whose clock is off and drifts.
-    #[must_use]
-    pub fn new(number: u8, role: Role) -> Device {
-        Device {
-            number,
-            role,
-            take_over: false,
-            down: Course::default(),
-            up: Course::default(),
-            clock: Clock {
-                offset: 7_000_000_000_000 * i64::from(number),
-                ppm: 40 - 30 * i64::from(number),
-            },
-        }
-    }
-
-    /// The same impairment both ways.
-    #[must_use]
-    pub fn behind(self, link: &Impairment) -> Device {
-        self.over(link.into())
-    }
-
-    /// The same course of impairments both ways; it begins with the connection.
-    #[must_use]
-    pub fn over(mut self, course: Course) -> Device {
-        self.up = course.clone();
-        self.down = course;
-        self
-    }
-}
-
-/// A subscriber as the host's media thread knows it.
-struct Subscription {
-    session: SessionId,
-    machine: usize,
-    role: Role,
-    media: Box<MediaSender>,
-    protection: Protection,
-    /// Whether a key frame went to it.
-    started: bool,
-    /// What the frame that is being sent took until now, and when its first datagram left.
-    cost: FrameCost,
-    first_sent: Option<Instant>,
-    /// Bytes that were sent again since the last frame.
-    again: u32,
-    pacer: Pacer,
-}
-
-impl Subscription {
-    /// Follows what the link loses, as far as the world allows it.
-    fn protect(&mut self, host: &Host, now: Instant, (parity, resend): (bool, bool)) {
-        if let Some(link) = host.link(now, self.session) {
-            self.protection.follow(&link, FRAME_INTERVAL);
-        }
-        self.protection.resend &= resend;
-        if !parity {
-            self.protection.parity = ParityPlan::NONE;
-        }
-        self.media.protect(&self.protection);
-        self.pacer.begin();
-        self.cost = FrameCost::default();
-        self.first_sent = None;
-    }
-
-    /// Sends what is in `out`.
-    fn send(&mut self, now: Instant, machine: &mut Machine, out: &SendBuf) {
-        for datagram in out.iter() {
-            machine.send_down(now, datagram);
-        }
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        self.cost.datagrams += count(out.datagrams());
-        self.cost.parity += count(out.parity());
-        self.cost.bytes += count(out.len());
-        self.first_sent.get_or_insert(now);
-    }
-}
-
-/// An encoder of which only the sizes of its frames are modelled.
-struct Encoder {
-    rate: RateControl,
-    target: Bitrate,
-    /// Bits of a frame at quantiser 0; a key frame takes four times as many.
-    complexity: f64,
-    noise: Random,
-}
-
-impl Encoder {
-    /// The quantiser of the next frame and its bytes.
-    fn code(&mut self, target: Bitrate, key_frame: bool) -> (u8, u64) {
-        if self.target != target {
-            self.target = target;
-            self.rate.retarget(target, FPS);
-        }
-        let qp = self.rate.qp(key_frame);
-        let content = self.complexity * (0.7 + 0.6 * self.noise.unit());
-        let bits = content * if key_frame { 4.0 } else { 1.0 };
-        let bytes = bits * 2_f64.powf(-f64::from(qp) / 6.0) / 8.0;
-        #[expect(clippy::cast_possible_truncation, reason = "a frame's bytes")]
-        #[expect(clippy::cast_sign_loss, reason = "> 0")]
-        let bytes = bytes as u64;
-        (qp, bytes)
-    }
-}
-
 /// The host, its clients and the links.
 pub struct World {
     now: Instant,
     seed: u64,
     host: Host,
-    policy: Policy,
-    subscriptions: Vec<Subscription>,
+    rendition: Rendition<Session<Outbox>>,
     machines: Vec<Machine>,
     source: source::Source,
     coding: Option<Coding>,
-    encoder: Option<Encoder>,
-    qp: u8,
-    /// The next slice has waited for the pacer.
-    paced: bool,
-    echo: InputEcho,
-    out: SendBuf,
+    content: Option<Content>,
+    /// The newest picture was held back.
+    held: bool,
+    /// The newest input that was injected.
+    applied: Option<AppliedInput>,
     control: Vec<u8>,
     /// Whether frames get parity as their link needs it: yes at first.
     pub parity: bool,
@@ -197,6 +69,8 @@ pub struct World {
     pub records: BTreeMap<u32, Vec<FrameRecord>>,
     /// Which frames were captured while a session subscribed.
     pub captured: BTreeMap<u32, Vec<FrameId>>,
+    /// Frames of a picture that was sent before, since somebody needed it and nothing had moved.
+    pub repeated: BTreeSet<FrameId>,
     /// Input that the host injected, in order.
     pub injected: Vec<(InputSeq, InputEvent)>,
     /// How often the host released all input, and when.
@@ -227,16 +101,13 @@ impl World {
                 max_observers,
                 keys: Keys::default(),
             }),
-            policy: Policy::new(FREE),
-            subscriptions: Vec::new(),
+            rendition: Rendition::new(FREE),
             machines: Vec::new(),
             source: source::Source::new(seed),
             coding: None,
-            encoder: None,
-            qp: 0,
-            paced: false,
-            echo: InputEcho::default(),
-            out: SendBuf::default(),
+            content: None,
+            held: false,
+            applied: None,
             control: Vec::new(),
             parity: true,
             resend: true,
@@ -244,6 +115,7 @@ impl World {
             waves_sent: Vec::new(),
             records: BTreeMap::new(),
             captured: BTreeMap::new(),
+            repeated: BTreeSet::new(),
             injected: Vec::new(),
             released: Vec::new(),
             ended: Vec::new(),
@@ -254,34 +126,29 @@ impl World {
     /// Losses are answered by waves of intra blocks that are through after so many frames, not by key
     /// frames. Before anybody connects.
     pub fn answer_by_waves(&mut self, clean_after: u16) {
-        self.policy = Policy::new(Settings {
-            recovery: Recovery::Refresh,
+        self.rendition = Rendition::new(Settings {
+            policy: PolicySettings {
+                recovery: Recovery::Refresh,
+                ..FREE.policy
+            },
             ..FREE
         });
         self.source.clean_after = clean_after;
     }
 
     /// From now on the rate follows the link within `range`: pictures that take `complexity` bits
-    /// at quantiser 0 are coded as the rate control asks.
+    /// at quantiser 0 are coded as the rate control asks. Before anybody connects.
     pub fn adapt(&mut self, range: Range, complexity: f64) {
-        let adaptive = true;
-        let recovery = Recovery::SkipBack;
-        self.policy = Policy::new(Settings {
-            range,
-            adaptive,
-            recovery,
+        self.rendition = Rendition::new(Settings {
+            policy: PolicySettings {
+                range,
+                adaptive: true,
+                recovery: Recovery::SkipBack,
+                ..FREE.policy
+            },
             ..FREE
         });
-        self.policy.encoder_opened(8);
-        self.policy.join(Role::Player);
-        let mut rate = RateControl::new(range.start, FPS);
-        rate.opened(Size::new(1280, 720), None);
-        self.encoder = Some(Encoder {
-            rate,
-            target: range.start,
-            complexity,
-            noise: Random::new(self.seed, 99),
-        });
+        self.content = Some(Content::new(self.seed, complexity));
     }
 
     /// The world's time, which is the host's clock.
@@ -440,6 +307,7 @@ impl World {
         let own = [
             self.host.next_timeout().map(|t| t.0),
             self.source.next.filter(|_| self.coding.is_none()),
+            self.deadline(),
             self.coding.as_ref().map(|c| c.next),
         ];
         let machines = self.machines.iter().filter_map(Machine::next_timeout);
@@ -472,6 +340,7 @@ impl World {
                 }
             }
             self.host.check_invariants();
+            self.rendition.check_invariants();
             if !busy {
                 break;
             }
@@ -483,243 +352,6 @@ impl World {
             let machine = &mut self.machines[usize::from(to.0[0])];
             machine.send_down(self.now, &self.control);
         }
-    }
-
-    fn host_events(&mut self) {
-        while let Some(event) = self.host.poll_event() {
-            match event {
-                HostEvent::Subscribed {
-                    session,
-                    path,
-                    role,
-                    media,
-                    ..
-                } => {
-                    self.policy.join(role);
-                    self.subscriptions.push(Subscription {
-                        session,
-                        machine: usize::from(path.0[0]),
-                        role,
-                        media,
-                        protection: Protection::default(),
-                        started: false,
-                        cost: FrameCost::default(),
-                        first_sent: None,
-                        again: 0,
-                        pacer: Pacer::default(),
-                    });
-                }
-                HostEvent::RoleChanged(session, role) => {
-                    self.role_changes.push((session, role));
-                    for s in self
-                        .subscriptions
-                        .iter_mut()
-                        .filter(|s| s.session == session)
-                    {
-                        s.role = role;
-                    }
-                }
-                HostEvent::PathChanged { .. } => panic!("nobody moves in this world"),
-                HostEvent::Ended(session, ending) => {
-                    self.subscriptions.retain(|s| s.session != session);
-                    // A frame that is being coded was meant for it, but does not go there.
-                    let coded = self.coding.as_ref().map(|c| c.header.frame);
-                    if let Some(captured) = self.captured.get_mut(&session.0) {
-                        captured.pop_if(|last| Some(*last) == coded);
-                    }
-                    self.ended.push((session, ending, self.now));
-                }
-                HostEvent::Input(arrived) => {
-                    self.injected.push((arrived.seq, arrived.event));
-                    self.echo = InputEcho {
-                        seq: arrived.seq,
-                        kind: EchoKind::Injected,
-                    };
-                }
-                HostEvent::ReleaseInput => {
-                    self.released.push(self.now);
-                    self.echo = InputEcho::default();
-                }
-                HostEvent::KeyFrameWanted {
-                    role,
-                    last_good,
-                    newest,
-                } => self.policy.wish(role, last_good, newest),
-                HostEvent::ResendWanted(session, request) => self.send_again(session, &request),
-                HostEvent::Record(record) => {
-                    self.check_clock(&record);
-                    let of = |s: &&Subscription| s.session == record.session;
-                    let from = self.subscriptions.iter().find(of);
-                    if from.is_some_and(|s| s.role == Role::Player) {
-                        self.policy.heard(self.now, &record);
-                    }
-                    let all = self.records.entry(record.session.0).or_default();
-                    all.push(*record);
-                }
-            }
-        }
-    }
-
-    fn send_again(&mut self, session: SessionId, request: &ResendRequest) {
-        let asks = |s: &&mut Subscription| s.session == session;
-        if let Some(s) = self.subscriptions.iter_mut().find(asks) {
-            s.media.resend(self.now, request, &mut self.out);
-            for datagram in self.out.iter() {
-                self.machines[s.machine].send_down(self.now, datagram);
-                s.again += u32::try_from(datagram.len()).unwrap_or(u32::MAX) + TRANSPORT_HEADERS;
-            }
-        }
-    }
-
-    /// What the host believes of the client's stamps is true within its bound.
-    fn check_clock(&self, record: &FrameRecord) {
-        let Some(mapped) = record.client.first_received_here else {
-            return;
-        };
-        let machine = self.machines.iter().find(|m| m.session == record.session);
-        let shown = machine.and_then(|m| m.shown.iter().rfind(|s| s.frame == record.frame));
-        if let Some(shown) = shown {
-            let error = (mapped.at.0 - shown.first_received.0).unsigned_abs();
-            assert!(
-                u128::from(error) <= mapped.bound.as_nanos(),
-                "{error} ns off, {mapped:?}"
-            );
-        }
-    }
-
-    fn capture(&mut self) {
-        let due = self.coding.is_none() && self.source.next.is_some_and(|at| at <= self.now);
-        if due && self.subscriptions.is_empty() {
-            // Nobody watches: nothing is captured.
-            self.source.next = Some(self.now + FRAME_INTERVAL);
-        } else if due {
-            let round_trip = self.host.round_trip().unwrap_or_default();
-            self.policy.set_round_trip(round_trip);
-            if self.policy.held_until(self.now).is_some() {
-                return self.hold_back();
-            }
-            let next = self.policy.next(self.now, self.source.next_frame());
-            let target = self.policy.target();
-            let coded =
-                (self.encoder.as_mut()).map(|encoder| encoder.code(target, next == Next::Key));
-            self.qp = coded.map_or(0, |(qp, _)| qp);
-            let size = coded.map(|(_, size)| size);
-            let coding = self.source.code(self.now, next, size);
-            let frame = coding.header.frame;
-            if let Some(frames) = coding.clean_after {
-                self.policy.wave_began(frame, frames);
-                self.waves_sent.push((frame, frames));
-            }
-            if coding.header.is_key() {
-                self.key_frames_sent.push((frame, self.now));
-            }
-            for s in &mut self.subscriptions {
-                self.captured.entry(s.session.0).or_default().push(frame);
-                s.started |= coding.header.is_key();
-                s.protect(&self.host, self.now, (self.parity, self.resend));
-            }
-            // Who subscribes from here on starts with the next key frame.
-            self.coding = Some(coding);
-        }
-        while self.coding.as_ref().is_some_and(|c| c.next <= self.now) {
-            if let Some(coding) = self.coding.take() {
-                self.coding = self.send_slice(coding);
-            }
-        }
-    }
-
-    /// The frame that is due is not coded: what left before waits in the link's queue.
-    fn hold_back(&mut self) {
-        let frame = self.source.skip(self.now);
-        for s in self.subscriptions.iter().filter(|s| s.started) {
-            self.captured.entry(s.session.0).or_default().push(frame);
-            let mut stamps = Stamps::default();
-            stamps.stamp(Stage::Captured, self.now);
-            let (stage, why) = (Stage::Converted, DropCause::HeldBack);
-            self.host
-                .frame_dropped(self.now, s.session, frame, stamps, stage, why);
-        }
-    }
-
-    /// How long the next slice waits for the link to take it.
-    fn pace(&mut self, bytes: usize) -> Duration {
-        let capacity = self.policy.capacity();
-        let mut player = (self.subscriptions.iter_mut()).filter(|s| s.role == Role::Player);
-        player.next().map_or(Duration::ZERO, |s| {
-            s.pacer.wait(self.now, bytes, capacity, FRAME_INTERVAL)
-        })
-    }
-
-    /// Sends the next slice to everybody; the frame, while it has more.
-    fn send_slice(&mut self, mut coding: Coding) -> Option<Coding> {
-        let frame = coding.header.frame;
-        let (place, bytes) = coding.slice();
-        if !std::mem::take(&mut self.paced) {
-            let wait = self.pace(bytes.len());
-            if !wait.is_zero() {
-                self.paced = true;
-                coding.next = self.now + wait;
-                return Some(coding);
-            }
-        }
-        let last = place.index + 1 == place.count;
-        for s in &mut self.subscriptions {
-            let captured = self.captured.get(&s.session.0).and_then(|all| all.last());
-            if captured != Some(&frame) {
-                continue;
-            }
-            if s.started {
-                let mut header = coding.header;
-                if s.role == Role::Player {
-                    header.echo = coding.echo(self.echo);
-                }
-                let extensions = Extensions {
-                    configuration: header.is_key().then_some(coding.configuration),
-                    clean_after: coding.clean_after,
-                };
-                let out = &mut self.out;
-                s.media
-                    .slice(self.now, &header, extensions, place, &bytes, out);
-                let machine = &mut self.machines[s.machine];
-                s.send(self.now, machine, out);
-                if last {
-                    s.media.parity(self.now, out);
-                    s.send(self.now, machine, out);
-                }
-            }
-            if last {
-                let mut stamps = Stamps::default();
-                stamps.stamp(Stage::Captured, Instant(coding.header.captured));
-                if s.started {
-                    stamps.stamp(Stage::FirstSent, s.first_sent.unwrap_or(self.now));
-                    stamps.stamp(Stage::LastSent, self.now);
-                    let cost = FrameCost {
-                        key_frame: coding.header.is_key(),
-                        qp: self.qp,
-                        ..s.cost
-                    };
-                    let bytes = cost.bytes + cost.datagrams * TRANSPORT_HEADERS;
-                    if s.role == Role::Player {
-                        self.policy.sent(self.now, frame, Some(bytes));
-                    }
-                    if let Some(encoder) = self.encoder.as_mut() {
-                        let bits = u64::from(bytes + std::mem::take(&mut s.again)) * 8;
-                        encoder.rate.coded(cost.key_frame, cost.qp, bits);
-                    }
-                    let sent = SentFrame {
-                        frame,
-                        stamps,
-                        cost,
-                    };
-                    self.host.frame_sent(self.now, s.session, sent);
-                } else {
-                    let (stage, why) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
-                    self.host
-                        .frame_dropped(self.now, s.session, frame, stamps, stage, why);
-                }
-            }
-        }
-        coding.advance().then_some(coding)
     }
 
     /// The session of a client.
@@ -763,19 +395,6 @@ impl World {
         &self.machines[client].events
     }
 }
-
-/// What the policy of a host is given whose frames have the size that they have.
-const FREE: Settings = Settings {
-    fps: FPS,
-    range: Range {
-        min: Bitrate::from_mbps(1000),
-        start: Bitrate::from_mbps(1000),
-        max: Bitrate::from_mbps(1000),
-    },
-    adaptive: false,
-    recovery: Recovery::KeyFrame,
-    key_frame_every: None,
-};
 
 /// What a handshake would leave in both hands.
 fn established(device: u8, connection: usize) -> Established {

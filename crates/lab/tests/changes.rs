@@ -48,6 +48,7 @@ fn run(before: &Impairment, after: &Impairment) -> Run {
     world.rest(Duration::from_secs(3));
     world.check_conservation(player);
     let shown = world.machine(player).shown.iter();
+    let shown = shown.filter(|s| !world.repeated.contains(&s.frame));
     let whole = shown.filter(|s| s.fidelity == Fidelity::Whole && s.captured >= begin);
     let mut delays: Vec<_> = whole.map(|s| s.at.since(s.captured)).collect();
     delays.sort();

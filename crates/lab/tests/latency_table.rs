@@ -11,6 +11,7 @@ use openuvr_lab::link::{BurstLoss, Impairment};
 use openuvr_lab::world::{Device, FRAME_INTERVAL, World};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SecondPlayer;
+use openuvr_proto::id::FrameId;
 use openuvr_proto::send::key_frame::hold_off;
 use openuvr_proto::trace::{DropCause, Fidelity, FrameRecord, Outcome};
 use openuvr_proto::units::Bitrate;
@@ -114,7 +115,9 @@ fn row(name: &str, link: &Impairment) -> String {
     world.rest(Duration::from_secs(3));
     world.check_conservation(player);
 
-    let records = world.records_of(player);
+    let once = |frame: &FrameId| !world.repeated.contains(frame);
+    let records = world.records_of(player).iter();
+    let records: Vec<_> = records.filter(|r| once(&r.frame)).collect();
     assert_eq!(records.len(), FRAMES as usize);
     let count = |wanted: &dyn Fn(Outcome) -> bool| -> usize {
         records.iter().filter(|r| wanted(r.outcome)).count()
@@ -127,7 +130,8 @@ fn row(name: &str, link: &Impairment) -> String {
 
     // The host's books are what the client saw.
     let shown = &world.machine(player).shown;
-    assert_eq!(shown.len(), whole + concealed + tainted, "{name}");
+    let new = shown.iter().filter(|s| once(&s.frame));
+    assert_eq!(new.clone().count(), whole + concealed + tainted, "{name}");
     // Key frames: never two within the hold-off of the shortest round trip.
     let floor = hold_off(link.delay * 2, FRAME_INTERVAL);
     for pair in world.key_frames_sent.windows(2) {
@@ -142,14 +146,16 @@ fn row(name: &str, link: &Impairment) -> String {
     }
 
     let delay = |s: &openuvr_lab::world::Shown| s.at.since(s.captured);
-    let whole_shown = shown.iter().filter(|s| s.fidelity == Fidelity::Whole);
+    let whole_shown = new.filter(|s| s.fidelity == Fidelity::Whole);
     let mut delays: Vec<_> = whole_shown.map(delay).collect();
     delays.sort();
     let at = |percent: usize| match delays.len() {
         0 => "-".to_owned(),
         n => format!("{:.2}", delays[(n - 1) * percent / 100].as_secs_f64() * 1e3),
     };
-    let sum = |count: &dyn Fn(&FrameRecord) -> u32| -> u32 { records.iter().map(count).sum() };
+    let sum = |count: &dyn Fn(&FrameRecord) -> u32| -> u32 {
+        world.records_of(player).iter().map(count).sum()
+    };
     let mended = format!(
         "{:>8} {:>8} {:>6}",
         sum(&|r| r.cost.parity),

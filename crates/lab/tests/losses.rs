@@ -49,6 +49,7 @@ fn run(link: &Impairment, parity: bool, resend: bool) -> Run {
     world.rest(Duration::from_secs(3));
     world.check_conservation(player);
     let shown = world.machine(player).shown.iter();
+    let shown = shown.filter(|s| !world.repeated.contains(&s.frame));
     let whole: Vec<_> = shown.filter(|s| s.fidelity == Fidelity::Whole).collect();
     let begun = whole.first().map(|first| first.at).unwrap_or_default();
     let known = begun + Duration::from_secs(1);

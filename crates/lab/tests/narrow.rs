@@ -54,6 +54,7 @@ fn run(delay: u64, kbps: u64, queue: Queue) -> Run {
     world.rest(Duration::from_secs(3));
     world.check_conservation(player);
     let shown = world.machine(player).shown.iter();
+    let shown = shown.filter(|s| !world.repeated.contains(&s.frame));
     let whole: Vec<_> = shown
         .filter(|s| s.fidelity == Fidelity::Whole && s.captured >= begin)
         .collect();

@@ -4,6 +4,8 @@
 //! takes it, in the media thread. Both threads of a client call this session under one lock.
 //! Any order of calls is legal; outputs queue until they are polled.
 
+pub mod playout;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

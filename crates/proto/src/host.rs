@@ -265,6 +265,12 @@ impl Host {
         }
     }
 
+    /// Whether somebody plays.
+    #[must_use]
+    pub fn has_player(&self) -> bool {
+        self.active(Role::Player) > 0
+    }
+
     fn heard(&mut self, now: Instant, i: usize, message: &Message<'_>) {
         let s = &mut self.subscribers[i];
         if let (Message::Goodbye { reason }, None) = (message, s.ending) {
@@ -306,7 +312,7 @@ impl Host {
             }
             Message::KeyFrameWanted { last_good, newest } if s.wishes.take(now) => {
                 self.events.push_back(HostEvent::KeyFrameWanted {
-                    role,
+                    session: s.id,
                     last_good: *last_good,
                     newest: *newest,
                 });

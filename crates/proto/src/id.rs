@@ -25,6 +25,32 @@ pub struct ConfigEpoch(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SessionId(pub u32);
 
+/// Somebody who takes a host's frames.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SubscriberId {
+    /// An OpenUVR session.
+    Session(SessionId),
+    /// Anybody else, counted from 1.
+    Other(u32),
+}
+
+impl SubscriberId {
+    /// The session, if it is one.
+    #[must_use]
+    pub fn session(self) -> Option<SessionId> {
+        match self {
+            SubscriberId::Session(session) => Some(session),
+            SubscriberId::Other(_) => None,
+        }
+    }
+}
+
+impl From<SessionId> for SubscriberId {
+    fn from(session: SessionId) -> SubscriberId {
+        SubscriberId::Session(session)
+    }
+}
+
 /// An input event of one session, counted by the client from 1. Zero means "no input yet".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct InputSeq(pub u32);

@@ -8,19 +8,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::{ConfigEpoch, FrameId, SessionId};
+use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::packetize::{MediaSender, SendBuf};
 use openuvr_proto::send::policy::{Decision, KeyReason, Next, Policy, Recovery, Settings};
+use openuvr_proto::send::subscriber::Arrival;
 use openuvr_proto::time::Instant;
-use openuvr_proto::trace::{
-    ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,
-};
+use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::video::{
-    Configuration, EchoKind, Extensions, FrameHeader, InputEcho, SlicePlace,
-};
+use openuvr_proto::wire::video::{Configuration, Extensions, FrameHeader, InputEcho, SlicePlace};
 use proptest::prelude::*;
 use support::established;
 
@@ -260,21 +257,15 @@ impl Host {
     }
 
     fn heard(&mut self, frame: u32, outcome: Outcome) {
-        let record = FrameRecord {
-            session: SessionId(1),
+        let arrival = Arrival {
             frame: FrameId(frame),
-            host: Stamps::default(),
-            client: ClientStamps::default(),
             outcome,
-            cost: FrameCost::default(),
-            motion_to_photon: None,
-            echo: EchoKind::None,
+            first: None,
+            recoverable: None,
             missing: 0,
-            runs: 0,
-            repaired: 0,
             resent: 0,
         };
-        self.policy.heard(self.now(), &record);
+        self.policy.heard(self.now(), &arrival, None);
     }
 
     fn decisions(&mut self) -> Vec<Decision> {

@@ -240,7 +240,7 @@ impl Guest {
             cursor,
             input,
             converter: Converter::new(),
-            rendition: opened.rendition,
+            encoding: opened.encoding,
             scheduler: scheduler.clone(),
         })?;
         let host = Arc::new(host);

@@ -13,10 +13,11 @@ pub mod config;
 mod control;
 mod cursor;
 mod media;
+mod subscribe;
 mod trust;
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -37,12 +38,12 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Asked, Ending, Host, HostPolicy};
-use openuvr_proto::id::{DeviceId, FrameId, InputSeq, PathId, SessionId};
+use openuvr_proto::id::{DeviceId, PathId, SessionId, SubscriberId};
 use openuvr_proto::pose::Posed;
-use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::packetize::MediaSender;
-use openuvr_proto::send::policy::{Decision, Recovery};
-use openuvr_proto::time::Instant;
+use openuvr_proto::send::policy::Decision;
+use openuvr_proto::send::rendition::{self, AppliedInput};
+use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
@@ -64,9 +65,9 @@ const ORDERS: usize = 256;
 /// costs about 3 ms, and the picture would come late.
 pub const SUBPEL_PIXELS: usize = 1280 * 720;
 
-/// What the rendition is to be.
+/// How pictures are encoded.
 #[derive(Clone, Debug)]
-pub struct Rendition {
+pub struct Encoding {
     /// The encoder's name in [`encode::BACKENDS`].
     pub encoder: String,
     /// Slices a frame, 1–64.
@@ -80,35 +81,12 @@ pub struct Rendition {
     pub pixels: Option<Pixels>,
     /// Who decides how many bits a picture gets; `None`: who usually does with this encoder.
     pub rate: Option<encode::Rate>,
-    /// Highest number of frames a second; the capture enforces it.
-    pub fps: f64,
-    /// What the video may take on the wire, all headers and repairs included.
-    pub range: Range,
-    /// Whether the rate follows the link within that range; otherwise it is the highest.
-    pub adaptive: bool,
-    /// How a loss is answered; [`Recovery::Refresh`] needs an encoder that can.
-    pub recovery: Recovery,
-    /// With [`Recovery::Refresh`]: a wave of intra blocks every so many frames, 2 or more, wanted or
-    /// not; `None`: only those that are wanted.
+    /// With [`Recovery::Refresh`](openuvr_proto::send::policy::Recovery::Refresh): a wave of intra
+    /// blocks every so many frames, 2 or more, wanted or not; `None`: only those that are wanted.
     pub refresh_every: Option<u16>,
-    /// Whether a picture that does not move is sent again in better quality.
-    pub top_up: bool,
-    /// Every so many-th frame is a key frame, wanted or not; `None`: only those that are wanted.
-    pub key_frame_every: Option<u32>,
-}
-
-impl Rendition {
-    /// Between two frames at the highest rate.
-    fn interval(&self) -> Duration {
-        Duration::from_secs_f64(1.0 / self.fps.max(1.0))
-    }
-
-    /// Frames a second, rounded up: 1–65 535.
-    fn whole_fps(&self) -> u16 {
-        #[expect(clippy::cast_possible_truncation, reason = "it is within 1–65 535")]
-        let fps = self.fps.ceil().clamp(1.0, 65_535.0) as u16;
-        fps
-    }
+    /// Frame rate (which the capture enforces), bit rate, and what is done about losses; recovery by
+    /// refresh needs an encoder that can.
+    pub rendition: rendition::Settings,
 }
 
 /// Everything that a host needs. All of it is opened by the caller, so that each failure has its
@@ -135,7 +113,7 @@ pub struct HostSetup {
     /// Converts pictures for encoders that want NV12.
     pub converter: Converter,
     /// How pictures are encoded.
-    pub rendition: Rendition,
+    pub encoding: Encoding,
     /// How urgent the threads are.
     pub scheduler: Scheduler,
 }
@@ -204,32 +182,31 @@ pub enum Notice {
     Trouble(String),
 }
 
-/// What the control thread tells the media thread.
+/// What the other threads tell the media thread.
 enum Order {
     Add {
-        session: SessionId,
-        path: PathId,
+        id: SubscriberId,
         role: Role,
+        taking: Taking,
+    },
+    Role(SubscriberId, Role),
+    Path(SubscriberId, PathId),
+    Remove(SubscriberId),
+    /// What a subscriber says of what it gets.
+    Feedback(SubscriberId, Feedback),
+    Resend(SubscriberId, ResendRequest),
+}
+
+/// How a subscriber takes frames.
+enum Taking {
+    /// Sealed, and sent there.
+    Session {
+        path: PathId,
         wishes: Wishes,
         media: Box<MediaSender>,
     },
-    Role(SessionId, Role),
-    Path(SessionId, PathId),
-    Remove(SessionId),
-    /// Somebody's picture is broken: the newest frame they displayed whole, and the newest of
-    /// which they know.
-    KeyFrame(Role, FrameId, FrameId),
-    /// How a frame ended at the player.
-    Heard(Box<FrameRecord>),
-    Resend(SessionId, ResendRequest),
-}
-
-/// The newest input that was injected, and when it arrived and was injected.
-#[derive(Clone, Copy, Default)]
-struct Injected {
-    seq: InputSeq,
-    received: Instant,
-    injected: Instant,
+    /// In a thread of its own.
+    Other(subscribe::Detached),
 }
 
 /// What the host's threads share.
@@ -243,7 +220,8 @@ struct Shared {
     farewell: Mutex<GoodbyeReason>,
     /// Until when the control thread sleeps, in nanoseconds of our clock.
     control_sleeps_until: AtomicI64,
-    injected: Mutex<Injected>,
+    /// The newest input that was injected.
+    injected: Mutex<Option<AppliedInput>>,
     /// What the application lets the video take at most, in bits a second, until the media thread
     /// has seen it; then 0.
     highest: AtomicU64,
@@ -344,6 +322,12 @@ pub struct HostRuntime {
     threads: Vec<JoinHandle<()>>,
     wakers: Vec<Waker>,
     commands: SyncSender<control::Command>,
+    /// To the media thread, and what wakes it.
+    orders: SyncSender<Order>,
+    media: Waker,
+    scheduler: Scheduler,
+    /// Subscribers beside the sessions until now.
+    others: AtomicU32,
 }
 
 impl HostRuntime {
@@ -365,9 +349,9 @@ impl HostRuntime {
         // The media thread opens it anew for each size and whenever it fails; that it can be
         // opened at all is better known before somebody connects.
         media::open(
-            &setup.rendition,
+            &setup.encoding,
             setup.capture.size(),
-            setup.rendition.range.start,
+            setup.encoding.rendition.policy.range.start,
         )
         .map_err(|e| e.to_string())?;
         let mut handshake = HostHandshake::new(&identity).map_err(|e| e.to_string())?;
@@ -382,7 +366,7 @@ impl HostRuntime {
             stop: AtomicBool::new(false),
             farewell: Mutex::new(GoodbyeReason::Quit),
             control_sleeps_until: AtomicI64::new(i64::MAX),
-            injected: Mutex::new(Injected::default()),
+            injected: Mutex::default(),
             highest: AtomicU64::new(0),
             notices,
             end: Mutex::new(None),
@@ -398,6 +382,10 @@ impl HostRuntime {
             threads: Vec::new(),
             wakers: vec![waker.clone()],
             commands,
+            orders: orders.clone(),
+            media: waker.clone(),
+            scheduler: scheduler.clone(),
+            others: AtomicU32::new(0),
         };
         let start = |e: std::io::Error| format!("can't start a thread: {e}");
 
@@ -405,7 +393,7 @@ impl HostRuntime {
             shared.clone(),
             setup.capture,
             setup.converter,
-            setup.rendition,
+            setup.encoding,
             order_inbox,
         );
         let watched = Watched(shared.clone(), "media");

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
+mod support;
+
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -19,34 +21,12 @@ use openuvr_proto::input::event::{EV_KEY, EV_REL, EV_SYN, InputEvent, KeyCode};
 use openuvr_proto::pose::Pose;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::video::EchoKind;
-use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
+use openuvr_runtime::client::ClientRuntime;
 use openuvr_runtime::clock;
 use openuvr_runtime::guest::{Guest, InputTo};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
-
-/// Longer than anything takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// More pictures and notices than a test makes.
-const MOST: usize = 65_536;
-
-/// A folder that goes when it is dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("openuvr-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use support::{Folder, MOST, PATIENCE, client, eventually};
 
 /// The size and the grey level in the middle of each picture that is shown.
 struct Eye(SyncSender<(Size, u8)>);
@@ -101,39 +81,11 @@ fn watch_wishing(
     hand: SyncSender<InputEvent>,
     wishes: Wishes,
 ) -> Watcher {
-    let port = guest.address().unwrap().port();
-    let target: Target = format!("127.0.0.1:{port}").parse().unwrap();
-    let config = client::config::Config {
-        pin: Some(guest.pin().unwrap().to_string()),
-        config_dir: Some(folder.join(format!("client-{port}"))),
-        realtime: false,
-        wishes,
-        ..client::config::Config::new(target)
-    };
-    let opened = config.open().unwrap();
+    let host = (guest.address().unwrap().port(), guest.pin().unwrap());
     let (eye, seen) = sync_channel(MOST);
-    let client = ClientRuntime::start(ClientSetup {
-        identity: opened.identity,
-        name: opened.name,
-        hosts: opened.hosts,
-        host: opened.host,
-        target: opened.target,
-        paths: opened.paths,
-        pin: opened.pin,
-        pair_again: false,
-        offer: opened.offer,
-        decoder: opened.decoder,
-        link: opened.link,
-        only: opened.only,
-        surface: Box::new(move |_, _, _| Ok((Box::new(Eye(eye.clone())), None))),
-        input: Some(input),
-        send_input: true,
-        overlay: false,
-        reconnect: false,
-        scheduler: config.scheduler(),
-    });
+    let surface = move || Box::new(Eye(eye.clone())) as Box<dyn Presenter>;
     Watcher {
-        client: client.unwrap(),
+        client: client(host, folder, wishes, Some(input), surface),
         seen,
         hand,
     }
@@ -155,18 +107,6 @@ fn start(folder: &Path, name: &str, size: Size) -> (Guest, Receiver<Notice>) {
         Guest::start(&config, InputTo::Application, size, tell).unwrap(),
         told,
     )
-}
-
-/// Looks again and again until there is something.
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < until, "it did not come: {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Draws grey pictures until the client shows this one.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use openuvr_proto::client::playout::{self, Fate, Playout};
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::handshake::Established;
 use openuvr_proto::control::negotiate::Offer;
@@ -9,13 +10,12 @@ use openuvr_proto::host::Wakeup;
 use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
-use openuvr_proto::recv::reassemble::{Counters, MediaReceiver, Step};
+use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::time::{Instant, PeerInstant};
-use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
+use openuvr_proto::trace::{DropCause, Fidelity};
 use openuvr_proto::wire::Reject;
-use openuvr_proto::wire::control::{GoodbyeReason, Report};
+use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
-use openuvr_proto::wire::video::EchoKind;
 
 use super::{Device, source::Source};
 use crate::link::LinkModel;
@@ -77,14 +77,12 @@ pub struct Machine {
     pub session: SessionId,
     clock: Clock,
     control: ClientSession,
-    media: MediaReceiver,
+    playout: Playout,
     pub(super) down: LinkModel,
     pub(super) up: LinkModel,
     pub(super) dead: bool,
     pub(super) deaf: bool,
     out: Vec<u8>,
-    counted: Counters,
-    echoed: InputSeq,
     sampled: Vec<Instant>,
     /// Frames that were shown, in order.
     pub shown: Vec<Shown>,
@@ -107,14 +105,12 @@ impl Machine {
             session: established.session,
             clock: device.clock,
             control: ClientSession::new(device.clock.show(now), established, offer),
-            media: MediaReceiver::new(established),
+            playout: Playout::new(established),
             down,
             up,
             dead: false,
             deaf: false,
             out: Vec::new(),
-            counted: Counters::default(),
-            echoed: InputSeq(0),
             sampled: Vec::new(),
             shown: Vec::new(),
             lost: Vec::new(),
@@ -126,7 +122,7 @@ impl Machine {
     /// The state of its picture.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.media.picture().broken
+        self.playout.receiver.picture().broken
     }
 
     pub(super) fn send_down(&mut self, now: Instant, datagram: &[u8]) {
@@ -153,7 +149,9 @@ impl Machine {
 
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let control = self.control.next_timeout().map(|t| t.0);
-        let own = control.into_iter().chain(self.media.next_timeout());
+        let own = control
+            .into_iter()
+            .chain(self.playout.receiver.next_timeout());
         let links = self
             .down
             .next_timeout()
@@ -176,7 +174,7 @@ impl Machine {
         }
         self.control.handle_timeout(mine);
         self.hand_out(now, mine, source);
-        self.media.check_invariants();
+        self.playout.receiver.check_invariants();
         self.control.check_invariants();
         self.check_clock(now, mine);
         busy | self.send_up(now)
@@ -184,7 +182,7 @@ impl Machine {
 
     fn take(&mut self, now: Instant, mine: Instant, datagram: &[u8], source: &Source) {
         let taken = match plane_of(datagram) {
-            Ok(Plane::Media) => self.media.handle_datagram(mine, datagram),
+            Ok(Plane::Media) => self.playout.receiver.handle_datagram(mine, datagram),
             _ => self
                 .control
                 .handle_datagram(mine, PathId::default(), datagram),
@@ -214,13 +212,14 @@ impl Machine {
     fn hand_out(&mut self, now: Instant, mine: Instant, source: &Source) {
         while let Some(event) = self.control.poll_event() {
             if let ClientEvent::Announced(newest) = event {
-                self.media.announce(mine, newest);
+                self.playout.receiver.announce(mine, newest);
             } else {
                 self.events.push(event);
             }
         }
-        while let Some(step) = self.media.poll(mine) {
-            let end = match step {
+        while let Some(step) = self.playout.receiver.poll(mine) {
+            let fate = Fate::of(&step);
+            match step {
                 Step::Slice {
                     header,
                     macroblocks,
@@ -230,99 +229,45 @@ impl Machine {
                     assert!(header.frame > self.newest, "slices in order");
                     let sent = source.slice(&header, macroblocks.0);
                     assert!(bytes == sent, "the bytes of {:?} are others", header.frame);
-                    continue;
                 }
                 Step::Missing { header, .. } => {
                     assert!(header.frame > self.newest, "slices in order");
-                    continue;
                 }
-                Step::End(end) => end,
-                Step::Dropped {
-                    frame,
-                    why,
-                    first_received,
-                } => {
-                    assert!(frame > self.newest, "frames in order, once each");
-                    self.newest = frame;
-                    self.lost.push((frame, why));
-                    let stage = match first_received {
-                        Some(_) => Stage::Recoverable,
-                        None => Stage::FirstReceived,
-                    };
-                    let outcome = Outcome::Dropped { stage, why };
-                    let report = self.report(frame, outcome, first_received);
-                    self.control.report(mine, report);
-                    continue;
-                }
-            };
-            let header = end.header;
-            assert!(header.frame > self.newest, "frames in order, once each");
-            self.newest = header.frame;
-            let motion = self.motion(now, mine, header.echo.seq, header.echo.kind);
-            self.shown.push(Shown {
-                frame: header.frame,
-                fidelity: end.fidelity,
-                captured: Instant(header.captured),
-                first_received: self.clock.world(end.first_received),
-                at: now,
-                key_frame: header.is_key(),
-                motion,
-            });
-            let outcome = Outcome::Displayed(end.fidelity);
-            let mut report = self.report(header.frame, outcome, Some(end.first_received));
-            report.repaired = end.repaired;
-            report.resent = end.resent;
-            report.recoverable = end.recoverable.map(|at| at.since(end.first_received));
-            report.submitted = Some(mine.since(end.first_received));
-            if let Some((computed, _)) = motion {
-                report.motion_to_photon = Some(computed);
-                report.echo = header.echo.kind;
+                Step::End(_) | Step::Dropped { .. } => {}
             }
-            self.control.report(mine, report);
+            if let Some(fate) = fate {
+                self.finish(now, mine, &fate);
+            }
         }
-        self.media.round_trip(self.control.round_trip());
-        while let Some(request) = self.media.poll_request(mine) {
-            self.control.resend(request);
-        }
-        let (picture, epoch) = (self.media.picture(), self.media.epoch());
-        self.control.picture(mine, picture, epoch);
+        self.playout.consult(mine, &mut self.control);
     }
 
-    fn motion(
-        &mut self,
-        now: Instant,
-        mine: Instant,
-        seq: InputSeq,
-        kind: EchoKind,
-    ) -> Option<(Duration, Duration)> {
-        if kind == EchoKind::None || seq <= self.echoed {
-            return None;
-        }
-        self.echoed = seq;
-        let computed = mine.since(self.control.sampled(seq)?);
-        let truth = now.since(*self.sampled.get(seq.0 as usize - 1)?);
-        Some((computed, truth))
-    }
-
-    fn report(&mut self, frame: FrameId, outcome: Outcome, first: Option<Instant>) -> Report {
-        let counted = self.media.counters();
-        let before = std::mem::replace(&mut self.counted, counted);
-        let news = |now: u64, then: u64| u16::try_from(now.saturating_sub(then)).unwrap_or(0);
-        Report {
-            frame,
-            outcome,
-            first_received: first.map(|at| PeerInstant(at.0)),
-            recoverable: None,
-            decoded: None,
-            submitted: None,
-            presented: None,
-            motion_to_photon: None,
-            echo: EchoKind::None,
-            datagrams: news(counted.received, before.received),
-            missing: news(counted.missing, before.missing),
-            runs: news(counted.runs, before.runs),
-            repaired: 0,
-            resent: 0,
+    /// A frame came to its end. What came out is decoded and shown in no time.
+    fn finish(&mut self, now: Instant, mine: Instant, fate: &Fate) {
+        let shown = playout::Presentation {
+            decoded: Some(mine),
+            submitted: Some(mine),
+            failure: None,
+        };
+        let report = (self.playout).finish(mine, fate, &shown, &mut self.control);
+        assert!(report.frame > self.newest, "frames in order, once each");
+        self.newest = report.frame;
+        match fate {
+            Fate::Dropped { frame, why, .. } => self.lost.push((*frame, *why)),
+            Fate::Out(end) => {
+                let place = (end.header.echo.seq.0 as usize).checked_sub(1);
+                let sampled = place.and_then(|place| self.sampled.get(place));
+                let motion = report.motion_to_photon.zip(sampled);
+                self.shown.push(Shown {
+                    frame: report.frame,
+                    fidelity: end.fidelity,
+                    captured: Instant(end.header.captured),
+                    first_received: self.clock.world(end.first_received),
+                    at: now,
+                    key_frame: end.header.is_key(),
+                    motion: motion.map(|(computed, sampled)| (computed, now.since(*sampled))),
+                });
+            }
         }
     }
 

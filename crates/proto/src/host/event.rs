@@ -47,8 +47,8 @@ pub enum HostEvent {
     ReleaseInput,
     /// Somebody's picture is broken.
     KeyFrameWanted {
-        /// Their role.
-        role: Role,
+        /// Whose.
+        session: SessionId,
         /// The newest frame that they displayed whole.
         last_good: FrameId,
         /// The newest frame that they had heard of.

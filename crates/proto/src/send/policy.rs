@@ -5,6 +5,9 @@
 //! The media thread asks it before each frame and tells it afterwards; the client's reports on the
 //! player's frames are what it learns from. It is a value: `now` comes in.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -16,9 +19,10 @@ pub use crate::send::decision::{Decision, KeyReason};
 use crate::send::key_frame::{KeyFramePolicy, hold_off};
 use crate::send::packetize::Protection;
 use crate::send::references::References;
+use crate::send::subscriber::{Arrival, Departure};
 use crate::send::waves::Waves;
 use crate::time::{Instant, PeerInstant};
-use crate::trace::{DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage};
+use crate::trace::{DropCause, Fidelity, Outcome};
 use crate::units::Bitrate;
 use crate::wire::MAX_DATAGRAM;
 
@@ -47,8 +51,19 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn interval(&self) -> Duration {
+    /// Between two frames at the highest rate.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
         Duration::from_secs_f64(1.0 / self.fps.max(1.0))
+    }
+
+    /// Frames a second, rounded up: 1–65 535.
+    #[must_use]
+    pub fn whole_fps(&self) -> u16 {
+        #[expect(clippy::cast_possible_truncation, reason = "it is within 1–65 535")]
+        #[expect(clippy::cast_sign_loss, reason = "it is within 1–65 535")]
+        let fps = self.fps.ceil().clamp(1.0, 65_535.0) as u16;
+        fps
     }
 
     fn congestion(&self) -> Congestion {
@@ -207,39 +222,35 @@ impl Policy {
         self.key_frames.request(role, newest);
     }
 
-    /// The player's client reported on a frame, or is known to have lost it.
-    pub fn heard(&mut self, now: Instant, record: &FrameRecord) {
-        self.note(record.frame, record.outcome);
-        let sent = (
-            record.host.at(Stage::FirstSent),
-            record.host.at(Stage::LastSent),
-        );
-        let (Some(first), Some(last)) = sent else {
+    /// What became of a frame at the player, and what had left of it, if anything had.
+    pub fn heard(&mut self, now: Instant, arrival: &Arrival, left: Option<&Departure>) {
+        self.note(arrival.frame, arrival.outcome);
+        let Some((left, sent)) = left.and_then(|left| Some((left, (left.first?, left.last?))))
+        else {
             return;
         };
-        let arrived = record.client.first_received;
-        let recoverable = arrived.zip(record.client.recoverable).map(|(at, span)| {
+        let recoverable = arrival.first.zip(arrival.recoverable).map(|(at, span)| {
             let span = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
             PeerInstant(at.0.saturating_add(span))
         });
         let silence = [DropCause::Unreported, DropCause::SessionEnded];
-        if let Outcome::Dropped { why, .. } = record.outcome
+        if let Outcome::Dropped { why, .. } = arrival.outcome
             && silence.contains(&why)
         {
-            return self.congestion.unreported(record.frame);
+            return self.congestion.unreported(arrival.frame);
         }
         // Of a frame of which nothing arrived, the report on the next one counts what is missing.
-        let counted = record.cost.datagrams.saturating_sub(record.missing.into());
-        let counted = if arrived.is_some() { counted } else { 0 };
+        let counted = left.datagrams.saturating_sub(arrival.missing.into());
+        let counted = if arrival.first.is_some() { counted } else { 0 };
         let fit = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
         let crossing = Crossing {
-            frame: record.frame,
-            bytes: data_bytes(&record.cost),
-            sent: (first, last),
-            first: arrived,
+            frame: arrival.frame,
+            bytes: data_bytes(left),
+            sent,
+            first: arrival.first,
             // What was sent again came a round trip later, not through a queue.
-            recoverable: recoverable.filter(|_| record.resent == 0),
-            datagrams: (fit(counted), record.missing),
+            recoverable: recoverable.filter(|_| arrival.resent == 0),
+            datagrams: (fit(counted), arrival.missing),
         };
         let change = self.congestion.heard(now, &crossing);
         self.rate_changed(change);
@@ -303,12 +314,11 @@ impl Policy {
                 self.references.is_broken() && self.references.newest_sound(self.depth).is_some()
             }
         };
-        // What moves brings the next frame by itself.
-        let patience = self.interval() * 2;
-        let repair = self
-            .last_coded
-            .filter(|_| repairable)
-            .map(|at| at + patience);
+        // What moves brings the next frame by itself. One more between two of them, above all a key
+        // frame, is more than a link of twice the mean rate takes.
+        let still = self.last_coded.map(|at| at + self.interval() * 2);
+        let key_frame = key_frame.map(|at| still.map_or(at, |still| at.max(still)));
+        let repair = still.filter(|_| repairable);
         key_frame.into_iter().chain(repair).min()
     }
 
@@ -421,227 +431,9 @@ impl Policy {
 
 /// Bytes of a frame's datagrams with their transport headers, but not of its parity, which is as
 /// long as its longest datagrams.
-fn data_bytes(cost: &FrameCost) -> u32 {
-    let data = cost.datagrams.saturating_sub(cost.parity);
+fn data_bytes(left: &Departure) -> u32 {
+    let data = left.datagrams.saturating_sub(left.parity);
     let full = u32::try_from(MAX_DATAGRAM).unwrap_or(u32::MAX);
-    let parity = cost.parity.saturating_mul(full).min(cost.bytes / 2);
-    cost.bytes - parity + data * TRANSPORT_HEADERS
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::SessionId;
-    use crate::trace::{ClientStamps, DropCause, Fidelity, FrameCost, Outcome, Stamps};
-    use crate::wire::video::EchoKind;
-
-    fn policy() -> Policy {
-        let rate = Bitrate::from_mbps(10);
-        let mut policy = Policy::new(Settings {
-            fps: 60.0,
-            range: Range {
-                min: rate,
-                start: rate,
-                max: rate,
-            },
-            adaptive: true,
-            recovery: Recovery::SkipBack,
-            key_frame_every: None,
-        });
-        policy.encoder_opened(7);
-        policy.join(Role::Player);
-        policy
-    }
-
-    #[test]
-    fn without_references_each_frame_is_a_key_frame() {
-        let mut policy = policy();
-        policy.encoder_opened(0);
-        for frame in 1..=3 {
-            assert_eq!(policy.next(at(frame), FrameId(frame)), Next::Key);
-            policy.sent(at(frame), FrameId(frame), Some(1000));
-        }
-        assert_eq!(policy.poll_decision(), None);
-        policy.heard(at(4), &record(2, LOST));
-        assert_eq!(policy.due(), None, "frame 3 has mended it");
-        policy.wish(Role::Player, FrameId(1), FrameId(3));
-        assert!(
-            policy.due().is_some(),
-            "frame 3 is lost too, and nothing moves"
-        );
-        assert_eq!(policy.next(at(9), FrameId(9)), Next::Key);
-        assert_eq!(policy.due(), None);
-    }
-
-    fn record(frame: u32, outcome: Outcome) -> FrameRecord {
-        FrameRecord {
-            session: SessionId(1),
-            frame: FrameId(frame),
-            host: Stamps::default(),
-            client: ClientStamps::default(),
-            outcome,
-            cost: FrameCost::default(),
-            motion_to_photon: None,
-            echo: EchoKind::None,
-            missing: 0,
-            runs: 0,
-            repaired: 0,
-            resent: 0,
-        }
-    }
-
-    const WHOLE: Outcome = Outcome::Displayed(Fidelity::Whole);
-    const LOST: Outcome = Outcome::Dropped {
-        stage: Stage::FirstReceived,
-        why: DropCause::Lost,
-    };
-
-    fn at(frame: u32) -> Instant {
-        Instant(i64::from(frame) * 16_666_667)
-    }
-
-    fn code(policy: &mut Policy, frame: u32) -> Next {
-        let next = policy.next(at(frame), FrameId(frame));
-        policy.sent(at(frame), FrameId(frame), Some(20_000));
-        next
-    }
-
-    #[test]
-    fn a_lost_frame_costs_no_key_frame() {
-        let mut policy = policy();
-        assert_eq!(code(&mut policy, 1), Next::Key);
-        for frame in 2..=5 {
-            assert_eq!(code(&mut policy, frame), Next::After(FrameId(frame - 1)));
-        }
-        policy.heard(at(5), &record(2, WHOLE));
-        policy.heard(at(5), &record(3, LOST));
-        assert!(policy.due().is_some_and(|due| due <= at(8)));
-        assert_eq!(code(&mut policy, 6), Next::After(FrameId(2)));
-        assert_eq!(policy.due(), None);
-        // What was on its way comes back as tainted, and changes nothing; nor does the wish.
-        let tainted = Outcome::Displayed(Fidelity::Tainted);
-        policy.heard(at(6), &record(4, tainted));
-        policy.wish(Role::Player, FrameId(2), FrameId(4));
-        policy.heard(at(6), &record(5, tainted));
-        assert_eq!(code(&mut policy, 7), Next::After(FrameId(6)));
-        let decisions: Vec<_> = std::iter::from_fn(|| policy.poll_decision()).collect();
-        let (frame, to) = (FrameId(6), FrameId(2));
-        assert_eq!(decisions[1..], [Decision::SkipBack { frame, to }]);
-    }
-
-    #[test]
-    fn without_a_sound_frame_in_memory_a_key_frame_follows_once() {
-        let mut policy = policy();
-        code(&mut policy, 1);
-        for frame in 2..=12 {
-            code(&mut policy, frame);
-        }
-        policy.heard(at(12), &record(3, LOST));
-        assert_eq!(code(&mut policy, 13), Next::Key);
-        policy.heard(at(13), &record(13, LOST));
-        // Within the hold-off whatever is sent is tainted.
-        assert_eq!(code(&mut policy, 14), Next::After(FrameId(13)));
-        assert_eq!(code(&mut policy, 15), Next::Key);
-    }
-
-    #[test]
-    fn a_group_of_pictures_ends_although_nothing_was_lost() {
-        let mut policy = Policy::new(Settings {
-            key_frame_every: Some(5),
-            ..policy().settings
-        });
-        policy.encoder_opened(7);
-        policy.join(Role::Player);
-        let keys: Vec<u32> = (1..=12)
-            .filter(|frame| code(&mut policy, *frame) == Next::Key)
-            .collect();
-        assert_eq!(keys, [1, 6, 11]);
-        let last = policy.decisions.back().map(ToString::to_string);
-        assert!(last.is_some_and(|words| words.ends_with("it is time for one")));
-    }
-
-    #[test]
-    fn an_encoder_that_remembers_nothing_gets_key_frames() {
-        let mut policy = policy();
-        policy.encoder_opened(1);
-        code(&mut policy, 1);
-        code(&mut policy, 2);
-        code(&mut policy, 3);
-        policy.wish(Role::Player, FrameId(1), FrameId(2));
-        assert_eq!(code(&mut policy, 4), Next::Key);
-    }
-
-    #[test]
-    fn an_observers_wish_is_for_a_key_frame_of_which_there_are_few() {
-        let mut policy = policy();
-        code(&mut policy, 1);
-        policy.join(Role::Observer);
-        assert_eq!(code(&mut policy, 2), Next::After(FrameId(1)));
-        let due = policy.due();
-        assert!(due.is_some_and(|at| at > self::at(2)), "{due:?}");
-    }
-
-    /// A policy that follows the link between 1 and 20 Mb/s.
-    fn following() -> Policy {
-        let rate = Bitrate::from_mbps;
-        Policy::new(Settings {
-            range: Range {
-                min: rate(1),
-                start: rate(20),
-                max: rate(20),
-            },
-            ..policy().settings
-        })
-    }
-
-    /// A frame of 20 datagrams that left, and what became of it.
-    fn sent(frame: u32, outcome: Outcome, missing: u16) -> FrameRecord {
-        let mut record = record(frame, outcome);
-        record.host.stamp(Stage::FirstSent, at(frame));
-        record.host.stamp(Stage::LastSent, at(frame));
-        record.cost.datagrams = 20;
-        record.cost.bytes = 20_000;
-        record.missing = missing;
-        if outcome == WHOLE {
-            record.client.first_received = Some(PeerInstant(at(frame).0));
-            record.client.recoverable = Some(Duration::from_millis(1));
-        }
-        record
-    }
-
-    #[test]
-    fn a_client_that_says_nothing_does_not_free_the_link() {
-        let mut policy = following();
-        for frame in 1..=300 {
-            policy.held_until(at(frame));
-            policy.sent(at(frame), FrameId(frame), Some(20_000));
-            // Two seconds later the ledger gives it up.
-            if let Some(old @ 1..) = frame.checked_sub(120) {
-                let unreported = Outcome::Dropped {
-                    stage: Stage::FirstReceived,
-                    why: DropCause::Unreported,
-                };
-                policy.heard(at(frame), &sent(old, unreported, 0));
-            }
-        }
-        assert_eq!(policy.target(), Bitrate::from_mbps(1));
-        let rises = |d: &Decision| matches!(d, Decision::Rate(Change::Climb { .. }));
-        assert!(!policy.decisions.iter().any(rises));
-    }
-
-    #[test]
-    fn what_whole_frames_lost_counts() {
-        let mut policy = following();
-        for frame in 1..=60 {
-            policy.sent(at(frame), FrameId(frame), Some(20_000));
-            // Two of ten frames vanish; the next report says how much that was.
-            let record = match frame % 10 {
-                1 | 2 => sent(frame, LOST, 0),
-                3 => sent(frame, WHOLE, 40),
-                _ => sent(frame, WHOLE, 0),
-            };
-            policy.heard(at(frame), &record);
-        }
-        assert!(policy.target() < Bitrate::from_mbps(20));
-    }
+    let parity = left.parity.saturating_mul(full).min(left.bytes / 2);
+    left.bytes - parity + data * TRANSPORT_HEADERS
 }

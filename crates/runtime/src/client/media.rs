@@ -7,19 +7,17 @@ use std::time::Duration;
 
 use openuvr_media::codec::Codec;
 use openuvr_net::{Link as _, RecvBatch};
+use openuvr_proto::client::playout::{Fate, Playout};
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::acquaintance::{Acquaintance, Meeting};
 use openuvr_proto::control::handshake::Established;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Role, WatchReason};
-use openuvr_proto::id::{FrameId, InputSeq};
-use openuvr_proto::recv::reassemble::{Counters, FrameEnd, MediaReceiver, PictureState, Step};
+use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::time::{Instant, PeerInstant};
-use openuvr_proto::trace::{DropCause, Outcome, Stage};
 use openuvr_proto::units::Size;
-use openuvr_proto::wire::control::{GoodbyeReason, Report};
+use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
-use openuvr_proto::wire::video::EchoKind;
 
 use super::connect::{Caller, NoSession, pause, shake_hands};
 use super::ladder::Climb;
@@ -55,10 +53,8 @@ pub(super) struct Media {
     overlay: Overlay,
     batch: RecvBatch,
     inputs: Vec<JoinHandle<()>>,
-    receiver: Option<MediaReceiver>,
+    playout: Option<Playout>,
     climb: Option<Climb>,
-    counted: Counters,
-    shown_input: InputSeq,
     /// What stands above the window.
     title: String,
     role: Role,
@@ -123,10 +119,8 @@ impl Media {
             overlay: Overlay::default(),
             batch: RecvBatch::default(),
             inputs: Vec::new(),
-            receiver: None,
+            playout: None,
             climb: None,
-            counted: Counters::default(),
-            shown_input: InputSeq::default(),
             title: String::new(),
             granted: false,
             pictures: Pictures::default(),
@@ -265,9 +259,7 @@ impl Media {
             &mut session,
         ));
         *self.shared.session() = Some(session);
-        self.receiver = Some(MediaReceiver::new(established));
-        self.counted = Counters::default();
-        self.shown_input = InputSeq::default();
+        self.playout = Some(Playout::new(established));
         self.screen.reset();
         // A host that wants it says so anew.
         self.screen.relative_mouse(false);
@@ -291,7 +283,7 @@ impl Media {
             }
             self.shared.flush(session);
         }
-        self.receiver = None;
+        self.playout = None;
         ended
     }
 
@@ -313,8 +305,8 @@ impl Media {
             .as_ref()
             .and_then(|s| s.next_timeout())
             .map(|(at, _)| at);
-        let receiver = self.receiver.as_ref().filter(|_| self.granted);
-        let media_next = receiver.and_then(MediaReceiver::next_timeout);
+        let playout = self.playout.as_ref().filter(|_| self.granted);
+        let media_next = playout.and_then(|playout| playout.receiver.next_timeout());
         let now = clock::now();
         let next = session_next
             .into_iter()
@@ -340,9 +332,9 @@ impl Media {
             match plane_of(datagram) {
                 Ok(Plane::Media) => {
                     self.overlay.received(datagram.len());
-                    if let Some(receiver) = self.receiver.as_mut() {
+                    if let Some(playout) = self.playout.as_mut() {
                         // What is refused is forged, repeated or absurd: it never was.
-                        let _ = receiver.handle_datagram(now, datagram);
+                        let _ = playout.receiver.handle_datagram(now, datagram);
                     }
                 }
                 Ok(Plane::Control) => {
@@ -409,12 +401,8 @@ impl Media {
         let session = session.as_mut()?;
         let now = clock::now();
         session.handle_timeout(now);
-        if let Some(receiver) = &mut self.receiver {
-            session.picture(now, receiver.picture(), receiver.epoch());
-            receiver.round_trip(session.round_trip());
-            while let Some(request) = receiver.poll_request(now) {
-                session.resend(request);
-            }
+        if let Some(playout) = &mut self.playout {
+            playout.consult(now, session);
         }
         let mut ended = None;
         while let Some(event) = session.poll_event() {
@@ -450,8 +438,8 @@ impl Media {
                 ClientEvent::Refused(why) => ended = Some(Ended::Over(Over::Refused(why))),
                 ClientEvent::Announced(newest) => {
                     self.pictures.announced = true;
-                    if let Some(receiver) = self.receiver.as_mut() {
-                        receiver.announce(now, newest);
+                    if let Some(playout) = self.playout.as_mut() {
+                        playout.receiver.announce(now, newest);
                     }
                 }
                 ClientEvent::SourceShown(shown) => {
@@ -476,8 +464,8 @@ impl Media {
         if let Some(said) = self.climb.as_mut().and_then(|c| c.check(now, session)) {
             ended = self.shared.ladder_said(said).map(Ended::Over).or(ended);
         }
-        let receiver = self.receiver.as_ref();
-        let received = receiver.is_some_and(|receiver| receiver.counters().received > 0);
+        let playout = self.playout.as_ref();
+        let received = playout.is_some_and(|playout| playout.receiver.counters().received > 0);
         if self.pictures.are_late(now, received) {
             shared.notice(Notice::Trouble(NO_PICTURE.to_owned()));
         }
@@ -491,13 +479,17 @@ impl Media {
     /// Decodes and presents what is there.
     fn show(&mut self) -> Option<Ended> {
         // Taken out while it lends slices, so that the rest of `self` stays usable.
-        let mut receiver = self.receiver.take()?;
+        let mut playout = self.playout.take()?;
         let mut ended = None;
         loop {
-            let outdated = receiver.has_later();
-            let Some(step) = receiver.poll(clock::now()) else {
+            let outdated = playout.receiver.has_later();
+            let Some(step) = playout.receiver.poll(clock::now()) else {
                 break;
             };
+            if let Some(fate) = Fate::of(&step) {
+                self.finish(&mut playout, &fate);
+                continue;
+            }
             match &step {
                 Step::Slice { first, .. } | Step::Missing { first, .. } => {
                     if *first {
@@ -512,7 +504,7 @@ impl Media {
                     }
                     match shown {
                         Shown::Fine | Shown::NeedsSurface(_) => {
-                            if self.screen.submitted.is_some() {
+                            if self.screen.presentation.submitted.is_some() {
                                 if let Some(size) = self.blank.take() {
                                     self.shared.notice(Notice::Showing(size));
                                 }
@@ -525,7 +517,7 @@ impl Media {
                             if !std::mem::replace(&mut self.complained, true) {
                                 self.shared.notice(Notice::Trouble(why));
                             }
-                            receiver.decoding_failed();
+                            playout.receiver.decoding_failed();
                         }
                         Shown::Gone(why) => {
                             ended = Some(Ended::Over(Over::Failed(why)));
@@ -533,28 +525,10 @@ impl Media {
                         }
                     }
                 }
-                Step::End(end) => {
-                    let (end, state, counters) = (*end, receiver.picture(), receiver.counters());
-                    self.report_end(&end, state, counters);
-                }
-                Step::Dropped {
-                    frame,
-                    why,
-                    first_received,
-                } => {
-                    let (frame, why, at) = (*frame, *why, *first_received);
-                    let (state, counters) = (receiver.picture(), receiver.counters());
-                    let stage = match why {
-                        DropCause::AwaitingKeyFrame => Stage::Decoded,
-                        _ if at.is_some() => Stage::Recoverable,
-                        _ => Stage::FirstReceived,
-                    };
-                    let outcome = Outcome::Dropped { stage, why };
-                    self.report(frame, outcome, at, None, None, state, counters);
-                }
+                Step::End(_) | Step::Dropped { .. } => {}
             }
         }
-        self.receiver = Some(receiver);
+        self.playout = Some(playout);
         ended
     }
 
@@ -586,72 +560,19 @@ impl Media {
         Ok(())
     }
 
-    fn report_end(&mut self, end: &FrameEnd, state: PictureState, counters: Counters) {
-        let outcome = match self.screen.failure {
-            Some((stage, why)) => Outcome::Dropped { stage, why },
-            None if self.screen.submitted.is_some() => Outcome::Displayed(end.fidelity),
-            None => Outcome::Dropped {
-                stage: Stage::Decoded,
-                why: DropCause::DecodeFailed,
-            },
-        };
-        let first = Some(end.first_received);
-        let frame = end.header.frame;
-        self.report(
-            frame,
-            outcome,
-            first,
-            end.recoverable,
-            Some(end),
-            state,
-            counters,
-        );
-    }
-
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a report's fields, gathered once"
-    )]
-    fn report(
-        &mut self,
-        frame: FrameId,
-        outcome: Outcome,
-        first: Option<Instant>,
-        recoverable: Option<Instant>,
-        end: Option<&FrameEnd>,
-        state: PictureState,
-        counters: Counters,
-    ) {
+    /// A frame is over: reports what became of it.
+    fn finish(&mut self, playout: &mut Playout, fate: &Fate) {
         let shared = self.shared.clone();
         let mut session = shared.session();
         let Some(session) = session.as_mut() else {
             return;
         };
         let now = clock::now();
-        let displayed = matches!(outcome, Outcome::Displayed(_));
-        let since = |at: Option<Instant>| Some(at?.since(first?));
-        let (motion_to_photon, echo) = match end {
-            Some(end) if displayed => self.motion_to_photon(session, end),
-            _ => (None, EchoKind::None),
+        let report = playout.finish(now, fate, &self.screen.presentation, session);
+        let end = match fate {
+            Fate::Out(end) => Some(end),
+            Fate::Dropped { .. } => None,
         };
-        let counted = std::mem::replace(&mut self.counted, counters);
-        let report = Report {
-            frame,
-            outcome,
-            first_received: first.map(|at| PeerInstant(at.0)),
-            recoverable: since(recoverable),
-            decoded: since(self.screen.decoded.filter(|_| end.is_some())),
-            submitted: since(self.screen.submitted.filter(|_| displayed)),
-            presented: None,
-            motion_to_photon,
-            echo,
-            datagrams: saturate(counters.received - counted.received),
-            missing: saturate(counters.missing - counted.missing),
-            runs: saturate(counters.runs - counted.runs),
-            repaired: end.map_or(0, |end| end.repaired),
-            resent: end.map_or(0, |end| end.resent),
-        };
-        session.report(now, report);
         let journey = end
             .filter(|_| self.overlay.next().is_some())
             .and_then(|end| {
@@ -660,34 +581,9 @@ impl Media {
                 Some((end.first_received.since(captured.at), captured.bound))
             });
         self.overlay.frame(now, &report, journey);
-        if let Some(receiver_epoch) = end.map(|end| end.header.epoch) {
-            session.picture(now, state, receiver_epoch);
-        }
         shared.flush(session);
         shared.notice(Notice::Report(report));
     }
-
-    /// The latency from the newest input that this frame is the first to show.
-    fn motion_to_photon(
-        &mut self,
-        session: &ClientSession,
-        end: &FrameEnd,
-    ) -> (Option<Duration>, EchoKind) {
-        let echo = end.header.echo;
-        if echo.kind == EchoKind::None || echo.seq == self.shown_input {
-            return (None, echo.kind);
-        }
-        self.shown_input = echo.seq;
-        let sampled = session.sampled(echo.seq);
-        let span = sampled
-            .zip(self.screen.submitted)
-            .map(|(from, to)| to.since(from));
-        (span, echo.kind)
-    }
-}
-
-fn saturate(n: u64) -> u16 {
-    u16::try_from(n).unwrap_or(u16::MAX)
 }
 
 /// What a goodbye of the host means for this client.

@@ -6,10 +6,10 @@ use openuvr_media::codec::Codec;
 use openuvr_media::cursor::{Cursor, CursorShape};
 use openuvr_media::decode::{self, Chunk, Decoded, Decoder, View};
 use openuvr_media::present::Presenter;
+use openuvr_proto::client::playout;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::reassemble::Step;
-use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{Configuration, FrameHeader};
@@ -31,9 +31,7 @@ pub(super) struct Screen {
     /// The frame that is under way, and whether that is the one that it refers to.
     under_way: (FrameId, bool),
     /// Of the frame that is under way.
-    pub(super) decoded: Option<Instant>,
-    pub(super) submitted: Option<Instant>,
-    pub(super) failure: Option<(Stage, DropCause)>,
+    pub(super) presentation: playout::Presentation,
 }
 
 /// What showing a slice led to.
@@ -62,9 +60,7 @@ impl Screen {
             configuration: None,
             shown: None,
             under_way: (FrameId::NONE, false),
-            decoded: None,
-            submitted: None,
-            failure: None,
+            presentation: playout::Presentation::default(),
         }
     }
 
@@ -78,9 +74,7 @@ impl Screen {
 
     /// A new frame begins.
     pub(super) fn begin(&mut self) {
-        self.decoded = None;
-        self.submitted = None;
-        self.failure = None;
+        self.presentation = playout::Presentation::default();
     }
 
     /// Feeds what came out of the reassembly; behind a frame's last slice its picture is shown,
@@ -114,7 +108,7 @@ impl Screen {
         if self.presenter.is_none() {
             return Shown::NeedsSurface(configuration.size);
         }
-        if self.failure.is_some() {
+        if self.presentation.failure.is_some() {
             // The rest of a frame that failed already.
             return Shown::Fine;
         }
@@ -187,9 +181,9 @@ impl Screen {
                 return self.failed(why);
             }
         };
-        self.decoded = Some(clock::now());
+        self.presentation.decoded = Some(clock::now());
         if outdated {
-            self.failure = Some((Stage::Submitted, DropCause::Superseded));
+            self.presentation.failure = Some((Stage::Submitted, DropCause::Superseded));
             return Shown::Fine;
         }
         let presented = match (decoded, presenter.canvas()) {
@@ -205,7 +199,7 @@ impl Screen {
         };
         match presented {
             Ok(()) => {
-                self.submitted = Some(clock::now());
+                self.presentation.submitted = Some(clock::now());
                 Shown::Fine
             }
             Err(e) => Shown::Gone(e.to_string()),
@@ -213,7 +207,7 @@ impl Screen {
     }
 
     fn failed(&mut self, why: String) -> Shown {
-        self.failure = Some((Stage::Decoded, DropCause::DecodeFailed));
+        self.presentation.failure = Some((Stage::Decoded, DropCause::DecodeFailed));
         Shown::DecodeFailed(why)
     }
 

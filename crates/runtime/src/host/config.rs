@@ -22,10 +22,11 @@ use openuvr_proto::host::{HostPolicy, SecondPlayer};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::policy::Recovery;
+use openuvr_proto::send::rendition;
 use openuvr_proto::units::Bitrate;
 use serde::{Deserialize, Serialize};
 
-use super::{Rendition, codec_of};
+use super::{Encoding, codec_of};
 use crate::PORT;
 use crate::identity_store::{self, load_or_create};
 use crate::machine;
@@ -160,7 +161,7 @@ pub struct Opened {
     /// Names, roles, limits.
     pub policy: HostPolicy,
     /// How pictures are encoded.
-    pub rendition: Rendition,
+    pub encoding: Encoding,
 }
 
 impl Config {
@@ -169,7 +170,7 @@ impl Config {
     /// # Errors
     /// One line: what is out of range, or can't be opened.
     pub fn open(&self) -> Result<Opened, String> {
-        let rendition = self.rendition()?;
+        let encoding = self.encoding()?;
         let policy = self.policy()?;
         let only = self.only()?;
         place_of_one(self.bind)?;
@@ -199,7 +200,7 @@ impl Config {
             devices,
             pairing: pin.map(|pin| (pin, span)),
             policy,
-            rendition,
+            encoding,
         })
     }
 
@@ -208,7 +209,7 @@ impl Config {
     /// # Errors
     /// One line: what is out of range.
     pub fn check(&self) -> Result<(), String> {
-        self.rendition()?;
+        self.encoding()?;
         self.policy()?;
         self.only()?;
         place_of_one(self.bind)
@@ -261,7 +262,7 @@ impl Config {
     ///
     /// # Errors
     /// What is out of range, and the range.
-    pub fn rendition(&self) -> Result<Rendition, String> {
+    pub fn encoding(&self) -> Result<Encoding, String> {
         let range = self.range()?;
         let pixels = [Pixels::Nv12, Pixels::Rgb444, Pixels::Yuv444].map(|p| (p.name(), p));
         let named = |name: &String| one_of("pixels", name, &pixels);
@@ -289,7 +290,7 @@ impl Config {
             within("refresh_every", every, REFRESHES)?;
             one_of("recovery", &self.recovery, &[("refresh", ())])?;
         }
-        Ok(Rendition {
+        Ok(Encoding {
             encoder: self.encoder.clone(),
             slices: self.slices,
             threads,
@@ -299,13 +300,17 @@ impl Config {
                 true => Rate::Cbr(range.max),
                 false => Rate::Own,
             }),
-            fps: self.fps,
-            range,
-            adaptive: self.adaptive,
-            recovery,
             refresh_every: self.refresh_every,
-            top_up: self.top_up,
-            key_frame_every: self.key_frame_every,
+            rendition: rendition::Settings {
+                policy: rendition::PolicySettings {
+                    fps: self.fps,
+                    range,
+                    adaptive: self.adaptive,
+                    recovery,
+                    key_frame_every: self.key_frame_every,
+                },
+                top_up: self.top_up,
+            },
         })
     }
 
@@ -437,8 +442,8 @@ mod tests {
     #[test]
     fn the_default_is_in_range_and_survives_being_written_down() {
         let config = Config::default();
-        let rendition = config.rendition().unwrap();
-        assert_eq!(rendition.range.max, Bitrate::from_mbps(20));
+        let encoding = config.encoding().unwrap();
+        assert_eq!(encoding.rendition.policy.range.max, Bitrate::from_mbps(20));
         let text = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
     }
@@ -476,7 +481,7 @@ mod tests {
             change(&mut config);
             let policy = config.policy().err();
             let only = config.only().err();
-            policy.or(only).or(config.rendition().err()).unwrap()
+            policy.or(only).or(config.encoding().err()).unwrap()
         };
         assert!(refused(&|c| c.encoder = "vhs".into()).contains("x264, jpeg"));
         assert!(refused(&|c| c.slices = 0).contains("slices: 0 must be 1 to 64"));

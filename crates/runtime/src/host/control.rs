@@ -22,13 +22,16 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Host, HostEvent};
 use openuvr_proto::id::{DeviceId, PathId, SessionId};
 use openuvr_proto::input::inbox::Arrived;
+use openuvr_proto::send::rendition::AppliedInput;
+use openuvr_proto::send::subscriber::{Arrival, Feedback};
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
+use openuvr_proto::wire::video::EchoKind;
 
 use super::trust::Trust;
-use super::{Injected, Input, Notice, Order, Shared};
+use super::{Input, Notice, Order, Shared, Taking};
 use crate::clock;
 use crate::guest::ForApplication;
 
@@ -259,11 +262,13 @@ impl Control {
                     self.player = Some(session);
                 }
                 self.order(Order::Add {
-                    session,
-                    path,
+                    id: session.into(),
                     role,
-                    wishes: offer.wishes,
-                    media,
+                    taking: Taking::Session {
+                        path,
+                        wishes: offer.wishes,
+                        media,
+                    },
                 });
                 self.shared.notice(Notice::Subscribed {
                     session,
@@ -279,7 +284,7 @@ impl Control {
                     Role::Player => self.player = Some(session),
                     Role::Observer => drop(self.player.take_if(|player| *player == session)),
                 }
-                self.order(Order::Role(session, role));
+                self.order(Order::Role(session.into(), role));
                 self.shared.notice(Notice::RoleChanged(session, role));
             }
             HostEvent::PathChanged {
@@ -289,31 +294,36 @@ impl Control {
             } => {
                 if self.ways.contains_key(&session) {
                     let path = segmented(path, may);
-                    self.order(Order::Path(session, path));
+                    self.order(Order::Path(session.into(), path));
                     self.goes(session, path);
                 }
             }
             HostEvent::Ended(session, ending) => {
                 self.ways.remove(&session);
                 self.player.take_if(|p| *p == session);
-                self.order(Order::Remove(session));
+                self.order(Order::Remove(session.into()));
                 self.shared.notice(Notice::Ended(session, ending));
             }
             HostEvent::Input(arrived) => self.inject(&arrived),
             HostEvent::ReleaseInput => self.release_all(),
             HostEvent::KeyFrameWanted {
-                role,
+                session,
                 last_good,
                 newest,
-            } => self.order(Order::KeyFrame(role, last_good, newest)),
+            } => {
+                let wish = Feedback::KeyFrame { last_good, newest };
+                self.order(Order::Feedback(session.into(), wish));
+            }
             HostEvent::Record(record) => {
+                // Nothing is learnt from others: the media thread need not wake.
                 if self.player == Some(record.session) {
-                    self.order(Order::Heard(record.clone()));
+                    let arrival = Feedback::Frame(Arrival::from(&*record));
+                    self.order(Order::Feedback(record.session.into(), arrival));
                 }
                 self.shared.notice(Notice::Record(record));
             }
             HostEvent::ResendWanted(session, request) => {
-                self.order(Order::Resend(session, request));
+                self.order(Order::Resend(session.into(), request));
             }
         }
     }
@@ -354,11 +364,14 @@ impl Control {
         if !matches!(injected, Ok(true)) {
             return self.tell_trouble(injected.map(drop));
         }
-        let injected = Injected {
+        // Only a player's input arrives.
+        let injected = self.player.map(|session| AppliedInput {
+            from: session.into(),
             seq: arrived.seq,
+            kind: EchoKind::Injected,
             received,
-            injected: clock::now(),
-        };
+            applied: clock::now(),
+        });
         *self
             .shared
             .injected
@@ -413,11 +426,11 @@ impl Control {
     fn order(&mut self, order: Order) {
         match order {
             // Good news waits for the next frame.
-            Order::Heard(ref record) if record.outcome.is_whole() => {
+            Order::Feedback(_, Feedback::Frame(arrival)) if arrival.outcome.is_whole() => {
                 let _ = self.orders.try_send(order);
                 return;
             }
-            Order::KeyFrame(..) | Order::Heard(_) | Order::Resend(..) => {
+            Order::Feedback(..) | Order::Resend(..) => {
                 let _ = self.orders.try_send(order);
             }
             order => {

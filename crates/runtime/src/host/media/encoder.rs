@@ -5,29 +5,36 @@ use openuvr_media::convert::Converter;
 use openuvr_media::encode::{self, Encoder, Pixels, Rate, Refresh, Settings};
 use openuvr_media::picture::PixelFormat;
 use openuvr_proto::send::policy::Recovery;
+use openuvr_proto::send::rendition::OpenedEncoder;
 use openuvr_proto::units::{Bitrate, Size};
 
-use crate::host::{Rendition, SUBPEL_PIXELS};
+use crate::host::{Encoding, SUBPEL_PIXELS};
 
-/// Opens it for pictures of `size`; `target` counts where the codec library keeps the rate.
+/// The values of `Configuration::colour`.
+const BT709_LIMITED: u8 = 1;
+const RGB_FULL: u8 = 2;
+
+/// Opens it for pictures of `size`; `target` counts where the codec library keeps the rate. And what the
+/// rendition has to know of it.
 pub(in crate::host) fn open(
-    rendition: &Rendition,
+    encoding: &Encoding,
     size: Size,
     target: Bitrate,
-) -> Result<Box<dyn Encoder>, encode::EncodeError> {
-    let backend = encode::find(&rendition.encoder)?;
+) -> Result<(Box<dyn Encoder>, OpenedEncoder), encode::EncodeError> {
+    let backend = encode::find(&encoding.encoder)?;
     let usual = backend.settings(size, target);
+    let policy = &encoding.rendition.policy;
     let mut settings = Settings {
-        fps: rendition.whole_fps().into(),
-        slices: rendition.slices,
-        threads: rendition.threads,
-        subpel: rendition.subpel.unwrap_or(size.pixels() <= SUBPEL_PIXELS),
-        pixels: rendition.pixels.unwrap_or(usual.pixels),
-        refresh: (rendition.recovery == Recovery::Refresh).then(|| {
-            let every = rendition.refresh_every;
+        fps: policy.whole_fps().into(),
+        slices: encoding.slices,
+        threads: encoding.threads,
+        subpel: encoding.subpel.unwrap_or(size.pixels() <= SUBPEL_PIXELS),
+        pixels: encoding.pixels.unwrap_or(usual.pixels),
+        refresh: (policy.recovery == Recovery::Refresh).then(|| {
+            let every = encoding.refresh_every;
             every.map_or(Refresh::OnDemand, Refresh::Every)
         }),
-        rate: match rendition.rate.unwrap_or(usual.rate) {
+        rate: match encoding.rate.unwrap_or(usual.rate) {
             Rate::Own => Rate::Own,
             Rate::Cbr(_) => Rate::Cbr(target),
         },
@@ -37,5 +44,22 @@ pub(in crate::host) fn open(
         // The conversion pads.
         settings.size = Converter::padded(size, PixelFormat::Nv12);
     }
-    encode::open(backend.name, &settings)
+    let encoder = encode::open(backend.name, &settings)?;
+    let opened = OpenedEncoder {
+        size,
+        codec: backend.codec as u8,
+        colour: match encoding.pixels {
+            Some(Pixels::Rgb444) => RGB_FULL,
+            _ => BT709_LIMITED,
+        },
+        slices: encoder.slices(),
+        depth: encoder.memory(),
+        codes_parts: encoder.codes_parts(),
+        macroblocks: match backend.codec {
+            // They have no quantiser: what they send is as good as it gets.
+            Codec::Raw | Codec::Null => 0,
+            _ => encode::macroblocks(size).map_or(1, |(columns, rows)| columns * rows),
+        },
+    };
+    Ok((encoder, opened))
 }

@@ -1,0 +1,195 @@
+//! What a received frame becomes, and what is reported of it.
+//!
+//! A value: the client's media thread and the deterministic world of the tests are this with a decoder,
+//! a display and a clock of their own.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use super::ClientSession;
+use crate::control::handshake::Established;
+use crate::id::{FrameId, InputSeq};
+use crate::recv::reassemble::{Counters, FrameEnd, MediaReceiver, Step};
+use crate::time::{Instant, PeerInstant};
+use crate::trace::{DropCause, Outcome, Stage};
+use crate::wire::control::Report;
+use crate::wire::video::EchoKind;
+
+/// A session's video, from its datagrams to its reports.
+pub struct Playout {
+    /// Makes slices of datagrams. What it says of a frame's end goes to [`Playout::finish`].
+    pub receiver: MediaReceiver,
+    /// What was reported of the datagrams.
+    counted: Counters,
+    /// The newest input that a displayed frame was the first to show.
+    shown_input: InputSeq,
+}
+
+/// The end of a frame at the receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It came out.
+    Out(FrameEnd),
+    /// Nothing of it did.
+    Dropped {
+        /// The frame.
+        frame: FrameId,
+        /// Why.
+        why: DropCause,
+        /// When its first datagram arrived, if one did.
+        first_received: Option<Instant>,
+    },
+}
+
+impl Fate {
+    /// The end that a step is, if it is one.
+    #[must_use]
+    pub fn of(step: &Step<'_>) -> Option<Fate> {
+        match *step {
+            Step::End(end) => Some(Fate::Out(end)),
+            Step::Dropped {
+                frame,
+                why,
+                first_received,
+            } => Some(Fate::Dropped {
+                frame,
+                why,
+                first_received,
+            }),
+            Step::Slice { .. } | Step::Missing { .. } => None,
+        }
+    }
+}
+
+/// What decoder and display made of a frame that came out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Presentation {
+    /// When its picture was there.
+    pub decoded: Option<Instant>,
+    /// When it was handed to the display.
+    pub submitted: Option<Instant>,
+    /// The stage that did not happen, and why, if one did not.
+    pub failure: Option<(Stage, DropCause)>,
+}
+
+impl Playout {
+    /// The video of a session.
+    #[must_use]
+    pub fn new(established: &Established) -> Playout {
+        Playout {
+            receiver: MediaReceiver::new(established),
+            counted: Counters::default(),
+            shown_input: InputSeq::default(),
+        }
+    }
+
+    /// Tells the session what it has to ask for, and learns from it how far the host is. Call it whenever
+    /// something arrived, and when [`MediaReceiver::next_timeout`] is over.
+    pub fn consult(&mut self, now: Instant, session: &mut ClientSession) {
+        session.picture(now, self.receiver.picture(), self.receiver.epoch());
+        self.receiver.round_trip(session.round_trip());
+        while let Some(request) = self.receiver.poll_request(now) {
+            session.resend(request);
+        }
+    }
+
+    /// A frame is over: what is reported of it.
+    pub fn finish(
+        &mut self,
+        now: Instant,
+        fate: &Fate,
+        presentation: &Presentation,
+        session: &mut ClientSession,
+    ) -> Report {
+        let counters = self.receiver.counters();
+        let counted = std::mem::replace(&mut self.counted, counters);
+        let news =
+            |now: u64, then: u64| u16::try_from(now.saturating_sub(then)).unwrap_or(u16::MAX);
+        let mut report = Report {
+            frame: FrameId::NONE,
+            outcome: outcome(fate, presentation),
+            first_received: None,
+            recoverable: None,
+            decoded: None,
+            submitted: None,
+            presented: None,
+            motion_to_photon: None,
+            echo: EchoKind::None,
+            datagrams: news(counters.received, counted.received),
+            missing: news(counters.missing, counted.missing),
+            runs: news(counters.runs, counted.runs),
+            repaired: 0,
+            resent: 0,
+        };
+        match fate {
+            Fate::Dropped {
+                frame,
+                first_received,
+                ..
+            } => {
+                report.frame = *frame;
+                report.first_received = first_received.map(|at| PeerInstant(at.0));
+            }
+            Fate::Out(end) => {
+                let since = |at: Option<Instant>| Some(at?.since(end.first_received));
+                report.frame = end.header.frame;
+                report.first_received = Some(PeerInstant(end.first_received.0));
+                report.recoverable = since(end.recoverable);
+                report.decoded = since(presentation.decoded);
+                report.repaired = end.repaired;
+                report.resent = end.resent;
+                if let Outcome::Displayed(_) = report.outcome {
+                    report.submitted = since(presentation.submitted);
+                    report.motion_to_photon = self.motion_to_photon(session, end, presentation);
+                    report.echo = end.header.echo.kind;
+                }
+            }
+        }
+        session.report(now, report);
+        session.picture(now, self.receiver.picture(), self.receiver.epoch());
+        report
+    }
+
+    /// The latency from the newest input, if this frame is the first to show it.
+    fn motion_to_photon(
+        &mut self,
+        session: &ClientSession,
+        end: &FrameEnd,
+        presentation: &Presentation,
+    ) -> Option<Duration> {
+        let echo = end.header.echo;
+        // An older one was shown by an earlier frame, whatever that one said.
+        if echo.kind == EchoKind::None || echo.seq <= self.shown_input {
+            return None;
+        }
+        self.shown_input = echo.seq;
+        Some(presentation.submitted?.since(session.sampled(echo.seq)?))
+    }
+}
+
+/// How the frame ended. One that waits for a key frame arrived, as far as it was looked at, and could not
+/// be decoded.
+fn outcome(fate: &Fate, presentation: &Presentation) -> Outcome {
+    let (stage, why) = match fate {
+        Fate::Out(end) => match presentation.failure {
+            Some(failure) => failure,
+            None if presentation.submitted.is_some() => return Outcome::Displayed(end.fidelity),
+            None => (Stage::Decoded, DropCause::DecodeFailed),
+        },
+        Fate::Dropped {
+            why,
+            first_received,
+            ..
+        } => {
+            let stage = match why {
+                DropCause::AwaitingKeyFrame => Stage::Decoded,
+                _ if first_received.is_some() => Stage::Recoverable,
+                _ => Stage::FirstReceived,
+            };
+            (stage, *why)
+        }
+    };
+    Outcome::Dropped { stage, why }
+}

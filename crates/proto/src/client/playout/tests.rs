@@ -1,0 +1,142 @@
+use super::*;
+use crate::control::handshake::{PublicKey, SessionSecret};
+use crate::control::negotiate::{Offer, Role, Wishes};
+use crate::id::{ConfigEpoch, SessionId};
+use crate::input::event::InputEvent;
+use crate::trace::Fidelity;
+use crate::wire::video::{FrameHeader, InputEcho};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn client() -> (Playout, ClientSession) {
+    let established = Established {
+        session: SessionId(1),
+        secret: SessionSecret([7; 32]),
+        peer: PublicKey([7; 32]),
+        version: 1,
+    };
+    let offer = Offer {
+        role: Role::Player,
+        take_over: false,
+        codecs: 2,
+        name: String::new(),
+        software: String::new(),
+        wishes: Wishes::default(),
+    };
+    let session = ClientSession::new(Instant(0), &established, offer);
+    (Playout::new(&established), session)
+}
+
+/// A frame that came out at `at`, and echoes this input.
+fn out(frame: u32, at: Instant, seq: u32) -> Fate {
+    Fate::Out(FrameEnd {
+        header: FrameHeader {
+            frame: FrameId(frame),
+            reference: FrameId::NONE,
+            epoch: ConfigEpoch(1),
+            stream: 0,
+            view: 0,
+            captured: 0,
+            clock_epoch: 0,
+            echo: InputEcho {
+                seq: InputSeq(seq),
+                kind: EchoKind::Injected,
+            },
+        },
+        fidelity: Fidelity::Whole,
+        first_received: at,
+        recoverable: Some(at + MS),
+        repaired: 1,
+        resent: 2,
+    })
+}
+
+fn at(ms: u32) -> Instant {
+    Instant(0) + MS * ms
+}
+
+/// Presentation two milliseconds after it came.
+fn shown(came: Instant) -> Presentation {
+    Presentation {
+        decoded: Some(came + MS),
+        submitted: Some(came + MS * 2),
+        failure: None,
+    }
+}
+
+#[test]
+fn a_frame_is_reported_with_its_stages_and_the_input_it_shows_first() {
+    let (mut playout, mut session) = client();
+    let moved = InputEvent::PointerRelative { dx: 1, dy: 1 };
+    for ms in [10, 20, 30] {
+        session.input(at(ms), moved, at(ms));
+    }
+    let mut finish = |frame, ms, seq| {
+        let fate = out(frame, at(ms), seq);
+        playout.finish(at(ms) + MS * 2, &fate, &shown(at(ms)), &mut session)
+    };
+    let first = finish(1, 40, 2);
+    assert_eq!(first.outcome, Outcome::Displayed(Fidelity::Whole));
+    assert_eq!(first.first_received, Some(PeerInstant(at(40).0)));
+    let spans = (first.recoverable, first.decoded, first.submitted);
+    assert_eq!(spans, (Some(MS), Some(MS), Some(MS * 2)));
+    assert_eq!((first.repaired, first.resent), (1, 2));
+    assert_eq!(first.motion_to_photon, Some(MS * 22), "from 20 to 42");
+    // Presentation before; older than what was shown; new.
+    let motion = [finish(2, 50, 2), finish(3, 60, 1), finish(4, 70, 3)];
+    let motion = motion.map(|report| report.motion_to_photon);
+    assert_eq!(motion, [None, None, Some(MS * 42)]);
+}
+
+#[test]
+fn what_was_not_shown_shows_no_input_and_says_where_it_ended() {
+    let (mut playout, mut session) = client();
+    session.input(at(10), InputEvent::ReleaseAll, at(10));
+    let superseded = (Stage::Submitted, DropCause::Superseded);
+    let late = Presentation {
+        decoded: Some(at(41)),
+        submitted: None,
+        failure: Some(superseded),
+    };
+    let report = playout.finish(at(42), &out(1, at(40), 1), &late, &mut session);
+    let (stage, why) = superseded;
+    assert_eq!(report.outcome, Outcome::Dropped { stage, why });
+    assert_eq!((report.decoded, report.submitted), (Some(MS), None));
+    assert_eq!(
+        (report.motion_to_photon, report.echo),
+        (None, EchoKind::None)
+    );
+    let report = playout.finish(
+        at(52),
+        &out(2, at(50), 1),
+        &Presentation::default(),
+        &mut session,
+    );
+    let (stage, why) = (Stage::Decoded, DropCause::DecodeFailed);
+    assert_eq!(report.outcome, Outcome::Dropped { stage, why });
+    // The next one that is shown is the first.
+    let report = playout.finish(at(62), &out(3, at(60), 1), &shown(at(60)), &mut session);
+    assert_eq!(report.motion_to_photon, Some(MS * 52));
+}
+
+#[test]
+fn a_frame_that_did_not_come_out_ended_where_it_was_looked_at_last() {
+    let (mut playout, mut session) = client();
+    for (why, first, stage) in [
+        (DropCause::Lost, None, Stage::FirstReceived),
+        (DropCause::Lost, Some(at(5)), Stage::Recoverable),
+        (DropCause::AwaitingKeyFrame, Some(at(5)), Stage::Decoded),
+        (DropCause::AwaitingKeyFrame, None, Stage::Decoded),
+    ] {
+        let fate = Fate::Dropped {
+            frame: FrameId(9),
+            why,
+            first_received: first,
+        };
+        let report = playout.finish(at(9), &fate, &shown(at(5)), &mut session);
+        assert_eq!(report.outcome, Outcome::Dropped { stage, why });
+        assert_eq!(report.frame, FrameId(9));
+        assert_eq!(report.first_received, first.map(|at| PeerInstant(at.0)));
+        assert_eq!((report.decoded, report.submitted), (None, None));
+    }
+}

@@ -1,0 +1,213 @@
+use super::*;
+use crate::trace::Stage;
+
+fn policy() -> Policy {
+    let rate = Bitrate::from_mbps(10);
+    let mut policy = Policy::new(Settings {
+        fps: 60.0,
+        range: Range {
+            min: rate,
+            start: rate,
+            max: rate,
+        },
+        adaptive: true,
+        recovery: Recovery::SkipBack,
+        key_frame_every: None,
+    });
+    policy.encoder_opened(7);
+    policy.join(Role::Player);
+    policy
+}
+
+#[test]
+fn without_references_each_frame_is_a_key_frame() {
+    let mut policy = policy();
+    policy.encoder_opened(0);
+    for frame in 1..=3 {
+        assert_eq!(policy.next(at(frame), FrameId(frame)), Next::Key);
+        policy.sent(at(frame), FrameId(frame), Some(1000));
+    }
+    assert_eq!(policy.poll_decision(), None);
+    heard(&mut policy, 4, 2, LOST);
+    assert_eq!(policy.due(), None, "frame 3 has mended it");
+    policy.wish(Role::Player, FrameId(1), FrameId(3));
+    assert!(
+        policy.due().is_some(),
+        "frame 3 is lost too, and nothing moves"
+    );
+    assert_eq!(policy.next(at(9), FrameId(9)), Next::Key);
+    assert_eq!(policy.due(), None);
+}
+
+fn arrival(frame: u32, outcome: Outcome) -> Arrival {
+    Arrival {
+        frame: FrameId(frame),
+        outcome,
+        first: None,
+        recoverable: None,
+        missing: 0,
+        resent: 0,
+    }
+}
+
+fn heard(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome) {
+    policy.heard(at(now), &arrival(frame, outcome), None);
+}
+
+const WHOLE: Outcome = Outcome::Displayed(Fidelity::Whole);
+const LOST: Outcome = Outcome::Dropped {
+    stage: Stage::FirstReceived,
+    why: DropCause::Lost,
+};
+
+fn at(frame: u32) -> Instant {
+    Instant(i64::from(frame) * 16_666_667)
+}
+
+fn code(policy: &mut Policy, frame: u32) -> Next {
+    let next = policy.next(at(frame), FrameId(frame));
+    policy.sent(at(frame), FrameId(frame), Some(20_000));
+    next
+}
+
+#[test]
+fn a_lost_frame_costs_no_key_frame() {
+    let mut policy = policy();
+    assert_eq!(code(&mut policy, 1), Next::Key);
+    for frame in 2..=5 {
+        assert_eq!(code(&mut policy, frame), Next::After(FrameId(frame - 1)));
+    }
+    heard(&mut policy, 5, 2, WHOLE);
+    heard(&mut policy, 5, 3, LOST);
+    assert!(policy.due().is_some_and(|due| due <= at(8)));
+    assert_eq!(code(&mut policy, 6), Next::After(FrameId(2)));
+    assert_eq!(policy.due(), None);
+    // What was on its way comes back as tainted, and changes nothing; nor does the wish.
+    let tainted = Outcome::Displayed(Fidelity::Tainted);
+    heard(&mut policy, 6, 4, tainted);
+    policy.wish(Role::Player, FrameId(2), FrameId(4));
+    heard(&mut policy, 6, 5, tainted);
+    assert_eq!(code(&mut policy, 7), Next::After(FrameId(6)));
+    let decisions: Vec<_> = std::iter::from_fn(|| policy.poll_decision()).collect();
+    let (frame, to) = (FrameId(6), FrameId(2));
+    assert_eq!(decisions[1..], [Decision::SkipBack { frame, to }]);
+}
+
+#[test]
+fn without_a_sound_frame_in_memory_a_key_frame_follows_once() {
+    let mut policy = policy();
+    code(&mut policy, 1);
+    for frame in 2..=12 {
+        code(&mut policy, frame);
+    }
+    heard(&mut policy, 12, 3, LOST);
+    assert_eq!(code(&mut policy, 13), Next::Key);
+    heard(&mut policy, 13, 13, LOST);
+    // Within the hold-off whatever is sent is tainted.
+    assert_eq!(code(&mut policy, 14), Next::After(FrameId(13)));
+    assert_eq!(code(&mut policy, 15), Next::Key);
+}
+
+#[test]
+fn a_group_of_pictures_ends_although_nothing_was_lost() {
+    let mut policy = Policy::new(Settings {
+        key_frame_every: Some(5),
+        ..policy().settings
+    });
+    policy.encoder_opened(7);
+    policy.join(Role::Player);
+    let keys: Vec<u32> = (1..=12)
+        .filter(|frame| code(&mut policy, *frame) == Next::Key)
+        .collect();
+    assert_eq!(keys, [1, 6, 11]);
+    let last = policy.decisions.back().map(ToString::to_string);
+    assert!(last.is_some_and(|words| words.ends_with("it is time for one")));
+}
+
+#[test]
+fn an_encoder_that_remembers_nothing_gets_key_frames() {
+    let mut policy = policy();
+    policy.encoder_opened(1);
+    code(&mut policy, 1);
+    code(&mut policy, 2);
+    code(&mut policy, 3);
+    policy.wish(Role::Player, FrameId(1), FrameId(2));
+    assert_eq!(code(&mut policy, 4), Next::Key);
+}
+
+#[test]
+fn an_observers_wish_is_for_a_key_frame_of_which_there_are_few() {
+    let mut policy = policy();
+    code(&mut policy, 1);
+    policy.join(Role::Observer);
+    assert_eq!(code(&mut policy, 2), Next::After(FrameId(1)));
+    let due = policy.due();
+    assert!(due.is_some_and(|at| at > self::at(2)), "{due:?}");
+}
+
+/// A policy that follows the link between 1 and 20 Mb/s.
+fn following() -> Policy {
+    let rate = Bitrate::from_mbps;
+    Policy::new(Settings {
+        range: Range {
+            min: rate(1),
+            start: rate(20),
+            max: rate(20),
+        },
+        ..policy().settings
+    })
+}
+
+/// A frame of 20 datagrams left; what became of it.
+fn sent(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome, missing: u16) {
+    let mut arrival = arrival(frame, outcome);
+    arrival.missing = missing;
+    if outcome == WHOLE {
+        arrival.first = Some(PeerInstant(at(frame).0));
+        arrival.recoverable = Some(Duration::from_millis(1));
+    }
+    let left = Departure {
+        first: Some(at(frame)),
+        last: Some(at(frame)),
+        datagrams: 20,
+        bytes: 20_000,
+        ..Departure::default()
+    };
+    policy.heard(at(now), &arrival, Some(&left));
+}
+
+#[test]
+fn a_client_that_says_nothing_does_not_free_the_link() {
+    let mut policy = following();
+    for frame in 1..=300 {
+        policy.held_until(at(frame));
+        policy.sent(at(frame), FrameId(frame), Some(20_000));
+        // Two seconds later the ledger gives it up.
+        if let Some(old @ 1..) = frame.checked_sub(120) {
+            let unreported = Outcome::Dropped {
+                stage: Stage::FirstReceived,
+                why: DropCause::Unreported,
+            };
+            sent(&mut policy, frame, old, unreported, 0);
+        }
+    }
+    assert_eq!(policy.target(), Bitrate::from_mbps(1));
+    let rises = |d: &Decision| matches!(d, Decision::Rate(Change::Climb { .. }));
+    assert!(!policy.decisions.iter().any(rises));
+}
+
+#[test]
+fn what_whole_frames_lost_counts() {
+    let mut policy = following();
+    for frame in 1..=60 {
+        policy.sent(at(frame), FrameId(frame), Some(20_000));
+        // Two of ten frames vanish; the next report says how much that was.
+        let (outcome, missing) = match frame % 10 {
+            1 | 2 => (LOST, 0),
+            3 => (WHOLE, 40),
+            _ => (WHOLE, 0),
+        };
+        sent(&mut policy, frame, frame, outcome, missing);
+    }
+    assert!(policy.target() < Bitrate::from_mbps(20));
+}

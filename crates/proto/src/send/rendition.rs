@@ -1,0 +1,577 @@
+//! One encoder's output and all who take it: what each frame is to be, which of them leaves, and how
+//! each ended for each subscriber.
+//!
+//! ```text
+//!  a picture ─► captured ─► begin ─► (encoder) ─► slice, slice … ─► end ─► poll_end
+//!               held back?  Plan                  to all at once    pacing   for each subscriber
+//! ```
+//! A value: it has no clock, no encoder and no link. The host's media thread and the deterministic
+//! world of the tests are this value with their own. One frame is under way at a time; subscribers may
+//! come, go and say something at any moment.
+
+mod audience;
+mod frame;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::control::negotiate::{Role, Wishes};
+use crate::host::LinkState;
+use crate::id::{ConfigEpoch, FrameId, InputSeq, SubscriberId};
+use crate::send::congestion::Range;
+pub use crate::send::policy::Settings as PolicySettings;
+use crate::send::policy::{Decision, Next, Policy, Recovery, TRANSPORT_HEADERS};
+use crate::send::rate::RateControl;
+use crate::send::subscriber::{Departure, Feedback, Frame, Subscriber};
+use crate::send::top_up::{Improvement, TopUp};
+use crate::time::Instant;
+use crate::trace::{DropCause, Stage, Stamps};
+use crate::units::{Bitrate, Size};
+use crate::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho};
+
+use self::audience::Audience;
+pub use self::audience::FanOut;
+pub use self::frame::{AppliedInput, FrameEnd, OpenedEncoder, Plan, Settings};
+
+/// After a frame that failed, a picture that does not move is tried again this much later (guess).
+const TRY_AGAIN: Duration = Duration::from_millis(200);
+
+/// A picture that was held back is tried again this much later, a third of a frame (guess).
+const HELD_LOOK: Duration = Duration::from_millis(5);
+
+/// Frames whose departure is remembered until they are reported on: two seconds at 240 a second.
+const REMEMBERED: usize = 512;
+
+/// Which macroblocks [`Rendition::unchanged`] is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Marked {
+    /// None: all are coded.
+    #[default]
+    Nothing,
+    /// Those that are the same as in the newest frame.
+    SinceNewest,
+    /// Those that are the same as in an older frame, to which this one goes back.
+    SinceReference,
+}
+
+/// The frame that is under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Current {
+    /// The picture was sent before, and is not due for having been held back.
+    still: bool,
+    echo: InputEcho,
+    stamps: Stamps,
+    key_frame: bool,
+    qp: u8,
+    improvement: Option<Improvement>,
+    marked: Marked,
+    /// All slices are there.
+    encoded: bool,
+}
+
+/// See the module.
+pub struct Rendition<S> {
+    settings: Settings,
+    policy: Policy,
+    /// The quantisers that meet the policy's target, and that target.
+    rate: RateControl,
+    target: Bitrate,
+    /// Between what the rate varies if the player wishes nothing else.
+    allowed: Range,
+    wishes: Wishes,
+    encoder: Option<OpenedEncoder>,
+    epoch: ConfigEpoch,
+    audience: Audience<S>,
+    player: Option<SubscriberId>,
+    /// The newest frames that left for the player.
+    departures: VecDeque<(FrameId, Departure)>,
+    /// The newest frame, and the newest that was coded.
+    frame: FrameId,
+    coded: FrameId,
+    /// The newest picture was held back: it is due although nothing moves.
+    held: bool,
+    last_frame_at: Instant,
+    failed_at: Option<Instant>,
+    last_echo: InputSeq,
+    /// What is done to a picture that stands still.
+    top_up: TopUp,
+    /// Which macroblocks of the frame that is coded are not looked at.
+    unchanged: Vec<bool>,
+    current: Current,
+    ends: VecDeque<FrameEnd>,
+}
+
+impl<S: Subscriber> Rendition<S> {
+    /// A rendition without subscribers, of which nothing was coded yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Rendition<S> {
+        let policy = Policy::new(settings.policy);
+        let target = policy.target();
+        Rendition {
+            rate: RateControl::new(target, settings.policy.fps),
+            target,
+            allowed: settings.policy.range,
+            settings,
+            policy,
+            wishes: Wishes::default(),
+            encoder: None,
+            epoch: ConfigEpoch(0),
+            audience: Audience::default(),
+            player: None,
+            departures: VecDeque::with_capacity(REMEMBERED),
+            frame: FrameId::NONE,
+            coded: FrameId::NONE,
+            held: false,
+            last_frame_at: Instant::default(),
+            failed_at: None,
+            last_echo: InputSeq::default(),
+            top_up: TopUp::default(),
+            unchanged: Vec::new(),
+            current: Current::default(),
+            ends: VecDeque::new(),
+        }
+    }
+
+    /// Somebody takes its frames from the next key frame on, which comes soon. There is one player: one
+    /// who was it before observes from here on.
+    pub fn subscribe(&mut self, id: SubscriberId, role: Role, wishes: Wishes, subscriber: S) {
+        self.policy.join(role);
+        if role == Role::Player {
+            self.audience.demote_player();
+        }
+        self.audience.add(id, role, wishes, subscriber);
+        self.who_plays();
+    }
+
+    /// It takes no more of them.
+    pub fn unsubscribe(&mut self, id: SubscriberId) -> Option<S> {
+        let gone = self.audience.remove(id);
+        self.who_plays();
+        gone
+    }
+
+    /// It has another role from now on.
+    pub fn set_role(&mut self, id: SubscriberId, role: Role) {
+        if role == Role::Player {
+            self.audience.demote_player();
+        }
+        if let Some(member) = self.audience.member(id) {
+            member.role = role;
+        }
+        self.who_plays();
+    }
+
+    /// A subscriber.
+    pub fn subscriber(&mut self, id: SubscriberId) -> Option<&mut S> {
+        self.audience
+            .member(id)
+            .map(|member| &mut member.subscriber)
+    }
+
+    /// All of them, the player first.
+    pub fn subscribers(&mut self) -> impl Iterator<Item = (SubscriberId, &mut S)> {
+        self.audience
+            .members
+            .iter_mut()
+            .map(|m| (m.id, &mut m.subscriber))
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_unwatched(&self) -> bool {
+        self.audience.members.is_empty()
+    }
+
+    /// Who plays.
+    #[must_use]
+    pub fn player(&self) -> Option<SubscriberId> {
+        self.player
+    }
+
+    /// What the player wants of the video.
+    #[must_use]
+    pub fn wishes(&self) -> Wishes {
+        self.wishes
+    }
+
+    /// After who subscribes, or in which role, has changed.
+    fn who_plays(&mut self) {
+        self.audience.sort();
+        let player = self.audience.player();
+        let wishes = player.map_or_else(Wishes::default, |member| member.wishes);
+        let player = player.map(|member| member.id);
+        let before = std::mem::replace(&mut self.wishes, wishes);
+        if before.bitrate != wishes.bitrate {
+            self.policy.set_range(self.allowed.wished(wishes.bitrate));
+        }
+        if player != self.player {
+            // The next player counts its input anew, and has another link.
+            self.player = player;
+            self.policy.player_changed();
+            self.last_echo = InputSeq::default();
+            self.departures.clear();
+        }
+    }
+
+    /// Its datagrams take another path.
+    pub fn path_changed(&mut self, id: SubscriberId) {
+        if self.player == Some(id) {
+            self.policy.path_changed();
+        }
+    }
+
+    /// What may be sent at most from the next frame on.
+    pub fn limit(&mut self, highest: Bitrate) {
+        self.allowed = self.allowed.up_to(highest);
+        self.policy
+            .set_range(self.allowed.wished(self.wishes.bitrate));
+    }
+
+    /// What is known of everybody's link now: [`Feedback::Link`] of those of whom `look` knows something.
+    pub fn follow_links(&mut self, mut look: impl FnMut(SubscriberId) -> Option<LinkState>) {
+        for member in &mut self.audience.members {
+            member.link = look(member.id).or(member.link);
+        }
+    }
+
+    /// A subscriber says something.
+    pub fn feedback(&mut self, now: Instant, from: SubscriberId, feedback: Feedback) {
+        let Some(member) = self.audience.member(from) else {
+            return;
+        };
+        match feedback {
+            Feedback::Link(link) => member.link = Some(link),
+            Feedback::KeyFrame { last_good, newest } => {
+                self.policy.wish(member.role, last_good, newest);
+            }
+            // The rate and what frames refer to follow the player. What was never meant for it is
+            // no loss.
+            Feedback::Frame(arrival) => {
+                let meant = member.started.is_some_and(|first| first <= arrival.frame);
+                if member.role == Role::Player && meant {
+                    let departure = self.departures.iter().rev();
+                    let departure = departure.copied().find(|(of, _)| *of == arrival.frame);
+                    (self.policy).heard(now, &arrival, departure.map(|(_, left)| left).as_ref());
+                }
+            }
+        }
+    }
+
+    /// What was decided since the last call.
+    pub fn poll_decision(&mut self) -> Option<Decision> {
+        self.policy.poll_decision()
+    }
+
+    /// How a frame ended for a subscriber.
+    pub fn poll_end(&mut self) -> Option<FrameEnd> {
+        self.ends.pop_front()
+    }
+
+    /// When [`Rendition::captured`] is due although nothing moves, if there is a picture.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        if self.is_unwatched() {
+            return None;
+        }
+        let top_up = self.top_up.due(self.policy.target());
+        let top_up = top_up.filter(|_| self.settings.top_up);
+        let due = if self.held {
+            // Whatever else is due would be held back too, and be due again at once.
+            self.last_frame_at + HELD_LOOK
+        } else {
+            self.policy.due().into_iter().chain(top_up).min()?
+        };
+        // Trouble that stays would otherwise be met again at once, without an end.
+        let calm = self.failed_at.map(|since| since + TRY_AGAIN);
+        Some(calm.map_or(due, |calm| due.max(calm)))
+    }
+
+    /// There is a picture: `fresh` if it was captured now. Otherwise it was sent before, or was held
+    /// back: such a one is new to everybody, and on a full link it must not be taken for a picture that
+    /// stands still, and be coded better and better. Whether it is to be coded.
+    pub fn captured(&mut self, now: Instant, fresh: bool) -> bool {
+        if self.is_unwatched() {
+            return false;
+        }
+        self.policy.set_round_trip(self.audience.round_trip());
+        let held = self.policy.held_until(now);
+        if let Some(until) = held.filter(|_| !fresh && !self.held)
+            && self.policy.due().is_none_or(|at| at > now)
+        {
+            // Only an improvement is due, which takes what room the link has left.
+            self.top_up.wait(until.max(now + HELD_LOOK));
+            return false;
+        }
+        let again = std::mem::replace(&mut self.held, held.is_some());
+        self.last_frame_at = now;
+        if self.held && again && !fresh {
+            // Its end is recorded already.
+            return false;
+        }
+        self.frame = self.frame.next();
+        self.current = Current {
+            still: !again && !fresh,
+            ..Current::default()
+        };
+        self.current.stamps.stamp(Stage::Captured, now);
+        self.audience.meet();
+        if self.held {
+            self.drop_frame(now, Stage::Converted, DropCause::HeldBack);
+            return false;
+        }
+        true
+    }
+
+    /// The newest frame's name.
+    #[must_use]
+    pub fn frame(&self) -> FrameId {
+        self.frame
+    }
+
+    /// Something happened to the frame that is under way.
+    pub fn stamp(&mut self, stage: Stage, at: Instant) {
+        self.current.stamps.stamp(stage, at);
+    }
+
+    /// The newest input that was applied before the frame was captured. What a player before this one
+    /// did is counted otherwise.
+    pub fn applied(&mut self, input: &AppliedInput) {
+        if self.player != Some(input.from) || input.seq == InputSeq::default() {
+            return;
+        }
+        if input.seq != self.last_echo {
+            self.last_echo = input.seq;
+            let stage = match input.kind {
+                EchoKind::Consumed => Stage::InputConsumed,
+                EchoKind::Injected | EchoKind::None => Stage::InputInjected,
+            };
+            self.current
+                .stamps
+                .stamp(Stage::InputReceived, input.received);
+            self.current.stamps.stamp(stage, input.applied);
+        }
+        self.current.echo = InputEcho {
+            seq: input.seq,
+            kind: input.kind,
+        };
+    }
+
+    /// Whether an encoder for pictures of `size` must be opened before the frame can be coded.
+    #[must_use]
+    pub fn needs_encoder(&self, size: Size) -> bool {
+        self.encoder.is_none_or(|encoder| encoder.size != size)
+    }
+
+    /// It was: a new configuration epoch begins.
+    pub fn encoder_opened(&mut self, encoder: OpenedEncoder) {
+        self.epoch = ConfigEpoch(self.epoch.0.wrapping_add(1));
+        self.encoder = Some(encoder);
+        self.policy.encoder_opened(encoder.depth);
+        // Where no frame refers to another none takes more than others.
+        let key_every = self.settings.policy.key_frame_every;
+        let key_every = key_every.filter(|_| encoder.depth > 0);
+        self.rate.opened(encoder.size, key_every);
+        self.top_up.opened(encoder.macroblocks, encoder.codes_parts);
+        self.coded = FrameId::NONE;
+    }
+
+    /// What the encoder may spend, as it was told last.
+    #[must_use]
+    pub fn target(&self) -> Bitrate {
+        self.target
+    }
+
+    /// What it may spend from the next frame on, if that is something else.
+    pub fn new_target(&mut self) -> Option<Bitrate> {
+        let target = self.policy.target();
+        if std::mem::replace(&mut self.target, target) == target {
+            return None;
+        }
+        self.rate.retarget(target, self.settings.policy.fps);
+        Some(target)
+    }
+
+    /// The frame that was captured is coded now: how, and where its slices go. `changed` tells whether a
+    /// macroblock differs from the newest frame that was coded; `None`: perhaps all of them do. `None`
+    /// without an encoder.
+    pub fn begin(
+        &mut self,
+        now: Instant,
+        changed: Option<&dyn Fn(usize) -> bool>,
+    ) -> Option<(Plan<'_>, FanOut<'_, S>)> {
+        let encoder = self.encoder?;
+        let capacity = self.policy.capacity();
+        // From here on a wish is for another frame than this one.
+        let (reference, refresh) = match self.policy.next(now, self.frame) {
+            Next::Key => (FrameId::NONE, false),
+            Next::After(reference) => (reference, false),
+            Next::Refresh(reference) => (reference, true),
+        };
+        let key_frame = reference == FrameId::NONE;
+        // Where no frame refers to another none is worth more than others.
+        let intra = encoder.depth == 0;
+        let follows = reference == self.coded && !key_frame;
+        let still = self.current.still;
+        let may_improve = self.settings.top_up && still && (intra || follows);
+        let improvement = match self.top_up.due(self.target) {
+            Some(at) if may_improve && at <= now => self.top_up.next(self.target),
+            _ => None,
+        };
+        let qp = match improvement {
+            Some(improvement) => improvement.qp,
+            None if still && intra => self.top_up.worst(),
+            None => self.rate.qp(key_frame && !intra),
+        };
+        // A wave of intra blocks codes what has not changed, too.
+        let waves = self.settings.policy.recovery == Recovery::Refresh;
+        let marked = match changed {
+            Some(changed) if follows && improvement.is_none() && !waves => {
+                self.top_up.mark(qp, &mut self.unchanged, changed);
+                Marked::SinceNewest
+            }
+            Some(changed) if !(key_frame || follows || waves) => {
+                (self.top_up).mark_back(reference, &mut self.unchanged, changed);
+                Marked::SinceReference
+            }
+            _ => Marked::Nothing,
+        };
+        (self.current.key_frame, self.current.qp) = (key_frame, qp);
+        (self.current.improvement, self.current.marked) = (improvement, marked);
+        let header = FrameHeader {
+            frame: self.frame,
+            reference,
+            epoch: self.epoch,
+            stream: 0,
+            view: 0,
+            captured: (self.current.stamps.at(Stage::Captured)).map_or(0, |at| at.0),
+            clock_epoch: 0,
+            echo: self.current.echo,
+        };
+        let configuration = key_frame.then_some(Configuration {
+            size: encoder.size,
+            codec: encoder.codec,
+            colour: encoder.colour,
+            fps: self.settings.policy.whole_fps(),
+        });
+        let frame = Frame {
+            header,
+            configuration,
+            slices: encoder.slices,
+            interval: self.settings.policy.interval(),
+            link: None,
+            capacity,
+        };
+        self.audience.begin(now, &frame, &mut self.policy);
+        let plan = Plan {
+            frame: self.frame,
+            reference,
+            refresh,
+            qp,
+            part: improvement.filter(|_| encoder.codes_parts),
+            unchanged: (marked == Marked::SinceNewest).then_some(&self.unchanged),
+        };
+        let fan_out = FanOut {
+            members: &mut self.audience.members,
+            stamps: &mut self.current.stamps,
+            policy: &mut self.policy,
+            frame: self.frame,
+        };
+        Some((plan, fan_out))
+    }
+
+    /// Where the slices of the frame that was begun go.
+    pub fn fan_out(&mut self) -> FanOut<'_, S> {
+        FanOut {
+            members: &mut self.audience.members,
+            stamps: &mut self.current.stamps,
+            policy: &mut self.policy,
+            frame: self.frame,
+        }
+    }
+
+    /// The encoder has handed over all slices. Some of them may have to wait for the player's link: then
+    /// this is called again at the moment that it returns, and nothing is captured before. An observer
+    /// is not waited for while somebody plays.
+    #[must_use]
+    pub fn end(&mut self, now: Instant) -> Option<Instant> {
+        if !std::mem::replace(&mut self.current.encoded, true) {
+            self.current.stamps.stamp(Stage::Encoded, now);
+        }
+        if let Some(at) = self.audience.end(now) {
+            return Some(at);
+        }
+        self.finish(now);
+        None
+    }
+
+    /// Writes down what left, and how the frame ended for everybody.
+    fn finish(&mut self, now: Instant) {
+        self.failed_at = None;
+        let Current { key_frame, qp, .. } = self.current;
+        let intra = self.encoder.is_some_and(|encoder| encoder.depth == 0);
+        // Once, however many take it: the player's, if there is one.
+        let mut bits = 0;
+        if let Some(left) = self.audience.first_departure() {
+            bits = u64::from(on_the_wire(&left) + left.again) * 8;
+            let dear = key_frame && !intra;
+            if !self.current.still || dear {
+                self.rate.coded(dear, qp, bits);
+            }
+        }
+        let player = self.audience.player().filter(|member| member.present);
+        let plays = player.is_some();
+        let left = player.and_then(audience::Member::departure);
+        let left = left.filter(|left| left.first.is_some());
+        self.policy
+            .sent(now, self.frame, left.as_ref().map(on_the_wire));
+        if let Some(left) = left {
+            if self.departures.len() == REMEMBERED {
+                self.departures.pop_front();
+            }
+            self.departures.push_back((self.frame, left));
+        } else if plays {
+            self.policy.unsent(self.frame);
+        }
+        self.audience
+            .finish(now, self.frame, &self.current, &mut self.ends);
+        self.coded = self.frame;
+        match (self.current.improvement, self.current.marked) {
+            (Some(done), _) => {
+                let interval = self.settings.policy.interval();
+                (self.top_up).improved(now, self.frame, &done, bits, self.target, interval);
+            }
+            (None, Marked::Nothing) => self.top_up.coded(now, self.frame, qp, bits),
+            (None, _) => {
+                (self.top_up).coded_in_part(now, self.frame, qp, bits, &self.unchanged);
+            }
+        }
+    }
+
+    /// The frame was not coded: `stage` failed. A new encoder codes the next one.
+    pub fn failed(&mut self, now: Instant, stage: Stage) {
+        self.encoder = None;
+        self.failed_at = Some(self.last_frame_at);
+        self.policy.failed();
+        self.drop_frame(now, stage, DropCause::EncodeFailed);
+    }
+
+    /// The frame ends here for everybody who was there when it was captured.
+    fn drop_frame(&mut self, now: Instant, stage: Stage, why: DropCause) {
+        let stamps = self.current.stamps;
+        (self.audience).drop_frame(now, (self.frame, stamps), (stage, why), &mut self.ends);
+    }
+
+    /// Panics if something that always holds does not: for tests and fuzzing.
+    pub fn check_invariants(&self) {
+        self.audience.check_invariants();
+        assert_eq!(self.player, self.audience.player().map(|member| member.id));
+        assert!(self.coded <= self.frame);
+    }
+}
+
+/// Its bytes with all headers.
+fn on_the_wire(left: &Departure) -> u32 {
+    left.bytes + left.datagrams * TRANSPORT_HEADERS
+}

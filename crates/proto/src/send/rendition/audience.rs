@@ -1,0 +1,286 @@
+//! The subscribers of a rendition: who takes which frame, and what left of it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{Current, FrameEnd};
+use crate::control::negotiate::{Role, Wishes};
+use crate::host::LinkState;
+use crate::id::{FrameId, SubscriberId};
+use crate::send::policy::Policy;
+use crate::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
+use crate::time::Instant;
+use crate::trace::{DropCause, FrameCost, Stage, Stamps};
+use crate::wire::video::{FrameHeader, InputEcho};
+
+pub(super) struct Member<S> {
+    pub(super) id: SubscriberId,
+    pub(super) role: Role,
+    pub(super) wishes: Wishes,
+    pub(super) link: Option<LinkState>,
+    /// The key frame that it began with: before one, nothing is of use to it.
+    pub(super) started: Option<FrameId>,
+    /// Whether it subscribed when the newest frame was captured: that one ends for it.
+    pub(super) present: bool,
+    /// How far the frame that is under way has come; `None`: it does not get it.
+    progress: Option<Step>,
+    pub(super) subscriber: S,
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    /// Its slices go there.
+    Begun,
+    Over(Progress),
+}
+
+impl<S> Member<S> {
+    /// What left of the newest frame.
+    pub(super) fn departure(&self) -> Option<Departure> {
+        match self.progress {
+            Some(Step::Over(Progress::Left(left))) => Some(left),
+            _ => None,
+        }
+    }
+}
+
+pub(super) struct Audience<S> {
+    /// The player first.
+    pub(super) members: Vec<Member<S>>,
+}
+
+impl<S> Default for Audience<S> {
+    fn default() -> Audience<S> {
+        Audience {
+            members: Vec::new(),
+        }
+    }
+}
+
+impl<S: Subscriber> Audience<S> {
+    pub(super) fn add(&mut self, id: SubscriberId, role: Role, wishes: Wishes, subscriber: S) {
+        self.members.retain(|member| member.id != id);
+        self.members.push(Member {
+            id,
+            role,
+            wishes,
+            link: None,
+            started: None,
+            present: false,
+            progress: None,
+            subscriber,
+        });
+    }
+
+    pub(super) fn remove(&mut self, id: SubscriberId) -> Option<S> {
+        let place = self.members.iter().position(|member| member.id == id)?;
+        Some(self.members.remove(place).subscriber)
+    }
+
+    pub(super) fn member(&mut self, id: SubscriberId) -> Option<&mut Member<S>> {
+        self.members.iter_mut().find(|member| member.id == id)
+    }
+
+    pub(super) fn player(&self) -> Option<&Member<S>> {
+        self.members.iter().find(|m| m.role == Role::Player)
+    }
+
+    pub(super) fn demote_player(&mut self) {
+        for member in &mut self.members {
+            member.role = Role::Observer;
+        }
+    }
+
+    /// The player's slices leave first.
+    pub(super) fn sort(&mut self) {
+        self.members.sort_by_key(|m| m.role == Role::Observer);
+    }
+
+    /// The player's round trip, or that of whoever was here first.
+    pub(super) fn round_trip(&self) -> Duration {
+        let link = self.members.first().and_then(|member| member.link);
+        link.map_or(Duration::ZERO, |link| link.round_trip)
+    }
+
+    /// A frame was captured.
+    pub(super) fn meet(&mut self) {
+        for member in &mut self.members {
+            member.present = true;
+            member.progress = None;
+        }
+    }
+
+    /// It begins for those who can use it.
+    pub(super) fn begin(&mut self, now: Instant, frame: &Frame, policy: &mut Policy) {
+        let header = &frame.header;
+        for member in self.members.iter_mut().filter(|member| member.present) {
+            if frame.configuration.is_some() {
+                member.started.get_or_insert(header.frame);
+            }
+            if member.started.is_none() {
+                continue;
+            }
+            member.progress = Some(Step::Begun);
+            let plays = member.role == Role::Player;
+            let frame = Frame {
+                // Input is counted per session: the player's numbers mean nothing to others.
+                header: match plays {
+                    true => *header,
+                    false => unechoed(header),
+                },
+                link: member.link,
+                // The policy knows the player's link only.
+                capacity: frame.capacity.filter(|_| plays),
+                ..*frame
+            };
+            member.subscriber.begin(now, &frame);
+            let protection = member.subscriber.protection().filter(|_| plays);
+            if let Some((protection, link)) = protection.zip(member.link) {
+                policy.protected(protection, &link);
+            }
+        }
+    }
+
+    /// Whether somebody must be waited for, and until when.
+    pub(super) fn end(&mut self, now: Instant) -> Option<Instant> {
+        let mut until: Option<Instant> = None;
+        let mut player = None;
+        for member in &mut self.members {
+            if let Some(Step::Begun | Step::Over(Progress::Waits(_))) = member.progress {
+                let progress = member.subscriber.end(now);
+                member.progress = Some(Step::Over(progress));
+                if let Progress::Waits(at) = progress {
+                    until = Some(until.map_or(at, |before| before.min(at)));
+                }
+            }
+            if member.role == Role::Player && member.progress.is_some() {
+                player = Some(matches!(
+                    member.progress,
+                    Some(Step::Over(Progress::Waits(_)))
+                ));
+            }
+        }
+        // Observers have as long as the player takes.
+        until.filter(|_| player != Some(false))
+    }
+
+    /// What left to whoever is first among those who get the frame.
+    pub(super) fn first_departure(&self) -> Option<Departure> {
+        self.members.iter().find_map(Member::departure)
+    }
+
+    /// The frame's end for each.
+    pub(super) fn finish(
+        &mut self,
+        now: Instant,
+        frame: FrameId,
+        current: &Current,
+        ends: &mut VecDeque<FrameEnd>,
+    ) {
+        for member in self.members.iter_mut().filter(|member| member.present) {
+            let mut stamps = current.stamps;
+            let end = match member.progress {
+                Some(Step::Over(Progress::Left(left))) => {
+                    for (stage, at) in
+                        [(Stage::FirstSent, left.first), (Stage::LastSent, left.last)]
+                    {
+                        if let Some(at) = at {
+                            stamps.stamp(stage, at);
+                        }
+                    }
+                    match left.overflowed && left.first.is_none() {
+                        true => Err((Stage::FirstSent, DropCause::SendBufferFull)),
+                        false => Ok(cost(current, &left)),
+                    }
+                }
+                // What follows builds on it: of no use before another key frame.
+                Some(_) => {
+                    member.started = None;
+                    let (stage, why) = (Stage::FirstSent, DropCause::SendBufferFull);
+                    member.subscriber.dropped(now, frame, stage, why);
+                    Err((stage, why))
+                }
+                None => {
+                    let (stage, why) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
+                    member.subscriber.dropped(now, frame, stage, why);
+                    Err((stage, why))
+                }
+            };
+            (member.present, member.progress) = (false, None);
+            ends.push_back(FrameEnd {
+                subscriber: member.id,
+                frame,
+                stamps,
+                end,
+            });
+        }
+    }
+
+    /// The frame ends for everybody in the same way.
+    pub(super) fn drop_frame(
+        &mut self,
+        now: Instant,
+        (frame, stamps): (FrameId, Stamps),
+        (stage, why): (Stage, DropCause),
+        ends: &mut VecDeque<FrameEnd>,
+    ) {
+        for member in self.members.iter_mut().filter(|member| member.present) {
+            (member.present, member.progress) = (false, None);
+            member.subscriber.dropped(now, frame, stage, why);
+            ends.push_back(FrameEnd {
+                subscriber: member.id,
+                frame,
+                stamps,
+                end: Err((stage, why)),
+            });
+        }
+    }
+
+    pub(super) fn check_invariants(&self) {
+        let plays = |member: &&Member<S>| member.role == Role::Player;
+        assert!(self.members.iter().filter(plays).count() <= 1);
+        assert!(self.members.is_sorted_by_key(|m| m.role == Role::Observer));
+        let begun = |member: &Member<S>| member.progress.is_none() || member.started.is_some();
+        assert!(self.members.iter().all(begun));
+    }
+}
+
+/// Hands a frame's slices to all who take it.
+pub struct FanOut<'a, S> {
+    pub(super) members: &'a mut [Member<S>],
+    pub(super) stamps: &'a mut Stamps,
+    pub(super) policy: &'a mut Policy,
+    pub(super) frame: FrameId,
+}
+
+impl<S: Subscriber> FanOut<'_, S> {
+    /// The encoder hands over a slice.
+    pub fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
+        self.stamps.stamp(Stage::FirstSlice, now);
+        if let Some(frames) = slice.clean_after.filter(|_| slice.place.index == 0) {
+            self.policy.wave_began(self.frame, frames);
+        }
+        for member in self.members.iter_mut() {
+            if let Some(Step::Begun) = member.progress {
+                member.subscriber.slice(now, slice);
+            }
+        }
+    }
+}
+
+fn unechoed(header: &FrameHeader) -> FrameHeader {
+    FrameHeader {
+        echo: InputEcho::default(),
+        ..*header
+    }
+}
+
+fn cost(current: &Current, left: &Departure) -> FrameCost {
+    FrameCost {
+        key_frame: current.key_frame,
+        qp: current.qp,
+        datagrams: left.datagrams,
+        parity: left.parity,
+        bytes: left.bytes,
+    }
+}

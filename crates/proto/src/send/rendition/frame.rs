@@ -1,0 +1,113 @@
+//! What a rendition is told of a picture and its encoder, and what it says of a frame.
+
+use super::PolicySettings;
+use crate::host::{Host, SentFrame};
+use crate::id::{FrameId, InputSeq, SubscriberId};
+use crate::send::top_up::Improvement;
+use crate::time::Instant;
+use crate::trace::{DropCause, FrameCost, Stage, Stamps};
+use crate::units::Size;
+use crate::wire::video::EchoKind;
+
+/// What a rendition is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Its frame rate, bit rate, and what is done about losses.
+    pub policy: PolicySettings,
+    /// Whether a picture that does not move is sent again in better quality.
+    pub top_up: bool,
+}
+
+/// An encoder that was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpenedEncoder {
+    /// The size of its pictures.
+    pub size: Size,
+    /// The bit stream's number on the wire.
+    pub codec: u8,
+    /// The colour's number on the wire.
+    pub colour: u8,
+    /// Slices of each frame.
+    pub slices: u8,
+    /// How many of the newest frames the next one may refer to; 0: each is a key frame.
+    pub depth: u8,
+    /// Whether it can code a part of a picture and leave the rest as the decoder has it.
+    pub codes_parts: bool,
+    /// Macroblocks of a picture; 0 where there is no quantiser by which one could be improved.
+    pub macroblocks: u16,
+}
+
+/// The newest input that was applied before a picture was captured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AppliedInput {
+    /// Whose it was.
+    pub from: SubscriberId,
+    /// Its number.
+    pub seq: InputSeq,
+    /// Whether it was injected or consumed.
+    pub kind: EchoKind,
+    /// When it arrived at the host.
+    pub received: Instant,
+    /// When it was applied.
+    pub applied: Instant,
+}
+
+/// What the encoder is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// The frame's name.
+    pub frame: FrameId,
+    /// The frame that it refers to; [`FrameId::NONE`]: none, it is a key frame.
+    pub reference: FrameId,
+    /// Whether a wave of intra blocks should begin.
+    pub refresh: bool,
+    /// Its quantiser.
+    pub qp: u8,
+    /// Only this part of the picture is coded.
+    pub part: Option<Improvement>,
+    /// For each macroblock whether it need not be looked at.
+    pub unchanged: Option<&'a [bool]>,
+}
+
+impl Plan<'_> {
+    /// Whether it is a key frame.
+    #[must_use]
+    pub fn is_key(&self) -> bool {
+        self.reference == FrameId::NONE
+    }
+}
+
+/// How a captured frame ended at the host for one subscriber.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrameEnd {
+    /// The subscriber.
+    pub subscriber: SubscriberId,
+    /// The frame.
+    pub frame: FrameId,
+    /// What happened to it until then.
+    pub stamps: Stamps,
+    /// What it cost, if it left; otherwise the stage that did not happen, and why.
+    pub end: Result<FrameCost, (Stage, DropCause)>,
+}
+
+impl FrameEnd {
+    /// Writes it down in the books of the session whose frame it was, if it was one's.
+    pub fn record(&self, now: Instant, host: &mut Host) {
+        let Some(session) = self.subscriber.session() else {
+            return;
+        };
+        let (frame, stamps) = (self.frame, self.stamps);
+        match self.end {
+            Ok(cost) => host.frame_sent(
+                now,
+                session,
+                SentFrame {
+                    frame,
+                    stamps,
+                    cost,
+                },
+            ),
+            Err((stage, why)) => host.frame_dropped(now, session, frame, stamps, stage, why),
+        }
+    }
+}

@@ -1,0 +1,409 @@
+use super::*;
+use crate::send::key_frame::OBSERVER_BUDGET;
+use crate::send::loss::Loss;
+use crate::send::subscriber::{Arrival, Progress, Slice};
+use crate::trace::{Fidelity, Outcome};
+use crate::wire::video::SlicePlace;
+
+const MS: Duration = Duration::from_millis(1);
+const SIZE: Size = Size::new(320, 180);
+const PLAYER: SubscriberId = SubscriberId::Other(1);
+const OBSERVER: SubscriberId = SubscriberId::Other(2);
+const THIRD: SubscriberId = SubscriberId::Other(3);
+
+/// What a subscriber was told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Told {
+    Begin(FrameId, InputEcho),
+    Slice(u8),
+    End,
+    Dropped(FrameId, Stage, DropCause),
+}
+
+/// Writes down what it is told; what it says at the end of a frame is what is in `answers`, and then
+/// that the frame has left.
+#[derive(Default)]
+struct Recorder {
+    told: Vec<Told>,
+    answers: VecDeque<Progress>,
+    capacity: Option<Bitrate>,
+}
+
+impl Subscriber for Recorder {
+    fn begin(&mut self, _: Instant, frame: &Frame) {
+        self.capacity = frame.capacity;
+        self.told
+            .push(Told::Begin(frame.header.frame, frame.header.echo));
+    }
+
+    fn slice(&mut self, _: Instant, slice: &Slice<'_>) {
+        self.told.push(Told::Slice(slice.place.index));
+    }
+
+    fn end(&mut self, now: Instant) -> Progress {
+        self.told.push(Told::End);
+        self.answers
+            .pop_front()
+            .unwrap_or(Progress::Left(Departure {
+                first: Some(now),
+                last: Some(now),
+                datagrams: 20,
+                bytes: 20_000,
+                ..Departure::default()
+            }))
+    }
+
+    fn dropped(&mut self, _: Instant, frame: FrameId, stage: Stage, why: DropCause) {
+        self.told.push(Told::Dropped(frame, stage, why));
+    }
+}
+
+fn rendition() -> Rendition<Recorder> {
+    let rate = Bitrate::from_mbps(10);
+    Rendition::new(Settings {
+        policy: PolicySettings {
+            fps: 60.0,
+            range: Range {
+                min: rate,
+                start: rate,
+                max: rate,
+            },
+            adaptive: false,
+            recovery: Recovery::SkipBack,
+            key_frame_every: None,
+        },
+        top_up: false,
+    })
+}
+
+fn join(rendition: &mut Rendition<Recorder>, id: SubscriberId, role: Role) {
+    rendition.subscribe(id, role, Wishes::default(), Recorder::default());
+    rendition.check_invariants();
+}
+
+fn at(frame: u32) -> Instant {
+    Instant(i64::from(frame) * 16_666_667)
+}
+
+/// Begins to code a captured frame; whether it is a key frame.
+fn begin(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
+    if rendition.needs_encoder(SIZE) {
+        rendition.encoder_opened(OpenedEncoder {
+            size: SIZE,
+            codec: 1,
+            colour: 1,
+            slices: 2,
+            depth: 8,
+            codes_parts: false,
+            macroblocks: 0,
+        });
+    }
+    let (plan, mut fan_out) = rendition.begin(now, None).expect("an encoder");
+    let key = plan.is_key();
+    for index in 0..2 {
+        fan_out.slice(
+            now,
+            &Slice {
+                place: SlicePlace {
+                    index,
+                    count: 2,
+                    first_mb: 0,
+                    mbs: 0,
+                },
+                clean_after: None,
+                bytes: &[index; 100],
+            },
+        );
+    }
+    key
+}
+
+/// Captures and codes a frame that does not have to wait; whether it is a key frame.
+fn code(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
+    assert!(rendition.captured(now, true));
+    let key = begin(rendition, now);
+    assert_eq!(rendition.end(now), None);
+    rendition.check_invariants();
+    key
+}
+
+fn ends(rendition: &mut Rendition<Recorder>) -> Vec<FrameEnd> {
+    std::iter::from_fn(|| rendition.poll_end()).collect()
+}
+
+/// Who, which frame, and why it did not leave.
+fn words(ends: &[FrameEnd]) -> Vec<(SubscriberId, u32, Option<DropCause>)> {
+    let why = |end: &FrameEnd| end.end.err().map(|(_, why)| why);
+    ends.iter()
+        .map(|e| (e.subscriber, e.frame.0, why(e)))
+        .collect()
+}
+
+fn told(rendition: &mut Rendition<Recorder>, id: SubscriberId) -> Vec<Told> {
+    let recorder = rendition.subscriber(id).expect("it subscribes");
+    std::mem::take(&mut recorder.told)
+}
+
+#[test]
+fn each_frame_ends_once_for_everybody_who_was_there() {
+    let mut rendition = rendition();
+    assert!(!rendition.captured(at(1), true), "nobody watches");
+    join(&mut rendition, PLAYER, Role::Player);
+    assert!(code(&mut rendition, at(2)));
+    join(&mut rendition, OBSERVER, Role::Observer);
+    // Within the hold-off there is no key frame for it.
+    assert!(!code(&mut rendition, at(3)));
+    assert!(rendition.captured(at(60), true));
+    assert!(begin(&mut rendition, at(60)), "the budget has room");
+    join(&mut rendition, THIRD, Role::Observer);
+    assert_eq!(rendition.end(at(60)), None);
+    assert!(!code(&mut rendition, at(61)));
+    rendition.unsubscribe(OBSERVER);
+    assert!(!code(&mut rendition, at(62)));
+    let awaiting = Some(DropCause::AwaitingKeyFrame);
+    assert_eq!(
+        words(&ends(&mut rendition)),
+        [
+            (PLAYER, 1, None),
+            (PLAYER, 2, None),
+            (OBSERVER, 2, awaiting),
+            (PLAYER, 3, None),
+            (OBSERVER, 3, None),
+            (PLAYER, 4, None),
+            (OBSERVER, 4, None),
+            (THIRD, 4, awaiting),
+            (PLAYER, 5, None),
+            (THIRD, 5, awaiting),
+        ]
+    );
+    let waiting = |frame| {
+        let (stage, why) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
+        Told::Dropped(FrameId(frame), stage, why)
+    };
+    assert_eq!(told(&mut rendition, THIRD), [waiting(4), waiting(5)]);
+}
+
+#[test]
+fn what_an_encoder_fails_on_ends_for_all_and_a_key_frame_follows() {
+    let mut rendition = rendition();
+    join(&mut rendition, PLAYER, Role::Player);
+    join(&mut rendition, OBSERVER, Role::Observer);
+    code(&mut rendition, at(1));
+    assert!(rendition.captured(at(2), true));
+    begin(&mut rendition, at(2));
+    rendition.failed(at(2), Stage::Encoded);
+    let failed = Some(DropCause::EncodeFailed);
+    assert_eq!(
+        words(&ends(&mut rendition))[2..],
+        [(PLAYER, 2, failed), (OBSERVER, 2, failed)]
+    );
+    // A picture that stands still is tried again, but not at once.
+    assert_eq!(rendition.next_deadline(), Some(at(2) + TRY_AGAIN));
+    assert!(rendition.needs_encoder(SIZE));
+    assert!(code(&mut rendition, at(3)));
+    assert_eq!(rendition.next_deadline(), None);
+}
+
+#[test]
+fn the_player_is_waited_for_and_told_again_at_its_deadline() {
+    let mut rendition = rendition();
+    join(&mut rendition, OBSERVER, Role::Observer);
+    join(&mut rendition, PLAYER, Role::Player);
+    assert!(rendition.captured(at(1), true));
+    let waits = [
+        Progress::Waits(at(1) + MS * 3),
+        Progress::Waits(at(1) + MS * 5),
+    ];
+    let player = rendition.subscriber(PLAYER).expect("it plays");
+    player.answers.extend(waits);
+    begin(&mut rendition, at(1));
+    assert_eq!(rendition.end(at(1)), Some(at(1) + MS * 3));
+    assert_eq!(rendition.end(at(1) + MS * 3), Some(at(1) + MS * 5));
+    assert_eq!(ends(&mut rendition), [], "it is under way");
+    assert_eq!(rendition.end(at(1) + MS * 5), None);
+    let ends = ends(&mut rendition);
+    assert_eq!(words(&ends), [(PLAYER, 1, None), (OBSERVER, 1, None)]);
+    let left = |end: &FrameEnd| end.stamps.at(Stage::LastSent);
+    assert_eq!(left(&ends[0]), Some(at(1) + MS * 5));
+    assert_eq!(
+        left(&ends[1]),
+        Some(at(1)),
+        "it did not wait for the player"
+    );
+    let all = [Told::Slice(0), Told::Slice(1), Told::End];
+    assert_eq!(told(&mut rendition, OBSERVER)[1..], all);
+}
+
+#[test]
+fn an_observer_that_waits_or_misses_holds_nobody_up() {
+    for answer in [Progress::Waits(at(1000)), Progress::Missed] {
+        let mut rendition = rendition();
+        join(&mut rendition, PLAYER, Role::Player);
+        join(&mut rendition, OBSERVER, Role::Observer);
+        code(&mut rendition, at(1));
+        rendition.subscriber(OBSERVER).expect("it observes").answers = [answer].into();
+        // The player's frame is over at once.
+        code(&mut rendition, at(2));
+        code(&mut rendition, at(3));
+        let missed = (
+            Some(DropCause::SendBufferFull),
+            Some(DropCause::AwaitingKeyFrame),
+        );
+        assert_eq!(
+            words(&ends(&mut rendition))[2..],
+            [
+                (PLAYER, 2, None),
+                (OBSERVER, 2, missed.0),
+                (PLAYER, 3, None),
+                (OBSERVER, 3, missed.1),
+            ]
+        );
+        // No key frame without its wish, and then within the budget.
+        assert_eq!(rendition.next_deadline(), None);
+        let wish = Feedback::KeyFrame {
+            last_good: FrameId(1),
+            newest: FrameId(2),
+        };
+        rendition.feedback(at(4), OBSERVER, wish);
+        let due = rendition.next_deadline().expect("it is wished for");
+        assert!(due <= at(1) + OBSERVER_BUDGET, "{due:?}");
+        told(&mut rendition, OBSERVER);
+        assert!(code(&mut rendition, due));
+        let begun = &told(&mut rendition, OBSERVER)[0];
+        assert_eq!(*begun, Told::Begin(FrameId(4), InputEcho::default()));
+    }
+}
+
+#[test]
+fn input_is_echoed_to_the_player_whose_it_is_and_stamped_once() {
+    let mut rendition = rendition();
+    join(&mut rendition, PLAYER, Role::Player);
+    join(&mut rendition, OBSERVER, Role::Observer);
+    let input = |from| AppliedInput {
+        from,
+        seq: InputSeq(7),
+        kind: EchoKind::Injected,
+        received: Instant(5),
+        applied: Instant(6),
+    };
+    let echo = InputEcho {
+        seq: InputSeq(7),
+        kind: EchoKind::Injected,
+    };
+    for (now, from) in [(1, PLAYER), (2, PLAYER), (3, THIRD)] {
+        assert!(rendition.captured(at(now), true));
+        rendition.applied(&input(from));
+        begin(&mut rendition, at(now));
+        assert_eq!(rendition.end(at(now)), None);
+    }
+    let echoes = |told: Vec<Told>| -> Vec<InputEcho> {
+        let echo = |told: &Told| match told {
+            Told::Begin(_, echo) => Some(*echo),
+            _ => None,
+        };
+        told.iter().filter_map(echo).collect()
+    };
+    let none = InputEcho::default();
+    assert_eq!(echoes(told(&mut rendition, PLAYER)), [echo, echo, none]);
+    assert_eq!(echoes(told(&mut rendition, OBSERVER)), [none; 3]);
+    let ends = ends(&mut rendition);
+    let stamped = ends.iter().map(|e| e.stamps.at(Stage::InputInjected));
+    let stamped: Vec<_> = stamped.step_by(2).collect();
+    assert_eq!(stamped, [Some(Instant(6)), None, None]);
+}
+
+#[test]
+fn there_is_one_player_and_its_link_alone_counts() {
+    let mut rendition = rendition();
+    let link = |ms| {
+        Feedback::Link(LinkState {
+            round_trip: MS * ms,
+            loss: Loss::NONE,
+        })
+    };
+    join(&mut rendition, OBSERVER, Role::Observer);
+    rendition.feedback(at(0), OBSERVER, link(90));
+    assert_eq!(rendition.audience.round_trip(), MS * 90);
+    join(&mut rendition, PLAYER, Role::Player);
+    rendition.feedback(at(0), PLAYER, link(10));
+    assert_eq!(rendition.player(), Some(PLAYER));
+    assert_eq!(rendition.audience.round_trip(), MS * 10);
+    join(&mut rendition, THIRD, Role::Player);
+    assert_eq!(rendition.player(), Some(THIRD), "the newest one plays");
+    rendition.set_role(THIRD, Role::Observer);
+    assert_eq!(rendition.player(), None);
+    rendition.set_role(OBSERVER, Role::Player);
+    assert_eq!(rendition.audience.round_trip(), MS * 90);
+    rendition.unsubscribe(OBSERVER);
+    assert_eq!(rendition.player(), None);
+    rendition.check_invariants();
+}
+
+#[test]
+fn a_loss_counts_if_the_frame_was_meant_for_the_player() {
+    let lost = |frame| {
+        Feedback::Frame(Arrival {
+            frame: FrameId(frame),
+            outcome: Outcome::Dropped {
+                stage: Stage::FirstReceived,
+                why: DropCause::Lost,
+            },
+            first: None,
+            recoverable: None,
+            missing: 0,
+            resent: 0,
+        })
+    };
+    let reference = |rendition: &mut Rendition<Recorder>, now| {
+        assert!(rendition.captured(at(now), true));
+        let (plan, _) = rendition.begin(at(now), None).expect("an encoder");
+        let reference = plan.reference;
+        assert_eq!(rendition.end(at(now)), None);
+        reference
+    };
+    let mut rendition = rendition();
+    join(&mut rendition, OBSERVER, Role::Observer);
+    code(&mut rendition, at(1));
+    join(&mut rendition, PLAYER, Role::Player);
+    code(&mut rendition, at(2));
+    // It begins with a key frame, the third; what was before it never knew.
+    assert!(code(&mut rendition, at(10)));
+    rendition.feedback(at(10), PLAYER, lost(2));
+    assert_eq!(reference(&mut rendition, 11), FrameId(3));
+    rendition.feedback(at(11), OBSERVER, lost(4));
+    assert_eq!(reference(&mut rendition, 12), FrameId(4));
+    let whole = Arrival {
+        outcome: Outcome::Displayed(Fidelity::Whole),
+        ..match lost(3) {
+            Feedback::Frame(arrival) => arrival,
+            _ => unreachable!(),
+        }
+    };
+    rendition.feedback(at(12), PLAYER, Feedback::Frame(whole));
+    rendition.feedback(at(12), PLAYER, lost(4));
+    assert_eq!(
+        reference(&mut rendition, 13),
+        FrameId(3),
+        "past what was lost"
+    );
+}
+
+#[test]
+fn the_rate_counts_a_frame_once_however_many_take_it() {
+    let qps = |observers: u32| -> Vec<u8> {
+        let mut rendition = rendition();
+        join(&mut rendition, PLAYER, Role::Player);
+        for id in 0..observers {
+            join(&mut rendition, SubscriberId::Other(10 + id), Role::Observer);
+        }
+        let mut qps = Vec::new();
+        for frame in 1..=50 {
+            code(&mut rendition, at(frame));
+            qps.push(rendition.current.qp);
+        }
+        qps
+    };
+    assert_eq!(qps(0), qps(3));
+    let rises = qps(0);
+    assert!(rises[49] < rises[1], "it does follow: {rises:?}");
+}

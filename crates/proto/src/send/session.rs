@@ -1,0 +1,248 @@
+//! An OpenUVR session as a subscriber: slices become sealed datagrams, which are paced where the link
+//! was found to be full.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::id::FrameId;
+use crate::send::fec::ParityPlan;
+use crate::send::pace::Pacer;
+use crate::send::packetize::{MediaSender, Protection, SendBuf};
+use crate::send::policy::TRANSPORT_HEADERS;
+use crate::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
+use crate::time::Instant;
+use crate::trace::{DropCause, Stage};
+use crate::units::Bitrate;
+use crate::wire::control::ResendRequest;
+use crate::wire::video::{Extensions, SlicePlace};
+
+/// A way for datagrams.
+pub trait Transmit: Send {
+    /// Hands over what is in `datagrams`. Never waits: what does not fit is lost.
+    fn transmit(&mut self, now: Instant, datagrams: &SendBuf) -> Transmitted;
+}
+
+/// What became of datagrams that were handed to a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Transmitted {
+    /// When the first of those that it took was handed over.
+    pub first: Option<Instant>,
+    /// The same of the last one.
+    pub last: Option<Instant>,
+    /// It did not take all of them.
+    pub overflowed: bool,
+}
+
+/// What may be done against losses; all of it at first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allowed {
+    /// Frames may get parity.
+    pub parity: bool,
+    /// What is asked for may be sent again.
+    pub resend: bool,
+}
+
+/// The video of one session.
+pub struct Session<T> {
+    media: Box<MediaSender>,
+    way: T,
+    protection: Protection,
+    allowed: Allowed,
+    /// Keeps a burst within what the link was found to carry.
+    pacer: Pacer,
+    capacity: Option<Bitrate>,
+    interval: Duration,
+    /// The frame that is being sent.
+    frame: Option<Frame>,
+    waiting: Waiting,
+    out: SendBuf,
+    /// What has left of the frame.
+    left: Departure,
+    /// Bytes that were sent again since the frame before.
+    again: u32,
+}
+
+/// Slices for which the link has no room yet. The storage is reused.
+#[derive(Default)]
+struct Waiting {
+    bytes: Vec<u8>,
+    slices: VecDeque<(SlicePlace, Option<u16>, Range<usize>)>,
+    /// When the first of them leaves.
+    due: Option<Instant>,
+}
+
+impl Waiting {
+    fn push(&mut self, slice: &Slice<'_>) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(slice.bytes);
+        let place = start..self.bytes.len();
+        let waiting = (slice.place, slice.clean_after, place);
+        self.slices.push_back(waiting);
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.slices.clear();
+        self.due = None;
+    }
+}
+
+impl<T: Transmit> Session<T> {
+    /// The only owner of a session's media key, and its way to the client.
+    #[must_use]
+    pub fn new(media: Box<MediaSender>, way: T) -> Session<T> {
+        Session {
+            media,
+            way,
+            protection: Protection::default(),
+            allowed: Allowed {
+                parity: true,
+                resend: true,
+            },
+            pacer: Pacer::default(),
+            capacity: None,
+            interval: Duration::ZERO,
+            frame: None,
+            waiting: Waiting::default(),
+            out: SendBuf::default(),
+            left: Departure::default(),
+            again: 0,
+        }
+    }
+
+    /// Its way to the client.
+    pub fn way(&mut self) -> &mut T {
+        &mut self.way
+    }
+
+    /// What may be done against losses from the next frame on.
+    pub fn allow(&mut self, allowed: Allowed) {
+        self.allowed = allowed;
+    }
+
+    /// Sends again what the client asks for.
+    pub fn resend(&mut self, now: Instant, request: &ResendRequest) {
+        self.media.resend(now, request, &mut self.out);
+        // What does not fit is lost once more.
+        let _ = self.way.transmit(now, &self.out);
+        self.again += count(self.out.len()) + count(self.out.datagrams()) * TRANSPORT_HEADERS;
+    }
+
+    fn send(&mut self, now: Instant, slice: &Slice<'_>) {
+        let Some(frame) = self.frame else { return };
+        let extensions = Extensions {
+            configuration: frame.configuration,
+            clean_after: slice.clean_after,
+        };
+        (self.media).slice(
+            now,
+            &frame.header,
+            extensions,
+            slice.place,
+            slice.bytes,
+            &mut self.out,
+        );
+        self.transmit(now);
+    }
+
+    fn transmit(&mut self, now: Instant) {
+        let sent = self.way.transmit(now, &self.out);
+        self.left.first = self.left.first.or(sent.first);
+        self.left.last = sent.last.or(self.left.last);
+        self.left.overflowed |= sent.overflowed;
+        self.left.datagrams += count(self.out.datagrams());
+        self.left.parity += count(self.out.parity());
+        self.left.bytes += count(self.out.len());
+    }
+
+    /// When so many bytes more may leave, if not now.
+    fn pace(&mut self, now: Instant, bytes: usize) -> Option<Instant> {
+        let wait = (self.pacer).wait(now, bytes, self.capacity, self.interval);
+        (!wait.is_zero()).then(|| now + wait)
+    }
+
+    /// Sends what had to wait and need not any longer.
+    fn release(&mut self, now: Instant) {
+        while let Some((place, clean_after, range)) = self.waiting.slices.front().cloned() {
+            if self.waiting.due.is_none() {
+                self.waiting.due = self.pace(now, range.len());
+            }
+            if self.waiting.due.is_some_and(|at| at > now) {
+                return;
+            }
+            self.waiting.slices.pop_front();
+            self.waiting.due = None;
+            let bytes = std::mem::take(&mut self.waiting.bytes);
+            let slice = Slice {
+                place,
+                clean_after,
+                bytes: &bytes[range],
+            };
+            self.send(now, &slice);
+            self.waiting.bytes = bytes;
+        }
+        self.waiting.clear();
+    }
+}
+
+impl<T: Transmit> Subscriber for Session<T> {
+    fn begin(&mut self, _: Instant, frame: &Frame) {
+        if let Some(link) = frame.link {
+            self.protection.follow(&link, frame.interval);
+        }
+        self.protection.resend &= self.allowed.resend;
+        if !self.allowed.parity {
+            self.protection.parity = ParityPlan::NONE;
+        }
+        self.media.protect(&self.protection);
+        (self.capacity, self.interval) = (frame.capacity, frame.interval);
+        self.pacer.begin();
+        self.waiting.clear();
+        self.left = Departure::default();
+        self.frame = Some(*frame);
+    }
+
+    fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
+        self.release(now);
+        if self.waiting.slices.is_empty() {
+            let due = self.pace(now, slice.bytes.len());
+            if due.is_none() {
+                return self.send(now, slice);
+            }
+            self.waiting.due = due;
+        }
+        self.waiting.push(slice);
+    }
+
+    fn end(&mut self, now: Instant) -> Progress {
+        self.release(now);
+        if let Some(at) = self.waiting.due {
+            return Progress::Waits(at);
+        }
+        if self.frame.take().is_some() {
+            self.media.parity(now, &mut self.out);
+            self.transmit(now);
+        }
+        Progress::Left(Departure {
+            again: std::mem::take(&mut self.again),
+            ..self.left
+        })
+    }
+
+    fn dropped(&mut self, _: Instant, frame: FrameId, _: Stage, _: DropCause) {
+        // Parts of it may have left: the client patches it.
+        if self.frame.is_some_and(|begun| begun.header.frame == frame) {
+            self.frame = None;
+            self.waiting.clear();
+        }
+    }
+
+    fn protection(&self) -> Option<&Protection> {
+        Some(&self.protection)
+    }
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,167 @@
+//! Who takes a rendition's frames, and what they say of what arrived.
+//!
+//! An OpenUVR session is one kind ([`Session`](super::session::Session)); a recorder, a browser or a
+//! player of another protocol is another. All of them get the same encoded slices.
+
+use std::time::Duration;
+
+use crate::host::LinkState;
+use crate::id::FrameId;
+use crate::send::packetize::Protection;
+use crate::time::{Instant, PeerInstant};
+use crate::trace::{DropCause, FrameRecord, Outcome, Stage};
+use crate::units::Bitrate;
+use crate::wire::video::{Configuration, FrameHeader, SlicePlace};
+
+/// Takes the frames of a rendition. The calls for one frame are [`begin`](Subscriber::begin), one
+/// [`slice`](Subscriber::slice) for each slice, and [`end`](Subscriber::end) until it has left; or
+/// [`dropped`](Subscriber::dropped), also for a frame that never began. The first frame that begins is
+/// a key frame.
+///
+/// They come from the encoder's callback: none of them may wait. What must wait does so by a deadline,
+/// which `end` names.
+pub trait Subscriber: Send {
+    /// A frame begins.
+    fn begin(&mut self, now: Instant, frame: &Frame);
+
+    /// The encoder has handed over a slice of it. Slices come in order.
+    fn slice(&mut self, now: Instant, slice: &Slice<'_>);
+
+    /// The encoder has handed over all of them. With [`Progress::Waits`] it is called again.
+    fn end(&mut self, now: Instant) -> Progress;
+
+    /// A captured frame ends here: `stage` did not happen, because of `why`.
+    fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause);
+
+    /// What is done against losses on its link, if anything is.
+    fn protection(&self) -> Option<&Protection> {
+        None
+    }
+}
+
+impl<S: Subscriber + ?Sized> Subscriber for Box<S> {
+    fn begin(&mut self, now: Instant, frame: &Frame) {
+        (**self).begin(now, frame);
+    }
+
+    fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
+        (**self).slice(now, slice);
+    }
+
+    fn end(&mut self, now: Instant) -> Progress {
+        (**self).end(now)
+    }
+
+    fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause) {
+        (**self).dropped(now, frame, stage, why);
+    }
+
+    fn protection(&self) -> Option<&Protection> {
+        (**self).protection()
+    }
+}
+
+/// What is known of a frame before its first slice.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Frame {
+    /// Its names. The input that it echoes is the player's: nobody else is told of it.
+    pub header: FrameHeader,
+    /// What a decoder has to know, with a key frame.
+    pub configuration: Option<Configuration>,
+    /// How many slices follow.
+    pub slices: u8,
+    /// Between two frames at the highest rate.
+    pub interval: Duration,
+    /// What is known of the subscriber's link, from its [`Feedback`].
+    pub link: Option<LinkState>,
+    /// What that link was found to carry when it was full of late; `None`: more than is known.
+    pub capacity: Option<Bitrate>,
+}
+
+/// A slice that has left the encoder.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slice<'a> {
+    /// Its place in the frame and in the picture.
+    pub place: SlicePlace,
+    /// If a wave of intra blocks begins with this frame, after how many frames the picture is clean.
+    pub clean_after: Option<u16>,
+    /// Its bytes; of H.264 in Annex B form, parameter sets in front of a key frame's first.
+    pub bytes: &'a [u8],
+}
+
+/// How far a frame has come whose slices are all there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// It is on its way.
+    Left(Departure),
+    /// The rest of it leaves at this moment: until then the link is busy.
+    Waits(Instant),
+    /// It was not taken, and no other can be before the next key frame.
+    Missed,
+}
+
+/// What left of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Departure {
+    /// When its first datagram was handed to the link; `None`: the link took nothing.
+    pub first: Option<Instant>,
+    /// The same of its last one.
+    pub last: Option<Instant>,
+    /// Datagrams, those of parity included; 0 where there are none.
+    pub datagrams: u32,
+    /// Datagrams of parity among them.
+    pub parity: u32,
+    /// Bytes of all of them.
+    pub bytes: u32,
+    /// Bytes that were sent again since the frame before, with all headers.
+    pub again: u32,
+    /// The link did not take everything.
+    pub overflowed: bool,
+}
+
+/// What a subscriber says; any kind of client can say it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Feedback {
+    /// What became of a frame.
+    Frame(Arrival),
+    /// What its link loses, and how long the way there and back is.
+    Link(LinkState),
+    /// Its picture is broken: a key frame, or what mends it otherwise, is wanted.
+    KeyFrame {
+        /// The newest frame that it displayed whole; [`FrameId::NONE`] if it does not say.
+        last_good: FrameId,
+        /// The newest frame that it had heard of.
+        newest: FrameId,
+    },
+}
+
+/// What became of a frame at a subscriber.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// The frame.
+    pub frame: FrameId,
+    /// Its end.
+    pub outcome: Outcome,
+    /// When its first datagram arrived, on the subscriber's clock. Only differences between frames
+    /// count.
+    pub first: Option<PeerInstant>,
+    /// How much later enough for the whole frame was there.
+    pub recoverable: Option<Duration>,
+    /// Datagrams that were missing since the arrival that was told of before.
+    pub missing: u16,
+    /// Parts of it that came because they were asked for.
+    pub resent: u16,
+}
+
+impl From<&FrameRecord> for Arrival {
+    fn from(record: &FrameRecord) -> Arrival {
+        Arrival {
+            frame: record.frame,
+            outcome: record.outcome,
+            first: record.client.first_received,
+            recoverable: record.client.recoverable,
+            missing: record.missing,
+            resent: record.resent,
+        }
+    }
+}

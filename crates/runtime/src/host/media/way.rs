@@ -1,0 +1,57 @@
+//! The way of a session's video: its link, and where on it.
+
+use std::sync::Arc;
+
+use openuvr_net::{Link, LinkError};
+use openuvr_proto::id::PathId;
+use openuvr_proto::send::packetize::SendBuf;
+use openuvr_proto::send::session::{Transmit, Transmitted};
+use openuvr_proto::time::Instant;
+
+use crate::clock;
+
+pub(super) struct Way {
+    link: Arc<dyn Link>,
+    pub(super) path: PathId,
+    /// Why the link did not take something, if not for want of room; and whether that was told.
+    refused: Option<(String, bool)>,
+}
+
+impl Way {
+    pub(super) fn new(link: Arc<dyn Link>, path: PathId) -> Way {
+        Way {
+            link,
+            path,
+            refused: None,
+        }
+    }
+
+    /// Why the link does not take anything, to be told once.
+    pub(super) fn refusal(&mut self) -> Option<String> {
+        let (why, told) = self.refused.as_mut()?;
+        (!std::mem::replace(told, true)).then(|| why.clone())
+    }
+}
+
+impl Transmit for Way {
+    fn transmit(&mut self, _: Instant, datagrams: &SendBuf) -> Transmitted {
+        let mut sent = Transmitted::default();
+        for (bytes, each) in datagrams.runs() {
+            match self.link.send(self.path, bytes, each) {
+                Ok(()) => {
+                    let now = clock::now();
+                    sent.first.get_or_insert(now);
+                    sent.last = Some(now);
+                }
+                Err(LinkError::Full) => sent.overflowed = true,
+                // An unreachable network may come back: for this frame it is as if the buffer
+                // were full.
+                Err(e) => {
+                    sent.overflowed = true;
+                    self.refused.get_or_insert_with(|| (e.to_string(), false));
+                }
+            }
+        }
+        sent
+    }
+}

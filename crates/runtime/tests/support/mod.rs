@@ -1,0 +1,88 @@
+//! What the tests of hosts and clients share.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+#![expect(clippy::unwrap_used, reason = "a test ends there")]
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use openuvr_media::input_source::InputSource;
+use openuvr_media::present::Presenter;
+use openuvr_proto::control::negotiate::Wishes;
+use openuvr_proto::control::pairing::Pin;
+use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
+
+/// Longer than anything takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// More pictures and notices than a test makes.
+pub(crate) const MOST: usize = 65_536;
+
+/// A folder that goes when it is dropped.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("openuvr-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Looks again and again until there is something.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "it did not come: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A client of the host at this port, which shows its pictures on what `surface` makes.
+pub(crate) fn client(
+    (port, pin): (u16, &Pin),
+    folder: &Path,
+    wishes: Wishes,
+    input: Option<Box<dyn InputSource>>,
+    mut surface: impl FnMut() -> Box<dyn Presenter> + Send + 'static,
+) -> ClientRuntime {
+    let target: Target = format!("127.0.0.1:{port}").parse().unwrap();
+    let config = client::config::Config {
+        pin: Some(pin.to_string()),
+        config_dir: Some(folder.join(format!("client-{port}"))),
+        realtime: false,
+        wishes,
+        ..client::config::Config::new(target)
+    };
+    let opened = config.open().unwrap();
+    let client = ClientRuntime::start(ClientSetup {
+        identity: opened.identity,
+        name: opened.name,
+        hosts: opened.hosts,
+        host: opened.host,
+        target: opened.target,
+        paths: opened.paths,
+        pin: opened.pin,
+        pair_again: false,
+        offer: opened.offer,
+        decoder: opened.decoder,
+        link: opened.link,
+        only: opened.only,
+        surface: Box::new(move |_, _, _| Ok((surface(), None))),
+        input,
+        send_input: true,
+        overlay: false,
+        reconnect: false,
+        scheduler: config.scheduler(),
+    });
+    client.unwrap()
+}
