@@ -40,7 +40,8 @@ pub(crate) fn keep(shot: &Shot, name: &str) {
     let write = || -> Result<(), Box<dyn std::error::Error>> {
         fs::create_dir_all(folder())?;
         let file = fs::File::create(folder().join(format!("{name}.png")))?;
-        let mut encoder = png::Encoder::new(BufWriter::new(file), shot.size.width, shot.size.height);
+        let mut encoder =
+            png::Encoder::new(BufWriter::new(file), shot.size.width, shot.size.height);
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);
         let pixels = shot.pixels.chunks_exact(4);

@@ -113,7 +113,9 @@ impl Trial {
             let mut command = Command::new("sh");
             command.args(["-c", app.before]);
             let mut before = Program::start("before", at_home(command, &here, &folder));
-            patiently("the end of what comes before", || before.is_over().then_some(()));
+            patiently("the end of what comes before", || {
+                before.is_over().then_some(())
+            });
         }
         let dir = folder.join("host");
         let own = [
@@ -317,7 +319,9 @@ impl Trial {
         for _ in 0..5 {
             hand.chord(&[ESCAPE]);
             if in_time_of(Duration::from_secs(3), || {
-                self.companions().iter().all(|(window, _)| *window != opened)
+                self.companions()
+                    .iter()
+                    .all(|(window, _)| *window != opened)
             }) {
                 // On Windows the menu's title is still active.
                 hand.chord(&[ESCAPE]);
@@ -496,7 +500,10 @@ fn shape(hand: &Hand) -> Vec<(i32, i32, u32)> {
     version.reply().expect("XFixes is there");
     let image = hand.conn.xfixes_get_cursor_image().expect("sent").reply();
     let Ok(image) = image else { return Vec::new() };
-    let (width, hot) = (i32::from(image.width), (i32::from(image.xhot), i32::from(image.yhot)));
+    let (width, hot) = (
+        i32::from(image.width),
+        (i32::from(image.xhot), i32::from(image.yhot)),
+    );
     let pixels = (0..).zip(image.cursor_image);
     let seen = pixels.filter(|(_, pixel)| pixel >> 24 != 0);
     seen.map(|(n, pixel)| (n % width - hot.0, n / width - hot.1, pixel))

@@ -243,7 +243,8 @@ fn notepad_in_wine_gets_the_letters_of_four_layouts() {
 const TYPED_COM: &[u8] = &[
     0xb4, 0x08, 0xcd, 0x21, // AH=8: a key without echo, into AL
     0xa2, 0x30, 0x01, // to where the last byte is
-    0xb8, 0x01, 0x3d, 0xba, 0x2a, 0x01, 0xcd, 0x21, // AH=3D: open the file to write; its handle
+    0xb8, 0x01, 0x3d, 0xba, 0x2a, 0x01, 0xcd,
+    0x21, // AH=3D: open the file to write; its handle
     0x89, 0xc3, // into BX
     0xb8, 0x02, 0x42, 0x31, 0xc9, 0x31, 0xd2, 0xcd, 0x21, // AH=42: to its end
     0xb4, 0x40, 0xb9, 0x01, 0x00, 0xba, 0x30, 0x01, 0xcd, 0x21, // AH=40: write the byte
@@ -257,7 +258,8 @@ const TYPED_COM: &[u8] = &[
 #[ignore = "./dev test-apps"]
 fn dosbox_gets_the_letters_of_three_layouts() {
     /// Characters that an American keyboard of DOS has.
-    const TEXT: &str = "the quick brown fox jumps over lazy dogs AZERTY QWERTZ 0123456789 {[(;:!?)]}";
+    const TEXT: &str =
+        "the quick brown fox jumps over lazy dogs AZERTY QWERTZ 0123456789 {[(;:!?)]}";
     let Some(rig) = Rig::new("800x600", "800x600") else {
         return;
     };
@@ -278,7 +280,9 @@ fn dosbox_gets_the_letters_of_three_layouts() {
     let mut command = shell(&rig, line);
     command.arg(&folder);
     let _dosbox = Program::start("dosbox", command);
-    eventually("DOS is there", || folder.join("READY").exists().then_some(()));
+    eventually("DOS is there", || {
+        folder.join("READY").exists().then_some(())
+    });
     let at_host = Hand::at(&rig.host_side);
     eventually("its window has the keyboard", || {
         has_keyboard(&at_host).then_some(())
