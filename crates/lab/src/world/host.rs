@@ -1,6 +1,5 @@
 //! The world's host: what its threads would do with the sessions and the rendition.
 
-use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::HostEvent;
 use openuvr_proto::id::{SessionId, SubscriberId};
 use openuvr_proto::send::congestion::Range;
