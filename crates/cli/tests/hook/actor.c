@@ -171,6 +171,9 @@ static void clear_away(struct stage *s)
 static const char *mark(const char *name)
 {
     static char path[4096];
+    /* The test is over. */
+    if (access(getenv("MARKS"), F_OK))
+        _exit(94);
     snprintf(path, sizeof path, "%s/%s", getenv("MARKS"), name);
     return path;
 }

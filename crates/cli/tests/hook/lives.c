@@ -133,6 +133,9 @@ static int show(struct stage *s, int above, int below)
 static int is_marked(const char *what, int act)
 {
     char path[4096];
+    /* The test is over. */
+    if (access(getenv("MARKS"), F_OK))
+        _exit(94);
     snprintf(path, sizeof path, "%s/%s.%d", getenv("MARKS"), what, act);
     return !access(path, F_OK);
 }
