@@ -18,8 +18,7 @@ use std::time::Duration;
 
 use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
-use openuvr_proto::control::negotiate::{Negotiation, Offer, Wishes};
-use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::negotiate::{Negotiation, Offer, Role, Wishes};
 use openuvr_proto::host::{Ending, Host, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::InputEvent;
