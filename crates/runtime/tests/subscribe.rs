@@ -6,7 +6,7 @@
 mod support;
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use openuvr_media::barcode;
 use openuvr_media::capture::pattern::Pattern;
@@ -163,8 +163,8 @@ fn an_observer_that_blocks_or_is_slow_delays_no_player() {
     let (_folder, host, player) = host_and_player("slow");
     let (writer, written) = Writer::new();
     // It goes on with a slice when it is told to.
-    let (go, told) = channel::<()>();
-    let (reached, at_a_slice) = channel();
+    let (go, told) = sync_channel::<()>(MOST);
+    let (reached, at_a_slice) = sync_channel(MOST);
     let slow = Bad(writer, move || {
         let _ = reached.send(());
         let _ = told.recv();

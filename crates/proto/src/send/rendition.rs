@@ -33,7 +33,7 @@ use crate::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho};
 
 use self::audience::Audience;
 pub use self::audience::FanOut;
-pub use self::frame::{AppliedInput, FrameEnd, OpenedEncoder, Plan, Settings};
+pub use self::frame::{AppliedInput, FrameOutcome, OpenedEncoder, Plan, Settings};
 
 /// After a frame that failed, a picture that does not move is tried again this much later (guess).
 const TRY_AGAIN: Duration = Duration::from_millis(200);
@@ -100,7 +100,7 @@ pub struct Rendition<S> {
     /// Which macroblocks of the frame that is coded are not looked at.
     unchanged: Vec<bool>,
     current: Current,
-    ends: VecDeque<FrameEnd>,
+    ends: VecDeque<FrameOutcome>,
 }
 
 impl<S: Subscriber> Rendition<S> {
@@ -265,7 +265,7 @@ impl<S: Subscriber> Rendition<S> {
     }
 
     /// How a frame ended for a subscriber.
-    pub fn poll_end(&mut self) -> Option<FrameEnd> {
+    pub fn poll_end(&mut self) -> Option<FrameOutcome> {
         self.ends.pop_front()
     }
 

@@ -342,7 +342,11 @@ impl Media {
                 self.shared.notice(Notice::Trouble(why));
             }
         }
+        let Some(first) = self.rendition.poll_end() else {
+            return;
+        };
         let (now, mut sessions) = (clock::now(), self.shared.sessions());
+        first.record(now, &mut sessions);
         while let Some(end) = self.rendition.poll_end() {
             end.record(now, &mut sessions);
         }

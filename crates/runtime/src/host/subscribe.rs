@@ -3,7 +3,7 @@
 //! in time it misses, up to the next key frame.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use openuvr_media::capture::Waker;
@@ -21,9 +21,11 @@ use crate::sched;
 /// Frames that it may have in hand: one that it works on, and one that waits.
 const FRAMES: u32 = 2;
 
-/// Calls that may wait for it: those of the frames in hand, and as many frames again that ended before
-/// they began.
-const CALLS: usize = (FRAMES as usize) * 2 * (MAX_SLICES as usize + 2);
+/// Calls that may wait for it: those of the frames in hand …
+const CALLS: usize = FRAMES as usize * (MAX_SLICES as usize + 2);
+
+/// … and of as many frames that ended before they began. One that is further behind is not told of each.
+const DROPS: usize = CALLS;
 
 impl HostRuntime {
     /// From the next key frame on, which comes soon, `subscriber` takes the frames of this host, in a
@@ -43,7 +45,7 @@ impl HostRuntime {
         }
         let number = self.others.fetch_add(1, Ordering::Relaxed) + 1;
         let id = SubscriberId::Other(number);
-        let (calls, inbox) = sync_channel(CALLS);
+        let (calls, inbox) = sync_channel(CALLS + DROPS);
         let hands = Arc::new(Hands::default());
         let thread = Thread {
             id,
@@ -108,6 +110,8 @@ enum Call {
 struct Hands {
     /// Frames that began and are not over in the thread.
     full: AtomicU32,
+    /// Frames of whose drop the thread was not told yet.
+    drops: AtomicUsize,
     /// The newest frame that was missed, until a key frame was asked for; 0: none.
     missed: AtomicU32,
 }
@@ -163,8 +167,11 @@ impl Subscriber for Detached {
         if why == DropCause::SendBufferFull {
             self.hands.missed.store(frame.0, Ordering::Release);
         }
-        // One that is that far behind is not told of each.
-        let _ = self.calls.try_send(Call::Dropped(now, frame, stage, why));
+        // So that there is always room for the frames in hand.
+        if self.hands.drops.load(Ordering::Acquire) < DROPS {
+            self.hands.drops.fetch_add(1, Ordering::AcqRel);
+            let _ = self.calls.try_send(Call::Dropped(now, frame, stage, why));
+        }
     }
 }
 
@@ -217,6 +224,7 @@ impl Thread {
                     }
                 }
                 Call::Dropped(now, frame, stage, why) => {
+                    self.hands.drops.fetch_sub(1, Ordering::AcqRel);
                     if open.take_if(|open| *open == frame).is_some() {
                         self.put_down();
                     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Current, FrameEnd};
+use super::{Current, FrameOutcome};
 use crate::control::negotiate::{Role, Wishes};
 use crate::host::LinkState;
 use crate::id::{FrameId, SubscriberId};
@@ -23,12 +23,12 @@ pub(super) struct Member<S> {
     /// Whether it subscribed when the newest frame was captured: that one ends for it.
     pub(super) present: bool,
     /// How far the frame that is under way has come; `None`: it does not get it.
-    progress: Option<Step>,
+    progress: Option<Phase>,
     pub(super) subscriber: S,
 }
 
 #[derive(Clone, Copy)]
-enum Step {
+enum Phase {
     /// Its slices go there.
     Begun,
     Over(Progress),
@@ -38,7 +38,7 @@ impl<S> Member<S> {
     /// What left of the newest frame.
     pub(super) fn departure(&self) -> Option<Departure> {
         match self.progress {
-            Some(Step::Over(Progress::Left(left))) => Some(left),
+            Some(Phase::Over(Progress::Left(left))) => Some(left),
             _ => None,
         }
     }
@@ -120,7 +120,7 @@ impl<S: Subscriber> Audience<S> {
             if member.started.is_none() {
                 continue;
             }
-            member.progress = Some(Step::Begun);
+            member.progress = Some(Phase::Begun);
             let plays = member.role == Role::Player;
             let frame = Frame {
                 // Input is counted per session: the player's numbers mean nothing to others.
@@ -146,9 +146,9 @@ impl<S: Subscriber> Audience<S> {
         let mut until: Option<Instant> = None;
         let mut player = None;
         for member in &mut self.members {
-            if let Some(Step::Begun | Step::Over(Progress::Waits(_))) = member.progress {
+            if let Some(Phase::Begun | Phase::Over(Progress::Waits(_))) = member.progress {
                 let progress = member.subscriber.end(now);
-                member.progress = Some(Step::Over(progress));
+                member.progress = Some(Phase::Over(progress));
                 if let Progress::Waits(at) = progress {
                     until = Some(until.map_or(at, |before| before.min(at)));
                 }
@@ -156,7 +156,7 @@ impl<S: Subscriber> Audience<S> {
             if member.role == Role::Player && member.progress.is_some() {
                 player = Some(matches!(
                     member.progress,
-                    Some(Step::Over(Progress::Waits(_)))
+                    Some(Phase::Over(Progress::Waits(_)))
                 ));
             }
         }
@@ -175,12 +175,12 @@ impl<S: Subscriber> Audience<S> {
         now: Instant,
         frame: FrameId,
         current: &Current,
-        ends: &mut VecDeque<FrameEnd>,
+        ends: &mut VecDeque<FrameOutcome>,
     ) {
         for member in self.members.iter_mut().filter(|member| member.present) {
             let mut stamps = current.stamps;
             let end = match member.progress {
-                Some(Step::Over(Progress::Left(left))) => {
+                Some(Phase::Over(Progress::Left(left))) => {
                     for (stage, at) in
                         [(Stage::FirstSent, left.first), (Stage::LastSent, left.last)]
                     {
@@ -207,7 +207,7 @@ impl<S: Subscriber> Audience<S> {
                 }
             };
             (member.present, member.progress) = (false, None);
-            ends.push_back(FrameEnd {
+            ends.push_back(FrameOutcome {
                 subscriber: member.id,
                 frame,
                 stamps,
@@ -222,12 +222,12 @@ impl<S: Subscriber> Audience<S> {
         now: Instant,
         (frame, stamps): (FrameId, Stamps),
         (stage, why): (Stage, DropCause),
-        ends: &mut VecDeque<FrameEnd>,
+        ends: &mut VecDeque<FrameOutcome>,
     ) {
         for member in self.members.iter_mut().filter(|member| member.present) {
             (member.present, member.progress) = (false, None);
             member.subscriber.dropped(now, frame, stage, why);
-            ends.push_back(FrameEnd {
+            ends.push_back(FrameOutcome {
                 subscriber: member.id,
                 frame,
                 stamps,
@@ -261,7 +261,7 @@ impl<S: Subscriber> FanOut<'_, S> {
             self.policy.wave_began(self.frame, frames);
         }
         for member in self.members.iter_mut() {
-            if let Some(Step::Begun) = member.progress {
+            if let Some(Phase::Begun) = member.progress {
                 member.subscriber.slice(now, slice);
             }
         }

@@ -79,7 +79,7 @@ impl Plan<'_> {
 
 /// How a captured frame ended at the host for one subscriber.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FrameEnd {
+pub struct FrameOutcome {
     /// The subscriber.
     pub subscriber: SubscriberId,
     /// The frame.
@@ -90,7 +90,7 @@ pub struct FrameEnd {
     pub end: Result<FrameCost, (Stage, DropCause)>,
 }
 
-impl FrameEnd {
+impl FrameOutcome {
     /// Writes it down in the books of the session whose frame it was, if it was one's.
     pub fn record(&self, now: Instant, host: &mut Host) {
         let Some(session) = self.subscriber.session() else {

@@ -127,13 +127,13 @@ fn code(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
     key
 }
 
-fn ends(rendition: &mut Rendition<Recorder>) -> Vec<FrameEnd> {
+fn ends(rendition: &mut Rendition<Recorder>) -> Vec<FrameOutcome> {
     std::iter::from_fn(|| rendition.poll_end()).collect()
 }
 
 /// Who, which frame, and why it did not leave.
-fn words(ends: &[FrameEnd]) -> Vec<(SubscriberId, u32, Option<DropCause>)> {
-    let why = |end: &FrameEnd| end.end.err().map(|(_, why)| why);
+fn words(ends: &[FrameOutcome]) -> Vec<(SubscriberId, u32, Option<DropCause>)> {
+    let why = |end: &FrameOutcome| end.end.err().map(|(_, why)| why);
     ends.iter()
         .map(|e| (e.subscriber, e.frame.0, why(e)))
         .collect()
@@ -223,7 +223,7 @@ fn the_player_is_waited_for_and_told_again_at_its_deadline() {
     assert_eq!(rendition.end(at(1) + MS * 5), None);
     let ends = ends(&mut rendition);
     assert_eq!(words(&ends), [(PLAYER, 1, None), (OBSERVER, 1, None)]);
-    let left = |end: &FrameEnd| end.stamps.at(Stage::LastSent);
+    let left = |end: &FrameOutcome| end.stamps.at(Stage::LastSent);
     assert_eq!(left(&ends[0]), Some(at(1) + MS * 5));
     assert_eq!(
         left(&ends[1]),

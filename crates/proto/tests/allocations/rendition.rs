@@ -1,0 +1,119 @@
+//! Nor does a frame's whole way through a rendition to a player and an observer.
+
+use openuvr_proto::control::negotiate::{Role, Wishes};
+use openuvr_proto::id::{SessionId, SubscriberId};
+use openuvr_proto::send::congestion::Range;
+use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::send::policy::Recovery;
+use openuvr_proto::send::rendition::{OpenedEncoder, PolicySettings, Rendition, Settings};
+use openuvr_proto::send::session::{Session, Transmit, Transmitted};
+use openuvr_proto::send::subscriber::{Arrival, Feedback, Slice};
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::trace::{Fidelity, Outcome};
+use openuvr_proto::units::{Bitrate, Size};
+use openuvr_proto::wire::video::SlicePlace;
+
+use crate::support::established;
+use crate::{FRAMES, SLICES, sys};
+
+/// Frames until everything has grown to its size: congestion control looks back ten seconds.
+const START_UP: u32 = 700;
+
+/// Counts datagrams.
+struct Count(usize);
+
+impl Transmit for Count {
+    fn transmit(&mut self, now: Instant, datagrams: &SendBuf) -> Transmitted {
+        self.0 += datagrams.datagrams();
+        Transmitted {
+            first: Some(now),
+            last: Some(now),
+            overflowed: false,
+        }
+    }
+}
+
+#[test]
+fn a_frame_costs_no_allocation() {
+    let rate = Bitrate::from_mbps(10);
+    let mut rendition = Rendition::new(Settings {
+        policy: PolicySettings {
+            fps: 60.0,
+            range: Range {
+                min: rate,
+                start: rate,
+                max: rate,
+            },
+            adaptive: true,
+            recovery: Recovery::SkipBack,
+            key_frame_every: Some(100),
+        },
+        top_up: true,
+    });
+    let ids = [1, 2].map(|id| SubscriberId::from(SessionId(id)));
+    for (id, role) in ids.into_iter().zip([Role::Player, Role::Observer]) {
+        let media = Box::new(MediaSender::new(&established()));
+        let session = Session::new(media, Count(0));
+        rendition.subscribe(id, role, Wishes::default(), session);
+    }
+    rendition.encoder_opened(OpenedEncoder {
+        size: Size::new(1280, 720),
+        codec: 1,
+        colour: 1,
+        slices: SLICES,
+        depth: 8,
+        codes_parts: true,
+        macroblocks: 3600,
+    });
+    let bytes = [7_u8; 4000];
+    let mut ends = 0;
+    for frame in 1..=START_UP + FRAMES {
+        if frame == START_UP {
+            sys::count();
+        }
+        let now = Instant(i64::from(frame) * 16_666_667);
+        assert!(rendition.captured(now, true));
+        let changed = |mb: usize| mb < 100;
+        let begun = rendition.begin(now, Some(&changed));
+        let (_, mut fan_out) = begun.expect("there is an encoder");
+        for index in 0..SLICES {
+            let place = SlicePlace {
+                index,
+                count: SLICES,
+                first_mb: u16::from(index) * 450,
+                mbs: 450,
+            };
+            // The largest ones come first.
+            let length = match frame {
+                ..100 => 4000,
+                _ => 500 + (frame as usize * 977) % 3000,
+            };
+            let slice = Slice {
+                place,
+                clean_after: None,
+                bytes: &bytes[..length],
+            };
+            fan_out.slice(now, &slice);
+        }
+        assert_eq!(rendition.end(now), None);
+        while let Some(end) = rendition.poll_end() {
+            ends += u32::from(end.end.is_ok());
+        }
+        let arrival = Arrival {
+            frame: rendition.frame(),
+            outcome: Outcome::Displayed(Fidelity::Whole),
+            first: Some(PeerInstant(now.0)),
+            recoverable: Some(std::time::Duration::from_millis(1)),
+            missing: 0,
+            resent: 0,
+        };
+        rendition.feedback(now, ids[0], Feedback::Frame(arrival));
+        while rendition.poll_decision().is_some() {}
+    }
+    assert_eq!(sys::counted(), 0, "allocations in {FRAMES} frames");
+    assert_eq!(ends, 2 * (START_UP + FRAMES), "so that all of it ran");
+    for (_, session) in rendition.subscribers() {
+        let all = (START_UP + FRAMES) as usize * usize::from(SLICES);
+        assert!(session.way().0 >= all, "each slice is a datagram or more");
+    }
+}
