@@ -491,7 +491,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
     let most = |what, limit: f64, value: f64| {
         (
             what,
-            format!("<= {limit}"),
+            format!("<= {}", (limit * 10.0).round() / 10.0),
             format!("{value:.1}"),
             value <= limit,
         )
