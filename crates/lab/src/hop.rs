@@ -92,7 +92,7 @@ impl Tally {
 #[derive(Debug, Clone)]
 pub struct Stopper(Arc<OwnedFd>);
 
-/// What a run did. Its `Display` is three lines.
+/// What a run did. Its `Display` is three lines, and one more where it is Wi-Fi.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// From clients to the target, all clients together.
@@ -107,6 +107,8 @@ pub struct Report {
     pub unsent: u64,
     /// How long after their time datagrams were released.
     pub lateness: Lateness,
+    /// How long datagrams took to clients in the model, where it is Wi-Fi.
+    pub crossing: Option<Lateness>,
 }
 
 /// Why a relay or a bridge did not start or ended.
@@ -403,9 +405,11 @@ impl Hop {
         for flow in &self.flows {
             self.report.count(flow);
         }
-        if let Some((up, down)) = self.air.as_ref().map(Live::counters) {
+        if let Some(air) = &self.air {
+            let (up, down) = air.counters();
             self.report.up += up;
             self.report.down += down;
+            self.report.crossing = Some(air.crossing().clone());
         }
         self.report
     }
@@ -503,7 +507,11 @@ impl fmt::Display for Report {
             f,
             "{} clients, {} datagrams refused, {} unsent; released late by {}",
             self.flows, self.refused, self.unsent, self.lateness
-        )
+        )?;
+        match &self.crossing {
+            Some(crossing) => write!(f, "\nover Wi-Fi to clients: {crossing}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use anyhow::{Result, bail};
 use openuvr_lab::course::Course;
 use openuvr_lab::hop::{Config, Hop, Meter, Report, Stopper};
+use openuvr_lab::wifi::scenario::Scenario;
 use openuvr_runtime::sched::{Role, Scheduler};
 
 /// The link; it ends when dropped.
@@ -19,9 +20,11 @@ pub(super) struct Emulated {
 }
 
 impl Emulated {
-    /// Begins to carry datagrams to the host at `to` and back, each way on its own `course`.
+    /// Begins to carry datagrams to the host at `to` and back, each way on its own `course`, or over
+    /// `wifi`.
     pub(super) fn start(
         [up, down]: [Course; 2],
+        wifi: Option<Scenario>,
         to: SocketAddr,
         seed: u64,
         real_time: bool,
@@ -31,7 +34,7 @@ impl Emulated {
             to,
             up,
             down,
-            wifi: None,
+            wifi,
             seed,
         })?;
         let (listens, meter, stopper) = (hop.local_addr()?, hop.meter(), hop.stopper());

@@ -1,14 +1,15 @@
 //! What became of each figure of the papers, computed from the data of the benches: what it
 //! claims, whether that holds here, and why. It draws nothing.
 //!
-//! Papers: OpenUVR (figures 6, 10, 11, sections IV-B3 and V-E) and GamingAnywhere (figures 9 to
-//! 11). A figure without data is "not measured", never a guess.
+//! Papers: OpenUVR (figures 6, 10, 11, sections IV-B3 and V-E), GamingAnywhere (figures 9 to 11) and
+//! Unity Render Streaming over Wi-Fi (figures 19 to 22, in [`wifi`]). A figure without data is "not measured", never a guess.
 
 use serde_json::Value;
 
 use super::page::{Data, list, named, number, words};
 use super::report::QUIET;
 use super::stats::Range;
+use super::wifi;
 
 /// What became of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,9 +141,15 @@ pub(super) fn all(data: &Data) -> Vec<Figure> {
             "quality",
         ),
     ];
-    let judged = figures.into_iter().map(|(name, claim, judge, bench)| {
+    let figures = figures.into_iter().chain(wifi::CLAIMS);
+    let judged = figures.map(|(name, claim, judge, bench)| {
         let (mark, why) = judge(data).unwrap_or_else(|| {
-            let why = format!("no data for it: openuvr bench {bench} measures it");
+            let group = if bench.starts_with("lab ") {
+                ""
+            } else {
+                "bench "
+            };
+            let why = format!("no data for it: openuvr {group}{bench} measures it");
             (Mark::NotMeasured, why)
         });
         let told = matches!(mark, Mark::Reproduced | Mark::Refuted);

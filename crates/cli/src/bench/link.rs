@@ -9,8 +9,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use clap::ValueEnum as _;
 use openuvr_lab::course::Course;
 use openuvr_lab::link::{BurstLoss, Impairment, Queue};
+use openuvr_lab::wifi::scenario::Scenario;
+use openuvr_lab::wifi::words;
 use openuvr_proto::units::{Bitrate, Size};
 use serde::Serialize;
 
@@ -37,6 +40,10 @@ use crate::pair::{self, Pair, TemporaryDir};
 /// of 5 to 8 ms each way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each for
 /// --seconds; of it the longest freeze is told, the p99 from two seconds after the drop to the end of
 /// the narrow part, and how long it takes until the rate is back.
+///
+/// The other cases are Wi-Fi in the model of `openuvr lab hop --wifi`: `wifi` one station of which a
+/// tenth of all MPDUs is lost, `wifi-far` one whose signal comes and goes, `wifi-shared` one of four,
+/// while the others load 40 Mb/s and send 10. They are told beside the time that datagrams took there.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// What to measure
@@ -44,7 +51,7 @@ pub(crate) struct Args {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "loss,bursts,heavy,narrow"
+        default_value = "loss,bursts,heavy,narrow,wifi,wifi-far,wifi-shared"
     )]
     cases: Vec<Case>,
     /// What answers a loss, as the host's --recovery; each case is measured with each
@@ -95,6 +102,12 @@ enum Case {
     Heavy,
     /// 50, 8, 50 Mb/s
     Narrow,
+    /// 802.11ax, one station, 10 % of the MPDUs lost
+    Wifi,
+    /// 802.11ax, a signal of 18 ± 3 dB, learned rates
+    WifiFar,
+    /// 802.11ax, four stations, of which three are busy
+    WifiShared,
 }
 
 /// Frames a second.
@@ -139,7 +152,22 @@ impl Case {
             Case::Narrow => Course::from(rate(50))
                 .then(WARM_UP + part, rate(8))
                 .then(WARM_UP + part * 2, rate(50)),
+            Case::Wifi | Case::WifiFar | Case::WifiShared => Course::default(),
         }
+    }
+
+    /// The network, where it is one.
+    fn wifi(self) -> Result<Option<Scenario>> {
+        let words = match self {
+            Case::Wifi => "profile=he-su per=10%",
+            Case::WifiFar => "profile=he-su per=1% signal=18,3 rate=learned",
+            Case::WifiShared => {
+                "profile=he-su per=1% signal=30,3 rate=learned background=20M,down \
+                 background=20M,down background=10M,up"
+            }
+            Case::Loss | Case::Bursts | Case::Heavy | Case::Narrow => return Ok(None),
+        };
+        Ok(Some(words::parse(words)?))
     }
 
     fn bitrate(self) -> &'static str {
@@ -174,6 +202,8 @@ struct Figures {
     narrow: Option<Narrow>,
     /// How late the latest 1 % of the datagrams left the emulated link, in milliseconds.
     link_late_ms: Option<f64>,
+    /// Wi-Fi only: the 99th percentile of the time that datagrams took to the client, in milliseconds.
+    link_p99_ms: Option<f64>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -260,7 +290,8 @@ fn measure(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result
     let mut pair = Pair::start_over(&options, |host| {
         begin = clock::now();
         let courses = [case.course(part), case.course(part)];
-        let started = Emulated::start(courses, host, args.seed, args.sched == Sched::Auto)?;
+        let (wifi, real_time) = (case.wifi()?, args.sched == Sched::Auto);
+        let started = Emulated::start(courses, wifi, host, args.seed, real_time)?;
         let listens = started.listens;
         link = Some(started);
         Ok(listens)
@@ -299,7 +330,7 @@ fn measure(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result
         *outcomes.entry(row.outcome.clone()).or_insert(0) += 1;
     }
     Ok(Figures {
-        case: format!("{case:?}").to_lowercase(),
+        case: (case.to_possible_value()).map_or(String::new(), |value| value.get_name().to_owned()),
         recovery: recovery.to_owned(),
         size: size.to_string(),
         bitrate: bitrate.to_owned(),
@@ -334,6 +365,9 @@ fn measure(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result
             .lateness
             .quantile(990)
             .map(|late| late.as_secs_f64() * 1e3),
+        link_p99_ms: (report.crossing)
+            .and_then(|crossing| crossing.quantile(990))
+            .map(|took| took.as_secs_f64() * 1e3),
     })
 }
 
@@ -409,6 +443,9 @@ fn print(case: Case, f: &Figures) {
         );
     }
     println!("wire     {:.1} Mb/s", f.wire_mbps);
+    if let Some(p99) = f.link_p99_ms {
+        println!("Wi-Fi    99 % of the datagrams took up to {p99:.1} ms to the client");
+    }
     if let Some(n) = &f.narrow {
         let or_never =
             |s: Option<f64>| s.map_or("not in this run".to_owned(), |s| format!("{s:.1} s"));
@@ -454,7 +491,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
     let most = |what, limit: f64, value: f64| {
         (
             what,
-            format!("<= {limit}"),
+            format!("<= {}", (limit * 10.0).round() / 10.0),
             format!("{value:.1}"),
             value <= limit,
         )
@@ -468,6 +505,18 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
         Case::Bursts => vec![
             least("whole frames a second", 56.0, f.whole_per_second),
             most("p99: delay + 20 ms", 28.0, p99),
+        ],
+        Case::Wifi | Case::WifiFar => vec![
+            least("whole frames a second", 59.0, f.whole_per_second),
+            most(
+                "p99: the link's p99 + 8 ms",
+                f.link_p99_ms.unwrap_or(0.0) + 8.0,
+                p99,
+            ),
+        ],
+        Case::WifiShared => vec![
+            least("whole frames a second", 57.0, f.whole_per_second),
+            most("longest freeze, ms", 150.0, f.longest_gap_ms),
         ],
         Case::Heavy => Vec::new(),
         Case::Narrow => {
@@ -507,6 +556,14 @@ mod tests {
 
     fn of(rows: &[Row]) -> Vec<&Row> {
         rows.iter().collect()
+    }
+
+    #[test]
+    fn every_case_has_a_link_that_can_be() {
+        let wifi = |case: &&Case| case.wifi().unwrap().is_some();
+        assert_eq!(Case::value_variants().iter().filter(wifi).count(), 3);
+        let shared = Case::WifiShared.wifi().unwrap().unwrap();
+        assert_eq!((shared.viewers(), shared.setup.stations.len()), (1, 4));
     }
 
     #[test]

@@ -20,8 +20,8 @@ use crate::{clock, pair};
 
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
 ///
-/// Reads latency.json, ablation.json, sync.json, doors.json, handoff.json, link.json and
-/// quality*.json. Each figure of the papers is marked as reproduced, refuted here, undecided, or not
+/// Reads latency.json, ablation.json, sync.json, doors.json, handoff.json, link.json, quality*.json and
+/// the wifi.json of `openuvr lab wifi --paper`. Each figure of the papers is marked as reproduced, refuted here, undecided, or not
 /// testable here, with the reason, computed from that data. A busy machine decides nothing, and a
 /// quick or single run only what is far beyond what runs differ by.
 #[derive(clap::Args, Clone, Debug)]
@@ -71,6 +71,8 @@ pub(super) struct Data {
     pub(super) quality: Vec<Value>,
     /// The files that they are from.
     pub(super) quality_files: Vec<Value>,
+    /// What `lab wifi` left.
+    pub(super) wifi: Value,
 }
 
 /// Runs what is missing, if asked, and writes the page.
@@ -169,6 +171,7 @@ impl Data {
                 "sync" => data.sync = value,
                 "doors" => data.doors = value,
                 "handoff" => data.handoff = value,
+                "wifi" => data.wifi = value,
                 "link" => data.link = value.as_array().cloned().unwrap_or_default(),
                 _ if name.starts_with("quality") => {
                     collect(&value, &mut data.quality);
@@ -180,9 +183,15 @@ impl Data {
         let nothing = data.latency.is_empty()
             && data.quality.is_empty()
             && data.link.is_empty()
-            && [&data.ablation, &data.sync, &data.doors, &data.handoff]
-                .iter()
-                .all(|v| v.is_null());
+            && [
+                &data.ablation,
+                &data.sync,
+                &data.doors,
+                &data.handoff,
+                &data.wifi,
+            ]
+            .iter()
+            .all(|v| v.is_null());
         if nothing {
             bail!(
                 "{} has no data of a bench: --run makes it, --from names another folder",
@@ -325,6 +334,7 @@ fn page(data: &Data) -> Result<String> {
     handoff(data, &mut page);
     link(data, &mut page);
     quality(data, &mut page)?;
+    super::wifi::show(data, &mut page);
     page.push_str("</body></html>\n");
     Ok(page)
 }

@@ -386,9 +386,20 @@ impl Plot for Lines {
             });
             chart.draw_series(ranges).map_err(failed)?;
         }
+        // Where the lines are lower.
+        let end = |place: fn(&[Point]) -> Option<&Point>| {
+            let values = self.series.iter().filter_map(|s| place(&s.points));
+            values
+                .map(|point| point.y)
+                .fold(f64::NEG_INFINITY, f64::max)
+        };
+        let rises = end(|points| points.last()) > end(|points| points.first());
         chart
             .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
+            .position(match rises {
+                true => SeriesLabelPosition::UpperLeft,
+                false => SeriesLabelPosition::UpperRight,
+            })
             .background_style(WHITE.mix(0.85))
             .border_style(GRID)
             .label_font(font(13))

@@ -27,8 +27,8 @@ use openuvr_lab::wifi::{Nanos, words};
 /// figures on every machine.
 ///
 /// Four ways to use it:
-///   --paper        the simulations of "Experimental Evaluation of Interactive Edge/Cloud VR Gaming over
-///                  Wi-Fi using Unity Render Streaming" (figures 19 to 22), beside its own figures
+///   --paper        the simulations of the Unity Render Streaming study (Casasnovas et al.,
+///                  figures 19 to 22), beside its own figures
 ///   WORDS          one network: its delays, airtime and losses
 ///   --vary         a sweep: the same with one word (or two) at several values, with plots
 ///   --replay FILE  a capture or table of packets: what would have become of each

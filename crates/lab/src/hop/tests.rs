@@ -244,6 +244,7 @@ fn over_wifi_everything_comes_in_order_and_not_before_its_time() {
     assert_eq!((report.up.delivered, report.down.delivered), (100, 100));
     assert_eq!((report.up.lost, report.down.overflowed), (0, 0));
     assert_eq!(report.lateness.count(), 200);
+    assert_eq!(report.crossing.unwrap().count(), 100);
 }
 
 #[test]

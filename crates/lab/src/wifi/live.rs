@@ -15,6 +15,7 @@ use super::scenario::Scenario;
 use super::setup::{Category, Impossible, Way};
 use super::traffic::Streams;
 use super::{MILLISECOND, Nanos};
+use crate::lateness::Lateness;
 use crate::link::{Counters, MAX_UNDER_WAY};
 
 /// A network that carries datagrams.
@@ -31,10 +32,12 @@ pub struct Live {
     viewers: usize,
     up: Counters,
     down: Counters,
+    crossing: Lateness,
 }
 
 #[derive(Debug)]
 struct Datagram {
+    sent: Nanos,
     way: Way,
     station: usize,
     bytes: Vec<u8>,
@@ -83,6 +86,7 @@ impl Live {
             viewers,
             up: Counters::default(),
             down: Counters::default(),
+            crossing: Lateness::default(),
         })
     }
 
@@ -109,6 +113,7 @@ impl Live {
         self.next_id += 1;
         self.bytes_under_way += bytes.len();
         let datagram = Datagram {
+            sent: at,
             way,
             station,
             bytes,
@@ -135,6 +140,10 @@ impl Live {
                         continue;
                     };
                     self.counters_of(datagram.way).delivered += 1;
+                    if datagram.way == Way::Down {
+                        let took = at.saturating_sub(datagram.sent);
+                        self.crossing.record(Duration::from_nanos(took));
+                    }
                     return Some(Arrival {
                         due: self.begin + Duration::from_nanos(at),
                         way: datagram.way,
@@ -176,6 +185,12 @@ impl Live {
     #[must_use]
     pub fn counters(&self) -> (Counters, Counters) {
         (self.up, self.down)
+    }
+
+    /// How long datagrams took down to the stations.
+    #[must_use]
+    pub fn crossing(&self) -> &Lateness {
+        &self.crossing
     }
 
     fn counters_of(&mut self, way: Way) -> &mut Counters {

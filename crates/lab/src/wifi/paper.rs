@@ -115,13 +115,14 @@ pub fn run(
     lasting: Nanos,
     go_on: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Table, Unfinished> {
-    let mut case = |name: String, video: Video| {
+    let mut case = |name: String, reading: &str, video: Video| {
         let scenario = Scenario {
             video,
             lasting,
             ..Scenario::paper()
         };
-        let summary = repetition.run(&scenario, &mut || go_on(&name))?;
+        let told = format!("{name}{reading}");
+        let summary = repetition.run(&scenario, &mut || go_on(&told))?;
         Ok::<Case, Unfinished>(Case { name, summary })
     };
     let mut rates = Vec::new();
@@ -130,13 +131,17 @@ pub fn run(
             fps,
             ..Video::default()
         };
-        rates.push(case(format!("{fps} frames/s"), video)?);
+        rates.push(case(format!("{fps} frames/s"), "", video)?);
     }
     let (mut intervals, mut literally) = (Vec::new(), Vec::new());
     for tau in INTERVALS {
         // As many as fit at 5.56 ms; that case was run above.
         let (name, known) = (format!("tau {tau} ms"), tau == 5.56);
-        for (batches, cases) in [(3, &mut intervals), (0, &mut literally)] {
+        let readings = [
+            (3, ", up to 3 batches", &mut intervals),
+            (0, ", up to T/τ batches", &mut literally),
+        ];
+        for (batches, reading, cases) in readings {
             let video = Video {
                 interval: interval(tau),
                 batches: Batches::UpTo(batches),
@@ -147,7 +152,7 @@ pub fn run(
                     name: name.clone(),
                     summary: rates[1].summary.clone(),
                 },
-                false => case(name.clone(), video)?,
+                false => case(name.clone(), reading, video)?,
             });
         }
     }

@@ -142,7 +142,8 @@ mod tests {
                 let mcs = learned.choose(n * MILLISECOND, None, &timing);
                 used[usize::from(mcs)] += 1;
                 let through = 20.0 * (1.0 - lost_at(signal, mcs, 1500));
-                learned.learn(mcs, 20, super::super::nanos(through) as u32);
+                let through = u32::try_from(super::super::nanos(through)).unwrap();
+                learned.learn(mcs, 20, through);
             }
             (0..12).max_by_key(|mcs| used[*mcs]).unwrap()
         };

@@ -139,7 +139,7 @@ impl Recording {
         for (station, other) in (viewers..).zip(&scenario.others) {
             streams.other(*other, station, seed);
         }
-        let background = std::iter::from_fn(|| streams.next()).take_while(|d| d.at < end);
+        let background = streams.take_while(|d| d.at < end);
         let mut all: Vec<Departure> = self.departures.clone();
         for departure in &mut all {
             departure.offer.category = category;

@@ -87,9 +87,8 @@ impl Scenario {
     /// If no such scenario can be.
     pub fn run(&self, seed: u64) -> Result<Run, Impossible> {
         self.check()?;
-        let mut streams = self.streams(seed);
         let lasting = self.lasting;
-        let departures = std::iter::from_fn(|| streams.next()).take_while(|d| d.at < lasting);
+        let departures = self.streams(seed).take_while(|d| d.at < lasting);
         let network = Network::new(self.setup.clone(), self.wire, seed)?;
         Ok(carry(network, departures, self.viewers(), lasting))
     }

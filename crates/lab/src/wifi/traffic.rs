@@ -228,17 +228,6 @@ impl Streams {
         self.add(Kind::Other { other, last: 0 }, station, random);
     }
 
-    /// The next packet; `None` if nobody sends.
-    pub fn next(&mut self) -> Option<Departure> {
-        // Of several at one time, that of the first.
-        let (source, next) = self.sources.iter_mut().min_by_key(|(_, next)| next.at)?;
-        let mut departure = *next;
-        *next = source.next();
-        departure.offer.id = self.next_id;
-        self.next_id += 1;
-        Some(departure)
-    }
-
     /// When the next packet comes.
     #[must_use]
     pub fn next_at(&self) -> Option<Nanos> {
@@ -253,6 +242,21 @@ impl Streams {
         };
         let first = source.next();
         self.sources.push((source, first));
+    }
+}
+
+impl Iterator for Streams {
+    type Item = Departure;
+
+    /// The next packet; `None` if nobody sends.
+    fn next(&mut self) -> Option<Departure> {
+        // Of several at one time, that of the first.
+        let (source, next) = self.sources.iter_mut().min_by_key(|(_, next)| next.at)?;
+        let mut departure = *next;
+        *next = source.next();
+        departure.offer.id = self.next_id;
+        self.next_id += 1;
+        Some(departure)
     }
 }
 
@@ -360,7 +364,7 @@ mod tests {
     fn departures(video: Video, seconds: u64) -> Vec<Departure> {
         let mut streams = Streams::default();
         streams.video(video, 0, 7);
-        std::iter::from_fn(|| streams.next())
+        streams
             .take_while(|departure| departure.at < seconds * SECOND)
             .collect()
     }
@@ -414,9 +418,7 @@ mod tests {
         streams.video(Video::default(), 0, 1);
         streams.periodic(Periodic::default(), 0, 1);
         streams.other(other, 1, 1);
-        let all: Vec<Departure> = std::iter::from_fn(|| streams.next())
-            .take_while(|d| d.at < 5 * SECOND)
-            .collect();
+        let all: Vec<Departure> = streams.take_while(|d| d.at < 5 * SECOND).collect();
         assert!(all.is_sorted_by_key(|d| d.at));
         assert!((0..).zip(&all).all(|(n, d)| d.offer.id == n));
         let count = |station, bytes| {

@@ -119,7 +119,7 @@ const WORDS: [Word; 32] = [
     Word {
         name: "profile",
         value: "paper|he-su|eht-su",
-        help: "whose constants [paper]; the others are the standard's, with its categories, in order",
+        help: "whose durations [paper]; with the others, the standard's rules too",
         set: |draft, value| {
             let profile = Profile::ALL.into_iter().find(|p| p.name() == value);
             let profile = profile.ok_or("there are paper, he-su and eht-su")?;
@@ -172,8 +172,8 @@ const WORDS: [Word; 32] = [
     },
     Word {
         name: "background",
-        value: "RATE[,up|down[,BYTES]]",
-        help: "one more station with other traffic [up,1500]; repeat it for several",
+        value: "RATE[,WAY[,BYTES]]",
+        help: "one more station with other traffic, up or down [up,1500]; again: two",
         set: |draft, value| other(value).map(|other| draft.others.extend(other)),
     },
     Word {
@@ -195,13 +195,13 @@ const WORDS: [Word; 32] = [
     Word {
         name: "bursts",
         value: "GOOD,BAD[,LOSS]",
-        help: "Gilbert-Elliott loss: mean lengths of both states, loss in the bad one [100%]",
+        help: "Gilbert-Elliott: mean lengths of both states, loss in the bad [100%]",
         set: |draft, value| bursts(value).map(|bursts| draft.air.bursts = bursts),
     },
     Word {
         name: "signal",
         value: "DB[,DEVIATION[,TIME]]",
-        help: "signal to noise, its deviation [0] and coherence [50ms]; loss then depends on the rate",
+        help: "signal to noise, deviation [0], coherence [50ms]; then loss is by rate",
         set: |draft, value| signal(value).map(|signal| draft.air.signal = signal),
     },
     Word {
@@ -226,8 +226,8 @@ const WORDS: [Word; 32] = [
     },
     Word {
         name: "category",
-        value: "voice|video|best-effort|background",
-        help: "access category of video and controllers [best-effort]",
+        value: "CATEGORY",
+        help: "voice, video, best-effort or background: video and controllers [b.-e.]",
         set: |draft, value| {
             let category = category(value)?;
             draft.scenario = draft.scenario.clone().all_in(category);
@@ -270,7 +270,7 @@ const WORDS: [Word; 32] = [
     Word {
         name: "rts",
         value: "on|off|BYTES",
-        help: "RTS and CTS before all, none, or PPDUs with more bytes than that [on]",
+        help: "RTS and CTS before all, none, or PPDUs with more bytes [on]",
         set: |draft, value| {
             draft.scenario.setup.rts_above = match value {
                 "on" => Some(0),
@@ -307,7 +307,7 @@ const WORDS: [Word; 32] = [
     Word {
         name: "delivery",
         value: "mpdu|in-order",
-        help: "a packet is there when it came through, or behind those before it [paper: mpdu]",
+        help: "a packet is there when it came through, or behind others [paper: mpdu]",
         set: |draft, value| {
             draft.scenario.setup.delivery = match value {
                 "mpdu" => Delivery::PerMpdu,
@@ -370,7 +370,7 @@ const WORDS: [Word; 32] = [
     Word {
         name: "batches",
         value: "fit|up-to-N|N",
-        help: "batches of a frame: at random as many as fit, 1 to N, or N; 1 is one burst [fit]",
+        help: "of a frame: as many as fit, or 1 to N, at random; N; 1: one burst [fit]",
         set: |draft, value| {
             draft.scenario.video.batches = match value.strip_prefix("up-to-") {
                 Some(most) => Batches::UpTo(number(most)?),
@@ -570,5 +570,8 @@ mod tests {
     fn the_help_names_every_word() {
         let help = help();
         assert_eq!(help.lines().count(), WORDS.len());
+        // What is longer would be wrapped in the terminal of most.
+        let long = help.lines().find(|line| line.chars().count() > 104);
+        assert_eq!(long, None);
     }
 }

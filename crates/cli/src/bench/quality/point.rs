@@ -112,7 +112,7 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
     let mut link = None;
     let mut pair = Pair::start_over(&options, |host| {
         let courses = [setup.link.clone(), setup.link.clone()];
-        let started = Emulated::start(courses, host, setup.seed, setup.real_time)?;
+        let started = Emulated::start(courses, None, host, setup.seed, setup.real_time)?;
         let listens = started.listens;
         link = Some(started);
         Ok(listens)

@@ -255,7 +255,7 @@ fn lines(quantity: &Quantity, varied: &[Varied], found: &[Found]) -> Lines {
             .collect(),
     };
     Lines {
-        title: format!("{} by {}", quantity.words, axis.name),
+        title: format!("{} by {}", without_unit(quantity.words), axis.name),
         x: axis.name.clone(),
         y: quantity.words.to_owned(),
         names: match numbers {
@@ -264,6 +264,11 @@ fn lines(quantity: &Quantity, varied: &[Varied], found: &[Found]) -> Lines {
         },
         series,
     }
+}
+
+/// "frame delay, ms": "frame delay".
+fn without_unit(words: &str) -> &str {
+    words.rsplit_once(", ").map_or(words, |(words, _)| words)
 }
 
 /// The number that a value is: 4, 5.56ms, 10%, 50M. In its own unit.

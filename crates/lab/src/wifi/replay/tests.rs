@@ -1,4 +1,5 @@
 //! Captures and tables of known content.
+#![allow(clippy::cast_possible_truncation, reason = "packets of a test are few")]
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +11,6 @@ use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
 use pcap_file::{DataLink, TsResolution};
 
 use super::*;
-use crate::wifi::traffic::Streams;
 use crate::wifi::{MICROSECOND, SECOND, words};
 
 /// A file that goes with its owner.
@@ -190,10 +190,9 @@ fn a_recording_has_the_fate_of_what_was_recorded() {
         lasting: SECOND,
         ..words::parse("profile=he-su stations=2 background=10M bitrate=20M").unwrap()
     };
-    let mut streams: Streams = scenario.streams(4);
     let mut table = String::from("time_ns,bytes,way,station,frame\n");
     // What others send is not in it: the replay makes it again.
-    let own = std::iter::from_fn(|| streams.next()).take_while(|d| d.at < scenario.lasting);
+    let own = scenario.streams(4).take_while(|d| d.at < scenario.lasting);
     let mut origin = None;
     for departure in own.filter(|d| d.offer.station < 2) {
         let at = departure.at - *origin.get_or_insert(departure.at);

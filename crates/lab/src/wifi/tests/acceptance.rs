@@ -17,6 +17,12 @@ fn the_papers_figures_are_reproduced() {
     };
     let table = paper::run(&repetition, 10 * SECOND, &mut go_on).unwrap();
     assert_eq!(asked.len(), 10 * paper::CASES);
+    asked.dedup();
+    assert_eq!(
+        asked.len(),
+        paper::CASES,
+        "each case has a name of its own: {asked:?}"
+    );
     assert_eq!(table.single_packet, 374_000);
     assert_eq!(table.rows.len(), 18);
     let missed: Vec<&Row> = table.rows.iter().filter(|row| !row.is_within()).collect();

@@ -15,8 +15,7 @@ use crate::wifi::{MILLISECOND, Nanos, SECOND, words};
 /// Everything that came of a scenario's packets, each given until nothing is under way any more.
 fn outcomes(scenario: &Scenario, seed: u64) -> (Vec<Departure>, Vec<Outcome>, Network) {
     let mut network = Network::new(scenario.setup.clone(), scenario.wire, seed).unwrap();
-    let mut streams = scenario.streams(seed);
-    let departures: Vec<Departure> = std::iter::from_fn(|| streams.next())
+    let departures: Vec<Departure> = (scenario.streams(seed))
         .take_while(|departure| departure.at < scenario.lasting)
         .collect();
     let mut outcomes = Vec::new();

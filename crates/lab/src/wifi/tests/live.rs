@@ -84,8 +84,7 @@ fn at(begin: Instant, time: Nanos) -> Instant {
 }
 
 fn departures(scenario: &Scenario, seed: u64) -> Vec<Departure> {
-    let mut streams = scenario.streams(seed);
-    std::iter::from_fn(|| streams.next())
+    (scenario.streams(seed))
         .take_while(|departure| departure.at < scenario.lasting)
         .collect()
 }
