@@ -28,8 +28,9 @@ pub(crate) struct Follower {
     moved: bool,
     /// Where it lies while it is to be seen.
     area: Option<Area>,
-    /// Other windows of this program lie in front of it.
+    /// Other windows of this program lie in front of it, unless windows have moved since.
     covered_by_own: bool,
+    restacked: bool,
     /// The bytes that [`Follower::composed`] gave last, and how many pictures had been handed over with
     /// them.
     composed: (u64, Vec<u8>),
@@ -55,6 +56,7 @@ impl Follower {
             moved: true,
             area: None,
             covered_by_own: false,
+            restacked: true,
             composed: (0, Vec::new()),
             pool: Pool::default(),
         })
@@ -64,21 +66,24 @@ impl Follower {
     pub(crate) fn news(&mut self) -> Option<Area> {
         let mut seen = None;
         loop {
-            // Events of any kind: the few that there are all come from windows that were moved.
-            // Those that came with an answer wait here, not in the socket.
-            while let Ok(Some(_)) = self.conn.poll_for_event() {
-                self.moved = true;
-            }
-            if !std::mem::take(&mut self.moved) {
+            if !self.has_news() {
                 return seen.map(|(_, area)| area);
             }
+            self.moved = false;
             seen = self.look().ok();
             self.area = seen.filter(|(visible, _)| *visible).map(|(_, area)| area);
-            self.covered_by_own = self.area.is_some_and(|area| {
-                let found = self.in_front(area);
-                found.is_ok_and(|found| found.iter().any(|cover| cover.own))
-            });
+            self.restacked = true;
         }
+    }
+
+    /// Whether something has moved that [`Follower::news`] has not seen: what came with an answer waits
+    /// here, and not in the socket.
+    pub(crate) fn has_news(&mut self) -> bool {
+        // Events of any kind: the few that there are all come from windows that were moved.
+        while let Ok(Some(_)) = self.conn.poll_for_event() {
+            self.moved = true;
+        }
+        self.moved
     }
 
     fn in_front(&self, area: Area) -> Result<Vec<Cover>, ReplyError> {
@@ -90,8 +95,14 @@ impl Follower {
     }
 
     /// Whether menus, dialogs or other windows of this program lie in front of the window, as of the
-    /// last [`Follower::news`].
-    pub(crate) fn is_covered_by_own(&self) -> bool {
+    /// last [`Follower::news`]. Takes several turns with the X server after each of these.
+    pub(crate) fn is_covered_by_own(&mut self) -> bool {
+        if std::mem::take(&mut self.restacked) {
+            self.covered_by_own = self.area.is_some_and(|area| {
+                let found = self.in_front(area);
+                found.is_ok_and(|found| found.iter().any(|cover| cover.own))
+            });
+        }
         self.covered_by_own
     }
 

@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use openuvr_media::capture::{Drawn, Waker};
 use openuvr_media::capture::submit::Submitter;
+use openuvr_media::capture::{Drawn, Waker};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
@@ -288,6 +288,9 @@ impl Shared {
                     guest.frames().submit_still(still, Box::new(picture));
                 }
             }
+            if follower.as_mut().is_some_and(Follower::has_news) {
+                continue;
+            }
             let again = if composed { COMPOSED } else { REST };
             let again = guest.frames().is_watched().then_some(again);
             match self.waits(follower.as_ref(), again.or(title.map(|_| LOOK_AGAIN))) {
@@ -305,10 +308,10 @@ impl Shared {
 
     /// While windows of the program lie in front of the streamed one, hands over what the display shows
     /// of all of them, in place of what the program swaps; whether they do.
-    fn compose(guest: &Guest, stream: &Stream, follower: Option<&mut Follower>) -> bool {
+    fn compose(guest: &Guest, stream: &Stream, mut follower: Option<&mut Follower>) -> bool {
         let (frames, now) = (guest.frames(), clock::now());
         let composed = frames.is_watched()
-            && (follower.as_ref()).is_some_and(|follower| follower.is_covered_by_own());
+            && (follower.as_mut()).is_some_and(|follower| follower.is_covered_by_own());
         let ends = stream.compose(composed) && !composed;
         if ends {
             // What was in front is still in the last picture.

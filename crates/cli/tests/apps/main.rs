@@ -56,7 +56,10 @@ fn main() -> ExitCode {
             println!("{row} {} |", cells.join(" | "));
         }
     }
-    println!("{failed} failed; the pictures are in {}", look::folder().display());
+    println!(
+        "{failed} failed; the pictures are in {}",
+        look::folder().display()
+    );
     match failed {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
@@ -79,7 +82,12 @@ fn try_it(app: &App, door: Door) -> (Vec<String>, u32) {
             }
             check => {
                 let opened = format!("{name}-open");
-                run(*check, trial.as_mut().expect("it was asked for"), app, &opened)
+                run(
+                    *check,
+                    trial.as_mut().expect("it was asked for"),
+                    app,
+                    &opened,
+                )
             }
         }));
         let outcome = outcome.map_err(|_| {
@@ -90,7 +98,10 @@ fn try_it(app: &App, door: Door) -> (Vec<String>, u32) {
             // A display that has ended has no picture.
             let _ = catch_unwind(AssertUnwindSafe(|| trial.keep(&name)));
         }
-        let known = app.known.iter().find(|k| k.door == door && k.check == *check);
+        let known = app
+            .known
+            .iter()
+            .find(|k| k.door == door && k.check == *check);
         match (outcome, known) {
             (Ok(cell), None) => cell,
             (Ok(_), Some(known)) => {
@@ -126,7 +137,11 @@ fn run(check: Check, trial: &mut Trial, app: &App, opened: &str) -> String {
         Check::Click => trial.click(),
         Check::Pointer => return trial.pointer().to_owned(),
         Check::Menu | Check::Dialog => {
-            let opens = if check == Check::Menu { app.menu } else { app.dialog };
+            let opens = if check == Check::Menu {
+                app.menu
+            } else {
+                app.dialog
+            };
             return format!("{:.0} dB", trial.opens(opens.expect("it has one"), opened));
         }
         Check::Motion => {

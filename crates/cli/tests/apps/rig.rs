@@ -113,7 +113,9 @@ impl Trial {
             let mut command = Command::new("sh");
             command.args(["-c", app.before]);
             let mut before = Program::start("before", at_home(command, &here, &folder));
-            patiently("the end of what comes before", || before.is_over().then_some(()));
+            patiently("the end of what comes before", || {
+                before.is_over().then_some(())
+            });
         }
         let dir = folder.join("host");
         let own = [
@@ -277,7 +279,8 @@ impl Trial {
     /// alike both are there, in dB. Escape closes it.
     pub(crate) fn opens(&self, with: Opens, name: &str) -> f64 {
         let hand = Hand::at(&self.there);
-        let before = self.companions();
+        let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
+        let (before, screen) = (self.companions(), here.shot());
         match with {
             Opens::Keys(keys) => hand.chord(keys),
             Opens::Button(number) => {
@@ -291,7 +294,6 @@ impl Trial {
                 hand.button(number, true);
             }
         }
-        let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
         let mut opened = 0;
         let alike = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let is_new = |(window, _): &(Window, Area)| before.iter().all(|(old, _)| old != window);
@@ -301,7 +303,12 @@ impl Trial {
             });
             eventually("the same in front of it at both ends", || {
                 let (_, area) = self.companions().into_iter().find(|(w, _)| *w == opened)?;
-                self.likeness(&here, &there, area)
+                let now = here.part_at(area.place(), area.size());
+                // It is there before it is painted.
+                let painted =
+                    look::differing(&now, &look::part(&screen, area.place(), area.size()));
+                let alike = self.likeness(&here, &there, area);
+                alike.filter(|_| painted >= PAINTED)
             })
         }));
         self.keep(name);
@@ -317,7 +324,9 @@ impl Trial {
         for _ in 0..5 {
             hand.chord(&[ESCAPE]);
             if in_time_of(Duration::from_secs(3), || {
-                self.companions().iter().all(|(window, _)| *window != opened)
+                self.companions()
+                    .iter()
+                    .all(|(window, _)| *window != opened)
             }) {
                 // On Windows the menu's title is still active.
                 hand.chord(&[ESCAPE]);
@@ -496,7 +505,10 @@ fn shape(hand: &Hand) -> Vec<(i32, i32, u32)> {
     version.reply().expect("XFixes is there");
     let image = hand.conn.xfixes_get_cursor_image().expect("sent").reply();
     let Ok(image) = image else { return Vec::new() };
-    let (width, hot) = (i32::from(image.width), (i32::from(image.xhot), i32::from(image.yhot)));
+    let (width, hot) = (
+        i32::from(image.width),
+        (i32::from(image.xhot), i32::from(image.yhot)),
+    );
     let pixels = (0..).zip(image.cursor_image);
     let seen = pixels.filter(|(_, pixel)| pixel >> 24 != 0);
     seen.map(|(n, pixel)| (n % width - hot.0, n / width - hot.1, pixel))
