@@ -31,8 +31,9 @@ pub(crate) struct Follower {
     /// What windows are called, and which of them belong to this one.
     atoms: Atoms,
     company: Company,
-    /// Windows of its program lie over it.
+    /// Windows of its program lie over it, unless windows have moved since.
     accompanied: bool,
+    restacked: bool,
     /// Tells what is drawn on the display while they do.
     damage: Option<Damage>,
     /// Something was, since the last [`Follower::take_drawn`].
@@ -63,6 +64,7 @@ impl Follower {
             atoms,
             company,
             accompanied: false,
+            restacked: true,
             damage: None,
             drawn: false,
             pool: Pool::default(),
@@ -73,26 +75,31 @@ impl Follower {
     pub(crate) fn news(&mut self) -> Option<Area> {
         let mut seen = None;
         loop {
-            // All but those of drawing come from windows that were moved. Those that came with an answer
-            // wait here, not in the socket.
-            while let Ok(Some(event)) = self.conn.poll_for_event() {
-                match event {
-                    Event::DamageNotify(_) => self.drawn = true,
-                    // Our own question about a window that is gone: asking again would go on for ever.
-                    Event::Error(_) => {}
-                    _ => self.moved = true,
-                }
-            }
+            self.hears();
             if !std::mem::take(&mut self.moved) {
                 return seen.map(|(_, area)| area);
             }
             seen = self.look().ok();
             self.area = seen.filter(|(visible, _)| *visible).map(|(_, area)| area);
-            self.accompanied = self.over().is_some_and(|(_, over)| over.own);
-            // They came, went or moved.
-            self.drawn = true;
-            self.watch();
+            self.restacked = true;
         }
+    }
+
+    /// Takes in what the display has said: whether there was anything. What came with an answer waits here
+    /// and not in the socket.
+    pub(crate) fn hears(&mut self) -> bool {
+        let mut any = false;
+        while let Ok(Some(event)) = self.conn.poll_for_event() {
+            match event {
+                Event::DamageNotify(_) => self.drawn = true,
+                // Our own question about a window that is gone: asking again would go on for ever.
+                Event::Error(_) => continue,
+                // All others come from windows that were moved.
+                _ => self.moved = true,
+            }
+            any = true;
+        }
+        any
     }
 
     /// What of the window is on the display, and what lies over that.
@@ -129,8 +136,15 @@ impl Follower {
         Ok(damage)
     }
 
-    /// Whether windows of its program lie over it, which are to be seen with it.
-    pub(crate) fn is_accompanied(&self) -> bool {
+    /// Whether windows of its program lie over it, which are to be seen with it, as of the last
+    /// [`Follower::news`]. Takes several turns with the X server after each of these.
+    pub(crate) fn is_accompanied(&mut self) -> bool {
+        if std::mem::take(&mut self.restacked) {
+            self.accompanied = self.over().is_some_and(|(_, over)| over.own);
+            // They came, went or moved.
+            self.drawn = true;
+            self.watch();
+        }
         self.accompanied
     }
 

@@ -288,7 +288,7 @@ impl Shared {
                 *lock(&self.heard) = Some((followed.0, area.size()));
             }
             let (frames, now) = (guest.frames(), clock::now());
-            let accompanied = follower.as_ref().is_some_and(Follower::is_accompanied);
+            let accompanied = follower.as_mut().is_some_and(Follower::is_accompanied);
             frames.overlaid(now, accompanied);
             let mut again = frames.is_watched().then_some(REST);
             if let Some(follower) = &mut follower {
@@ -309,6 +309,9 @@ impl Shared {
                 {
                     frames.submit_still(still, Box::new(picture));
                 }
+            }
+            if follower.as_mut().is_some_and(Follower::hears) {
+                continue;
             }
             match self.waits(follower.as_ref(), again.or(title.map(|_| LOOK_AGAIN))) {
                 Waited::Over => return,

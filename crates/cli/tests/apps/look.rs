@@ -4,6 +4,8 @@ use std::fs;
 use std::io::BufWriter;
 use std::path::PathBuf;
 
+use openuvr_proto::units::Size;
+
 use crate::support::Shot;
 
 /// How far the brightness of two pictures of one size goes up and down together: 1 for the same
@@ -33,6 +35,24 @@ pub(crate) fn correlation(one: &Shot, other: &Shot) -> f64 {
         true => 0.0,
         false => both / (squares.0 * squares.1).sqrt(),
     }
+}
+
+/// A part of a picture.
+pub(crate) fn part(of: &Shot, (x, y): (i16, i16), size: Size) -> Shot {
+    const PIXEL: usize = 4;
+    let side = |pixels: i16| usize::try_from(pixels).expect("a place in the picture");
+    let (x, y, width) = (side(x), side(y), of.size.width as usize);
+    let rows = of.pixels.chunks_exact(width * PIXEL).skip(y);
+    let rows = rows.take(size.height as usize);
+    let pixels = rows.flat_map(|row| row[x * PIXEL..][..size.width as usize * PIXEL].to_vec());
+    let pixels = pixels.collect();
+    Shot { size, pixels }
+}
+
+/// How many pixels of two pictures of one size are not the same.
+pub(crate) fn differing(one: &Shot, other: &Shot) -> usize {
+    let (one, other) = (one.colours(), other.colours());
+    one.iter().zip(&other).filter(|(a, b)| a != b).count()
 }
 
 /// Writes a picture to the folder that is told at the end, under a name.

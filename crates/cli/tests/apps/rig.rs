@@ -279,7 +279,8 @@ impl Trial {
     /// alike both are there, in dB. Escape closes it.
     pub(crate) fn opens(&self, with: Opens, name: &str) -> f64 {
         let hand = Hand::at(&self.there);
-        let before = self.companions();
+        let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
+        let (before, screen) = (self.companions(), here.shot());
         match with {
             Opens::Keys(keys) => hand.chord(keys),
             Opens::Button(number) => {
@@ -293,7 +294,6 @@ impl Trial {
                 hand.button(number, true);
             }
         }
-        let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
         let mut opened = 0;
         let alike = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let is_new = |(window, _): &(Window, Area)| before.iter().all(|(old, _)| old != window);
@@ -303,7 +303,12 @@ impl Trial {
             });
             eventually("the same in front of it at both ends", || {
                 let (_, area) = self.companions().into_iter().find(|(w, _)| *w == opened)?;
-                self.likeness(&here, &there, area)
+                let now = here.part_at(area.place(), area.size());
+                // It is there before it is painted.
+                let painted =
+                    look::differing(&now, &look::part(&screen, area.place(), area.size()));
+                let alike = self.likeness(&here, &there, area);
+                alike.filter(|_| painted >= PAINTED)
             })
         }));
         self.keep(name);

@@ -2,6 +2,7 @@
 //! and packages that nothing else needs: `./dev test-apps` runs them.
 
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _};
@@ -19,6 +20,8 @@ struct Toolkit {
     /// For `sh`.
     start: &'static str,
     saves: &'static [u8],
+    /// Whether the field has the keyboard when the window has.
+    is_ready: fn(&Path) -> bool,
 }
 
 /// The X key code of the letter S on every PC keyboard.
@@ -40,6 +43,7 @@ window.show_all()
 Gtk.main()
 ' "$1""#,
     saves: &[],
+    is_ready: |_| true,
 };
 
 const QT: Toolkit = Toolkit {
@@ -56,6 +60,7 @@ line.show()
 app.exec_()
 ' "$1""#,
     saves: &[],
+    is_ready: |_| true,
 };
 
 const SWING: Toolkit = Toolkit {
@@ -84,6 +89,7 @@ public class Line {
 END
 exec java "$1.java" "$1""#,
     saves: &[],
+    is_ready: |_| true,
 };
 
 const TK: Toolkit = Toolkit {
@@ -96,11 +102,14 @@ def changed(*what):
     open(sys.argv[1], "w", encoding="utf-8").write(text.get())
 text.trace_add("write", changed)
 line = tkinter.Entry(window, textvariable=text)
+line.bind("<FocusIn>", changed)
 line.pack()
 line.focus_force()
 window.mainloop()
 ' "$1""#,
     saves: &[],
+    // The window has the keyboard before the field has.
+    is_ready: |file| file.exists(),
 };
 
 /// A mark at the beginning of a file says that it is UTF-8.
@@ -108,6 +117,7 @@ const WINE: Toolkit = Toolkit {
     needs: "command -v wine",
     start: r#"printf '\357\273\277' > "$1"; exec wine notepad "$(winepath -w "$1")""#,
     saves: &[CONTROL, S],
+    is_ready: |_| true,
 };
 
 /// `sh` with a program in it, on the display of the host, with `folder` as its home.
@@ -185,7 +195,7 @@ fn types_letter_for_letter(toolkit: &Toolkit) {
         command.process_group(0);
         let mut program = Program::start("the program with the field", command);
         eventually("its window has the keyboard", || {
-            has_keyboard(&at_host).then_some(())
+            (has_keyboard(&at_host) && (toolkit.is_ready)(&file)).then_some(())
         });
         let typed = || {
             let all = std::fs::read_to_string(&file).unwrap_or_default();
