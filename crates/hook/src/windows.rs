@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_window_that_is_no_menu_is_streamed_beside_one_that_is_there() {
+    fn a_larger_window_that_is_no_menu_is_streamed() {
         let place = Place {
             display: ":1".into(),
             window: 2,

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_wait_for_those_before_them_and_not_for_those_given_up() {
+    fn packets_wait_for_earlier_ones_unless_given_up() {
         let mut reorder = Reorder::default();
         let mut released = Vec::new();
         let mut settle = |number, there: bool, at| {

@@ -65,7 +65,7 @@ fn shown(came: Instant) -> Presentation {
 }
 
 #[test]
-fn a_frame_is_reported_with_its_stages_and_the_input_it_shows_first() {
+fn a_frame_is_reported_with_stages_and_first_shown_input() {
     let (mut playout, mut session) = client();
     let moved = InputEvent::PointerRelative { dx: 1, dy: 1 };
     for ms in [10, 20, 30] {
@@ -120,7 +120,7 @@ fn what_was_not_shown_shows_no_input_and_says_where_it_ended() {
 }
 
 #[test]
-fn a_frame_that_did_not_come_out_ended_where_it_was_looked_at_last() {
+fn an_undecoded_frame_ended_where_it_was_looked_at_last() {
     let (mut playout, mut session) = client();
     for (why, first, stage) in [
         (DropCause::Lost, None, Stage::FirstReceived),

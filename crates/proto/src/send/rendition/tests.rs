@@ -184,7 +184,7 @@ fn each_frame_ends_once_for_everybody_who_was_there() {
 }
 
 #[test]
-fn what_an_encoder_fails_on_ends_for_all_and_a_key_frame_follows() {
+fn a_failed_frame_ends_for_all_and_a_key_frame_follows() {
     let mut rendition = rendition();
     join(&mut rendition, PLAYER, Role::Player);
     join(&mut rendition, OBSERVER, Role::Observer);
