@@ -302,7 +302,9 @@ impl Trial {
                 Some(())
             });
             eventually("the same in front of it at both ends", || {
-                let (_, area) = self.companions().into_iter().find(|(w, _)| *w == opened)?;
+                // A window manager may have put it into a frame meanwhile.
+                let (window, area) = self.companions().into_iter().find(is_new)?;
+                opened = window;
                 let now = here.part_at(area.place(), area.size());
                 // It is there before it is painted.
                 let painted =

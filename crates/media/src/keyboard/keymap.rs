@@ -169,7 +169,13 @@ impl Keymap {
                 .is_some_and(|s| HOLDING.contains(&s))
         };
         let exact = |(code, mods): (&u8, &u8)| (*mods == bit && holds(*code)).then_some(*code);
-        self.modifiers.iter().find_map(exact)
+        let code = self.modifiers.iter().find_map(exact)?;
+        // The third level belongs to a key that no keyboard has; AltGr only acts like it. Programs that
+        // read keys by position, such as wine, know AltGr alone.
+        let listed = |code: u8| self.modifiers.get(&code).is_some_and(|mods| *mods != 0);
+        let symbol = self.symbol(code, 0, 0);
+        let real = |other: &u8| !listed(*other) && self.symbol(*other, 0, 0) == symbol;
+        Some(self.keys.keys().copied().find(real).unwrap_or(code))
     }
 
     fn group(&self, keycode: u8, group: u8) -> Option<(&KeyType, &[u32])> {

@@ -40,11 +40,7 @@ impl Bindings {
         };
         // The same symbol with and without Shift: what is held doesn't matter.
         let symbol = symbol_of(wanted);
-        // Twice: wine looks the new map up over another connection than that which told it, and finds
-        // the one before.
-        for _ in 0..2 {
-            conn.change_keyboard_mapping(1, keycode, 2, &[symbol, symbol])?;
-        }
+        conn.change_keyboard_mapping(1, keycode, 2, &[symbol, symbol])?;
         self.0.push_back((keycode, wanted));
         Ok(Some(keycode))
     }

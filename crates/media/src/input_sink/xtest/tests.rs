@@ -235,6 +235,25 @@ fn a_character_comes_from_a_key_that_keyboards_have() {
 }
 
 #[test]
+fn the_third_level_is_reached_by_the_key_that_keyboards_have() {
+    let Some((_xvfb, listener, mut sink)) = setup(&["de"]) else {
+        return;
+    };
+    // KEY_2 of an American keyboard, with Shift there.
+    for event in [key(3, Some('@'), true), key(3, None, false)] {
+        sink.apply(&event).unwrap();
+    }
+    let events = listener.all(&sink);
+    let pressed = events.iter().filter_map(|event| match event {
+        Event::KeyPress(event) => Some(event.detail),
+        _ => None,
+    });
+    // AltGr and Q.
+    assert_eq!(pressed.collect::<Vec<_>>(), [108, 24]);
+    assert_eq!(listener.text(&events), "@");
+}
+
+#[test]
 fn alt_gr_of_the_client_is_no_alt_here() {
     let Some((_xvfb, listener, mut sink)) = setup(&["us"]) else {
         return;
