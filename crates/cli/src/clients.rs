@@ -202,3 +202,28 @@ pub(crate) fn goodbye(reason: GoodbyeReason) -> &'static str {
         GoodbyeReason::Failed => "something failed there",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::kind::TableMode;
+    use crate::record::{Nobody, Options};
+
+    #[test]
+    fn who_comes_without_end_is_not_known_without_end() {
+        let options = Options {
+            csv: None,
+            trace: None,
+            table: TableMode::Off,
+            nobody: Nobody { yet: "", now: "" },
+        };
+        let recorder = Recorder::new(&options).expect("it writes no file");
+        let mut clients = Clients::new("host", recorder);
+        for session in 0..10 * MOST_KNOWN as u32 {
+            clients.remember(SessionId(session), Role::Observer, "somebody".to_owned());
+            assert!(clients.known.contains_key(&SessionId(session)));
+            assert!(clients.known.len() <= MOST_KNOWN);
+        }
+        assert_eq!(clients.known.len(), MOST_KNOWN);
+    }
+}

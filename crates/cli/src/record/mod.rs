@@ -24,7 +24,8 @@ use openuvr_proto::wire::control::Report;
 
 use openuvr_runtime::csv::Csv;
 
-use self::table::{Drawing, Nobody, Table};
+pub(crate) use self::table::Nobody;
+use self::table::{Drawing, Table};
 pub(crate) use self::totals::{Summary, Totals};
 use self::trace::Trace;
 use crate::config::kind::TableMode;

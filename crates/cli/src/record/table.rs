@@ -51,8 +51,8 @@ const TOTAL: (Stage, Stage) = (Stage::Captured, Stage::Submitted);
 /// What the table says while there is nobody: before the first, and later.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nobody {
-    pub(super) yet: &'static str,
-    pub(super) now: &'static str,
+    pub(crate) yet: &'static str,
+    pub(crate) now: &'static str,
 }
 
 /// The table.

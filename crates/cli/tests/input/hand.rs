@@ -232,4 +232,17 @@ impl Hand {
             .expect("sent");
         x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
     }
+
+    /// Whether nobody has grabbed the keyboard.
+    pub(crate) fn keyboard_is_free(&self) -> bool {
+        let (now, mode) = (x11rb::CURRENT_TIME, xproto::GrabMode::ASYNC);
+        let grabbed = self.conn.grab_keyboard(false, self.root, now, mode, mode);
+        let grabbed = grabbed.expect("sent").reply().expect("the server lives");
+        let free = grabbed.status == xproto::GrabStatus::SUCCESS;
+        if free {
+            self.conn.ungrab_keyboard(now).expect("sent");
+        }
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+        free
+    }
 }

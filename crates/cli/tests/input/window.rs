@@ -96,6 +96,9 @@ fn a_window_managers_keys_are_the_hosts_while_grabbed() {
     client.assert_running();
     // The one way out, and the window manager has its keys again.
     hand.chord(&[CONTROL, ALT, SHIFT, g]);
+    eventually("the keyboard is let go", || {
+        hand.keyboard_is_free().then_some(())
+    });
     hand.chord(&[ALT, f4]);
     assert!(client.ended().0.success(), "{}", client.text());
     app.look();
