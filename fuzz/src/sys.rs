@@ -6,9 +6,9 @@ use std::ffi::{CString, c_char, c_int};
 use std::ptr::{null, null_mut};
 
 use openuvr::features::*;
-use openuvr::give::*;
 use openuvr::host::*;
 use openuvr::mud::*;
+use openuvr::submit::*;
 use openuvr::{
     OPENUVR_ERROR, openuvr_config, openuvr_error_text, openuvr_input, openuvr_mud_config,
     openuvr_picture, openuvr_pose, openuvr_statistics,
