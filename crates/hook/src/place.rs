@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use openuvr_media::application::{Application, Atoms, Company};
+use openuvr_media::application::{Application, Atoms, WindowScope};
 use openuvr_media::capture::submit::{Copied, Pool};
 use x11rb::connection::Connection as _;
 use x11rb::errors::{ReplyError, ReplyOrIdError};
@@ -30,21 +30,21 @@ pub(crate) struct Follower {
     area: Option<Area>,
     /// What windows are called, and which of them belong to this one.
     atoms: Atoms,
-    company: Company,
+    scope: WindowScope,
     /// Windows of its program lie over it, unless windows have moved since.
     accompanied: bool,
     restacked: bool,
     /// Tells what is drawn on the display while they do.
     damage: Option<Damage>,
-    /// Something was, since the last [`Follower::take_drawn`].
+    /// Something was, since the last [`Follower::forget_drawn`].
     drawn: bool,
     pool: Pool,
 }
 
 impl Follower {
-    /// `None` if the display does not let us in, or the window is gone. `company`: which other windows
+    /// `None` if the display does not let us in, or the window is gone. `scope`: which other windows
     /// are to be seen with it.
-    pub(crate) fn open(place: Place, company: Company) -> Option<Follower> {
+    pub(crate) fn open(place: Place, scope: WindowScope) -> Option<Follower> {
         let (conn, screen) = x11rb::connect(Some(&place.display)).ok()?;
         let root = conn.setup().roots.get(screen)?.root;
         let select = |window, mask| {
@@ -62,7 +62,7 @@ impl Follower {
             moved: true,
             area: None,
             atoms,
-            company,
+            scope,
             accompanied: false,
             restacked: true,
             damage: None,
@@ -75,7 +75,7 @@ impl Follower {
     pub(crate) fn news(&mut self) -> Option<Area> {
         let mut seen = None;
         loop {
-            self.hears();
+            self.drain_events();
             if !std::mem::take(&mut self.moved) {
                 return seen.map(|(_, area)| area);
             }
@@ -87,7 +87,7 @@ impl Follower {
 
     /// Takes in what the display has said: whether there was anything. What came with an answer waits here
     /// and not in the socket.
-    pub(crate) fn hears(&mut self) -> bool {
+    pub(crate) fn drain_events(&mut self) -> bool {
         let mut any = false;
         while let Ok(Some(event)) = self.conn.poll_for_event() {
             match event {
@@ -107,7 +107,7 @@ impl Follower {
         let area = self.area?;
         let screen = self.conn.get_geometry(self.root).ok()?.reply().ok()?;
         let shown = area.within(Area::at(0, 0, screen.width, screen.height))?;
-        let window = (self.place.window, self.company);
+        let window = (self.place.window, self.scope);
         let application = Application::of(&self.conn, self.atoms, self.root, window).ok()?;
         let over = stack::over(&self.conn, self.root, &application, shown).ok()?;
         Some((shown, over))
@@ -117,7 +117,7 @@ impl Follower {
     /// looked at whenever there is a picture to send.
     fn watch(&mut self) {
         match self.damage {
-            None if self.accompanied => self.damage = self.hear().ok(),
+            None if self.accompanied => self.damage = self.damage_of_display().ok(),
             Some(damage) if !self.accompanied => {
                 self.damage = None;
                 let _ = self.conn.damage_destroy(damage);
@@ -127,7 +127,7 @@ impl Follower {
         }
     }
 
-    fn hear(&self) -> Result<Damage, ReplyOrIdError> {
+    fn damage_of_display(&self) -> Result<Damage, ReplyOrIdError> {
         self.conn.damage_query_version(1, 1)?.reply()?;
         let damage = self.conn.generate_id()?;
         // Told once, until it is taken away.
@@ -148,16 +148,17 @@ impl Follower {
         self.accompanied
     }
 
-    /// Whether something was drawn on the display, as far as is known, since it was asked last.
-    pub(crate) fn take_drawn(&mut self) -> bool {
+    /// From now on [`Follower::has_drawn`] is about what is drawn later.
+    pub(crate) fn forget_drawn(&mut self) {
         if let Some(damage) = self.damage {
             let _ = (self.conn).damage_subtract(damage, x11rb::NONE, x11rb::NONE);
             let _ = self.conn.flush();
         }
-        std::mem::take(&mut self.drawn) || self.damage.is_none()
+        self.drawn = false;
     }
 
-    /// The same, and it stays so.
+    /// Whether something was drawn on the display since [`Follower::forget_drawn`]; also where that is not
+    /// known.
     pub(crate) fn has_drawn(&self) -> bool {
         self.drawn || self.damage.is_none()
     }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use openuvr_media::application::Company;
+use openuvr_media::application::WindowScope;
 use openuvr_media::capture::Waker;
 use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::time::Instant;
@@ -260,11 +260,11 @@ impl Shared {
         let mut follower = None;
         let mut search = title.map(Search::new);
         // Who was given one window was not given the others.
-        let company = match title {
-            Some(_) => Company::Accompanying,
-            None => Company::Program,
+        let scope = match title {
+            Some(_) => WindowScope::Accompanying,
+            None => WindowScope::Program,
         };
-        guest.set_company(company);
+        guest.set_window_scope(scope);
         let Some(stream) = begun() else {
             return;
         };
@@ -280,7 +280,7 @@ impl Shared {
                 follower = place
                     .1
                     .clone()
-                    .and_then(|place| Follower::open(place, company));
+                    .and_then(|place| Follower::open(place, scope));
                 followed = place;
             }
             if let Some(area) = follower.as_mut().and_then(Follower::news) {
@@ -298,7 +298,7 @@ impl Shared {
                     again = again.map(|_| SOON);
                     if let Some(still) = frames.wants_still(now) {
                         // What is drawn from here on may not be in the picture.
-                        follower.take_drawn();
+                        follower.forget_drawn();
                         if let Some(picture) = follower.picture() {
                             frames.submit_still(still, Box::new(picture));
                         }
@@ -310,7 +310,7 @@ impl Shared {
                     frames.submit_still(still, Box::new(picture));
                 }
             }
-            if follower.as_mut().is_some_and(Follower::hears) {
+            if follower.as_mut().is_some_and(Follower::drain_events) {
                 continue;
             }
             match self.waits(follower.as_ref(), again.or(title.map(|_| LOOK_AGAIN))) {

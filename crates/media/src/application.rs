@@ -2,7 +2,7 @@
 //! dialogs, which are seen and served with that window, and nobody else's.
 //!
 //! Its other main windows do so where a person was given the program, and not where that is one window
-//! ([`Company`]).
+//! ([`WindowScope`]).
 //!
 //! Specs: ICCCM 2.0, section 4.1 (WM_STATE, WM_TRANSIENT_FOR, WM_HINTS); Extended Window Manager
 //! Hints 1.5 (_NET_WM_WINDOW_TYPE); X-Resource 1.2 (`QueryClientIds`).
@@ -39,7 +39,7 @@ const TYPES: [&[u8]; 8] = [
 
 /// Which windows of a program belong to one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Company {
+pub enum WindowScope {
     /// What accompanies it: menus, tooltips and dialogs.
     #[default]
     Accompanying,
@@ -80,7 +80,7 @@ impl Atoms {
 #[derive(Debug)]
 pub struct Application {
     atoms: Atoms,
-    company: Company,
+    scope: WindowScope,
     root: Window,
     /// The window, and those in which it lies, up to a child of the root.
     line: Vec<Window>,
@@ -98,11 +98,11 @@ impl Application {
         conn: &RustConnection,
         atoms: Atoms,
         root: Window,
-        (window, company): (Window, Company),
+        (window, scope): (Window, WindowScope),
     ) -> Result<Application, ReplyError> {
         Ok(Application {
             atoms,
-            company,
+            scope,
             root,
             line: line_of(conn, root, window)?,
             process: OnceCell::new(),
@@ -181,7 +181,7 @@ impl Application {
         let mine = self.is_same_client(conn, window)
             || is_same(self.process(conn)?, process_of(conn, window)?)
             || is_same(self.group(conn)?, group_of(conn, self.atoms, window)?);
-        if self.company == Company::Program {
+        if self.scope == WindowScope::Program {
             return Ok(mine);
         }
         if !mine || whose == Transient::ForAnother {

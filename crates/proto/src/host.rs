@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use self::event::{Asked, Ending, HostEvent};
-use self::roles::Turn;
+use self::roles::Claim;
 use self::subscriber::Subscriber;
 use crate::control::budget::Budget;
 use crate::control::handshake::{Established, PublicKey};
@@ -241,7 +241,7 @@ impl Host {
         let subscriber = &mut self.subscribers[i];
         subscriber.role = Some(role);
         if offer.role == Role::Player {
-            subscriber.turn = Turn::Waits;
+            subscriber.claim = Claim::Requested;
         }
         let _ = subscriber.plane.negotiate(&granted);
         subscriber.shape_due = self.cursor_shape.is_some();

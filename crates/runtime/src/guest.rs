@@ -42,7 +42,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use openuvr_media::application::Company;
+use openuvr_media::application::WindowScope;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::submit::{self, Frame, Submitter, Ticket, Wanted};
 use openuvr_media::capture::x11::Viewport;
@@ -441,8 +441,8 @@ impl Guest {
     }
 
     /// Which other windows of the application they are for too, because the picture shows these.
-    pub fn set_company(&self, company: Company) {
-        lock(&self.placed).viewport.set_company(company);
+    pub fn set_window_scope(&self, scope: WindowScope) {
+        lock(&self.placed).viewport.set_window_scope(scope);
     }
 
     /// The window is to be seen on its display now, or not (it was minimised): the clients are told.

@@ -28,6 +28,12 @@ fn assert_says(text: &str, parts: &[&str]) {
     }
 }
 
+/// A client at a terminal that was never here, where somebody types `typed`.
+fn new_client(address: &str, dir: &str, typed: &str) -> Program {
+    let words = ["client", address, "--present", "null", "--config-dir", dir];
+    Program::at_terminal("client", &openuvr(&words), typed)
+}
+
 #[test]
 fn a_wrong_pin_is_told_and_tries_are_limited() {
     let mut host = Host::start(&[&PIN[..], &PATTERN].concat());
@@ -89,16 +95,8 @@ fn a_new_host_needs_a_pin() {
 fn at_a_terminal_it_asks_for_the_pin() {
     let host = Host::start(&[&PIN[..], &PATTERN].concat());
     let (address, dir) = (host.address(), host.folder.join("new"));
-    let words = [
-        "client",
-        &address,
-        "--config-dir",
-        &dir,
-        "--present",
-        "null",
-    ];
     let pin = format!("{}\n", PIN[1]);
-    let client = Program::at_terminal("client", &openuvr(&words), &pin);
+    let client = new_client(&address, &dir, &pin);
     client.line("The PIN that it shows: ");
     client.line("paired with the host");
     client.line("player at");
@@ -110,15 +108,7 @@ fn nobody_is_asked_for_a_pin_before_somebody_answers() {
     let address = nobody.local_addr().expect("an address").to_string();
     let folder = Folder::new();
     let dir = folder.join("new");
-    let words = [
-        "client",
-        &address,
-        "--present",
-        "null",
-        "--config-dir",
-        &dir,
-    ];
-    let mut client = Program::at_terminal("client", &openuvr(&words), "");
+    let mut client = new_client(&address, &dir, "");
     let (status, text) = client.ended();
     assert_says(
         &text,
@@ -135,15 +125,7 @@ fn nobody_is_asked_for_a_pin_before_somebody_answers() {
 fn ctrl_c_ends_the_question_for_the_pin() {
     let host = Host::start(&[&PIN[..], &PATTERN].concat());
     let (address, dir) = (host.address(), host.folder.join("new"));
-    let words = [
-        "client",
-        &address,
-        "--present",
-        "null",
-        "--config-dir",
-        &dir,
-    ];
-    let mut client = Program::at_terminal("client", &openuvr(&words), "");
+    let mut client = new_client(&address, &dir, "");
     client.line("is new");
     client.types("\u{3}");
     let (status, text) = client.ended();

@@ -9,7 +9,7 @@ use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
 pub use translate::Usual;
 
-use crate::application::Company;
+use crate::application::WindowScope;
 
 /// Injects events into a window system or device; owned by the host's control thread.
 pub trait InputSink: Send {
@@ -30,7 +30,7 @@ pub trait InputSink: Send {
 
     /// For which window of the display the input is, and for which others of its program; `None`: for
     /// whatever is there.
-    fn set_window(&mut self, _window: Option<u32>, _company: Company) {}
+    fn set_window(&mut self, _window: Option<u32>, _company: WindowScope) {}
 
     /// Why the last key or button that was pressed was not injected, in a few words; `None` if it
     /// was.

@@ -54,7 +54,7 @@ pub trait Presenter: Send {
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.
-    fn audience(&mut self, observer: bool, title: &str) -> Result<(), PresentError> {
+    fn set_observer(&mut self, observer: bool, title: &str) -> Result<(), PresentError> {
         let _ = (observer, title);
         Ok(())
     }

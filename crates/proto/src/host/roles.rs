@@ -1,19 +1,19 @@
 //! Who plays and who watches: which role a client gets, and who plays when the player leaves.
 
-use super::{Ending, Host, HostEvent, SecondPlayer};
+use super::{Ending, Host, HostEvent, Message, SecondPlayer, Subscriber};
 use crate::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason};
 use crate::wire::control::GoodbyeReason;
 
 /// What an observer gets when nobody plays.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Turn {
+pub(super) enum Claim {
     /// Nothing: it asked to watch.
-    Watches,
-    /// The role, if none was taken over: it asked to play.
-    Waits,
-    /// The role, before those who never had it: this was the n-th take-over, and the latest loss
+    None,
+    /// The role, if nobody was displaced: it asked to play.
+    Requested,
+    /// The role, before those who never had it: it lost it by the n-th take-over, and the latest
     /// comes first.
-    TakenOver(u32),
+    Displaced(u32),
 }
 
 impl Host {
@@ -54,7 +54,7 @@ impl Host {
 
     /// How many have this role.
     pub(super) fn active(&self, role: Role) -> usize {
-        let with_role = |s: &&super::Subscriber| s.role == Some(role) && s.ending.is_none();
+        let with_role = |s: &&Subscriber| s.role == Some(role) && s.ending.is_none();
         self.subscribers.iter().filter(with_role).count()
     }
 
@@ -63,12 +63,12 @@ impl Host {
     pub(super) fn demote_player(&mut self) {
         let room = self.active(Role::Observer) < self.policy.max_observers;
         let granted = self.granted(Role::Observer, Some(WatchReason::TakenOver));
-        let plays = |s: &super::Subscriber| s.role == Some(Role::Player) && s.ending.is_none();
+        let plays = |s: &Subscriber| s.role == Some(Role::Player) && s.ending.is_none();
         let Some(s) = self.subscribers.iter_mut().find(|s| plays(s)) else {
             return;
         };
         if !room {
-            s.plane.say_thrice(&super::Message::Goodbye {
+            s.plane.say_thrice(&Message::Goodbye {
                 reason: GoodbyeReason::TakenOver,
             });
             s.ending = Some(Ending::Closed);
@@ -76,7 +76,7 @@ impl Host {
         }
         self.take_overs = self.take_overs.wrapping_add(1);
         s.role = Some(Role::Observer);
-        s.turn = Turn::TakenOver(self.take_overs);
+        s.claim = Claim::Displaced(self.take_overs);
         let _ = s.plane.negotiate(&granted);
         s.holds_input = false;
         s.posed = None;
@@ -93,16 +93,16 @@ impl Host {
             return;
         }
         let granted = self.granted(Role::Player, None);
-        let waits = |s: &&mut super::Subscriber| {
-            s.role == Some(Role::Observer) && s.ending.is_none() && s.turn != Turn::Watches
+        let waits = |s: &&mut Subscriber| {
+            s.role == Some(Role::Observer) && s.ending.is_none() && s.claim != Claim::None
         };
         // Of equals the last counts: the oldest session.
         let waiting = self.subscribers.iter_mut().rev().filter(waits);
-        let Some(s) = waiting.max_by_key(|s| s.turn) else {
+        let Some(s) = waiting.max_by_key(|s| s.claim) else {
             return;
         };
         s.role = Some(Role::Player);
-        s.turn = Turn::Waits;
+        s.claim = Claim::Requested;
         let _ = s.plane.negotiate(&granted);
         let session = s.id;
         self.events

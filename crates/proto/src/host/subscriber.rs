@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::event::{Asked, Ending};
-use super::roles::Turn;
+use super::roles::Claim;
 use super::{BEACONS, OFFER_PATIENCE};
 use crate::control::handshake::Established;
 use crate::control::negotiate::Role;
@@ -74,7 +74,7 @@ pub(super) struct Subscriber {
     /// The device played in a session that this one replaced: the role waits for its offer.
     pub(super) succeeds_player: bool,
     /// What it gets when nobody plays.
-    pub(super) turn: Turn,
+    pub(super) claim: Claim,
     pub(super) inbox: Inbox,
     pub(super) holds_input: bool,
     /// The newest pose since it became the player.
@@ -124,7 +124,7 @@ impl Subscriber {
             media: Some(Box::new(MediaSender::new(established))),
             role: None,
             succeeds_player,
-            turn: Turn::Watches,
+            claim: Claim::None,
             inbox: Inbox::default(),
             holds_input: false,
             posed: None,

@@ -252,7 +252,7 @@ impl Screen {
     /// The host granted another role; the surface is named `title` from now on.
     pub(super) fn role_changed(&mut self, role: Role, title: &str) {
         if let Some(presenter) = self.presenter.as_mut() {
-            let _ = presenter.audience(role == Role::Observer, title);
+            let _ = presenter.set_observer(role == Role::Observer, title);
         }
     }
 

@@ -392,7 +392,7 @@ impl Control {
                 if let Some(viewport) = &self.viewport {
                     let (x, y, size) = viewport.now();
                     sink.set_viewport(x, y, size);
-                    sink.set_window(viewport.window(), viewport.company());
+                    sink.set_window(viewport.window(), viewport.scope());
                 }
                 for event in left {
                     sink.apply(&event)?;

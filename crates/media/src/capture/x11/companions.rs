@@ -15,7 +15,7 @@ use x11rb::protocol::xproto::{ConnectionExt as _, ImageFormat, MapState, Window,
 use super::display::Display;
 use super::image::Image;
 use super::settle::Area;
-use crate::application::{Application, Atoms, Company};
+use crate::application::{Application, Atoms, WindowScope};
 use crate::capture::CaptureError;
 
 /// Parts that are fetched at most: a menu that others cover has a few.
@@ -189,7 +189,7 @@ impl Companions {
             conn,
             self.atoms,
             display.root(),
-            (window, Company::Accompanying),
+            (window, WindowScope::Accompanying),
         )?;
         let mut front = conn.query_tree(display.root())?.reply()?.children;
         let own = front.iter().position(|w| *w == application.top());

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openuvr_proto::units::Size;
 
-use crate::application::Company;
+use crate::application::WindowScope;
 
 /// Where the captured target lies on its display, and which window it is; shared, since windows
 /// move and are made anew.
@@ -15,7 +15,7 @@ pub struct Viewport(Arc<Mutex<Lies>>);
 struct Lies {
     at: (i32, i32, Size),
     window: Option<u32>,
-    company: Company,
+    scope: WindowScope,
 }
 
 impl Viewport {
@@ -25,7 +25,7 @@ impl Viewport {
         Viewport(Arc::new(Mutex::new(Lies {
             at: (x, y, size),
             window: None,
-            company: Company::default(),
+            scope: WindowScope::default(),
         })))
     }
 
@@ -53,13 +53,13 @@ impl Viewport {
 
     /// Which other windows input is for too.
     #[must_use]
-    pub fn company(&self) -> Company {
-        self.lies().company
+    pub fn scope(&self) -> WindowScope {
+        self.lies().scope
     }
 
     /// Input is for these other windows too. From any thread.
-    pub fn set_company(&self, company: Company) {
-        self.lies().company = company;
+    pub fn set_window_scope(&self, scope: WindowScope) {
+        self.lies().scope = scope;
     }
 
     fn lies(&self) -> MutexGuard<'_, Lies> {

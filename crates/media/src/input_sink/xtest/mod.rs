@@ -28,7 +28,7 @@ use x11rb::protocol::xtest::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
 use super::{InputError, InputSink};
-use crate::application::Company;
+use crate::application::WindowScope;
 use crate::display;
 use crate::keyboard::keymap::COMMAND;
 use crate::keyboard::{CORE_KEYBOARD, XkbKeyboard, codes};
@@ -383,8 +383,8 @@ impl InputSink for Xtest {
         self.viewport = (x, y, size);
     }
 
-    fn set_window(&mut self, window: Option<u32>, company: Company) {
-        self.target.set(window.map(|window| (window, company)));
+    fn set_window(&mut self, window: Option<u32>, scope: WindowScope) {
+        self.target.set(window.map(|window| (window, scope)));
     }
 
     fn kept_back(&self) -> Option<&'static str> {

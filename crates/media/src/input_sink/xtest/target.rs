@@ -17,7 +17,7 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
-use crate::application::{Application, Atoms, Company, top_of};
+use crate::application::{Application, Atoms, WindowScope, top_of};
 
 /// How long a window manager may take to bring the window to the front, while input waits (guess:
 /// one does it within two frames of its own).
@@ -42,7 +42,7 @@ pub(super) enum Goes {
 /// The window that input is for.
 #[derive(Default)]
 pub(super) struct Target {
-    window: Option<(Window, Company)>,
+    window: Option<(Window, WindowScope)>,
     atoms: Option<(Atoms, u32, u32)>,
     in_vain: Option<Instant>,
     /// Why the last press did not reach it.
@@ -51,7 +51,7 @@ pub(super) struct Target {
 
 impl Target {
     /// From now on input is for this window and those of its program; `None`: for whatever is there.
-    pub(super) fn set(&mut self, window: Option<(Window, Company)>) {
+    pub(super) fn set(&mut self, window: Option<(Window, WindowScope)>) {
         if self.window != window {
             self.window = window;
             self.in_vain = None;
@@ -91,7 +91,7 @@ impl Target {
         &mut self,
         conn: &RustConnection,
         root: Window,
-        window: (Window, Company),
+        window: (Window, WindowScope),
         viewport: (i32, i32, Size),
         goes: Goes,
     ) -> Result<Option<&'static str>, ReplyError> {

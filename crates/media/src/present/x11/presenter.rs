@@ -348,7 +348,7 @@ impl Presenter for X11Presenter {
 
     /// A player's own cursor looks like the host's; an observer's is the desktop's, and the host's is
     /// drawn where the player has it.
-    fn audience(&mut self, observer: bool, title: &str) -> Result<(), PresentError> {
+    fn set_observer(&mut self, observer: bool, title: &str) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
         window::set_title(&self.conn, stage.window, title).map_err(|e| stage.gone(&e))?;
         let before = std::mem::replace(&mut stage.scene().observer, observer);

@@ -64,6 +64,13 @@ fn window_of(size: Size) -> WindowConfig {
     }
 }
 
+fn observers_window() -> WindowConfig {
+    WindowConfig {
+        observer: true,
+        ..window_of(SIZE)
+    }
+}
+
 /// A picture whose every pixel is told by its place.
 fn bgrx(size: Size) -> Vec<u8> {
     let (w, h) = (size.width as usize, size.height as usize);
@@ -339,11 +346,7 @@ fn blue_dot() -> Arc<CursorShape> {
 
 #[test]
 fn an_observer_who_becomes_the_player_has_the_hosts_cursor() {
-    let config = WindowConfig {
-        observer: true,
-        ..window_of(SIZE)
-    };
-    let Some(mut it) = fixture(config) else {
+    let Some(mut it) = fixture(observers_window()) else {
         return;
     };
     let data = bgrx(SIZE);
@@ -357,19 +360,19 @@ fn an_observer_who_becomes_the_player_has_the_hosts_cursor() {
     it.presenter.cursor(&cursor).expect("drawn");
     let watching = rgb(&it.read((0, 0), (64, 48)));
     assert_ne!(watching, rgb(&data), "the pointer is drawn");
-    it.presenter.audience(false, "plays").expect("it is open");
+    it.presenter
+        .set_observer(false, "plays")
+        .expect("it is open");
     assert_eq!(rgb(&it.read((0, 0), (64, 48))), rgb(&data));
-    it.presenter.audience(true, "watches").expect("it is open");
+    it.presenter
+        .set_observer(true, "watches")
+        .expect("it is open");
     assert_eq!(rgb(&it.read((0, 0), (64, 48))), watching);
 }
 
 #[test]
 fn an_observer_sees_the_pointer_move_without_a_frame() {
-    let config = WindowConfig {
-        observer: true,
-        ..window_of(SIZE)
-    };
-    let Some(mut it) = fixture(config) else {
+    let Some(mut it) = fixture(observers_window()) else {
         return;
     };
     let data = bgrx(SIZE);
