@@ -15,6 +15,7 @@ CHECKS = [
     "rust_version",
     "clippy_bans",
     "layers",
+    "circles",
     "unsafe_address",
     "licences",
     "named_paths",
