@@ -16,7 +16,7 @@ use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
-use openuvr_proto::send::fec::{Care, ParityPlan};
+use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::time::{Instant, PeerInstant};
@@ -296,7 +296,7 @@ impl Talk {
             run: 1.0,
         };
         sender.protect(&Protection {
-            parity: ParityPlan::of(loss, Care::Usual),
+            parity: ParityPlan::of(loss, ParityLevel::Standard),
             resend: how & 16 != 0,
         });
         let mut buffer = SendBuf::default();
@@ -438,7 +438,7 @@ impl Talk {
     }
 
     /// The link is good again, for as long as what is owed may take: acknowledgements, beacons,
-    /// what is said again. The longest of these waits is a round trip that the bytes made long.
+    /// what is sent again. The longest of these waits is a round trip that the bytes made long.
     fn heal(&mut self) {
         for _ in 0..1000 {
             self.now = self.now + Duration::from_millis(20);

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::printable::is_printable;
-use openuvr_runtime::identity_store::{Role, load_or_create};
+use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::line::{Line, Order};
 use openuvr_runtime::trust_store::{DeviceStore, HostStore};
 
@@ -79,8 +79,8 @@ fn hosts(folder: &Path, bytes: &[u8]) {
 fn key(folder: &Path, bytes: &[u8]) {
     let file = folder.join("host.key");
     put(&file, bytes);
-    if let Ok(identity) = load_or_create(folder, Role::Host) {
-        let again = load_or_create(folder, Role::Host).expect("it was read before");
+    if let Ok(identity) = load_or_create(folder, KeyOwner::Host) {
+        let again = load_or_create(folder, KeyOwner::Host).expect("it was read before");
         assert!(again.public() == identity.public());
     }
     // Whatever was in it is still there.

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use openuvr_proto::control::handshake::{
-    ClientHandshake, ClientId, DeviceName, Established, HostHandshake, Identity, MAX_TRIES, Paired,
-    PairingEvent, Pin, Standing, Trust,
+    ClientHandshake, ClientId, DeviceName, DeviceStatus, Established, HostHandshake, Identity,
+    MAX_TRIES, Paired, PairingEvent, Pin, Trust,
 };
 use openuvr_proto::id::PathId;
 use openuvr_proto::time::Instant;
@@ -21,7 +21,7 @@ struct World {
     now: Instant,
     host: HostHandshake,
     client: ClientHandshake,
-    standing: Standing,
+    standing: DeviceStatus,
     /// What the client sent and the host did not get yet, and the other way.
     up: VecDeque<Vec<u8>>,
     down: VecDeque<Vec<u8>>,
@@ -45,13 +45,13 @@ pub fn handshake(bytes: &[u8]) {
         _ => Trust::Known(stranger.public()),
     };
     let standing = match knows / 4 % 4 {
-        0 => Standing::Unknown,
-        1 => Standing::Allowed(client.public()),
-        2 => Standing::Forbidden(client.public()),
-        _ => Standing::Allowed(stranger.public()),
+        0 => DeviceStatus::Unknown,
+        1 => DeviceStatus::Allowed(client.public()),
+        2 => DeviceStatus::Forbidden(client.public()),
+        _ => DeviceStatus::Allowed(stranger.public()),
     };
-    let may_pair = knows % 4 == 0 && !matches!(standing, Standing::Forbidden(_));
-    let may_return = standing == Standing::Allowed(client.public()) && knows % 4 == 2;
+    let may_pair = knows % 4 == 0 && !matches!(standing, DeviceStatus::Forbidden(_));
+    let may_return = standing == DeviceStatus::Allowed(client.public()) && knows % 4 == 2;
     let now = Instant(1_000_000_000);
     let made = ClientHandshake::new(now, &client, DeviceName::new("fuzz"), trust);
     let mut world = World {

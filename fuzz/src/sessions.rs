@@ -253,7 +253,7 @@ pub(crate) fn host(bytes: &[u8]) {
                     let from = PathId([what; PathId::LEN]);
                     let taken = host.handle_datagram(now, from, &datagram);
                     if taken == Err(Reject::Session) {
-                        let answer = host.answer_stranger(now, from, &datagram);
+                        let answer = host.answer_unknown_session(now, from, &datagram);
                         assert!(answer.is_none_or(|answer| answer.len() < datagram.len()));
                     }
                 }

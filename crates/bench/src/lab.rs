@@ -10,15 +10,15 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use openuvr_lab::bridge::{self, Bridge};
-use openuvr_lab::course::Course;
 use openuvr_lab::hop::{self, Hop, HopError, Stopper};
 use openuvr_lab::lateness::Lateness;
 use openuvr_lab::link::{BurstLoss, Impairment, Queue};
+use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_lab::script;
 use openuvr_lab::wifi::scenario::Scenario;
 use openuvr_lab::wifi::words;
 use openuvr_proto::units::Bitrate;
-use openuvr_runtime::sched::{Role, Scheduler};
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 /// How often it is looked whether a signal came.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -234,7 +234,7 @@ impl HopArgs {
             on_signal.stop();
         });
         let scheduler = Scheduler::new();
-        let link = scheduler.spawn(Role::EmulatedLink, "hop", move || {
+        let link = scheduler.spawn(ThreadRole::EmulatedLink, "hop", move || {
             let result = run();
             // Fails only if nobody waits any more.
             let _ = ended.send(());
@@ -280,7 +280,7 @@ impl HopArgs {
     }
 
     /// Up and down.
-    fn directions(&self) -> anyhow::Result<(Course, Course)> {
+    fn directions(&self) -> anyhow::Result<(ImpairmentSchedule, ImpairmentSchedule)> {
         let chosen = Impairment {
             delay: self.delay,
             jitter: self.jitter,
@@ -293,10 +293,10 @@ impl HopArgs {
             queue: self.queue,
         };
         let is_bare = |script: &Option<String>| script.as_deref() == Some("");
-        let course = |option: &str, script: &Option<String>, other: &Option<String>| {
+        let schedule = |option: &str, script: &Option<String>, other: &Option<String>| {
             // The other direction alone was meant.
             if script.is_none() && is_bare(other) {
-                return Ok(Course::default());
+                return Ok(ImpairmentSchedule::default());
             }
             let script = script.as_deref().unwrap_or_default();
             let text = match script.strip_prefix('@') {
@@ -307,8 +307,8 @@ impl HopArgs {
             script::parse(&chosen, &text).with_context(|| option.to_owned())
         };
         Ok((
-            course("--up", &self.up, &self.down)?,
-            course("--down", &self.down, &self.up)?,
+            schedule("--up", &self.up, &self.down)?,
+            schedule("--down", &self.down, &self.up)?,
         ))
     }
 }
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn without_options_the_link_is_perfect() {
         let (up, down) = parse("").unwrap().directions().unwrap();
-        assert_eq!((&up, &down), (&Course::default(), &up));
+        assert_eq!((&up, &down), (&ImpairmentSchedule::default(), &up));
     }
 
     fn all() -> (&'static str, Impairment) {
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn options_become_impairments_of_the_chosen_direction() {
         let (words, want) = all();
-        let (want, perfect) = (Course::from(want), Course::default);
+        let (want, perfect) = (ImpairmentSchedule::from(want), ImpairmentSchedule::default);
         let of = |more: &str| {
             let args = parse(&format!("{words} {more}")).unwrap();
             args.directions().unwrap()
@@ -400,8 +400,8 @@ mod tests {
             loss,
             ..all.clone()
         };
-        assert_eq!(up, Course::from(&all));
-        let want = Course::from(losing(0.03)).then(Duration::from_secs(2), losing(0.0));
+        assert_eq!(up, ImpairmentSchedule::from(&all));
+        let want = ImpairmentSchedule::from(losing(0.03)).then(Duration::from_secs(2), losing(0.0));
         assert_eq!(down, want);
         let gone = parse("--up @/nowhere/at/all").unwrap().directions();
         assert!(format!("{:#}", gone.unwrap_err()).contains("/nowhere/at/all"));

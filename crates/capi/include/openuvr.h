@@ -779,7 +779,7 @@ int openuvr_unmap_input_device(struct openuvr_context *context,
                                int id);
 
 // Writes where the player's head was last into `*pose`, whose `size` the caller has set. Returns 1,
-// or 0 if nobody has told since the player of now came. Ask before each picture. From any thread.
+// or 0 if nobody has told since the current player came. Ask before each picture. From any thread.
 int openuvr_last_pose(struct openuvr_context *context,
                       struct openuvr_pose *pose);
 

@@ -10,8 +10,8 @@ use openuvr_media::present::{PresentError, Presenter, to_bgrx};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
+use crate::callback_scope::CallbackScope;
 use crate::handle::lock;
-use crate::inside::Inside;
 use crate::picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
 
 /// A decoded picture: BGRX without gaps.
@@ -118,7 +118,7 @@ impl Presenter for AppPresenter {
         let shown = Shown { id, size, bgrx };
         match &self.on_frame {
             Some(on_frame) => {
-                let _inside = Inside::enter();
+                let _inside = CallbackScope::enter();
                 // SAFETY: the application's promise; the picture outlives the call.
                 unsafe { (on_frame.call)(on_frame.user, &shown.picture()) };
                 self.pictures.give_back(shown);

@@ -50,7 +50,7 @@ const TEXTS: &[(OPENUVR_ERROR, &CStr)] = &[
     ),
     (
         OPENUVR_ERROR_UNAVAILABLE,
-        c"not to be had on this machine; the message names what would work",
+        c"unavailable on this machine; the message names what would work",
     ),
     (
         OPENUVR_ERROR_STATE,

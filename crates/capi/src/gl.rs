@@ -51,7 +51,7 @@ pub(crate) enum Source {
 }
 
 /// What became of a picture.
-pub(crate) enum Given {
+pub(crate) enum SubmitOutcome {
     /// It is with the host; `None`: which is over.
     Taken(Option<Ticket>),
     /// It soon will be: the GPU is at work on it.
@@ -99,7 +99,7 @@ impl Reader {
         guest: &Guest,
         source: Source,
         until: Option<Instant>,
-    ) -> Outcome<Given> {
+    ) -> Outcome<SubmitOutcome> {
         let this = match place {
             Some(this) => this,
             None => place.insert(Reader::new(guest)?),
@@ -129,15 +129,15 @@ impl Reader {
             }
         };
         Ok(match this.read_back.read(size, what, guest.drawn(size)) {
-            Reading::Submitted(ticket) => Given::Taken(ticket),
+            Reading::Submitted(ticket) => SubmitOutcome::Taken(ticket),
             Reading::UnderWay => {
                 let left = until.map(|until| until.saturating_duration_since(Instant::now()));
                 match left.and_then(|left| this.read_back.finish(left)) {
-                    Some(ticket) => Given::Taken(Some(ticket)),
-                    None => Given::UnderWay,
+                    Some(ticket) => SubmitOutcome::Taken(Some(ticket)),
+                    None => SubmitOutcome::UnderWay,
                 }
             }
-            Reading::Skipped(why) => Given::Skipped(why),
+            Reading::Skipped(why) => SubmitOutcome::Skipped(why),
         })
     }
 

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::callback_scope::CallbackScope;
 use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_FORKED, OPENUVR_ERROR_NULL, OPENUVR_ERROR_PANIC};
 use crate::error::{DONE, Failure, Outcome};
 use crate::ffi::{Sized32, catch_panic, give_text, read};
-use crate::inside::Inside;
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 
 /// Where a kind of handle differs from the other.
@@ -221,7 +221,7 @@ unsafe fn find<'a, T: Kind>(handle: *const Handle<T>) -> Outcome<&'a Handle<T>> 
 /// `variable` is NULL or points to NULL or to a context of this library that is not closed and that no
 /// other call uses.
 pub(crate) unsafe fn take<T: Kind>(variable: *mut *mut Handle<T>) -> Option<Box<Handle<T>>> {
-    if variable.is_null() || Inside::is_now() {
+    if variable.is_null() || CallbackScope::is_now() {
         return None;
     }
     // SAFETY: it points to a pointer, as the caller has promised.

@@ -15,7 +15,7 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::guest::{Guest, InputTo};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
-use openuvr_runtime::sched::Role;
+use openuvr_runtime::sched::ThreadRole;
 
 use crate::config::openuvr_config;
 use crate::enums::{self, BufferName, OPENUVR_INPUT_TO};
@@ -267,7 +267,7 @@ impl Kind for Host {
             None => None,
             Some(on_input) => {
                 let guest = guest.clone();
-                let listener = Worker::start(Role::Input, "ouvr-input", move |turn| {
+                let listener = Worker::start(ThreadRole::Input, "ouvr-input", move |turn| {
                     if let Some(input) = guest.wait_for_input(turn) {
                         on_input.tell(&input.into());
                     }
@@ -462,7 +462,7 @@ fn map_device(guest: &Guest, id: DeviceId, fd: Option<OwnedFd>) -> Outcome<()> {
 }
 
 /// Writes where the player's head was last into `*pose`, whose `size` the caller has set. Returns 1,
-/// or 0 if nobody has told since the player of now came. Ask before each picture. From any thread.
+/// or 0 if nobody has told since the current player came. Ask before each picture. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `pose` is NULL or writable for as many bytes as

@@ -9,9 +9,9 @@ use openuvr_proto::pose::{Pose, Posed};
 use openuvr_proto::time::Instant;
 use openuvr_runtime::guest::ForApplication;
 
+use crate::callback_scope::CallbackScope;
 use crate::error::{Failure, Outcome};
 use crate::ffi::Sized32;
-use crate::inside::Inside;
 
 /// What an `openuvr_input` tells.
 #[repr(C)]
@@ -230,7 +230,7 @@ unsafe impl Send for OnInput {}
 
 impl OnInput {
     pub(crate) fn tell(&self, input: &openuvr_input) {
-        let _inside = Inside::enter();
+        let _inside = CallbackScope::enter();
         // SAFETY: the application's promise; the event outlives the call.
         unsafe { (self.call)(self.user, input) }
     }

@@ -11,6 +11,7 @@
 #![allow(non_camel_case_types)]
 
 mod app_presenter;
+mod callback_scope;
 mod config;
 mod dma_buf;
 pub mod enums;
@@ -22,7 +23,6 @@ mod gl;
 mod handle;
 pub mod host;
 mod input;
-mod inside;
 pub mod keys;
 mod left_out;
 pub mod log;

@@ -5,11 +5,11 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::io::Write as _;
 use std::sync::Mutex;
 
+use crate::callback_scope::CallbackScope;
 use crate::error::{Failure, Outcome};
 use crate::ffi::give_text;
 use crate::handle::{Handle, call, lock};
 use crate::host::{Host, openuvr_context};
-use crate::inside::Inside;
 use crate::mud::{Mud, openuvr_mud_context};
 
 use openuvr_proto::printable::printable;
@@ -94,7 +94,7 @@ impl Log {
         };
         let Ok(text) = CString::new(text) else { return };
         let _turn = lock(&self.one_at_a_time);
-        let _inside = Inside::enter();
+        let _inside = CallbackScope::enter();
         // SAFETY: the application's promise; the text ends with a zero byte and outlives the call.
         unsafe { call(self.user, level as u32, text.as_ptr()) };
     }

@@ -14,7 +14,7 @@ use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::client::config::Config;
 use openuvr_runtime::client::{ClientRuntime, ClientSetup, Target};
 use openuvr_runtime::host::config::BITRATES;
-use openuvr_runtime::sched::Role;
+use openuvr_runtime::sched::ThreadRole;
 
 use crate::app_presenter::{OnFrame, Pictures, Shown};
 use crate::config::openuvr_mud_config;
@@ -295,7 +295,7 @@ impl Kind for Mud {
         let state = Arc::<Mutex<MudState>>::default();
         let (source, own, to, shown) =
             (client.clone(), state.clone(), log.clone(), pictures.clone());
-        let teller = Worker::start(Role::Background, "ouvr-notices", move |turn| {
+        let teller = Worker::start(ThreadRole::Background, "ouvr-notices", move |turn| {
             if let Some(notice) = source.notice(turn) {
                 note(&own, &shown, &to, notice);
             }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::trace::{Fidelity, Outcome as Fate};
-use openuvr_runtime::client::{Notice as ClientNotice, Over};
+use openuvr_runtime::client::{Notice as ClientNotice, StopReason};
 use openuvr_runtime::host::Notice;
 
 use crate::app_presenter::Pictures;
@@ -131,14 +131,16 @@ pub(crate) fn note(state: &Mutex<MudState>, pictures: &Pictures, log: &Log, noti
             (OPENUVR_LOG_WARNING, line.to_owned())
         }
         ClientNotice::Trouble(why) => (OPENUVR_LOG_WARNING, why),
-        ClientNotice::Over(over) => {
+        ClientNotice::StopReason(over) => {
             statistics.state = OPENUVR_MUD_ENDED as u32;
             let (level, line) = match over {
-                Over::Quit => (OPENUVR_LOG_INFO, "the person closed the window".to_owned()),
-                Over::Host(reason) => (OPENUVR_LOG_INFO, format!("the host ended it: {reason:?}")),
-                Over::Handshake(e) => (OPENUVR_LOG_ERROR, e.to_string()),
-                Over::Refused(why) => (OPENUVR_LOG_ERROR, why.to_string()),
-                Over::Failed(why) => (OPENUVR_LOG_ERROR, why),
+                StopReason::Quit => (OPENUVR_LOG_INFO, "the person closed the window".to_owned()),
+                StopReason::Host(reason) => {
+                    (OPENUVR_LOG_INFO, format!("the host ended it: {reason:?}"))
+                }
+                StopReason::Handshake(e) => (OPENUVR_LOG_ERROR, e.to_string()),
+                StopReason::Refused(why) => (OPENUVR_LOG_ERROR, why.to_string()),
+                StopReason::Failed(why) => (OPENUVR_LOG_ERROR, why),
             };
             state.end = Some(line.clone());
             pictures.end();

@@ -6,9 +6,9 @@ use openuvr_media::capture::submit::{Frame, Pool};
 use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
 use openuvr_proto::units::Size;
 
+use crate::callback_scope::CallbackScope;
 use crate::error::{Failure, Outcome};
 use crate::ffi::Sized32;
-use crate::inside::Inside;
 
 /// How a pixel's bytes lie in memory, the first one first.
 #[repr(C)]
@@ -254,7 +254,7 @@ impl Release {
 
 impl Drop for Release {
     fn drop(&mut self) {
-        let _inside = Inside::enter();
+        let _inside = CallbackScope::enter();
         // SAFETY: the application's promise; called once.
         unsafe { (self.call)(self.user) }
     }

@@ -11,7 +11,7 @@ use openuvr_proto::units::Size;
 use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_ENDED, OPENUVR_ERROR_TIMEOUT};
 use crate::error::{DONE, Failure, Outcome};
 use crate::ffi::read;
-use crate::gl::{Given, Reader, Source};
+use crate::gl::{Reader, Source, SubmitOutcome};
 use crate::handle::{Handle, call, lock};
 use crate::host::{Host, Started, openuvr_context};
 use crate::log::OPENUVR_LOG_LEVEL;
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn openuvr_send_picture(
 }
 
 /// Why a picture was not taken.
-enum NotTaken {
+enum SubmitError {
     /// It is not wanted now, as is usual.
     Unwanted(&'static str),
     /// It was left out, and the next one may not be.
@@ -119,9 +119,9 @@ enum NotTaken {
     Failed(Failure),
 }
 
-impl From<Failure> for NotTaken {
-    fn from(failure: Failure) -> NotTaken {
-        NotTaken::Failed(failure)
+impl From<Failure> for SubmitError {
+    fn from(failure: Failure) -> SubmitError {
+        SubmitError::Failed(failure)
     }
 }
 
@@ -135,13 +135,13 @@ impl Started {
     }
 
     /// The same, in words.
-    fn may(&self, wanted: Wanted) -> Result<(), NotTaken> {
+    fn may(&self, wanted: Wanted) -> Result<(), SubmitError> {
         match wanted {
             Wanted::Now => Ok(()),
-            Wanted::Unwatched => Err(NotTaken::Unwanted(
+            Wanted::Unwatched => Err(SubmitError::Unwanted(
                 "nobody watches: one picture a second is taken, for who comes next",
             )),
-            Wanted::TooSoon => Err(NotTaken::Unwanted(
+            Wanted::TooSoon => Err(SubmitError::Unwanted(
                 "pictures come faster than OPENUVR_FEATURE_TARGET_FPS: some are not taken",
             )),
             Wanted::Never => Err(self.over().into()),
@@ -158,7 +158,7 @@ impl Started {
     }
 
     /// A picture was handed over, if there is a ticket; waits for it, if there is an end of waiting.
-    fn given(&self, ticket: Option<Ticket>, until: Option<Instant>) -> Result<(), NotTaken> {
+    fn given(&self, ticket: Option<Ticket>, until: Option<Instant>) -> Result<(), SubmitError> {
         let ticket = ticket.ok_or_else(|| self.over())?;
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         match left.is_none_or(|left| self.guest.wait(ticket, left)) {
@@ -276,7 +276,7 @@ fn until(wait: bool) -> Option<Instant> {
 }
 
 impl Handle<Host> {
-    fn give_buffer(&self, wait: bool) -> Result<(), NotTaken> {
+    fn give_buffer(&self, wait: bool) -> Result<(), SubmitError> {
         let source = || {
             let settings = lock(&self.settings);
             let name = settings.buffer.ok_or_else(|| {
@@ -293,7 +293,7 @@ impl Handle<Host> {
         &self,
         source: impl FnOnce() -> Outcome<Source>,
         wait: bool,
-    ) -> Result<(), NotTaken> {
+    ) -> Result<(), SubmitError> {
         let started = self.started()?;
         let mut reader = lock(&self.inner.pixels);
         let source = source()?;
@@ -306,20 +306,22 @@ impl Handle<Host> {
         // One for the GPU and the host.
         let until = until(wait);
         match Reader::read(&mut reader, &started.guest, source, until)? {
-            Given::Taken(ticket) => started.given(ticket, until),
-            Given::UnderWay if wait => {
+            SubmitOutcome::Taken(ticket) => started.given(ticket, until),
+            SubmitOutcome::UnderWay if wait => {
                 let why = "the GPU has not finished the picture within a second";
                 Err(started.late(why).into())
             }
-            Given::UnderWay => Ok(()),
-            Given::Skipped(why @ Skipped::Behind) if !wait => Err(NotTaken::LeftOut(why)),
-            Given::Skipped(why) => Err(unreadable(why, source).into()),
+            SubmitOutcome::UnderWay => Ok(()),
+            SubmitOutcome::Skipped(why @ Skipped::Behind) if !wait => {
+                Err(SubmitError::LeftOut(why))
+            }
+            SubmitOutcome::Skipped(why) => Err(unreadable(why, source).into()),
         }
     }
 
     /// What a call returns that gave a picture, or asked whether one is wanted. Why one was not taken
     /// can be asked for, and reaches the log when it begins.
-    fn answer(&self, given: Result<(), NotTaken>) -> Outcome {
+    fn answer(&self, given: Result<(), SubmitError>) -> Outcome {
         use OPENUVR_LOG_LEVEL::{OPENUVR_LOG_INFO, OPENUVR_LOG_WARNING};
         let mut left_out = lock(&self.inner.left_out);
         let not_taken = match given {
@@ -331,16 +333,16 @@ impl Handle<Host> {
         };
         let now = Instant::now();
         let (level, line) = match not_taken {
-            NotTaken::Failed(failure) => {
+            SubmitError::Failed(failure) => {
                 let known = !left_out.is_news(&failure.why, now);
                 return Err(Failure { known, ..failure });
             }
-            NotTaken::Unwanted(why) => {
+            SubmitError::Unwanted(why) => {
                 self.remark(why);
                 let line = left_out.is_new(why, now).then(|| why.to_owned());
                 (OPENUVR_LOG_INFO, line)
             }
-            NotTaken::LeftOut(why) => {
+            SubmitError::LeftOut(why) => {
                 let why = format!("a picture was left out: {why}");
                 let line = left_out.is_news(&why, now).then(|| why.clone());
                 self.remark(why);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use openuvr_runtime::sched::{Role, Scheduler};
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 use crate::error::{Failure, Outcome};
 
@@ -20,7 +20,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// Calls `turn` again and again with the time that it may wait.
     pub(crate) fn start(
-        role: Role,
+        role: ThreadRole,
         name: &str,
         mut turn: impl FnMut(Duration) + Send + 'static,
     ) -> Outcome<Worker> {

@@ -18,7 +18,9 @@ use openuvr_proto::id::SessionId;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::client::config::{Config, Opened};
-use openuvr_runtime::client::{COMES_BY, ClientRuntime, ClientSetup, Notice, OpenSurface, Over};
+use openuvr_runtime::client::{
+    COMES_BY, ClientRuntime, ClientSetup, Notice, OpenSurface, StopReason,
+};
 use openuvr_runtime::clock;
 use openuvr_runtime::sched::Scheduler;
 
@@ -185,7 +187,7 @@ fn start(config: &ClientConfig, opened: Opened, ends: Ends) -> Result<(ClientRun
 /// Asks the person at the terminal, once somebody answers: before, nobody can show a PIN.
 fn ask_for_pin(opened: &Opened) -> Result<Pin> {
     let (host, address) = (&opened.host, address(opened));
-    let answers = |patience| match opened.is_answered(patience) {
+    let answers = |timeout| match opened.is_answered(timeout) {
         Ok(answered) => Ok(answered),
         Err(e) => Err(anyhow!("{address}: {e}")),
     };
@@ -322,7 +324,7 @@ impl Session {
                 eprintln!("openuvr client: {host}: {why}; looking for it again");
             }
             Notice::Trouble(why) => eprintln!("openuvr client: {why}"),
-            Notice::Over(over) => return Some(self.end(over)),
+            Notice::StopReason(over) => return Some(self.end(over)),
         }
         None
     }
@@ -336,10 +338,10 @@ impl Session {
         }
     }
 
-    fn end(&self, over: Over) -> Result<ExitCode> {
+    fn end(&self, over: StopReason) -> Result<ExitCode> {
         match over {
-            Over::Quit => Ok(ExitCode::SUCCESS),
-            Over::Host(reason) => {
+            StopReason::Quit => Ok(ExitCode::SUCCESS),
+            StopReason::Host(reason) => {
                 let host = &self.address;
                 eprintln!("openuvr client: {host}: the end: {}", goodbye(reason));
                 Ok(match reason {
@@ -350,9 +352,9 @@ impl Session {
                     }
                 })
             }
-            Over::Handshake(e) => bail!("{}: {e}", self.address),
-            Over::Refused(why) => bail!("{}: {why}", self.address),
-            Over::Failed(why) => bail!(why),
+            StopReason::Handshake(e) => bail!("{}: {e}", self.address),
+            StopReason::Refused(why) => bail!("{}: {why}", self.address),
+            StopReason::Failed(why) => bail!(why),
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Clients {
 
 /// What a line means for the host.
 #[must_use]
-pub(crate) enum Told {
+pub(crate) enum HostState {
     /// Nothing.
     GoesOn,
     /// It has ended in an orderly way.
@@ -53,7 +53,7 @@ impl Clients {
     }
 
     /// Says what happened.
-    pub(crate) fn tell(&mut self, line: Line) -> Told {
+    pub(crate) fn tell(&mut self, line: Line) -> HostState {
         let who = self.who;
         match line {
             Line::Streaming { size, place } => {
@@ -119,11 +119,11 @@ impl Clients {
             Line::Trouble(why) => eprintln!("openuvr {who}: {why}"),
             Line::SourceEnded(why) => {
                 eprintln!("openuvr {who}: the end: {why}");
-                return Told::Over;
+                return HostState::Over;
             }
-            Line::Failed(why) => return Told::Failed(why),
+            Line::Failed(why) => return HostState::Failed(why),
         }
-        Told::GoesOn
+        HostState::GoesOn
     }
 
     /// Notes who joined. Their end is heard of, unless this machine was too slow to: of more than
@@ -207,7 +207,7 @@ pub(crate) fn goodbye(reason: GoodbyeReason) -> &'static str {
 mod tests {
     use super::*;
     use crate::config::kind::TableMode;
-    use crate::record::{Nobody, Options};
+    use crate::record::{IdleText, Options};
 
     #[test]
     fn who_comes_without_end_is_not_known_without_end() {
@@ -215,7 +215,7 @@ mod tests {
             csv: None,
             trace: None,
             table: TableMode::Off,
-            nobody: Nobody { yet: "", now: "" },
+            nobody: IdleText { yet: "", now: "" },
         };
         let recorder = Recorder::new(&options).expect("it writes no file");
         let mut clients = Clients::new("host", recorder);

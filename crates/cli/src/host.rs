@@ -26,7 +26,7 @@ use openuvr_runtime::line::Line;
 use openuvr_runtime::sched::{self, Scheduler};
 use openuvr_runtime::{clock, hindered};
 
-use crate::clients::{Clients, TICK, Told, invite};
+use crate::clients::{Clients, HostState, TICK, invite};
 use crate::config::kind::WindowName;
 use crate::config::{
     CaptureMode, ConverterKind, HostConfig, Pacing, Sending, Settings as _, Subject,
@@ -63,7 +63,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr host: {warning}");
     }
-    let wishes = listen_for_wishes(&scheduler);
+    let wishes = read_typed_commands(&scheduler);
     let began = clock::now();
     let mut clients = Clients::new("host", recorder);
     let mut tick_at = began;
@@ -81,21 +81,21 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             tick_at = now + TICK;
         }
         match wishes.try_recv() {
-            Ok(Wish::Pair) => {
+            Ok(TypedCommand::Pair) => {
                 let pin = Pin::generate()?;
                 invite("host", &pin, config.pair_for.as_secs());
                 host.open_pairing(pin, config.pair_for);
             }
-            Ok(Wish::Bitrate(target)) => host.set_bitrate(target),
+            Ok(TypedCommand::Bitrate(target)) => host.set_bitrate(target),
             Err(_) => {}
         }
         let Some(notice) = host.notice(TURN) else {
             continue;
         };
         match clients.tell(Line::from(notice)) {
-            Told::GoesOn => {}
-            Told::Over => break,
-            Told::Failed(why) => {
+            HostState::GoesOn => {}
+            HostState::Over => break,
+            HostState::Failed(why) => {
                 outcome = Err(anyhow!(why));
                 break;
             }
@@ -119,7 +119,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 /// What the person asks of a running host.
-enum Wish {
+enum TypedCommand {
     /// Let in one more device.
     Pair,
     /// Take this much of the network.
@@ -127,7 +127,7 @@ enum Wish {
 }
 
 /// Reads wishes, a line each, if there is a terminal to type them at.
-fn listen_for_wishes(scheduler: &Scheduler) -> Receiver<Wish> {
+fn read_typed_commands(scheduler: &Scheduler) -> Receiver<TypedCommand> {
     let (wish, wishes) = sync_channel(1);
     if std::io::stdin().is_terminal() {
         eprintln!(
@@ -136,7 +136,7 @@ fn listen_for_wishes(scheduler: &Scheduler) -> Receiver<Wish> {
         );
         // The scheduler's threads have signals blocked. In the background, reading a terminal then
         // is an error that ends this thread, instead of a signal that stops the program.
-        let reader = scheduler.spawn(sched::Role::Background, "ouvr-terminal", move || {
+        let reader = scheduler.spawn(sched::ThreadRole::Background, "ouvr-terminal", move || {
             out::keep_typed();
             for line in std::io::stdin().lines().map_while(Result::ok) {
                 out::line_typed();
@@ -155,12 +155,12 @@ fn listen_for_wishes(scheduler: &Scheduler) -> Receiver<Wish> {
     wishes
 }
 
-fn read_wish(line: &str) -> Result<Option<Wish>> {
+fn read_wish(line: &str) -> Result<Option<TypedCommand>> {
     let mut words = line.split_whitespace();
     match (words.next(), words.next()) {
         (None, _) => Ok(None),
-        (Some("p"), None) => Ok(Some(Wish::Pair)),
-        (Some("b"), Some(rate)) => Ok(Some(Wish::Bitrate(HostConfig::read_bitrate(rate)?))),
+        (Some("p"), None) => Ok(Some(TypedCommand::Pair)),
+        (Some("b"), Some(rate)) => Ok(Some(TypedCommand::Bitrate(HostConfig::read_bitrate(rate)?))),
         _ => Err(anyhow!(
             "{line:?} is not understood: type p, or b and a bitrate such as 10M"
         )),

@@ -22,7 +22,7 @@ use openuvr_runtime::clock;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::line::{Line, Order};
 
-use crate::clients::{Clients, TICK, Told};
+use crate::clients::{Clients, HostState, TICK};
 use crate::config::RunConfig;
 use crate::record::{Options, Recorder};
 
@@ -122,7 +122,7 @@ fn release_for(desk: &mut Desk) {
 
 /// The end of the stream is not the end of the game.
 fn hear(clients: &mut Clients, line: Line) {
-    if let Told::Failed(why) = clients.tell(line) {
+    if let HostState::Failed(why) = clients.tell(line) {
         eprintln!("openuvr run: {why}; the game goes on without a stream");
     }
 }

@@ -21,7 +21,7 @@ use crate::stack::{self, Area, Over};
 use crate::windows::Place;
 
 /// Follows one window.
-pub(crate) struct Follower {
+pub(crate) struct WindowTracker {
     conn: RustConnection,
     root: Window,
     place: Place,
@@ -36,15 +36,15 @@ pub(crate) struct Follower {
     restacked: bool,
     /// Tells what is drawn on the display while they do.
     damage: Option<Damage>,
-    /// Something was, since the last [`Follower::forget_drawn`].
+    /// Something was, since the last [`WindowTracker::forget_drawn`].
     drawn: bool,
     pool: Pool,
 }
 
-impl Follower {
+impl WindowTracker {
     /// `None` if the display does not let us in, or the window is gone. `scope`: which other windows
     /// are to be seen with it.
-    pub(crate) fn open(place: Place, scope: WindowScope) -> Option<Follower> {
+    pub(crate) fn open(place: Place, scope: WindowScope) -> Option<WindowTracker> {
         let (conn, screen) = x11rb::connect(Some(&place.display)).ok()?;
         let root = conn.setup().roots.get(screen)?.root;
         let select = |window, mask| {
@@ -55,7 +55,7 @@ impl Follower {
         // A window manager moves its frame, which is a child of the root.
         select(root, EventMask::SUBSTRUCTURE_NOTIFY).ok()?;
         let atoms = Atoms::of(&conn).ok()?;
-        Some(Follower {
+        Some(WindowTracker {
             conn,
             root,
             place,
@@ -137,7 +137,7 @@ impl Follower {
     }
 
     /// Whether windows of its program lie over it, which are to be seen with it, as of the last
-    /// [`Follower::news`]. Takes several turns with the X server after each of these.
+    /// [`WindowTracker::news`]. Takes several turns with the X server after each of these.
     pub(crate) fn is_accompanied(&mut self) -> bool {
         if std::mem::take(&mut self.restacked) {
             self.accompanied = self.over().is_some_and(|(_, over)| over.own);
@@ -148,7 +148,7 @@ impl Follower {
         self.accompanied
     }
 
-    /// From now on [`Follower::has_drawn`] is about what is drawn later.
+    /// From now on [`WindowTracker::has_drawn`] is about what is drawn later.
     pub(crate) fn forget_drawn(&mut self) {
         if let Some(damage) = self.damage {
             let _ = (self.conn).damage_subtract(damage, x11rb::NONE, x11rb::NONE);
@@ -157,7 +157,7 @@ impl Follower {
         self.drawn = false;
     }
 
-    /// Whether something was drawn on the display since [`Follower::forget_drawn`]; also where that is not
+    /// Whether something was drawn on the display since [`WindowTracker::forget_drawn`]; also where that is not
     /// known.
     pub(crate) fn has_drawn(&self) -> bool {
         self.drawn || self.damage.is_none()
@@ -174,7 +174,7 @@ impl Follower {
         Ok((visible, area))
     }
 
-    /// Whether the window is to be seen, as of the last [`Follower::news`].
+    /// Whether the window is to be seen, as of the last [`WindowTracker::news`].
     pub(crate) fn is_visible(&self) -> bool {
         self.area.is_some()
     }
@@ -283,7 +283,7 @@ fn words(conn: &RustConnection, mut window: Window) -> Result<Vec<String>, Reply
     Ok(words)
 }
 
-impl AsFd for Follower {
+impl AsFd for WindowTracker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.conn.stream().as_fd()
     }

@@ -26,31 +26,31 @@ thread_local! {
 }
 
 /// While it lives, this thread is in a function that the game has called.
-pub(crate) struct Inside(());
+pub(crate) struct HookScope(());
 
-impl Inside {
+impl HookScope {
     /// `None` if it is already.
-    pub(crate) fn enter() -> Option<Inside> {
-        (!INSIDE.replace(true)).then_some(Inside(()))
+    pub(crate) fn enter() -> Option<HookScope> {
+        (!INSIDE.replace(true)).then_some(HookScope(()))
     }
 }
 
-impl Drop for Inside {
+impl Drop for HookScope {
     fn drop(&mut self) {
         INSIDE.set(false);
     }
 }
 
 /// A function that is found when it is first needed.
-pub(crate) struct Real {
+pub(crate) struct NextFunction {
     name: &'static CStr,
     at: AtomicPtr<c_void>,
     direct: AtomicPtr<c_void>,
 }
 
-impl Real {
-    pub(crate) const fn new(name: &'static CStr) -> Real {
-        Real {
+impl NextFunction {
+    pub(crate) const fn new(name: &'static CStr) -> NextFunction {
+        NextFunction {
             name,
             at: AtomicPtr::new(ptr::null_mut()),
             direct: AtomicPtr::new(ptr::null_mut()),

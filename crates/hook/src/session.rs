@@ -18,7 +18,7 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
 use openuvr_runtime::guest::{Guest, InputTo, NotForked};
 use openuvr_runtime::line::{Line, Order};
-use openuvr_runtime::sched::{Role, Scheduler};
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -26,13 +26,13 @@ use rustix::net::{
     send, socket_with,
 };
 
-use crate::place::{self, Follower};
+use crate::place::{self, WindowTracker};
 use crate::stream::{SOCKET, Stream, at_exit, begun, turn_off};
 use crate::windows::{Place, Windows};
 
 /// How long the end of the process may wait for our threads (guess: they end within some tenths of a
 /// second, even if the host is just being started, unless what they need was stopped).
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often windows are looked at again that are not called as the person wants: games name theirs
 /// when they like (guess: a person does not notice).
@@ -75,7 +75,7 @@ struct Shared {
 
 /// What the thread woke up for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Waited {
+enum WakeReason {
     News,
     /// The window's display broke.
     Lost,
@@ -100,7 +100,7 @@ pub(crate) fn start(size: Size, windows: &Windows) -> Option<Session> {
     let (alive, over) = sync_channel(0);
     let ours = shared.clone();
     // All its signals are the game's.
-    let thread = Scheduler::ordinary().spawn(Role::Background, "ouvr-run", move || {
+    let thread = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-run", move || {
         let _alive = alive;
         if let Err(why) = ours.run(size) {
             ours.say(&Line::Failed(why));
@@ -151,11 +151,11 @@ impl Session {
         reached
     }
 
-    /// Ends the thread and waits for it, at most [`PATIENCE`].
+    /// Ends the thread and waits for it, at most [`TIMEOUT`].
     pub(crate) fn end(self) {
         self.stop();
         // Nothing is ever sent: it returns when the thread has ended.
-        let _ = self.over.recv_timeout(PATIENCE);
+        let _ = self.over.recv_timeout(TIMEOUT);
     }
 
     fn stop(&self) {
@@ -211,7 +211,7 @@ impl Shared {
         let (_, socket) = (self.socket).get_or_init(|| (NotForked::new(&socket), socket));
         let mut text = vec![0; Order::LONGEST];
         loop {
-            if self.waits(None, None) == Waited::Over {
+            if self.waits(None, None) == WakeReason::Over {
                 return Ok(None);
             }
             match recv(socket, &mut text[..], RecvFlags::DONTWAIT) {
@@ -280,15 +280,15 @@ impl Shared {
                 follower = place
                     .1
                     .clone()
-                    .and_then(|place| Follower::open(place, scope));
+                    .and_then(|place| WindowTracker::open(place, scope));
                 followed = place;
             }
-            if let Some(area) = follower.as_mut().and_then(Follower::news) {
+            if let Some(area) = follower.as_mut().and_then(WindowTracker::news) {
                 guest.set_viewport(area.left, area.top, Some(area.size()));
                 *lock(&self.heard) = Some((followed.0, area.size()));
             }
             let (frames, now) = (guest.frames(), clock::now());
-            let accompanied = follower.as_mut().is_some_and(Follower::is_accompanied);
+            let accompanied = follower.as_mut().is_some_and(WindowTracker::is_accompanied);
             frames.overlaid(now, accompanied);
             let mut again = frames.is_watched().then_some(REST);
             if let Some(follower) = &mut follower {
@@ -310,26 +310,26 @@ impl Shared {
                     frames.submit_still(still, Box::new(picture));
                 }
             }
-            if follower.as_mut().is_some_and(Follower::drain_events) {
+            if follower.as_mut().is_some_and(WindowTracker::drain_events) {
                 continue;
             }
             match self.waits(follower.as_ref(), again.or(title.map(|_| LOOK_AGAIN))) {
-                Waited::Over => return,
+                WakeReason::Over => return,
                 // Its display is gone.
-                Waited::Lost => {
+                WakeReason::Lost => {
                     follower = None;
                     stream.hold(followed.0, false);
                     *lock(&self.heard) = None;
                 }
-                Waited::News => {}
+                WakeReason::News => {}
             }
         }
     }
 
     /// Waits until something has happened, or at most so long.
-    fn waits(&self, follower: Option<&Follower>, longest: Option<Duration>) -> Waited {
+    fn waits(&self, follower: Option<&WindowTracker>, longest: Option<Duration>) -> WakeReason {
         let Some((_, socket)) = self.socket.get() else {
-            return Waited::Over;
+            return WakeReason::Over;
         };
         let mut fds = vec![
             PollFd::new(&self.waker.0, PollFlags::IN),
@@ -343,9 +343,9 @@ impl Shared {
         let (over, lost) = (broke(&fds[1]), fds.get(2).is_some_and(broke));
         let _ = rustix::io::read(&self.waker.0, &mut [0u8; 8]);
         match () {
-            () if over || self.stop.load(Ordering::Relaxed) => Waited::Over,
-            () if lost => Waited::Lost,
-            () => Waited::News,
+            () if over || self.stop.load(Ordering::Relaxed) => WakeReason::Over,
+            () if lost => WakeReason::Lost,
+            () => WakeReason::News,
         }
     }
 

@@ -20,10 +20,10 @@ use openuvr_proto::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 
-use crate::course::Course;
 use crate::hop::{HopError, Stopper, open_air, seeds};
 use crate::lateness::Lateness;
 use crate::link::{Counters, LinkModel};
+use crate::schedule::ImpairmentSchedule;
 use crate::wifi::Way as AirWay;
 use crate::wifi::live::Live;
 use crate::wifi::scenario::Scenario;
@@ -37,9 +37,9 @@ pub struct Config {
     /// The interface whose cable leads to the host.
     pub host_side: String,
     /// From the client to the host.
-    pub up: Course,
+    pub up: ImpairmentSchedule,
     /// From the host to the client.
-    pub down: Course,
+    pub down: ImpairmentSchedule,
     /// Instead of both: the client is the first station of this network.
     pub wifi: Option<Scenario>,
     /// Decides what happens to which frame: the models have the seeds of [`seeds`] for flow 0.

@@ -21,9 +21,9 @@ use openuvr_proto::time::Instant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::sockopt;
 
-use crate::course::Course;
 use crate::lateness::Lateness;
 use crate::link::{Counters, LinkModel};
+use crate::schedule::ImpairmentSchedule;
 use crate::wifi::Way;
 use crate::wifi::live::Live;
 use crate::wifi::scenario::Scenario;
@@ -36,9 +36,9 @@ pub struct Config {
     /// The target: a host.
     pub to: SocketAddr,
     /// From clients to the target.
-    pub up: Course,
+    pub up: ImpairmentSchedule,
     /// From the target to clients.
-    pub down: Course,
+    pub down: ImpairmentSchedule,
     /// Instead of both: clients are the stations of this network that get video.
     pub wifi: Option<Scenario>,
     /// Decides what happens to which datagram, see [`seeds`].

@@ -5,11 +5,11 @@
 
 pub mod attack;
 pub mod bridge;
-pub mod course;
 pub mod hop;
 pub mod lateness;
 pub mod link;
 mod random;
+pub mod schedule;
 pub mod script;
 pub mod wifi;
 pub mod world;

@@ -16,8 +16,8 @@ use std::time::Duration;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 
-use crate::course::Course;
 use crate::random::Random;
+use crate::schedule::ImpairmentSchedule;
 
 /// What a link does to datagrams. The default is a perfect link: everything arrives at once.
 /// Probabilities are 0 to 1, for each datagram on its own unless said otherwise.
@@ -126,8 +126,8 @@ impl fmt::Display for Counters {
 /// One direction of a link, whose impairment may change over time.
 #[derive(Debug)]
 pub struct LinkModel {
-    course: Course,
-    /// When the course begins.
+    schedule: ImpairmentSchedule,
+    /// When the schedule begins.
     begin: Instant,
     draws: Draws,
     in_burst: bool,
@@ -155,9 +155,9 @@ impl LinkModel {
 
     /// A link with nothing under way, whose course begins at `begin`.
     #[must_use]
-    pub fn on_course(course: Course, begin: Instant, seed: u64) -> LinkModel {
+    pub fn on_course(schedule: ImpairmentSchedule, begin: Instant, seed: u64) -> LinkModel {
         LinkModel {
-            course,
+            schedule,
             begin,
             draws: Draws::new(seed),
             in_burst: false,
@@ -174,8 +174,8 @@ impl LinkModel {
     pub fn send(&mut self, now: Instant, bytes: Vec<u8>) {
         self.counters.sent += 1;
         self.counters.sent_bytes += bytes.len() as u64;
-        let course = self.course.stretch(now.since(self.begin)).impairment;
-        let (delay, reorder_by) = (course.delay, course.reorder_by);
+        let schedule = self.schedule.segment_at(now.since(self.begin)).impairment;
+        let (delay, reorder_by) = (schedule.delay, schedule.reorder_by);
         let fate = self.draw_fate(now);
         let Some(sent_out) = self.pass_bottleneck(now, bytes.len()) else {
             self.counters.overflowed += 1;
@@ -225,7 +225,7 @@ impl LinkModel {
     }
 
     fn draw_fate(&mut self, now: Instant) -> Fate {
-        let want = self.course.stretch(now.since(self.begin)).impairment;
+        let want = self.schedule.segment_at(now.since(self.begin)).impairment;
         let draws = &mut self.draws;
         let alone = draws.loss.chance(want.loss);
         let (turn, hit) = (draws.burst.unit(), draws.burst.unit());
@@ -250,7 +250,12 @@ impl LinkModel {
     fn pass_bottleneck(&mut self, now: Instant, len: usize) -> Option<Instant> {
         let bits = |bytes: usize| u128::try_from(bytes).unwrap_or(u128::MAX).saturating_mul(8);
         let wait = self.busy_until.since(now);
-        let is_full = match self.course.stretch(now.since(self.begin)).impairment.queue {
+        let is_full = match self
+            .schedule
+            .segment_at(now.since(self.begin))
+            .impairment
+            .queue
+        {
             Queue::Bytes(most) => self.bits_until_idle(now) + bits(len) > bits(most),
             Queue::Time(longest) => wait > longest,
         };
@@ -261,11 +266,11 @@ impl LinkModel {
         Some(self.busy_until)
     }
 
-    /// When so many bits are through that begin at `from`, at the rates of the course.
+    /// When so many bits are through that begin at `from`, at the rates of the schedule.
     fn sent_out(&self, from: Instant, bits: u128) -> Instant {
         let (mut at, mut left) = (from, bits);
         loop {
-            let here = self.course.stretch(at.since(self.begin));
+            let here = self.schedule.segment_at(at.since(self.begin));
             let Some(Bitrate(rate @ 1..)) = here.impairment.rate else {
                 return at;
             };
@@ -285,7 +290,7 @@ impl LinkModel {
     fn bits_until_idle(&self, now: Instant) -> u128 {
         let (mut at, mut bits) = (now, 0);
         while at < self.busy_until {
-            let here = self.course.stretch(at.since(self.begin));
+            let here = self.schedule.segment_at(at.since(self.begin));
             let change = here.until.map(|until| self.begin + until);
             let to = change.map_or(self.busy_until, |change| change.min(self.busy_until));
             bits += here

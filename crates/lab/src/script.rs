@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use openuvr_proto::units::Bitrate;
 
-use crate::course::Course;
 use crate::link::{BurstLoss, Impairment, Queue};
+use crate::schedule::ImpairmentSchedule;
 
 /// Why a script could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,8 +34,8 @@ pub const MAX_STEPS: usize = 10_000;
 ///
 /// # Errors
 /// The first word that makes no sense.
-pub fn parse(from: &Impairment, text: &str) -> Result<Course, ScriptError> {
-    let mut course = Course::from(from);
+pub fn parse(from: &Impairment, text: &str) -> Result<ImpairmentSchedule, ScriptError> {
+    let mut schedule = ImpairmentSchedule::from(from);
     let mut last = None;
     let steps = text
         .lines()
@@ -64,13 +64,13 @@ pub fn parse(from: &Impairment, text: &str) -> Result<Course, ScriptError> {
             return Err(wrong(step.trim(), why));
         }
         last = Some(at);
-        let mut next = course.last().clone();
+        let mut next = schedule.last().clone();
         for word in words {
             set(&mut next, word).map_err(|why| wrong(word, why))?;
         }
-        course = course.then(at, next);
+        schedule = schedule.then(at, next);
     }
-    Ok(course)
+    Ok(schedule)
 }
 
 /// A word of a script.
@@ -164,7 +164,7 @@ fn set(link: &mut Impairment, word: &str) -> Result<(), String> {
     (key.set)(link, value)
 }
 
-impl fmt::Display for Course {
+impl fmt::Display for ImpairmentSchedule {
     /// A script that says the same, as short as it can: without what a perfect link has, and
     /// without what stays.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -311,7 +311,7 @@ mod tests {
 
     use super::*;
 
-    fn perfect(text: &str) -> Result<Course, ScriptError> {
+    fn perfect(text: &str) -> Result<ImpairmentSchedule, ScriptError> {
         parse(&Impairment::default(), text)
     }
 
@@ -332,7 +332,7 @@ mod tests {
             rate: None,
             ..narrower.clone()
         };
-        let want = Course::from(narrow)
+        let want = ImpairmentSchedule::from(narrow)
             .then(Duration::from_secs(10), narrower)
             .then(Duration::from_secs(20), wide);
         assert_eq!(perfect(script), Ok(want));
@@ -344,9 +344,9 @@ mod tests {
             delay: Duration::from_millis(5),
             ..Impairment::default()
         };
-        let course = parse(&slow, "3s loss=2%").unwrap();
-        assert_eq!(course.steps()[0], (Duration::ZERO, slow.clone()));
-        let later = course.last();
+        let schedule = parse(&slow, "3s loss=2%").unwrap();
+        assert_eq!(schedule.steps()[0], (Duration::ZERO, slow.clone()));
+        let later = schedule.last();
         assert_eq!((later.delay, later.loss), (slow.delay, 0.02));
         assert_eq!(parse(&slow, " ;\n# nothing\n"), Ok(slow.into()));
     }
@@ -404,19 +404,19 @@ mod tests {
             let mut more = more;
             more.sort_by_key(|(at, _)| *at);
             more.dedup_by_key(|(at, _)| *at);
-            let course = more.into_iter().fold(Course::from(first), |course, (at, next)| {
-                course.then(Duration::from_nanos(at), next)
+            let schedule = more.into_iter().fold(ImpairmentSchedule::from(first), |schedule, (at, next)| {
+                schedule.then(Duration::from_nanos(at), next)
             });
-            let text = course.to_string();
-            prop_assert_eq!(perfect(&text), Ok(course), "{}", text);
+            let text = schedule.to_string();
+            prop_assert_eq!(perfect(&text), Ok(schedule), "{}", text);
         }
 
         #[test]
         fn any_text_is_read_or_refused_and_what_is_read_keeps_its_order(
             text in "([0-9.]{0,4}(s|ms|us|k|M|%|)|[;#\n =,]|rate|loss|queue|none|burst-loss|é){0,30}"
         ) {
-            if let Ok(course) = perfect(&text) {
-                let times: Vec<Duration> = course.steps().iter().map(|(at, _)| *at).collect();
+            if let Ok(schedule) = perfect(&text) {
+                let times: Vec<Duration> = schedule.steps().iter().map(|(at, _)| *at).collect();
                 prop_assert!(times.is_sorted() && times[0] == Duration::ZERO);
             }
         }

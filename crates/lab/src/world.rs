@@ -63,7 +63,7 @@ pub struct World {
     pub resend: bool,
     /// Key frames, and when each was begun.
     pub key_frames_sent: Vec<(FrameId, Instant)>,
-    /// Waves of intra blocks: the frame with which each began, and after how many it was through.
+    /// Intra refreshes: the frame with which each began, and after how many it was through.
     pub waves_sent: Vec<(FrameId, u16)>,
     /// The host's view: how each frame ended, by session.
     pub records: BTreeMap<u32, Vec<FrameRecord>>,
@@ -123,9 +123,9 @@ impl World {
         }
     }
 
-    /// Losses are answered by waves of intra blocks that are through after so many frames, not by key
+    /// Losses are answered by intra refreshes that are through after so many frames, not by key
     /// frames. Before anybody connects.
-    pub fn answer_by_waves(&mut self, clean_after: u16) {
+    pub fn answer_by_refreshes(&mut self, clean_after: u16) {
         self.rendition = Rendition::new(Settings {
             policy: PolicySettings {
                 recovery: Recovery::Refresh,

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use openuvr_lab::course::Course;
 use openuvr_lab::link::{Impairment, Queue};
+use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_lab::world::{Device, World};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SecondPlayer;
@@ -38,8 +38,8 @@ fn run(before: &Impairment, after: &Impairment) -> Run {
         1e7,
     );
     let change = Duration::from_secs(3);
-    let course = Course::from(before).then(change, after.clone());
-    let player = world.connect(&Device::new(1, Role::Player).over(course));
+    let schedule = ImpairmentSchedule::from(before).then(change, after.clone());
+    let player = world.connect(&Device::new(1, Role::Player).over(schedule));
     world.play(change * 2);
     let (begin, sent) = (world.now(), world.downstream(player).sent_bytes);
     let counted = 3;

@@ -1,4 +1,4 @@
-//! Losses that are answered by waves of intra blocks: exactly the frames behind a recovery point
+//! Losses that are answered by intra refreshes: exactly the frames behind a recovery point
 //! count as whole. No parity and nothing sent again, so that there is something to answer.
 #![allow(
     clippy::print_stderr,
@@ -15,7 +15,7 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::trace::Fidelity;
 
-/// A wave crosses the picture in one frame more.
+/// A refresh crosses the picture in one frame more.
 const CLEAN_AFTER: u16 = 29;
 
 fn ms(ms: u64) -> Duration {
@@ -24,7 +24,7 @@ fn ms(ms: u64) -> Duration {
 
 fn world(seed: u64) -> World {
     let mut world = World::new(seed, SecondPlayer::Observe);
-    world.answer_by_waves(CLEAN_AFTER);
+    world.answer_by_refreshes(CLEAN_AFTER);
     world.parity = false;
     world.resend = false;
     world
@@ -37,7 +37,7 @@ fn whole(world: &World, client: usize) -> Vec<u32> {
     whole.map(|s| s.frame.0).collect()
 }
 
-/// What must have been whole, from what was lost and where waves began.
+/// What must have been whole, from what was lost and where refreshes began.
 fn expected(world: &World, client: usize) -> Vec<u32> {
     let machine = world.machine(client);
     let captured = world.captured[&world.session(client).0].iter();
@@ -46,12 +46,12 @@ fn expected(world: &World, client: usize) -> Vec<u32> {
     let mut expected = Vec::new();
     for frame in 1..=frames {
         let shown = machine.shown.iter().find(|s| s.frame.0 == frame);
-        let wave = world.waves_sent.iter().find(|(begin, _)| begin.0 == frame);
+        let refresh = world.waves_sent.iter().find(|(begin, _)| begin.0 == frame);
         if shown.is_none_or(|s| s.fidelity == Fidelity::Concealed) {
             clean_from = None;
         } else if shown.is_some_and(|s| s.key_frame) {
             clean_from = Some(frame);
-        } else if let Some((begin, after)) = wave {
+        } else if let Some((begin, after)) = refresh {
             let clean = begin.0 + u32::from(*after);
             clean_from = clean_from.map_or(Some(clean), |before: u32| Some(before.min(clean)));
         }
@@ -63,7 +63,7 @@ fn expected(world: &World, client: usize) -> Vec<u32> {
 }
 
 #[test]
-fn frames_behind_a_waves_recovery_point_are_whole() {
+fn frames_behind_a_refreshes_recovery_point_are_whole() {
     let mut world = world(5);
     let player = world.connect(&Device::new(1, Role::Player).behind(&Impairment {
         delay: ms(20),
@@ -78,7 +78,7 @@ fn frames_behind_a_waves_recovery_point_are_whole() {
     world.rest(ms(500));
     world.check_conservation(player);
     let [(begin, after)] = world.waves_sent[..] else {
-        panic!("one loss, one wave: {:?}", world.waves_sent);
+        panic!("one loss, one refresh: {:?}", world.waves_sent);
     };
     // It is known when the next frame came without the one that it builds on, and a way back later.
     assert!((33..=37).contains(&begin.0), "{begin:?}");
@@ -116,27 +116,27 @@ fn whatever_is_lost_no_frame_counts_too_early_and_none_too_late() {
         let (world, player) = half_a_minute(world(seed), loss);
         let whole = whole(&world, player);
         assert_eq!(whole, expected(&world, player), "loss {loss}");
-        let (waves, keys) = (world.waves_sent.len(), world.key_frames_sent.len());
+        let (refreshes, keys) = (world.waves_sent.len(), world.key_frames_sent.len());
         let (other, client) = half_a_minute(World::new(seed, SecondPlayer::Observe), loss);
         let by_keys = self::whole(&other, client).len();
         eprintln!(
-            "loss {loss}: {} whole, {waves} waves, {keys} key frames; {by_keys} whole with {} key \
+            "loss {loss}: {} whole, {refreshes} refreshes, {keys} key frames; {by_keys} whole with {} key \
              frames alone",
             whole.len(),
             other.key_frames_sent.len()
         );
-        assert!(waves > 0);
-        // Waves get through where a loss comes once in many of them; else key frames are made.
+        assert!(refreshes > 0);
+        // Refreshes get through where a loss comes once in many of them; else key frames are made.
         assert_eq!(keys == 1, loss < 0.0005, "loss {loss}");
         assert!(
             by_keys > whole.len(),
-            "a key frame is through in one frame, a wave in {CLEAN_AFTER}"
+            "a key frame is through in one frame, a refresh in {CLEAN_AFTER}"
         );
     }
 }
 
 #[test]
-fn who_joins_later_gets_a_key_frame_instead_of_a_wave() {
+fn who_joins_later_gets_a_key_frame_instead_of_a_refresh() {
     let mut world = world(9);
     let player = world.connect(&Device::new(1, Role::Player));
     world.rest(ms(300));

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use openuvr_lab::course::Course;
 use openuvr_lab::link::{Impairment, Queue};
+use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_lab::world::{Device, FRAME_INTERVAL, World};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SecondPlayer;
@@ -57,8 +57,9 @@ fn the_last_picture_arrives_although_it_was_held_back() {
     let mut held_back_last = 0;
     for frames in 20..60 {
         let mut world = adaptive(1, SecondPlayer::Refuse);
-        let course = Course::from(narrow(100, 1 << 20)).then(ms(300), narrow(4, 1 << 20));
-        let player = world.connect(&Device::new(1, Role::Player).over(course));
+        let schedule =
+            ImpairmentSchedule::from(narrow(100, 1 << 20)).then(ms(300), narrow(4, 1 << 20));
+        let player = world.connect(&Device::new(1, Role::Player).over(schedule));
         world.frames(frames);
         let held = |world: &World| dropped(world, player, DropCause::HeldBack).last().copied();
         let newest = world.captured[&world.session(player).0].last().copied();
@@ -169,8 +170,9 @@ fn the_next_players_rate_starts_anew() {
 #[test]
 fn an_observers_slices_do_not_wait_for_the_players_link() {
     let mut world = adaptive(6, SecondPlayer::Refuse);
-    let course = Course::from(narrow(100, 1 << 20)).then(ms(500), narrow(3, 48 << 10));
-    let player = world.connect(&Device::new(1, Role::Player).over(course));
+    let schedule =
+        ImpairmentSchedule::from(narrow(100, 1 << 20)).then(ms(500), narrow(3, 48 << 10));
+    let player = world.connect(&Device::new(1, Role::Player).over(schedule));
     let observer = world.connect(&Device::new(2, Role::Observer));
     world.play(Duration::from_secs(3));
     world.step("key frames for who comes now: more than the link takes at once");

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use openuvr_lab::course::Course;
 use openuvr_lab::link::Impairment;
+use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_lab::world::{Device, Machine, World};
 use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::negotiate::{Negotiation, Refusal, Role, WatchReason};
@@ -72,12 +72,12 @@ fn on_a_perfect_link_all_is_whole_with_one_key_frame() {
 #[test]
 fn a_link_that_is_dead_for_half_a_second_comes_back_clean() {
     let mut world = World::new(3, SecondPlayer::Refuse);
-    let course = Course::from(loss(0.0))
+    let schedule = ImpairmentSchedule::from(loss(0.0))
         .then(ms(1000), loss(1.0))
         .then(ms(1500), loss(0.0));
     // What was lost last would be asked for when the link is back.
     world.resend = false;
-    let player = world.connect(&Device::new(1, Role::Player).over(course));
+    let player = world.connect(&Device::new(1, Role::Player).over(schedule));
     let begin = world.now();
     world.play(ms(3000));
     world.rest(ms(500));

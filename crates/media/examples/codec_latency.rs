@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use moving::Nv12;
 use openuvr_media::codec::Codec;
 use openuvr_media::decode::{self, Chunk};
-use openuvr_media::encode::{self, Ask, Settings};
+use openuvr_media::encode::{self, FrameRequest, Settings};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
@@ -92,7 +92,7 @@ fn measure(settings: &Settings, qp: u8, frames: u32) -> Result<(), Box<dyn Error
         let source = &film[place.min(2 * FILM - 2 - place) as usize];
         let due = begin + PERIOD * frame;
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        let ask = Ask {
+        let ask = FrameRequest {
             frame: FrameId(frame),
             key_frame: frame == 1,
             reference: FrameId::NONE,

@@ -12,7 +12,7 @@ use moving::Nv12;
 use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
 use openuvr_media::decode::{self, Chunk, DecodeError, Decoder};
-use openuvr_media::encode::{self, Ask, Encoded, Encoder, Pixels, Rate, Settings, Slice};
+use openuvr_media::encode::{self, Encoded, Encoder, FrameRequest, Pixels, Rate, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::rate::RateControl;
@@ -60,7 +60,7 @@ fn encode_one(
     key_frame: bool,
 ) -> (Vec<Kept>, Encoded) {
     let mut kept = Vec::new();
-    let ask = Ask {
+    let ask = FrameRequest {
         frame: FrameId(frame),
         key_frame,
         reference: FrameId::NONE,
@@ -231,7 +231,7 @@ fn the_quantiser_of_each_picture_is_its_own() {
     let source = Nv12::frame(size, 1);
     let mut bytes = Vec::new();
     for (frame, qp) in (1..).zip([51, 36, 24, 12, 1]) {
-        let ask = Ask {
+        let ask = FrameRequest {
             frame: FrameId(frame),
             key_frame: true,
             reference: FrameId::NONE,
@@ -609,7 +609,7 @@ fn openh264_changes_its_quantiser_without_a_key_frame() {
     let mut bytes = Vec::new();
     for (frame, qp) in (1..).zip([30, 45, 39, 33, 27, 21, 15]) {
         let planes = i420(size, frame);
-        let ask = Ask {
+        let ask = FrameRequest {
             frame: FrameId(frame),
             key_frame: false,
             reference: FrameId::NONE,
@@ -787,7 +787,7 @@ fn the_quantiser_changes_jpeg_as_rate_control_expects() {
     let (pixels, stride) = bgrx(size, 1);
     let mut bytes = Vec::new();
     for (frame, qp) in (1..).zip([45, 39, 33, 27, 21, 15]) {
-        let ask = Ask {
+        let ask = FrameRequest {
             frame: FrameId(frame),
             key_frame: false,
             reference: FrameId::NONE,
@@ -820,7 +820,7 @@ fn frequent_key_frames_stay_within_the_rate() {
         for frame in 1..=120 {
             let source = Nv12::frame(size, frame);
             let key_frame = (frame - 1) % every == 0;
-            let ask = Ask {
+            let ask = FrameRequest {
                 frame: FrameId(frame),
                 key_frame,
                 reference: FrameId::NONE,
@@ -1073,7 +1073,7 @@ fn what_can_t_be_opened_says_why() {
     let source = Nv12::frame(good.size, 1);
     let mut short = source.picture();
     short.planes[1].data = &source.chroma[1..];
-    let ask = Ask {
+    let ask = FrameRequest {
         frame: FrameId(1),
         key_frame: false,
         reference: FrameId::NONE,
@@ -1097,7 +1097,7 @@ fn film_that_skips_back(settings: &Settings, to: u32) -> Vec<Vec<Kept>> {
     let code = |frame| {
         let source = Nv12::frame(settings.size, frame);
         let mut kept = Vec::new();
-        let ask = Ask {
+        let ask = FrameRequest {
             frame: FrameId(frame),
             key_frame: frame == 1,
             reference: FrameId(if frame == 9 { to } else { frame - 1 }),

@@ -6,7 +6,7 @@ use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
 use openuvr_media::damage::{Block, Damage};
 use openuvr_media::decode::{self, Chunk, Decoder};
-use openuvr_media::encode::{self, Ask, Encoder, Part, Settings, Slice};
+use openuvr_media::encode::{self, Encoder, FrameRequest, Part, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
@@ -188,7 +188,7 @@ impl Line {
         let picture = (self.converter)
             .convert_changed(&picture, PixelFormat::Nv12, &self.damage)
             .expect("converted");
-        let ask = Ask {
+        let ask = FrameRequest {
             frame: FrameId(self.frame),
             key_frame: reference == 0,
             reference: FrameId(reference),

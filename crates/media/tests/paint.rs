@@ -9,7 +9,7 @@ use std::ops::Range;
 use moving::Nv12;
 use openuvr_media::codec::Codec;
 use openuvr_media::decode::{self, Chunk, Decoded, View};
-use openuvr_media::encode::{self, Ask, Pixels, Settings, Slice};
+use openuvr_media::encode::{self, FrameRequest, Pixels, Settings, Slice};
 use openuvr_media::picture::{Picture, Plane, Rows};
 use openuvr_media::present::{Canvas, PresentError, to_bgrx};
 use openuvr_proto::id::FrameId;
@@ -56,7 +56,7 @@ fn film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
     let mut encoder = encode::open("x264", settings).expect("libx264");
     let frames = (1..=count).map(|frame| {
         let mut kept = Vec::new();
-        let ask = Ask {
+        let ask = FrameRequest {
             frame: FrameId(frame),
             key_frame: frame % 8 == 1,
             reference: FrameId::NONE,
@@ -223,7 +223,7 @@ fn quiet_film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
             frame > 1 && !(moves && within)
         };
         let unchanged: Vec<bool> = (0..usize::from(columns * rows)).map(same).collect();
-        let ask = Ask {
+        let ask = FrameRequest {
             frame: FrameId(frame),
             key_frame: frame == 1,
             reference: FrameId(reference(frame)),

@@ -7,7 +7,7 @@ mod moving;
 use moving::Nv12;
 use openuvr_media::codec::Codec;
 use openuvr_media::decode::{self, Chunk};
-use openuvr_media::encode::{self, Ask, Refresh, Settings, Slice};
+use openuvr_media::encode::{self, FrameRequest, Refresh, Settings, Slice};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
@@ -16,7 +16,7 @@ const SIZE: Size = Size::new(640, 360);
 const COLUMNS: u16 = 40;
 
 /// A coded frame: its slices' first macroblock, number of macroblocks, and bytes; and what it says of
-/// a wave.
+/// a refresh.
 struct Coded {
     slices: Vec<(u16, u16, Vec<u8>)>,
     clean_after: Option<u16>,
@@ -41,7 +41,7 @@ const SHOT: Shot = Shot {
     backwards: false,
 };
 
-/// Frames 1 to `count`; a wave is asked for at those in `asks`.
+/// Frames 1 to `count`; a refresh is asked for at those in `asks`.
 fn film(shot: Shot, count: u32, asks: &[u32]) -> Vec<Coded> {
     let settings = Settings {
         slices: shot.slices,
@@ -55,7 +55,7 @@ fn film(shot: Shot, count: u32, asks: &[u32]) -> Vec<Coded> {
     let code = |frame| {
         let drawn = if shot.backwards { count - frame } else { frame };
         let source = Nv12::frame(SIZE, drawn);
-        let ask = Ask {
+        let ask = FrameRequest {
             frame: FrameId(frame),
             key_frame: frame == 1,
             reference: FrameId(frame - 1),
@@ -132,15 +132,15 @@ fn damaged(film: &[Coded], lost: &dyn Fn(u32, usize) -> bool) -> Vec<u32> {
         .collect()
 }
 
-/// The frames with which waves begin, and how long they say that each takes.
-fn waves(film: &[Coded]) -> Vec<(u32, u16)> {
+/// The frames with which refreshes begin, and how long they say that each takes.
+fn refreshes(film: &[Coded]) -> Vec<(u32, u16)> {
     let all = (1..).zip(film);
     all.filter_map(|(frame, coded)| Some((frame, coded.clean_after?)))
         .collect()
 }
 
 #[test]
-fn after_a_wave_the_picture_is_clean_to_the_bit_and_not_before() {
+fn a_refresh_cleans_the_picture_to_the_bit_at_its_end() {
     for shot in [
         SHOT,
         Shot {
@@ -156,7 +156,7 @@ fn after_a_wave_the_picture_is_clean_to_the_bit_and_not_before() {
         },
     ] {
         let film = film(shot, 52, &[10]);
-        assert_eq!(waves(&film), [(10, COLUMNS - 2)], "{shot:?}");
+        assert_eq!(refreshes(&film), [(10, COLUMNS - 2)], "{shot:?}");
         let clean = 10 + u32::from(COLUMNS) - 2;
         // Whole frames never arrive …
         let expected: Vec<u32> = (6..clean).collect();
@@ -178,30 +178,30 @@ fn after_a_wave_the_picture_is_clean_to_the_bit_and_not_before() {
 }
 
 #[test]
-fn a_loss_within_a_wave_takes_another_one() {
+fn a_loss_within_a_refresh_takes_another_one() {
     let film = film(SHOT, 100, &[10, 21, 22, 23]);
     // What is asked for while one is under way begins behind it, once.
     let second = 10 + u32::from(COLUMNS) - 1;
-    assert_eq!(waves(&film), [(10, COLUMNS - 2), (second, COLUMNS - 2)]);
+    assert_eq!(refreshes(&film), [(10, COLUMNS - 2), (second, COLUMNS - 2)]);
     let damaged = damaged(&film, &|frame, _| frame == 6 || frame == 20);
     let expected: Vec<u32> = (6..second + u32::from(COLUMNS) - 2).collect();
     assert_eq!(damaged, expected);
 }
 
 #[test]
-fn waves_that_come_by_themselves_take_as_long_as_they_are_apart() {
+fn periodic_refreshes_take_as_long_as_they_are_apart() {
     let refresh = Refresh::Every(12);
     let film = film(Shot { refresh, ..SHOT }, 50, &[]);
-    assert_eq!(waves(&film), [(13, 11), (25, 11), (37, 11), (49, 11)]);
+    assert_eq!(refreshes(&film), [(13, 11), (25, 11), (37, 11), (49, 11)]);
     let expected: Vec<u32> = (6..24).collect();
     assert_eq!(damaged(&film, &|frame, _| frame == 6), expected);
-    // The loss is behind the wave's begin: only the next one helps.
+    // The loss is behind the refresh's begin: only the next one helps.
     let expected: Vec<u32> = (15..36).collect();
     assert_eq!(damaged(&film, &|frame, _| frame == 15), expected);
 }
 
 #[test]
-fn an_encoder_without_waves_is_not_opened_for_them() {
+fn an_encoder_without_refreshes_is_not_opened_for_them() {
     for name in ["jpeg", "openh264", "raw"] {
         let backend = encode::find(name).expect("in the table");
         let settings = Settings {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use openuvr_media::codec::Codec;
 use openuvr_media::decode::{self, Chunk, Decoder};
-use openuvr_media::encode::{self, Ask, Encoder, Part, Pixels, Settings, Slice, macroblocks};
+use openuvr_media::encode::{
+    self, Encoder, FrameRequest, Part, Pixels, Settings, Slice, macroblocks,
+};
 use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::top_up::TopUp;
@@ -134,7 +136,7 @@ impl Line {
     /// Codes and decodes a frame; its bits.
     fn code(&mut self, picture: &Picture<'_>, qp: u8, part: Option<Part>) -> u64 {
         self.frame += 1;
-        let ask = Ask {
+        let ask = FrameRequest {
             frame: FrameId(self.frame),
             key_frame: self.frame == 1,
             reference: FrameId(self.frame - 1),

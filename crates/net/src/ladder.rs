@@ -21,7 +21,7 @@ use crate::ether::Mac;
 use crate::raw::Raw;
 use crate::ring::Ring;
 use crate::sys::event::{self, Event};
-use crate::sys::interfaces::{self, Holding};
+use crate::sys::interfaces::{self, InterfaceMatch};
 use crate::udp::{Options, Udp};
 #[cfg(feature = "xdp")]
 use crate::xdp::Xdp;
@@ -70,7 +70,7 @@ impl Ladder {
     /// The link of a client, at a port that the system chooses: UDP, or raw Ethernet alone.
     ///
     /// # Errors
-    /// [`LinkError`] if the one transport is not to be had.
+    /// [`LinkError`] if the one transport is unavailable.
     pub fn client(only: Option<Rung>) -> Result<Ladder, LinkError> {
         // Where there is no IPv6, the other family has to do.
         let dual = (Ipv6Addr::UNSPECIFIED, 0).into();
@@ -112,7 +112,7 @@ impl Ladder {
     /// from then on.
     ///
     /// # Errors
-    /// [`LinkError::Io`] if it is not to be had, and what to do.
+    /// [`LinkError::Io`] if it is unavailable, with what to do.
     pub fn open_ethernet(&self) -> Result<(), LinkError> {
         if self.ethernet.get().is_none() {
             let interface = self.interface()?;
@@ -137,13 +137,13 @@ impl Ladder {
             what: format!("cannot find the interface of {ip}"),
             error,
         })? {
-            Holding::All => Ok(0),
-            Holding::One(interface) => Ok(interface),
-            Holding::Loopback => Err(LinkError::NotAllowed(format!(
+            InterfaceMatch::All => Ok(0),
+            InterfaceMatch::One(interface) => Ok(interface),
+            InterfaceMatch::Loopback => Err(LinkError::NotAllowed(format!(
                 "no raw Ethernet beside {ip}: the loopback device has no neighbours; bind an address \
                  of an Ethernet interface, or none"
             ))),
-            Holding::Nobody => Err(LinkError::NotAllowed(format!(
+            InterfaceMatch::Nobody => Err(LinkError::NotAllowed(format!(
                 "no raw Ethernet beside {ip}: no interface of this machine has that address; `ip \
                  address` lists those that have one"
             ))),
@@ -153,7 +153,7 @@ impl Ladder {
     /// Has frames of one interface go through `AF_XDP`.
     ///
     /// # Errors
-    /// [`LinkError`] if this program was built without it, or it is not to be had, and what to do.
+    /// [`LinkError`] if this program was built without it, or it is unavailable, with what to do.
     #[cfg(feature = "xdp")]
     pub fn open_xdp(&self, interface: u32) -> Result<(), LinkError> {
         let own = interfaces::mac_of(interface).map_err(|error| LinkError::Io {

@@ -13,10 +13,10 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, netdevice};
 use crate::ether::{Mac, Station};
 use crate::sys::interfaces::LOOPBACK;
 
-/// Why an address is not to be had.
+/// Why an address is unavailable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotHere {
+pub enum NeighbourError {
     /// There is a router between.
     #[error("{0} is not on this network segment: a router is between")]
     Routed(IpAddr),
@@ -37,16 +37,16 @@ pub enum NotHere {
 /// The station behind a socket address, which keeps its port.
 ///
 /// # Errors
-/// [`NotHere`] says why there is none.
-pub fn station(address: SocketAddr) -> Result<Station, NotHere> {
+/// [`NeighbourError`] says why there is none.
+pub fn station(address: SocketAddr) -> Result<Station, NeighbourError> {
     let ip = address.ip().to_canonical();
-    let failed = |error: io::Error| NotHere::Io(ip, error);
+    let failed = |error: io::Error| NeighbourError::Io(ip, error);
     let scope = match address {
         SocketAddr::V6(v6) => v6.scope_id(),
         SocketAddr::V4(_) => 0,
     };
     let route = ask(&route_question(ip, scope)).map_err(failed)?;
-    let route = read_route(&route).ok_or(NotHere::NoEthernet(ip))?;
+    let route = read_route(&route).ok_or(NeighbourError::NoEthernet(ip))?;
     let station = |mac| Station {
         mac,
         interface: route.interface,
@@ -60,19 +60,19 @@ pub fn station(address: SocketAddr) -> Result<Station, NotHere> {
                 ..station(Mac::default())
             });
         }
-        _ if route.gateway => return Err(NotHere::Routed(ip)),
+        _ if route.gateway => return Err(NeighbourError::Routed(ip)),
         _ => {}
     }
     let neighbour = match ask(&neighbour_question(ip, route.interface)) {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
-            return Err(NotHere::Unknown(ip));
+            return Err(NeighbourError::Unknown(ip));
         }
         other => other.map_err(failed)?,
     };
     match read_neighbour(&neighbour) {
         Some(Some(mac)) => Ok(station(mac)),
-        Some(None) => Err(NotHere::Unknown(ip)),
-        None => Err(NotHere::NoEthernet(ip)),
+        Some(None) => Err(NeighbourError::Unknown(ip)),
+        None => Err(NeighbourError::NoEthernet(ip)),
     }
 }
 
@@ -81,20 +81,20 @@ pub fn station(address: SocketAddr) -> Result<Station, NotHere> {
 ///
 /// # Errors
 /// As [`station`].
-pub fn find(address: SocketAddr) -> Result<Station, NotHere> {
+pub fn find(address: SocketAddr) -> Result<Station, NeighbourError> {
     let from: SocketAddr = match address {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     for _ in 0..LOOKS {
         match station(address) {
-            Err(NotHere::Unknown(_)) => {}
+            Err(NeighbourError::Unknown(_)) => {}
             found => return found,
         }
         // An empty datagram is nothing to the host, but has to be delivered like any.
         let poke = UdpSocket::bind(from).and_then(|socket| socket.send_to(&[], address));
         if let Err(error) = poke {
-            return Err(NotHere::Io(address.ip(), error));
+            return Err(NeighbourError::Io(address.ip(), error));
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -109,9 +109,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The index of an interface.
 ///
 /// # Errors
-/// [`NotHere::NoInterface`].
-pub fn interface(name: &str) -> Result<u32, NotHere> {
-    let none = |_| NotHere::NoInterface(name.to_owned());
+/// [`NeighbourError::NoInterface`].
+pub fn interface(name: &str) -> Result<u32, NeighbourError> {
+    let none = |_| NeighbourError::NoInterface(name.to_owned());
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).map_err(none)?;
     netdevice::name_to_index(&socket, name).map_err(none)
 }

@@ -15,7 +15,7 @@ use crate::control::ladder::{Found, Probe, Step};
 use crate::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason};
 use crate::control::no_session;
 pub use crate::control::plane::Wakeup;
-use crate::control::plane::{ControlPlane, Heard, SILENCE, earlier};
+use crate::control::plane::{ControlEvent, ControlPlane, SILENCE, earlier};
 use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId, PoseId, SessionId};
 use crate::input::event::InputEvent;
 use crate::input::keys::Keys;
@@ -164,12 +164,12 @@ impl ClientSession {
         self.doubt = None;
         for heard in heard {
             match heard {
-                Heard::Negotiation(negotiation) => self.negotiated(negotiation),
-                Heard::Message(Message::PathChallenge { token }) => {
+                ControlEvent::Negotiation(negotiation) => self.negotiated(negotiation),
+                ControlEvent::Message(Message::PathChallenge { token }) => {
                     self.challenges.truncate(MAX_CHALLENGES - 1);
                     self.challenges.push_front((from, token));
                 }
-                Heard::Message(message) => self.heard(message),
+                ControlEvent::Message(message) => self.handle_message(message),
             }
         }
         Ok(())
@@ -186,7 +186,7 @@ impl ClientSession {
         let fresh = left <= now && now.since(left) <= FRESH;
         if session == self.session.0 && fresh && self.doubt.is_none() {
             self.doubt = Some(now);
-            self.plane.ping_hard(now);
+            self.plane.ping_burst(now);
         }
     }
 
@@ -229,7 +229,7 @@ impl ClientSession {
         self.events.push_back(event);
     }
 
-    fn heard(&mut self, message: Message<'static>) {
+    fn handle_message(&mut self, message: Message<'static>) {
         match message {
             Message::ReportsSeen { through } => {
                 self.reports.retain(|(r, _)| r.frame > through);
@@ -285,7 +285,7 @@ impl ClientSession {
 
     fn send_input(&mut self, now: Instant) {
         self.plane
-            .say(&Message::Input(self.outbox.batch(self.epoch)));
+            .queue(&Message::Input(self.outbox.batch(self.epoch)));
         let wait = self.plane.round_trip().clamp(INPUT_AGAIN, INPUT_LATEST);
         self.input_again = Some(now + wait);
     }
@@ -302,7 +302,7 @@ impl ClientSession {
     fn send_pose(&mut self, now: Instant) {
         if let Some((id, sampled, pose)) = self.poses.poll(now) {
             let sampled = PeerInstant(sampled.0);
-            self.plane.say(&Message::Pose { id, sampled, pose });
+            self.plane.queue(&Message::Pose { id, sampled, pose });
         }
     }
 
@@ -344,7 +344,7 @@ impl ClientSession {
         for some in rest.chunks_mut(REPORTS_AT_ONCE) {
             let reports = some.iter().map(|(report, _)| Message::Report(*report));
             let follow = after.map(|frame| Message::ReportsAfter { frame });
-            self.plane.say_together(follow.into_iter().chain(reports));
+            self.plane.queue_together(follow.into_iter().chain(reports));
             after = some.last().map(|(r, _)| r.frame);
             some.iter_mut().for_each(|(_, at)| *at = Some(now));
         }
@@ -381,14 +381,14 @@ impl ClientSession {
             last_good, newest, ..
         } = self.picture;
         self.plane
-            .say(&Message::KeyFrameWanted { last_good, newest });
+            .queue(&Message::KeyFrameWanted { last_good, newest });
         self.key_frame_again =
             Some(now + (self.plane.round_trip() * 2).max(Duration::from_millis(20)));
     }
 
     /// Parts of a frame are missing: the host is asked to send them again.
     pub fn resend(&mut self, request: ResendRequest) {
-        self.plane.say(&Message::Resend(request));
+        self.plane.queue(&Message::Resend(request));
     }
 
     /// The shortest round trip seen lately; `None` before the first.
@@ -433,7 +433,7 @@ impl ClientSession {
 
     /// Says goodbye. Send what is polled afterwards, then forget the session.
     pub fn goodbye(&mut self, reason: GoodbyeReason) {
-        self.plane.say_thrice(&Message::Goodbye { reason });
+        self.plane.queue_thrice(&Message::Goodbye { reason });
         self.over = true;
     }
 

@@ -21,7 +21,7 @@ use crate::control::ladder::{BURST, Rung};
 use crate::control::negotiate::{Negotiation, Offer, Role};
 use crate::control::no_session::{self, NO_SESSION};
 pub use crate::control::plane::Wakeup;
-use crate::control::plane::{Heard, SILENCE, earlier};
+use crate::control::plane::{ControlEvent, SILENCE, earlier};
 use crate::id::{FrameId, PathId, SessionId};
 use crate::input::keys::Keys;
 pub use crate::ledger::SentFrame;
@@ -60,7 +60,7 @@ pub struct HostPolicy {
     pub keys: Keys,
 }
 
-/// After a burst the newest frame's number is said again at these times, so that a lost last
+/// After a burst the newest frame's number is sent again at these times, so that a lost last
 /// frame is noticed although nothing moves (architecture, section 5).
 const BEACONS: [Duration; 3] = [
     Duration::from_millis(5),
@@ -75,13 +75,13 @@ const BEACON_EVERY: Duration = Duration::from_millis(500);
 const RELEASE_AFTER: Duration = Duration::from_millis(1500);
 
 /// A client that did not say what it wants by then is dropped.
-const OFFER_PATIENCE: Duration = Duration::from_secs(5);
+const OFFER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Of those who speak of a session that is not here, so many are told within a second …
-const TOLD_A_SECOND: usize = 16;
+const ANSWERS_PER_SECOND: usize = 16;
 
 /// … and so many of one network.
-const TOLD_OF_ONE: usize = 4;
+const ANSWERS_PER_NETWORK: usize = 4;
 
 /// What makes the answer to a probe a full datagram: kind, length and six bytes are beside it.
 #[expect(clippy::cast_possible_truncation, reason = "a datagram has 1400 bytes")]
@@ -105,7 +105,7 @@ pub struct Host {
     cursor_at: Option<(u16, u16)>,
     cursor_serial: u32,
     relative_mouse: bool,
-    strangers: Budget<[u8; 16]>,
+    unknown_sessions: Budget<[u8; 16]>,
     /// How often the player's role was taken over.
     take_overs: u32,
     events: VecDeque<HostEvent>,
@@ -123,7 +123,7 @@ impl Host {
             cursor_at: None,
             cursor_serial: 0,
             relative_mouse: false,
-            strangers: Budget::new(TOLD_A_SECOND, TOLD_OF_ONE),
+            unknown_sessions: Budget::new(ANSWERS_PER_SECOND, ANSWERS_PER_NETWORK),
             take_overs: 0,
             events: VecDeque::new(),
         }
@@ -139,7 +139,7 @@ impl Host {
             if old.peer == peer && old.ending.is_none() {
                 // One that lost its link has other keys by now and can't hear this; a second
                 // program of the same device must not come back and replace the first in turn.
-                old.plane.say_thrice(&Message::Goodbye {
+                old.plane.queue_thrice(&Message::Goodbye {
                     reason: GoodbyeReason::TakenOver,
                 });
                 old.ending = Some(Ending::Replaced);
@@ -147,7 +147,7 @@ impl Host {
         }
         let subscriber = Subscriber::new(now, path, established, succeeds_player);
         self.subscribers.push(subscriber);
-        self.bury();
+        self.reap();
     }
 
     /// Takes a sealed datagram in.
@@ -179,19 +179,20 @@ impl Host {
                 segmented: subscriber.segmented,
             });
         }
-        let reports = |heard: &Heard| matches!(heard, Heard::Message(Message::Report(_)));
+        let reports =
+            |heard: &ControlEvent| matches!(heard, ControlEvent::Message(Message::Report(_)));
         let reports = heard.iter().any(reports);
         let mut after = FrameId::NONE;
         for heard in heard {
             match heard {
-                Heard::Negotiation(Negotiation::Offer(offer)) => self.offered(i, offer),
-                Heard::Negotiation(_) => {}
-                Heard::Message(Message::ReportsAfter { frame }) => after = frame,
-                Heard::Message(message) => {
+                ControlEvent::Negotiation(Negotiation::Offer(offer)) => self.offered(i, offer),
+                ControlEvent::Negotiation(_) => {}
+                ControlEvent::Message(Message::ReportsAfter { frame }) => after = frame,
+                ControlEvent::Message(message) => {
                     if let Message::Report(report) = &message {
                         self.subscribers[i].ledger.followed(after, report.frame);
                     }
-                    self.heard(now, i, &message);
+                    self.handle_message(now, i, &message);
                 }
             }
         }
@@ -199,21 +200,23 @@ impl Host {
             let s = &mut self.subscribers[i];
             s.ledger.close_lost();
             let through = s.ledger.reported_through();
-            s.plane.say(&Message::ReportsSeen { through });
+            s.plane.queue(&Message::ReportsSeen { through });
         }
-        self.bury();
+        self.reap();
         Ok(())
     }
 
     /// What to send back to `from`, whose datagram was rejected with [`Reject::Session`].
-    pub fn answer_stranger(
+    pub fn answer_unknown_session(
         &mut self,
         now: Instant,
         from: PathId,
         datagram: &[u8],
     ) -> Option<[u8; NO_SESSION]> {
         let answer = no_session::answer_to(datagram)?;
-        self.strangers.may(now, from.network()).then_some(answer)
+        self.unknown_sessions
+            .may(now, from.network())
+            .then_some(answer)
     }
 
     fn offered(&mut self, i: usize, offer: Offer) {
@@ -247,7 +250,7 @@ impl Host {
         subscriber.shape_due = self.cursor_shape.is_some();
         subscriber.mouse_due = self.relative_mouse;
         subscriber.shown_due = !self.source_shown;
-        subscriber.plane.say(&cursor);
+        subscriber.plane.queue(&cursor);
         if let Some(media) = subscriber.media.take() {
             let (session, path) = (subscriber.id, subscriber.paths.now());
             let segmented = subscriber.segmented;
@@ -271,7 +274,7 @@ impl Host {
         self.active(Role::Player) > 0
     }
 
-    fn heard(&mut self, now: Instant, i: usize, message: &Message<'_>) {
+    fn handle_message(&mut self, now: Instant, i: usize, message: &Message<'_>) {
         let s = &mut self.subscribers[i];
         if let (Message::Goodbye { reason }, None) = (message, s.ending) {
             s.ending = Some(Ending::Goodbye(*reason));
@@ -283,14 +286,14 @@ impl Host {
                     s.holds_input = true;
                     self.events.push_back(HostEvent::Input(arrived));
                 }
-                s.plane.say(&Message::InputSeen {
+                s.plane.queue(&Message::InputSeen {
                     through: s.inbox.through(),
                 });
             }
             // An observer's input goes nowhere, but need not be sent again.
             Message::Input(batch) => {
                 s.inbox.skip(batch);
-                s.plane.say(&Message::InputSeen {
+                s.plane.queue(&Message::InputSeen {
                     through: s.inbox.through(),
                 });
             }
@@ -377,7 +380,7 @@ impl Host {
             .iter_mut()
             .filter(|s| s.role.is_some() && s.ending.is_none())
         {
-            s.plane.say(&Message::CursorMoved {
+            s.plane.queue(&Message::CursorMoved {
                 serial: self.cursor_serial,
                 at,
             });
@@ -409,7 +412,7 @@ impl Host {
         let message = Message::Decision { words };
         let player = |s: &&mut Subscriber| s.role == Some(Role::Player) && s.ending.is_none();
         if let Some(s) = self.subscribers.iter_mut().find(player) {
-            s.plane.say(&message);
+            s.plane.queue(&message);
         }
     }
 
@@ -417,7 +420,7 @@ impl Host {
     pub fn end(&mut self, reason: GoodbyeReason, which: impl Fn(&[u8; 32]) -> bool) {
         for s in &mut self.subscribers {
             if s.ending.is_none() && which(&s.peer) {
-                s.plane.say_thrice(&Message::Goodbye { reason });
+                s.plane.queue_thrice(&Message::Goodbye { reason });
                 s.ending = Some(Ending::Closed);
             }
         }
@@ -433,7 +436,7 @@ impl Host {
             let silence = s.plane.silence(now);
             if silence >= SILENCE {
                 s.ending = Some(Ending::Silent);
-            } else if s.role.is_none() && now.since(s.began) >= OFFER_PATIENCE {
+            } else if s.role.is_none() && now.since(s.began) >= OFFER_TIMEOUT {
                 s.ending = Some(Ending::Closed);
             }
             if s.holds_input && silence >= RELEASE_AFTER {
@@ -443,11 +446,11 @@ impl Host {
             if let Some((at, step)) = s.beacon
                 && at <= now
             {
-                s.plane.say(&Message::Beacon {
+                s.plane.queue(&Message::Beacon {
                     newest: s.newest_sent,
                 });
                 // Its last move may be lost like a last frame.
-                s.plane.say(&Message::CursorMoved {
+                s.plane.queue(&Message::CursorMoved {
                     serial: self.cursor_serial,
                     at: self.cursor_at,
                 });
@@ -458,11 +461,11 @@ impl Host {
                 s.beacon = Some((now + wait, step + 1));
             }
         }
-        self.bury();
+        self.reap();
     }
 
     /// Reports what is over and was not reported yet; forgets what is over and sent.
-    fn bury(&mut self) {
+    fn reap(&mut self) {
         for s in &mut self.subscribers {
             if s.ending.is_some() && s.role.take() == Some(Role::Player) {
                 self.events.push_back(HostEvent::ReleaseInput);
@@ -552,7 +555,7 @@ impl Host {
 
     /// What happened.
     pub fn poll_event(&mut self) -> Option<HostEvent> {
-        self.bury();
+        self.reap();
         self.events.pop_front()
     }
 
@@ -581,7 +584,7 @@ impl Host {
             .map(|s| s.plane.round_trip())
     }
 
-    /// The newest pose of the player of now; `None` before its first.
+    /// The newest pose of the current player; `None` before its first.
     #[must_use]
     pub fn pose(&self) -> Option<Posed> {
         let plays = |s: &&Subscriber| s.role == Some(Role::Player) && s.ending.is_none();
@@ -611,8 +614,7 @@ impl Host {
                 .holds_input
                 .then(|| (s.plane.last_heard() + RELEASE_AFTER, Wakeup::ReleaseInput));
             let unreported = s.ledger.next_timeout().map(|at| (at, Wakeup::Unreported));
-            let patience =
-                (s.role.is_none()).then_some((s.began + OFFER_PATIENCE, Wakeup::Silence));
+            let patience = (s.role.is_none()).then_some((s.began + OFFER_TIMEOUT, Wakeup::Silence));
             // Who is over is followed nowhere.
             let path = s.paths.next_timeout().filter(|_| s.ending.is_none());
             let path = path.map(|at| (at, Wakeup::Path));

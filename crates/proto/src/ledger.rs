@@ -13,9 +13,9 @@ use crate::wire::video::EchoKind;
 
 /// A frame that the client has not reported on after this long, nor on a newer one, counts as
 /// unreported: a report is repeated each two round trips, so many were lost.
-pub const REPORT_PATIENCE: Duration = Duration::from_secs(2);
+pub const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Frames that may wait for a report: [`REPORT_PATIENCE`] at 240 frames/s.
+/// Frames that may wait for a report: [`REPORT_TIMEOUT`] at 240 frames/s.
 const MAX_WAITING: usize = 512;
 
 /// A frame that left for a client.
@@ -161,7 +161,7 @@ impl Ledger {
 
     fn front_due(&self) -> Option<Instant> {
         let (sent_at, _) = self.waiting.front()?;
-        Some(*sent_at + REPORT_PATIENCE)
+        Some(*sent_at + REPORT_TIMEOUT)
     }
 
     /// Closes what was not reported on in time.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::reassemble::{MediaReceiver, REORDER_WAIT, Step};
-use openuvr_proto::send::fec::{Care, ParityPlan};
+use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::time::Instant;
@@ -228,7 +228,7 @@ proptest! {
         let mut sender = MediaSender::new(&established());
         if parity {
             let loss = Loss { rate: 0.05, run: 2.0 };
-            let parity = ParityPlan::of(loss, Care::Usual);
+            let parity = ParityPlan::of(loss, ParityLevel::Standard);
             sender.protect(&Protection { parity, resend: false });
         }
         let (datagrams, sent) = send_with(&mut sender, &frames);

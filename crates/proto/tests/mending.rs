@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::reassemble::{MediaReceiver, REORDER_WAIT, Step};
-use openuvr_proto::send::fec::{Care, ParityPlan};
+use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::time::Instant;
@@ -44,7 +44,7 @@ impl Sender {
             ..Protection::default()
         };
         if parity {
-            protection.parity = ParityPlan::of(loss, Care::Usual);
+            protection.parity = ParityPlan::of(loss, ParityLevel::Standard);
         }
         media.protect(&protection);
         let slices = Vec::new();

@@ -90,7 +90,7 @@ impl World {
         *self.heard.entry(from.0).or_default() += datagram.len();
         let Some(host) = &mut self.host else { return };
         if host.handle_datagram(self.now, from, datagram) == Err(Reject::Session)
-            && let Some(answer) = host.answer_stranger(self.now, from, datagram)
+            && let Some(answer) = host.answer_unknown_session(self.now, from, datagram)
             && from == self.at
         {
             self.client.handle_unsealed(self.now, &answer);

@@ -1,4 +1,4 @@
-//! Waves of intra blocks, from the policy that asks for them to the receiver that counts a picture as
+//! Intra refreshes, from the policy that asks for them to the receiver that counts a picture as
 //! whole again: not a frame too early.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
@@ -23,21 +23,21 @@ use support::established;
 
 const INTERVAL: Duration = Duration::from_micros(16_667);
 
-/// Columns of the picture, one of which each frame of a wave codes without reference.
+/// Columns of the picture, one of which each frame of a refresh codes without reference.
 const COLUMNS: usize = 5;
 
 /// What a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Coded {
     Key,
-    /// The column of a wave that is coded without reference; 0 begins it.
-    Wave(usize),
+    /// The column of a refresh that is coded without reference; 0 begins it.
+    Refresh(usize),
     Plain,
 }
 
 /// A decoder's picture: which columns are as they were captured.
 ///
-/// What a wave has passed refers to nothing that it has not (ITU-T H.264 leaves that to the encoder,
+/// What a refresh has passed refers to nothing that it has not (ITU-T H.264 leaves that to the encoder,
 /// libx264 does so); everything else may refer to any part of the picture before.
 #[derive(Clone, Copy, Debug)]
 struct Picture {
@@ -55,7 +55,7 @@ impl Picture {
         self.clean = match coded {
             _ if holes => [false; COLUMNS],
             Coded::Key => [true; COLUMNS],
-            Coded::Wave(at) => std::array::from_fn(|i| match i.cmp(&at) {
+            Coded::Refresh(at) => std::array::from_fn(|i| match i.cmp(&at) {
                 std::cmp::Ordering::Less => before.clean[..at].iter().all(|clean| *clean),
                 std::cmp::Ordering::Equal => true,
                 std::cmp::Ordering::Greater => before.is_clean(),
@@ -74,7 +74,7 @@ fn datagrams(media: &mut MediaSender, header: &FrameHeader, coded: Coded) -> Vec
             colour: 1,
             fps: 60,
         }),
-        clean_after: (coded == Coded::Wave(0)).then_some(COLUMNS as u16 - 1),
+        clean_after: (coded == Coded::Refresh(0)).then_some(COLUMNS as u16 - 1),
     };
     let mut out = SendBuf::default();
     let mut datagrams = Vec::new();
@@ -117,19 +117,19 @@ proptest! {
         let mut receiver = MediaReceiver::new(&established());
         let mut picture = Picture { clean: [false; COLUMNS] };
         let (mut now, mut frame) = (Instant(0), 0);
-        let mut wave = None;
+        let mut refresh = None;
         let mut known = false;
         for (i, (key, begins, lost, skipped)) in frames.into_iter().enumerate() {
             let reference = frame;
             frame += 1 + skipped;
-            let coded = match wave {
+            let coded = match refresh {
                 _ if key || i == 0 => Coded::Key,
-                Some(at) => Coded::Wave(at),
-                None if begins => Coded::Wave(0),
+                Some(at) => Coded::Refresh(at),
+                None if begins => Coded::Refresh(0),
                 None => Coded::Plain,
             };
-            wave = match coded {
-                Coded::Wave(at) if at + 1 < COLUMNS => Some(at + 1),
+            refresh = match coded {
+                Coded::Refresh(at) if at + 1 < COLUMNS => Some(at + 1),
                 _ => None,
             };
             let header = FrameHeader {
@@ -169,10 +169,10 @@ proptest! {
     }
 }
 
-/// A policy whose encoder makes waves of [`COLUMNS`] frames, and what became of its frames.
+/// A policy whose encoder makes refreshes of [`COLUMNS`] frames, and what became of its frames.
 struct Host {
     policy: Policy,
-    /// Columns that the wave under way has passed, and whether another one was asked for.
+    /// Columns that the refresh under way has passed, and whether another one was asked for.
     at: Option<usize>,
     asked: bool,
     newest: u32,
@@ -232,18 +232,18 @@ impl Host {
             (Next::After(to) | Next::Refresh(to), at) => {
                 assert_eq!(to.0 + 1, self.newest, "always the newest");
                 match at {
-                    Some(at) => Coded::Wave(at),
-                    None if std::mem::take(&mut self.asked) => Coded::Wave(0),
+                    Some(at) => Coded::Refresh(at),
+                    None if std::mem::take(&mut self.asked) => Coded::Refresh(0),
                     None => Coded::Plain,
                 }
             }
         };
         self.at = match coded {
-            Coded::Wave(at) if at + 1 < COLUMNS => Some(at + 1),
+            Coded::Refresh(at) if at + 1 < COLUMNS => Some(at + 1),
             _ => None,
         };
-        if coded == Coded::Wave(0) {
-            self.policy.wave_began(frame, COLUMNS as u16 - 1);
+        if coded == Coded::Refresh(0) {
+            self.policy.refresh_began(frame, COLUMNS as u16 - 1);
         }
         self.policy.sent(now, frame, Some(20_000));
         self.coded.insert(self.newest, coded);
@@ -265,7 +265,7 @@ impl Host {
             missing: 0,
             resent: 0,
         };
-        self.policy.heard(self.now(), &arrival, None);
+        self.policy.on_report(self.now(), &arrival, None);
     }
 
     fn decisions(&mut self) -> Vec<Decision> {
@@ -279,7 +279,7 @@ const LOST: Outcome = Outcome::Dropped {
 };
 
 #[test]
-fn a_loss_costs_a_wave_and_no_key_frame() {
+fn a_loss_costs_a_refresh_and_no_key_frame() {
     let mut host = Host::new();
     for frame in 2..=5 {
         assert_eq!(host.code(), Coded::Plain);
@@ -290,10 +290,11 @@ fn a_loss_costs_a_wave_and_no_key_frame() {
     }
     assert!(host.policy.due().is_some(), "nothing may move");
     for (at, frame) in (5..).enumerate().take(COLUMNS) {
-        assert_eq!(host.code(), Coded::Wave(at));
+        assert_eq!(host.code(), Coded::Refresh(at));
         // What was on its way comes back as tainted, and the client wishes.
         host.heard(frame, TAINTED);
-        host.policy.wish(Role::Player, FrameId(3), FrameId(frame));
+        host.policy
+            .request_key_frame(Role::Player, FrameId(3), FrameId(frame));
         assert_eq!(host.policy.due().is_some(), at + 1 < COLUMNS, "{at}");
     }
     assert_eq!(host.code(), Coded::Plain);
@@ -310,7 +311,7 @@ fn a_loss_costs_a_wave_and_no_key_frame() {
 }
 
 #[test]
-fn two_waves_in_a_row_that_are_hit_are_followed_by_a_key_frame() {
+fn two_refreshes_hit_in_a_row_are_followed_by_a_key_frame() {
     let mut host = Host::new();
     host.code();
     host.heard(2, CONCEALED);
@@ -323,14 +324,14 @@ fn two_waves_in_a_row_that_are_hit_are_followed_by_a_key_frame() {
         why.collect::<Vec<_>>()
     };
     assert_eq!(keys(&mut host), [KeyReason::First]);
-    // The second frame of each wave is lost; another wave begins when this one is through.
-    for wave in 0..2 {
-        assert_eq!(host.code(), Coded::Wave(0), "wave {wave}");
-        assert_eq!(host.code(), Coded::Wave(1));
+    // The second frame of each refresh is lost; another refresh begins when this one is through.
+    for refresh in 0..2 {
+        assert_eq!(host.code(), Coded::Refresh(0), "refresh {refresh}");
+        assert_eq!(host.code(), Coded::Refresh(1));
         host.heard(host.newest, LOST);
-        if wave == 0 {
+        if refresh == 0 {
             for at in 2..COLUMNS {
-                assert_eq!(host.code(), Coded::Wave(at));
+                assert_eq!(host.code(), Coded::Refresh(at));
             }
         }
     }
@@ -362,13 +363,15 @@ fn a_client_that_can_not_begin_gets_a_key_frame() {
     }
     let mut host = Host::new();
     host.code_all(9);
-    host.policy.wish(Role::Player, FrameId(3), FrameId(9));
+    host.policy
+        .request_key_frame(Role::Player, FrameId(3), FrameId(9));
     assert_eq!(
         host.code(),
         Coded::Plain,
         "it has a picture, and reports say what it lacks"
     );
-    host.policy.wish(Role::Player, FrameId::NONE, FrameId(10));
+    host.policy
+        .request_key_frame(Role::Player, FrameId::NONE, FrameId(10));
     assert_eq!(host.code(), Coded::Key);
     host.policy.join(Role::Observer);
     host.code_all(130);

@@ -8,7 +8,7 @@ use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, Watch
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
-use openuvr_proto::input::pressed::Held;
+use openuvr_proto::input::pressed::PressedKey;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::printable::printable;
 use openuvr_proto::time::PeerInstant;
@@ -113,8 +113,8 @@ fn event() -> impl Strategy<Value = InputEvent> {
     ]
 }
 
-fn held() -> impl Strategy<Value = Held> {
-    (any::<Option<u8>>(), 0..0x8000_u16).prop_map(|(device, code)| Held {
+fn held() -> impl Strategy<Value = PressedKey> {
+    (any::<Option<u8>>(), 0..0x8000_u16).prop_map(|(device, code)| PressedKey {
         device: device.map(DeviceId),
         code,
     })

@@ -23,9 +23,9 @@ use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, Watch
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
 use openuvr_proto::input::event::{Button, EV_KEY, EV_REL, InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
-use openuvr_proto::input::pressed::Held;
+use openuvr_proto::input::pressed::PressedKey;
 use openuvr_proto::pose::Pose;
-use openuvr_proto::send::fec::{Care, ParityPlan};
+use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::time::{Instant, PeerInstant};
@@ -179,11 +179,11 @@ fn media(v: &mut Vectors) {
         v.seed("header", name, datagram);
     }
     protected(v, &mut sender);
-    wave(v);
+    refresh(v);
 }
 
-/// A frame of one slice with which a wave of intra blocks begins.
-fn wave(v: &mut Vectors) {
+/// A frame of one slice with which an intra refresh begins.
+fn refresh(v: &mut Vectors) {
     let mut sender = MediaSender::new(&established());
     let mut out = SendBuf::default();
     let extensions = Extensions {
@@ -196,7 +196,7 @@ fn wave(v: &mut Vectors) {
         first_mb: 0,
         mbs: 3600,
     };
-    v.title("Body of a frame that begins a wave of intra blocks: clean 78 frames later");
+    v.title("Body of a frame that begins an intra refresh: clean 78 frames later");
     let header = header(8, 7);
     sender.slice(
         Instant(2_000_000_000),
@@ -207,8 +207,8 @@ fn wave(v: &mut Vectors) {
         &mut out,
     );
     let body = open(media_key(0), out.iter().next().unwrap());
-    v.bytes("wave", &body);
-    v.seed("fragment", "wave", &body);
+    v.bytes("refresh", &body);
+    v.seed("fragment", "refresh", &body);
 }
 
 /// A frame of two slices with parity, of which the second slice is sent again.
@@ -218,7 +218,7 @@ fn protected(v: &mut Vectors, sender: &mut MediaSender) {
         run: 1.0,
     };
     sender.protect(&Protection {
-        parity: ParityPlan::of(loss, Care::Usual),
+        parity: ParityPlan::of(loss, ParityLevel::Standard),
         resend: true,
     });
     let now = Instant(2_000_000_000);
@@ -351,7 +351,7 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
             value: -2,
         },
     ];
-    let held = |device, code| Held { device, code };
+    let held = |device, code| PressedKey { device, code };
     let events = (0_i64..).zip(events);
     let input = InputBatch {
         epoch: ConfigEpoch(2),

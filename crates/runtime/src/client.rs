@@ -80,7 +80,7 @@ pub struct ClientSetup {
     /// The host's addresses, best first: the first that answers is taken.
     pub paths: Vec<PathId>,
     /// The PIN that the host shows, for one pairing; a known host is not shown it, see
-    /// [`Acquaintance`](openuvr_proto::control::acquaintance::Acquaintance).
+    /// [`HostCredentials`](openuvr_proto::control::credentials::HostCredentials).
     pub pin: Option<Pin>,
     /// Whether to pair although the host is known.
     pub pair_again: bool,
@@ -143,14 +143,14 @@ pub enum Notice {
     /// The host is silent or gone; it is looked for again.
     Lost(Option<GoodbyeReason>),
     /// It is over.
-    Over(Over),
+    StopReason(StopReason),
     /// Something failed and the client goes on.
     Trouble(String),
 }
 
 /// Why a client stopped.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Over {
+pub enum StopReason {
     /// The person closed the window or asked to stop.
     Quit,
     /// The host ended it, for this reason.
@@ -178,7 +178,7 @@ struct Shared {
     media_sleeps_until: AtomicI64,
     unsent: Mutex<Option<String>>,
     notices: SyncSender<Notice>,
-    end: Mutex<Option<Over>>,
+    end: Mutex<Option<StopReason>>,
     lost_notices: AtomicU64,
 }
 
@@ -187,7 +187,7 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a datagram to the host. What is not sent is said again; why it was not is kept, for
+    /// Sends a datagram to the host. What is not sent is sent again; why it was not is kept, for
     /// when the host falls silent. A full buffer is no reason.
     fn send(&self, path: PathId, datagram: &[u8]) {
         let outcome = self.link.send(path, datagram, datagram.len());
@@ -235,17 +235,17 @@ impl Shared {
     }
 
     /// Passes on what the ladder says; the end, if it is one.
-    fn ladder_said(&self, said: ladder::Said) -> Option<Over> {
-        match said {
-            ladder::Said::On(rung) => self.notice(Notice::Link(rung)),
-            ladder::Said::Trouble(why) => self.notice(Notice::Trouble(why)),
-            ladder::Said::Failed(why) => return Some(Over::Failed(why)),
+    fn ladder_event(&self, event: ladder::LinkEvent) -> Option<StopReason> {
+        match event {
+            ladder::LinkEvent::On(rung) => self.notice(Notice::Link(rung)),
+            ladder::LinkEvent::Trouble(why) => self.notice(Notice::Trouble(why)),
+            ladder::LinkEvent::Failed(why) => return Some(StopReason::Failed(why)),
         }
         None
     }
 
     /// The client's end, which must not be lost among reports that nobody reads.
-    fn finish(&self, over: Over) {
+    fn finish(&self, over: StopReason) {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         end.get_or_insert(over);
     }
@@ -262,13 +262,13 @@ impl Shared {
 
 /// Says so when the thread that holds it panics, and ends the others: without it the window would
 /// only stand still, or take no input, not even its being closed.
-struct Watched(Arc<Shared>, &'static str);
+struct PanicReporter(Arc<Shared>, &'static str);
 
-impl Drop for Watched {
+impl Drop for PanicReporter {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let why = format!("the {} thread panicked: please report it", self.1);
-            self.0.finish(Over::Failed(why));
+            self.0.finish(StopReason::Failed(why));
             self.0.stop();
         }
     }
@@ -314,10 +314,10 @@ impl ClientRuntime {
         };
         let search = search.transpose().map_err(start)?;
         let media = media::Media::new(shared.clone(), setup, search);
-        let watched = Watched(shared.clone(), "media");
+        let panic_reporter = PanicReporter(shared.clone(), "media");
         let media = scheduler
-            .spawn(sched::Role::Decode, "ouvr-media", move || {
-                let _watched = watched;
+            .spawn(sched::ThreadRole::Decode, "ouvr-media", move || {
+                let _panic_reporter = panic_reporter;
                 media.run();
             })
             .map_err(start)?;
@@ -347,7 +347,7 @@ impl ClientRuntime {
                 .end
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            end.take().map(Notice::Over)
+            end.take().map(Notice::StopReason)
         })
     }
 
@@ -416,11 +416,11 @@ fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
             }
             Ok(SourceEvent::Keys(keys)) => shared.notice(Notice::Keys(keys)),
             Ok(SourceEvent::Closed) => {
-                shared.finish(Over::Quit);
+                shared.finish(StopReason::Quit);
                 shared.stop();
             }
             Err(e) => {
-                shared.finish(Over::Failed(e.to_string()));
+                shared.finish(StopReason::Failed(e.to_string()));
                 shared.stop();
             }
         }

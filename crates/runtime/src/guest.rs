@@ -28,8 +28,8 @@
 //! application may have several guests), no `mlockall`. If the stream fails the application goes on.
 //! In a child that the application forks, a guest does nothing.
 
+mod first_picture;
 mod inputs;
-mod patience;
 mod statistics;
 
 use std::fs::File;
@@ -65,7 +65,7 @@ use crate::host::config::Config;
 use crate::host::{HostRuntime, HostSetup, Input, Notice};
 use crate::sched;
 
-use patience::Patience;
+use first_picture::FirstPictureTimer;
 
 pub use inputs::{ForApplication, Inputs};
 pub use statistics::Statistics;
@@ -106,19 +106,19 @@ pub struct Guest {
 struct Running {
     host: Arc<HostRuntime>,
     over: Arc<AtomicBool>,
-    teller: JoinHandle<Teller>,
+    notice_reader: JoinHandle<NoticeReader>,
 }
 
 type Tell = Box<dyn FnMut(Notice) + Send>;
 
 /// Passes on what happens.
-struct Teller {
+struct NoticeReader {
     tell: Tell,
     statistics: Arc<Mutex<Statistics>>,
     csv: Option<Csv>,
 }
 
-impl Teller {
+impl NoticeReader {
     fn tell(&mut self, notice: Notice) {
         lock(&self.statistics).note(&notice);
         if let Notice::Record(record) = &notice {
@@ -246,31 +246,36 @@ impl Guest {
         let host = Arc::new(host);
         let statistics = Arc::<Mutex<Statistics>>::default();
         let over = Arc::new(AtomicBool::new(false));
-        let mut teller = Teller {
+        let mut notice_reader = NoticeReader {
             tell: Box::new(tell),
             statistics: statistics.clone(),
             csv,
         };
         let (source, end, given) = (host.clone(), over.clone(), frames.clone());
-        let mut patience = Patience::default();
-        let teller = scheduler.spawn(sched::Role::Background, "ouvr-notices", move || {
-            while !end.load(Ordering::Relaxed) {
-                let notice = source.notice(TURN);
-                let watched = !lock(&teller.statistics).clients.is_empty();
-                if patience.is_over(clock::now(), watched, given.submitted()) {
-                    teller.tell(Notice::NoPicture);
+        let mut first_picture = FirstPictureTimer::default();
+        let notice_reader =
+            scheduler.spawn(sched::ThreadRole::Background, "ouvr-notices", move || {
+                while !end.load(Ordering::Relaxed) {
+                    let notice = source.notice(TURN);
+                    let watched = !lock(&notice_reader.statistics).clients.is_empty();
+                    if first_picture.has_expired(clock::now(), watched, given.submitted()) {
+                        notice_reader.tell(Notice::NoPicture);
+                    }
+                    let Some(notice) = notice else { continue };
+                    if matches!(notice, Notice::Failed(_) | Notice::SourceEnded(_)) {
+                        source.cancel();
+                    }
+                    notice_reader.tell(notice);
                 }
-                let Some(notice) = notice else { continue };
-                if matches!(notice, Notice::Failed(_) | Notice::SourceEnded(_)) {
-                    source.cancel();
-                }
-                teller.tell(notice);
-            }
-            teller
-        });
-        let teller = teller.map_err(|e| format!("can't start a thread: {e}"))?;
+                notice_reader
+            });
+        let notice_reader = notice_reader.map_err(|e| format!("can't start a thread: {e}"))?;
         Ok(Guest {
-            running: Some(Running { host, over, teller }),
+            running: Some(Running {
+                host,
+                over,
+                notice_reader,
+            }),
             frames,
             inputs,
             placed: Mutex::new(Placed {
@@ -404,7 +409,7 @@ impl Guest {
         host.unmap_device(device)
     }
 
-    /// Where the player's head was last; `None` before the first pose of the player of now.
+    /// Where the player's head was last; `None` before the first pose of the current player.
     #[must_use]
     pub fn pose(&self) -> Option<Posed> {
         self.host()?.pose()
@@ -503,26 +508,31 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        let Some(Running { host, over, teller }) = self.running.take() else {
+        let Some(Running {
+            host,
+            over,
+            notice_reader,
+        }) = self.running.take()
+        else {
             return;
         };
         if self.forked() {
             // Its threads are in the parent, and so are those who hold its locks.
-            std::mem::forget((host, teller, self.frames.clone()));
+            std::mem::forget((host, notice_reader, self.frames.clone()));
             return;
         }
         over.store(true, Ordering::Relaxed);
-        // The threads end while the teller finds out.
+        // The threads end while the notice_reader finds out.
         host.cancel();
-        let teller = teller.join();
+        let notice_reader = notice_reader.join();
         // The thread is gone, so this is the last.
-        let (Ok(mut teller), Some(host)) = (teller, Arc::into_inner(host)) else {
+        let (Ok(mut notice_reader), Some(host)) = (notice_reader, Arc::into_inner(host)) else {
             return;
         };
         for notice in host.stop() {
-            teller.tell(notice);
+            notice_reader.tell(notice);
         }
-        teller.write(Csv::finish);
+        notice_reader.write(Csv::finish);
     }
 }
 

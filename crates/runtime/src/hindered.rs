@@ -16,7 +16,7 @@ use openuvr_proto::id::PathId;
 use openuvr_proto::units::Bitrate;
 
 use crate::clock;
-use crate::sched::{Role, Scheduler};
+use crate::sched::{Scheduler, ThreadRole};
 
 /// Each datagram in a system call of its own.
 pub struct Single(pub Arc<dyn Link>);
@@ -88,7 +88,7 @@ impl Batches {
         )]
         let budget = (rate.0 as f64 / 8.0 * DRAIN * BATCH_EVERY.as_secs_f64()) as usize;
         let (out, shared) = (link.clone(), waiting.clone());
-        let thread = scheduler.spawn(Role::HandOff, "ouvr-batches", move || {
+        let thread = scheduler.spawn(ThreadRole::HandOff, "ouvr-batches", move || {
             run(out.as_ref(), &shared, budget.max(MAX_DATAGRAM));
         })?;
         Ok(Batches {

@@ -58,7 +58,7 @@ const NOTICES: usize = 4096;
 
 /// Messages that may wait for the media thread: each comes from a subscriber's coming, going or
 /// wish, of which there are few.
-const ORDERS: usize = 256;
+const MEDIA_COMMANDS: usize = 256;
 
 /// The largest picture whose motion is searched to quarters of a pixel by itself: 1280 × 720, where
 /// it costs 1.2 ms a frame and gains 3.5 dB of luma (two cores, both ends on them); at 1920 × 1080 it
@@ -81,8 +81,8 @@ pub struct Encoding {
     pub pixels: Option<Pixels>,
     /// Who decides how many bits a picture gets; `None`: who usually does with this encoder.
     pub rate: Option<encode::Rate>,
-    /// With [`Recovery::Refresh`](openuvr_proto::send::policy::Recovery::Refresh): a wave of intra
-    /// blocks every so many frames, 2 or more, wanted or not; `None`: only those that are wanted.
+    /// With [`Recovery::Refresh`](openuvr_proto::send::policy::Recovery::Refresh): an intra
+    /// refresh every so many frames, 2 or more, wanted or not; `None`: only those that are wanted.
     pub refresh_every: Option<u16>,
     /// Frame rate (which the capture enforces), bit rate, and what is done about losses; recovery by
     /// refresh needs an encoder that can.
@@ -183,11 +183,11 @@ pub enum Notice {
 }
 
 /// What the other threads tell the media thread.
-enum Order {
+enum MediaCommand {
     Add {
         id: SubscriberId,
         role: Role,
-        taking: Taking,
+        attachment: Attachment,
     },
     Role(SubscriberId, Role),
     Path(SubscriberId, PathId),
@@ -198,7 +198,7 @@ enum Order {
 }
 
 /// How a subscriber takes frames.
-enum Taking {
+enum Attachment {
     /// Sealed, and sent there.
     Session {
         path: PathId,
@@ -240,7 +240,7 @@ impl Shared {
     fn flush(&self, sessions: &mut Host) {
         let mut datagram = self.datagram.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(path) = sessions.poll_transmit(clock::now(), &mut datagram) {
-            // What is not sent is said again; a full buffer is no reason to stop.
+            // What is not sent is sent again; a full buffer is no reason to stop.
             let _ = self.link.send(path, &datagram, datagram.len());
         }
         while let Some(asked) = sessions.poll_probe() {
@@ -304,9 +304,9 @@ impl Shared {
 
 /// Says so when the thread that holds it panics: without it the host would go on as if nothing
 /// were.
-struct Watched(Arc<Shared>, &'static str);
+struct PanicReporter(Arc<Shared>, &'static str);
 
-impl Drop for Watched {
+impl Drop for PanicReporter {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let why = format!("the {} thread panicked: please report it", self.1);
@@ -323,7 +323,7 @@ pub struct HostRuntime {
     wakers: Vec<Waker>,
     commands: SyncSender<control::Command>,
     /// To the media thread, and what wakes it.
-    orders: SyncSender<Order>,
+    media_commands: SyncSender<MediaCommand>,
     media: Waker,
     scheduler: Scheduler,
     /// Subscribers beside the sessions until now.
@@ -372,7 +372,7 @@ impl HostRuntime {
             end: Mutex::new(None),
             lost_notices: AtomicU64::new(0),
         });
-        let (orders, order_inbox) = sync_channel(ORDERS);
+        let (media_commands, order_inbox) = sync_channel(MEDIA_COMMANDS);
         let (commands, command_inbox) = sync_channel(16);
         let waker = setup.capture.waker();
         // From here on a failure stops what was started, by its drop.
@@ -382,7 +382,7 @@ impl HostRuntime {
             threads: Vec::new(),
             wakers: vec![waker.clone()],
             commands,
-            orders: orders.clone(),
+            media_commands: media_commands.clone(),
             media: waker.clone(),
             scheduler: scheduler.clone(),
             others: AtomicU32::new(0),
@@ -396,9 +396,9 @@ impl HostRuntime {
             setup.encoding,
             order_inbox,
         );
-        let watched = Watched(shared.clone(), "media");
-        let media = scheduler.spawn(sched::Role::Encode, "ouvr-media", move || {
-            let _watched = watched;
+        let panic_reporter = PanicReporter(shared.clone(), "media");
+        let media = scheduler.spawn(sched::ThreadRole::Encode, "ouvr-media", move || {
+            let _panic_reporter = panic_reporter;
             media.run();
         });
         host.threads.push(media.map_err(start)?);
@@ -411,7 +411,7 @@ impl HostRuntime {
             input: setup.input,
             input_devices: Devices::default(),
             viewport: setup.viewport,
-            orders,
+            media_commands,
             media: waker,
             commands: command_inbox,
             ways: std::collections::HashMap::new(),
@@ -419,9 +419,9 @@ impl HostRuntime {
             told_lost: false,
             kept_back: None,
         };
-        let watched = Watched(shared.clone(), "control");
-        let control = scheduler.spawn(sched::Role::HandOff, "ouvr-control", move || {
-            let _watched = watched;
+        let panic_reporter = PanicReporter(shared.clone(), "control");
+        let control = scheduler.spawn(sched::ThreadRole::HandOff, "ouvr-control", move || {
+            let _panic_reporter = panic_reporter;
             control.run();
         });
         host.threads.push(control.map_err(start)?);
@@ -430,9 +430,9 @@ impl HostRuntime {
 
         if let Some(watch) = setup.cursor {
             host.wakers.push(watch.waker());
-            let watched = Watched(shared, "cursor");
-            let cursor = scheduler.spawn(sched::Role::Input, "ouvr-cursor", move || {
-                cursor::run(&watched.0, watch);
+            let panic_reporter = PanicReporter(shared, "cursor");
+            let cursor = scheduler.spawn(sched::ThreadRole::Input, "ouvr-cursor", move || {
+                cursor::run(&panic_reporter.0, watch);
             });
             host.threads.push(cursor.map_err(start)?);
         }
@@ -496,7 +496,7 @@ impl HostRuntime {
         })
     }
 
-    /// Where the player's head was last; `None` before the first pose of the player of now. From
+    /// Where the player's head was last; `None` before the first pose of the current player. From
     /// any thread.
     #[must_use]
     pub fn pose(&self) -> Option<Posed> {

@@ -15,18 +15,18 @@ use crate::store::{Lock, StoreError, failed, from_hex, replace, to_hex};
 /// Which of a machine's identities: a machine that is host and client has two, so that its
 /// devices and its hosts can't compare notes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
+pub enum KeyOwner {
     /// `host.key`
     Host,
     /// `client.key`
     Client,
 }
 
-impl Role {
+impl KeyOwner {
     fn file(self) -> &'static str {
         match self {
-            Role::Host => "host.key",
-            Role::Client => "client.key",
+            KeyOwner::Host => "host.key",
+            KeyOwner::Client => "client.key",
         }
     }
 }
@@ -37,7 +37,7 @@ impl Role {
 /// # Errors
 /// [`StoreError::Exposed`] if others may read the key, [`StoreError::Corrupt`] if the file holds
 /// none (it is left alone), [`StoreError::Io`].
-pub fn load_or_create(dir: &Path, role: Role) -> Result<Identity, StoreError> {
+pub fn load_or_create(dir: &Path, role: KeyOwner) -> Result<Identity, StoreError> {
     let path = dir.join(role.file());
     let lock = Lock::take(dir)?;
     if let Some(identity) = load(&path)? {
@@ -100,9 +100,9 @@ mod tests {
     fn an_identity_is_made_once_per_role() {
         let temp = TempDir::new();
         let dir = temp.0.join("deeper/openuvr");
-        let host = load_or_create(&dir, Role::Host).unwrap();
-        let again = load_or_create(&dir, Role::Host).unwrap();
-        let client = load_or_create(&dir, Role::Client).unwrap();
+        let host = load_or_create(&dir, KeyOwner::Host).unwrap();
+        let again = load_or_create(&dir, KeyOwner::Host).unwrap();
+        let client = load_or_create(&dir, KeyOwner::Client).unwrap();
         assert_eq!(host.public(), again.public());
         assert_ne!(host.public(), client.public());
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
@@ -115,7 +115,7 @@ mod tests {
         let temp = TempDir::new();
         let keys: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8)
-                .map(|_| scope.spawn(|| load_or_create(&temp.0, Role::Host).unwrap().public()))
+                .map(|_| scope.spawn(|| load_or_create(&temp.0, KeyOwner::Host).unwrap().public()))
                 .collect();
             threads
                 .into_iter()
@@ -128,10 +128,10 @@ mod tests {
     #[test]
     fn an_exposed_key_is_refused_with_the_way_out() {
         let temp = TempDir::new();
-        load_or_create(&temp.0, Role::Client).unwrap();
+        load_or_create(&temp.0, KeyOwner::Client).unwrap();
         let path = temp.0.join("client.key");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let why = load_or_create(&temp.0, Role::Client)
+        let why = load_or_create(&temp.0, KeyOwner::Client)
             .unwrap_err()
             .to_string();
         assert!(
@@ -152,7 +152,9 @@ mod tests {
         ] {
             fs::write(&path, content).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-            let why = load_or_create(&temp.0, Role::Host).unwrap_err().to_string();
+            let why = load_or_create(&temp.0, KeyOwner::Host)
+                .unwrap_err()
+                .to_string();
             assert!(
                 why.starts_with(&format!("{}:{line}: ", path.display())),
                 "{why}"

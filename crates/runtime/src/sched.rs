@@ -25,7 +25,7 @@ use crate::sys;
 
 /// What a thread does, which decides how urgent it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
+pub enum ThreadRole {
     /// Receives, sends, or hands over; short work after each wake-up.
     HandOff,
     /// Reads or injects input.
@@ -40,7 +40,7 @@ pub enum Role {
     Background,
 }
 
-impl Role {
+impl ThreadRole {
     /// The SCHED_FIFO priority, `None` for an ordinary thread. All are below 50, where a kernel
     /// with threaded interrupts runs those: the network card must come before us; an emulated link
     /// is above it, as one of these would be. Heavy work is below hand-offs, so that it delays
@@ -51,19 +51,19 @@ impl Role {
     #[must_use]
     pub const fn priority(self) -> Option<u8> {
         match self {
-            Role::EmulatedLink => Some(60),
-            Role::HandOff => Some(45),
-            Role::Input => Some(44),
-            Role::Decode => Some(22),
-            Role::Encode => Some(20),
-            Role::Background => None,
+            ThreadRole::EmulatedLink => Some(60),
+            ThreadRole::HandOff => Some(45),
+            ThreadRole::Input => Some(44),
+            ThreadRole::Decode => Some(22),
+            ThreadRole::Encode => Some(20),
+            ThreadRole::Background => None,
         }
     }
 
     /// Whether threads that this one starts are as urgent: the workers that a codec library
     /// starts when it is opened on our thread.
     const fn lends_priority(self) -> bool {
-        matches!(self, Role::Encode | Role::Decode)
+        matches!(self, ThreadRole::Encode | ThreadRole::Decode)
     }
 }
 
@@ -94,7 +94,7 @@ pub struct ThreadSched {
     /// Its name, as `top -H` shows it.
     pub name: String,
     /// What it does.
-    pub role: Role,
+    pub role: ThreadRole,
     /// What the kernel says its policy is.
     pub policy: Policy,
 }
@@ -198,7 +198,7 @@ impl Scheduler {
         }
     }
 
-    /// Keeps all threads that are not [`Role::Background`] on these cores (numbers as in
+    /// Keeps all threads that are not [`ThreadRole::Background`] on these cores (numbers as in
     /// `/proc/cpuinfo`), and the workers that codec libraries start on them: one core less than
     /// these have threads at work makes them wait for each other. Real-time or not.
     #[must_use]
@@ -223,7 +223,7 @@ impl Scheduler {
     /// The system's, if it starts no more threads. A refused priority is not an error.
     pub fn spawn<T: Send + 'static>(
         &self,
-        role: Role,
+        role: ThreadRole,
         name: &str,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
@@ -247,14 +247,14 @@ impl Scheduler {
 
     /// Gives the calling thread the scheduling of `role` and enters it into the report: for a
     /// thread that someone else started. Its signals stay as they are.
-    pub fn enter(&self, role: Role) {
+    pub fn enter(&self, role: ThreadRole) {
         sys::set_timer_slack(1);
         let refused = match role.priority() {
             Some(priority) if !self.ordinary => set_fifo_within_limits(priority, role).err(),
             _ => None,
         };
         let unpinned = match role {
-            Role::Background => None,
+            ThreadRole::Background => None,
             _ => pin(&self.cores).err(),
         };
         let policy = match sys::policy() {
@@ -274,7 +274,7 @@ impl Scheduler {
     }
 
     /// Keeps the calling thread's stack in memory, if its role is real-time.
-    fn lock_stack(&self, role: Role) -> Option<sys::LockedStack> {
+    fn lock_stack(&self, role: ThreadRole) -> Option<sys::LockedStack> {
         if self.ordinary || role.priority().is_none() {
             return None;
         }
@@ -296,7 +296,7 @@ impl Scheduler {
 }
 
 /// Takes the priority, or the highest one below it that the user's limit allows.
-fn set_fifo_within_limits(priority: u8, role: Role) -> io::Result<()> {
+fn set_fifo_within_limits(priority: u8, role: ThreadRole) -> io::Result<()> {
     let inherit = role.lends_priority();
     sys::set_fifo(priority, inherit).or_else(|error| match sys::priority_limit().min(priority) {
         0 => Err(error),
@@ -331,16 +331,16 @@ mod tests {
 
     use rustix::thread::{CpuSet, sched_getaffinity};
 
-    use super::{Arc, Mutex, Policy, Refused, Role, SchedReport, Scheduler, ThreadSched};
+    use super::{Arc, Mutex, Policy, Refused, SchedReport, Scheduler, ThreadRole, ThreadSched};
     use crate::sys;
 
-    const ROLES: [Role; 6] = [
-        Role::HandOff,
-        Role::Input,
-        Role::Encode,
-        Role::Decode,
-        Role::EmulatedLink,
-        Role::Background,
+    const ROLES: [ThreadRole; 6] = [
+        ThreadRole::HandOff,
+        ThreadRole::Input,
+        ThreadRole::Encode,
+        ThreadRole::Decode,
+        ThreadRole::EmulatedLink,
+        ThreadRole::Background,
     ];
 
     fn fifo_allowed() -> bool {
@@ -381,8 +381,8 @@ mod tests {
             return;
         }
         for (role, policy) in [
-            (Role::Encode, libc::SCHED_FIFO),
-            (Role::HandOff, libc::SCHED_OTHER),
+            (ThreadRole::Encode, libc::SCHED_FIFO),
+            (ThreadRole::HandOff, libc::SCHED_OTHER),
         ] {
             let child = || std::thread::spawn(sys::policy).join().unwrap();
             let seen = Scheduler::new().spawn(role, "parent", child).unwrap();
@@ -395,7 +395,7 @@ mod tests {
         let scheduler = Scheduler::ordinary();
         let before = std::thread::spawn(sys::policy).join().unwrap();
         let seen = scheduler
-            .spawn(Role::HandOff, "plain", sys::policy)
+            .spawn(ThreadRole::HandOff, "plain", sys::policy)
             .unwrap();
         assert_eq!(seen.join().unwrap(), before);
         assert_eq!(scheduler.report().warning(), None);
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn signals_are_blocked_but_own_faults() {
-        let seen = Scheduler::new().spawn(Role::Background, "signals", || {
+        let seen = Scheduler::new().spawn(ThreadRole::Background, "signals", || {
             [libc::SIGINT, libc::SIGTERM, libc::SIGUSR1, libc::SIGSEGV].map(sys::blocks)
         });
         assert_eq!(seen.unwrap().join().unwrap(), [true, true, true, false]);
@@ -417,7 +417,7 @@ mod tests {
     fn threads_have_names_and_results_and_the_report_says_so() {
         let scheduler = Scheduler::ordinary();
         let name = || std::thread::current().name().unwrap().to_owned();
-        let thread = scheduler.spawn(Role::Decode, "decode", name).unwrap();
+        let thread = scheduler.spawn(ThreadRole::Decode, "decode", name).unwrap();
         assert_eq!(thread.join().unwrap(), "decode");
         assert!(scheduler.report().to_string().starts_with("decode "));
     }
@@ -436,7 +436,7 @@ mod tests {
         let last: BTreeSet<usize> = all.last().copied().into_iter().collect();
         let scheduler = Scheduler::ordinary().pinned_to(last.clone());
         let child = || std::thread::spawn(cores).join().unwrap();
-        for (role, want) in [(Role::Encode, &last), (Role::Background, &all)] {
+        for (role, want) in [(ThreadRole::Encode, &last), (ThreadRole::Background, &all)] {
             let seen = scheduler.spawn(role, "pinned", child).unwrap();
             assert_eq!(seen.join().unwrap(), *want, "{role:?}");
         }
@@ -447,7 +447,9 @@ mod tests {
     fn an_absent_core_is_refused_and_the_thread_runs() {
         let (all, absent) = (cores(), CpuSet::MAX_CPU + 7);
         let scheduler = Scheduler::ordinary().pinned_to(BTreeSet::from([absent]));
-        let seen = scheduler.spawn(Role::HandOff, "unpinned", cores).unwrap();
+        let seen = scheduler
+            .spawn(ThreadRole::HandOff, "unpinned", cores)
+            .unwrap();
         assert_eq!(seen.join().unwrap(), all);
         let warning = scheduler.report().warning().unwrap();
         assert!(
@@ -479,7 +481,7 @@ mod tests {
             panic!("this thread's stack is nowhere");
         };
         let scheduler = Scheduler::new();
-        for (role, want) in [(Role::HandOff, true), (Role::Background, false)] {
+        for (role, want) in [(ThreadRole::HandOff, true), (ThreadRole::Background, false)] {
             let seen = scheduler
                 .spawn(role, "stack", locked)
                 .unwrap()
@@ -506,7 +508,7 @@ mod tests {
         let report = SchedReport {
             threads: vec![ThreadSched {
                 name: "encode".into(),
-                role: Role::Encode,
+                role: ThreadRole::Encode,
                 policy: Policy::Other,
             }],
             refused: Vec::new(),

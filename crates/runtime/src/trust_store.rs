@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use openuvr_proto::control::handshake::Standing;
+use openuvr_proto::control::handshake::DeviceStatus;
 use openuvr_proto::control::identity::{ClientId, DeviceName, PublicKey};
 use openuvr_proto::printable::printable;
 use serde::de::DeserializeOwned;
@@ -99,13 +99,13 @@ impl DeviceStore {
     /// What the client `id` is to this host, as of the last [`DeviceStore::refresh`]. One line
     /// that forbids outweighs another that allows.
     #[must_use]
-    pub fn standing(&self, id: &ClientId) -> Standing {
-        let mut standing = Standing::Unknown;
+    pub fn standing(&self, id: &ClientId) -> DeviceStatus {
+        let mut standing = DeviceStatus::Unknown;
         for device in self.devices.iter().filter(|d| ClientId::of(&d.key) == *id) {
             if !device.allowed {
-                return Standing::Forbidden(device.key);
+                return DeviceStatus::Forbidden(device.key);
             }
-            standing = Standing::Allowed(device.key);
+            standing = DeviceStatus::Allowed(device.key);
         }
         standing
     }
@@ -114,7 +114,7 @@ impl DeviceStore {
     /// host ends a session when it no longer may.
     #[must_use]
     pub fn is_allowed(&self, key: &PublicKey) -> bool {
-        self.standing(&ClientId::of(key)) == Standing::Allowed(*key)
+        self.standing(&ClientId::of(key)) == DeviceStatus::Allowed(*key)
     }
 
     /// Stores a device that has just paired, at `now` in seconds since 1970. One that is known
@@ -426,11 +426,11 @@ mod tests {
         let temp = TempDir::new();
         let mut store = DeviceStore::open(&temp.0).unwrap();
         let id = ClientId::of(&key(1));
-        assert_eq!(store.standing(&id), Standing::Unknown);
+        assert_eq!(store.standing(&id), DeviceStatus::Unknown);
         store.pair(key(1), &name("attic \"x\""), 1000).unwrap();
         store.pair(key(2), &name(""), 1001).unwrap();
         store.seen(&key(1), 2000).unwrap();
-        assert_eq!(store.standing(&id), Standing::Allowed(key(1)));
+        assert_eq!(store.standing(&id), DeviceStatus::Allowed(key(1)));
 
         let mut again = DeviceStore::open(&temp.0).unwrap();
         assert_eq!(again.devices(), store.devices());
@@ -442,13 +442,13 @@ mod tests {
         );
 
         again.set_allowed("attic \"x\"", false).unwrap();
-        assert_eq!(again.standing(&id), Standing::Forbidden(key(1)));
+        assert_eq!(again.standing(&id), DeviceStatus::Forbidden(key(1)));
         // Pairing anew doesn't lift it, and `seen` doesn't revive what is forgotten.
         again.pair(key(1), &name("attic"), 3000).unwrap();
         assert!(!again.is_allowed(&key(1)));
         again.forget("attic").unwrap();
         again.seen(&key(1), 4000).unwrap();
-        assert_eq!(again.standing(&id), Standing::Unknown);
+        assert_eq!(again.standing(&id), DeviceStatus::Unknown);
     }
 
     #[test]
@@ -610,7 +610,7 @@ mod tests {
         assert_eq!(store.devices().len(), 2);
         assert_eq!(
             store.standing(&ClientId::of(&key(1))),
-            Standing::Forbidden(key(1))
+            DeviceStatus::Forbidden(key(1))
         );
         store.set_allowed("attic", true).unwrap();
         assert!(store.is_allowed(&key(1)));

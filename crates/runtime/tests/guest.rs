@@ -26,7 +26,7 @@ use openuvr_runtime::clock;
 use openuvr_runtime::guest::{Guest, InputTo};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
-use support::{Folder, MOST, PATIENCE, client, eventually};
+use support::{Folder, MOST, TIMEOUT, client, eventually};
 
 /// The size and the grey level in the middle of each picture that is shown.
 struct Eye(SyncSender<(Size, u8)>);
@@ -49,7 +49,7 @@ struct Hand(Receiver<InputEvent>);
 
 impl InputSource for Hand {
     fn next(&mut self, timeout: Option<Duration>) -> Result<SourceEvent, SourceError> {
-        let event = self.0.recv_timeout(timeout.unwrap_or(PATIENCE)).ok();
+        let event = self.0.recv_timeout(timeout.unwrap_or(TIMEOUT)).ok();
         Ok(event.map_or(SourceEvent::TimedOut, SourceEvent::Input))
     }
 }
@@ -112,14 +112,14 @@ fn start(folder: &Path, name: &str, size: Size) -> (Guest, Receiver<Notice>) {
 /// Draws grey pictures until the client shows this one.
 fn draw_until_seen(guest: &Guest, watcher: &Watcher, size: Size, grey: u8) {
     let pool = Pool::default();
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while Instant::now() < until {
         guest.begin_frame();
         let mut picture = pool.take(size);
         picture.bytes().fill(grey);
         if guest.wants() {
             let ticket = guest.submit(Box::new(picture)).expect("the host runs");
-            assert!(guest.wait(ticket, PATIENCE), "encoded and sent");
+            assert!(guest.wait(ticket, TIMEOUT), "encoded and sent");
         }
         let near = |(s, g): (Size, u8)| s == size && g.abs_diff(grey) <= 3;
         if watcher.seen.try_iter().any(near) {
@@ -290,9 +290,9 @@ fn noise_seen(name: &str, wishes: Wishes) -> (u32, Size) {
             *byte = seed.to_le_bytes()[3] / 4 + 96;
         }
         let ticket = guest.submit(Box::new(picture)).expect("the host runs");
-        assert!(guest.wait(ticket, PATIENCE), "encoded and sent");
+        assert!(guest.wait(ticket, TIMEOUT), "encoded and sent");
     }
-    let (seen, _) = watcher.seen.recv_timeout(PATIENCE).unwrap();
+    let (seen, _) = watcher.seen.recv_timeout(TIMEOUT).unwrap();
     drop(watcher);
     drop(guest);
     let bytes = told.try_iter().filter_map(|notice| match notice {

@@ -26,7 +26,7 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::client::ClientRuntime;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
-use support::{Folder, MOST, PATIENCE, client};
+use support::{Folder, MOST, TIMEOUT, client};
 
 const SIZE: Size = Size::new(320, 192);
 
@@ -91,7 +91,7 @@ fn a_stranger_gets_the_frames_that_a_player_gets() {
     player.see(10);
     let id = host.subscribe(Role::Observer, Box::new(writer)).unwrap();
     let take = |n| -> Vec<Written> {
-        let next = || written.recv_timeout(PATIENCE).expect("a frame");
+        let next = || written.recv_timeout(TIMEOUT).expect("a frame");
         std::iter::repeat_with(next).take(n).collect()
     };
     let frames = take(60);
@@ -123,7 +123,7 @@ fn a_stranger_gets_the_frames_that_a_player_gets() {
     let newest = frames[59].0.header.frame;
     let last_good = FrameId::NONE;
     host.feedback(id, Feedback::KeyFrame { last_good, newest });
-    let more = std::iter::repeat_with(|| written.recv_timeout(PATIENCE).expect("a frame"));
+    let more = std::iter::repeat_with(|| written.recv_timeout(TIMEOUT).expect("a frame"));
     let key = more
         .take(600)
         .find(|(frame, _)| frame.configuration.is_some());
@@ -132,7 +132,7 @@ fn a_stranger_gets_the_frames_that_a_player_gets() {
 
     host.unsubscribe(id).unwrap();
     // Its thread drops it when it has taken what was under way.
-    while written.recv_timeout(PATIENCE).is_ok() {}
+    while written.recv_timeout(TIMEOUT).is_ok() {}
     player.see(10);
 }
 
@@ -170,7 +170,7 @@ fn an_observer_that_blocks_or_is_slow_delays_no_player() {
         let _ = told.recv();
     });
     host.subscribe(Role::Observer, Box::new(slow)).unwrap();
-    at_a_slice.recv_timeout(PATIENCE).expect("its first slice");
+    at_a_slice.recv_timeout(TIMEOUT).expect("its first slice");
     // It blocks; the player goes on.
     player.see(120);
     assert_eq!(at_a_slice.try_iter().count(), 0, "it is at its first slice");
@@ -204,7 +204,7 @@ fn an_observer_that_panics_is_told_of_and_forgotten() {
         assert!(slices < 20, "as the test wants it");
     });
     host.subscribe(Role::Observer, Box::new(bad)).unwrap();
-    let told = || match host.notice(PATIENCE).expect("a notice") {
+    let told = || match host.notice(TIMEOUT).expect("a notice") {
         Notice::Trouble(why) => Some(why),
         _ => None,
     };
@@ -215,7 +215,7 @@ fn an_observer_that_panics_is_told_of_and_forgotten() {
     // Another one finds a host that serves.
     let (writer, written) = Writer::new();
     host.subscribe(Role::Observer, Box::new(writer)).unwrap();
-    let (first, _) = written.recv_timeout(PATIENCE).expect("a frame");
+    let (first, _) = written.recv_timeout(TIMEOUT).expect("a frame");
     assert!(first.configuration.is_some());
 }
 
@@ -250,7 +250,7 @@ struct Player {
 impl Player {
     /// Waits for so many pictures more.
     fn see(&self, pictures: usize) -> Vec<u32> {
-        let next = || self.seen.recv_timeout(PATIENCE).expect("a picture");
+        let next = || self.seen.recv_timeout(TIMEOUT).expect("a picture");
         std::iter::repeat_with(next)
             .take(pictures)
             .flatten()

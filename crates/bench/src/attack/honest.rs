@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use openuvr_lab::attack::tap::Tap;
 use openuvr_proto::control::handshake::Trust;
 use openuvr_proto::control::identity::{ClientId, DeviceName, Identity};
-use openuvr_runtime::identity_store::{Role, load_or_create};
+use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::trust_store::DeviceStore;
 
 use super::table::Row;
@@ -44,8 +44,8 @@ impl Honest {
         }
         // The observer that will ask for probes is let in; the client pairs as any does.
         let observer = Identity::generate()?;
-        let keys = load_or_create(&host_dir, Role::Host)?;
-        let client = ClientId::of(&load_or_create(&client_dir, Role::Client)?.public());
+        let keys = load_or_create(&host_dir, KeyOwner::Host)?;
+        let client = ClientId::of(&load_or_create(&client_dir, KeyOwner::Client)?.public());
         let mut devices = DeviceStore::open(&host_dir)?;
         devices.pair(observer.public(), &DeviceName::new("attacker"), 1)?;
         drop(devices);

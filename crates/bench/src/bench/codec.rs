@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use openuvr_media::codec::Codec;
 use openuvr_media::convert::Nv12Buffer;
 use openuvr_media::decode::{self, Chunk, Decoder};
-use openuvr_media::encode::{self, Ask, Rate, Settings};
+use openuvr_media::encode::{self, FrameRequest, Rate, Settings};
 use openuvr_media::picture::Picture;
 use openuvr_media::present::to_bgrx;
 use openuvr_proto::id::FrameId;
@@ -25,7 +25,7 @@ use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::host::SUBPEL_PIXELS;
-use openuvr_runtime::sched::{Role, Scheduler};
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use serde::Serialize;
 
 use super::sched::Sched;
@@ -72,15 +72,15 @@ pub(super) fn measure(film: &[Shot], how: How, stop: &Arc<AtomicBool>) -> Result
         Sched::Off => Scheduler::ordinary(),
     };
     let (pictures, stopped) = (film.to_vec(), Arc::clone(stop));
-    let serial = scheduler.spawn(Role::Encode, "serial", move || {
+    let serial = scheduler.spawn(ThreadRole::Encode, "serial", move || {
         serial(&pictures, how, &stopped)
     })?;
     let (steps, serial_mbps) = joined(serial.join())?;
     ensure!(!stop.load(Ordering::Relaxed), "interrupted");
     let (pieces, inbox) = sync_channel(64);
-    let decoding = scheduler.spawn(Role::Decode, "decode", move || decode_all(&inbox))?;
+    let decoding = scheduler.spawn(ThreadRole::Decode, "decode", move || decode_all(&inbox))?;
     let (pictures, stopped) = (film.to_vec(), Arc::clone(stop));
-    let encoding = scheduler.spawn(Role::Encode, "encode", move || {
+    let encoding = scheduler.spawn(ThreadRole::Encode, "encode", move || {
         encode_all(&pictures, how, &stopped, &pieces)
     })?;
     let (encoded, decoded) = (encoding.join(), decoding.join());
@@ -132,7 +132,7 @@ fn serial(film: &[Shot], how: How, stop: &AtomicBool) -> Result<([Vec<f64>; 4], 
         let begin = clock::now();
         let converted = nv12.convert(&picture)?;
         let at_converted = clock::now();
-        let ask = Ask {
+        let ask = FrameRequest {
             frame,
             key_frame: frame.0 == 1,
             reference: FrameId::NONE,
@@ -197,7 +197,7 @@ fn encode_all(
         let begin = clock::now();
         let converted = nv12.convert(&picture)?;
         let key_frame = frame.0 == 1;
-        let ask = Ask {
+        let ask = FrameRequest {
             frame,
             key_frame,
             reference: FrameId::NONE,

@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
 
 use anyhow::{Result, bail};
-use openuvr_lab::course::Course;
 use openuvr_lab::hop::{Config, Hop, Meter, Report, Stopper};
+use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_lab::wifi::scenario::Scenario;
-use openuvr_runtime::sched::{Role, Scheduler};
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 /// The link; it ends when dropped.
 pub(super) struct Emulated {
@@ -23,7 +23,7 @@ impl Emulated {
     /// Begins to carry datagrams to the host at `to` and back, each way on its own `course`, or over
     /// `wifi`.
     pub(super) fn start(
-        [up, down]: [Course; 2],
+        [up, down]: [ImpairmentSchedule; 2],
         wifi: Option<Scenario>,
         to: SocketAddr,
         seed: u64,
@@ -43,7 +43,7 @@ impl Emulated {
         } else {
             Scheduler::ordinary()
         };
-        let thread = scheduler.spawn(Role::EmulatedLink, "hop", || Ok(hop.run()?))?;
+        let thread = scheduler.spawn(ThreadRole::EmulatedLink, "hop", || Ok(hop.run()?))?;
         Ok(Emulated {
             listens,
             meter,

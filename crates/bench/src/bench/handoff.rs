@@ -20,7 +20,7 @@ use openuvr_proto::id::{ConfigEpoch, FrameId, SessionId};
 use openuvr_proto::send::packetize::{MediaSender, SendBuf};
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::video::{Extensions, FrameHeader, InputEcho, SlicePlace};
-use openuvr_runtime::sched::{Policy, Role, Scheduler};
+use openuvr_runtime::sched::{Policy, Scheduler, ThreadRole};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
@@ -192,12 +192,12 @@ fn cell(
     let (receiver, sender) = match primitive {
         Primitive::Channel => {
             let (sender, inbox) = sync_channel::<Instant>(8);
-            let receiver = scheduler.spawn(Role::HandOff, "receiver", move || {
+            let receiver = scheduler.spawn(ThreadRole::HandOff, "receiver", move || {
                 pin()?;
                 let samples = inbox.iter().map(|sent| micros(sent, clock::now()));
                 Ok::<_, anyhow::Error>(samples.collect::<Vec<f64>>())
             })?;
-            let sender = scheduler.spawn(Role::HandOff, "sender", move || {
+            let sender = scheduler.spawn(ThreadRole::HandOff, "sender", move || {
                 pace(Box::new(move |_, now| Ok(sender.send(now)?)))
             })?;
             (receiver, sender)
@@ -208,7 +208,7 @@ fn cell(
             let stamps: Arc<[AtomicI64]> = (0..count).map(|_| AtomicI64::new(0)).collect();
             let all = Arc::new(AtomicUsize::new(usize::MAX));
             let (raised, sent, end) = (waker.clone(), stamps.clone(), all.clone());
-            let receiver = scheduler.spawn(Role::HandOff, "receiver", move || {
+            let receiver = scheduler.spawn(ThreadRole::HandOff, "receiver", move || {
                 pin()?;
                 let mut samples = Vec::new();
                 loop {
@@ -229,7 +229,7 @@ fn cell(
                     }
                 }
             })?;
-            let sender = scheduler.spawn(Role::HandOff, "sender", move || {
+            let sender = scheduler.spawn(ThreadRole::HandOff, "sender", move || {
                 let last = waker.clone();
                 let sent = pace(Box::new(move |number, now| {
                     stamps[number].store(now.0, Ordering::Release);

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum as _;
-use openuvr_lab::course::Course;
 use openuvr_lab::link::{BurstLoss, Impairment, Queue};
+use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_lab::wifi::scenario::Scenario;
 use openuvr_lab::wifi::words;
 use openuvr_proto::units::{Bitrate, Size};
@@ -125,7 +125,7 @@ const LATE_MS: f64 = 1.0;
 const SETTLED: Duration = Duration::from_secs(2);
 
 impl Case {
-    fn course(self, part: Duration) -> Course {
+    fn schedule(self, part: Duration) -> ImpairmentSchedule {
         let near = Impairment {
             delay: NEAR,
             ..Impairment::default()
@@ -149,10 +149,10 @@ impl Case {
                 ..Impairment::default()
             }
             .into(),
-            Case::Narrow => Course::from(rate(50))
+            Case::Narrow => ImpairmentSchedule::from(rate(50))
                 .then(WARM_UP + part, rate(8))
                 .then(WARM_UP + part * 2, rate(50)),
-            Case::Wifi | Case::WifiFar | Case::WifiShared => Course::default(),
+            Case::Wifi | Case::WifiFar | Case::WifiShared => ImpairmentSchedule::default(),
         }
     }
 
@@ -289,7 +289,7 @@ fn measure(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result
     let mut link = None;
     let mut pair = Pair::start_over(&options, |host| {
         begin = clock::now();
-        let courses = [case.course(part), case.course(part)];
+        let courses = [case.schedule(part), case.schedule(part)];
         let (wifi, real_time) = (case.wifi()?, args.sched == Sched::Auto);
         let started = Emulated::start(courses, wifi, host, args.seed, real_time)?;
         let listens = started.listens;

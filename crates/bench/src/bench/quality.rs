@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use openuvr_lab::course::Course;
 use openuvr_lab::link::{Impairment, Queue};
+use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_proto::units::{Bitrate, Size};
 
 use super::machine::Machine;
@@ -339,7 +339,7 @@ impl Vary {
 
 impl Condition {
     /// Of each direction.
-    fn link(self) -> Course {
+    fn link(self) -> ImpairmentSchedule {
         Impairment {
             delay: Duration::from_millis(self.delay_ms.into()) / 2,
             loss: f64::from(self.loss_percent) / 100.0,

@@ -22,7 +22,7 @@ pub(crate) struct Child {
 }
 
 /// How long a child may take to end in an orderly way before it is killed.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Child {
     /// Starts `command`; `name` is what messages call it. With a `log`, its standard error goes
@@ -115,7 +115,7 @@ impl Child {
         let Some(group) = self.pid() else { return };
         if self.ended().is_none() {
             let _ = kill_process_group(group, Signal::TERM);
-            self.wait_for_end(PATIENCE);
+            self.wait_for_end(TIMEOUT);
         }
         let _ = kill_process_group(group, Signal::KILL);
         let _ = self.process.wait();
@@ -124,14 +124,14 @@ impl Child {
     /// The same, but asks it alone: it passes the signal on to those that it started, which would
     /// take a second one for impatience.
     pub(crate) fn stop_by_itself(&mut self) {
-        self.stop_within(PATIENCE);
+        self.stop_within(TIMEOUT);
     }
 
     /// The same, for one that has more to clear away.
-    pub(crate) fn stop_within(&mut self, patience: Duration) {
+    pub(crate) fn stop_within(&mut self, timeout: Duration) {
         if let (None, Some(process)) = (self.ended(), self.pid()) {
             let _ = kill_process(process, Signal::TERM);
-            self.wait_for_end(patience);
+            self.wait_for_end(timeout);
         }
         self.stop();
     }
@@ -140,8 +140,8 @@ impl Child {
         i32::try_from(self.id()).ok().and_then(Pid::from_raw)
     }
 
-    fn wait_for_end(&mut self, patience: Duration) {
-        let until = clock::now() + patience;
+    fn wait_for_end(&mut self, timeout: Duration) {
+        let until = clock::now() + timeout;
         while self.ended().is_none() && clock::now() < until {
             clock::sleep_until(clock::now() + Duration::from_millis(5));
         }

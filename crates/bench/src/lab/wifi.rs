@@ -85,7 +85,7 @@ fn after_help() -> String {
 }
 
 /// What all studies need.
-struct Course {
+struct ImpairmentSchedule {
     repetition: Repetition,
     lasting: Nanos,
     stop: Arc<AtomicBool>,
@@ -98,7 +98,7 @@ struct Course {
 pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
     ensure!(args.runs > 0, "--runs 0 finds nothing: at least 1");
     ensure!(!args.lasting.is_zero(), "--for 0s finds nothing: 10s");
-    let course = Course {
+    let schedule = ImpairmentSchedule {
         repetition: Repetition {
             runs: args.runs,
             seed: args.seed,
@@ -108,15 +108,15 @@ pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
     };
     let words = args.words.join(" ");
     if args.paper {
-        return paper::run(&course, &args.out);
+        return paper::run(&schedule, &args.out);
     }
     if let Some(file) = &args.replay {
-        return replay::run(&course, &words, file, args.deadline, &args.out);
+        return replay::run(&schedule, &words, file, args.deadline, &args.out);
     }
-    sweep::run(&course, &words, &args.vary, &args.out)
+    sweep::run(&schedule, &words, &args.vary, &args.out)
 }
 
-impl Course {
+impl ImpairmentSchedule {
     fn goes_on(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
     }

@@ -24,7 +24,7 @@ use openuvr_proto::wire::control::Report;
 
 use openuvr_runtime::csv::Csv;
 
-pub(crate) use self::table::Nobody;
+pub(crate) use self::table::IdleText;
 use self::table::{Drawing, Table};
 pub(crate) use self::totals::{Summary, Totals};
 use self::trace::Trace;
@@ -42,7 +42,7 @@ pub(crate) struct Options {
     /// The live table.
     pub(crate) table: TableMode,
     /// What it says while there is nobody.
-    pub(crate) nobody: Nobody,
+    pub(crate) nobody: IdleText,
 }
 
 impl From<&HostConfig> for Options {
@@ -51,7 +51,7 @@ impl From<&HostConfig> for Options {
             csv: config.csv.clone(),
             trace: config.trace.clone(),
             table: config.table,
-            nobody: Nobody {
+            nobody: IdleText {
                 yet: "no client yet",
                 now: "no client now",
             },
@@ -65,7 +65,7 @@ impl From<&ClientConfig> for Options {
             csv: config.csv.clone(),
             trace: None,
             table: config.table,
-            nobody: Nobody {
+            nobody: IdleText {
                 yet: "no host yet",
                 now: "no host now",
             },

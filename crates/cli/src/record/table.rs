@@ -50,7 +50,7 @@ const TOTAL: (Stage, Stage) = (Stage::Captured, Stage::Submitted);
 
 /// What the table says while there is nobody: before the first, and later.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Nobody {
+pub(crate) struct IdleText {
     pub(crate) yet: &'static str,
     pub(crate) now: &'static str,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Nobody {
 /// The table.
 pub(super) struct Table {
     terminal: bool,
-    nobody: Nobody,
+    nobody: IdleText,
     drawn: Option<Instant>,
     begun: Option<Instant>,
     /// Who is there, whether a frame has come of them or not.
@@ -178,7 +178,7 @@ fn span(record: &FrameRecord, from: Stage, to: Stage) -> Option<Duration> {
 }
 
 impl Table {
-    pub(super) fn new(terminal: bool, nobody: Nobody) -> Table {
+    pub(super) fn new(terminal: bool, nobody: IdleText) -> Table {
         Table {
             terminal,
             nobody,

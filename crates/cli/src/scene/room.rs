@@ -3,7 +3,7 @@
 use std::f32::consts::{FRAC_PI_2, PI, TAU};
 
 use super::camera::Matrix;
-use super::texture::Stuff;
+use super::texture::Material;
 
 /// Half the room's width (x) and depth (z) in metres.
 pub(super) const HALF: [f32; 2] = [5.0, 4.0];
@@ -24,7 +24,7 @@ pub(super) struct Mesh {
 }
 
 /// A mesh at its place.
-pub(super) struct Thing {
+pub(super) struct Object {
     pub(super) mesh: usize,
     pub(super) model: Matrix,
     /// Light of its own, red, green, blue.
@@ -44,9 +44,9 @@ pub(super) struct Frame {
     pub(super) ambient: [f32; 3],
     pub(super) lights: [Light; 3],
     /// Walls, floor and ceiling: one of them is behind everything, at every pixel once.
-    pub(super) shell: Vec<Thing>,
+    pub(super) shell: Vec<Object>,
     /// What stands and hangs in the room.
-    pub(super) things: Vec<Thing>,
+    pub(super) things: Vec<Object>,
 }
 
 /// Seconds that the flash after a press lasts.
@@ -55,12 +55,12 @@ const FLASH: f32 = 0.25;
 /// The meshes, in the order of [`Part`].
 pub(super) fn meshes() -> Vec<Mesh> {
     let [x, z] = HALF;
-    let mesh = |(vertices, indices): Shape, texture: Stuff| Mesh {
+    let mesh = |(vertices, indices): Shape, texture: Material| Mesh {
         vertices,
         indices,
         texture: texture as usize,
     };
-    let wall = |u: [f32; 3], v: [f32; 3], corner: [f32; 3], texture: Stuff, repeat: [f32; 2]| {
+    let wall = |u: [f32; 3], v: [f32; 3], corner: [f32; 3], texture: Material, repeat: [f32; 2]| {
         mesh(grid(corner, u, v, repeat, 8), texture)
     };
     let mut shell = vec![
@@ -68,42 +68,42 @@ pub(super) fn meshes() -> Vec<Mesh> {
             [2. * x, 0., 0.],
             [0., 0., -2. * z],
             [-x, 0., z],
-            Stuff::Planks,
+            Material::Planks,
             [2.5, 2.],
         ),
         wall(
             [2. * x, 0., 0.],
             [0., 0., 2. * z],
             [-x, HEIGHT, -z],
-            Stuff::Coffers,
+            Material::Coffers,
             [2.5, 2.],
         ),
         wall(
             [2. * x, 0., 0.],
             [0., HEIGHT, 0.],
             [-x, 0., -z],
-            Stuff::Wallpaper,
+            Material::Wallpaper,
             [3., 1.],
         ),
         wall(
             [-2. * x, 0., 0.],
             [0., HEIGHT, 0.],
             [x, 0., z],
-            Stuff::Wallpaper,
+            Material::Wallpaper,
             [3., 1.],
         ),
         wall(
             [0., 0., -2. * z],
             [0., HEIGHT, 0.],
             [-x, 0., z],
-            Stuff::Bricks,
+            Material::Bricks,
             [2.4, 1.],
         ),
         wall(
             [0., 0., 2. * z],
             [0., HEIGHT, 0.],
             [x, 0., -z],
-            Stuff::Bricks,
+            Material::Bricks,
             [2.4, 1.],
         ),
     ];
@@ -115,18 +115,18 @@ pub(super) fn meshes() -> Vec<Mesh> {
             [1., 1.],
             4,
         ),
-        Stuff::Rug,
+        Material::Rug,
     ));
-    shell.push(mesh(cuboid([0.5, 0.5, 0.5]), Stuff::Crate));
-    shell.push(mesh(sphere(0.55, 18, 10), Stuff::Globe));
-    shell.push(mesh(cuboid([0.36, 0.42, 0.36]), Stuff::Marble));
-    shell.push(mesh(torus(0.34, 0.11, 14, 6), Stuff::Marble));
+    shell.push(mesh(cuboid([0.5, 0.5, 0.5]), Material::Crate));
+    shell.push(mesh(sphere(0.55, 18, 10), Material::Globe));
+    shell.push(mesh(cuboid([0.36, 0.42, 0.36]), Material::Marble));
+    shell.push(mesh(torus(0.34, 0.11, 14, 6), Material::Marble));
     shell.push(mesh(
         grid([-0.8, -0.6, 0.], [1.6, 0., 0.], [0., 1.2, 0.], [1., 1.], 2),
-        Stuff::Painting,
+        Material::Painting,
     ));
-    shell.push(mesh(sphere(0.14, 12, 8), Stuff::Plain));
-    shell.push(mesh(cuboid([0.24, HEIGHT / 2.0, 0.24]), Stuff::Marble));
+    shell.push(mesh(sphere(0.14, 12, 8), Material::Plain));
+    shell.push(mesh(cuboid([0.24, HEIGHT / 2.0, 0.24]), Material::Marble));
     shell
 }
 
@@ -173,7 +173,7 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
         },
     ];
     let still = [0.0; 3];
-    let thing = |part: Part, model: Matrix, glow: [f32; 3]| Thing {
+    let thing = |part: Part, model: Matrix, glow: [f32; 3]| Object {
         mesh: part as usize,
         model,
         glow,
@@ -248,7 +248,7 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
         ));
     }
     things.push(thing(Part::Rug, Matrix::shift(0., 0., 0.), still));
-    let shell = (0..6).map(|index| Thing {
+    let shell = (0..6).map(|index| Object {
         mesh: Part::Shell as usize + index,
         model: Matrix::shift(0., 0., 0.),
         glow: still,

@@ -28,7 +28,7 @@ pub(crate) enum Submit {
 }
 
 /// A host that is not done with a picture by then never will be; the application ends.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Submitted, and then on the window.
 struct Way {
@@ -48,7 +48,7 @@ impl Show for Way {
             return false;
         };
         window.swap();
-        self.submit == Submit::Free || self.submitter.wait(ticket, PATIENCE)
+        self.submit == Submit::Free || self.submitter.wait(ticket, TIMEOUT)
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Texture(pub(super) Vec<u8>);
 
 /// What each texture shows; its place in [`all`].
 #[derive(Clone, Copy)]
-pub(super) enum Stuff {
+pub(super) enum Material {
     Planks,
     Bricks,
     Wallpaper,
@@ -31,7 +31,7 @@ type Rgb = [f32; 3];
 /// The colour at (u, v), each from 0 to 1.
 type Paint = fn(f32, f32) -> Rgb;
 
-/// All textures, in the order of [`Stuff`].
+/// All textures, in the order of [`Material`].
 pub(super) fn all() -> Vec<Texture> {
     // How often each is smoothed: floor, ceiling and rug are seen at a slant, where a texture
     // without mipmaps would sparkle.

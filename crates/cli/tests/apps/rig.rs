@@ -12,7 +12,7 @@ use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, MapState, Window, Wi
 use crate::hand::Hand;
 use crate::look;
 use crate::support::{
-    Display, Eye, Folder, PATIENCE, PIN, Program, client, eventually, openuvr, port_of, psnr,
+    Display, Eye, Folder, PIN, Program, TIMEOUT, client, eventually, openuvr, port_of, psnr,
 };
 use crate::table::{App, Door, Opens};
 use crate::watch::Watch;
@@ -528,7 +528,7 @@ fn patiently<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 fn in_time(is_there: impl FnMut() -> bool) -> bool {
-    in_time_of(PATIENCE, is_there)
+    in_time_of(TIMEOUT, is_there)
 }
 
 /// Waits for something at most so long; whether it came.

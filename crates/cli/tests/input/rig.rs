@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use x11rb::protocol::xproto::ConnectionExt as _;
 
 use crate::hand::Hand;
-use crate::support::{self, Display, Folder, Hop, Host, PATIENCE, Program, eventually, skip};
+use crate::support::{self, Display, Folder, Hop, Host, Program, TIMEOUT, eventually, skip};
 
 /// The clients that a host of these tests knows.
 const KNOWN: [&str; 4] = ["client", "observer", "old", "new"];
@@ -72,7 +72,7 @@ pub(crate) fn layout(display: &Display, layout: &str) -> bool {
 pub(crate) fn in_time(mut is_there: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while !is_there() {
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             return false;
         }
         std::thread::sleep(Duration::from_millis(5));

@@ -1,7 +1,7 @@
 //! What the tests of the whole program share: processes that end with the test, displays of its
 //! own, and eyes that read them. Nothing here takes a part of the program's place.
 //!
-//! Everything that is waited for is polled, and for at most [`PATIENCE`].
+//! Everything that is waited for is polled, and for at most [`TIMEOUT`].
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -34,7 +34,7 @@ pub(crate) use process::{Display, Program};
 
 /// How long anything may take that has to happen: far more than it needs, even on a machine that
 /// does ten other things.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The PIN of a test's pairing.
 pub(crate) const PIN: [&str; 2] = ["--pin", "135790"];
@@ -46,7 +46,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
         if let Some(found) = look() {
             return found;
         }
-        assert!(begun.elapsed() < PATIENCE, "it did not come: {what}");
+        assert!(begun.elapsed() < TIMEOUT, "it did not come: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -135,10 +135,10 @@ impl Host {
                 .expect("a new key")
                 .public()
         };
-        let host = identity("host", identity_store::Role::Host);
+        let host = identity("host", identity_store::KeyOwner::Host);
         let mut devices = DeviceStore::open(&dir("host")).expect("a new store");
         for client in clients {
-            let key = identity(client, identity_store::Role::Client);
+            let key = identity(client, identity_store::KeyOwner::Client);
             devices
                 .pair(key, &DeviceName::new(client), 1)
                 .expect("it is written");

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::{PATIENCE, eventually, skip};
+use super::{TIMEOUT, eventually, skip};
 
 /// A running process.
 pub(crate) struct Program {
@@ -134,7 +134,7 @@ impl Program {
                 self.name
             );
             assert!(
-                begun.elapsed() < PATIENCE,
+                begun.elapsed() < TIMEOUT,
                 "{} does not say {part:?} {n} times",
                 self.name
             );

@@ -182,11 +182,11 @@ fn twenty_percent_of_loss() {
     }
 }
 
-/// A wave of intra blocks mends the picture, frame by frame: nothing moves after a burst, so that the
+/// An intra refresh mends the picture, frame by frame: nothing moves after a burst, so that the
 /// host itself has to send the frames that it takes.
 #[test]
 fn losses_are_answered_by_waves() {
-    // Every three seconds all is lost for a while; in between a wave is through.
+    // Every three seconds all is lost for a while; in between a refresh is through.
     let losses = (1..=20).map(|n| {
         let (from, to) = (3000 * n, 3000 * n + 150);
         format!("; {from}ms loss=100%; {to}ms loss=0")
@@ -206,7 +206,7 @@ fn losses_are_answered_by_waves() {
         let [before, after] = [0, 1].map(|i| pair[i].outcome.as_str());
         before == "tainted" && after == "whole" && !pair[1].key_frame
     });
-    assert!(mended.count() > 0, "no wave mended a picture");
+    assert!(mended.count() > 0, "no refresh mended a picture");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::process::Command;
 
 use crate::support::{
-    Display, Folder, Host, PATIENCE, PIN, Program, client, eventually, openuvr, port_of,
+    Display, Folder, Host, PIN, Program, TIMEOUT, client, eventually, openuvr, port_of,
 };
 
 /// A host that nobody needs to see, small and slow.
@@ -422,7 +422,7 @@ fn a_device_is_forbidden_though_the_list_is_not_written() {
 #[test]
 fn a_link_that_was_late_itself_rejects_its_run() {
     let target = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    target.set_read_timeout(Some(PATIENCE)).expect("a time");
+    target.set_read_timeout(Some(TIMEOUT)).expect("a time");
     let to = target.local_addr().expect("an address").to_string();
     // Nothing leaves within a nanosecond.
     for (limit, code) in [("1ns", 3), ("1000s", 0)] {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use openuvr_lab::attack;
 use openuvr_lab::attack::begins::{Begins, Claim};
 use openuvr_proto::control::identity::ClientId;
-use openuvr_runtime::identity_store::{Role, load_or_create};
+use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 
 use crate::support::{Host, PIN, eventually};
 
@@ -22,7 +22,7 @@ fn a_client_comes_back_beside_3000_begins_a_second() {
     let mut host = Host::knowing(&["client"], &words);
     let mut client = host.blind("client", &[]);
     client.line("showing");
-    let keys = load_or_create(&host.folder.path().join("client"), Role::Client).unwrap();
+    let keys = load_or_create(&host.folder.path().join("client"), KeyOwner::Client).unwrap();
     let claims = [
         Claim::Pairing,
         Claim::Device(ClientId::of(&keys.public())),

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use openuvr_net::address::path_of;
 use openuvr_proto::control::handshake::{
-    ClientHandshake, DeviceName, HandshakeError, HostHandshake, Identity, PairingEvent, Pin,
-    Standing, Trust,
+    ClientHandshake, DeviceName, DeviceStatus, HandshakeError, HostHandshake, Identity,
+    PairingEvent, Pin, Trust,
 };
 use openuvr_proto::time::Instant as Virtual;
 
@@ -59,7 +59,7 @@ impl FakeHost {
                 if host.next_timeout().is_none() {
                     host.open_pairing(now, guess, Duration::from_secs(3600));
                 }
-                let unknown = |_: &_| Standing::Unknown;
+                let unknown = |_: &_| DeviceStatus::Unknown;
                 let reaction = host.handle_datagram(now, path_of(from), &datagram[..n], &unknown);
                 // Byte 8 of a handshake datagram is its kind; 3 is Hello.
                 greeted.fetch_add(usize::from(datagram[8] == 3), Ordering::Relaxed);

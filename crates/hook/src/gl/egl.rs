@@ -15,7 +15,7 @@ use super::hooks;
 use super::readers::{self, Api, Current, Outcome, Window, shows};
 use super::surfaces::Surfaces;
 use crate::exports::in_place_of;
-use crate::real::{self, Real};
+use crate::real::{self, NextFunction};
 use crate::stream::{begun, guarded, stream};
 use crate::windows::Place;
 
@@ -146,7 +146,7 @@ impl Window for Shown {
         const HEIGHT: c_int = 0x3056;
         const WIDTH: c_int = 0x3057;
         type Query = unsafe extern "C" fn(Display, Surface, c_int, *mut c_int) -> Boolean;
-        static QUERY: Real = Real::new(c"eglQuerySurface");
+        static QUERY: NextFunction = NextFunction::new(c"eglQuerySurface");
         // SAFETY: that is its type.
         let query: Query = unsafe { QUERY.function() }?;
         let side = |what| {
@@ -188,9 +188,9 @@ impl Window for Shown {
 fn current() -> Option<Current> {
     type Ask = unsafe extern "C" fn() -> *mut c_void;
     type AskFor = unsafe extern "C" fn(c_int) -> Surface;
-    static CONTEXT: Real = Real::new(c"eglGetCurrentContext");
-    static DISPLAY: Real = Real::new(c"eglGetCurrentDisplay");
-    static SURFACE: Real = Real::new(c"eglGetCurrentSurface");
+    static CONTEXT: NextFunction = NextFunction::new(c"eglGetCurrentContext");
+    static DISPLAY: NextFunction = NextFunction::new(c"eglGetCurrentDisplay");
+    static SURFACE: NextFunction = NextFunction::new(c"eglGetCurrentSurface");
     // SAFETY: those are their types. They may be called at any time.
     let (context, display, surface) = unsafe {
         (

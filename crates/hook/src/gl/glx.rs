@@ -18,7 +18,7 @@ use super::hooks;
 use super::readers::{self, Api, Current, Outcome, Window, shows};
 use super::surfaces::Surfaces;
 use crate::exports::in_place_of;
-use crate::real::{self, Real};
+use crate::real::{self, NextFunction};
 use crate::stream::{begun, guarded, stream};
 use crate::windows::Place;
 
@@ -157,7 +157,7 @@ impl Window for Shown {
         const WIDTH: c_int = 0x801D;
         const HEIGHT: c_int = 0x801E;
         type Query = unsafe extern "C" fn(Display, Drawable, c_int, *mut c_uint);
-        static QUERY: Real = Real::new(c"glXQueryDrawable");
+        static QUERY: NextFunction = NextFunction::new(c"glXQueryDrawable");
         // SAFETY: that is its type.
         let query: Query = unsafe { QUERY.function() }?;
         let side = |what| {
@@ -171,7 +171,7 @@ impl Window for Shown {
 
     fn place(&self) -> Option<Place> {
         type Name = unsafe extern "C" fn(Display) -> *const c_char;
-        static NAME: Real = Real::new(c"XDisplayString");
+        static NAME: NextFunction = NextFunction::new(c"XDisplayString");
         // SAFETY: that is its type.
         let name: Name = unsafe { NAME.function() }?;
         // SAFETY: the display is the caller's. The answer stays while it is open.
@@ -211,9 +211,9 @@ impl Window for Shown {
 /// What is current on this thread.
 fn current() -> Option<Current> {
     type Ask<T> = unsafe extern "C" fn() -> T;
-    static CONTEXT: Real = Real::new(c"glXGetCurrentContext");
-    static DISPLAY: Real = Real::new(c"glXGetCurrentDisplay");
-    static DRAWABLE: Real = Real::new(c"glXGetCurrentDrawable");
+    static CONTEXT: NextFunction = NextFunction::new(c"glXGetCurrentContext");
+    static DISPLAY: NextFunction = NextFunction::new(c"glXGetCurrentDisplay");
+    static DRAWABLE: NextFunction = NextFunction::new(c"glXGetCurrentDrawable");
     // SAFETY: those are their types. They may be called at any time.
     let (context, display, drawable) = unsafe {
         (

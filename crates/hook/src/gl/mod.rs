@@ -8,7 +8,7 @@ mod surfaces;
 
 use std::ffi::{CStr, c_void};
 
-use crate::real::Real;
+use crate::real::NextFunction;
 
 pub(crate) use readers::Readers;
 
@@ -18,7 +18,7 @@ pub(crate) struct Hooked {
     /// Ours.
     pub(crate) ours: *mut c_void,
     /// The other.
-    pub(crate) real: &'static Real,
+    pub(crate) real: &'static NextFunction,
 }
 
 impl Hooked {
@@ -58,7 +58,7 @@ macro_rules! hooks {
         }),+];
 
         $(
-            static $constant: $crate::real::Real = $crate::real::Real::new(
+            static $constant: $crate::real::NextFunction = $crate::real::NextFunction::new(
                 match std::ffi::CStr::from_bytes_with_nul(
                     concat!(stringify!($name), "\0").as_bytes(),
                 ) {

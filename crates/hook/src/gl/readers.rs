@@ -17,7 +17,7 @@ use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
 
-use crate::real::Inside;
+use crate::real::HookScope;
 use crate::stream::{Stream, Wanted, guarded, stream};
 use crate::windows::{Key, Place};
 
@@ -69,7 +69,7 @@ pub(crate) trait Outcome {
 /// Has a picture shown by `real`, once, whatever else happens; before, it is read if it is wanted.
 pub(crate) fn shows<T: Outcome>(window: &impl Window, real: impl FnOnce() -> T) -> T {
     // Who stands in front of the same function too may come here again.
-    let Some(_inside) = Inside::enter() else {
+    let Some(_inside) = HookScope::enter() else {
         return real();
     };
     let swap = guarded(|| stream().and_then(|stream| Swap::begin(stream, window))).flatten();

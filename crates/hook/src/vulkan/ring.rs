@@ -17,7 +17,7 @@ use openuvr_media::capture::Drawn;
 use openuvr_media::capture::submit::{Frame, Pool, Submitter};
 use openuvr_media::picture::{Picture, PixelFormat, Rows};
 use openuvr_proto::units::Size;
-use openuvr_runtime::sched::{Role, Scheduler};
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 use super::loader::SetDeviceLoaderData;
 use super::pixels::Pixels;
@@ -58,7 +58,7 @@ struct State {
     /// One for each queue family that presents.
     pools: Vec<(u32, vk::CommandPool)>,
     /// What was lent last, and to whom.
-    newest: Option<(Weak<Lent>, Arc<Submitter>)>,
+    newest: Option<(Weak<BorrowedSlot>, Arc<Submitter>)>,
     /// The device can't do it, or was lost: nothing is tried any more.
     broken: bool,
 }
@@ -104,7 +104,7 @@ impl Ring {
         let waits = shared.clone();
         // Not real-time: some drivers wait for a device by asking it again and again.
         let waiter = Scheduler::ordinary()
-            .spawn(Role::HandOff, "openuvr-vulkan", move || {
+            .spawn(ThreadRole::HandOff, "openuvr-vulkan", move || {
                 wait(&waits, &waiting)
             })
             .ok()?;
@@ -283,7 +283,7 @@ fn wait(shared: &Arc<Shared>, jobs: &Receiver<Job>) {
 
 /// Hands over a picture that has arrived, and whose slot counts as lent.
 fn lend(shared: &Arc<Shared>, job: Job) {
-    let lent = Arc::new(Lent {
+    let lent = Arc::new(BorrowedSlot {
         slot: job.slot,
         size: job.size,
         pixels: job.pixels,
@@ -306,7 +306,7 @@ impl Shared {
     }
 
     /// A copy of a picture in memory of our own.
-    fn copied(&self, lent: &Lent) -> Box<dyn Frame> {
+    fn copied(&self, lent: &BorrowedSlot) -> Box<dyn Frame> {
         let mut copied = self.pool.take(lent.size);
         let format = lent.pixels.copy(lent.slot.bytes(lent.size), copied.bytes());
         copied.order(format, Rows::TopDown);
@@ -315,14 +315,14 @@ impl Shared {
 }
 
 /// A slot whose picture is being looked at; it goes back when nobody does any more.
-struct Lent {
+struct BorrowedSlot {
     slot: Arc<Slot>,
     size: Size,
     pixels: Pixels,
     home: Arc<Shared>,
 }
 
-impl Drop for Lent {
+impl Drop for BorrowedSlot {
     fn drop(&mut self) {
         let mut state = self.home.state();
         state.free.push(self.slot.clone());
@@ -333,11 +333,11 @@ impl Drop for Lent {
 }
 
 /// A picture in the device's memory, as the host gets it.
-struct Held(Arc<Lent>, PixelFormat);
+struct Held(Arc<BorrowedSlot>, PixelFormat);
 
 impl Frame for Held {
     fn picture(&self) -> Picture<'_> {
-        let Lent { slot, size, .. } = &*self.0;
+        let BorrowedSlot { slot, size, .. } = &*self.0;
         Picture {
             format: self.1,
             ..Picture::bgrx(*size, slot.bytes(*size), size.width as usize * 4)

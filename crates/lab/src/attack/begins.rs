@@ -27,7 +27,7 @@ pub enum Claim {
 const SHOWN_FOR: Duration = Duration::from_secs(4);
 
 /// How long a host's challenge is waited for.
-const PATIENCE: Duration = Duration::from_millis(20);
+const TIMEOUT: Duration = Duration::from_millis(20);
 
 // Places in a Begin (`crates/proto/src/control/handshake/layout.rs`).
 const ID: usize = 52;
@@ -58,7 +58,7 @@ impl Begins {
         let sender = |from| {
             let socket = UdpSocket::bind(SocketAddr::new(from, 0))?;
             socket.connect(host)?;
-            socket.set_read_timeout(Some(PATIENCE))?;
+            socket.set_read_timeout(Some(TIMEOUT))?;
             Ok(Sender {
                 socket,
                 begin: None,

@@ -19,7 +19,7 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 use super::Attack;
 
 /// How long one reply is waited for.
-const PATIENCE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Shakes hands, for at most `span`. `Ok(None)`: nobody answered in it.
 ///
@@ -41,7 +41,7 @@ fn shake_hands(
         Ok(client) => client,
         Err(why) => return Ok(Err(why)),
     };
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
     let mut reply = [0; 2048];
     while begun.elapsed() < span {
         if let Err(why) = client.handle_timeout(now()) {

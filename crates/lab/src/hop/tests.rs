@@ -5,8 +5,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use super::{Config, Hop, MAX_FLOWS, Report, seeds};
-use crate::course::Course;
 use crate::link::{Impairment, LinkModel};
+use crate::schedule::ImpairmentSchedule;
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -211,8 +211,8 @@ fn a_taken_port_is_named() {
     let error = Hop::open(Config {
         listen: address,
         to: address,
-        up: Course::default(),
-        down: Course::default(),
+        up: ImpairmentSchedule::default(),
+        down: ImpairmentSchedule::default(),
         wifi: None,
         seed: 0,
     })

@@ -6,7 +6,7 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 
 use super::{BurstLoss, Counters, Impairment, LinkModel, MAX_UNDER_WAY, Queue};
-use crate::course::Course;
+use crate::schedule::ImpairmentSchedule;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -194,7 +194,7 @@ fn a_queue_in_time_bounds_the_wait() {
 }
 
 #[test]
-fn a_course_changes_the_link_at_its_times() {
+fn a_schedule_changes_the_link_at_its_times() {
     let rate = |mbps| Impairment {
         rate: Some(Bitrate::from_mbps(mbps)),
         queue: Queue::Bytes(20_000),
@@ -205,10 +205,10 @@ fn a_course_changes_the_link_at_its_times() {
         ..Impairment::default()
     };
     let begin = Instant(7_000_000_000);
-    let course = Course::from(rate(8))
+    let schedule = ImpairmentSchedule::from(rate(8))
         .then(5 * MS, rate(80))
         .then(100 * MS, lossy);
-    let mut link = LinkModel::on_course(course, begin, 1);
+    let mut link = LinkModel::on_course(schedule, begin, 1);
     for i in 0..10u32 {
         let mut bytes = vec![0; 1000];
         bytes[..4].copy_from_slice(&i.to_le_bytes());
@@ -237,8 +237,8 @@ fn a_queue_is_counted_over_a_change_of_rate() {
         queue: Queue::Bytes(10_000),
         ..Impairment::default()
     };
-    let course = Course::from(rate(8)).then(2 * MS, rate(800));
-    let mut link = LinkModel::on_course(course, Instant(0), 1);
+    let schedule = ImpairmentSchedule::from(rate(8)).then(2 * MS, rate(800));
+    let mut link = LinkModel::on_course(schedule, Instant(0), 1);
     // Ten wait, whatever the rate will be when they leave.
     assert_eq!(run(&mut link, 20, 1000, Duration::ZERO).len(), 10);
     assert_eq!(link.counters().overflowed, 10);

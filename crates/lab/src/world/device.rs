@@ -3,8 +3,8 @@
 use openuvr_proto::control::negotiate::Role;
 
 use super::Clock;
-use crate::course::Course;
 use crate::link::Impairment;
+use crate::schedule::ImpairmentSchedule;
 
 /// A device that connects, and the link to it.
 #[derive(Clone, Debug)]
@@ -16,9 +16,9 @@ pub struct Device {
     /// Whether it wants to take the player's role over.
     pub take_over: bool,
     /// What the link does to datagrams from the host, from the connection on.
-    pub down: Course,
+    pub down: ImpairmentSchedule,
     /// What it does to datagrams to the host.
-    pub up: Course,
+    pub up: ImpairmentSchedule,
     /// Its clock.
     pub clock: Clock,
 }
@@ -31,8 +31,8 @@ impl Device {
             number,
             role,
             take_over: false,
-            down: Course::default(),
-            up: Course::default(),
+            down: ImpairmentSchedule::default(),
+            up: ImpairmentSchedule::default(),
             clock: Clock {
                 offset: 7_000_000_000_000 * i64::from(number),
                 ppm: 40 - 30 * i64::from(number),
@@ -48,9 +48,9 @@ impl Device {
 
     /// The same course of impairments both ways; it begins with the connection.
     #[must_use]
-    pub fn over(mut self, course: Course) -> Device {
-        self.up = course.clone();
-        self.down = course;
+    pub fn over(mut self, schedule: ImpairmentSchedule) -> Device {
+        self.up = schedule.clone();
+        self.down = schedule;
         self
     }
 }

@@ -146,7 +146,7 @@ impl World {
         for (id, subscriber) in self.rendition.subscribers() {
             let to = |m: &&mut super::Machine| Some(m.session) == id.session();
             if let Some(machine) = self.machines.iter_mut().find(to) {
-                for datagram in subscriber.way().0.drain(..) {
+                for datagram in subscriber.transmit_path().0.drain(..) {
                     machine.send_down(self.now, &datagram);
                 }
             }

@@ -32,11 +32,11 @@ pub(super) struct Source {
     sizes: BTreeMap<FrameId, u64>,
     /// When the next frame is captured, while something moves.
     pub(super) next: Option<Instant>,
-    /// After how many frames a wave of intra blocks is through.
+    /// After how many frames an intra refresh is through.
     pub(super) clean_after: u16,
     /// Frames that the one under way still takes, and whether another one was asked for: libx264
     /// begins it when that is through.
-    wave: u16,
+    refresh: u16,
     asked: bool,
 }
 
@@ -48,7 +48,7 @@ impl Source {
             sizes: BTreeMap::new(),
             next: None,
             clean_after: 0,
-            wave: 0,
+            refresh: 0,
             asked: false,
         }
     }
@@ -74,7 +74,7 @@ impl Source {
 
     /// Begins to code a frame at `now`. With `size`, it takes about so many bytes.
     pub(super) fn code(&mut self, now: Instant, plan: &Plan<'_>, size: Option<u64>) -> Coding {
-        let clean_after = self.wave(plan);
+        let clean_after = self.refresh(plan);
         self.sizes.extend(size.map(|size| (plan.frame, size)));
         Coding {
             frame: plan.frame,
@@ -87,15 +87,15 @@ impl Source {
         }
     }
 
-    /// The next frame's part in a wave: if it begins one, after how many frames that is through.
-    fn wave(&mut self, plan: &Plan<'_>) -> Option<u16> {
+    /// The next frame's part in a refresh: if it begins one, after how many frames that is through.
+    fn refresh(&mut self, plan: &Plan<'_>) -> Option<u16> {
         self.asked |= plan.refresh;
         if plan.is_key() {
-            (self.wave, self.asked) = (0, false);
-        } else if self.wave > 0 {
-            self.wave -= 1;
+            (self.refresh, self.asked) = (0, false);
+        } else if self.refresh > 0 {
+            self.refresh -= 1;
         } else if std::mem::take(&mut self.asked) {
-            self.wave = self.clean_after;
+            self.refresh = self.clean_after;
             return Some(self.clean_after);
         }
         None
@@ -113,7 +113,7 @@ impl Source {
 pub(super) struct Coding {
     pub(super) frame: FrameId,
     key_frame: bool,
-    /// If a wave of intra blocks begins here, after how many frames it is through.
+    /// If an intra refresh begins here, after how many frames it is through.
     pub(super) clean_after: Option<u16>,
     /// When the next slice is there, or what had to wait may leave.
     pub(super) next: Instant,

@@ -113,7 +113,7 @@ impl CursorWatch {
             if self.waker.lower() {
                 return Ok(CursorEvent::Woken);
             }
-            self.hear()?;
+            self.drain_events()?;
             if std::mem::take(&mut self.shaped) {
                 // An invisible shape has no place, so that one is to be told, too.
                 self.moved = true;
@@ -138,7 +138,7 @@ impl CursorWatch {
         }
     }
 
-    fn hear(&mut self) -> Result<(), CaptureError> {
+    fn drain_events(&mut self) -> Result<(), CaptureError> {
         loop {
             let event = self.display.conn.poll_for_event();
             match event.map_err(|e| self.display.broke(e))? {

@@ -9,9 +9,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::order::{Order, Pool};
+use super::slice_order::{Pool, SliceOrder};
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rates, Settings, Slice,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rates, Settings, Slice,
     check_picture, macroblocks,
 };
 use crate::band::Band;
@@ -104,7 +104,7 @@ impl Encoder for Jpeg {
     fn encode(
         &mut self,
         picture: &Picture<'_>,
-        ask: &Ask<'_>,
+        ask: &FrameRequest<'_>,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         check_picture(picture, self.settings.size, self.input_for(picture.format))?;
@@ -119,7 +119,7 @@ impl Encoder for Jpeg {
             columns: self.columns,
             bands: &self.bands,
             next: AtomicUsize::new(0),
-            order: Order::new(total, std::mem::take(&mut self.pool), sink),
+            order: SliceOrder::new(total, std::mem::take(&mut self.pool), sink),
             failure: Mutex::new(None),
         };
         if let Some((own, others)) = self.compressors.split_first_mut() {
@@ -152,7 +152,7 @@ struct Work<'a> {
     columns: u32,
     bands: &'a [Rows],
     next: AtomicUsize,
-    order: Order<'a>,
+    order: SliceOrder<'a>,
     failure: Mutex<Option<String>>,
 }
 

@@ -17,9 +17,9 @@ mod h264_sei;
 pub mod jpeg;
 pub mod null;
 pub mod openh264;
-mod order;
 mod probe;
 pub mod raw;
+mod slice_order;
 pub mod x264;
 
 /// The encoders, best first.
@@ -113,20 +113,20 @@ impl Pixels {
 /// Who decides how many bits a picture gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rate {
-    /// The caller, with the quantiser of each [`Ask`].
+    /// The caller, with the quantiser of each [`FrameRequest`].
     #[default]
     Own,
     /// The codec library, where it can: this rate, and no picture longer than its share of it.
-    /// [`Ask::qp`] is not looked at.
+    /// [`FrameRequest::qp`] is not looked at.
     Cbr(Bitrate),
 }
 
-/// When a wave of intra blocks crosses the picture, after which it is clean whatever was lost before.
+/// When an intra refresh crosses the picture, after which it is clean whatever was lost before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refresh {
-    /// When [`Ask::refresh`] wants one. It advances by a column of macroblocks in each frame.
+    /// When [`FrameRequest::refresh`] wants one. It advances by a column of macroblocks in each frame.
     OnDemand,
-    /// In addition every so many frames, 2 or more; where the picture has more columns, each wave
+    /// In addition every so many frames, 2 or more; where the picture has more columns, each refresh
     /// advances so fast that it is through when the next begins.
     Every(u16),
 }
@@ -160,7 +160,7 @@ pub struct Settings {
     pub pixels: Pixels,
     /// Who decides how many bits a picture gets.
     pub rate: Rate,
-    /// Whether waves of intra blocks are made. Then no frame refers to another than the newest.
+    /// Whether intra refreshes are made. Then no frame refers to another than the newest.
     pub refresh: Option<Refresh>,
 }
 
@@ -276,7 +276,7 @@ fn check_picture(
 
 /// What one frame is asked to be.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
+pub struct FrameRequest<'a> {
     /// Its name, also its presentation time stamp in the bit stream.
     pub frame: FrameId,
     /// Whether it must be an IDR (key) frame.
@@ -284,7 +284,7 @@ pub struct Ask<'a> {
     /// Otherwise the frame that it refers to: the newest, or an older one among the
     /// [`Encoder::memory`] newest; what is between is forgotten. [`FrameId::NONE`]: the newest.
     pub reference: FrameId,
-    /// Whether a wave of intra blocks should begin: with this frame, or with the one behind the wave
+    /// Whether an intra refresh should begin: with this frame, or with the one behind the refresh
     /// that is under way. Only with [`Settings::refresh`].
     pub refresh: bool,
     /// Quantiser, in H.264's scale 0 (best) to 51.
@@ -294,7 +294,7 @@ pub struct Ask<'a> {
     pub part: Option<Part>,
     /// For each macroblock, in raster order, whether it need not be looked at: the picture has not
     /// changed there since the frame that this one refers to, which is the newest, and it was coded
-    /// at least as well then. `None`: nothing is known. Not together with [`Ask::part`].
+    /// at least as well then. `None`: nothing is known. Not together with [`FrameRequest::part`].
     pub unchanged: Option<&'a [bool]>,
 }
 
@@ -318,7 +318,7 @@ pub struct Slice<'a> {
     pub mbs: u16,
     /// Whether it is the frame's last.
     pub last: bool,
-    /// The same in each slice of a frame: a wave of intra blocks begins with it, and if nothing is
+    /// The same in each slice of a frame: an intra refresh begins with it, and if nothing is
     /// lost from it on, the picture is clean, to the bit, so many frames later.
     pub clean_after: Option<u16>,
     /// The bytes; for H.264 in Annex B form, parameter sets in front of a key frame's slice 0.
@@ -356,7 +356,7 @@ pub trait Encoder: Send {
         1
     }
 
-    /// Whether a frame can be coded of which only a part changes ([`Ask::part`]).
+    /// Whether a frame can be coded of which only a part changes ([`FrameRequest::part`]).
     fn codes_parts(&self) -> bool {
         false
     }
@@ -370,7 +370,7 @@ pub trait Encoder: Send {
     fn encode(
         &mut self,
         picture: &Picture<'_>,
-        ask: &Ask<'_>,
+        ask: &FrameRequest<'_>,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError>;
 
@@ -397,7 +397,7 @@ pub struct Backend {
     pub pixels: &'static [Pixels],
     /// Who can decide how many bits a picture gets.
     pub rates: Rates,
-    /// Whether it can make waves of intra blocks ([`Settings::refresh`]).
+    /// Whether it can make intra refreshes ([`Settings::refresh`]).
     pub refreshes: bool,
     /// Opens it.
     pub open: fn(&Settings) -> Result<Box<dyn Encoder>, EncodeError>,

@@ -1,7 +1,9 @@
 //! An encoder without pictures: each frame is its id, in one slice. For tests and measurements
 //! of everything around the codec.
 
-use super::{Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rates, Settings, Slice};
+use super::{
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rates, Settings, Slice,
+};
 use crate::picture::{Picture, PixelFormat};
 
 /// The line in the table.
@@ -33,7 +35,7 @@ impl Encoder for Null {
     fn encode(
         &mut self,
         _picture: &Picture<'_>,
-        ask: &Ask<'_>,
+        ask: &FrameRequest<'_>,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         let bytes = ask.frame.0.to_le_bytes();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::{Bitrate, Size};
 
-use super::{Ask, Backend, EncodeError, open};
+use super::{Backend, EncodeError, FrameRequest, open};
 use crate::convert::Converter;
 use crate::picture::Picture;
 
@@ -46,7 +46,7 @@ pub fn probe(backend: &Backend) -> Result<Probe, EncodeError> {
         let picture = converter
             .convert(&picture, encoder.input())
             .map_err(|error| EncodeError(error.to_string()))?;
-        let ask = Ask {
+        let ask = FrameRequest {
             frame: FrameId(number),
             key_frame: number == 1,
             reference: FrameId::NONE,

@@ -3,7 +3,7 @@
 //! A slice is a band's header, then the rows without gaps. Each frame is a key frame.
 
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rates, Settings, Slice,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rates, Settings, Slice,
     check_picture,
 };
 use crate::band::Band;
@@ -52,7 +52,7 @@ impl Encoder for Raw {
     fn encode(
         &mut self,
         picture: &Picture<'_>,
-        _ask: &Ask<'_>,
+        _ask: &FrameRequest<'_>,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         let size = self.settings.size;

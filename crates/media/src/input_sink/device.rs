@@ -15,7 +15,7 @@ use rustix::net::SendFlags;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::InputError;
-use super::translate::{Translator, Usual};
+use super::translate::{Translated, Translator};
 use crate::input_event::Event;
 
 /// Events that belong together at most: a touch screen's report of ten fingers. With more, what is
@@ -209,7 +209,7 @@ impl Devices {
     ///
     /// # Errors
     /// [`InputError`] if a descriptor broke. It is said once; the device says nothing any more.
-    pub fn take(&mut self, event: &InputEvent) -> Result<Option<Usual>, InputError> {
+    pub fn take(&mut self, event: &InputEvent) -> Result<Option<Translated>, InputError> {
         let InputEvent::Device {
             device,
             kind,
@@ -220,7 +220,7 @@ impl Devices {
             if *event == InputEvent::ReleaseAll {
                 self.release_all()?;
             }
-            return Ok(Some(Usual::from(*event)));
+            return Ok(Some(Translated::from(*event)));
         };
         let Some(mapped) = self.mapped.get_mut(&device) else {
             return Ok(Some(self.unmapped.take(device, kind, code, value)));

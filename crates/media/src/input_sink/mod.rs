@@ -7,7 +7,7 @@ pub mod xtest;
 
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
-pub use translate::Usual;
+pub use translate::Translated;
 
 use crate::application::WindowScope;
 

@@ -19,15 +19,15 @@ const NOTCH: i32 = 120;
 
 /// What became of one event: at most three, in order.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Usual([Option<InputEvent>; 3]);
+pub struct Translated([Option<InputEvent>; 3]);
 
-impl From<InputEvent> for Usual {
-    fn from(event: InputEvent) -> Usual {
-        Usual([Some(event), None, None])
+impl From<InputEvent> for Translated {
+    fn from(event: InputEvent) -> Translated {
+        Translated([Some(event), None, None])
     }
 }
 
-impl Iterator for Usual {
+impl Iterator for Translated {
     type Item = InputEvent;
 
     fn next(&mut self) -> Option<InputEvent> {
@@ -37,7 +37,7 @@ impl Iterator for Usual {
 
 /// What a device did since its last report.
 #[derive(Debug, Default)]
-struct Since {
+struct Accumulated {
     moved: (i32, i32),
     /// Wheels in notches, and in parts of them: a device that has those says both.
     notches: (i32, i32),
@@ -49,17 +49,23 @@ struct Since {
 /// Translates the events of all devices that are not mapped.
 #[derive(Debug, Default)]
 pub(super) struct Translator {
-    devices: BTreeMap<DeviceId, Since>,
+    devices: BTreeMap<DeviceId, Accumulated>,
 }
 
 impl Translator {
-    pub(super) fn take(&mut self, device: DeviceId, kind: u16, code: u16, value: i32) -> Usual {
+    pub(super) fn take(
+        &mut self,
+        device: DeviceId,
+        kind: u16,
+        code: u16,
+        value: i32,
+    ) -> Translated {
         let since = self.devices.entry(device).or_default();
         if kind == EV_REL
             && let Some(sum) = since.axis(code)
         {
             *sum = sum.saturating_add(value);
-            return Usual::default();
+            return Translated::default();
         }
         let pressed = value != 0;
         let usual = match (kind, code) {
@@ -84,11 +90,11 @@ impl Translator {
                 }
             }
         };
-        Usual::from(usual)
+        Translated::from(usual)
     }
 }
 
-impl Since {
+impl Accumulated {
     fn axis(&mut self, code: u16) -> Option<&mut i32> {
         Some(match code {
             REL_X => &mut self.moved.0,
@@ -101,7 +107,7 @@ impl Since {
         })
     }
 
-    fn report(self, device: DeviceId) -> Usual {
+    fn report(self, device: DeviceId) -> Translated {
         let wheel = |parts: i32, notches: i32| match parts {
             0 => notches.saturating_mul(NOTCH),
             parts => parts,
@@ -119,7 +125,7 @@ impl Since {
             code: 0,
             value: 0,
         };
-        Usual([
+        Translated([
             ((dx, dy) != (0, 0)).then_some(motion),
             ((x, y) != (0, 0)).then_some(turn),
             self.raw.then_some(report),

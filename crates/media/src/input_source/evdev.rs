@@ -197,7 +197,7 @@ impl InputSource for Evdev {
 
 /// How a device speaks.
 #[derive(Clone, Copy, Debug)]
-enum Speech {
+enum EventFormat {
     /// `struct input_event`s, and whether their times are of the monotonic clock.
     Events { stamped: bool },
     /// Packets; the buttons of the last.
@@ -209,7 +209,7 @@ struct Device {
     id: DeviceId,
     name: String,
     fd: OwnedFd,
-    speech: Speech,
+    speech: EventFormat,
     /// The beginning of what was not read to its end.
     rest: Vec<u8>,
     /// The keys of which the host was told that they are down.
@@ -246,13 +246,13 @@ impl Device {
         }
         let is_device = kind == FileType::CharacterDevice;
         let speech = if sys::is_event_device(fd.as_fd()) {
-            Speech::Events {
+            EventFormat::Events {
                 stamped: sys::stamp_by_monotonic_clock(fd.as_fd()).is_ok(),
             }
         } else if is_device {
-            Speech::Packets { buttons: 0 }
+            EventFormat::Packets { buttons: 0 }
         } else {
-            Speech::Events { stamped: false }
+            EventFormat::Events { stamped: false }
         };
         Ok(Device {
             id,
@@ -281,7 +281,7 @@ impl Device {
         self.rest.extend_from_slice(&buffer[..read]);
         let bytes = std::mem::take(&mut self.rest);
         let used = match self.speech {
-            Speech::Events { stamped } => {
+            EventFormat::Events { stamped } => {
                 let (events, rest) = bytes.as_chunks();
                 for bytes in events {
                     let event = Event::from_bytes(bytes);
@@ -290,9 +290,9 @@ impl Device {
                 }
                 bytes.len() - rest.len()
             }
-            Speech::Packets { mut buttons } => {
+            EventFormat::Packets { mut buttons } => {
                 let used = self.packets(&bytes, &mut buttons, ready);
-                self.speech = Speech::Packets { buttons };
+                self.speech = EventFormat::Packets { buttons };
                 used
             }
         };

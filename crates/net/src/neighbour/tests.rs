@@ -1,6 +1,6 @@
 //! The real tables of a network of the test's own, and answers that no kernel gives.
 
-use super::{Attributes, Mac, NotHere, read_neighbour, read_route, station};
+use super::{Attributes, Mac, NeighbourError, read_neighbour, read_route, station};
 use crate::sys::namespace::{UNTIL_UP, in_new_network};
 
 #[test]
@@ -38,13 +38,13 @@ fn stations_of_the_segment_are_found_and_others_are_not() {
             assert_eq!((found.mac, found.interface), (Mac::default(), 1), "{own}");
         }
         let no = |address: &str| station(address.parse().unwrap()).unwrap_err();
-        assert!(matches!(no("192.0.2.8:5"), NotHere::Unknown(_)));
-        assert!(matches!(no("198.51.100.7:5"), NotHere::Routed(_)));
-        assert!(matches!(no("203.0.113.7:5"), NotHere::Routed(_)));
-        assert!(matches!(no("8.8.8.8:5"), NotHere::Io(..)));
+        assert!(matches!(no("192.0.2.8:5"), NeighbourError::Unknown(_)));
+        assert!(matches!(no("198.51.100.7:5"), NeighbourError::Routed(_)));
+        assert!(matches!(no("203.0.113.7:5"), NeighbourError::Routed(_)));
+        assert!(matches!(no("8.8.8.8:5"), NeighbourError::Io(..)));
         assert!(matches!(
             super::interface("none"),
-            Err(NotHere::NoInterface(_))
+            Err(NeighbourError::NoInterface(_))
         ));
     });
 }

@@ -8,7 +8,7 @@ use crate::ether::Mac;
 
 /// The interfaces that raw Ethernet belongs on beside an address that is bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Holding {
+pub(crate) enum InterfaceMatch {
     /// All: the address is unspecified.
     All,
     /// The one that has it, by its index.
@@ -23,21 +23,21 @@ pub(crate) enum Holding {
 pub(crate) const LOOPBACK: u32 = 1;
 
 /// Who has the address. What is not known is nobody, never all.
-pub(crate) fn holding(address: SocketAddr) -> io::Result<Holding> {
+pub(crate) fn holding(address: SocketAddr) -> io::Result<InterfaceMatch> {
     let own = address.ip().to_canonical();
     if own.is_unspecified() {
-        return Ok(Holding::All);
+        return Ok(InterfaceMatch::All);
     }
     if own.is_loopback() {
-        return Ok(Holding::Loopback);
+        return Ok(InterfaceMatch::Loopback);
     }
-    let mut found = Holding::Nobody;
+    let mut found = InterfaceMatch::Nobody;
     each(|name, of| {
         if matches!(of, Of::Ip(ip) if ip == own) {
             found = match index(name) {
-                0 => Holding::Nobody,
-                LOOPBACK => Holding::Loopback,
-                index => Holding::One(index),
+                0 => InterfaceMatch::Nobody,
+                LOOPBACK => InterfaceMatch::Loopback,
+                index => InterfaceMatch::One(index),
             };
         }
     })?;

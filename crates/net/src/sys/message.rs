@@ -93,7 +93,7 @@ impl Control {
 
 /// What control messages say about a datagram that arrived.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Told {
+pub(super) struct ReceivedControl {
     /// The datagrams that the kernel joined are this long each.
     pub(super) segment: Option<usize>,
     /// The address of ours that it was sent to.
@@ -105,8 +105,8 @@ pub(super) struct Told {
 /// # Safety
 /// `msg_control` and `msg_controllen` of the header must be as the kernel left them, and the buffer
 /// alive.
-pub(super) unsafe fn told(header: &libc::msghdr) -> Told {
-    let mut told = Told::default();
+pub(super) unsafe fn told(header: &libc::msghdr) -> ReceivedControl {
+    let mut told = ReceivedControl::default();
     // SAFETY: the caller promises valid control messages; an int follows the header of UDP_GRO, and
     // the structures named below those of the two PKTINFOs (ip(7), ipv6(7)).
     unsafe {

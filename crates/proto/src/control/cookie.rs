@@ -61,7 +61,7 @@ impl CookieJar {
     /// A cookie for the client at `from` that said `nonce`.
     ///
     /// # Errors
-    /// [`NoRandomness`] if it was time for a new key and there is none to be had.
+    /// [`NoRandomness`] if it was time for a new key and the system has none.
     pub fn bake(
         &mut self,
         now: Instant,

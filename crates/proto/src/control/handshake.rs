@@ -55,7 +55,7 @@ use std::time::Duration;
 use zeroize::Zeroize;
 
 pub use self::client::{ClientHandshake, Trust};
-pub use self::host::{HostHandshake, Paired, PairingEvent, Reaction, Standing};
+pub use self::host::{DeviceStatus, HostHandshake, Paired, PairingEvent, Reaction};
 pub use super::identity::{ClientId, DeviceName, Identity, NoRandomness, PublicKey};
 pub use super::pairing::{BadPin, MAX_TRIES, Pin};
 use crate::id::SessionId;

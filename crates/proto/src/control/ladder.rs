@@ -69,7 +69,7 @@ const TRIES: u8 = 4;
 
 /// … and waits this long for its answer: far more than a round trip on a local network, so that a
 /// busy machine is not taken for a bad link (guess).
-const PATIENCE: Duration = Duration::from_millis(150);
+const TIMEOUT: Duration = Duration::from_millis(150);
 
 /// One way that is being tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,7 +131,7 @@ impl Probe {
         self.tries += 1;
         self.token = self.token.wrapping_add(1);
         self.pieces = 0;
-        self.ask_at = now + PATIENCE;
+        self.ask_at = now + TIMEOUT;
         Ok(Some((self.token, self.step)))
     }
 
@@ -150,7 +150,7 @@ impl Probe {
 
 #[cfg(test)]
 mod tests {
-    use super::{BURST, Found, PATIENCE, Probe, Rung, Step, TRIES};
+    use super::{BURST, Found, Probe, Rung, Step, TIMEOUT, TRIES};
     use crate::id::PathId;
     use crate::time::Instant;
 
@@ -167,7 +167,7 @@ mod tests {
         for piece in [0, 1, 2, 2, 2, BURST, 255] {
             assert_eq!(probe.answered(first, piece, Some(Rung::Raw)), None);
         }
-        let later = Instant(0) + PATIENCE;
+        let later = Instant(0) + TIMEOUT;
         assert_eq!(
             probe.poll(later - std::time::Duration::from_nanos(1)),
             Ok(None)
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!((asked, found.answer), (TRIES, None));
         assert_eq!(
             probe.next_timeout(),
-            Instant(0) + PATIENCE * u32::from(TRIES)
+            Instant(0) + TIMEOUT * u32::from(TRIES)
         );
     }
 

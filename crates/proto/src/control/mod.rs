@@ -1,9 +1,9 @@
 //! OpenUVRCP, the control plane: pairing, negotiation, clocks.
 
-pub mod acquaintance;
 pub(crate) mod budget;
 pub mod clock;
 pub mod cookie;
+pub mod credentials;
 pub mod handshake;
 pub mod identity;
 pub mod ladder;

@@ -145,11 +145,11 @@ pub(super) struct PairingWindow {
     pub(super) pin: Pin,
     closes: Instant,
     /// Who gave a wrong PIN; at most [`MAX_TRIES`].
-    wrong: Vec<Wrong>,
+    wrong: Vec<WrongPins>,
 }
 
 /// The wrong PINs of one network.
-struct Wrong {
+struct WrongPins {
     network: [u8; 16],
     count: u32,
     not_before: Instant,
@@ -157,7 +157,7 @@ struct Wrong {
 
 /// Why a window takes no try now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NotNow {
+pub(super) enum TryDenied {
     Closed,
     Wait(Duration),
 }
@@ -173,14 +173,16 @@ impl PairingWindow {
     }
 
     /// Whether a try from `network` is taken at `now`.
-    pub(super) fn admits(&self, now: Instant, network: [u8; 16]) -> Result<(), NotNow> {
+    pub(super) fn admits(&self, now: Instant, network: [u8; 16]) -> Result<(), TryDenied> {
         let of_it = self.wrong.iter().find(|wrong| wrong.network == network);
         if now >= self.closes || self.is_used_up() {
-            return Err(NotNow::Closed);
+            return Err(TryDenied::Closed);
         }
         match of_it {
-            Some(wrong) if wrong.count >= MAX_TRIES_OF_ONE => Err(NotNow::Closed),
-            Some(wrong) if now < wrong.not_before => Err(NotNow::Wait(wrong.not_before.since(now))),
+            Some(wrong) if wrong.count >= MAX_TRIES_OF_ONE => Err(TryDenied::Closed),
+            Some(wrong) if now < wrong.not_before => {
+                Err(TryDenied::Wait(wrong.not_before.since(now)))
+            }
             _ => Ok(()),
         }
     }
@@ -190,7 +192,7 @@ impl PairingWindow {
     pub(super) fn count_wrong(&mut self, now: Instant, network: [u8; 16]) -> u32 {
         let known = self.wrong.iter().position(|wrong| wrong.network == network);
         let index = known.unwrap_or_else(|| {
-            self.wrong.push(Wrong {
+            self.wrong.push(WrongPins {
                 network,
                 count: 0,
                 not_before: now,
@@ -270,13 +272,13 @@ mod tests {
             assert_eq!(window.admits(now, one), Ok(()));
             assert_eq!(window.count_wrong(now, one), left);
             let wait = Duration::from_secs(seconds);
-            assert_eq!(window.admits(now, one), Err(NotNow::Wait(wait)));
+            assert_eq!(window.admits(now, one), Err(TryDenied::Wait(wait)));
             assert_eq!(window.admits(now, other), Ok(()));
             now = now + wait;
         }
         assert_eq!(window.count_wrong(now, one), 0);
         let later = now + Duration::from_secs(20);
-        assert_eq!(window.admits(later, one), Err(NotNow::Closed));
+        assert_eq!(window.admits(later, one), Err(TryDenied::Closed));
         assert_eq!(window.admits(later, other), Ok(()));
     }
 
@@ -290,7 +292,7 @@ mod tests {
             assert_eq!(window.admits(now, network), Ok(()));
             window.count_wrong(now, network);
         }
-        assert_eq!(window.admits(now, [99; 16]), Err(NotNow::Closed));
+        assert_eq!(window.admits(now, [99; 16]), Err(TryDenied::Closed));
         assert_eq!(window.tries_left(), 0);
     }
 }

@@ -19,7 +19,7 @@ use crate::wire::header::{HEADER, TAG};
 /// Times the bytes from an address that may go there before it has answered.
 const AMPLIFICATION: usize = 3;
 
-/// A challenge that gets no answer is said again after this time, and so often for each datagram that
+/// A challenge that gets no answer is sent again after this time, and so often for each datagram that
 /// comes from there (guess): three lost in a row are rare.
 const AGAIN: Duration = Duration::from_millis(50);
 /// See [`AGAIN`].

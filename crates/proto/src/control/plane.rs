@@ -30,7 +30,7 @@ const QUIET_PING_EVERY: Duration = Duration::from_millis(100);
 pub const SILENCE: Duration = Duration::from_secs(5);
 
 /// Bodies that wait to be sent at most; beyond it the oldest goes: everything in them is either
-/// said again or superseded.
+/// sent again or superseded.
 const MAX_WAITING: usize = 64;
 
 /// Why a session should be looked at again although nothing arrived.
@@ -47,7 +47,7 @@ pub enum Wakeup {
     Silence,
     /// When a silent peer's keys are to be released.
     ReleaseInput,
-    /// When the newest frame's number is to be said again.
+    /// When the newest frame's number is to be sent again.
     Beacon,
     /// When a frame was not reported on in time.
     Unreported,
@@ -79,7 +79,7 @@ pub fn earlier(
 
 /// Something for the session above.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Heard {
+pub(crate) enum ControlEvent {
     Message(Message<'static>),
     Negotiation(Negotiation),
 }
@@ -126,12 +126,16 @@ impl ControlPlane {
     }
 
     /// Opens a datagram and deals with what belongs here.
-    pub(crate) fn handle(&mut self, now: Instant, datagram: &[u8]) -> Result<Vec<Heard>, Reject> {
+    pub(crate) fn handle(
+        &mut self,
+        now: Instant,
+        datagram: &[u8],
+    ) -> Result<Vec<ControlEvent>, Reject> {
         let mut body = std::mem::take(&mut self.body);
         let outcome = self.opener.open(datagram, &mut body).and_then(|opened| {
             self.last_heard = now;
             self.in_order = opened.newest;
-            self.hear(now, &body)
+            self.handle_body(now, &body)
         });
         self.body = body;
         outcome
@@ -139,15 +143,15 @@ impl ControlPlane {
 
     /// What is refused here has no effect at all: nothing in front of a bad message is answered or
     /// handed up, so a sender says it again.
-    fn hear(&mut self, now: Instant, body: &[u8]) -> Result<Vec<Heard>, Reject> {
+    fn handle_body(&mut self, now: Instant, body: &[u8]) -> Result<Vec<ControlEvent>, Reject> {
         let messages = Messages::new(body).collect::<Result<Vec<_>, _>>()?;
-        let negotiations = self.hear_stream(&messages)?;
+        let negotiations = self.handle_segments(&messages)?;
         let mut heard = Vec::new();
         for message in messages {
             match message {
                 Message::Ping { asked } => {
                     let now = PeerInstant(now.0);
-                    self.say(&Message::Pong {
+                    self.queue(&Message::Pong {
                         asked,
                         received: now,
                         answered: now,
@@ -165,16 +169,16 @@ impl ControlPlane {
                     let round_trip = self.round_trip();
                     self.outgoing.seen(now, through, round_trip);
                 }
-                other => heard.extend(owned(other).map(Heard::Message)),
+                other => heard.extend(owned(other).map(ControlEvent::Message)),
             }
         }
-        heard.extend(negotiations.into_iter().map(Heard::Negotiation));
+        heard.extend(negotiations.into_iter().map(ControlEvent::Negotiation));
         Ok(heard)
     }
 
     /// What the segments among `messages` complete. A message of the stream that makes no sense is
     /// skipped: those beside it are acknowledged with it, and would not come again.
-    fn hear_stream(&mut self, messages: &[Message<'_>]) -> Result<Vec<Negotiation>, Reject> {
+    fn handle_segments(&mut self, messages: &[Message<'_>]) -> Result<Vec<Negotiation>, Reject> {
         let mut segments = false;
         for message in messages {
             if let Message::Segment { offset, bytes } = message {
@@ -188,13 +192,13 @@ impl ControlPlane {
                 negotiations.extend(Negotiation::parse(&message).ok().flatten());
             }
             let through = self.incoming.through();
-            self.say(&Message::SegmentsSeen { through });
+            self.queue(&Message::SegmentsSeen { through });
         }
         Ok(negotiations)
     }
 
     /// Puts a message into the next datagram.
-    pub(crate) fn say(&mut self, message: &Message<'_>) {
+    pub(crate) fn queue(&mut self, message: &Message<'_>) {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
         self.append(bytes);
@@ -212,14 +216,14 @@ impl ControlPlane {
 
     /// Puts messages into the next datagram, all into the same one: together at most
     /// [`MAX_CONTROL_BODY`] bytes.
-    pub(crate) fn say_together<'a>(&mut self, messages: impl Iterator<Item = Message<'a>>) {
+    pub(crate) fn queue_together<'a>(&mut self, messages: impl Iterator<Item = Message<'a>>) {
         let mut bytes = Vec::new();
         messages.for_each(|message| message.write(&mut bytes));
         self.append(bytes);
     }
 
     /// Puts a message into three datagrams of its own: it will not be acknowledged.
-    pub(crate) fn say_thrice(&mut self, message: &Message<'_>) {
+    pub(crate) fn queue_thrice(&mut self, message: &Message<'_>) {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
         for _ in 0..3 {
@@ -259,11 +263,11 @@ impl ControlPlane {
                     silence if silence >= QUIET => QUIET_PING_EVERY,
                     _ => PING_EVERY,
                 };
-            self.say(&Message::Ping { asked: now.0 });
+            self.queue(&Message::Ping { asked: now.0 });
         }
         let round_trip = self.round_trip();
         if let Some((offset, bytes)) = self.outgoing.poll(now, round_trip) {
-            self.say(&Message::Segment {
+            self.queue(&Message::Segment {
                 offset,
                 bytes: &bytes,
             });
@@ -307,7 +311,7 @@ impl ControlPlane {
     }
 
     /// Pings at once, and a few times more soon: whether the peer is there is in doubt.
-    pub(crate) fn ping_hard(&mut self, now: Instant) {
+    pub(crate) fn ping_burst(&mut self, now: Instant) {
         self.next_ping = now;
         self.pings = 0;
     }
@@ -415,10 +419,10 @@ mod tests {
         from: &mut ControlPlane,
         to: &mut ControlPlane,
         behind: &[u8],
-    ) -> Result<Vec<Heard>, Reject> {
+    ) -> Result<Vec<ControlEvent>, Reject> {
         if let Some((offset, bytes)) = from.outgoing.poll(Instant(0), Duration::ZERO) {
             let bytes = &bytes;
-            from.say(&Message::Segment { offset, bytes });
+            from.queue(&Message::Segment { offset, bytes });
         }
         let mut body = from.waiting.pop_front().unwrap_or_default();
         body.extend_from_slice(behind);
@@ -438,28 +442,28 @@ mod tests {
         };
         let refused = Negotiation::Refused(Refusal::Full);
         assert!(client.negotiate(&refused));
-        client.say(&Message::Ping { asked: 5 });
-        client.say(&quit);
+        client.queue(&Message::Ping { asked: 5 });
+        client.queue(&quit);
         assert!(tell(&mut client, &mut host, &BAD).is_err());
         assert!(host.waiting.is_empty(), "nothing is answered");
         assert_eq!(host.incoming.through(), 0);
-        client.say(&quit);
+        client.queue(&quit);
         let heard = tell(&mut client, &mut host, &[]);
-        assert_eq!(heard, Ok(vec![Heard::Message(quit)]));
+        assert_eq!(heard, Ok(vec![ControlEvent::Message(quit)]));
         // Sent again, the stream goes on.
         let again = client.outgoing.next_timeout().unwrap_or_default();
         let (offset, bytes) = client.outgoing.poll(again, Duration::ZERO).unwrap();
         let bytes = &bytes;
-        client.say(&Message::Segment { offset, bytes });
+        client.queue(&Message::Segment { offset, bytes });
         let heard = tell(&mut client, &mut host, &[]);
-        assert_eq!(heard, Ok(vec![Heard::Negotiation(refused)]));
+        assert_eq!(heard, Ok(vec![ControlEvent::Negotiation(refused)]));
     }
 
     #[test]
     fn an_absurd_segment_takes_nothing_else_into_effect() {
         let (mut host, mut client) = pair();
-        client.say(&Message::Ping { asked: 5 });
-        client.say(&Message::Segment {
+        client.queue(&Message::Ping { asked: 5 });
+        client.queue(&Message::Segment {
             offset: u64::MAX,
             bytes: b"x",
         });
@@ -484,9 +488,9 @@ mod tests {
         let seen = Message::ReportsSeen {
             through: FrameId(3),
         };
-        client.say(&seen);
+        client.queue(&seen);
         let heard = tell(&mut client, &mut host, &[]).unwrap();
-        let twice = Heard::Negotiation(granted);
-        assert_eq!(heard, [Heard::Message(seen), twice.clone(), twice]);
+        let twice = ControlEvent::Negotiation(granted);
+        assert_eq!(heard, [ControlEvent::Message(seen), twice.clone(), twice]);
     }
 }

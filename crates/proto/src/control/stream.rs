@@ -75,7 +75,7 @@ impl Outgoing {
             .collect();
         let offset = self.next;
         self.next += bytes.len() as u64;
-        let resend_at = now + self.patience(round_trip);
+        let resend_at = now + self.retransmission_timeout(round_trip);
         self.resend_at.get_or_insert(resend_at);
         Some((offset, bytes))
     }
@@ -91,10 +91,11 @@ impl Outgoing {
         self.start = through;
         self.next = self.next.max(through);
         self.backoff = 0;
-        self.resend_at = (self.next > self.start).then(|| now + self.patience(round_trip));
+        self.resend_at =
+            (self.next > self.start).then(|| now + self.retransmission_timeout(round_trip));
     }
 
-    fn patience(&self, round_trip: Duration) -> Duration {
+    fn retransmission_timeout(&self, round_trip: Duration) -> Duration {
         (round_trip * 2).max(RESEND_FLOOR) * 2_u32.pow(self.backoff)
     }
 

@@ -68,7 +68,7 @@ impl Host {
             return;
         };
         if !room {
-            s.plane.say_thrice(&Message::Goodbye {
+            s.plane.queue_thrice(&Message::Goodbye {
                 reason: GoodbyeReason::TakenOver,
             });
             s.ending = Some(Ending::Closed);

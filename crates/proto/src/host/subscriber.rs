@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::event::{Asked, Ending};
 use super::roles::Claim;
-use super::{BEACONS, OFFER_PATIENCE};
+use super::{BEACONS, OFFER_TIMEOUT};
 use crate::control::handshake::Established;
 use crate::control::negotiate::Role;
 use crate::control::path::Paths;
-use crate::control::plane::{ControlPlane, Heard};
+use crate::control::plane::{ControlEvent, ControlPlane};
 use crate::id::{FrameId, PathId, SessionId};
 use crate::input::inbox::Inbox;
 use crate::ledger::Ledger;
@@ -149,17 +149,17 @@ impl Subscriber {
         now: Instant,
         from: PathId,
         bytes: usize,
-        heard: &[Heard],
+        heard: &[ControlEvent],
     ) -> bool {
         let mut tries = false;
         let mut changed = false;
         for heard in heard {
             match heard {
-                Heard::Message(Message::PathResponse { token }) => {
+                ControlEvent::Message(Message::PathResponse { token }) => {
                     tries = true;
                     changed |= self.paths.answered(from, *token);
                 }
-                Heard::Message(Message::Probe { token, segmented }) => {
+                ControlEvent::Message(Message::Probe { token, segmented }) => {
                     tries = true;
                     if !self.probes.take(now) {
                         continue;
@@ -211,6 +211,6 @@ impl Subscriber {
     }
 
     pub(super) fn lingers(&self, now: Instant) -> bool {
-        self.lingers_at_all() && now.since(self.began) < OFFER_PATIENCE
+        self.lingers_at_all() && now.since(self.began) < OFFER_TIMEOUT
     }
 }

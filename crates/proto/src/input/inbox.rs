@@ -108,7 +108,7 @@ mod tests {
 
     use super::super::event::{Button, EV_KEY, EV_REL, KeyCode};
     use super::super::outbox::Outbox;
-    use super::super::pressed::Held;
+    use super::super::pressed::PressedKey;
     use super::*;
     use crate::id::ConfigEpoch;
     use crate::time::Instant;
@@ -238,7 +238,7 @@ mod tests {
                 pressed: true,
             },
         ];
-        let held_by = |device, code| Held { device, code };
+        let held_by = |device, code| PressedKey { device, code };
         let batch = InputBatch {
             epoch: ConfigEpoch(1),
             first: InputSeq(1),

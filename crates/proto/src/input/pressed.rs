@@ -10,7 +10,7 @@ const FIRST_KEY_BEHIND_BUTTONS: u16 = 0x160;
 
 /// A key or button that is down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Held {
+pub struct PressedKey {
     /// The registered device that it is part of; `None`: the keyboard and the pointer of the
     /// client's window.
     pub device: Option<DeviceId>,
@@ -18,7 +18,7 @@ pub struct Held {
     pub code: u16,
 }
 
-impl Held {
+impl PressedKey {
     /// Its release.
     #[must_use]
     pub fn release(self) -> InputEvent {
@@ -44,7 +44,7 @@ impl Held {
 
 /// The pressed keys and buttons, in the order in which they were pressed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Pressed(Vec<Held>);
+pub struct Pressed(Vec<PressedKey>);
 
 impl Pressed {
     /// Follows one event.
@@ -61,7 +61,7 @@ impl Pressed {
             InputEvent::ReleaseAll => return self.0.clear(),
             _ => return,
         };
-        let held = Held { device, code };
+        let held = PressedKey { device, code };
         self.0.retain(|h| *h != held);
         if down && self.0.len() < MAX_PRESSED {
             self.0.push(held);
@@ -70,13 +70,13 @@ impl Pressed {
 
     /// What is down.
     #[must_use]
-    pub fn held(&self) -> &[Held] {
+    pub fn held(&self) -> &[PressedKey] {
         &self.0
     }
 
     /// The releases that lead from here to `wanted`: what is down here and not there.
     #[must_use]
-    pub fn releases(&self, wanted: &[Held]) -> Vec<InputEvent> {
+    pub fn releases(&self, wanted: &[PressedKey]) -> Vec<InputEvent> {
         self.0
             .iter()
             .filter(|held| !wanted.contains(held))

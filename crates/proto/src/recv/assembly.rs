@@ -32,7 +32,7 @@ pub(super) enum Arrival {
 
 /// When asking for something again helps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(super) struct RetransmitTiming {
     /// The shortest round trip lately.
     pub(super) round_trip: Duration,
     /// How long the host's answer is waited for.
@@ -41,7 +41,7 @@ pub(super) struct Terms {
     pub(super) interval: Duration,
 }
 
-impl Terms {
+impl RetransmitTiming {
     /// When something should be asked for that was overtaken at `since`, and was asked for then and
     /// so often; `None` if the answer would come behind `deadline`.
     pub(super) fn ask_at(
@@ -314,24 +314,24 @@ impl Assembly {
     }
 
     /// When it should be asked for something.
-    pub(super) fn next_ask(&self, terms: &Terms) -> Option<Instant> {
-        let deadline = self.waited_since + terms.interval;
+    pub(super) fn next_ask(&self, timing: &RetransmitTiming) -> Option<Instant> {
+        let deadline = self.waited_since + timing.interval;
         let asks = self
             .lacking()
-            .filter_map(|(i, since, _)| terms.ask_at(since, self.slices[i].asked, deadline));
+            .filter_map(|(i, since, _)| timing.ask_at(since, self.slices[i].asked, deadline));
         asks.min()
     }
 
     /// What should be asked for now.
-    pub(super) fn ask(&mut self, now: Instant, terms: &Terms) -> Option<ResendRequest> {
-        if self.next_ask(terms).is_none_or(|at| at > now) {
+    pub(super) fn ask(&mut self, now: Instant, timing: &RetransmitTiming) -> Option<ResendRequest> {
+        if self.next_ask(timing).is_none_or(|at| at > now) {
             return None;
         }
-        let deadline = self.waited_since + terms.interval;
+        let deadline = self.waited_since + timing.interval;
         let mut ranges = Vec::new();
         for (i, since, all) in self.lacking().collect::<Vec<_>>() {
             let slice = &mut self.slices[i];
-            let due = terms.ask_at(since, slice.asked, deadline);
+            let due = timing.ask_at(since, slice.asked, deadline);
             if due.is_some_and(|at| at <= now) && ranges.len() < MAX_RANGES {
                 slice.asked = Some((now, slice.asked.map_or(0, |(_, asks)| asks) + 1));
                 slice.missing_ranges(u8::try_from(i).unwrap_or(u8::MAX), all, &mut ranges);
@@ -342,11 +342,11 @@ impl Assembly {
     }
 
     /// Until when answers may come to what it was asked for.
-    pub(super) fn answer_by(&self, terms: &Terms) -> Option<Instant> {
-        let deadline = self.waited_since + terms.interval;
+    pub(super) fn answer_by(&self, timing: &RetransmitTiming) -> Option<Instant> {
+        let deadline = self.waited_since + timing.interval;
         let slices = self.slices[..self.count].iter();
         let asked = slices.filter(|s| !s.is_complete()).filter_map(|s| s.asked);
-        asked.map(|asked| terms.answer_by(asked, deadline)).max()
+        asked.map(|asked| timing.answer_by(asked, deadline)).max()
     }
 
     /// How many macroblocks are missing from [`Self::next_mb`] up to slice `until`; `total` is

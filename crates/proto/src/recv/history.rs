@@ -1,5 +1,5 @@
-//! How the last frames ended: a picture is sound if the one that it builds on was, or when a wave of
-//! intra blocks has crossed it.
+//! How the last frames ended: a picture is sound if the one that it builds on was, or when an intra
+//! refresh has crossed it.
 
 use crate::id::FrameId;
 
@@ -13,7 +13,7 @@ pub(super) enum Health {
     /// Whoever builds on it is clean after so many frames, each building on the one before: with 0
     /// this one is.
     CleanAfter(u16),
-    /// Lost, patched, or built on such a frame without a wave since.
+    /// Lost, patched, or built on such a frame without a refresh since.
     Broken,
 }
 
@@ -21,14 +21,14 @@ impl Health {
     /// As it was captured.
     pub(super) const WHOLE: Health = Health::CleanAfter(0);
 
-    /// The health of a frame that arrived whole and builds on one of this health; `wave` if one
+    /// The health of a frame that arrived whole and builds on one of this health; `refresh` if one
     /// begins with it, by how many frames later it will have crossed the picture.
-    pub(super) fn after(self, wave: Option<u16>) -> Health {
+    pub(super) fn after(self, refresh: Option<u16>) -> Health {
         let inherited = match self {
             Health::CleanAfter(frames) => Some(frames.saturating_sub(1)),
             Health::Broken => None,
         };
-        let soonest = inherited.into_iter().chain(wave).min();
+        let soonest = inherited.into_iter().chain(refresh).min();
         soonest.map_or(Health::Broken, Health::CleanAfter)
     }
 }

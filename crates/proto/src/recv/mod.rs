@@ -3,6 +3,6 @@
 pub mod assembly;
 mod history;
 mod losses;
+pub mod output;
 pub mod reassemble;
 mod repair;
-pub mod step;

@@ -7,7 +7,7 @@
 //! ahead of it. Frame numbers may have gaps that mean nothing (the host skips numbers of frames
 //! that it does not send); what was lost is known from the references.
 
-mod patience;
+mod deadlines;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use std::time::Duration;
 use super::assembly::{Arrival, Assembly, MAX_FRAME_BYTES, SliceAssembly};
 use super::history::{Health, History};
 use super::losses::Losses;
+pub use super::output::{Counters, FrameEnd, PictureState, Step};
 use super::repair::Repair;
-pub use super::step::{Counters, FrameEnd, PictureState, Step};
 use crate::control::handshake::Established;
 use crate::id::{ConfigEpoch, FrameId};
 use crate::time::Instant;
@@ -26,7 +26,7 @@ use crate::wire::header::Plane;
 use crate::wire::parity::Parity;
 use crate::wire::seal::{Direction, Opener};
 use crate::wire::video::{Configuration, Flags, Fragment};
-pub(super) use patience::ASKS;
+pub(super) use deadlines::ASKS;
 
 /// How long something missing is waited for once later data has overtaken it: the OpenUVR
 /// implementation gave up a frame after 3 ms without a packet; links that reorder (Wi-Fi block

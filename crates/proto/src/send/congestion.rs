@@ -317,7 +317,7 @@ impl Congestion {
     }
 
     /// The client reported on a frame.
-    pub fn heard(&mut self, now: Instant, crossing: &Crossing) -> Option<Change> {
+    pub fn on_report(&mut self, now: Instant, crossing: &Crossing) -> Option<Change> {
         self.last_heard = Some(now);
         self.under_way.retain(|(frame, ..)| *frame > crossing.frame);
         if !self.draining && self.capacity.is_some_and(|(_, at)| now > at + REMEMBERED) {

@@ -22,7 +22,7 @@ pub enum Decision {
         /// What it refers to.
         to: FrameId,
     },
-    /// A wave of intra blocks was asked for.
+    /// An intra refresh was asked for.
     Refresh {
         /// The frame with which it may begin.
         frame: FrameId,
@@ -61,7 +61,7 @@ pub enum KeyReason {
     Asked,
     /// No frame that the encoder remembers reached the player.
     NoReference,
-    /// Two waves in a row were hit by a loss.
+    /// Two refreshes in a row were hit by a loss.
     Futile,
     /// It is one of every so many.
     Periodic,

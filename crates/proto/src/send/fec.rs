@@ -11,22 +11,22 @@ use crate::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, SHARD_LENGTH};
 
 /// How rarely a block should fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Care {
+pub enum ParityLevel {
     /// With a probability of 10⁻³, at 60 frames/s one in 17 s: where what is lost can still be sent
     /// again in time.
     #[default]
-    Usual,
+    Standard,
     /// With a probability of 10⁻⁵: where each failure costs all frames of a round trip.
-    Great,
+    High,
 }
 
-impl Care {
+impl ParityLevel {
     /// The probability.
     #[must_use]
     pub const fn block_loss(self) -> f64 {
         match self {
-            Care::Usual => 1e-3,
-            Care::Great => 1e-5,
+            ParityLevel::Standard => 1e-3,
+            ParityLevel::High => 1e-5,
         }
     }
 }
@@ -64,24 +64,24 @@ impl ParityPlan {
         parity: [0; BLOCK + 1],
     };
 
-    /// The plan for a link that loses this much: a block fails as rarely as `care` asks, or has half as many parity shards as data shards (four, if that is more).
+    /// The plan for a link that loses this much: a block fails as rarely as `level` asks, or has half as many parity shards as data shards (four, if that is more).
     /// Where that would not even halve the failures there is none: outages are longer than any
     /// parity. About 0.1 ms.
     #[must_use]
-    pub fn of(loss: Loss, care: Care) -> ParityPlan {
-        match Cell::of(loss, care) {
+    pub fn of(loss: Loss, level: ParityLevel) -> ParityPlan {
+        match Cell::of(loss, level) {
             Some(cell) => ParityPlan {
                 cell: Some(cell),
-                parity: fitting(cell.loss(), care.block_loss()),
+                parity: fitting(cell.loss(), level.block_loss()),
             },
             None => ParityPlan::NONE,
         }
     }
 
     /// Becomes the plan for `loss`; costs nothing while that stays within a quarter of an octave.
-    pub fn follow(&mut self, loss: Loss, care: Care) {
-        if self.cell != Cell::of(loss, care) {
-            *self = ParityPlan::of(loss, care);
+    pub fn follow(&mut self, loss: Loss, level: ParityLevel) {
+        if self.cell != Cell::of(loss, level) {
+            *self = ParityPlan::of(loss, level);
         }
     }
 
@@ -103,18 +103,18 @@ impl ParityPlan {
 struct Cell {
     rate: i32,
     run: i32,
-    care: Care,
+    level: ParityLevel,
 }
 
 impl Cell {
-    fn of(loss: Loss, care: Care) -> Option<Cell> {
+    fn of(loss: Loss, level: ParityLevel) -> Option<Cell> {
         #[expect(clippy::cast_possible_truncation, reason = "both are small")]
         let step = |x: f64| (x.log2() * STEPS_PER_OCTAVE).round() as i32;
         let rate = loss.rate.clamp(0.0, 0.5);
         (rate >= NEGLIGIBLE).then(|| Cell {
             rate: step(rate),
             run: step(loss.run.clamp(1.0, 64.0)),
-            care,
+            level,
         })
     }
 
@@ -313,13 +313,13 @@ mod tests {
             rate in 0.002_f64..0.1, run in 1.0_f64..6.0, data in 1..=BLOCK, seed: u64,
         ) {
             let loss = Loss { rate, run };
-            let plan = ParityPlan::of(loss, Care::Usual);
+            let plan = ParityPlan::of(loss, ParityLevel::Standard);
             let parity = plan.parity(data);
             prop_assert!(parity <= cap(data));
             let mut link = Gilbert::new(loss, seed);
             if parity < cap(data) {
                 let fails = link.fails(data + parity, parity, 20_000);
-                let most = 3.0 * Care::Usual.block_loss();
+                let most = 3.0 * ParityLevel::Standard.block_loss();
                 let chance = 5.0 * (most / 20_000.0).sqrt();
                 prop_assert!(fails <= most + chance, "{fails}, {parity} for {data}");
             }
@@ -327,7 +327,7 @@ mod tests {
                 let more = Loss { rate: rate * 2.5, run };
                 let mut link = Gilbert::new(more, seed);
                 let fails = link.fails(data + parity - 1, parity - 1, 20_000);
-                prop_assert!(fails >= 0.1 * Care::Usual.block_loss(), "{fails}, {parity} for {data}");
+                prop_assert!(fails >= 0.1 * ParityLevel::Standard.block_loss(), "{fails}, {parity} for {data}");
             }
         }
 
@@ -336,14 +336,14 @@ mod tests {
         fn more_loss_means_more_parity(
             rate in 0.0001_f64..0.1, more in 1.2_f64..2.0, data in 1..=BLOCK,
         ) {
-            let plan = |rate| ParityPlan::of(Loss { rate, run: 1.0 }, Care::Usual);
+            let plan = |rate| ParityPlan::of(Loss { rate, run: 1.0 }, ParityLevel::Standard);
             prop_assert!(plan(rate).parity(data) <= plan(rate * more).parity(data));
         }
     }
 
     #[test]
     fn without_loss_there_is_none() {
-        let plan = ParityPlan::of(Loss::NONE, Care::Great);
+        let plan = ParityPlan::of(Loss::NONE, ParityLevel::High);
         assert!(plan.is_none());
         assert!((0..=BLOCK).all(|data| plan.parity(data) == 0));
     }
@@ -354,7 +354,7 @@ mod tests {
             rate: 0.03,
             run: 60.0,
         };
-        assert!(ParityPlan::of(outages, Care::Great).is_none());
+        assert!(ParityPlan::of(outages, ParityLevel::High).is_none());
     }
 
     #[test]
@@ -363,7 +363,7 @@ mod tests {
             rate: 0.01,
             run: 1.0,
         };
-        assert_eq!(ParityPlan::of(loss, Care::Usual).parity(16), 2);
-        assert_eq!(ParityPlan::of(loss, Care::Great).parity(16), 4);
+        assert_eq!(ParityPlan::of(loss, ParityLevel::Standard).parity(16), 2);
+        assert_eq!(ParityPlan::of(loss, ParityLevel::High).parity(16), 4);
     }
 }

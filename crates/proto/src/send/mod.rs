@@ -3,6 +3,7 @@
 pub mod congestion;
 mod decision;
 pub mod fec;
+pub mod intra_refresh;
 pub mod key_frame;
 pub mod loss;
 pub mod pace;
@@ -15,4 +16,3 @@ pub mod resend;
 pub mod session;
 pub mod subscriber;
 pub mod top_up;
-pub mod waves;

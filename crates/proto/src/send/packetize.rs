@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::fec::{BlockCoder, Care, ParityPlan};
+use super::fec::{BlockCoder, ParityLevel, ParityPlan};
 use super::resend::SentBodies;
 use crate::control::handshake::Established;
 use crate::host::LinkState;
@@ -121,11 +121,11 @@ impl Protection {
     /// frame.
     pub fn follow(&mut self, link: &LinkState, interval: Duration) {
         self.resend = link.round_trip < interval;
-        let care = match self.resend {
-            true => Care::Usual,
-            false => Care::Great,
+        let level = match self.resend {
+            true => ParityLevel::Standard,
+            false => ParityLevel::High,
         };
-        self.parity.follow(link.loss, care);
+        self.parity.follow(link.loss, level);
     }
 }
 

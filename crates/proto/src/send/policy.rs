@@ -1,7 +1,7 @@
 //! What is done about loss and a link that changes: one policy, each decision with its reason.
 //!
 //! It joins what knows one thing each: [`References`] (what the player has), [`KeyFramePolicy`]
-//! (how often a key frame helps), [`Waves`] (intra refresh), [`Congestion`] (what the link carries).
+//! (how often a key frame helps), [`IntraRefresh`] (intra refresh), [`Congestion`] (what the link carries).
 //! The media thread asks it before each frame and tells it afterwards; the client's reports on the
 //! player's frames are what it learns from. It is a value: `now` comes in.
 
@@ -16,11 +16,11 @@ use crate::host::LinkState;
 use crate::id::FrameId;
 use crate::send::congestion::{Change, Congestion, Crossing, Range};
 pub use crate::send::decision::{Decision, KeyReason};
+use crate::send::intra_refresh::IntraRefresh;
 use crate::send::key_frame::{KeyFramePolicy, hold_off};
 use crate::send::packetize::Protection;
 use crate::send::references::References;
 use crate::send::subscriber::{Arrival, Departure};
-use crate::send::waves::Waves;
 use crate::time::{Instant, PeerInstant};
 use crate::trace::{DropCause, Fidelity, Outcome};
 use crate::units::Bitrate;
@@ -78,7 +78,7 @@ pub enum Recovery {
     SkipBack,
     /// By a key frame.
     KeyFrame,
-    /// By a wave of intra blocks, which the encoder must be able to make.
+    /// By an intra refresh, which the encoder must be able to make.
     Refresh,
 }
 
@@ -89,7 +89,7 @@ pub enum Next {
     Key,
     /// A frame that refers to this one.
     After(FrameId),
-    /// A frame that refers to this one, the newest, and that begins a wave of intra blocks, unless
+    /// A frame that refers to this one, the newest, and that begins an intra refresh, unless
     /// one is under way: then the frame behind that one does.
     Refresh(FrameId),
 }
@@ -102,7 +102,7 @@ pub struct Policy {
     /// How many of the newest frames the encoder remembers.
     depth: u8,
     references: References,
-    waves: Waves,
+    intra_refresh: IntraRefresh,
     key_frames: KeyFramePolicy,
     congestion: Congestion,
     last_coded: Option<Instant>,
@@ -121,7 +121,7 @@ impl Policy {
             round_trip: Duration::ZERO,
             depth: 1,
             references: References::default(),
-            waves: Waves::default(),
+            intra_refresh: IntraRefresh::default(),
             key_frames: KeyFramePolicy::with_one_every(settings.key_frame_every),
             congestion: settings.congestion(),
             last_coded: None,
@@ -207,9 +207,9 @@ impl Policy {
 
     /// Somebody's picture is broken: the newest frame that they displayed whole, and the newest
     /// of which they know.
-    pub fn wish(&mut self, role: Role, last_good: FrameId, newest: FrameId) {
+    pub fn request_key_frame(&mut self, role: Role, last_good: FrameId, newest: FrameId) {
         if role == Role::Player && self.refreshes() {
-            // A wave mends whatever picture there is; what was lost of it the reports say.
+            // A refresh mends whatever picture there is; what was lost of it the reports say.
             if last_good != FrameId::NONE {
                 return;
             }
@@ -223,7 +223,7 @@ impl Policy {
     }
 
     /// What became of a frame at the player, and what had left of it, if anything had.
-    pub fn heard(&mut self, now: Instant, arrival: &Arrival, left: Option<&Departure>) {
+    pub fn on_report(&mut self, now: Instant, arrival: &Arrival, left: Option<&Departure>) {
         self.note(arrival.frame, arrival.outcome);
         let Some((left, sent)) = left.and_then(|left| Some((left, (left.first?, left.last?))))
         else {
@@ -252,7 +252,7 @@ impl Policy {
             recoverable: recoverable.filter(|_| arrival.resent == 0),
             datagrams: (fit(counted), arrival.missing),
         };
-        let change = self.congestion.heard(now, &crossing);
+        let change = self.congestion.on_report(now, &crossing);
         self.rate_changed(change);
     }
 
@@ -260,7 +260,7 @@ impl Policy {
         match outcome {
             Outcome::Displayed(Fidelity::Whole) => {
                 self.references.whole(frame);
-                self.waves.whole(frame);
+                self.intra_refresh.whole(frame);
             }
             // It arrived: what it builds on did not.
             Outcome::Displayed(Fidelity::Tainted) => self.references.broken(frame),
@@ -271,7 +271,7 @@ impl Policy {
             } => {}
             Outcome::Displayed(Fidelity::Concealed) | Outcome::Dropped { .. } => {
                 self.references.broken(frame);
-                self.waves.lose(frame);
+                self.intra_refresh.lose(frame);
             }
         }
         let no_start = [DropCause::AwaitingKeyFrame, DropCause::DecodeFailed];
@@ -283,7 +283,7 @@ impl Policy {
         }
     }
 
-    /// Whether losses are answered by waves.
+    /// Whether losses are answered by refreshes.
     fn refreshes(&self) -> bool {
         self.settings.recovery == Recovery::Refresh && self.depth > 0
     }
@@ -309,7 +309,7 @@ impl Policy {
     pub fn due(&self) -> Option<Instant> {
         let key_frame = self.key_frames.due(self.hold_off());
         let repairable = match self.refreshes() {
-            true => self.waves.need_frames(),
+            true => self.intra_refresh.needs_frames(),
             false => {
                 self.references.is_broken() && self.references.newest_sound(self.depth).is_some()
             }
@@ -367,7 +367,7 @@ impl Policy {
         } else if sound.is_none() {
             why = KeyReason::NoReference;
             self.key_frames.join(Role::Player);
-        } else if self.refreshes() && self.waves.are_futile() {
+        } else if self.refreshes() && self.intra_refresh.is_futile() {
             why = KeyReason::Futile;
             self.key_frames.join(Role::Player);
         }
@@ -379,7 +379,7 @@ impl Policy {
         if wanted || why == KeyReason::Periodic {
             self.key_frames.sent(now, frame);
             self.references.coded(frame, FrameId::NONE);
-            self.waves.key_frame(frame);
+            self.intra_refresh.key_frame(frame);
             self.decide(Decision::Key { frame, why });
             return Next::Key;
         }
@@ -389,11 +389,11 @@ impl Policy {
             self.decide(Decision::SkipBack { frame, to });
         }
         self.references.coded(frame, to);
-        self.waves.frame();
+        self.intra_refresh.frame();
         if !self.refreshes() {
             return Next::After(to);
         }
-        let Some((lost, news)) = self.waves.ask() else {
+        let Some((lost, news)) = self.intra_refresh.ask() else {
             return Next::After(to);
         };
         if news {
@@ -402,9 +402,9 @@ impl Policy {
         Next::Refresh(to)
     }
 
-    /// The frame that was begun begins a wave of intra blocks, which is through so many frames later.
-    pub fn wave_began(&mut self, frame: FrameId, clean_after: u16) {
-        self.waves.begin(frame, clean_after);
+    /// The frame that was begun begins an intra refresh, which is through so many frames later.
+    pub fn refresh_began(&mut self, frame: FrameId, clean_after: u16) {
+        self.intra_refresh.begin(frame, clean_after);
     }
 
     /// The frame that was begun left: `bytes` to the player, if there is one, all headers
@@ -419,7 +419,7 @@ impl Policy {
     /// The frame that was begun did not reach the link for the player.
     pub fn unsent(&mut self, frame: FrameId) {
         self.references.broken(frame);
-        self.waves.lose(frame);
+        self.intra_refresh.lose(frame);
     }
 
     /// The frame that was begun was not coded: a key frame must follow.

@@ -9,8 +9,8 @@
 //! world of the tests are this value with their own. One frame is under way at a time; subscribers may
 //! come, go and say something at any moment.
 
-mod audience;
 mod frame;
+mod subscribers;
 #[cfg(test)]
 mod tests;
 
@@ -31,9 +31,9 @@ use crate::trace::{DropCause, Stage, Stamps};
 use crate::units::{Bitrate, Size};
 use crate::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho};
 
-use self::audience::Audience;
-pub use self::audience::FanOut;
 pub use self::frame::{AppliedInput, FrameOutcome, OpenedEncoder, Plan, Settings};
+pub use self::subscribers::FanOut;
+use self::subscribers::Subscribers;
 
 /// After a frame that failed, a picture that does not move is tried again this much later (guess).
 const TRY_AGAIN: Duration = Duration::from_millis(200);
@@ -83,7 +83,7 @@ pub struct Rendition<S> {
     wishes: Wishes,
     encoder: Option<OpenedEncoder>,
     epoch: ConfigEpoch,
-    audience: Audience<S>,
+    subscribers: Subscribers<S>,
     player: Option<SubscriberId>,
     /// The newest frames that left for the player.
     departures: VecDeque<(FrameId, Departure)>,
@@ -118,7 +118,7 @@ impl<S: Subscriber> Rendition<S> {
             wishes: Wishes::default(),
             encoder: None,
             epoch: ConfigEpoch(0),
-            audience: Audience::default(),
+            subscribers: Subscribers::default(),
             player: None,
             departures: VecDeque::with_capacity(REMEMBERED),
             frame: FrameId::NONE,
@@ -139,15 +139,15 @@ impl<S: Subscriber> Rendition<S> {
     pub fn subscribe(&mut self, id: SubscriberId, role: Role, wishes: Wishes, subscriber: S) {
         self.policy.join(role);
         if role == Role::Player {
-            self.audience.demote_player();
+            self.subscribers.demote_player();
         }
-        self.audience.add(id, role, wishes, subscriber);
+        self.subscribers.add(id, role, wishes, subscriber);
         self.who_plays();
     }
 
     /// It takes no more of them.
     pub fn unsubscribe(&mut self, id: SubscriberId) -> Option<S> {
-        let gone = self.audience.remove(id);
+        let gone = self.subscribers.remove(id);
         self.who_plays();
         gone
     }
@@ -155,9 +155,9 @@ impl<S: Subscriber> Rendition<S> {
     /// It has another role from now on.
     pub fn set_role(&mut self, id: SubscriberId, role: Role) {
         if role == Role::Player {
-            self.audience.demote_player();
+            self.subscribers.demote_player();
         }
-        if let Some(member) = self.audience.member(id) {
+        if let Some(member) = self.subscribers.member(id) {
             member.role = role;
         }
         self.who_plays();
@@ -165,14 +165,14 @@ impl<S: Subscriber> Rendition<S> {
 
     /// A subscriber.
     pub fn subscriber(&mut self, id: SubscriberId) -> Option<&mut S> {
-        self.audience
+        self.subscribers
             .member(id)
             .map(|member| &mut member.subscriber)
     }
 
     /// All of them, the player first.
     pub fn subscribers(&mut self) -> impl Iterator<Item = (SubscriberId, &mut S)> {
-        self.audience
+        self.subscribers
             .members
             .iter_mut()
             .map(|m| (m.id, &mut m.subscriber))
@@ -181,7 +181,7 @@ impl<S: Subscriber> Rendition<S> {
     /// Whether there is none.
     #[must_use]
     pub fn is_unwatched(&self) -> bool {
-        self.audience.members.is_empty()
+        self.subscribers.members.is_empty()
     }
 
     /// Who plays.
@@ -198,8 +198,8 @@ impl<S: Subscriber> Rendition<S> {
 
     /// After who subscribes, or in which role, has changed.
     fn who_plays(&mut self) {
-        self.audience.sort();
-        let player = self.audience.player();
+        self.subscribers.sort();
+        let player = self.subscribers.player();
         let wishes = player.map_or_else(Wishes::default, |member| member.wishes);
         let player = player.map(|member| member.id);
         let before = std::mem::replace(&mut self.wishes, wishes);
@@ -231,20 +231,21 @@ impl<S: Subscriber> Rendition<S> {
 
     /// What is known of everybody's link now: [`Feedback::Link`] of those of whom `look` knows something.
     pub fn follow_links(&mut self, mut look: impl FnMut(SubscriberId) -> Option<LinkState>) {
-        for member in &mut self.audience.members {
+        for member in &mut self.subscribers.members {
             member.link = look(member.id).or(member.link);
         }
     }
 
     /// A subscriber says something.
     pub fn feedback(&mut self, now: Instant, from: SubscriberId, feedback: Feedback) {
-        let Some(member) = self.audience.member(from) else {
+        let Some(member) = self.subscribers.member(from) else {
             return;
         };
         match feedback {
             Feedback::Link(link) => member.link = Some(link),
             Feedback::KeyFrame { last_good, newest } => {
-                self.policy.wish(member.role, last_good, newest);
+                self.policy
+                    .request_key_frame(member.role, last_good, newest);
             }
             // The rate and what frames refer to follow the player. What was never meant for it is
             // no loss.
@@ -253,7 +254,11 @@ impl<S: Subscriber> Rendition<S> {
                 if member.role == Role::Player && meant {
                     let departure = self.departures.iter().rev();
                     let departure = departure.copied().find(|(of, _)| *of == arrival.frame);
-                    (self.policy).heard(now, &arrival, departure.map(|(_, left)| left).as_ref());
+                    (self.policy).on_report(
+                        now,
+                        &arrival,
+                        departure.map(|(_, left)| left).as_ref(),
+                    );
                 }
             }
         }
@@ -295,7 +300,7 @@ impl<S: Subscriber> Rendition<S> {
         if self.is_unwatched() {
             return false;
         }
-        self.policy.set_round_trip(self.audience.round_trip());
+        self.policy.set_round_trip(self.subscribers.round_trip());
         let held = self.policy.held_until(now);
         if let Some(until) = held.filter(|_| !fresh && !self.held)
             && self.policy.due().is_none_or(|at| at > now)
@@ -316,7 +321,7 @@ impl<S: Subscriber> Rendition<S> {
             ..Current::default()
         };
         self.current.stamps.stamp(Stage::Captured, now);
-        self.audience.meet();
+        self.subscribers.frame_captured();
         if self.held {
             self.drop_frame(now, Stage::Converted, DropCause::HeldBack);
             return false;
@@ -424,14 +429,14 @@ impl<S: Subscriber> Rendition<S> {
             None if still && intra => self.top_up.worst(),
             None => self.rate.qp(key_frame && !intra),
         };
-        // A wave of intra blocks codes what has not changed, too.
-        let waves = self.settings.policy.recovery == Recovery::Refresh;
+        // An intra refresh codes what has not changed, too.
+        let refreshes = self.settings.policy.recovery == Recovery::Refresh;
         let marked = match changed {
-            Some(changed) if follows && improvement.is_none() && !waves => {
+            Some(changed) if follows && improvement.is_none() && !refreshes => {
                 self.top_up.mark(qp, &mut self.unchanged, changed);
                 Marked::SinceNewest
             }
-            Some(changed) if !(key_frame || follows || waves) => {
+            Some(changed) if !(key_frame || follows || refreshes) => {
                 (self.top_up).mark_back(reference, &mut self.unchanged, changed);
                 Marked::SinceReference
             }
@@ -463,7 +468,7 @@ impl<S: Subscriber> Rendition<S> {
             link: None,
             capacity,
         };
-        self.audience.begin(now, &frame, &mut self.policy);
+        self.subscribers.begin(now, &frame, &mut self.policy);
         let plan = Plan {
             frame: self.frame,
             reference,
@@ -473,7 +478,7 @@ impl<S: Subscriber> Rendition<S> {
             unchanged: (marked == Marked::SinceNewest).then_some(&self.unchanged),
         };
         let fan_out = FanOut {
-            members: &mut self.audience.members,
+            members: &mut self.subscribers.members,
             stamps: &mut self.current.stamps,
             policy: &mut self.policy,
             frame: self.frame,
@@ -484,7 +489,7 @@ impl<S: Subscriber> Rendition<S> {
     /// Where the slices of the frame that was begun go.
     pub fn fan_out(&mut self) -> FanOut<'_, S> {
         FanOut {
-            members: &mut self.audience.members,
+            members: &mut self.subscribers.members,
             stamps: &mut self.current.stamps,
             policy: &mut self.policy,
             frame: self.frame,
@@ -499,7 +504,7 @@ impl<S: Subscriber> Rendition<S> {
         if !std::mem::replace(&mut self.current.encoded, true) {
             self.current.stamps.stamp(Stage::Encoded, now);
         }
-        if let Some(at) = self.audience.end(now) {
+        if let Some(at) = self.subscribers.end(now) {
             return Some(at);
         }
         self.finish(now);
@@ -513,16 +518,16 @@ impl<S: Subscriber> Rendition<S> {
         let intra = self.encoder.is_some_and(|encoder| encoder.depth == 0);
         // Once, however many take it: the player's, if there is one.
         let mut bits = 0;
-        if let Some(left) = self.audience.first_departure() {
+        if let Some(left) = self.subscribers.first_departure() {
             bits = u64::from(on_the_wire(&left) + left.again) * 8;
             let dear = key_frame && !intra;
             if !self.current.still || dear {
                 self.rate.coded(dear, qp, bits);
             }
         }
-        let player = self.audience.player().filter(|member| member.present);
+        let player = self.subscribers.player().filter(|member| member.present);
         let plays = player.is_some();
-        let left = player.and_then(audience::Member::departure);
+        let left = player.and_then(subscribers::Member::departure);
         let left = left.filter(|left| left.first.is_some());
         self.policy
             .sent(now, self.frame, left.as_ref().map(on_the_wire));
@@ -534,7 +539,7 @@ impl<S: Subscriber> Rendition<S> {
         } else if plays {
             self.policy.unsent(self.frame);
         }
-        self.audience
+        self.subscribers
             .finish(now, self.frame, &self.current, &mut self.ends);
         self.coded = self.frame;
         match (self.current.improvement, self.current.marked) {
@@ -560,13 +565,16 @@ impl<S: Subscriber> Rendition<S> {
     /// The frame ends here for everybody who was there when it was captured.
     fn drop_frame(&mut self, now: Instant, stage: Stage, why: DropCause) {
         let stamps = self.current.stamps;
-        (self.audience).drop_frame(now, (self.frame, stamps), (stage, why), &mut self.ends);
+        (self.subscribers).drop_frame(now, (self.frame, stamps), (stage, why), &mut self.ends);
     }
 
     /// Panics if something that always holds does not: for tests and fuzzing.
     pub fn check_invariants(&self) {
-        self.audience.check_invariants();
-        assert_eq!(self.player, self.audience.player().map(|member| member.id));
+        self.subscribers.check_invariants();
+        assert_eq!(
+            self.player,
+            self.subscribers.player().map(|member| member.id)
+        );
         assert!(self.coded <= self.frame);
     }
 }

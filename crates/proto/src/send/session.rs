@@ -112,7 +112,7 @@ impl<T: Transmit> Session<T> {
     }
 
     /// Its way to the client.
-    pub fn way(&mut self) -> &mut T {
+    pub fn transmit_path(&mut self) -> &mut T {
         &mut self.way
     }
 

@@ -83,7 +83,7 @@ pub struct Frame {
 pub struct Slice<'a> {
     /// Its place in the frame and in the picture.
     pub place: SlicePlace,
-    /// If a wave of intra blocks begins with this frame, after how many frames the picture is clean.
+    /// If an intra refresh begins with this frame, after how many frames the picture is clean.
     pub clean_after: Option<u16>,
     /// Its bytes; of H.264 in Annex B form, parameter sets in front of a key frame's first.
     pub bytes: &'a [u8],

@@ -9,7 +9,7 @@ use super::video::EchoKind;
 use crate::control::ladder::Rung;
 use crate::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
 use crate::input::event::{Button, InputEvent, KeyCode};
-use crate::input::pressed::Held;
+use crate::input::pressed::PressedKey;
 use crate::pose::Pose;
 use crate::time::PeerInstant;
 use crate::trace::{DropCause, Fidelity, Outcome, Stage};
@@ -60,7 +60,7 @@ pub enum Message<'a> {
     },
     /// Parts of a frame that the client lacks are to be sent again.
     Resend(ResendRequest),
-    /// The newest frame that was sent, said again after a burst of activity.
+    /// The newest frame that was sent, sent again after a burst of activity.
     Beacon {
         /// That frame.
         newest: FrameId,
@@ -131,7 +131,7 @@ pub enum Message<'a> {
         /// The challenge's.
         token: u64,
     },
-    /// Where the person's head is. Not said again when it is lost: the next one follows.
+    /// Where the person's head is. Not retransmitted when it is lost: the next one follows.
     Pose {
         /// Counts up; an older one is ignored.
         id: PoseId,
@@ -236,7 +236,7 @@ pub struct InputBatch {
     pub events: Vec<(InputEvent, PeerInstant)>,
     /// The keys and buttons that are pressed once all these events are applied; `None` if more
     /// events wait than fit, so that it is not known how they end.
-    pub pressed: Option<Vec<Held>>,
+    pub pressed: Option<Vec<PressedKey>>,
 }
 
 /// Events in one datagram at most: 48 of at most 14 bytes leave room for everything else.
@@ -667,7 +667,7 @@ fn write_input(w: &mut Writer<'_>, batch: &InputBatch) {
     };
     let pressed = &pressed[..pressed.len().min(MAX_PRESSED)];
     w.u8(u8::try_from(pressed.len()).unwrap_or(NO_SNAPSHOT));
-    for Held { device, code } in pressed {
+    for PressedKey { device, code } in pressed {
         match device {
             None => w.u16(code & !OF_DEVICE),
             Some(device) => w.u16(code | OF_DEVICE).u8(device.0),
@@ -744,10 +744,10 @@ fn parse_input(r: &mut Reader<'_>) -> Result<InputBatch, Reject> {
     })
 }
 
-fn parse_held(r: &mut Reader<'_>) -> Result<Held, Reject> {
+fn parse_held(r: &mut Reader<'_>) -> Result<PressedKey, Reject> {
     let code = r.u16()?;
     let device = (code & OF_DEVICE != 0).then(|| r.u8()).transpose()?;
-    Ok(Held {
+    Ok(PressedKey {
         device: device.map(DeviceId),
         code: code & !OF_DEVICE,
     })

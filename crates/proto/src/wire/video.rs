@@ -98,7 +98,7 @@ pub struct Configuration {
 pub struct Extensions {
     /// The configuration, on a key frame.
     pub configuration: Option<Configuration>,
-    /// A wave of intra blocks begins here: if this frame and those of its chain after it arrive
+    /// An intra refresh begins here: if this frame and those of its chain after it arrive
     /// whole, the picture is clean at the one so many after it, whatever it was before.
     pub clean_after: Option<u16>,
 }

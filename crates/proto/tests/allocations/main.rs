@@ -9,7 +9,7 @@ mod sys;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
-use openuvr_proto::send::fec::{Care, ParityPlan};
+use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::time::Instant;
@@ -35,7 +35,7 @@ fn a_datagram_costs_no_allocation() {
         run: 2.0,
     };
     sender.protect(&Protection {
-        parity: ParityPlan::of(loss, Care::Usual),
+        parity: ParityPlan::of(loss, ParityLevel::Standard),
         resend: true,
     });
     let mut receiver = MediaReceiver::new(&established());

@@ -114,6 +114,9 @@ fn a_frame_costs_no_allocation() {
     assert_eq!(ends, 2 * (START_UP + FRAMES), "so that all of it ran");
     for (_, session) in rendition.subscribers() {
         let all = (START_UP + FRAMES) as usize * usize::from(SLICES);
-        assert!(session.way().0 >= all, "each slice is a datagram or more");
+        assert!(
+            session.transmit_path().0 >= all,
+            "each slice is a datagram or more"
+        );
     }
 }

@@ -146,7 +146,7 @@ impl Config {
             Some(dir) => dir.clone(),
             None => store::config_dir().map_err(|e| e.to_string())?,
         };
-        let identity = load_or_create(&dir, identity_store::Role::Client);
+        let identity = load_or_create(&dir, identity_store::KeyOwner::Client);
         let identity = identity.map_err(|e| e.to_string())?;
         let hosts = HostStore::open(&dir).map_err(|e| e.to_string())?;
         let (link, only, paths) = reach(&self.host, self.link)?;

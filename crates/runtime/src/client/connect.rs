@@ -14,20 +14,20 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 
 use super::config::Opened;
 use super::ladder::ethernet_paths;
-use super::{Over, Shared};
+use super::{Shared, StopReason};
 use crate::clock;
 
 impl Opened {
-    /// Whether somebody answers at one of the host's addresses within `patience`, before a person is
+    /// Whether somebody answers at one of the host's addresses within `timeout`, before a person is
     /// asked for a PIN. It is greeted only, which costs the host nothing and is no try with a PIN;
     /// over raw Ethernet too, where nobody answers over IP within a second. Blocks; before a client
     /// is started with this.
     ///
     /// # Errors
     /// What answers says that no session will come about.
-    pub fn is_answered(&self, patience: Duration) -> Result<bool, HandshakeError> {
+    pub fn is_answered(&self, timeout: Duration) -> Result<bool, HandshakeError> {
         let began = clock::now();
-        let until = began + patience;
+        let until = began + timeout;
         // Nothing is sent that depends on it.
         let trust = Trust::Pin(Pin::generate()?);
         let mut greeting = ClientHandshake::new(began, &self.identity, self.name.clone(), trust)?;
@@ -124,12 +124,12 @@ impl NoSession {
     }
 
     /// What it means for the person.
-    pub(super) fn over(self, only: Option<Rung>) -> Over {
+    pub(super) fn over(self, only: Option<Rung>) -> StopReason {
         match (self, only) {
             (NoSession::Handshake(HandshakeError::TimedOut { after }), Some(rung))
                 if rung.is_ethernet() =>
             {
-                Over::Failed(format!(
+                StopReason::Failed(format!(
                     "no link {}: no answer from the host over raw Ethernet in {} s: may it use raw \
                      Ethernet there (it says so when it starts), and does the network carry other \
                      than IP?",
@@ -137,11 +137,11 @@ impl NoSession {
                     after.as_secs()
                 ))
             }
-            (NoSession::Handshake(e), _) => Over::Handshake(e),
+            (NoSession::Handshake(e), _) => StopReason::Handshake(e),
             (NoSession::Unsent(why), _) => {
-                Over::Failed(format!("the host can't be reached: {why}"))
+                StopReason::Failed(format!("the host can't be reached: {why}"))
             }
-            (NoSession::Broken(why), _) => Over::Failed(why),
+            (NoSession::Broken(why), _) => StopReason::Failed(why),
         }
     }
 }
@@ -173,7 +173,7 @@ pub(super) fn shake_hands(
         };
         shared.paths.begin(*path);
         let (round, alone) = (turn / paths.len(), paths.len() == 1);
-        let patience = match (alone, round) {
+        let timeout = match (alone, round) {
             // It may be a host without IP.
             (true, 0) if who.only.is_none() => Some(IP_FIRST),
             (true, _) if who.lost => Some(IP_FIRST),
@@ -181,10 +181,10 @@ pub(super) fn shake_hands(
             // Far hosts answer later.
             (false, round) => Some(DIAL * (1 << round.min(if who.lost { 1 } else { 5 }))),
         };
-        match dial(shared, who, patience, batch)? {
-            Dialled::Met(established) => return Ok(Some(*established)),
-            Dialled::Stopped => return Ok(None),
-            Dialled::Silent => {
+        match dial(shared, who, timeout, batch)? {
+            DialOutcome::Connected(established) => return Ok(Some(*established)),
+            DialOutcome::Stopped => return Ok(None),
+            DialOutcome::NoAnswer => {
                 let why = shared.unsent();
                 sent |= why.is_none();
                 unsent = why.or(unsent);
@@ -205,9 +205,9 @@ pub(super) fn shake_hands(
     Ok(None)
 }
 
-enum Dialled {
-    Met(Box<Established>),
-    Silent,
+enum DialOutcome {
+    Connected(Box<Established>),
+    NoAnswer,
     Stopped,
 }
 
@@ -215,21 +215,21 @@ enum Dialled {
 fn dial(
     shared: &Shared,
     who: &Caller<'_>,
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
     batch: &mut RecvBatch,
-) -> Result<Dialled, NoSession> {
+) -> Result<DialOutcome, NoSession> {
     let path = shared.paths.now();
     let began = clock::now();
-    let mut give_up = patience.map(|patience| began + patience);
+    let mut give_up = timeout.map(|timeout| began + timeout);
     let mut handshake =
         ClientHandshake::new(began, who.identity, who.name.clone(), who.trust.clone())?;
     while !shared.stopping() {
         let now = clock::now();
         if give_up.is_some_and(|at| at <= now) {
-            return Ok(Dialled::Silent);
+            return Ok(DialOutcome::NoAnswer);
         }
         match handshake.handle_timeout(now) {
-            Err(HandshakeError::TimedOut { .. }) => return Ok(Dialled::Silent),
+            Err(HandshakeError::TimedOut { .. }) => return Ok(DialOutcome::NoAnswer),
             other => other?,
         }
         while let Some(datagram) = handshake.poll_transmit(now) {
@@ -246,11 +246,11 @@ fn dial(
             }
             give_up = None;
             if let Some(established) = handshake.handle_datagram(clock::now(), datagram)? {
-                return Ok(Dialled::Met(Box::new(established)));
+                return Ok(DialOutcome::Connected(Box::new(established)));
             }
         }
     }
-    Ok(Dialled::Stopped)
+    Ok(DialOutcome::Stopped)
 }
 
 /// Waits out a pause between two attempts, throwing away what arrives.

@@ -60,17 +60,17 @@ impl Paths {
 
 /// What the ladder has to say.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum LinkEvent {
     /// The session's video comes with this now.
     On(Rung),
     /// Something did not work, and the session goes on without it.
     Trouble(String),
-    /// The rung that was asked for is not to be had.
+    /// The rung that was asked for is unavailable.
     Failed(String),
 }
 
 /// Tries one rung after the other for one session.
-pub(super) struct Climb {
+pub(super) struct LinkProber {
     link: Arc<Ladder>,
     paths: Arc<Paths>,
     only: Option<Rung>,
@@ -82,7 +82,7 @@ pub(super) struct Climb {
     tried_raw: bool,
 }
 
-impl Climb {
+impl LinkProber {
     /// Begins to climb in a session that just began.
     pub(super) fn begin(
         link: Arc<Ladder>,
@@ -90,8 +90,8 @@ impl Climb {
         only: Option<Rung>,
         now: Instant,
         session: &mut ClientSession,
-    ) -> Climb {
-        let mut climb = Climb {
+    ) -> LinkProber {
+        let mut prober = LinkProber {
             link,
             paths,
             only,
@@ -101,12 +101,12 @@ impl Climb {
             tried_raw: false,
         };
         let first = match only {
-            _ if station_of(climb.paths.base()).is_some() => climb.link.rung(climb.paths.base()),
+            _ if station_of(prober.paths.base()).is_some() => prober.link.rung(prober.paths.base()),
             Some(only) => only,
             None => Rung::UdpGso,
         };
-        climb.try_rung(first, climb.paths.base(), now, session);
-        climb
+        prober.try_rung(first, prober.paths.base(), now, session);
+        prober
     }
 
     fn try_rung(&mut self, rung: Rung, path: PathId, now: Instant, session: &mut ClientSession) {
@@ -122,13 +122,13 @@ impl Climb {
         found: &Found,
         now: Instant,
         session: &mut ClientSession,
-    ) -> Vec<Said> {
+    ) -> Vec<LinkEvent> {
         let said = match self.trying.take() {
-            Some(tried) => self.climb(tried, found, now, session),
+            Some(tried) => self.advance(tried, found, now, session),
             None => Vec::new(),
         };
         for said in &said {
-            if let Said::On(rung) = said {
+            if let LinkEvent::On(rung) = said {
                 self.on = Some(*rung);
             }
         }
@@ -140,35 +140,35 @@ impl Climb {
         self.on
     }
 
-    fn climb(
+    fn advance(
         &mut self,
         tried: Rung,
         found: &Found,
         now: Instant,
         session: &mut ClientSession,
-    ) -> Vec<Said> {
+    ) -> Vec<LinkEvent> {
         match (tried, found.answer) {
-            (Rung::UdpGso, Some(Some(Rung::UdpGso))) => vec![Said::On(Rung::UdpGso)],
+            (Rung::UdpGso, Some(Some(Rung::UdpGso))) => vec![LinkEvent::On(Rung::UdpGso)],
             (tried, Some(answer)) if tried.is_ethernet() => {
                 self.go(found.step.path, now, session);
                 // AF_XDP or rings at one end are no other wire, but worth telling.
                 let own = self.link.rung(found.step.path);
                 let theirs = answer.unwrap_or(own);
-                vec![Said::On(if own == Rung::Raw { theirs } else { own })]
+                vec![LinkEvent::On(if own == Rung::Raw { theirs } else { own })]
             }
-            (Rung::Udp, Some(_)) => vec![Said::On(Rung::Udp)],
-            (_, answer) if self.only.is_some() => vec![Said::Failed(why_not(tried, answer))],
+            (Rung::Udp, Some(_)) => vec![LinkEvent::On(Rung::Udp)],
+            (_, answer) if self.only.is_some() => vec![LinkEvent::Failed(why_not(tried, answer))],
             (Rung::UdpGso, answer) => {
                 self.plain = answer.is_some();
                 self.after_gso(now, session)
             }
             (Rung::Udp, None) => vec![
-                Said::Trouble(
+                LinkEvent::Trouble(
                     "full datagrams do not arrive from the host: does something on the way drop \
                      what is longer than 1280 bytes?"
                         .to_owned(),
                 ),
-                Said::On(Rung::Udp),
+                LinkEvent::On(Rung::Udp),
             ],
             // Raw Ethernet, and no answer.
             _ => self.after_raw(
@@ -180,7 +180,7 @@ impl Climb {
     }
 
     /// Nothing that the kernel cut has arrived.
-    fn after_gso(&mut self, now: Instant, session: &mut ClientSession) -> Vec<Said> {
+    fn after_gso(&mut self, now: Instant, session: &mut ClientSession) -> Vec<LinkEvent> {
         if std::mem::replace(&mut self.tried_raw, true) {
             return self.after_raw(String::new(), now, session);
         }
@@ -197,16 +197,21 @@ impl Climb {
         }
     }
 
-    fn after_raw(&mut self, why: String, now: Instant, session: &mut ClientSession) -> Vec<Said> {
+    fn after_raw(
+        &mut self,
+        why: String,
+        now: Instant,
+        session: &mut ClientSession,
+    ) -> Vec<LinkEvent> {
         if self.plain {
             tracing::info!("{why}; staying on UDP");
-            return vec![Said::On(Rung::Udp)];
+            return vec![LinkEvent::On(Rung::Udp)];
         }
         self.try_rung(Rung::Udp, self.paths.base(), now, session);
         if why.is_empty() {
             return Vec::new();
         }
-        vec![Said::Trouble(format!("{why}; staying on UDP"))]
+        vec![LinkEvent::Trouble(format!("{why}; staying on UDP"))]
     }
 
     fn go(&mut self, path: PathId, now: Instant, session: &mut ClientSession) {
@@ -217,14 +222,14 @@ impl Climb {
     }
 
     /// Goes back to where the session began if the rung it is on is dead.
-    pub(super) fn check(&mut self, now: Instant, session: &mut ClientSession) -> Option<Said> {
+    pub(super) fn check(&mut self, now: Instant, session: &mut ClientSession) -> Option<LinkEvent> {
         let base = self.paths.base();
         if self.paths.now() == base || session.unanswered(now) < DEAD {
             return None;
         }
         self.go(base, now, session);
         self.try_rung(Rung::UdpGso, base, now, session);
-        Some(Said::Trouble(
+        Some(LinkEvent::Trouble(
             "raw Ethernet fell silent: back on UDP".to_owned(),
         ))
     }

@@ -9,7 +9,7 @@ use openuvr_media::codec::Codec;
 use openuvr_net::{Link as _, RecvBatch};
 use openuvr_proto::client::playout::{Fate, Playout};
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::acquaintance::{Acquaintance, Meeting};
+use openuvr_proto::control::credentials::{HostCredentials, PairingOutcome};
 use openuvr_proto::control::handshake::Established;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Role, WatchReason};
@@ -20,11 +20,11 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
 
 use super::connect::{Caller, NoSession, pause, shake_hands};
-use super::ladder::Climb;
-use super::overlay::{About, Overlay};
+use super::ladder::LinkProber;
+use super::overlay::{Overlay, OverlayFacts};
 use super::screen::{Screen, Shown};
 use super::search::Search;
-use super::{ClientSetup, Notice, Over, Shared, Watched, run_input};
+use super::{ClientSetup, Notice, PanicReporter, Shared, StopReason, run_input};
 use crate::clock;
 use crate::sched;
 
@@ -44,7 +44,7 @@ pub(super) struct Media {
     shared: Arc<Shared>,
     setup: ClientSetup,
     /// How the host is recognised.
-    acquaintance: Acquaintance,
+    credentials: HostCredentials,
     /// Whether there was a session.
     ever: bool,
     /// Where the host is now, if a lost one is looked for.
@@ -54,7 +54,7 @@ pub(super) struct Media {
     batch: RecvBatch,
     inputs: Vec<JoinHandle<()>>,
     playout: Option<Playout>,
-    climb: Option<Climb>,
+    prober: Option<LinkProber>,
     /// What stands above the window.
     title: String,
     role: Role,
@@ -98,7 +98,7 @@ impl Pictures {
 enum Ended {
     Stop,
     Lost(Option<GoodbyeReason>),
-    Over(Over),
+    StopReason(StopReason),
 }
 
 impl Media {
@@ -109,7 +109,7 @@ impl Media {
     ) -> Media {
         let known = setup.hosts.key(&setup.host);
         Media {
-            acquaintance: Acquaintance::new(known, setup.pin.take(), setup.pair_again),
+            credentials: HostCredentials::new(known, setup.pin.take(), setup.pair_again),
             shared,
             role: setup.offer.role,
             screen: Screen::new(setup.decoder),
@@ -120,7 +120,7 @@ impl Media {
             batch: RecvBatch::default(),
             inputs: Vec::new(),
             playout: None,
-            climb: None,
+            prober: None,
             title: String::new(),
             granted: false,
             pictures: Pictures::default(),
@@ -159,7 +159,7 @@ impl Media {
             };
             match ended {
                 Ended::Stop => break,
-                Ended::Over(over) => {
+                Ended::StopReason(over) => {
                     self.shared.finish(over);
                     break;
                 }
@@ -178,10 +178,11 @@ impl Media {
                 }
                 Ended::Lost(reason) => {
                     let silent = || match unsent {
-                        Some(why) => Over::Failed(format!("the host fell silent: {why}")),
-                        None => Over::Failed("the host fell silent".to_owned()),
+                        Some(why) => StopReason::Failed(format!("the host fell silent: {why}")),
+                        None => StopReason::Failed("the host fell silent".to_owned()),
                     };
-                    self.shared.finish(reason.map_or_else(silent, Over::Host));
+                    self.shared
+                        .finish(reason.map_or_else(silent, StopReason::Host));
                     break;
                 }
             }
@@ -215,7 +216,7 @@ impl Media {
 
     /// Shakes hands and remembers the host.
     fn meet(&mut self) -> Result<Option<Established>, NoSession> {
-        let trust = self.acquaintance.trust()?;
+        let trust = self.credentials.trust()?;
         let who = Caller {
             identity: &self.setup.identity,
             name: &self.setup.name,
@@ -229,19 +230,19 @@ impl Media {
         };
         self.told_trouble = false;
         let peer = established.peer;
-        let meeting = self.acquaintance.met(&trust, peer);
-        if meeting != Meeting::Known
+        let meeting = self.credentials.authenticated(&trust, peer);
+        if meeting != PairingOutcome::Known
             && let Err(e) = self.setup.hosts.remember(&self.setup.host, peer)
         {
             // This client goes on; the next one will need a PIN again.
             self.shared.notice(Notice::Trouble(e.to_string()));
         }
         self.shared.notice(Notice::Connected {
-            paired: meeting != Meeting::Known,
+            paired: meeting != PairingOutcome::Known,
             fingerprint: peer.fingerprint(),
             before: match meeting {
-                Meeting::PairedAgain { before } => Some(before.fingerprint()),
-                Meeting::Known | Meeting::Paired => None,
+                PairingOutcome::PairedAgain { before } => Some(before.fingerprint()),
+                PairingOutcome::Known | PairingOutcome::Paired => None,
             },
         });
         Ok(Some(established))
@@ -251,7 +252,7 @@ impl Media {
         let now = clock::now();
         let mut session = ClientSession::new(now, established, self.setup.offer.clone());
         let (link, paths) = (self.shared.link.clone(), self.shared.paths.clone());
-        self.climb = Some(Climb::begin(
+        self.prober = Some(LinkProber::begin(
             link,
             paths,
             self.setup.only,
@@ -271,7 +272,7 @@ impl Media {
             }
             let timeout = self.timeout();
             if let Err(e) = self.setup.link.recv(&mut self.batch, Some(timeout)) {
-                break Ended::Over(Over::Failed(format!("receiving failed: {e}")));
+                break Ended::StopReason(StopReason::Failed(format!("receiving failed: {e}")));
             }
             if let Some(ended) = self.turn() {
                 break ended;
@@ -377,14 +378,14 @@ impl Media {
             return;
         }
         let codec = self.screen.configuration.map(|c| Codec::try_from(c.codec));
-        let about = About {
+        let about = OverlayFacts {
             size: self.screen.configuration.map(|c| c.size),
             codec: &codec.map_or_else(String::new, |codec| match codec {
                 Ok(codec) => format!("{codec:?}"),
                 Err(unknown) => unknown.to_string(),
             }),
-            link: (self.climb.as_ref())
-                .and_then(Climb::on)
+            link: (self.prober.as_ref())
+                .and_then(LinkProber::on)
                 .map_or("…", Rung::name),
             round_trip: (self.shared.session().as_ref())
                 .and_then(|session| session.clock().round_trip()),
@@ -435,7 +436,9 @@ impl Media {
                         watching,
                     });
                 }
-                ClientEvent::Refused(why) => ended = Some(Ended::Over(Over::Refused(why))),
+                ClientEvent::Refused(why) => {
+                    ended = Some(Ended::StopReason(StopReason::Refused(why)))
+                }
                 ClientEvent::Announced(newest) => {
                     self.pictures.announced = true;
                     if let Some(playout) = self.playout.as_mut() {
@@ -452,17 +455,25 @@ impl Media {
                 }
                 ClientEvent::RelativeMouse(wanted) => self.screen.relative_mouse(wanted),
                 ClientEvent::Probed(found) => {
-                    let climb = self.climb.as_mut();
-                    let said = climb.map(|climb| climb.found(&found, now, session));
+                    let prober = self.prober.as_mut();
+                    let said = prober.map(|prober| prober.found(&found, now, session));
                     for said in said.into_iter().flatten() {
-                        ended = self.shared.ladder_said(said).map(Ended::Over).or(ended);
+                        ended = self
+                            .shared
+                            .ladder_event(said)
+                            .map(Ended::StopReason)
+                            .or(ended);
                     }
                 }
                 ClientEvent::Ended(reason) => ended = Some(after(reason)),
             }
         }
-        if let Some(said) = self.climb.as_mut().and_then(|c| c.check(now, session)) {
-            ended = self.shared.ladder_said(said).map(Ended::Over).or(ended);
+        if let Some(said) = self.prober.as_mut().and_then(|c| c.check(now, session)) {
+            ended = self
+                .shared
+                .ladder_event(said)
+                .map(Ended::StopReason)
+                .or(ended);
         }
         let playout = self.playout.as_ref();
         let received = playout.is_some_and(|playout| playout.receiver.counters().received > 0);
@@ -520,7 +531,7 @@ impl Media {
                             playout.receiver.decoding_failed();
                         }
                         Shown::Gone(why) => {
-                            ended = Some(Ended::Over(Over::Failed(why)));
+                            ended = Some(Ended::StopReason(StopReason::Failed(why)));
                             break;
                         }
                     }
@@ -547,12 +558,12 @@ impl Media {
         ];
         for (source, name, send) in sources {
             let Some(source) = source else { continue };
-            let watched = Watched(self.shared.clone(), "input");
+            let panic_reporter = PanicReporter(self.shared.clone(), "input");
             let spawned = self
                 .setup
                 .scheduler
-                .spawn(sched::Role::Input, name, move || {
-                    run_input(&watched.0, source, send);
+                .spawn(sched::ThreadRole::Input, name, move || {
+                    run_input(&panic_reporter.0, source, send);
                 });
             self.inputs
                 .push(spawned.map_err(|e| format!("can't start a thread: {e}"))?);
@@ -591,6 +602,6 @@ fn after(reason: Option<GoodbyeReason>) -> Ended {
     match reason {
         // It may be started again.
         None | Some(GoodbyeReason::Quit | GoodbyeReason::Failed) => Ended::Lost(reason),
-        Some(reason) => Ended::Over(Over::Host(reason)),
+        Some(reason) => Ended::StopReason(StopReason::Host(reason)),
     }
 }

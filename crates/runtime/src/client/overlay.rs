@@ -48,7 +48,7 @@ struct Frame {
 }
 
 /// What does not change from frame to frame.
-pub(super) struct About<'a> {
+pub(super) struct OverlayFacts<'a> {
     pub(super) size: Option<Size>,
     pub(super) codec: &'a str,
     pub(super) link: &'a str,
@@ -111,7 +111,7 @@ impl Overlay {
     }
 
     /// The lines to show now, if it is time for them.
-    pub(super) fn lines(&mut self, now: Instant, about: &About<'_>) -> Option<Vec<String>> {
+    pub(super) fn lines(&mut self, now: Instant, about: &OverlayFacts<'_>) -> Option<Vec<String>> {
         if self.due? > now {
             return None;
         }
@@ -134,7 +134,7 @@ impl Overlay {
         Some(lines)
     }
 
-    fn counts(&self, now: Instant, about: &About<'_>) -> String {
+    fn counts(&self, now: Instant, about: &OverlayFacts<'_>) -> String {
         let whole = self.frames.iter().filter(|f| f.report.outcome.is_whole());
         let (all, whole) = (self.frames.len(), whole.count());
         let size = about.size.map_or_else(String::new, |size| size.to_string());
@@ -190,7 +190,7 @@ impl Overlay {
         rows.into_iter().flatten().collect()
     }
 
-    fn link(&self, now: Instant, about: &About<'_>) -> String {
+    fn link(&self, now: Instant, about: &OverlayFacts<'_>) -> String {
         let sum = |of: fn(&Report) -> u16| -> u64 {
             self.frames.iter().map(|f| u64::from(of(&f.report))).sum()
         };
@@ -251,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    const ABOUT: About<'static> = About {
+    const ABOUT: OverlayFacts<'static> = OverlayFacts {
         size: Some(Size::new(1280, 720)),
         codec: "H264",
         link: "udp-gso",

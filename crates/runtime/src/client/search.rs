@@ -12,7 +12,7 @@ use openuvr_proto::id::PathId;
 
 use super::Target;
 use super::config::paths_to;
-use crate::sched::{Role, Scheduler};
+use crate::sched::{Scheduler, ThreadRole};
 
 /// Asks when it is told to. Its thread ends when this is gone and the name service has answered.
 pub(super) struct Search {
@@ -36,7 +36,7 @@ impl Search {
             ask,
             found: Arc::clone(&found),
         };
-        scheduler.spawn(Role::Background, "ouvr-search", move || {
+        scheduler.spawn(ThreadRole::Background, "ouvr-search", move || {
             for () in asked {
                 match paths_to(&host, only) {
                     Ok(paths) => {

@@ -184,7 +184,7 @@ impl Config {
             None => store::config_dir().map_err(|e| e.to_string())?,
         };
         let identity =
-            load_or_create(&dir, identity_store::Role::Host).map_err(|e| e.to_string())?;
+            load_or_create(&dir, identity_store::KeyOwner::Host).map_err(|e| e.to_string())?;
         let devices = DeviceStore::open(&dir).map_err(|e| e.to_string())?;
         let pin = match pin {
             None if self.pair || devices.devices().is_empty() => {

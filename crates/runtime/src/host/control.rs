@@ -11,10 +11,10 @@ use std::time::Duration;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Taken, Waker};
 use openuvr_media::input_sink::device::{Descriptor, Devices};
-use openuvr_media::input_sink::{InputError, Usual};
+use openuvr_media::input_sink::{InputError, Translated};
 use openuvr_net::address::{segmented, words};
 use openuvr_net::{LinkError, RecvBatch};
-use openuvr_proto::control::handshake::{HostHandshake, Paired, PairingEvent, Standing};
+use openuvr_proto::control::handshake::{DeviceStatus, HostHandshake, Paired, PairingEvent};
 use openuvr_proto::control::identity::{ClientId, PublicKey};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
@@ -31,7 +31,7 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
 use super::trust::Trust;
-use super::{Input, Notice, Order, Shared, Taking};
+use super::{Attachment, Input, MediaCommand, Notice, Shared};
 use crate::clock;
 use crate::guest::ForApplication;
 
@@ -63,7 +63,7 @@ pub(super) struct Control {
     /// The player's registered devices.
     pub(super) input_devices: Devices,
     pub(super) viewport: Option<Viewport>,
-    pub(super) orders: SyncSender<Order>,
+    pub(super) media_commands: SyncSender<MediaCommand>,
     pub(super) media: Waker,
     pub(super) commands: Receiver<Command>,
     /// Where each subscriber's video goes, and with what.
@@ -181,7 +181,7 @@ impl Control {
                 let mut sessions = shared.sessions();
                 let accepted = sessions.handle_datagram(now, from, datagram);
                 let stranger = accepted == Err(Reject::Session);
-                let answer = stranger.then(|| sessions.answer_stranger(now, from, datagram));
+                let answer = stranger.then(|| sessions.answer_unknown_session(now, from, datagram));
                 drop(sessions);
                 if let Some(answer) = answer.flatten() {
                     // It speaks again.
@@ -242,7 +242,7 @@ impl Control {
         let mut sessions = self.shared.sessions();
         sessions.end(GoodbyeReason::Forbidden, |key| {
             let key = PublicKey(*key);
-            standing(&ClientId::of(&key)) != Standing::Allowed(key)
+            standing(&ClientId::of(&key)) != DeviceStatus::Allowed(key)
         });
     }
 
@@ -261,10 +261,10 @@ impl Control {
                 if role == Role::Player {
                     self.player = Some(session);
                 }
-                self.order(Order::Add {
+                self.command_media(MediaCommand::Add {
                     id: session.into(),
                     role,
-                    taking: Taking::Session {
+                    attachment: Attachment::Session {
                         path,
                         wishes: offer.wishes,
                         media,
@@ -284,7 +284,7 @@ impl Control {
                     Role::Player => self.player = Some(session),
                     Role::Observer => drop(self.player.take_if(|player| *player == session)),
                 }
-                self.order(Order::Role(session.into(), role));
+                self.command_media(MediaCommand::Role(session.into(), role));
                 self.shared.notice(Notice::RoleChanged(session, role));
             }
             HostEvent::PathChanged {
@@ -294,14 +294,14 @@ impl Control {
             } => {
                 if self.ways.contains_key(&session) {
                     let path = segmented(path, may);
-                    self.order(Order::Path(session.into(), path));
+                    self.command_media(MediaCommand::Path(session.into(), path));
                     self.goes(session, path);
                 }
             }
             HostEvent::Ended(session, ending) => {
                 self.ways.remove(&session);
                 self.player.take_if(|p| *p == session);
-                self.order(Order::Remove(session.into()));
+                self.command_media(MediaCommand::Remove(session.into()));
                 self.shared.notice(Notice::Ended(session, ending));
             }
             HostEvent::Input(arrived) => self.inject(&arrived),
@@ -312,18 +312,18 @@ impl Control {
                 newest,
             } => {
                 let wish = Feedback::KeyFrame { last_good, newest };
-                self.order(Order::Feedback(session.into(), wish));
+                self.command_media(MediaCommand::Feedback(session.into(), wish));
             }
             HostEvent::Record(record) => {
                 // Nothing is learnt from others: the media thread need not wake.
                 if self.player == Some(record.session) {
                     let arrival = Feedback::Frame(Arrival::from(&*record));
-                    self.order(Order::Feedback(record.session.into(), arrival));
+                    self.command_media(MediaCommand::Feedback(record.session.into(), arrival));
                 }
                 self.shared.notice(Notice::Record(record));
             }
             HostEvent::ResendWanted(session, request) => {
-                self.order(Order::Resend(session.into(), request));
+                self.command_media(MediaCommand::Resend(session.into(), request));
             }
         }
     }
@@ -384,7 +384,7 @@ impl Control {
     fn apply(
         &mut self,
         arrived: &Arrived,
-        left: Usual,
+        left: Translated,
         received: Instant,
     ) -> Result<bool, InputError> {
         match &mut self.input {
@@ -423,22 +423,22 @@ impl Control {
 
     /// Tells the media thread. Wishes that find no room come again, and what it learns from a
     /// report it also learns from the next; a subscriber's coming or going waits for room.
-    fn order(&mut self, order: Order) {
-        match order {
+    fn command_media(&mut self, command: MediaCommand) {
+        match command {
             // Good news waits for the next frame.
-            Order::Feedback(_, Feedback::Frame(arrival)) if arrival.outcome.is_whole() => {
-                let _ = self.orders.try_send(order);
+            MediaCommand::Feedback(_, Feedback::Frame(arrival)) if arrival.outcome.is_whole() => {
+                let _ = self.media_commands.try_send(command);
                 return;
             }
-            Order::Feedback(..) | Order::Resend(..) => {
-                let _ = self.orders.try_send(order);
+            MediaCommand::Feedback(..) | MediaCommand::Resend(..) => {
+                let _ = self.media_commands.try_send(command);
             }
-            order => {
-                if let Err(TrySendError::Full(order)) = self.orders.try_send(order) {
+            command => {
+                if let Err(TrySendError::Full(command)) = self.media_commands.try_send(command) {
                     // It may sleep over good news.
                     self.media.wake();
                     // Fails only when the media thread is gone, and then the host stops.
-                    let _ = self.orders.send(order);
+                    let _ = self.media_commands.send(command);
                 }
             }
         }

@@ -4,8 +4,8 @@
 //! clock, its capture and its encoder.
 
 mod encoder;
-mod taker;
-mod way;
+mod session_path;
+mod subscriber;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, PoisonError, atomic::Ordering};
@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, atomic::Ordering};
 use openuvr_media::capture::{Capture, CaptureEvent};
 use openuvr_media::convert::{Converter, Scaler};
 use openuvr_media::damage::Damage;
-use openuvr_media::encode::{Ask, Encoder, Part};
+use openuvr_media::encode::{Encoder, FrameRequest, Part};
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::send::rendition::{AppliedInput, Rendition};
 use openuvr_proto::send::session::Session;
@@ -25,17 +25,17 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::video::{EchoKind, SlicePlace};
 
 pub(super) use self::encoder::open;
-use self::taker::Taker;
-use self::way::Way;
-use super::{Encoding, Notice, Order, Shared, Taking};
+use self::session_path::SessionPath;
+use self::subscriber::HostSubscriber;
+use super::{Attachment, Encoding, MediaCommand, Notice, Shared};
 use crate::clock;
 
 pub(super) struct Media {
     shared: Arc<Shared>,
     capture: Box<dyn Capture>,
-    orders: Receiver<Order>,
+    media_commands: Receiver<MediaCommand>,
     encoding: Encoding,
-    rendition: Rendition<Taker>,
+    rendition: Rendition<HostSubscriber>,
     encoder: Option<Box<dyn Encoder>>,
     converter: Converter,
     scaler: Scaler,
@@ -53,12 +53,12 @@ impl Media {
         capture: Box<dyn Capture>,
         converter: Converter,
         encoding: Encoding,
-        orders: Receiver<Order>,
+        media_commands: Receiver<MediaCommand>,
     ) -> Media {
         Media {
             shared,
             capture,
-            orders,
+            media_commands,
             rendition: Rendition::new(encoding.rendition),
             encoding,
             encoder: None,
@@ -108,11 +108,11 @@ impl Media {
 
     fn take_orders(&mut self) {
         // Not more than can wait: the control thread is the more urgent one, and could go on for ever.
-        for _ in 0..super::ORDERS {
-            let Ok(order) = self.orders.try_recv() else {
+        for _ in 0..super::MEDIA_COMMANDS {
+            let Ok(command) = self.media_commands.try_recv() else {
                 break;
             };
-            self.order(order);
+            self.command_media(command);
         }
         let highest = Bitrate(self.shared.highest.swap(0, Ordering::Relaxed));
         if highest != Bitrate(0) {
@@ -122,34 +122,41 @@ impl Media {
         self.tell_decisions();
     }
 
-    fn order(&mut self, order: Order) {
-        match order {
-            Order::Add { id, role, taking } => {
-                let (wishes, taker) = match taking {
-                    Taking::Session {
+    fn command_media(&mut self, command: MediaCommand) {
+        match command {
+            MediaCommand::Add {
+                id,
+                role,
+                attachment,
+            } => {
+                let (wishes, taker) = match attachment {
+                    Attachment::Session {
                         path,
                         wishes,
                         media,
                     } => {
-                        let way = Way::new(self.shared.link.clone(), path);
-                        (wishes, Taker::Session(Box::new(Session::new(media, way))))
+                        let way = SessionPath::new(self.shared.link.clone(), path);
+                        (
+                            wishes,
+                            HostSubscriber::Session(Box::new(Session::new(media, way))),
+                        )
                     }
-                    Taking::Other(other) => (Default::default(), Taker::Other(other)),
+                    Attachment::Other(other) => (Default::default(), HostSubscriber::Other(other)),
                 };
                 self.rendition.subscribe(id, role, wishes, taker);
             }
-            Order::Role(id, role) => self.rendition.set_role(id, role),
-            Order::Path(id, path) => {
+            MediaCommand::Role(id, role) => self.rendition.set_role(id, role),
+            MediaCommand::Path(id, path) => {
                 if let Some(session) = self.session(id) {
-                    session.way().path = path;
+                    session.transmit_path().path = path;
                     self.rendition.path_changed(id);
                 }
             }
-            Order::Remove(id) => drop(self.rendition.unsubscribe(id)),
-            Order::Feedback(id, feedback) => {
+            MediaCommand::Remove(id) => drop(self.rendition.unsubscribe(id)),
+            MediaCommand::Feedback(id, feedback) => {
                 self.rendition.feedback(clock::now(), id, feedback);
             }
-            Order::Resend(id, request) => {
+            MediaCommand::Resend(id, request) => {
                 if let Some(session) = self.session(id) {
                     session.resend(clock::now(), &request);
                 }
@@ -157,7 +164,7 @@ impl Media {
         }
     }
 
-    fn session(&mut self, id: SubscriberId) -> Option<&mut Session<Way>> {
+    fn session(&mut self, id: SubscriberId) -> Option<&mut Session<SessionPath>> {
         self.rendition.subscriber(id)?.session()
     }
 
@@ -287,7 +294,7 @@ impl Media {
         let Some((plan, mut fan_out)) = self.rendition.begin(clock::now(), changed) else {
             return Err(fail(Stage::FirstSlice)(&"no encoder is open"));
         };
-        let ask = Ask {
+        let ask = FrameRequest {
             frame: plan.frame,
             key_frame: plan.is_key(),
             reference: plan.reference,
@@ -324,8 +331,8 @@ impl Media {
     fn leave(&mut self) {
         while let Some(at) = self.rendition.end(clock::now()) {
             let wait = at.since(clock::now());
-            match self.orders.recv_timeout(wait) {
-                Ok(order) => self.order(order),
+            match self.media_commands.recv_timeout(wait) {
+                Ok(command) => self.command_media(command),
                 Err(RecvTimeoutError::Timeout) => {}
                 // The host stops.
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
@@ -337,7 +344,9 @@ impl Media {
     /// Tells the sessions how frames ended.
     fn tell_ends(&mut self) {
         for (_, taker) in self.rendition.subscribers() {
-            let refusal = taker.session().and_then(|session| session.way().refusal());
+            let refusal = taker
+                .session()
+                .and_then(|session| session.transmit_path().refusal());
             if let Some(why) = refusal {
                 self.shared.notice(Notice::Trouble(why));
             }

@@ -14,7 +14,7 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::wire::video::{MAX_SLICES, SlicePlace};
 
-use super::{HostRuntime, Notice, Order, Shared, Taking};
+use super::{Attachment, HostRuntime, MediaCommand, Notice, Shared};
 use crate::clock;
 use crate::sched;
 
@@ -46,26 +46,34 @@ impl HostRuntime {
         let number = self.others.fetch_add(1, Ordering::Relaxed) + 1;
         let id = SubscriberId::Other(number);
         let (calls, inbox) = sync_channel(CALLS + DROPS);
-        let hands = Arc::new(Hands::default());
+        let backlog = Arc::new(Backlog::default());
         let thread = Thread {
             id,
-            hands: hands.clone(),
-            orders: self.orders.clone(),
+            backlog: backlog.clone(),
+            media_commands: self.media_commands.clone(),
             media: self.media.clone(),
             shared: self.shared.clone(),
         };
         // It is not waited for at the end: it may be the one that blocks.
         (self.scheduler)
-            .spawn(sched::Role::Background, "ouvr-subscriber", move || {
-                thread.run(&inbox, subscriber);
-            })
+            .spawn(
+                sched::ThreadRole::Background,
+                "ouvr-subscriber",
+                move || {
+                    thread.run(&inbox, subscriber);
+                },
+            )
             .map_err(|e| format!("can't start a thread: {e}"))?;
-        let taking = Taking::Other(Detached {
+        let attachment = Attachment::Other(Detached {
             calls,
-            hands,
+            backlog,
             taken: None,
         });
-        self.order(Order::Add { id, role, taking })?;
+        self.command_media(MediaCommand::Add {
+            id,
+            role,
+            attachment,
+        })?;
         Ok(id)
     }
 
@@ -74,21 +82,23 @@ impl HostRuntime {
     /// # Errors
     /// One line, if the host has stopped.
     pub fn unsubscribe(&self, subscriber: SubscriberId) -> Result<(), String> {
-        self.order(Order::Remove(subscriber))
+        self.command_media(MediaCommand::Remove(subscriber))
     }
 
     /// What a subscriber says of what arrived. Said in the middle of a flood of it, it is lost.
     pub fn feedback(&self, from: SubscriberId, feedback: Feedback) {
-        let _ = self.orders.try_send(Order::Feedback(from, feedback));
+        let _ = self
+            .media_commands
+            .try_send(MediaCommand::Feedback(from, feedback));
         self.media.wake();
     }
 
-    fn order(&self, order: Order) -> Result<(), String> {
-        let sent = match self.orders.try_send(order) {
-            Err(TrySendError::Full(order)) => {
+    fn command_media(&self, command: MediaCommand) -> Result<(), String> {
+        let sent = match self.media_commands.try_send(command) {
+            Err(TrySendError::Full(command)) => {
                 // It sleeps over them, and makes room when it wakes.
                 self.media.wake();
-                self.orders.send(order).map_err(drop)
+                self.media_commands.send(command).map_err(drop)
             }
             sent => sent.map_err(drop),
         };
@@ -107,7 +117,7 @@ enum Call {
 
 /// What both threads know.
 #[derive(Default)]
-struct Hands {
+struct Backlog {
     /// Frames that began and are not over in the thread.
     full: AtomicU32,
     /// Frames of whose drop the thread was not told yet.
@@ -119,7 +129,7 @@ struct Hands {
 /// The media thread's end.
 pub(super) struct Detached {
     calls: SyncSender<Call>,
-    hands: Arc<Hands>,
+    backlog: Arc<Backlog>,
     /// What was taken of the frame that is under way; `None`: it is missed.
     taken: Option<Departure>,
 }
@@ -135,15 +145,15 @@ impl Detached {
 
 impl Subscriber for Detached {
     fn begin(&mut self, now: Instant, frame: &Frame) {
-        let full = self.hands.full.load(Ordering::Acquire) >= FRAMES;
+        let full = self.backlog.full.load(Ordering::Acquire) >= FRAMES;
         self.taken = (!full).then(Departure::default);
         if full {
             return;
         }
-        self.hands.full.fetch_add(1, Ordering::AcqRel);
+        self.backlog.full.fetch_add(1, Ordering::AcqRel);
         self.call(Call::Begin(now, Box::new(*frame)));
         if self.taken.is_none() {
-            self.hands.full.fetch_sub(1, Ordering::AcqRel);
+            self.backlog.full.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
@@ -165,11 +175,11 @@ impl Subscriber for Detached {
 
     fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause) {
         if why == DropCause::SendBufferFull {
-            self.hands.missed.store(frame.0, Ordering::Release);
+            self.backlog.missed.store(frame.0, Ordering::Release);
         }
         // So that there is always room for the frames in hand.
-        if self.hands.drops.load(Ordering::Acquire) < DROPS {
-            self.hands.drops.fetch_add(1, Ordering::AcqRel);
+        if self.backlog.drops.load(Ordering::Acquire) < DROPS {
+            self.backlog.drops.fetch_add(1, Ordering::AcqRel);
             let _ = self.calls.try_send(Call::Dropped(now, frame, stage, why));
         }
     }
@@ -178,8 +188,8 @@ impl Subscriber for Detached {
 /// The subscriber's thread.
 struct Thread {
     id: SubscriberId,
-    hands: Arc<Hands>,
-    orders: SyncSender<Order>,
+    backlog: Arc<Backlog>,
+    media_commands: SyncSender<MediaCommand>,
     media: Waker,
     shared: Arc<Shared>,
 }
@@ -195,13 +205,13 @@ impl Thread {
                     if let Some(cut_off) = open.take() {
                         let (stage, why) = (Stage::FirstSent, DropCause::SendBufferFull);
                         subscriber.dropped(now, cut_off, stage, why);
-                        self.put_down();
+                        self.frame_done();
                     }
                     broken &= !frame.header.is_key();
                     if broken {
                         let (stage, why) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
                         subscriber.dropped(now, name, stage, why);
-                        self.put_down();
+                        self.frame_done();
                     } else {
                         open = Some(name);
                         subscriber.begin(now, &frame);
@@ -220,13 +230,13 @@ impl Thread {
                 Call::End => {
                     if let Some(frame) = open.take() {
                         broken = !self.end(&mut *subscriber, frame);
-                        self.put_down();
+                        self.frame_done();
                     }
                 }
                 Call::Dropped(now, frame, stage, why) => {
-                    self.hands.drops.fetch_sub(1, Ordering::AcqRel);
+                    self.backlog.drops.fetch_sub(1, Ordering::AcqRel);
                     if open.take_if(|open| *open == frame).is_some() {
-                        self.put_down();
+                        self.frame_done();
                     }
                     subscriber.dropped(now, frame, stage, why);
                 }
@@ -242,7 +252,7 @@ impl Thread {
                 Progress::Left(_) => return true,
                 Progress::Waits(at) => std::thread::sleep(at.since(clock::now())),
                 Progress::Missed => {
-                    self.hands.missed.store(frame.0, Ordering::Release);
+                    self.backlog.missed.store(frame.0, Ordering::Release);
                     return false;
                 }
             }
@@ -250,23 +260,25 @@ impl Thread {
     }
 
     /// A frame is over.
-    fn put_down(&self) {
-        self.hands.full.fetch_sub(1, Ordering::AcqRel);
+    fn frame_done(&self) {
+        self.backlog.full.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Asks for a key frame when it can take one again.
     fn catch_up(&self) {
-        if self.hands.full.load(Ordering::Acquire) > 0 {
+        if self.backlog.full.load(Ordering::Acquire) > 0 {
             return;
         }
-        let missed = self.hands.missed.swap(0, Ordering::AcqRel);
+        let missed = self.backlog.missed.swap(0, Ordering::AcqRel);
         if missed != 0 {
             let wish = Feedback::KeyFrame {
                 last_good: FrameId::NONE,
                 newest: FrameId(missed),
             };
             // Fails only when the media thread is gone.
-            let _ = self.orders.send(Order::Feedback(self.id, wish));
+            let _ = self
+                .media_commands
+                .send(MediaCommand::Feedback(self.id, wish));
             self.media.wake();
         }
     }
@@ -279,7 +291,7 @@ impl Drop for Thread {
                 "a subscriber panicked and gets no more frames: please report it to who made it";
             self.shared.notice(Notice::Trouble(why.to_owned()));
         }
-        let _ = self.orders.send(Order::Remove(self.id));
+        let _ = self.media_commands.send(MediaCommand::Remove(self.id));
         self.media.wake();
     }
 }

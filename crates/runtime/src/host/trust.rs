@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use openuvr_proto::control::handshake::Standing;
+use openuvr_proto::control::handshake::DeviceStatus;
 use openuvr_proto::control::identity::{ClientId, DeviceName, PublicKey};
 
-use super::{Notice, Shared, Watched};
-use crate::sched::{Role, Scheduler};
+use super::{Notice, PanicReporter, Shared};
+use crate::sched::{Scheduler, ThreadRole};
 use crate::trust_store::DeviceStore;
 
 /// Entries that may wait for the disk (guess: the sessions that begin in some seconds); what finds
@@ -73,24 +73,27 @@ impl Trust {
             entries,
             trouble: None,
         };
-        let (unstored, watched) = (trust.unstored.clone(), Watched(shared.clone(), "trust"));
-        let thread = scheduler.spawn(Role::Background, "ouvr-trust", move || {
-            write_down(&watched.0, devices, &inbox, &unstored);
+        let (unstored, panic_reporter) = (
+            trust.unstored.clone(),
+            PanicReporter(shared.clone(), "trust"),
+        );
+        let thread = scheduler.spawn(ThreadRole::Background, "ouvr-trust", move || {
+            write_down(&panic_reporter.0, devices, &inbox, &unstored);
         })?;
         Ok((trust, thread))
     }
 
     /// Looks whom this host knows now: what a client is to it. A device that paired and could not
     /// be stored may come in as long as the host runs, unless a person says otherwise.
-    pub(super) fn look(&mut self) -> impl Fn(&ClientId) -> Standing + '_ {
+    pub(super) fn look(&mut self) -> impl Fn(&ClientId) -> DeviceStatus + '_ {
         // Before the file: what has left this list is in there.
         let unstored = lock(&self.unstored).clone();
         self.refresh();
         let devices = &self.devices;
         move |id| match devices.standing(id) {
-            Standing::Unknown => {
+            DeviceStatus::Unknown => {
                 let key = unstored.iter().find(|key| ClientId::of(key) == *id);
-                key.map_or(Standing::Unknown, |key| Standing::Allowed(*key))
+                key.map_or(DeviceStatus::Unknown, |key| DeviceStatus::Allowed(*key))
             }
             known => known,
         }

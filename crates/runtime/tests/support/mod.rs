@@ -13,7 +13,7 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
 
 /// Longer than anything takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// More pictures and notices than a test makes.
 pub(crate) const MOST: usize = 65_536;
@@ -37,7 +37,7 @@ impl Drop for Folder {
 
 /// Looks again and again until there is something.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = look() {
             return found;

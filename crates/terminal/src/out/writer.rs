@@ -39,7 +39,7 @@ pub(super) enum Job {
 const MOST: usize = 1024;
 
 /// How long the end of the program, or a question, waits for a terminal that takes nothing.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The only one.
 pub(super) static WRITER: Shared = Shared {
@@ -133,7 +133,7 @@ impl Shared {
             state.is_some_and(|state| state.busy || !state.queue.is_empty())
         };
         let state = self.state();
-        drop(self.written.wait_timeout_while(state, PATIENCE, unwritten));
+        drop(self.written.wait_timeout_while(state, TIMEOUT, unwritten));
     }
 
     /// The end of the program: tells what was held back, and takes the table away.

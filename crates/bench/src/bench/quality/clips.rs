@@ -154,7 +154,7 @@ fn compare(path: &Path, sha256: &str) -> Result<()> {
 }
 
 /// How long an application may take to show its next picture. A game loads for many seconds.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 fn record(content: &Content, format: Format, path: &Path, stop: &AtomicBool) -> Result<()> {
     println!("recording {} to {}", content.name(), path.display());
@@ -206,7 +206,7 @@ struct Recording<'a> {
 impl Recording<'_> {
     /// The next picture that differs from the one before.
     fn next(&mut self) -> Result<Shot> {
-        let until = clock::now() + PATIENCE;
+        let until = clock::now() + TIMEOUT;
         loop {
             self.check(until)?;
             if !self.screen.changed(Duration::from_millis(50))? {
@@ -224,7 +224,7 @@ impl Recording<'_> {
 
     /// Waits until the application has said `word`.
     fn wait_for(&mut self, word: &str, home: &Path) -> Result<()> {
-        let until = clock::now() + PATIENCE;
+        let until = clock::now() + TIMEOUT;
         let said = || std::fs::read_to_string(home.join(SAID)).unwrap_or_default();
         while !said().contains(word) {
             self.check(until)?;
@@ -238,7 +238,7 @@ impl Recording<'_> {
             bail!("interrupted");
         }
         self.app.check()?;
-        let seconds = PATIENCE.as_secs();
+        let seconds = TIMEOUT.as_secs();
         ensure!(
             clock::now() < until,
             "the {} showed nothing new for {seconds} s{}",

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use openuvr_lab::course::Course;
+use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_media::barcode::{self, Stamp};
 use openuvr_media::capture::clip::{Clip, place};
 use openuvr_media::picture::Picture;
@@ -38,7 +38,7 @@ pub(super) struct Setup<'a> {
     pub(super) fps: f64,
     pub(super) bitrate: &'a str,
     /// What the link does, both ways.
-    pub(super) link: Course,
+    pub(super) link: ImpairmentSchedule,
     pub(super) round_trip: Duration,
     pub(super) seed: u64,
     pub(super) seconds: f64,
@@ -398,7 +398,7 @@ mod tests {
             size: Size::new(64, 48),
             fps: 30.0,
             bitrate: "3M",
-            link: Course::default(),
+            link: ImpairmentSchedule::default(),
             round_trip: Duration::ZERO,
             seed: 1,
             seconds: 2.0,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};
 
-use super::Course;
+use super::ImpairmentSchedule;
 use crate::bench::machine::Machine;
 use crate::bench::page::{HEAD, escaped, figure, section, table};
 use crate::bench::plot::{self, Plot};
@@ -20,7 +20,7 @@ pub(super) struct Folder {
 
 impl Folder {
     /// Makes it, if it is not there.
-    pub(super) fn make(path: &Path, title: &str, course: &Course) -> Result<Folder> {
+    pub(super) fn make(path: &Path, title: &str, schedule: &ImpairmentSchedule) -> Result<Folder> {
         std::fs::create_dir_all(path)
             .with_context(|| format!("can't make the folder {}", path.display()))?;
         let machine = Machine::this();
@@ -36,18 +36,18 @@ impl Folder {
             escaped(&command),
             env!("CARGO_PKG_VERSION"),
             escaped(&machine.to_string()),
-            course.repetition.runs,
-            course.lasting as f64 / 1e9,
-            course.repetition.seed,
+            schedule.repetition.runs,
+            schedule.lasting as f64 / 1e9,
+            schedule.repetition.seed,
         );
         let mut data = Map::new();
         data.insert("study".into(), title.into());
         data.insert("command".into(), command.into());
         data.insert("version".into(), env!("CARGO_PKG_VERSION").into());
         data.insert("machine".into(), serde_json::to_value(&machine)?);
-        data.insert("runs".into(), course.repetition.runs.into());
-        data.insert("seed".into(), course.repetition.seed.into());
-        data.insert("seconds".into(), json!(course.lasting as f64 / 1e9));
+        data.insert("runs".into(), schedule.repetition.runs.into());
+        data.insert("seed".into(), schedule.repetition.seed.into());
+        data.insert("seconds".into(), json!(schedule.lasting as f64 / 1e9));
         Ok(Folder {
             path: path.to_owned(),
             page,

@@ -9,7 +9,7 @@ use openuvr_lab::wifi::setup::Setup;
 use openuvr_lab::wifi::study::{self, Summary, Unfinished};
 use serde_json::{Value, json};
 
-use super::Course;
+use super::ImpairmentSchedule;
 use super::folder::{Folder, print_table};
 use super::quantities;
 use crate::bench::plot::{Boxes, Spread};
@@ -17,16 +17,16 @@ use crate::bench::plot::{Boxes, Spread};
 /// Exit code where a figure is not what it should be.
 const NOT_REPRODUCED: u8 = 1;
 
-pub(super) fn run(course: &Course, out: &Path) -> Result<ExitCode> {
-    let mut folder = Folder::make(out, TITLE, course)?;
+pub(super) fn run(schedule: &ImpairmentSchedule, out: &Path) -> Result<ExitCode> {
+    let mut folder = Folder::make(out, TITLE, schedule)?;
     let (mut case, mut last) = (0, String::new());
-    let table = paper::run(&course.repetition, course.lasting, &mut |name| {
+    let table = paper::run(&schedule.repetition, schedule.lasting, &mut |name| {
         if name != last {
             last = name.to_owned();
             case += 1;
             eprintln!("{case} of {CASES}: {name}");
         }
-        course.goes_on()
+        schedule.goes_on()
     });
     let table = match table {
         Ok(table) => table,

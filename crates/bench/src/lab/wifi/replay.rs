@@ -12,7 +12,7 @@ use openuvr_lab::wifi::traffic::Departure;
 use openuvr_lab::wifi::{Estimate, MILLISECOND, Nanos, SECOND, milliseconds, words};
 use serde_json::json;
 
-use super::Course;
+use super::ImpairmentSchedule;
 use super::folder::{Folder, print_table};
 use super::quantities::{self, Quantity};
 use crate::bench::plot::{Lines, Point, Series};
@@ -24,7 +24,7 @@ const AFTER: Nanos = 2 * SECOND;
 const STEPS: usize = 200;
 
 pub(super) fn run(
-    course: &Course,
+    schedule: &ImpairmentSchedule,
     text: &str,
     file: &Path,
     deadline: Duration,
@@ -33,13 +33,13 @@ pub(super) fn run(
     let scenario = words::parse(text)?;
     let recording = Recording::read(file)?;
     let title = format!("{} over Wi-Fi", file.display());
-    let mut folder = Folder::make(out, &title, course)?;
+    let mut folder = Folder::make(out, &title, schedule)?;
     let (mut runs, mut sent) = (Vec::new(), Vec::new());
-    for number in 0..u64::from(course.repetition.runs) {
-        if !course.goes_on() {
+    for number in 0..u64::from(schedule.repetition.runs) {
+        if !schedule.goes_on() {
             bail!("interrupted");
         }
-        let seed = course.repetition.seed.wrapping_add(number);
+        let seed = schedule.repetition.seed.wrapping_add(number);
         let (run, departures) = recording.send(&scenario, AFTER, seed)?;
         runs.push(run);
         if sent.is_empty() {

@@ -10,7 +10,7 @@ use openuvr_lab::wifi::study::{Summary, Unfinished};
 use openuvr_lab::wifi::words;
 use serde_json::{Value, json};
 
-use super::Course;
+use super::ImpairmentSchedule;
 use super::folder::{Folder, print_table};
 use super::quantities::{self, Quantity};
 use crate::bench::plot::{Lines, Point, Series};
@@ -50,7 +50,12 @@ struct Found {
     summary: Summary,
 }
 
-pub(super) fn run(course: &Course, words: &str, vary: &[String], out: &Path) -> Result<ExitCode> {
+pub(super) fn run(
+    schedule: &ImpairmentSchedule,
+    words: &str,
+    vary: &[String],
+    out: &Path,
+) -> Result<ExitCode> {
     let varied: Vec<Varied> = vary
         .iter()
         .map(|text| Varied::parse(text))
@@ -61,18 +66,21 @@ pub(super) fn run(course: &Course, words: &str, vary: &[String], out: &Path) -> 
     );
     // All of them first: a sweep must not end in the middle because of its last value.
     let cases = cases(words, &varied)?;
-    let mut folder = Folder::make(out, "A Wi-Fi network in the model", course)?;
+    let mut folder = Folder::make(out, "A Wi-Fi network in the model", schedule)?;
     folder.keep("words", words.into());
     let (mut found, mut interrupted) = (Vec::new(), false);
     for (number, (values, scenario)) in (1..).zip(&cases) {
         let scenario = Scenario {
-            lasting: course.lasting,
+            lasting: schedule.lasting,
             ..scenario.clone()
         };
         if !varied.is_empty() {
             eprintln!("{number} of {}: {}", cases.len(), named(&varied, values));
         }
-        match course.repetition.run(&scenario, &mut || course.goes_on()) {
+        match schedule
+            .repetition
+            .run(&scenario, &mut || schedule.goes_on())
+        {
             Ok(summary) => found.push(Found {
                 values: values.clone(),
                 summary,

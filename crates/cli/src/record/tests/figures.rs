@@ -1,9 +1,9 @@
 use super::*;
-use crate::record::table::{Drawing, Nobody};
+use crate::record::table::{Drawing, IdleText};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_terminal::out::Room;
 
-pub(super) const NOBODY: Nobody = Nobody {
+pub(super) const NOBODY: IdleText = IdleText {
     yet: "no client yet",
     now: "no client now",
 };

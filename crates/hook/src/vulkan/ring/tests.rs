@@ -12,7 +12,7 @@ const SMALL: Size = Size::new(33, 17);
 const LARGE: Size = Size::new(64, 40);
 
 /// Longer than anything takes on a busy machine.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
+const TEST_TIMEOUT: Option<Duration> = Some(Duration::from_secs(30));
 
 /// A device without a layer, and what an application needs of it.
 struct Gpu {
@@ -305,7 +305,7 @@ fn pictures_are_exact_and_may_change_size_and_format() {
         let drawn = gpu.draw(size, format, &bytes);
         assert!(gpu.present(&ring, &drawn, pixels, &to));
         gpu.forget(&drawn);
-        assert_eq!(host.next(PATIENCE).unwrap(), CaptureEvent::Frame);
+        assert_eq!(host.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
         let mut wanted = vec![0; bytes.len()];
         let format = pixels.copy(&bytes, &mut wanted);
         assert_eq!(shown(&host), (size, format, wanted), "picture {seed}");
@@ -332,13 +332,13 @@ fn with_no_buffer_free_a_picture_is_left_out() {
         .collect();
     for (to, host) in &mut hosts {
         assert!(ring.idle() && show(to));
-        assert_eq!(host.next(PATIENCE).unwrap(), CaptureEvent::Frame);
+        assert_eq!(host.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
     }
     assert!(!ring.idle() && !show(&hosts[0].0));
     hosts.pop();
     assert!(ring.idle() && show(&hosts[0].0));
     // The newer replaces the older, which goes back.
-    assert_eq!(hosts[0].1.next(PATIENCE).unwrap(), CaptureEvent::Frame);
+    assert_eq!(hosts[0].1.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
     assert!(ring.idle());
     drop(hosts);
     gpu.close(&ring);
@@ -357,10 +357,10 @@ fn a_device_may_go_while_its_last_picture_is_looked_at() {
             assert!(gpu.present(&ring, &drawn, pixels, &to));
             gpu.forget(&drawn);
         }
-        assert_eq!(host.next(PATIENCE).unwrap(), CaptureEvent::Frame);
+        assert_eq!(host.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
         let watching = std::thread::spawn(move || {
             // The host's thread: done with one, it asks for the next.
-            while host.next(PATIENCE).unwrap() == CaptureEvent::Frame {}
+            while host.next(TEST_TIMEOUT).unwrap() == CaptureEvent::Frame {}
             shown(&host)
         });
         gpu.close(&ring);
@@ -384,7 +384,7 @@ fn cost_of_a_picture() {
     let to = Arc::new(to);
     let host = std::thread::spawn(
         move || {
-            while host.next(PATIENCE).unwrap() == CaptureEvent::Frame {}
+            while host.next(TEST_TIMEOUT).unwrap() == CaptureEvent::Frame {}
         },
     );
     let bytes = pattern(HD, 0);

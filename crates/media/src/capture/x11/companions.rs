@@ -12,9 +12,9 @@ use x11rb::protocol::Event;
 use x11rb::protocol::damage::{ConnectionExt as _, Damage, NotifyEvent, ReportLevel};
 use x11rb::protocol::xproto::{ConnectionExt as _, ImageFormat, MapState, Window, WindowClass};
 
+use super::debounce::Area;
 use super::display::Display;
 use super::image::Image;
-use super::settle::Area;
 use crate::application::{Application, Atoms, WindowScope};
 use crate::capture::CaptureError;
 
@@ -46,7 +46,7 @@ impl Companions {
     }
 
     /// Takes note of what happens to the children of the root.
-    pub(super) fn hear(&mut self, display: &Display, event: &Event) {
+    pub(super) fn handle_event(&mut self, display: &Display, event: &Event) {
         let window = match event {
             Event::MapNotify(e) if e.event == display.root() => e.window,
             Event::UnmapNotify(e) if e.event == display.root() => e.window,

@@ -5,8 +5,8 @@ use x11rb::errors::ReplyError;
 use x11rb::protocol::shm::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{Drawable, ImageFormat};
 
+use super::debounce::Area;
 use super::display::Display;
-use super::settle::Area;
 use crate::capture::CaptureError;
 use crate::damage::Block;
 use crate::picture::Picture;

@@ -17,10 +17,10 @@
 //! `xorgproto`.
 
 mod companions;
+mod debounce;
 pub(super) mod display;
 mod find;
 mod image;
-mod settle;
 mod successor;
 mod surface;
 #[cfg(test)]
@@ -39,11 +39,11 @@ use x11rb::protocol::shm::ConnectionExt as _;
 use x11rb::protocol::xfixes::ConnectionExt as _;
 
 use self::companions::Companions;
+use self::debounce::{Area, DamageDebounce};
 use self::display::Display;
 use self::image::Image;
-use self::settle::{Area, Settle};
 use self::successor::{Found, Successor};
-use self::surface::{News, Surface};
+use self::surface::{Surface, SurfaceChange};
 pub use self::viewport::Viewport;
 use super::pace::Pace;
 use super::{Capture, CaptureError, CaptureEvent, Waker};
@@ -109,7 +109,7 @@ pub struct X11Capture {
     successor: Option<Successor>,
     image: Image,
     damage: Damage,
-    settle: Settle,
+    debounce: DamageDebounce,
     pace: Pace,
     /// Set if pictures are taken by the clock: the time between them, and when the next is due.
     poll: Option<(Duration, Instant)>,
@@ -192,7 +192,7 @@ impl X11Capture {
         let (x, y) = surface.place().unwrap_or_default();
         let mut capture = X11Capture {
             image: Image::new(&display, size)?,
-            settle: Settle::new(size),
+            debounce: DamageDebounce::new(size),
             pace: Pace::unlimited(),
             poll: None,
             waker: Waker::new()?,
@@ -215,7 +215,9 @@ impl X11Capture {
             damage,
         };
         capture.viewport.set_window(capture.surface.window());
-        capture.settle.damaged(capture.display.now(), capture.dirty);
+        capture
+            .debounce
+            .damaged(capture.display.now(), capture.dirty);
         Ok(capture)
     }
 
@@ -249,17 +251,17 @@ impl X11Capture {
     }
 
     /// Takes in every event that has arrived.
-    fn hear(&mut self) -> Result<(), CaptureError> {
+    fn drain_events(&mut self) -> Result<(), CaptureError> {
         loop {
             let event = self.display.conn.poll_for_event_with_sequence();
             let Some((event, request)) = event.map_err(|e| self.display.broke(e))? else {
                 return Ok(());
             };
             if let Some(companions) = &mut self.companions {
-                companions.hear(&self.display, &event);
+                companions.handle_event(&self.display, &event);
             }
             if let Some(successor) = &mut self.successor {
-                successor.hear(&self.display, &event);
+                successor.handle_event(&self.display, &event);
             }
             match &event {
                 Event::DamageNotify(e) if e.damage == self.damage => self.hear_damage(e, request),
@@ -269,14 +271,14 @@ impl X11Capture {
                     let touched = touched.and_then(|c| c.touched(&self.display, e, place));
                     if let Some(area) = touched.filter(|area| !area.is_empty()) {
                         self.dirty = self.dirty.around(area);
-                        self.settle.damaged(self.display.now(), area);
+                        self.debounce.damaged(self.display.now(), area);
                     }
                 }
                 Event::Error(e) => tracing::debug!("{}: {e:?}", self.display.name),
-                _ => match self.surface.news(&self.display, &event) {
-                    Some(News::Moved) => self.moved = true,
-                    Some(News::Remade) => self.remade = true,
-                    Some(News::Destroyed) => self.destroyed = true,
+                _ => match self.surface.change_of(&self.display, &event) {
+                    Some(SurfaceChange::Moved) => self.moved = true,
+                    Some(SurfaceChange::Remade) => self.remade = true,
+                    Some(SurfaceChange::Destroyed) => self.destroyed = true,
                     None => {}
                 },
             }
@@ -297,7 +299,7 @@ impl X11Capture {
             return;
         }
         self.dirty = self.dirty.around(area);
-        self.settle.damaged(self.display.now(), area);
+        self.debounce.damaged(self.display.now(), area);
     }
 
     /// Looks at the target again if something has happened to it; what the caller must know.
@@ -322,7 +324,7 @@ impl X11Capture {
         self.surface.renew(&self.display)?;
         let Some(size) = self.surface.size() else {
             self.pace.cancel();
-            self.settle = Settle::new(self.image.size());
+            self.debounce = DamageDebounce::new(self.image.size());
             self.dirty = Area::EMPTY;
             let first = !std::mem::replace(&mut self.hidden, true);
             return Ok(first.then_some(CaptureEvent::Hidden));
@@ -331,7 +333,7 @@ impl X11Capture {
         self.tell_viewport();
         self.forget_all(size);
         // It is about to be painted.
-        self.settle.damaged(self.display.now(), Area::EMPTY);
+        self.debounce.damaged(self.display.now(), Area::EMPTY);
         if size == self.image.size() {
             return Ok(None);
         }
@@ -352,7 +354,7 @@ impl X11Capture {
             let changed = companions.renew(&self.display, window, place, size)?;
             if !changed.is_empty() {
                 self.dirty = self.dirty.around(changed);
-                self.settle.damaged(self.display.now(), changed);
+                self.debounce.damaged(self.display.now(), changed);
             }
         }
         Ok(())
@@ -393,7 +395,7 @@ impl X11Capture {
         self.dirty = Area::whole(size);
         self.fetched = None;
         self.pace.cancel();
-        self.settle = Settle::new(size);
+        self.debounce = DamageDebounce::new(size);
     }
 
     fn tell_viewport(&self) {
@@ -474,7 +476,7 @@ impl Capture for X11Capture {
             if self.waker.lower() {
                 return Ok(CaptureEvent::Woken);
             }
-            self.hear()?;
+            self.drain_events()?;
             if self.watched {
                 // Travels with the next request for pixels, in front of it.
                 self.subtract()?;
@@ -528,12 +530,12 @@ impl Capture for X11Capture {
                 self.display.wait(Some(self.waker.fd()), Some(next))?;
                 continue;
             }
-            if has_come(self.settle.due()) {
-                self.settle.release(now);
+            if has_come(self.debounce.due()) {
+                self.debounce.release(now);
                 self.pace.offer(now);
             }
             // A held frame whose time comes while the next is being painted waits for that one.
-            if has_come(self.pace.due()) && self.settle.due().is_none() {
+            if has_come(self.pace.due()) && self.debounce.due().is_none() {
                 if self.fetch()? {
                     self.pace.take(now);
                     return Ok(CaptureEvent::Frame);
@@ -544,7 +546,7 @@ impl Capture for X11Capture {
                 self.display.flush()?;
                 return Ok(CaptureEvent::TimedOut);
             }
-            let next = [self.settle.due(), self.pace.due(), until];
+            let next = [self.debounce.due(), self.pace.due(), until];
             // While the next frame is painted, the held one's time doesn't count.
             let next = match next {
                 [Some(settled), _, until] => [Some(settled), None, until],
@@ -575,7 +577,7 @@ impl Capture for X11Capture {
         if begins && let Some(size) = self.surface.size() {
             self.image.forget();
             self.forget_all(size);
-            self.settle.damaged(self.display.now(), self.dirty);
+            self.debounce.damaged(self.display.now(), self.dirty);
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::application::{Atoms, client_in, process_of};
 use crate::capture::CaptureError;
 
 /// How long an application may take (guess: a large game loads its textures in between).
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How much earlier than the end of the old one it may come (guess).
 const BEFORE: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ impl Successor {
     }
 
     /// Takes note of windows that come.
-    pub(super) fn hear(&mut self, display: &Display, event: &Event) {
+    pub(super) fn handle_event(&mut self, display: &Display, event: &Event) {
         let Event::MapNotify(event) = event else {
             return;
         };
@@ -114,7 +114,7 @@ impl Successor {
         }
         Ok(match best {
             Some((_, window)) => Found::Window(window),
-            None if now.since(gone) >= PATIENCE || self.has_ended() => Found::Nothing,
+            None if now.since(gone) >= TIMEOUT || self.has_ended() => Found::Nothing,
             None => Found::NotYet,
         })
     }

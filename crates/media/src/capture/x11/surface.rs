@@ -10,8 +10,8 @@ use x11rb::protocol::xproto::{
     Rectangle, Window,
 };
 
+use super::debounce::Area;
 use super::display::Display;
-use super::settle::Area;
 use super::{What, find};
 use crate::capture::CaptureError;
 
@@ -47,7 +47,7 @@ struct Shown {
 
 /// What an X event means for the surface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum News {
+pub(super) enum SurfaceChange {
     /// It only lies somewhere else on the display.
     Moved,
     /// Its pixels are elsewhere, or it came or went: [`Surface::renew`].
@@ -178,29 +178,29 @@ impl Surface {
     }
 
     /// What `event` means for it; `None` if nothing.
-    pub(super) fn news(&self, display: &Display, event: &Event) -> Option<News> {
+    pub(super) fn change_of(&self, display: &Display, event: &Event) -> Option<SurfaceChange> {
         let (id, top) = match self.kind {
             Kind::Root { .. } => (display.root(), display.root()),
             Kind::Window { id, top, .. } => (id, top),
         };
         let ours = |window| window == id || window == top;
         match event {
-            Event::DestroyNotify(e) if e.window == id => Some(News::Destroyed),
+            Event::DestroyNotify(e) if e.window == id => Some(SurfaceChange::Destroyed),
             Event::ConfigureNotify(e) if e.window == id => {
                 let size = Size::new(e.width.into(), e.height.into());
                 let same = self.shown.is_some_and(|s| s.size == size);
                 // A part of the display keeps its size unless the display's edge cuts it.
                 let root = matches!(self.kind, Kind::Root { .. });
                 Some(if same || (root && self.unclipped(size)) {
-                    News::Moved
+                    SurfaceChange::Moved
                 } else {
-                    News::Remade
+                    SurfaceChange::Remade
                 })
             }
-            Event::ConfigureNotify(e) if e.window == top => Some(News::Moved),
-            Event::ReparentNotify(e) if e.window == id => Some(News::Remade),
-            Event::MapNotify(e) if ours(e.window) => Some(News::Remade),
-            Event::UnmapNotify(e) if ours(e.window) => Some(News::Remade),
+            Event::ConfigureNotify(e) if e.window == top => Some(SurfaceChange::Moved),
+            Event::ReparentNotify(e) if e.window == id => Some(SurfaceChange::Remade),
+            Event::MapNotify(e) if ours(e.window) => Some(SurfaceChange::Remade),
+            Event::UnmapNotify(e) if ours(e.window) => Some(SurfaceChange::Remade),
             _ => None,
         }
     }
@@ -216,7 +216,7 @@ impl Surface {
                 .is_some_and(|s| Area::whole(s.size) == at_origin(part))
     }
 
-    /// Looks where its pixels are now, after [`News::Remade`].
+    /// Looks where its pixels are now, after [`SurfaceChange::Remade`].
     pub(super) fn renew(&mut self, display: &Display) -> Result<(), CaptureError> {
         let looked = match &mut self.kind {
             Kind::Root { part } => look_at_root(display, *part),
@@ -236,7 +236,7 @@ impl Surface {
         Ok(())
     }
 
-    /// Looks where it lies on the display, after [`News::Moved`].
+    /// Looks where it lies on the display, after [`SurfaceChange::Moved`].
     pub(super) fn find_place(&mut self, display: &Display) -> Result<(), CaptureError> {
         if let (Kind::Window { id, .. }, Some(shown)) = (&self.kind, &mut self.shown) {
             match place_of(display, *id) {

@@ -9,10 +9,10 @@ use crate::application::WindowScope;
 /// Where the captured target lies on its display, and which window it is; shared, since windows
 /// move and are made anew.
 #[derive(Clone, Debug)]
-pub struct Viewport(Arc<Mutex<Lies>>);
+pub struct Viewport(Arc<Mutex<Location>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Lies {
+struct Location {
     at: (i32, i32, Size),
     window: Option<u32>,
     scope: WindowScope,
@@ -22,7 +22,7 @@ impl Viewport {
     /// A target at `x`, `y` on the display, in pixels.
     #[must_use]
     pub fn new(x: i32, y: i32, size: Size) -> Viewport {
-        Viewport(Arc::new(Mutex::new(Lies {
+        Viewport(Arc::new(Mutex::new(Location {
             at: (x, y, size),
             window: None,
             scope: WindowScope::default(),
@@ -62,7 +62,7 @@ impl Viewport {
         self.lies().scope = scope;
     }
 
-    fn lies(&self) -> MutexGuard<'_, Lies> {
+    fn lies(&self) -> MutexGuard<'_, Location> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

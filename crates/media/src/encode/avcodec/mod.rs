@@ -13,8 +13,8 @@ use openuvr_proto::units::Bitrate;
 
 use super::h264::{Unit, deliver, units};
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rate, Rates, Settings, Slice,
-    check_picture, macroblocks,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rate, Rates, Settings,
+    Slice, check_picture, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
 
@@ -231,7 +231,7 @@ impl Avcodec {
     fn code(
         &mut self,
         picture: &Picture<'_>,
-        ask: &Ask<'_>,
+        ask: &FrameRequest<'_>,
         key_frame: bool,
     ) -> Result<(), String> {
         // Pictures of frames that failed would be taken for this one.
@@ -258,7 +258,7 @@ impl Encoder for Avcodec {
     fn encode(
         &mut self,
         picture: &Picture<'_>,
-        ask: &Ask<'_>,
+        ask: &FrameRequest<'_>,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         check_picture(picture, self.settings.size, PixelFormat::Nv12)?;

@@ -1,7 +1,7 @@
 //! H.264 with Cisco's libopenh264, opened at run time: where libx264 (GPL) is not wanted. It takes
 //! about twice libx264's time, and returns a picture's slices only when all are done.
 //!
-//! No rate control of the library's: the quantiser of each picture comes with its [`Ask`]. Baseline
+//! No rate control of the library's: the quantiser of each picture comes with its [`FrameRequest`]. Baseline
 //! profile, so that a lost slice can be patched (`decode/h264_pskip.rs`).
 
 mod sys;
@@ -10,7 +10,7 @@ use openuvr_proto::units::Size;
 
 use super::h264::{Unit, deliver};
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rates, Settings, Slice,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rates, Settings, Slice,
     check_picture, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat, Plane, Rows};
@@ -105,7 +105,7 @@ impl Encoder for OpenH264 {
     fn encode(
         &mut self,
         picture: &Picture<'_>,
-        ask: &Ask<'_>,
+        ask: &FrameRequest<'_>,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         check_picture(picture, self.settings.size, PixelFormat::I420)?;

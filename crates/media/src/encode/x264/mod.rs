@@ -1,7 +1,7 @@
 //! H.264 with libx264, opened at run time: each slice leaves the moment it is encoded.
 //!
 //! No rate control of the library's unless it is asked for: its cost analysis takes 1 ms (720p) to
-//! 2 ms (1080p) in front of the first slice. The quantiser of each picture comes with its [`Ask`].
+//! 2 ms (1080p) in front of the first slice. The quantiser of each picture comes with its [`FrameRequest`].
 
 mod part;
 mod sys;
@@ -10,10 +10,10 @@ use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Bitrate;
 
 use self::part::Mixed;
-use super::order::{Order, Pool};
+use super::slice_order::{Pool, SliceOrder};
 use super::{
-    Ask, Backend, Codec, EncodeError, Encoded, Encoder, Pixels, Rate, Rates, Refresh, Settings,
-    Slice, check_picture, h264_sei, macroblocks,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rate, Rates, Refresh,
+    Settings, Slice, check_picture, h264_sei, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
 
@@ -49,7 +49,7 @@ struct X264 {
     input: PixelFormat,
     library: sys::Library,
     settings: Settings,
-    cut: Cut,
+    slice_layout: SliceLayout,
     total_mbs: u32,
     /// Of them, those that the first thread codes. Its slices leave first: where threads share a
     /// core, with each other or with a client's decoder, it is one step more urgent than the others,
@@ -76,9 +76,9 @@ impl X264 {
         let size = settings.size;
         let (columns, rows) = macroblocks(size)
             .ok_or_else(|| EncodeError(format!("{size} has too many macroblocks for H.264")))?;
-        let cut = Cut::new(columns, rows, settings.slices, settings.threads);
-        let encoder = library.encoder(&parameters(library, settings, &cut)?)?;
-        tracing::debug!(%size, ?cut, build = sys::X264_BUILD, "libx264 is open");
+        let slice_layout = SliceLayout::new(columns, rows, settings.slices, settings.threads);
+        let encoder = library.encoder(&parameters(library, settings, &slice_layout)?)?;
+        tracing::debug!(%size, ?slice_layout, build = sys::X264_BUILD, "libx264 is open");
         Ok(X264 {
             encoder,
             input: match settings.pixels {
@@ -88,11 +88,11 @@ impl X264 {
             },
             library: library.clone(),
             settings: *settings,
-            cut,
+            slice_layout,
             total_mbs: u32::from(columns) * u32::from(rows),
-            first_part: u32::from(columns) * thread_start(rows, cut.threads, 1),
+            first_part: u32::from(columns) * thread_start(rows, slice_layout.threads, 1),
             // Two more, for the parameter sets.
-            pool: (0..usize::from(cut.slices) + 2)
+            pool: (0..usize::from(slice_layout.slices) + 2)
                 .map(|_| Vec::with_capacity(SLICE_CAPACITY))
                 .collect(),
             mixed: Mixed::default(),
@@ -108,7 +108,7 @@ impl Encoder for X264 {
     }
 
     fn slices(&self) -> u8 {
-        self.cut.slices
+        self.slice_layout.slices
     }
 
     fn memory(&self) -> u8 {
@@ -119,7 +119,7 @@ impl Encoder for X264 {
     }
 
     fn codes_parts(&self) -> bool {
-        // A wave of intra blocks would code others, too.
+        // An intra refresh would code others, too.
         self.input != PixelFormat::Bgrx
             && self.settings.rate == Rate::Own
             && self.settings.refresh.is_none()
@@ -128,7 +128,7 @@ impl Encoder for X264 {
     fn encode(
         &mut self,
         picture: &Picture<'_>,
-        ask: &Ask<'_>,
+        ask: &FrameRequest<'_>,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         check_picture(picture, self.settings.size, self.input)?;
@@ -146,7 +146,7 @@ impl Encoder for X264 {
                 .and_then(|known| self.mixed.of(picture, &known, part)),
             None => None,
         };
-        let order = Order::new(self.total_mbs, std::mem::take(&mut self.pool), sink);
+        let order = SliceOrder::new(self.total_mbs, std::mem::take(&mut self.pool), sink);
         let input = sys::Input {
             picture: mixed.as_ref().unwrap_or(picture),
             key_frame: ask.key_frame || self.broken,
@@ -160,7 +160,7 @@ impl Encoder for X264 {
         let result = self.encoder.encode(&input, &|nal: sys::Nal<'_>| {
             if !(nal.is_slice() || nal.is_parameter_set()) {
                 // Not sent: the banner with the library's version, 700 bytes of the first frame, and
-                // where a wave ends, which the header of ours says.
+                // where a refresh ends, which the header of ours says.
                 let mut message = order.buffer();
                 nal.encode(&mut message);
                 if let Some(frames) = h264_sei::clean_after(&message) {
@@ -171,7 +171,7 @@ impl Encoder for X264 {
             }
             let macroblocks = nal.macroblocks();
             if let Some((first_mb, _)) = macroblocks.filter(|_| first_part < total) {
-                sys::hurry(first_mb < first_part);
+                sys::boost_priority(first_mb < first_part);
             }
             let mut bytes = order.buffer();
             nal.encode(&mut bytes);
@@ -205,30 +205,30 @@ impl Encoder for X264 {
             rate: Rate::Cbr(bitrate),
             ..self.settings
         };
-        (self.encoder).reconfigure(&parameters(&self.library, &settings, &self.cut)?)?;
+        (self.encoder).reconfigure(&parameters(&self.library, &settings, &self.slice_layout)?)?;
         self.settings = settings;
         Ok(())
     }
 }
 
-/// How a picture is cut: libx264 ignores `i_slice_count` with sliced threads, and cuts each
+/// How a picture is slice_layout: libx264 ignores `i_slice_count` with sliced threads, and cuts each
 /// thread's rows by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Cut {
+struct SliceLayout {
     threads: u8,
     slices: u8,
     /// Macroblocks of the largest slice; 0: cut into `slices` by rows.
     max_mbs: u32,
 }
 
-impl Cut {
+impl SliceLayout {
     /// At most `slices` slices and at most `threads` threads, at least one slice a thread.
-    fn new(columns: u16, rows: u16, slices: u8, threads: u8) -> Cut {
+    fn new(columns: u16, rows: u16, slices: u8, threads: u8) -> SliceLayout {
         let at_most = |limit: u16| u8::try_from(limit.max(1)).unwrap_or(u8::MAX);
         let slices = slices.min(at_most(rows));
         let threads = threads.min(slices).min(at_most(rows / MIN_ROWS_PER_THREAD));
         if threads == 1 {
-            return Cut {
+            return SliceLayout {
                 threads,
                 slices,
                 max_mbs: 0,
@@ -239,7 +239,7 @@ impl Cut {
         let largest = (0..threads).map(mbs).max().unwrap_or(1);
         let max_mbs = largest.div_ceil(u32::from(slices / threads));
         let total: u32 = (0..threads).map(|i| mbs(i).div_ceil(max_mbs)).sum();
-        Cut {
+        SliceLayout {
             threads,
             slices: u8::try_from(total).unwrap_or(u8::MAX),
             max_mbs,
@@ -256,7 +256,7 @@ fn thread_start(rows: u16, threads: u8, i: u8) -> u32 {
 fn parameters(
     library: &sys::Library,
     settings: &Settings,
-    cut: &Cut,
+    slice_layout: &SliceLayout,
 ) -> Result<sys::x264_param_t, EncodeError> {
     let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
     let mut p = library.preset(c"ultrafast", c"zerolatency")?;
@@ -320,12 +320,12 @@ fn parameters(
         Rate::Cbr(bitrate) => constant_rate(&mut p, bitrate),
     }
 
-    p.i_threads = i32::from(cut.threads);
-    p.b_sliced_threads = i32::from(cut.threads > 1);
-    if cut.max_mbs == 0 {
-        p.i_slice_count = i32::from(cut.slices);
+    p.i_threads = i32::from(slice_layout.threads);
+    p.b_sliced_threads = i32::from(slice_layout.threads > 1);
+    if slice_layout.max_mbs == 0 {
+        p.i_slice_count = i32::from(slice_layout.slices);
     } else {
-        p.i_slice_max_mbs = number(cut.max_mbs);
+        p.i_slice_max_mbs = number(slice_layout.max_mbs);
     }
     Ok(p)
 }
@@ -354,14 +354,20 @@ mod tests {
         for (columns, rows) in [(80, 45), (120, 68), (54, 30), (1, 1), (2, 9)] {
             for slices in 1..=64 {
                 for threads in 1..=64 {
-                    let cut = Cut::new(columns, rows, slices, threads);
-                    assert!((1..=slices).contains(&cut.slices), "{cut:?}");
-                    assert!((1..=threads).contains(&cut.threads), "{cut:?}");
+                    let slice_layout = SliceLayout::new(columns, rows, slices, threads);
+                    assert!(
+                        (1..=slices).contains(&slice_layout.slices),
+                        "{slice_layout:?}"
+                    );
+                    assert!(
+                        (1..=threads).contains(&slice_layout.threads),
+                        "{slice_layout:?}"
+                    );
                 }
             }
         }
-        assert_eq!(Cut::new(80, 45, 8, 2).slices, 8);
-        assert_eq!(Cut::new(120, 68, 16, 4).slices, 16);
+        assert_eq!(SliceLayout::new(80, 45, 8, 2).slices, 8);
+        assert_eq!(SliceLayout::new(120, 68, 16, 4).slices, 16);
     }
 
     #[test]
@@ -403,7 +409,7 @@ mod tests {
             rows: crate::picture::Rows::TopDown,
             planes: [plane(&luma), plane(&chroma), crate::picture::Plane::EMPTY],
         };
-        let ask = Ask {
+        let ask = FrameRequest {
             frame: FrameId(1),
             key_frame: false,
             reference: FrameId::NONE,

@@ -323,7 +323,7 @@ impl Encoder {
             }
             _ => None,
         };
-        // `b_keyframe` says as well where a wave of intra blocks begins.
+        // `b_keyframe` says as well where an intra refresh begins.
         Ok(out.i_type == X264_TYPE_IDR.cast_signed())
     }
 }
@@ -373,7 +373,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Begins a wave of intra blocks with the next picture, or when the one under way is through.
+    /// Begins an intra refresh with the next picture, or when the one under way is through.
     /// Only an encoder that was opened with `b_intra_refresh` does.
     pub(super) fn refresh(&mut self) {
         // SAFETY: no picture is being encoded: that takes `&mut self` as well.
@@ -469,9 +469,9 @@ unsafe extern "C" fn on_nal(handle: *mut x264_t, nal: *mut x264_nal_t, opaque: *
 
 /// Makes the calling thread one step more urgent than it is, or takes that back; without real-time
 /// scheduling or the right to it, nothing happens. Cheap if nothing is to change.
-pub(super) fn hurry(more: bool) {
-    thread_local!(static HURRIED: Cell<bool> = const { Cell::new(false) });
-    if HURRIED.replace(more) == more {
+pub(super) fn boost_priority(more: bool) {
+    thread_local!(static BOOSTED: Cell<bool> = const { Cell::new(false) });
+    if BOOSTED.replace(more) == more {
         return;
     }
     let mut now = libc::sched_param { sched_priority: 0 };

@@ -34,7 +34,7 @@ use crate::keyboard::keymap::COMMAND;
 use crate::keyboard::{CORE_KEYBOARD, XkbKeyboard, codes};
 use bindings::Bindings;
 pub use held::release_held;
-use target::{Goes, Target};
+use target::{InputTarget, Target};
 use typing::Typing;
 
 /// Presses keys and buttons of an X server, and releases all of them when dropped.
@@ -159,13 +159,13 @@ impl Xtest {
     }
 
     /// Whether a press reaches the window that input is for.
-    fn admits(&mut self, goes: Goes) -> Result<bool, InputError> {
+    fn admits(&mut self, goes: InputTarget) -> Result<bool, InputError> {
         let admitted = (self.target).admits(&self.conn, self.root, self.viewport, goes);
         admitted.map_err(|cause| gone(&self.display, &cause))
     }
 
     fn press(&mut self, code: KeyCode, text: Option<char>) -> Result<(), InputError> {
-        if self.held.contains_key(&code) || !self.admits(Goes::Keyboard)? {
+        if self.held.contains_key(&code) || !self.admits(InputTarget::Keyboard)? {
             return Ok(());
         }
         self.give_back()?;
@@ -300,7 +300,7 @@ impl Xtest {
                 return Err(InputError(format!("an X pointer has no button {code:#x}")));
             }
         };
-        if pressed && !self.admits(Goes::Pointer)? {
+        if pressed && !self.admits(InputTarget::Pointer)? {
             return Ok(());
         }
         let changes = match pressed {
@@ -317,7 +317,7 @@ impl Xtest {
     fn turn(&mut self, dx: i16, dy: i16) -> Result<(), InputError> {
         let (x, y) = (self.wheel.0 + i32::from(dx), self.wheel.1 + i32::from(dy));
         self.wheel = (x % NOTCH, y % NOTCH);
-        if (x / NOTCH, y / NOTCH) != (0, 0) && !self.admits(Goes::Pointer)? {
+        if (x / NOTCH, y / NOTCH) != (0, 0) && !self.admits(InputTarget::Pointer)? {
             return Ok(());
         }
         for (notches, back, forth) in [(x / NOTCH, 6, 7), (y / NOTCH, 5, 4)] {

@@ -21,7 +21,7 @@ use crate::application::{Application, Atoms, WindowScope, top_of};
 
 /// How long a window manager may take to bring the window to the front, while input waits (guess:
 /// one does it within two frames of its own).
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Between two looks meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
@@ -32,7 +32,7 @@ const IN_VAIN: Duration = Duration::from_secs(1);
 
 /// Where an input event goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Goes {
+pub(super) enum InputTarget {
     /// To what has the keyboard.
     Keyboard,
     /// To what lies under the pointer.
@@ -74,7 +74,7 @@ impl Target {
         conn: &RustConnection,
         root: Window,
         viewport: (i32, i32, Size),
-        goes: Goes,
+        goes: InputTarget,
     ) -> Result<bool, ReplyError> {
         let Some(window) = self.window else {
             return Ok(true);
@@ -93,7 +93,7 @@ impl Target {
         root: Window,
         window: (Window, WindowScope),
         viewport: (i32, i32, Size),
-        goes: Goes,
+        goes: InputTarget,
     ) -> Result<Option<&'static str>, ReplyError> {
         let (atoms, active, check) = match self.atoms {
             Some(known) => known,
@@ -111,8 +111,8 @@ impl Target {
             // Its frame may be another after it came to the front.
             let application = Application::of(conn, atoms, root, window)?;
             let gets = match goes {
-                Goes::Keyboard => has_keyboard(conn, root, &application)?,
-                Goes::Pointer => has_pointer(conn, root, &application, viewport)?,
+                InputTarget::Keyboard => has_keyboard(conn, root, &application)?,
+                InputTarget::Pointer => has_pointer(conn, root, &application, viewport)?,
             };
             if gets {
                 self.in_vain = None;
@@ -130,7 +130,7 @@ impl Target {
                     bring_to_front(conn, root, &application, active, check)?;
                     since = Some(Instant::now());
                 }
-                Some(since) if since.elapsed() >= PATIENCE => {
+                Some(since) if since.elapsed() >= TIMEOUT => {
                     self.in_vain = Some(Instant::now());
                     return Ok(Some(BEHIND));
                 }

@@ -38,7 +38,7 @@ use crate::present::x11::scene::{Scene, Stage};
 use crate::present::x11::window::Window;
 use crate::present::x11::{Painter, WindowConfig};
 use grab::Grab;
-use shortcuts::{HELD, Own};
+use shortcuts::{Action, HELD};
 pub use shortcuts::{SHORTCUTS, Shortcut};
 
 /// Reads the keyboard and the pointer of the client's window.
@@ -160,7 +160,7 @@ impl X11InputSource {
             }
             Event::Expose(event) if event.count == 0 => {
                 if std::mem::take(&mut self.grab_at_start) && !self.grab.is_active() {
-                    self.own(Own::Grab)?;
+                    self.own(Action::Grab)?;
                 }
                 self.follow_wish()?;
                 return self.repaint().map_err(|cause| SourceError(cause.0));
@@ -271,27 +271,27 @@ impl X11InputSource {
         }
     }
 
-    fn own(&mut self, own: Own) -> Result<(), SourceError> {
+    fn own(&mut self, own: Action) -> Result<(), SourceError> {
         match own {
-            Own::Quit => self.ready.push_back(SourceEvent::Closed),
-            Own::Overlay => self.ready.push_back(SourceEvent::ToggleOverlay),
-            Own::FullScreen => {
+            Action::Quit => self.ready.push_back(SourceEvent::Closed),
+            Action::Overlay => self.ready.push_back(SourceEvent::ToggleOverlay),
+            Action::FullScreen => {
                 let toggled = self.window.toggle_full_screen(&self.conn);
                 toggled.map_err(|cause| self.gone(&cause))?;
                 if let Some(following) = &mut self.stage.scene().following {
                     following.full_screen = self.window.full_screen;
                 }
             }
-            Own::Grab if self.grab.is_active() => {
+            Action::Grab if self.grab.is_active() => {
                 self.declined = true;
                 return self.let_go();
             }
-            Own::Grab => {
+            Action::Grab => {
                 self.composer.reset();
                 (self.declined, self.for_host) = (false, false);
                 return self.take_pointer();
             }
-            Own::Keys => {
+            Action::Keys => {
                 self.composer.reset();
                 let other = match self.keys() {
                     Keys::Symbol => Keys::Position,

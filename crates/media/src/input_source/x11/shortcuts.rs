@@ -10,7 +10,7 @@ pub(super) const HELD: u8 = CONTROL | MOD1 | SHIFT;
 
 /// What a combination does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Own {
+pub(super) enum Action {
     Quit,
     FullScreen,
     Grab,
@@ -27,7 +27,7 @@ pub struct Shortcut {
     pub does: &'static str,
     /// The last of its keys by its place on the keyboard: where US keyboards have the letter.
     code: KeyCode,
-    own: Own,
+    own: Action,
 }
 
 /// All of them.
@@ -36,36 +36,36 @@ pub const SHORTCUTS: &[Shortcut] = &[
         keys: "Ctrl+Alt+Shift+G",
         does: "grab mouse and keyboard, and release them",
         code: KeyCode(34),
-        own: Own::Grab,
+        own: Action::Grab,
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+F",
         does: "full screen and back",
         code: KeyCode(33),
-        own: Own::FullScreen,
+        own: Action::FullScreen,
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+K",
         does: "keys by position or by symbol",
         code: KeyCode(37),
-        own: Own::Keys,
+        own: Action::Keys,
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+L",
         does: "show figures over the picture, and hide them",
         code: KeyCode(38),
-        own: Own::Overlay,
+        own: Action::Overlay,
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+Q",
         does: "quit",
         code: KeyCode(16),
-        own: Own::Quit,
+        own: Action::Quit,
     },
 ];
 
 /// What the key does while the others of a combination are held.
-pub(super) fn own(code: KeyCode) -> Option<Own> {
+pub(super) fn own(code: KeyCode) -> Option<Action> {
     let found = SHORTCUTS.iter().find(|shortcut| shortcut.code == code);
     found.map(|shortcut| shortcut.own)
 }

@@ -148,12 +148,12 @@ impl X11Presenter {
         let kept = self.stage.scene().shown.map(|shown| shown.segment);
         self.drain()?;
         // It is waited for once, not for each band.
-        let patience = if self.stalled {
+        let timeout = if self.stalled {
             Duration::ZERO
         } else {
             STALLED
         };
-        let timeout = Timespec::try_from(patience).unwrap_or_default();
+        let timeout = Timespec::try_from(timeout).unwrap_or_default();
         let segment = loop {
             if let Some(segment) = self.buffers.free(kept) {
                 break segment;

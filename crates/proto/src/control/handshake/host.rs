@@ -23,7 +23,7 @@ use crate::control::cookie::CookieJar;
 use crate::control::identity::{
     ClientId, DeviceName, Identity, NoRandomness, PublicKey, random, sha256,
 };
-use crate::control::pairing::{NotNow, PairingWindow, Pin, PinExchange, SPAKE_MESSAGE};
+use crate::control::pairing::{PairingWindow, Pin, PinExchange, SPAKE_MESSAGE, TryDenied};
 use crate::id::{PathId, SessionId};
 use crate::time::Instant;
 
@@ -48,7 +48,7 @@ pub struct HostHandshake {
 
 /// What a client is to this host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum DeviceStatus {
     /// Never met, or forgotten.
     Unknown,
     /// Met and welcome; its key.
@@ -114,7 +114,7 @@ pub(super) struct PairingStatus {
 
 struct HalfOpen {
     from: PathId,
-    of: Whose,
+    of: QuotaOwner,
     /// Names the Begin that opened it, so that a repeated one gets the same Answer.
     begin: [u8; 32],
     nonce: [u8; 16],
@@ -129,7 +129,7 @@ struct HalfOpen {
 
 /// With whom a handshake shares its place.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum QuotaOwner {
     /// One that pairs: with its network.
     Network([u8; 16]),
     /// One that is known: with itself.
@@ -247,7 +247,7 @@ impl HostHandshake {
         now: Instant,
         from: PathId,
         datagram: &[u8],
-        standing: &dyn Fn(&ClientId) -> Standing,
+        standing: &dyn Fn(&ClientId) -> DeviceStatus,
     ) -> Reaction {
         self.handle_timeout(now);
         match Kind::of(datagram) {
@@ -283,7 +283,7 @@ impl HostHandshake {
         now: Instant,
         from: PathId,
         datagram: &[u8],
-        standing: &dyn Fn(&ClientId) -> Standing,
+        standing: &dyn Fn(&ClientId) -> DeviceStatus,
     ) -> Option<Vec<u8>> {
         let (begin, opening) = Begin::parse(datagram)?;
         if !self.cookies.is_ours(now, from, &begin.nonce, &begin.cookie) {
@@ -308,8 +308,8 @@ impl HostHandshake {
                 self.halves.push_back(half);
                 Some(answer)
             }
-            Err(Denied::With(refusal)) => Some(self.refused(begin.nonce, &refusal)),
-            Err(Denied::Silently) => None,
+            Err(Rejection::With(refusal)) => Some(self.refused(begin.nonce, &refusal)),
+            Err(Rejection::Silently) => None,
         }
     }
 
@@ -337,8 +337,8 @@ impl HostHandshake {
         datagram: &[u8],
         (begin, opening): (&Begin, Opening),
         version: u8,
-        standing: &dyn Fn(&ClientId) -> Standing,
-    ) -> Result<HalfOpen, Denied> {
+        standing: &dyn Fn(&ClientId) -> DeviceStatus,
+    ) -> Result<HalfOpen, Rejection> {
         let (claim, pin) = match &opening {
             Opening::Pairing(theirs) => {
                 let window = self.admitting(now, from)?;
@@ -349,32 +349,32 @@ impl HostHandshake {
             }
             Opening::Reconnection(id) => match standing(id) {
                 // A forbidden one hears of it at its Finish, which shows that it has the key.
-                Standing::Allowed(key) | Standing::Forbidden(key) => {
+                DeviceStatus::Allowed(key) | DeviceStatus::Forbidden(key) => {
                     let tagged_under = self.begin_keys.with(&self.identity, key);
                     if !tagged_under.is_some_and(|key| is_tagged(key, datagram)) {
-                        return Err(Denied::Silently);
+                        return Err(Rejection::Silently);
                     }
                     (Claim::Key { id: *id, key }, None)
                 }
-                Standing::Unknown => return Err(Refusal(Reason::UnknownDevice, 0).into()),
+                DeviceStatus::Unknown => return Err(Refusal(Reason::UnknownDevice, 0).into()),
             },
         };
         let of = match &claim {
-            Claim::Pin { .. } => Whose::Network(from.network()),
-            Claim::Key { id, .. } => Whose::Device(*id),
+            Claim::Pin { .. } => QuotaOwner::Network(from.network()),
+            Claim::Key { id, .. } => QuotaOwner::Device(*id),
         };
         let may = match of {
-            Whose::Network(network) => self.pairings.may(now, network),
-            Whose::Device(id) => self.reconnections.may(now, id),
+            QuotaOwner::Network(network) => self.pairings.may(now, network),
+            QuotaOwner::Device(id) => self.reconnections.may(now, id),
         };
         // An honest client asks again.
         if !may {
-            return Err(Denied::Silently);
+            return Err(Rejection::Silently);
         }
         let exchange = match pin {
             Some((pin, theirs)) => {
                 let (exchange, ours) = PinExchange::host(&pin);
-                Some((exchange.finish(theirs).ok_or(Denied::Silently)?, ours))
+                Some((exchange.finish(theirs).ok_or(Rejection::Silently)?, ours))
             }
             None => None,
         };
@@ -390,9 +390,9 @@ impl HostHandshake {
             Claim::Key { key, .. } => Some(key),
         };
         let mut noise = Noise::host(&self.identity, peer, &prologue)?;
-        let payload = noise.read(&begin.noise).ok_or(Denied::Silently)?;
+        let payload = noise.read(&begin.noise).ok_or(Rejection::Silently)?;
         if !payload.is_empty() {
-            return Err(Denied::Silently);
+            return Err(Rejection::Silently);
         }
         let mut spake = [0; SPAKE_MESSAGE];
         if let Some((psk, ours)) = exchange {
@@ -409,7 +409,8 @@ impl HostHandshake {
         };
         let sealed = noise.write(payload.as_bytes())?;
         payload.key.zeroize();
-        let answer = Answer::new(session, pattern, begin.nonce, &sealed).ok_or(Denied::Silently)?;
+        let answer =
+            Answer::new(session, pattern, begin.nonce, &sealed).ok_or(Rejection::Silently)?;
         Ok(HalfOpen {
             from,
             of,
@@ -430,7 +431,7 @@ impl HostHandshake {
         now: Instant,
         from: PathId,
         datagram: &[u8],
-        standing: &dyn Fn(&ClientId) -> Standing,
+        standing: &dyn Fn(&ClientId) -> DeviceStatus,
     ) -> Option<Reaction> {
         let finish = Finish::parse(datagram)?;
         let index = self.halves.iter().position(|half| {
@@ -479,12 +480,12 @@ impl HostHandshake {
                     Some((from, established, paired)),
                 )
             }
-            Err(Denied::With(refusal)) => {
+            Err(Rejection::With(refusal)) => {
                 let mut refused = self.refusal(half.session, half.nonce, &refusal);
                 refused.tag = tag(&half.key, refused.as_bytes());
                 (refused.as_bytes().to_vec(), None)
             }
-            Err(Denied::Silently) => return None,
+            Err(Rejection::Silently) => return None,
         };
         half.stage = Stage::Ended {
             finish: digest,
@@ -505,8 +506,8 @@ impl HostHandshake {
         window: u64,
         mut noise: Noise,
         finish: &Finish,
-        standing: &dyn Fn(&ClientId) -> Standing,
-    ) -> Result<(Keys, PublicKey, Paired), Denied> {
+        standing: &dyn Fn(&ClientId) -> DeviceStatus,
+    ) -> Result<(Keys, PublicKey, Paired), Rejection> {
         // Exchanges that were begun side by side are judged one after the other, with the same
         // delays as if they had queued.
         if self.admitting(now, from)?.serial != window {
@@ -521,7 +522,7 @@ impl HostHandshake {
             });
             return Err(Refusal(Reason::PairingFailed, 0).into());
         };
-        if let Standing::Forbidden(_) = standing(&ClientId::of(&peer)) {
+        if let DeviceStatus::Forbidden(_) = standing(&ClientId::of(&peer)) {
             self.count_wrong(now, from, |tries_left| PairingEvent::ForbiddenTried {
                 from,
                 tries_left,
@@ -548,15 +549,15 @@ impl HostHandshake {
     }
 
     /// The pairing window, if it takes a try from there now.
-    fn admitting(&self, now: Instant, from: PathId) -> Result<&PairingWindow, Denied> {
+    fn admitting(&self, now: Instant, from: PathId) -> Result<&PairingWindow, Rejection> {
         let closed = Refusal(Reason::PairingClosed, 0);
         let Some(window) = &self.window else {
             return Err(closed.into());
         };
         match window.admits(now, from.network()) {
             Ok(()) => Ok(window),
-            Err(NotNow::Closed) => Err(closed.into()),
-            Err(NotNow::Wait(wait)) => {
+            Err(TryDenied::Closed) => Err(closed.into()),
+            Err(TryDenied::Wait(wait)) => {
                 let seconds = u16::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u16::MAX);
                 Err(Refusal(Reason::Busy, seconds.max(1)).into())
             }
@@ -590,39 +591,39 @@ fn finish_by_key(
     key: PublicKey,
     noise: Noise,
     finish: &Finish,
-    standing: &dyn Fn(&ClientId) -> Standing,
-) -> Result<(Keys, PublicKey, Paired), Denied> {
+    standing: &dyn Fn(&ClientId) -> DeviceStatus,
+) -> Result<(Keys, PublicKey, Paired), Rejection> {
     if finish.noise != [0; NOISE_3] {
-        return Err(Denied::Silently);
+        return Err(Rejection::Silently);
     }
     match standing(id) {
-        Standing::Allowed(now) if now == key => Ok((noise.keys()?, key, Paired::Known)),
-        Standing::Forbidden(now) if now == key => Err(Refusal(Reason::Forbidden, 0).into()),
+        DeviceStatus::Allowed(now) if now == key => Ok((noise.keys()?, key, Paired::Known)),
+        DeviceStatus::Forbidden(now) if now == key => Err(Refusal(Reason::Forbidden, 0).into()),
         _ => Err(Refusal(Reason::UnknownDevice, 0).into()),
     }
 }
 
 /// How a client is turned away.
-enum Denied {
+enum Rejection {
     /// It sent what no honest client sends, or the machine has no randomness.
     Silently,
     With(Refusal),
 }
 
-impl From<Refusal> for Denied {
-    fn from(refusal: Refusal) -> Denied {
-        Denied::With(refusal)
+impl From<Refusal> for Rejection {
+    fn from(refusal: Refusal) -> Rejection {
+        Rejection::With(refusal)
     }
 }
 
-impl From<HandshakeError> for Denied {
-    fn from(_: HandshakeError) -> Denied {
-        Denied::Silently
+impl From<HandshakeError> for Rejection {
+    fn from(_: HandshakeError) -> Rejection {
+        Rejection::Silently
     }
 }
 
-impl From<NoRandomness> for Denied {
-    fn from(_: NoRandomness) -> Denied {
-        Denied::Silently
+impl From<NoRandomness> for Rejection {
+    fn from(_: NoRandomness) -> Rejection {
+        Rejection::Silently
     }
 }

@@ -13,7 +13,7 @@ const HONEST: PathId = PathId([1; PathId::LEN]);
 const ATTACKERS: u8 = 8;
 const A_SECOND: u32 = 3000;
 /// In which an honest client has to be through.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the attackers begin with.
 #[derive(Clone, Copy, Debug)]
@@ -58,8 +58,8 @@ impl World {
         let key = self.identity.public();
         let known = ClientId::of(&key);
         let standing = |id: &ClientId| match *id == known {
-            true => Standing::Allowed(key),
-            false => Standing::Unknown,
+            true => DeviceStatus::Allowed(key),
+            false => DeviceStatus::Unknown,
         };
         self.host
             .handle_datagram(self.now, from, datagram, &standing)
@@ -111,7 +111,7 @@ impl World {
         let mut client =
             ClientHandshake::new(self.now, &self.identity, name, trust.clone()).unwrap();
         let mut n = 0;
-        while self.now.since(began) < PATIENCE {
+        while self.now.since(began) < TIMEOUT {
             if n % (A_SECOND * 4) == 0 {
                 self.show();
             }
@@ -156,7 +156,7 @@ fn one_that_pairs_comes_through_3000_begins_a_second() {
     let (mut world, _) = World::new();
     let trust = Trust::Pin(Pin::parse("123456").unwrap());
     let took = world.reconnects_in(Attack::Pairing, &trust);
-    assert!(took < PATIENCE, "{took:?}");
+    assert!(took < TIMEOUT, "{took:?}");
 }
 
 #[test]

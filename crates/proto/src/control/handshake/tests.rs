@@ -22,8 +22,8 @@ fn pin(text: &str) -> Pin {
     Pin::parse(text).unwrap()
 }
 
-fn no_device(_: &ClientId) -> Standing {
-    Standing::Unknown
+fn no_device(_: &ClientId) -> DeviceStatus {
+    DeviceStatus::Unknown
 }
 
 /// How a channel treats datagrams: chances in percent, delays in milliseconds.
@@ -53,7 +53,7 @@ struct World {
     host_identity: Identity,
     client: ClientHandshake,
     host: HostHandshake,
-    standing: Standing,
+    standing: DeviceStatus,
     weather: Weather,
     random: u64,
     sent: u64,
@@ -81,7 +81,7 @@ impl World {
             client: ClientHandshake::with_versions(now, &client_identity, name, trust, client)
                 .unwrap(),
             host: HostHandshake::with_versions(&host_identity, host).unwrap(),
-            standing: Standing::Unknown,
+            standing: DeviceStatus::Unknown,
             client_identity,
             host_identity,
             weather: FINE,
@@ -105,7 +105,7 @@ impl World {
     /// A client and a host that know each other.
     fn reconnection() -> World {
         let mut world = World::new(|host| Trust::Known(host.public()));
-        world.standing = Standing::Allowed(world.client_identity.public());
+        world.standing = DeviceStatus::Allowed(world.client_identity.public());
         world
     }
 
@@ -415,7 +415,7 @@ fn a_finish_without_confirm_is_a_wrong_pin() {
     let outcome = client.handle_timeout(now + GIVE_UP);
     assert_eq!(outcome, Err(HandshakeError::Unconfirmed));
     // At the host: also a forbidden device's, which has the right one.
-    world.standing = Standing::Forbidden(world.client_identity.public());
+    world.standing = DeviceStatus::Forbidden(world.client_identity.public());
     assert_eq!(world.run(), Err(HandshakeError::Forbidden));
     let tried = PairingEvent::ForbiddenTried {
         from: CLIENT,
@@ -552,17 +552,17 @@ fn a_window_that_is_over_pairs_nobody() {
 #[test]
 fn unknown_and_forbidden_devices_are_refused() {
     let mut world = World::reconnection();
-    world.standing = Standing::Unknown;
+    world.standing = DeviceStatus::Unknown;
     assert_eq!(world.run(), Err(HandshakeError::UnknownDevice));
     assert_eq!(world.host.half_open(), 0);
     // Forbidden, but with its key, or with the right PIN.
     for mut world in [World::reconnection(), World::pairing("123456")] {
-        world.standing = Standing::Forbidden(world.client_identity.public());
+        world.standing = DeviceStatus::Forbidden(world.client_identity.public());
         assert_eq!(world.run(), Err(HandshakeError::Forbidden));
         assert!(world.at_host.is_empty());
     }
     // Who has only a forbidden device's id hears what it hears of one that is allowed.
-    for standing in [Standing::Forbidden, Standing::Allowed] {
+    for standing in [DeviceStatus::Forbidden, DeviceStatus::Allowed] {
         let mut world = World::reconnection();
         world.standing = standing(Identity::generate().unwrap().public());
         assert_eq!(world.run(), Err(HandshakeError::NotTheHost));
@@ -577,9 +577,9 @@ fn unknown_and_forbidden_devices_are_refused() {
     let (now, key) = (world.now, world.client_identity.public());
     let mut last = Ok(None);
     for standing in [
-        Standing::Allowed(key),
-        Standing::Allowed(key),
-        Standing::Forbidden(key),
+        DeviceStatus::Allowed(key),
+        DeviceStatus::Allowed(key),
+        DeviceStatus::Forbidden(key),
     ] {
         let ask = world.client.poll_transmit(now).unwrap();
         let reaction = (world.host).handle_datagram(now, CLIENT, &ask, &|_| standing);
@@ -589,7 +589,7 @@ fn unknown_and_forbidden_devices_are_refused() {
     assert_eq!(last.unwrap_err(), HandshakeError::Forbidden);
     // Another's id, without its key.
     let mut world = World::reconnection();
-    world.standing = Standing::Allowed(Identity::generate().unwrap().public());
+    world.standing = DeviceStatus::Allowed(Identity::generate().unwrap().public());
     assert_eq!(world.run(), Err(HandshakeError::NotTheHost));
     assert!(world.at_host.is_empty());
 }
@@ -598,7 +598,7 @@ fn unknown_and_forbidden_devices_are_refused() {
 fn a_host_with_another_key_is_not_trusted() {
     let stranger = Identity::generate().unwrap().public();
     let mut world = World::new(|_| Trust::Known(stranger));
-    world.standing = Standing::Allowed(world.client_identity.public());
+    world.standing = DeviceStatus::Allowed(world.client_identity.public());
     assert_eq!(world.run(), Err(HandshakeError::NotTheHost));
     assert!(world.at_host.is_empty());
 }
@@ -739,7 +739,7 @@ fn spoofed_hellos_and_cookies_store_nothing() {
             .host
             .handle_datagram(world.now, from, begin.as_bytes(), &|_| {
                 asked.set(true);
-                Standing::Unknown
+                DeviceStatus::Unknown
             });
         assert!(reaction.reply.is_none() && !asked.get());
     }

@@ -76,7 +76,7 @@ impl Path {
                 let Some((at, crossing)) = self.reports.pop_front() else {
                     break;
                 };
-                let change = self.congestion.heard(Instant(at), &crossing);
+                let change = self.congestion.on_report(Instant(at), &crossing);
                 self.changes.extend(change.map(|c| (at, c)));
             }
             let now = Instant(self.now);

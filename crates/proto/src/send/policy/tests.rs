@@ -30,7 +30,7 @@ fn without_references_each_frame_is_a_key_frame() {
     assert_eq!(policy.poll_decision(), None);
     heard(&mut policy, 4, 2, LOST);
     assert_eq!(policy.due(), None, "frame 3 has mended it");
-    policy.wish(Role::Player, FrameId(1), FrameId(3));
+    policy.request_key_frame(Role::Player, FrameId(1), FrameId(3));
     assert!(
         policy.due().is_some(),
         "frame 3 is lost too, and nothing moves"
@@ -51,7 +51,7 @@ fn arrival(frame: u32, outcome: Outcome) -> Arrival {
 }
 
 fn heard(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome) {
-    policy.heard(at(now), &arrival(frame, outcome), None);
+    policy.on_report(at(now), &arrival(frame, outcome), None);
 }
 
 const WHOLE: Outcome = Outcome::Displayed(Fidelity::Whole);
@@ -85,7 +85,7 @@ fn a_lost_frame_costs_no_key_frame() {
     // What was on its way comes back as tainted, and changes nothing; nor does the wish.
     let tainted = Outcome::Displayed(Fidelity::Tainted);
     heard(&mut policy, 6, 4, tainted);
-    policy.wish(Role::Player, FrameId(2), FrameId(4));
+    policy.request_key_frame(Role::Player, FrameId(2), FrameId(4));
     heard(&mut policy, 6, 5, tainted);
     assert_eq!(code(&mut policy, 7), Next::After(FrameId(6)));
     let decisions: Vec<_> = std::iter::from_fn(|| policy.poll_decision()).collect();
@@ -131,7 +131,7 @@ fn an_encoder_that_remembers_nothing_gets_key_frames() {
     code(&mut policy, 1);
     code(&mut policy, 2);
     code(&mut policy, 3);
-    policy.wish(Role::Player, FrameId(1), FrameId(2));
+    policy.request_key_frame(Role::Player, FrameId(1), FrameId(2));
     assert_eq!(code(&mut policy, 4), Next::Key);
 }
 
@@ -173,7 +173,7 @@ fn sent(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome, missing: u1
         bytes: 20_000,
         ..Departure::default()
     };
-    policy.heard(at(now), &arrival, Some(&left));
+    policy.on_report(at(now), &arrival, Some(&left));
 }
 
 #[test]

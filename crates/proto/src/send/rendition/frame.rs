@@ -59,7 +59,7 @@ pub struct Plan<'a> {
     pub frame: FrameId,
     /// The frame that it refers to; [`FrameId::NONE`]: none, it is a key frame.
     pub reference: FrameId,
-    /// Whether a wave of intra blocks should begin.
+    /// Whether an intra refresh should begin.
     pub refresh: bool,
     /// Its quantiser.
     pub qp: u8,
@@ -91,7 +91,7 @@ pub struct FrameOutcome {
 }
 
 impl FrameOutcome {
-    /// Writes it down in the books of the session whose frame it was, if it was one's.
+    /// Records it in the ledger of the session whose frame it was, if it was one's.
     pub fn record(&self, now: Instant, host: &mut Host) {
         let Some(session) = self.subscriber.session() else {
             return;

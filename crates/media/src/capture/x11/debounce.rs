@@ -100,20 +100,20 @@ const LONGEST: Duration = Duration::from_millis(2);
 /// How many bursts are given the silence even if they look whole, after one that looked whole was
 /// soon followed by a part of it (a painter that clears its window first): a guess, one second at
 /// 60 Hz.
-const PATIENCE: u32 = 60;
+const DEBOUNCED_BURSTS: u32 = 60;
 
 /// The decision's state. A value without a clock: `now` comes in.
 #[derive(Debug)]
-pub(super) struct Settle {
+pub(super) struct DamageDebounce {
     target: Area,
     burst: Option<Burst>,
     /// What the last burst covered. The same rectangle again is whole again: an animated window
     /// in a large display doesn't pay for the silence in each frame.
     last: Area,
     /// When a burst was last let go at once.
-    hasty: Option<Instant>,
+    released_at_once: Option<Instant>,
     /// Bursts still to be given the silence.
-    patient: u32,
+    debounced_bursts: u32,
 }
 
 #[derive(Debug)]
@@ -123,14 +123,14 @@ struct Burst {
     latest: Instant,
 }
 
-impl Settle {
-    pub(super) fn new(size: Size) -> Settle {
-        Settle {
+impl DamageDebounce {
+    pub(super) fn new(size: Size) -> DamageDebounce {
+        DamageDebounce {
             target: Area::whole(size),
             burst: None,
             last: Area::EMPTY,
-            hasty: None,
-            patient: 0,
+            released_at_once: None,
+            debounced_bursts: 0,
         }
     }
 
@@ -144,11 +144,13 @@ impl Settle {
                 burst.latest = now;
             }
             None => {
-                let soon = self.hasty.is_some_and(|at| now.since(at) <= LONGEST);
+                let soon = self
+                    .released_at_once
+                    .is_some_and(|at| now.since(at) <= LONGEST);
                 // Beside it, others draw: a clock, say.
                 let there = !area.within(self.last).is_empty();
                 if !whole && soon && there {
-                    self.patient = PATIENCE;
+                    self.debounced_bursts = DEBOUNCED_BURSTS;
                 }
                 self.burst = Some(Burst {
                     area,
@@ -162,7 +164,7 @@ impl Settle {
     /// When the burst is to be captured; `None` if there is none.
     pub(super) fn due(&self) -> Option<Instant> {
         let burst = self.burst.as_ref()?;
-        if self.patient == 0 && self.is_whole(burst.area) {
+        if self.debounced_bursts == 0 && self.is_whole(burst.area) {
             return Some(burst.begun);
         }
         Some((burst.latest + QUIET).min(burst.begun + LONGEST))
@@ -173,9 +175,9 @@ impl Settle {
         let Some(burst) = self.burst.take() else {
             return;
         };
-        let at_once = self.patient == 0 && self.is_whole(burst.area);
-        self.hasty = at_once.then_some(now);
-        self.patient = self.patient.saturating_sub(1);
+        let at_once = self.debounced_bursts == 0 && self.is_whole(burst.area);
+        self.released_at_once = at_once.then_some(now);
+        self.debounced_bursts = self.debounced_bursts.saturating_sub(1);
         self.last = burst.area;
     }
 
@@ -191,8 +193,8 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    fn settle() -> Settle {
-        Settle::new(Size::new(1000, 1000))
+    fn debounce() -> DamageDebounce {
+        DamageDebounce::new(Size::new(1000, 1000))
     }
 
     fn area(left: i32, top: i32, right: i32, bottom: i32) -> Area {
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_swap_is_captured_at_once() {
-        let mut s = settle();
+        let mut s = debounce();
         assert_eq!(s.due(), None);
         s.damaged(Instant(5), area(0, 0, 1000, 1000));
         assert_eq!(s.due(), Some(Instant(5)));
@@ -218,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_slow_painter_is_given_silence() {
-        let mut s = settle();
+        let mut s = debounce();
         s.damaged(Instant(0), area(0, 0, 100, 100));
         assert_eq!(s.due(), Some(Instant(MS / 2)));
         s.damaged(Instant(MS / 4), area(0, 100, 100, 200));
@@ -230,7 +232,7 @@ mod tests {
 
     #[test]
     fn silence_has_an_end() {
-        let mut s = settle();
+        let mut s = debounce();
         for n in 0..40 {
             s.damaged(Instant(n * MS / 10), area(0, 0, 10, 10));
         }
@@ -239,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_same_rectangle_again_is_whole() {
-        let mut s = settle();
+        let mut s = debounce();
         s.damaged(Instant(0), area(10, 10, 300, 300));
         s.release(Instant(MS));
         s.damaged(Instant(16 * MS), area(10, 10, 300, 300));
@@ -251,7 +253,7 @@ mod tests {
 
     #[test]
     fn who_clears_first_is_given_silence_from_then_on_for_a_while() {
-        let mut s = settle();
+        let mut s = debounce();
         s.damaged(Instant(0), area(0, 0, 1000, 1000));
         s.release(Instant(0));
         // The first stroke after the clearing comes soon and is small.
@@ -269,7 +271,7 @@ mod tests {
 
     #[test]
     fn what_others_draw_beside_a_swap_is_no_reason_to_wait() {
-        let mut s = settle();
+        let mut s = debounce();
         let game = area(0, 0, 500, 500);
         for n in 0..2 {
             s.damaged(Instant(n * 16 * MS), game);
@@ -287,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_thousand_swaps_a_second_are_no_reason_to_wait() {
-        let mut s = settle();
+        let mut s = debounce();
         for n in 0..100 {
             s.damaged(Instant(n * MS), area(0, 0, 1000, 1000));
             assert_eq!(s.due(), Some(Instant(n * MS)));
@@ -297,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_new_window_is_waited_for() {
-        let mut s = settle();
+        let mut s = debounce();
         s.damaged(Instant(0), Area::EMPTY);
         assert_eq!(s.due(), Some(Instant(MS / 2)));
         s.damaged(Instant(MS / 5), area(0, 0, 1000, 1000));

@@ -16,7 +16,7 @@ pub(super) type Sink<'a> = &'a mut (dyn FnMut(Slice<'_>) + Send);
 pub(super) type Pool = Vec<Vec<u8>>;
 
 /// The slices of one picture on their way to its sink.
-pub(super) struct Order<'a> {
+pub(super) struct SliceOrder<'a> {
     queue: Mutex<Queue>,
     /// Only the thread that has set [`Queue::delivering`] locks it: never contended.
     sink: Mutex<Sink<'a>>,
@@ -54,10 +54,10 @@ struct Waiting {
     bytes: Vec<u8>,
 }
 
-impl<'a> Order<'a> {
+impl<'a> SliceOrder<'a> {
     /// For a picture of `total_mbs` macroblocks.
-    pub(super) fn new(total_mbs: u32, pool: Pool, sink: Sink<'a>) -> Order<'a> {
-        Order {
+    pub(super) fn new(total_mbs: u32, pool: Pool, sink: Sink<'a>) -> SliceOrder<'a> {
+        SliceOrder {
             queue: Mutex::new(Queue {
                 parameter_sets: Vec::new(),
                 clean_after: None,
@@ -92,7 +92,7 @@ impl<'a> Order<'a> {
         queue.pool.push(bytes);
     }
 
-    /// The picture begins a wave of intra blocks, which is through so many frames later. Before its
+    /// The picture begins an intra refresh, which is through so many frames later. Before its
     /// slices.
     pub(super) fn clean_after(&self, frames: u16) {
         lock(&self.queue).clean_after = Some(frames);
@@ -168,7 +168,7 @@ mod tests {
     fn slices_come_out_in_order_behind_parameter_sets() {
         let mut seen = Vec::new();
         let mut sink = |s: Slice<'_>| seen.push((s.index, s.first_mb, s.last, s.bytes.to_vec()));
-        let order = Order::new(9, Pool::new(), &mut sink);
+        let order = SliceOrder::new(9, Pool::new(), &mut sink);
         order.slice(6, 3, vec![6]);
         order.parameter_set(vec![67]);
         order.slice(3, 3, vec![3]);
@@ -195,7 +195,7 @@ mod tests {
             std::thread::yield_now();
             inside.store(false, std::sync::atomic::Ordering::SeqCst);
         };
-        let order = Order::new(200, Pool::new(), &mut sink);
+        let order = SliceOrder::new(200, Pool::new(), &mut sink);
         std::thread::scope(|scope| {
             for half in [100, 0] {
                 let order = &order;
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_missing_slice_is_incomplete() {
         let mut sink = |_: Slice<'_>| {};
-        let order = Order::new(9, Pool::new(), &mut sink);
+        let order = SliceOrder::new(9, Pool::new(), &mut sink);
         order.slice(0, 3, vec![0]);
         order.slice(6, 3, vec![0]);
         assert!(!order.finish().complete);

@@ -10,16 +10,16 @@ use openuvr_proto::time::Instant;
 
 use crate::clock;
 
-pub(super) struct Way {
+pub(super) struct SessionPath {
     link: Arc<dyn Link>,
     pub(super) path: PathId,
     /// Why the link did not take something, if not for want of room; and whether that was told.
     refused: Option<(String, bool)>,
 }
 
-impl Way {
-    pub(super) fn new(link: Arc<dyn Link>, path: PathId) -> Way {
-        Way {
+impl SessionPath {
+    pub(super) fn new(link: Arc<dyn Link>, path: PathId) -> SessionPath {
+        SessionPath {
             link,
             path,
             refused: None,
@@ -33,7 +33,7 @@ impl Way {
     }
 }
 
-impl Transmit for Way {
+impl Transmit for SessionPath {
     fn transmit(&mut self, _: Instant, datagrams: &SendBuf) -> Transmitted {
         let mut sent = Transmitted::default();
         for (bytes, each) in datagrams.runs() {

@@ -11,7 +11,7 @@ use super::pairing::Pin;
 
 /// What one client knows of one host, as long as the client runs.
 #[derive(Debug)]
-pub struct Acquaintance {
+pub struct HostCredentials {
     known: Option<PublicKey>,
     /// For one pairing, the next thing to be tried.
     pin: Option<Pin>,
@@ -19,7 +19,7 @@ pub struct Acquaintance {
 
 /// A session began: what it changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Meeting {
+pub enum PairingOutcome {
     /// Both knew each other.
     Known,
     /// A first pairing: the key is to be stored.
@@ -31,13 +31,13 @@ pub enum Meeting {
     },
 }
 
-impl Acquaintance {
+impl HostCredentials {
     /// What is stored of the host, and the PIN that a person gave for this run. A host whose key is
     /// known is asked for that key, whatever PIN there is, unless the person wants to `pair_again`.
     #[must_use]
-    pub fn new(known: Option<PublicKey>, pin: Option<Pin>, pair_again: bool) -> Acquaintance {
+    pub fn new(known: Option<PublicKey>, pin: Option<Pin>, pair_again: bool) -> HostCredentials {
         let pin = pin.filter(|_| known.is_none() || pair_again);
-        Acquaintance { known, pin }
+        HostCredentials { known, pin }
     }
 
     /// By what the host is to be recognised in the next handshake. A PIN is given away: whatever
@@ -54,11 +54,11 @@ impl Acquaintance {
     }
 
     /// A handshake by `trust` ended with this key: from now on it is the host's.
-    pub fn met(&mut self, trust: &Trust, key: PublicKey) -> Meeting {
+    pub fn authenticated(&mut self, trust: &Trust, key: PublicKey) -> PairingOutcome {
         match (trust, self.known.replace(key)) {
-            (Trust::Known(_), _) => Meeting::Known,
-            (Trust::Pin(_), None) => Meeting::Paired,
-            (Trust::Pin(_), Some(before)) => Meeting::PairedAgain { before },
+            (Trust::Known(_), _) => PairingOutcome::Known,
+            (Trust::Pin(_), None) => PairingOutcome::Paired,
+            (Trust::Pin(_), Some(before)) => PairingOutcome::PairedAgain { before },
         }
     }
 }
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_pin_serves_one_handshake() {
-        let mut host = Acquaintance::new(None, pin(), false);
+        let mut host = HostCredentials::new(None, pin(), false);
         assert_eq!(key_of(&host.trust().unwrap()), None);
         let next = host.trust().unwrap_err();
         assert_eq!(next, HandshakeError::UnknownHost);
@@ -91,19 +91,19 @@ mod tests {
 
     #[test]
     fn after_a_pairing_only_the_key_counts() {
-        let mut host = Acquaintance::new(None, pin(), false);
+        let mut host = HostCredentials::new(None, pin(), false);
         let trust = host.trust().unwrap();
-        assert_eq!(host.met(&trust, KEY), Meeting::Paired);
+        assert_eq!(host.authenticated(&trust, KEY), PairingOutcome::Paired);
         for _ in 0..3 {
             let trust = host.trust().unwrap();
             assert_eq!(key_of(&trust), Some(KEY));
-            assert_eq!(host.met(&trust, KEY), Meeting::Known);
+            assert_eq!(host.authenticated(&trust, KEY), PairingOutcome::Known);
         }
     }
 
     #[test]
     fn a_known_host_is_never_shown_a_pin() {
-        let mut host = Acquaintance::new(Some(KEY), pin(), false);
+        let mut host = HostCredentials::new(Some(KEY), pin(), false);
         for _ in 0..3 {
             assert_eq!(key_of(&host.trust().unwrap()), Some(KEY));
         }
@@ -111,13 +111,13 @@ mod tests {
 
     #[test]
     fn pairing_again_is_wanted_and_tried_once() {
-        let mut host = Acquaintance::new(Some(KEY), pin(), true);
+        let mut host = HostCredentials::new(Some(KEY), pin(), true);
         let trust = host.trust().unwrap();
         assert_eq!(key_of(&trust), None);
         // It failed: the key that was known is still the host's.
         assert_eq!(key_of(&host.trust().unwrap()), Some(KEY));
-        let again = Meeting::PairedAgain { before: KEY };
-        assert_eq!(host.met(&trust, OTHER), again);
+        let again = PairingOutcome::PairedAgain { before: KEY };
+        assert_eq!(host.authenticated(&trust, OTHER), again);
         assert_eq!(key_of(&host.trust().unwrap()), Some(OTHER));
     }
 }

@@ -8,12 +8,12 @@ thread_local! {
 }
 
 /// As long as it lives, this thread is in a callback.
-pub(crate) struct Inside(());
+pub(crate) struct CallbackScope(());
 
-impl Inside {
-    pub(crate) fn enter() -> Inside {
+impl CallbackScope {
+    pub(crate) fn enter() -> CallbackScope {
         DEPTH.set(DEPTH.get() + 1);
-        Inside(())
+        CallbackScope(())
     }
 
     /// Whether this thread is in a callback now.
@@ -22,7 +22,7 @@ impl Inside {
     }
 }
 
-impl Drop for Inside {
+impl Drop for CallbackScope {
     fn drop(&mut self) {
         DEPTH.set(DEPTH.get().saturating_sub(1));
     }

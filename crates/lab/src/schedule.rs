@@ -9,24 +9,24 @@ use crate::link::Impairment;
 
 /// Impairments, each with the time from which it holds, counted from the beginning of the run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Course {
+pub struct ImpairmentSchedule {
     /// The first begins at zero; the others in the order of time, no two at once.
     steps: Vec<(Duration, Impairment)>,
 }
 
-/// A part of a course in which nothing changes.
+/// A part of a schedule in which nothing changes.
 #[derive(Debug, Clone, Copy)]
-pub struct Stretch<'a> {
+pub struct Segment<'a> {
     /// What holds.
     pub impairment: &'a Impairment,
     /// Until then; `None`: to the end.
     pub until: Option<Duration>,
 }
 
-impl Course {
+impl ImpairmentSchedule {
     /// The same from `at` on as `impairment` says, in place of all that held from then on.
     #[must_use]
-    pub fn then(mut self, at: Duration, impairment: Impairment) -> Course {
+    pub fn then(mut self, at: Duration, impairment: Impairment) -> ImpairmentSchedule {
         self.steps.retain(|(from, _)| *from < at);
         self.steps.push((at, impairment));
         self
@@ -34,9 +34,9 @@ impl Course {
 
     /// What holds at `time` and until when.
     #[must_use]
-    pub fn stretch(&self, time: Duration) -> Stretch<'_> {
+    pub fn segment_at(&self, time: Duration) -> Segment<'_> {
         let next = self.steps.partition_point(|(from, _)| *from <= time);
-        Stretch {
+        Segment {
             impairment: &self.steps[next.max(1) - 1].1,
             until: self.steps.get(next.max(1)).map(|(from, _)| *from),
         }
@@ -55,24 +55,24 @@ impl Course {
     }
 }
 
-impl From<Impairment> for Course {
+impl From<Impairment> for ImpairmentSchedule {
     /// The same all the time.
-    fn from(impairment: Impairment) -> Course {
-        Course {
+    fn from(impairment: Impairment) -> ImpairmentSchedule {
+        ImpairmentSchedule {
             steps: vec![(Duration::ZERO, impairment)],
         }
     }
 }
 
-impl From<&Impairment> for Course {
-    fn from(impairment: &Impairment) -> Course {
+impl From<&Impairment> for ImpairmentSchedule {
+    fn from(impairment: &Impairment) -> ImpairmentSchedule {
         impairment.clone().into()
     }
 }
 
-impl Default for Course {
+impl Default for ImpairmentSchedule {
     /// A perfect link.
-    fn default() -> Course {
+    fn default() -> ImpairmentSchedule {
         Impairment::default().into()
     }
 }
@@ -88,11 +88,11 @@ mod tests {
             ..Impairment::default()
         };
         let second = Duration::from_secs(1);
-        let course = Course::from(losing(0.1))
+        let schedule = ImpairmentSchedule::from(losing(0.1))
             .then(second, losing(0.2))
             .then(3 * second, losing(0.3));
         let at = |time| {
-            let stretch = course.stretch(time);
+            let stretch = schedule.segment_at(time);
             (stretch.impairment.loss, stretch.until)
         };
         assert_eq!(at(Duration::ZERO), (0.1, Some(second)));
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(at(second), (0.2, Some(3 * second)));
         assert_eq!(at(4 * second), (0.3, None));
         // A later word replaces what it contradicts.
-        let other = course.then(second, losing(0.4));
+        let other = schedule.then(second, losing(0.4));
         assert_eq!(other.steps().len(), 2);
         assert_eq!(other.last().loss, 0.4);
         let all = other.then(Duration::ZERO, losing(0.5));

@@ -44,20 +44,20 @@ impl<S> Member<S> {
     }
 }
 
-pub(super) struct Audience<S> {
+pub(super) struct Subscribers<S> {
     /// The player first.
     pub(super) members: Vec<Member<S>>,
 }
 
-impl<S> Default for Audience<S> {
-    fn default() -> Audience<S> {
-        Audience {
+impl<S> Default for Subscribers<S> {
+    fn default() -> Subscribers<S> {
+        Subscribers {
             members: Vec::new(),
         }
     }
 }
 
-impl<S: Subscriber> Audience<S> {
+impl<S: Subscriber> Subscribers<S> {
     pub(super) fn add(&mut self, id: SubscriberId, role: Role, wishes: Wishes, subscriber: S) {
         self.members.retain(|member| member.id != id);
         self.members.push(Member {
@@ -103,7 +103,7 @@ impl<S: Subscriber> Audience<S> {
     }
 
     /// A frame was captured.
-    pub(super) fn meet(&mut self) {
+    pub(super) fn frame_captured(&mut self) {
         for member in &mut self.members {
             member.present = true;
             member.progress = None;
@@ -258,7 +258,7 @@ impl<S: Subscriber> FanOut<'_, S> {
     pub fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
         self.stamps.stamp(Stage::FirstSlice, now);
         if let Some(frames) = slice.clean_after.filter(|_| slice.place.index == 0) {
-            self.policy.wave_began(self.frame, frames);
+            self.policy.refresh_began(self.frame, frames);
         }
         for member in self.members.iter_mut() {
             if let Some(Phase::Begun) = member.progress {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{MediaReceiver, REORDER_WAIT};
 use crate::id::FrameId;
-use crate::recv::assembly::Terms;
+use crate::recv::assembly::RetransmitTiming;
 use crate::time::Instant;
 use crate::wire::control::ResendRequest;
 
@@ -48,8 +48,8 @@ impl MediaReceiver {
     pub(super) fn sought_until(&self) -> Option<Instant> {
         let (frame, since, deadline) = self.lacked()?;
         let sought = self.sought.filter(|(sought, ..)| *sought == frame);
-        let answer = sought.zip(self.terms());
-        let until = answer.map(|((_, at, asks), terms)| terms.answer_by((at, asks), deadline));
+        let answer = sought.zip(self.retransmit_timing());
+        let until = answer.map(|((_, at, asks), timing)| timing.answer_by((at, asks), deadline));
         Some(
             until
                 .map_or(since, |until| until.min(deadline))
@@ -75,8 +75,8 @@ impl MediaReceiver {
             Some(at) => at + REORDER_WAIT,
             None => deadline,
         });
-        let terms = self.terms();
-        let answer = terms.and_then(|terms| front.answer_by(&terms));
+        let timing = self.retransmit_timing();
+        let answer = timing.and_then(|timing| front.answer_by(&timing));
         let hope = parity.into_iter().chain(answer).max();
         let until = hope.map_or(since, |until| until.min(deadline));
         Some(until.max(since + REORDER_WAIT))
@@ -89,8 +89,8 @@ impl MediaReceiver {
 
     /// What the host should be asked for again; call until `None`, after [`MediaReceiver::poll`].
     pub fn poll_request(&mut self, now: Instant) -> Option<ResendRequest> {
-        let terms = self.terms()?;
-        if let Some((frame, at)) = self.seek_at(&terms)
+        let timing = self.retransmit_timing()?;
+        if let Some((frame, at)) = self.seek_at(&timing)
             && at <= now
         {
             let asks = match self.sought {
@@ -106,20 +106,20 @@ impl MediaReceiver {
         self.frames
             .iter_mut()
             .filter(|frame| frame.recoverable.is_none())
-            .find_map(|frame| frame.ask(now, &terms))
+            .find_map(|frame| frame.ask(now, &timing))
     }
 
     /// When a frame of which nothing is here should be asked for.
-    fn seek_at(&self, terms: &Terms) -> Option<(FrameId, Instant)> {
+    fn seek_at(&self, timing: &RetransmitTiming) -> Option<(FrameId, Instant)> {
         let (frame, since, deadline) = self.lacked()?;
         let asked = self.sought.filter(|(sought, ..)| *sought == frame);
         let asked = asked.map(|(_, at, asks)| (at, asks));
-        Some((frame, terms.ask_at(since, asked, deadline)?))
+        Some((frame, timing.ask_at(since, asked, deadline)?))
     }
 
-    fn terms(&self) -> Option<Terms> {
+    fn retransmit_timing(&self) -> Option<RetransmitTiming> {
         let round_trip = self.round_trip.filter(|_| self.resends)?;
-        Some(Terms {
+        Some(RetransmitTiming {
             round_trip,
             answer_takes: round_trip + ANSWER_WAIT,
             interval: self.interval(),
@@ -130,11 +130,11 @@ impl MediaReceiver {
     /// nothing arrives: when something that is missing is asked for or given up.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let asking = self.terms().and_then(|terms| {
-            let seek = self.seek_at(&terms).map(|(_, at)| at);
+        let asking = self.retransmit_timing().and_then(|timing| {
+            let seek = self.seek_at(&timing).map(|(_, at)| at);
             let frames = self.frames.iter().filter(|f| f.recoverable.is_none());
             seek.into_iter()
-                .chain(frames.filter_map(|f| f.next_ask(&terms)))
+                .chain(frames.filter_map(|f| f.next_ask(&timing)))
                 .min()
         });
         self.gives_up_at().into_iter().chain(asking).min()

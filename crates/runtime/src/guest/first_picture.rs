@@ -1,0 +1,61 @@
+//! When to say that a client waits for a first picture that the application has not given.
+
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+
+/// An application that draws has given a picture by then, also while it loads a level's first frame
+/// (guess).
+const FIRST_PICTURE: Duration = Duration::from_secs(2);
+
+/// Whether somebody waits, and since when.
+#[derive(Default)]
+pub(super) struct FirstPictureTimer {
+    since: Option<Instant>,
+    told: bool,
+}
+
+impl FirstPictureTimer {
+    /// Whether it is time to say so: once, until pictures have come.
+    pub(super) fn has_expired(&mut self, now: Instant, watched: bool, pictures: u64) -> bool {
+        if !watched || pictures > 0 {
+            *self = FirstPictureTimer::default();
+            return false;
+        }
+        let since = *self.since.get_or_insert(now);
+        if self.told || now.since(since) < FIRST_PICTURE {
+            return false;
+        }
+        self.told = true;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_once_that_a_client_waits_without_a_picture() {
+        let mut first_picture = FirstPictureTimer::default();
+        let at = |ms: i64| Instant(ms * 1_000_000);
+        assert!(
+            !first_picture.has_expired(at(0), false, 0),
+            "nobody is there"
+        );
+        assert!(!first_picture.has_expired(at(5000), true, 0));
+        assert!(!first_picture.has_expired(at(6999), true, 0));
+        assert!(first_picture.has_expired(at(7000), true, 0));
+        assert!(!first_picture.has_expired(at(9000), true, 0), "once");
+        assert!(!first_picture.has_expired(at(9001), false, 0), "it left");
+        assert!(!first_picture.has_expired(at(20_000), true, 0));
+        assert!(
+            first_picture.has_expired(at(22_000), true, 0),
+            "another one"
+        );
+        assert!(
+            !first_picture.has_expired(at(30_000), true, 1),
+            "there is one"
+        );
+    }
+}

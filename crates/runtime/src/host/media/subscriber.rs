@@ -1,0 +1,63 @@
+//! Who takes the frames of this host: sessions at once, in the media thread; all others in threads of
+//! their own.
+
+use openuvr_proto::id::FrameId;
+use openuvr_proto::send::packetize::Protection;
+use openuvr_proto::send::session::Session;
+use openuvr_proto::send::subscriber::{Frame, Progress, Slice, Subscriber};
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{DropCause, Stage};
+
+use super::session_path::SessionPath;
+use crate::host::subscribe::Detached;
+
+pub(super) enum HostSubscriber {
+    Session(Box<Session<SessionPath>>),
+    Other(Detached),
+}
+
+impl HostSubscriber {
+    pub(super) fn session(&mut self) -> Option<&mut Session<SessionPath>> {
+        match self {
+            HostSubscriber::Session(session) => Some(session),
+            HostSubscriber::Other(_) => None,
+        }
+    }
+}
+
+impl Subscriber for HostSubscriber {
+    fn begin(&mut self, now: Instant, frame: &Frame) {
+        match self {
+            HostSubscriber::Session(session) => session.begin(now, frame),
+            HostSubscriber::Other(other) => other.begin(now, frame),
+        }
+    }
+
+    fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
+        match self {
+            HostSubscriber::Session(session) => session.slice(now, slice),
+            HostSubscriber::Other(other) => other.slice(now, slice),
+        }
+    }
+
+    fn end(&mut self, now: Instant) -> Progress {
+        match self {
+            HostSubscriber::Session(session) => session.end(now),
+            HostSubscriber::Other(other) => other.end(now),
+        }
+    }
+
+    fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause) {
+        match self {
+            HostSubscriber::Session(session) => session.dropped(now, frame, stage, why),
+            HostSubscriber::Other(other) => other.dropped(now, frame, stage, why),
+        }
+    }
+
+    fn protection(&self) -> Option<&Protection> {
+        match self {
+            HostSubscriber::Session(session) => session.protection(),
+            HostSubscriber::Other(other) => other.protection(),
+        }
+    }
+}
