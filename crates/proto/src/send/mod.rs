@@ -1,7 +1,6 @@
 //! From encoded slices to sealed datagrams, and how good and how often they may be.
 
 pub mod congestion;
-mod decision;
 pub mod fec;
 pub mod key_frame;
 pub mod loss;
@@ -15,4 +14,5 @@ pub mod resend;
 pub mod session;
 pub mod subscriber;
 pub mod top_up;
+pub mod update;
 pub mod waves;

@@ -76,7 +76,7 @@ fn whole(session: u32, n: u32) -> FrameRecord {
     let received = begun + 10 * MS;
     let span = |n| Some(Duration::from_millis(n));
     FrameRecord {
-        session: SessionId(session),
+        subscriber: SessionId(session).into(),
         frame: FrameId(n),
         host,
         client: ClientStamps {
@@ -100,6 +100,7 @@ fn whole(session: u32, n: u32) -> FrameRecord {
         },
         motion_to_photon: Some(Duration::from_micros(21_500)),
         echo: EchoKind::Injected,
+        received: 16,
         missing: 0,
         runs: 0,
         repaired: 0,

@@ -33,7 +33,7 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
     }]);
     let row = |name: &str| rows[0][name].as_str();
     assert_eq!(
-        (row("session"), row("frame"), row("outcome")),
+        (row("subscriber"), row("frame"), row("outcome")),
         ("7", "1", "whole")
     );
     assert_eq!((row("stage"), row("cause")), ("", ""));
@@ -89,7 +89,7 @@ fn the_header_names_all_stages_in_order() {
     assert!(
         paper
             .text()
-            .starts_with("session,frame,outcome,stage,cause,InputSampled,")
+            .starts_with("subscriber,frame,outcome,stage,cause,InputSampled,")
     );
     assert!(paper.text().contains(&stages.join(",")));
     assert_eq!(paper.text().lines().count(), 1);

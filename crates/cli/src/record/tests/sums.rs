@@ -51,7 +51,7 @@ fn of_very_many_subscribers_the_silent_are_added_up() {
             "x",
         );
     }
-    assert!(totals.of(SessionId(20)).is_none() && totals.of(SessionId(21)).is_some());
+    assert!(totals.of(SessionId(20).into()).is_none() && totals.of(SessionId(21).into()).is_some());
     let summary = totals.into_summary();
     assert_eq!(summary.subscribers.len(), MOST);
     assert_eq!((summary.earlier.captured, summary.earlier.whole), (20, 20));
