@@ -126,8 +126,17 @@ impl Host {
         self.events.push_back(HostEvent::ReleaseInput);
     }
 
-    /// Tells everybody whose role has changed although they did not ask.
-    fn roles_changed(&mut self) {
+    /// Takes sessions that are over out of their roles, and tells everybody whose role has changed although
+    /// they did not ask.
+    fn settle_roles(&mut self) {
+        for session in self.sessions.iter_mut().filter(|s| s.member.is_over()) {
+            session.joined = false;
+            session.member.ledger.end();
+            if self.roles.leave(session.member.id) {
+                self.events.push_back(HostEvent::ReleaseInput);
+            }
+        }
+        self.roles.promote();
         while let Some(change) = self.roles.poll_change() {
             match change {
                 Change::Granted(id, grant) => {
@@ -214,6 +223,7 @@ impl Host {
         for id in others {
             self.dismiss(id, reason);
         }
+        self.bury();
     }
 
     /// Time has passed: see [`Host::next_timeout`].
@@ -231,16 +241,9 @@ impl Host {
         self.bury();
     }
 
-    /// Takes what is over out of its role, and passes on what the ledgers know.
+    /// What follows from who is over, and what the ledgers know.
     fn bury(&mut self) {
-        for session in self.sessions.iter_mut().filter(|s| s.member.is_over()) {
-            session.joined = false;
-            session.member.ledger.end();
-            if self.roles.leave(session.member.id) {
-                self.events.push_back(HostEvent::ReleaseInput);
-            }
-        }
-        self.roles_changed();
+        self.settle_roles();
         let sessions = self.sessions.iter_mut().map(|s| &mut s.member);
         for member in sessions.chain(self.others.iter_mut().map(|o| &mut o.member)) {
             while let Some(record) = member.ledger.poll() {

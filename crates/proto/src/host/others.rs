@@ -123,7 +123,7 @@ impl Host {
             return Err(Refusal::NoCommonCodec);
         }
         let grant = self.roles.request(id, request.role, request.take_over)?;
-        self.roles_changed();
+        self.settle_roles();
         self.others.push(Other {
             member: Member::new(id, request.reports),
             due: Due {
@@ -166,7 +166,7 @@ impl Host {
             let changed = HostEvent::RoleChanged(id, grant.role);
             self.events.push_back(changed);
         }
-        self.roles_changed();
+        self.settle_roles();
         Ok(grant)
     }
 
@@ -175,10 +175,11 @@ impl Host {
         if let Some(place) = self.others.iter().position(|o| o.member.id == id) {
             self.leave(place, ending);
             self.others.remove(place);
+            self.settle_roles();
         }
     }
 
-    /// The host ends its subscription, and tells it why.
+    /// The host ends its subscription, and tells it why. Who plays then [`Host::settle_roles`] says.
     pub(super) fn dismiss(&mut self, id: SubscriberId, reason: GoodbyeReason) {
         if let Some(place) = self.others.iter().position(|o| o.member.id == id) {
             self.others[place].due.ended = Some(reason);
@@ -186,7 +187,7 @@ impl Host {
         }
     }
 
-    /// Its frames end, its role goes to who waits, and the runtime is told.
+    /// Its frames end, it has no role any more, and the runtime is told.
     fn leave(&mut self, place: usize, ending: Ending) {
         let member = &mut self.others[place].member;
         if member.is_over() {
@@ -202,7 +203,6 @@ impl Host {
             self.events.push_back(HostEvent::ReleaseInput);
         }
         self.events.push_back(HostEvent::Ended(id, ending));
-        self.roles_changed();
     }
 
     fn other(&mut self, id: SubscriberId) -> Option<&mut Other> {

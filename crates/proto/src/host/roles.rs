@@ -56,7 +56,7 @@ enum Standing {
 }
 
 /// Everybody who has a role, who came first in front. What one asks for is answered at once; what follows
-/// for others is polled.
+/// for others is polled. When all who go at once have gone, [`Roles::promote`] says who plays.
 #[derive(Debug)]
 pub(crate) struct Roles {
     second_player: SecondPlayer,
@@ -142,7 +142,6 @@ impl Roles {
         };
         let place = known.map_or(self.members.len(), |place| place.min(self.members.len()));
         self.members.insert(place, (id, standing));
-        self.promote();
         Ok(grant)
     }
 
@@ -150,7 +149,6 @@ impl Roles {
     pub(crate) fn leave(&mut self, id: SubscriberId) -> bool {
         let played = self.player() == Some(id);
         self.members.retain(|(member, _)| *member != id);
-        self.promote();
         played
     }
 
@@ -208,7 +206,7 @@ impl Roles {
     }
 
     /// If nobody plays, whoever lost the role last gets it back; if nobody lost it, whoever waits longest.
-    fn promote(&mut self) {
+    pub(crate) fn promote(&mut self) {
         let held = |(_, standing): &(_, Standing)| !matches!(standing, Standing::Observer(_));
         if self.members.iter().any(held) {
             return;

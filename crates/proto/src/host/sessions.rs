@@ -140,7 +140,7 @@ impl Host {
                 return;
             }
         };
-        self.roles_changed();
+        self.settle_roles();
         let granted = self.granted(grant);
         let session = &mut self.sessions[i];
         session.joined = true;

@@ -8,6 +8,7 @@ const SOFA: SubscriberId = SubscriberId::Session(SessionId(2));
 const BROWSER: SubscriberId = SubscriberId::Other(1);
 
 fn changes(roles: &mut Roles) -> Vec<Change> {
+    roles.promote();
     std::iter::from_fn(|| roles.poll_change()).collect()
 }
 
