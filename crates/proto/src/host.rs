@@ -262,12 +262,6 @@ impl Host {
         event
     }
 
-    /// Whether something happened that [`Host::poll_event`] would tell.
-    #[must_use]
-    pub fn has_events(&self) -> bool {
-        !self.events.is_empty()
-    }
-
     /// Panics if something that always holds does not: for tests and fuzzing.
     pub fn check_invariants(&self) {
         self.roles.check_invariants();

@@ -156,7 +156,7 @@ fn sent(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome, missing: u1
     let mut arrival = report(frame, outcome);
     arrival.missing = missing;
     if outcome == WHOLE {
-        arrival.first = Some(PeerInstant(at(frame).0));
+        arrival.first_received = Some(PeerInstant(at(frame).0));
         arrival.recoverable = Some(Duration::from_millis(1));
     }
     let left = Departure {
