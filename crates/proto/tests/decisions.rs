@@ -66,7 +66,9 @@ fn what_was_decided_reaches_the_player_as_a_value() {
             to: FrameId(5),
         },
     ];
-    decisions.map(|decision| host.decided(decision));
+    for decision in decisions {
+        host.decided(decision);
+    }
     talk(&mut host, &mut client);
     let arrived: Vec<Decision> = std::iter::from_fn(|| client.poll_event())
         .filter_map(|event| match event {

@@ -27,7 +27,6 @@ use openuvr_proto::input::keys::Keys;
 use openuvr_proto::input::pressed::Held;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::send::fec::{Care, ParityPlan};
-use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};

@@ -9,7 +9,6 @@ mod support;
 mod play;
 mod watch;
 
-use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use openuvr_media::application::WindowScope;
@@ -173,6 +172,7 @@ fn start(name: &str) -> Streaming {
         bind: ([127, 0, 0, 1], 0).into(),
         config_dir: Some(folder.0.join("host")),
         realtime: false,
+        second_player: "take-over".into(),
         ..Config::default()
     };
     let opened = config.open().unwrap();

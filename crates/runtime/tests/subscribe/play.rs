@@ -218,23 +218,29 @@ fn pointer_mouse_and_source_are_told_in_their_newest_state() {
     });
 }
 
-/// The records of one of them until it ended.
-fn records(notices: &Notices, of: SubscriberId) -> (Vec<FrameRecord>, Ending) {
-    let records = std::cell::RefCell::new(Vec::new());
-    let ending = told(notices, "its end", |notice| match notice {
-        Notice::Record(record) if record.subscriber == of => {
-            records.borrow_mut().push(*record);
-            None
+/// The records of one of them, up to that of which this makes something, or its end.
+fn records_until<U>(
+    notices: &Notices,
+    of: SubscriberId,
+    records: &mut Vec<FrameRecord>,
+    find: impl Fn(Notice) -> Option<U>,
+) -> U {
+    loop {
+        let notice = notices.next(PATIENCE).expect("a notice");
+        if let Notice::Record(record) = &notice
+            && record.subscriber == of
+        {
+            records.push(**record);
         }
-        Notice::Ended(who, ending) => (who == of).then_some(ending),
-        _ => None,
-    });
-    (records.into_inner(), ending)
+        if let Some(found) = find(notice) {
+            return found;
+        }
+    }
 }
 
 #[test]
 fn each_frame_of_a_recorder_ends_once() {
-    let Streaming { host, player, .. } = &start("ledger");
+    let Streaming { host, .. } = &start("ledger");
     let notices = host.notices();
     let (writer, written) = Writer::new();
     let id = super::watch(host, writer);
@@ -242,9 +248,16 @@ fn each_frame_of_a_recorder_ends_once() {
         .map(|(frame, _)| frame.header.frame.0)
         .take(60)
         .collect();
-    player.see(10);
+    let mut records = Vec::new();
+    records_until(&notices, id, &mut records, |notice| match notice {
+        Notice::Record(r) => (r.subscriber == id && r.frame.0 == frames[59]).then_some(()),
+        _ => None,
+    });
     host.unsubscribe(id);
-    let (records, ending) = records(&notices, id);
+    let ending = records_until(&notices, id, &mut records, |notice| match notice {
+        Notice::Ended(who, ending) => (who == id).then_some(ending),
+        _ => None,
+    });
     assert_eq!(ending, Ending::Goodbye(GoodbyeReason::Quit));
     let mut ends: Vec<u32> = records.iter().map(|r| r.frame.0).collect();
     ends.sort_unstable();
