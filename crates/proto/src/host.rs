@@ -182,7 +182,7 @@ impl Host {
             if told {
                 session.announce(now, end.frame);
             }
-            session.member.record(now, end, &session.plane.clock);
+            (session.member).record(now, end, false, &session.plane.clock);
         } else if let Some(other) = self.others.iter_mut().find(|o| o.member.id == id) {
             other.record(now, end);
         }

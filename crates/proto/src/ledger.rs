@@ -94,14 +94,23 @@ impl Said {
 /// frames in hand, and a few to be sure.
 const EARLY: usize = 8;
 
+/// A frame of which more will be said.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// When it left, or was handed over.
+    since: Instant,
+    sent: SentFrame,
+    /// It was handed to somebody who has not passed it on yet: what is said of it has to wait.
+    in_hand: bool,
+}
+
 /// One subscriber's frames.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     subscriber: SubscriberId,
     /// Whether it reports on its frames; for one that does not, a frame that departed is over.
     reports: bool,
-    /// Frames, and when they left.
-    waiting: VecDeque<(Instant, SentFrame)>,
+    waiting: VecDeque<Waiting>,
     newest_sent: FrameId,
     early: VecDeque<Said>,
     /// What became of all frames up to this one is known.
@@ -125,17 +134,30 @@ impl Ledger {
         }
     }
 
-    /// A frame left; what becomes of it will be said.
-    pub(crate) fn sent(&mut self, now: Instant, frame: SentFrame, clock: &ClockMap) {
+    /// A frame left, or was handed to somebody who will [say](Ledger::departed) that it departed; what
+    /// becomes of it will be said.
+    pub(crate) fn sent(&mut self, now: Instant, sent: SentFrame, in_hand: bool, clock: &ClockMap) {
         if self.waiting.len() == MAX_WAITING {
             self.close_front(DropCause::Unreported);
         }
-        self.waiting.push_back((now, frame));
-        self.newest_sent = self.newest_sent.max(frame.frame);
-        while let Some(i) = self.early.iter().position(|s| s.frame() == frame.frame)
-            && let Some(said) = self.early.remove(i)
-        {
-            self.said(now, said, clock);
+        self.waiting.push_back(Waiting {
+            since: now,
+            sent,
+            in_hand,
+        });
+        self.newest_sent = self.newest_sent.max(sent.frame);
+        self.say_again(now, sent.frame, clock);
+    }
+
+    /// Repeats what was said of a frame too early.
+    fn say_again(&mut self, now: Instant, frame: FrameId, clock: &ClockMap) {
+        // Each once, in order: what is still too early goes behind the others.
+        for _ in 0..self.early.len() {
+            match self.early.pop_front() {
+                Some(said) if said.frame() == frame => self.said(now, said, clock),
+                Some(other) => self.early.push_back(other),
+                None => break,
+            }
         }
     }
 
@@ -177,29 +199,43 @@ impl Ledger {
 
     fn said(&mut self, now: Instant, said: Said, clock: &ClockMap) {
         let frame = said.frame();
-        let Some(i) = self.waiting.iter().position(|(_, f)| f.frame == frame) else {
-            // At most one frame is between the link and `sent`.
-            let known = |s: &Said| {
-                s.frame() == frame && std::mem::discriminant(s) == std::mem::discriminant(&said)
-            };
-            if frame > self.newest_sent && !self.early.iter().any(known) {
-                if self.early.len() == EARLY {
-                    self.early.pop_front();
+        let place = self.waiting.iter().position(|w| w.sent.frame == frame);
+        let waits = place.and_then(|place| self.waiting.get_mut(place));
+        match (said, waits) {
+            (Said::Report(_), Some(Waiting { in_hand: true, .. })) => self.keep(said),
+            (_, None) if frame > self.newest_sent => self.keep(said),
+            (_, None) => {}
+            (Said::Departed(_, left), Some(waits)) if self.reports => {
+                waits.in_hand = false;
+                waits.sent.departed(&left);
+                self.say_again(now, frame, clock);
+            }
+            (said, Some(_)) => {
+                let waits = place.and_then(|place| self.waiting.remove(place));
+                if let Some(waits) = waits {
+                    self.close(now, waits.sent, said, clock);
                 }
-                self.early.push_back(said);
             }
-            return;
-        };
-        if let (Said::Departed(_, left), true) = (said, self.reports) {
-            if let Some((_, sent)) = self.waiting.get_mut(i) {
-                sent.departed(&left);
-            }
-            return;
         }
-        let Some((_, mut sent)) = self.waiting.remove(i) else {
-            return;
+    }
+
+    /// What was said too early is said again; at most one frame is between the link and [`Ledger::sent`].
+    fn keep(&mut self, said: Said) {
+        let same = |early: &Said| {
+            let kind = std::mem::discriminant(early) == std::mem::discriminant(&said);
+            kind && early.frame() == said.frame()
         };
+        if !self.early.iter().any(same) {
+            if self.early.len() == EARLY {
+                self.early.pop_front();
+            }
+            self.early.push_back(said);
+        }
+    }
+
+    fn close(&mut self, now: Instant, mut sent: SentFrame, said: Said, clock: &ClockMap) {
         let (subscriber, frame) = (self.subscriber, sent.frame);
+        self.early.retain(|early| early.frame() != frame);
         let record = match said {
             Said::Report(report) => {
                 self.loss.note(now, &report);
@@ -231,13 +267,13 @@ impl Ledger {
     /// Closes the frames of which the client has never heard.
     pub(crate) fn close_lost(&mut self) {
         let through = self.reported_through;
-        while self.waiting.front().is_some_and(|(_, f)| f.frame < through) {
+        while self.waiting.front().is_some_and(|w| w.sent.frame < through) {
             self.close_front(DropCause::Lost);
         }
     }
 
     fn close_front(&mut self, why: DropCause) {
-        if let Some((_, sent)) = self.waiting.pop_front() {
+        if let Some(Waiting { sent, .. }) = self.waiting.pop_front() {
             let stage = Stage::FirstReceived;
             self.dropped(sent.frame, sent.stamps, stage, why);
             if let Some(record) = self.closed.back_mut() {
@@ -247,8 +283,7 @@ impl Ledger {
     }
 
     fn front_due(&self) -> Option<Instant> {
-        let (sent_at, _) = self.waiting.front()?;
-        Some(*sent_at + REPORT_PATIENCE)
+        Some(self.waiting.front()?.since + REPORT_PATIENCE)
     }
 
     /// Closes what was not reported on in time.

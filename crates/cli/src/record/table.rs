@@ -1,8 +1,8 @@
 //! The live table: what each stage takes now and took in the whole run, in 80 columns.
 //!
 //! On a terminal its rows are made anew once a second; elsewhere it is a line for each subscriber
-//! each [`LINES_EVERY`]. Times are of frames that were displayed whole; a time that crosses from
-//! one clock to another stands with its bound. It writes nothing itself.
+//! each [`LINES_EVERY`]. Times are of frames that were displayed whole, or left for one who says no
+//! more; a time that crosses from one clock to another stands with its bound. It writes nothing itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::decision::Decision;
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::time::Instant;
-use openuvr_proto::trace::{FrameRecord, Stage};
+use openuvr_proto::trace::{FrameRecord, Outcome, Stage};
 use openuvr_proto::wire::video::EchoKind;
 
 use super::spread::{Percentiles, Spread, WINDOW};
@@ -98,6 +98,7 @@ struct Journey {
 struct Recent {
     at: Instant,
     whole: bool,
+    left: bool,
     bytes: u32,
     datagrams: u32,
     parity: u32,
@@ -127,9 +128,11 @@ impl Journey {
             self.recent.pop_front();
         }
         let whole = record.outcome.is_whole();
+        let left = record.outcome == Outcome::Left;
         self.recent.push_back(Recent {
             at: now,
             whole,
+            left,
             bytes: record.cost.bytes,
             datagrams: record.cost.datagrams,
             parity: record.cost.parity,
@@ -137,7 +140,7 @@ impl Journey {
             repaired: record.repaired,
             resent: record.resent,
         });
-        if !whole {
+        if !(whole || left) {
             return;
         }
         if let Some(here) = record.client.first_received_here {
@@ -441,17 +444,22 @@ fn flow(now: Instant, journey: &mut Journey) -> String {
         recent.map(count).map(u64::from).sum::<u64>() as f64
     };
     let frames = of(|frame| u32::from(frame.whole)) / seconds;
-    let mut text = format!("{frames:.1} whole frames/s");
+    let left = of(|frame| u32::from(frame.left)) / seconds;
+    let mut text = match left > 0.0 {
+        true => format!("{left:.1} frames/s left"),
+        false => format!("{frames:.1} whole frames/s"),
+    };
     let (bytes, datagrams) = (of(|frame| frame.bytes), of(|frame| frame.datagrams));
     // A client doesn't know what its host sent.
+    if bytes > 0.0 {
+        let rate = bytes * 8.0 / seconds / 1e6;
+        push(&mut text, format_args!("  {rate:.1} Mb/s"));
+    }
+    // A recorder has no link.
     if datagrams > 0.0 {
         let missing = of(|frame| u32::from(frame.missing));
-        let rate = bytes * 8.0 / seconds / 1e6;
         let loss = missing / datagrams * 100.0;
-        push(
-            &mut text,
-            format_args!("  {rate:.1} Mb/s  loss {loss:.2} %"),
-        );
+        push(&mut text, format_args!("  loss {loss:.2} %"));
     }
     text
 }

@@ -36,8 +36,14 @@ impl Member {
         self.ending.is_some()
     }
 
-    /// How a frame ended here, for its ledger. Of one that is over nobody will say more.
-    pub(super) fn record(&mut self, now: Instant, end: &FrameOutcome, clock: &ClockMap) {
+    /// How a frame ended here, for its ledger; `in_hand`: one that left was handed over. Of one that is over nobody will say more.
+    pub(super) fn record(
+        &mut self,
+        now: Instant,
+        end: &FrameOutcome,
+        in_hand: bool,
+        clock: &ClockMap,
+    ) {
         let (frame, stamps) = (end.frame, end.stamps);
         match end.end {
             Ok(_) if self.is_over() => {
@@ -50,7 +56,7 @@ impl Member {
                     stamps,
                     cost,
                 };
-                self.ledger.sent(now, sent, clock);
+                self.ledger.sent(now, sent, in_hand, clock);
             }
             Err((stage, why)) => self.ledger.dropped(frame, stamps, stage, why),
         }

@@ -355,6 +355,6 @@ impl Other {
         let mut end = *end;
         end.stamps.clear(Stage::FirstSent);
         end.stamps.clear(Stage::LastSent);
-        self.member.record(now, &end, &self.clock);
+        self.member.record(now, &end, true, &self.clock);
     }
 }

@@ -201,6 +201,7 @@ fn pointer_mouse_and_source_are_told_in_their_newest_state() {
             Update::SourceShown(now) => shown = Some(now),
             Update::CursorShape(shape) => looks = Some(shape.argb.clone()),
             Update::CursorMoved(at) => place = at,
+            Update::Decision(_) => {}
             other => panic!("{other:?}"),
         }
     }

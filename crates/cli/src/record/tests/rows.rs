@@ -56,6 +56,16 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
 }
 
 #[test]
+fn a_frame_that_left_for_a_recorder_says_so() {
+    let rows = rows(&[left(2)]);
+    let row = |name: &str| rows[0][name].as_str();
+    let ended = ["subscriber", "frame", "outcome", "stage", "cause"].map(row);
+    assert_eq!(ended, ["other-3", "2", "left", "", ""]);
+    let cost = ["qp", "datagrams", "bytes", "FirstReceived"].map(row);
+    assert_eq!(cost, ["23", "0", "20000", ""]);
+}
+
+#[test]
 fn a_dropped_frame_says_before_which_stage_and_why() {
     let rows = rows(&[dropped(7, 2, Stage::Converted, DropCause::Superseded)]);
     let row = |name: &str| rows[0][name].as_str();
