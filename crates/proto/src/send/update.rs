@@ -14,7 +14,7 @@ use crate::wire::control::GoodbyeReason;
 /// Something that has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Update {
-    /// The subscriber has this role now. Not said of the role that it began with.
+    /// The subscriber has this role now, for which it did not ask.
     Role {
         /// The role.
         role: Role,

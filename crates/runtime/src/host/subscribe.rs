@@ -13,8 +13,6 @@ use openuvr_proto::host::{Ending, Grant, Host, InputRefused, SubscribeRequest};
 use openuvr_proto::id::{InputSeq, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
-#[cfg(doc)]
-use openuvr_proto::send::subscriber::Progress;
 use openuvr_proto::send::subscriber::{Feedback, Subscriber};
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::wire::control::GoodbyeReason;
@@ -41,8 +39,11 @@ pub enum SubscribeError {
 
 impl HostRuntime {
     /// From the next key frame on, which comes soon, `subscriber` takes the frames of this host, in a
-    /// thread of its own; [`Progress::Waits`] is slept through there. Its name in further calls, and the
-    /// role that it was granted: by the same rules as sessions, which also say who has the role later.
+    /// thread of its own; [`Progress::Waits`] is slept through there. Its id in further calls, and the
+    /// role that it was granted: by the same rules as sessions, which also say who has the role later. All
+    /// these functions may be called from any thread.
+    ///
+    /// [`Progress::Waits`]: openuvr_proto::send::subscriber::Progress::Waits
     ///
     /// # Errors
     /// [`SubscribeError`]; nothing has changed then.

@@ -112,15 +112,20 @@ fn a_browser_takes_over_types_and_loses_the_role() {
     let (desk, role) = role_of(&notices, "the client observes");
     assert_eq!(role, Role::Observer);
 
+    let frame = |arrived| match arrived {
+        Arrived::Frame(header) => Some(header),
+        Arrived::Update(_) => None,
+    };
+    arrives(&arrived, "its key frame", frame);
+
     // What the client held is released before the browser's key comes.
     let here = |at: Instant| PeerInstant(at.0);
     let seq = host.input(id, press(30), here(clock::now())).unwrap();
     let typed = || received.recv_timeout(PATIENCE).expect("input");
     assert_eq!([typed(), typed()], [InputEvent::ReleaseAll, press(30)]);
     // A frame may show it, and says so to the browser alone.
-    let shows = arrives(&arrived, "the echo", |arrived| match arrived {
-        Arrived::Frame(header) => (header.echo.seq == seq).then_some(header),
-        Arrived::Update(_) => None,
+    let shows = arrives(&arrived, "the echo", |arrived| {
+        frame(arrived).filter(|header| header.echo.seq == seq)
     });
     assert_eq!(shows.echo.kind, EchoKind::Injected);
     // It was displayed, and that is in the records.
@@ -151,7 +156,11 @@ fn a_browser_takes_over_types_and_loses_the_role() {
     );
     let [received_at, injected, sent] =
         [Stage::InputReceived, Stage::InputInjected, Stage::LastSent].map(|at| record.host.at(at));
-    assert!(received_at.is_some() && received_at <= injected && injected < sent);
+    let stamps = (received_at, injected, sent);
+    assert!(
+        received_at.is_some() && received_at <= injected && injected < sent,
+        "{stamps:?}"
+    );
 
     // Another takes over: what the browser holds is released, and it types no more.
     let (other, grant, _) = browser(host);
@@ -292,10 +301,10 @@ fn bad_player(host: &HostRuntime, does: impl FnMut() + Send + 'static) -> Subscr
 }
 
 #[test]
-fn a_player_that_blocks_delays_no_observer() {
+fn a_player_that_blocks_or_is_slow_delays_no_observer() {
     let Streaming { host, player, .. } = &start("blocks");
     let (reached, at_a_slice) = sync_channel(MOST);
-    let (_go, told) = sync_channel::<()>(1);
+    let (go, told) = sync_channel::<()>(1);
     bad_player(host, move || {
         let _ = reached.send(());
         let _ = told.recv();
@@ -303,6 +312,12 @@ fn a_player_that_blocks_delays_no_observer() {
     at_a_slice.recv_timeout(PATIENCE).expect("its first slice");
     player.see(120);
     assert_eq!(at_a_slice.try_iter().count(), 0, "it is at its first slice");
+    // It is slow: a slice for three pictures of the observer.
+    for _ in 0..10 {
+        go.send(()).expect("it listens");
+        at_a_slice.recv_timeout(PATIENCE).expect("its next slice");
+        player.see(3);
+    }
 }
 
 #[test]
