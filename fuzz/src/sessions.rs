@@ -169,6 +169,11 @@ fn shape(n: u8) -> CursorShape {
     }
 }
 
+fn shaped(n: u8) -> Negotiation {
+    let CursorShape { size, hot, argb } = shape(n);
+    Negotiation::CursorShape { size, hot, argb }
+}
+
 fn event(n: u8) -> InputEvent {
     match n {
         0..100 => InputEvent::Key {
@@ -451,7 +456,7 @@ pub(crate) fn client(bytes: &[u8]) {
                 }
             }
             7 => {
-                let datagram = peer.negotiate(&shape(draw.u8() % 16).to_bytes());
+                let datagram = peer.negotiate(&shaped(draw.u8() % 16).to_bytes());
                 let _ = client.handle_datagram(now, PathId::default(), &datagram);
             }
             10 => {
