@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
-use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
+use openuvr_proto::decision::{Decision, KeyReason};
+use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
@@ -19,6 +20,7 @@ use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
 use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
+use openuvr_proto::send::rendition::FrameOutcome;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, FrameCost, Outcome, Stage, Stamps};
 use openuvr_proto::units::Size;
@@ -82,7 +84,7 @@ struct Talk {
     applied: InputSeq,
     posed: PoseId,
     seen: PoseId,
-    said: BTreeSet<String>,
+    said: Vec<Decision>,
 }
 
 pub(crate) fn conversation(bytes: &[u8]) {
@@ -131,7 +133,7 @@ impl Talk {
             posed: PoseId::default(),
             seen: PoseId::default(),
             applied: InputSeq::default(),
-            said: BTreeSet::new(),
+            said: Vec::new(),
         }
     }
 
@@ -162,9 +164,12 @@ impl Talk {
             3 | 4 => self.frame(draw),
             5 => self.host.cursor_moved(Some((draw.u16(), 9))),
             6 => {
-                let words = format!("decision {}", draw.u16());
-                self.host.decided(&words);
-                self.said.insert(words);
+                let decision = Decision::Key {
+                    frame: FrameId(draw.u16().into()),
+                    why: KeyReason::Asked,
+                };
+                self.host.decided(decision);
+                self.said.push(decision);
             }
             7 => self.lose(upwards, draw.u8()),
             8 => self.again(upwards, draw.u8()),
@@ -266,8 +271,13 @@ impl Talk {
         let stamps = Stamps::default();
         if how & 15 == 0 {
             let (stage, why) = (Stage::Converted, DropCause::Superseded);
-            self.host
-                .frame_dropped(self.now, SESSION, frame, stamps, stage, why);
+            let end = FrameOutcome {
+                subscriber: SESSION.into(),
+                frame,
+                stamps,
+                end: Err((stage, why)),
+            };
+            self.host.record(self.now, &end);
             return;
         }
         let key = how & 3 == 0 || newest == FrameId::NONE;
@@ -314,12 +324,13 @@ impl Talk {
         sender.parity(self.now, &mut buffer);
         buffer.iter().for_each(|datagram| self.down.send(datagram));
         let cost = FrameCost::default();
-        let sent = SentFrame {
+        let end = FrameOutcome {
+            subscriber: SESSION.into(),
             frame,
             stamps,
-            cost,
+            end: Ok(cost),
         };
-        self.host.frame_sent(self.now, SESSION, sent);
+        self.host.record(self.now, &end);
     }
 
     /// What threads do behind each step: timers, events, pictures, and all that is to be said.
@@ -356,7 +367,7 @@ impl Talk {
     fn at_the_host(&mut self, event: HostEvent) {
         match event {
             HostEvent::Subscribed { media, .. } => self.sender = Some(media),
-            HostEvent::Input(arrived) => {
+            HostEvent::Input { arrived, .. } => {
                 // A release that reconciles carries the number of the event before it.
                 let next = arrived.seq.0 == self.applied.0 + 1;
                 assert!(next || arrived.seq == self.applied, "input out of order");
@@ -389,7 +400,9 @@ impl Talk {
     fn at_the_client(&mut self, event: ClientEvent) {
         match event {
             ClientEvent::Announced(newest) => self.receiver.announce(self.now, newest),
-            ClientEvent::Decided(words) => assert!(self.said.contains(&words), "{words:?}"),
+            ClientEvent::Decided(decision) => {
+                assert!(self.said.contains(&decision), "{decision:?}");
+            }
             ClientEvent::Ended(_) | ClientEvent::Refused(_) => self.alive = false,
             _ => {}
         }

@@ -6,12 +6,16 @@ use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::ladder::{Rung, Step};
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Role, Wishes};
 use openuvr_proto::control::no_session;
-use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer, SentFrame};
-use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, PathId, PoseId, SessionId};
+use openuvr_proto::decision::{Decision, KeyReason};
+use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, SubscribeRequest};
+use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, PathId, PoseId, SessionId, SubscriberId};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::recv::reassemble::PictureState;
+use openuvr_proto::send::rendition::FrameOutcome;
+use openuvr_proto::send::subscriber::{Departure, Feedback};
+use openuvr_proto::send::update::CursorShape;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, FrameCost, Outcome, Stage, Stamps};
 use openuvr_proto::units::{Bitrate, Size};
@@ -156,13 +160,18 @@ fn offer(draw: &mut Draw<'_>) -> Offer {
     }
 }
 
-fn shape(n: u8) -> Negotiation {
+fn shape(n: u8) -> CursorShape {
     let side = u32::from(n);
-    Negotiation::CursorShape {
+    CursorShape {
         size: Size::new(side, side),
         hot: (0, 0),
         argb: vec![0; (side * side) as usize],
     }
+}
+
+fn shaped(n: u8) -> Negotiation {
+    let CursorShape { size, hot, argb } = shape(n);
+    Negotiation::CursorShape { size, hot, argb }
 }
 
 fn event(n: u8) -> InputEvent {
@@ -208,6 +217,8 @@ pub(crate) fn host(bytes: &[u8]) {
     });
     let mut now = Instant(0);
     let mut peers: Vec<Peer> = Vec::new();
+    // Subscribers that are no sessions, until now.
+    let mut others = 0;
     let mut books = Books::default();
     let mut out = Vec::new();
     let mut frame = 0;
@@ -232,12 +243,17 @@ pub(crate) fn host(bytes: &[u8]) {
             }
             3 => host.cursor_shape(shape(draw.u8() % 80)),
             4 if what < 128 => host.cursor_moved(Some((draw.u16(), 0))),
-            4 => host.decided(&"\u{20ac}".repeat(draw.u8().into())),
+            4 => host.decided(Decision::Key {
+                frame: FrameId(draw.u32()),
+                why: KeyReason::Asked,
+            }),
+            5 if what >= 128 => other(&mut host, now, &mut others, &mut draw),
             5 if draw.u8() < 16 => host.end(GoodbyeReason::Quit, |peer| peer[0] == what / 16),
             6..=8 => {
                 frame += 1;
-                for peer in &peers {
-                    books.capture(&mut host, now, peer.session, FrameId(frame), what);
+                let sessions = peers.iter().map(|peer| peer.session.into());
+                for id in sessions.chain((1..=others).map(SubscriberId::Other)) {
+                    books.capture(&mut host, now, id, FrameId(frame), what);
                 }
             }
             9 | 10 => {
@@ -272,6 +288,14 @@ pub(crate) fn host(bytes: &[u8]) {
             assert!((0.97..=1.03).contains(&length), "no rotation");
             assert!(posed.received <= now);
         }
+        while let Some(id) = host.poll_updated() {
+            for updates in 0.. {
+                assert!(updates < 10, "it is told the same without end");
+                if host.poll_update(id).is_none() {
+                    break;
+                }
+            }
+        }
         while let Some(asked) = host.poll_probe() {
             let rung = Rung::ALL[usize::from(asked.segmented)];
             let length = host.answer_probe(now, &asked, rung, &mut out);
@@ -289,51 +313,102 @@ pub(crate) fn host(bytes: &[u8]) {
     }
 }
 
-/// Which frames of which session ended.
+/// A subscriber that is no session comes, goes, or says something.
+fn other(host: &mut Host, now: Instant, others: &mut u32, draw: &mut Draw<'_>) {
+    let what = draw.u8();
+    let id = SubscriberId::Other(u32::from(what / 16) % (*others).max(1) + 1);
+    let frame = FrameId(draw.u8().into());
+    let (take_over, reports) = (what & 1 == 0, what & 2 == 0);
+    let role = if what & 4 == 0 {
+        Role::Player
+    } else {
+        Role::Observer
+    };
+    match what % 8 {
+        0 | 1 if *others < 16 => {
+            *others += 1;
+            let request = SubscribeRequest {
+                take_over,
+                reports,
+                ..SubscribeRequest::new(role, "other")
+            };
+            let _ = host.subscribe(now, SubscriberId::Other(*others), request);
+        }
+        2 => host.unsubscribe(id, Ending::Silent),
+        3 => drop(host.request_role(id, role, take_over)),
+        4 => drop(host.input(now, id, event(draw.u8()), PeerInstant(0))),
+        5 => {
+            if let Some(pose) = pose(draw) {
+                host.posed(now, id, pose, PeerInstant(draw.u32().into()));
+            }
+        }
+        6 => {
+            let why = (Stage::FirstSent, DropCause::SendBufferFull);
+            let left = if reports {
+                Ok(Departure::default())
+            } else {
+                Err(why)
+            };
+            host.departed(now, id, frame, left);
+        }
+        _ => {
+            let report = Report::new(frame, Outcome::Left);
+            host.feedback(now, id, &Feedback::Frame(report));
+        }
+    }
+}
+
+/// Which frames of which subscriber ended.
 #[derive(Default)]
 struct Books {
-    captured: std::collections::BTreeSet<(u32, u32)>,
-    ended: std::collections::BTreeSet<(u32, u32)>,
-    /// Sessions that subscribed, and did not end yet.
-    subscribed: std::collections::BTreeSet<u32>,
+    captured: std::collections::HashSet<(SubscriberId, FrameId)>,
+    ended: std::collections::HashSet<(SubscriberId, FrameId)>,
+    /// Who subscribed, and did not end yet.
+    subscribed: std::collections::HashSet<SubscriberId>,
 }
 
 impl Books {
-    fn capture(&mut self, host: &mut Host, now: Instant, id: SessionId, frame: FrameId, what: u8) {
-        if !self.subscribed.contains(&id.0) {
+    fn capture(
+        &mut self,
+        host: &mut Host,
+        now: Instant,
+        subscriber: SubscriberId,
+        frame: FrameId,
+        what: u8,
+    ) {
+        if !self.subscribed.contains(&subscriber) {
             return;
         }
-        self.captured.insert((id.0, frame.0));
-        let stamps = Stamps::default();
-        if what & 64 == 0 {
-            let cost = FrameCost::default();
-            host.frame_sent(
-                now,
-                id,
-                SentFrame {
-                    frame,
-                    stamps,
-                    cost,
-                },
-            );
-        } else {
-            let (stage, why) = (Stage::Converted, DropCause::Superseded);
-            host.frame_dropped(now, id, frame, stamps, stage, why);
-        }
+        self.captured.insert((subscriber, frame));
+        let end = FrameOutcome {
+            subscriber,
+            frame,
+            stamps: Stamps::default(),
+            end: match what & 64 {
+                0 => Ok(FrameCost::default()),
+                _ => Err((Stage::Converted, DropCause::Superseded)),
+            },
+        };
+        host.record(now, &end);
     }
 
     fn note(&mut self, event: HostEvent) {
         match event {
-            HostEvent::Subscribed { session, .. } => assert!(self.subscribed.insert(session.0)),
+            HostEvent::Subscribed { session, .. } => {
+                assert!(self.subscribed.insert(session.into()));
+            }
+            HostEvent::OtherSubscribed { subscriber, .. } => {
+                assert!(self.subscribed.insert(subscriber));
+            }
             HostEvent::Record(record) => {
-                let key = (record.session.0, record.frame.0);
+                let key = (record.subscriber, record.frame);
                 assert!(self.captured.contains(&key), "never captured: {key:?}");
                 assert!(self.ended.insert(key), "ended twice: {key:?}");
             }
-            HostEvent::Ended(session, _) => {
-                self.subscribed.remove(&session.0);
-                let of = |all: &std::collections::BTreeSet<(u32, u32)>| {
-                    all.range((session.0, 0)..(session.0 + 1, 0)).count()
+            HostEvent::Ended(subscriber, _) => {
+                self.subscribed.remove(&subscriber);
+                let of = |all: &std::collections::HashSet<(SubscriberId, FrameId)>| {
+                    all.iter().filter(|(id, _)| *id == subscriber).count()
                 };
                 assert_eq!(of(&self.captured), of(&self.ended), "frames without an end");
             }
@@ -381,7 +456,7 @@ pub(crate) fn client(bytes: &[u8]) {
                 }
             }
             7 => {
-                let datagram = peer.negotiate(&shape(draw.u8() % 16).to_bytes());
+                let datagram = peer.negotiate(&shaped(draw.u8() % 16).to_bytes());
                 let _ = client.handle_datagram(now, PathId::default(), &datagram);
             }
             10 => {

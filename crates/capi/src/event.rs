@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::Ending;
-use openuvr_proto::id::SessionId;
+use openuvr_proto::id::SubscriberId;
 use openuvr_runtime::host::Notice;
 
 use crate::ffi::{Sized32, give_text, read, write};
@@ -117,7 +117,7 @@ impl Events {
         let mut state = lock(&self.0);
         match notice {
             Notice::Subscribed {
-                session,
+                subscriber,
                 role,
                 name,
                 wishes,
@@ -126,7 +126,7 @@ impl Events {
                 let most = wishes.size.unwrap_or_default();
                 let mut event = openuvr_event {
                     kind: OPENUVR_EVENT_JOINED as u32,
-                    session: session.0,
+                    session: subscriber.number(),
                     role: of_role(*role),
                     max_width: most.width,
                     max_height: most.height,
@@ -140,17 +140,17 @@ impl Events {
                 state.here.push(event);
                 state.add(event);
             }
-            Notice::RoleChanged(session, role) => {
-                let Some(known) = state.known(*session) else {
+            Notice::RoleChanged(subscriber, role) => {
+                let Some(known) = state.known(*subscriber) else {
                     return;
                 };
                 (known.kind, known.role) = (OPENUVR_EVENT_ROLE as u32, of_role(*role));
                 let event = *known;
                 state.add(event);
             }
-            Notice::Ended(session, ending) => {
+            Notice::Ended(subscriber, ending) => {
                 // One that was refused had not joined.
-                let Some(known) = state.known(*session) else {
+                let Some(known) = state.known(*subscriber) else {
                     return;
                 };
                 let event = openuvr_event {
@@ -158,7 +158,9 @@ impl Events {
                     left: of_ending(*ending),
                     ..*known
                 };
-                state.here.retain(|known| known.session != session.0);
+                state
+                    .here
+                    .retain(|known| known.session != subscriber.number());
                 state.add(event);
             }
             _ => {}
@@ -171,10 +173,10 @@ impl Events {
 }
 
 impl State {
-    fn known(&mut self, session: SessionId) -> Option<&mut openuvr_event> {
+    fn known(&mut self, subscriber: SubscriberId) -> Option<&mut openuvr_event> {
         self.here
             .iter_mut()
-            .find(|known| known.session == session.0)
+            .find(|known| known.session == subscriber.number())
     }
 
     fn add(&mut self, event: openuvr_event) {
@@ -231,6 +233,7 @@ pub unsafe extern "C" fn openuvr_next_event(
 #[cfg(test)]
 mod tests {
     use openuvr_proto::control::negotiate::Wishes;
+    use openuvr_proto::id::SessionId;
     use openuvr_proto::units::Size;
     use openuvr_proto::wire::control::GoodbyeReason;
 
@@ -238,7 +241,7 @@ mod tests {
 
     fn joins(session: u32, role: Role) -> Notice {
         Notice::Subscribed {
-            session: SessionId(session),
+            subscriber: SubscriberId::Session(SessionId(session)),
             role,
             name: "at\x1btic".to_owned(),
             software: String::new(),
@@ -252,12 +255,12 @@ mod tests {
     #[test]
     fn who_joins_changes_and_leaves_is_told_in_order() {
         let events = Events::default();
-        events.note(&Notice::Ended(SessionId(9), Ending::Closed));
+        events.note(&Notice::Ended(SessionId(9).into(), Ending::Closed));
         assert!(events.take().is_none(), "it had not joined");
         events.note(&joins(1, Role::Player));
-        events.note(&Notice::RoleChanged(SessionId(1), Role::Observer));
+        events.note(&Notice::RoleChanged(SessionId(1).into(), Role::Observer));
         let quit = Ending::Goodbye(GoodbyeReason::Quit);
-        events.note(&Notice::Ended(SessionId(1), quit));
+        events.note(&Notice::Ended(SessionId(1).into(), quit));
         let told = std::iter::from_fn(|| events.take());
         let told: Vec<_> = told.map(|e| (e.kind, e.role, e.left)).collect();
         assert_eq!(told, [(1, 1, 0), (2, 2, 0), (3, 2, 1)]);

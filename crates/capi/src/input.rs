@@ -90,7 +90,7 @@ impl Default for openuvr_input {
 impl From<ForApplication> for openuvr_input {
     fn from(input: ForApplication) -> openuvr_input {
         openuvr_input {
-            session: input.taken.session.0,
+            session: input.taken.from.number(),
             received_ns: input.taken.received.0,
             ..of_event(input.event)
         }
@@ -365,7 +365,7 @@ impl From<Posed> for openuvr_pose {
             orientation: pose.orientation(),
             linear: pose.linear_velocity().unwrap_or_default(),
             angular: pose.angular_velocity().unwrap_or_default(),
-            session: posed.session.0,
+            session: posed.subscriber.number(),
             sampled_ns: posed.sampled_here.map_or(-1, |mapped| mapped.at.0),
             received_ns: posed.received.0,
             ..openuvr_pose::default()

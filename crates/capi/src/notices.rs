@@ -29,7 +29,10 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
             ..
         } => (
             OPENUVR_LOG_INFO,
-            format!("{name} joins as {} ({software})", role.name()),
+            match software.as_str() {
+                "" => format!("{name} joins as {}", role.name()),
+                _ => format!("{name} joins as {} ({software})", role.name()),
+            },
         ),
         Notice::RoleChanged(_, role) => {
             (OPENUVR_LOG_INFO, format!("a client is {} now", role.name()))
@@ -57,6 +60,10 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
         Notice::InputKeptBack(None) => (
             OPENUVR_LOG_INFO,
             "keys and clicks reach the window again".to_owned(),
+        ),
+        Notice::Lost(notices) => (
+            OPENUVR_LOG_WARNING,
+            format!("{notices} notices are lost: this machine could not keep up"),
         ),
         Notice::Shown(_) | Notice::Record(_) => return None,
     })
@@ -122,6 +129,8 @@ pub(crate) fn note(state: &Mutex<MudState>, pictures: &Pictures, log: &Log, noti
                 Fate::Displayed(Fidelity::Whole) => statistics.whole += 1,
                 Fate::Displayed(_) => statistics.damaged += 1,
                 Fate::Dropped { .. } => statistics.dropped += 1,
+                // A MUD shows its frames.
+                Fate::Left => {}
             }
             return;
         }

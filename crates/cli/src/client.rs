@@ -15,6 +15,7 @@ use openuvr_proto::control::handshake::{GIVE_UP, HandshakeError};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::SessionId;
+use openuvr_proto::ledger::of_report;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::client::config::{Config, Opened};
@@ -27,7 +28,7 @@ use openuvr_runtime::sched::Scheduler;
 use crate::clients::{TICK, finish, goodbye};
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
 use crate::realtime;
-use crate::record::{self, Options, Recorder};
+use crate::record::{Options, Recorder};
 use openuvr_terminal::out;
 
 /// A host that has not answered by then is worth a word: far more than a round trip.
@@ -297,13 +298,14 @@ impl Session {
             } => {
                 let why = watching.map_or(String::new(), |why| format!("; {why}"));
                 eprintln!("openuvr client: {} at {host}{why}", role.name());
-                self.recorder.joined(SessionId(self.count), role, &host);
+                self.recorder
+                    .joined(SessionId(self.count).into(), role, &host);
                 self.role = role;
                 self.host = host;
             }
             Notice::Link(rung) => {
                 eprintln!("openuvr client: {COMES_BY}{}", rung.name());
-                self.recorder.link(SessionId(self.count), rung);
+                self.recorder.link(SessionId(self.count).into(), rung);
             }
             Notice::Keys(keys) => eprintln!("openuvr client: keys by {} now", keys.name()),
             Notice::Showing(size) => eprintln!("openuvr client: showing {size}"),
@@ -314,12 +316,12 @@ impl Session {
                 eprintln!("openuvr client: the window is shown again at the host");
             }
             Notice::Report(report) => {
-                let record = record::of_report(SessionId(self.count), &report);
+                let record = of_report(SessionId(self.count).into(), &report, |_| None);
                 self.recorder
                     .record(clock::now(), &record, self.role, &self.host);
             }
             Notice::Lost(reason) => {
-                self.recorder.left(SessionId(self.count));
+                self.recorder.left(SessionId(self.count).into());
                 let (host, why) = (&self.address, reason.map_or("it fell silent", goodbye));
                 eprintln!("openuvr client: {host}: {why}; looking for it again");
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::Ending;
-use openuvr_proto::id::SessionId;
+use openuvr_proto::id::SubscriberId;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::clock;
@@ -27,7 +27,7 @@ const MOST_KNOWN: usize = 256;
 pub(crate) struct Clients {
     /// The subcommand, as it begins each line.
     who: &'static str,
-    known: HashMap<SessionId, (Role, String)>,
+    known: HashMap<SubscriberId, (Role, String)>,
     recorder: Recorder,
 }
 
@@ -65,39 +65,43 @@ impl Clients {
             }
             Line::Pairing(words) => eprintln!("openuvr {who}: {words}"),
             Line::Subscribed {
-                session,
+                subscriber,
                 role,
                 name,
                 software,
             } => {
                 let role_name = role.name();
-                eprintln!("openuvr {who}: {name} joins as {role_name} ({software})");
-                self.recorder.joined(session, role, &name);
-                self.remember(session, role, name);
+                match software.as_str() {
+                    "" => eprintln!("openuvr {who}: {name} joins as {role_name}"),
+                    _ => eprintln!("openuvr {who}: {name} joins as {role_name} ({software})"),
+                }
+                self.recorder.joined(subscriber, role, &name);
+                self.remember(subscriber, role, name);
             }
-            Line::RoleChanged(session, role) => {
-                if let Some(client) = self.known.get_mut(&session) {
+            Line::RoleChanged(subscriber, role) => {
+                if let Some(client) = self.known.get_mut(&subscriber) {
                     client.0 = role;
-                    self.recorder.joined(session, role, &client.1);
+                    self.recorder.joined(subscriber, role, &client.1);
                     eprintln!("openuvr {who}: {} is now {}", client.1, role.name());
                 }
             }
-            Line::Ended(session, ending) => {
-                self.recorder.left(session);
+            Line::Ended(subscriber, ending) => {
+                self.recorder.left(subscriber);
                 if let Ending::Refused(why) = ending {
                     eprintln!("openuvr {who}: a client was refused: {why}");
-                } else if let Some((_, name)) = self.known.remove(&session) {
+                } else if let Some((_, name)) = self.known.remove(&subscriber) {
                     eprintln!("openuvr {who}: {name} is gone: {}", words(ending));
                 }
             }
             Line::Link(session, rung) => {
-                self.recorder.link(session, rung);
-                if let Some((_, name)) = self.known.get(&session) {
+                let subscriber = session.into();
+                self.recorder.link(subscriber, rung);
+                if let Some((_, name)) = self.known.get(&subscriber) {
                     eprintln!("openuvr {who}: {name} is served by {}", rung.name());
                 }
             }
             Line::Record(record) => {
-                if let Some((role, name)) = self.known.get(&record.session) {
+                if let Some((role, name)) = self.known.get(&record.subscriber) {
                     self.recorder.record(clock::now(), &record, *role, name);
                 }
             }
@@ -128,13 +132,13 @@ impl Clients {
 
     /// Notes who joined. Their end is heard of, unless this machine was too slow to: of more than
     /// [`MOST_KNOWN`] one is forgotten.
-    fn remember(&mut self, session: SessionId, role: Role, name: String) {
+    fn remember(&mut self, subscriber: SubscriberId, role: Role, name: String) {
         if self.known.len() >= MOST_KNOWN
             && let Some(one) = self.known.keys().next().copied()
         {
             self.known.remove(&one);
         }
-        self.known.insert(session, (role, name));
+        self.known.insert(subscriber, (role, name));
     }
 
     /// Brings the table and the files up to date; call it each [`TICK`].
@@ -219,9 +223,10 @@ mod tests {
         };
         let recorder = Recorder::new(&options).expect("it writes no file");
         let mut clients = Clients::new("host", recorder);
-        for session in 0..10 * MOST_KNOWN as u32 {
-            clients.remember(SessionId(session), Role::Observer, "somebody".to_owned());
-            assert!(clients.known.contains_key(&SessionId(session)));
+        for n in 0..10 * MOST_KNOWN as u32 {
+            let subscriber = SubscriberId::Other(n);
+            clients.remember(subscriber, Role::Observer, "somebody".to_owned());
+            assert!(clients.known.contains_key(&subscriber));
             assert!(clients.known.len() <= MOST_KNOWN);
         }
         assert_eq!(clients.known.len(), MOST_KNOWN);

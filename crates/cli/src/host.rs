@@ -21,7 +21,7 @@ use openuvr_net::Link;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::host::config::Config;
-use openuvr_runtime::host::{HostRuntime, HostSetup, Input};
+use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
 use openuvr_runtime::line::Line;
 use openuvr_runtime::sched::{self, Scheduler};
 use openuvr_runtime::{clock, hindered};
@@ -67,6 +67,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let began = clock::now();
     let mut clients = Clients::new("host", recorder);
     let mut tick_at = began;
+    let mut lost = 0;
     let mut outcome = Ok(ExitCode::SUCCESS);
     loop {
         let over = config
@@ -89,8 +90,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             Ok(TypedCommand::Bitrate(target)) => host.set_bitrate(target),
             Err(_) => {}
         }
-        let Some(notice) = host.notice(TURN) else {
-            continue;
+        let notice = match host.notice(TURN) {
+            None => continue,
+            Some(Notice::Lost(more)) => {
+                lost += more;
+                continue;
+            }
+            Some(notice) => notice,
         };
         match clients.tell(Line::from(notice)) {
             HostState::GoesOn => {}
@@ -101,7 +107,6 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             }
         }
     }
-    let lost = host.lost_notices();
     let told = host.stop();
     // Only now has it released what it held.
     drop(release);

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
-use openuvr_proto::control::negotiate::{Negotiation, Offer, Role, Wishes};
+use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
 use openuvr_proto::host::{Ending, Host, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId};
 use openuvr_proto::input::event::InputEvent;
@@ -28,6 +28,7 @@ use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::send::rendition::{AppliedInput, PolicySettings, Rendition, Settings};
 use openuvr_proto::send::session::Session;
+use openuvr_proto::send::update::CursorShape;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::wire::Reject;
@@ -252,7 +253,7 @@ impl World {
     }
 
     /// The pointer looks different.
-    pub fn cursor_shape(&mut self, shape: Negotiation) {
+    pub fn cursor_shape(&mut self, shape: CursorShape) {
         self.host.cursor_shape(shape);
         self.turn();
     }

@@ -8,11 +8,12 @@ use openuvr_lab::link::Impairment;
 use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_lab::world::{Device, Machine, World};
 use openuvr_proto::client::ClientEvent;
-use openuvr_proto::control::negotiate::{Negotiation, Refusal, Role, WatchReason};
+use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
 use openuvr_proto::host::{Ending, SecondPlayer};
 use openuvr_proto::id::{DeviceId, InputSeq, PoseId};
 use openuvr_proto::input::event::{EV_KEY, EV_REL, EV_SYN, InputEvent, KeyCode};
 use openuvr_proto::pose::Pose;
+use openuvr_proto::send::update::CursorShape;
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
@@ -479,7 +480,7 @@ fn the_newest_pose_wins_whatever_is_lost_or_overtaken() {
             let sampled = world.now();
             world.rest(ms(1));
             if let Some(posed) = world.posed() {
-                assert_eq!(posed.session, world.session(player));
+                assert_eq!(posed.subscriber, world.session(player).into());
                 let here = posed.sampled_here.expect("the clocks have met");
                 assert!(here.at - here.bound <= sampled, "not from the future");
                 assert!(here.at - here.bound <= posed.received);
@@ -546,7 +547,7 @@ fn the_pointers_shape_and_place_arrive_whatever_is_lost() {
     world.step("an animated pointer: more shapes than the link carries");
     let shape = |n: u32| (0..64 * 64).map(|i| i * n).collect::<Vec<u32>>();
     for n in 1..=50 {
-        world.cursor_shape(Negotiation::CursorShape {
+        world.cursor_shape(CursorShape {
             size: Size::new(64, 64),
             hot: (1, 2),
             argb: shape(n),

@@ -16,6 +16,7 @@ use crate::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason};
 use crate::control::no_session;
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::{ControlEvent, ControlPlane, SILENCE, earlier};
+use crate::decision::Decision;
 use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId, PoseId, SessionId};
 use crate::input::event::InputEvent;
 use crate::input::keys::Keys;
@@ -89,8 +90,8 @@ pub enum ClientEvent {
     RelativeMouse(bool),
     /// Whether what is streamed is to be seen at the host: if not, no pictures come for now.
     SourceShown(bool),
-    /// What the host's policy decided last, in words.
-    Decided(String),
+    /// What the host's policy decided last.
+    Decided(Decision),
     /// What came of [`ClientSession::probe`].
     Probed(Found),
     /// The session is over: the host said goodbye, or fell silent (`None`).
@@ -262,7 +263,7 @@ impl ClientSession {
                     self.events.push_back(ClientEvent::Probed(found));
                 }
             }
-            Message::Decision { words } => self.events.push_back(ClientEvent::Decided(words)),
+            Message::Decision(decision) => self.events.push_back(ClientEvent::Decided(decision)),
             Message::Goodbye { reason } => self.end(Some(reason)),
             _ => {}
         }

@@ -1,5 +1,9 @@
 //! Names for things that travel: integers never travel naked.
 
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
+
 /// A captured frame, counted by its source from 1; 32 bits last two years at 60 frames/s.
 /// Zero means "no frame yet".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -41,6 +45,42 @@ impl SubscriberId {
         match self {
             SubscriberId::Session(session) => Some(session),
             SubscriberId::Other(_) => None,
+        }
+    }
+}
+
+impl SubscriberId {
+    /// A plain number, for interfaces that know no other (the C API, the trace). A session's is drawn
+    /// at random from 32 bits, so that it is that of another subscriber once in 4 billion.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        match self {
+            SubscriberId::Session(SessionId(number)) | SubscriberId::Other(number) => number,
+        }
+    }
+}
+
+/// What others than sessions begin with in files and logs.
+const OTHER: &str = "other-";
+
+impl fmt::Display for SubscriberId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SubscriberId::Session(session) => write!(f, "{}", session.0),
+            SubscriberId::Other(number) => write!(f, "{OTHER}{number}"),
+        }
+    }
+}
+
+impl FromStr for SubscriberId {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<SubscriberId, ParseIntError> {
+        match text.strip_prefix(OTHER) {
+            Some(number) => number.parse().map(SubscriberId::Other),
+            None => text
+                .parse()
+                .map(|number| SubscriberId::Session(SessionId(number))),
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::control::clock::ClockMap;
-use crate::id::{FrameId, SessionId};
+use crate::control::clock::{ClockMap, Mapped};
+use crate::id::{FrameId, SubscriberId};
 use crate::send::loss::LossMeter;
-use crate::time::Instant;
+use crate::send::subscriber::Departure;
+use crate::time::{Instant, PeerInstant};
 use crate::trace::{ClientStamps, DropCause, FrameCost, FrameRecord, Outcome, Stage, Stamps};
 use crate::wire::control::Report;
-use crate::wire::video::EchoKind;
 
 /// A frame that the client has not reported on after this long, nor on a newer one, counts as
 /// unreported: a report is repeated each two round trips, so many were lost.
@@ -18,7 +18,7 @@ pub const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Frames that may wait for a report: [`REPORT_TIMEOUT`] at 240 frames/s.
 const MAX_WAITING: usize = 512;
 
-/// A frame that left for a client.
+/// A frame that left for a subscriber.
 #[derive(Clone, Copy, Debug)]
 pub struct SentFrame {
     /// The frame.
@@ -29,15 +29,90 @@ pub struct SentFrame {
     pub cost: FrameCost,
 }
 
+impl SentFrame {
+    fn departed(&mut self, left: &Departure) {
+        for (stage, at) in [(Stage::FirstSent, left.first), (Stage::LastSent, left.last)] {
+            if let Some(at) = at {
+                self.stamps.stamp(stage, at);
+            }
+        }
+        if left.datagrams > 0 {
+            (self.cost.datagrams, self.cost.parity) = (left.datagrams, left.parity);
+            self.cost.bytes = left.bytes;
+        }
+    }
+}
+
+/// The record of a frame as its client reports it; `here` maps the client's clock to the host's. What
+/// the host knows of the frame is not in it.
+pub fn of_report(
+    subscriber: SubscriberId,
+    report: &Report,
+    here: impl Fn(PeerInstant) -> Option<Mapped<Instant>>,
+) -> FrameRecord {
+    FrameRecord {
+        client: ClientStamps {
+            first_received: report.first_received,
+            first_received_here: report.first_received.and_then(here),
+            recoverable: report.recoverable,
+            decoded: report.decoded,
+            submitted: report.submitted,
+            presented: report.presented,
+        },
+        motion_to_photon: report.motion_to_photon,
+        echo: report.echo,
+        received: report.datagrams,
+        missing: report.missing,
+        runs: report.runs,
+        repaired: report.repaired,
+        resent: report.resent,
+        ..FrameRecord::new(subscriber, report.frame, report.outcome)
+    }
+}
+
+/// What was said of a frame that had left.
+#[derive(Clone, Copy, Debug)]
+enum Said {
+    /// The client reported on it.
+    Report(Report),
+    /// Whoever was handed it has passed it on.
+    Departed(FrameId, Departure),
+    /// Whoever was handed it did not take it.
+    Missed(FrameId, Stage, DropCause),
+}
+
+impl Said {
+    fn frame(&self) -> FrameId {
+        match self {
+            Said::Report(report) => report.frame,
+            Said::Departed(frame, _) | Said::Missed(frame, ..) => *frame,
+        }
+    }
+}
+
+/// Words on frames that may come before the media thread tells that they left: those of one who has two
+/// frames in hand, and a few to be sure.
+const EARLY: usize = 8;
+
+/// A frame of which more will be said.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// When it left, or was handed over.
+    since: Instant,
+    sent: SentFrame,
+    /// It was handed to somebody who has not passed it on yet: what is said of it has to wait.
+    in_hand: bool,
+}
+
 /// One subscriber's frames.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    session: SessionId,
-    /// Frames, and when they left.
-    waiting: VecDeque<(Instant, SentFrame)>,
+    subscriber: SubscriberId,
+    /// Whether it reports on its frames; for one that does not, a frame that departed is over.
+    reports: bool,
+    waiting: VecDeque<Waiting>,
     newest_sent: FrameId,
-    /// Reports that came before the media thread told of the frame.
-    early: VecDeque<Report>,
+    early: VecDeque<Said>,
     /// What became of all frames up to this one is known.
     reported_through: FrameId,
     closed: VecDeque<FrameRecord>,
@@ -46,9 +121,10 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(session: SessionId) -> Ledger {
+    pub(crate) fn new(subscriber: SubscriberId, reports: bool) -> Ledger {
         Ledger {
-            session,
+            subscriber,
+            reports,
             waiting: VecDeque::new(),
             newest_sent: FrameId::NONE,
             early: VecDeque::new(),
@@ -58,79 +134,126 @@ impl Ledger {
         }
     }
 
-    /// A frame left; what becomes of it will be reported.
-    pub(crate) fn sent(&mut self, now: Instant, frame: SentFrame, clock: &ClockMap) {
+    /// A frame left, or was handed to somebody who will [say](Ledger::departed) that it departed; what
+    /// becomes of it will be said.
+    pub(crate) fn sent(&mut self, now: Instant, sent: SentFrame, in_hand: bool, clock: &ClockMap) {
         if self.waiting.len() == MAX_WAITING {
             self.close_front(DropCause::Unreported);
         }
-        self.waiting.push_back((now, frame));
-        self.newest_sent = self.newest_sent.max(frame.frame);
-        if let Some(i) = self.early.iter().position(|r| r.frame == frame.frame)
-            && let Some(report) = self.early.remove(i)
-        {
-            self.reported(now, &report, clock);
+        self.waiting.push_back(Waiting {
+            since: now,
+            sent,
+            in_hand,
+        });
+        self.newest_sent = self.newest_sent.max(sent.frame);
+        self.say_again(now, sent.frame, clock);
+    }
+
+    /// Repeats what was said of a frame too early.
+    fn say_again(&mut self, now: Instant, frame: FrameId, clock: &ClockMap) {
+        // Each once, in order: what is still too early goes behind the others.
+        for _ in 0..self.early.len() {
+            match self.early.pop_front() {
+                Some(said) if said.frame() == frame => self.said(now, said, clock),
+                Some(other) => self.early.push_back(other),
+                None => break,
+            }
         }
     }
 
     /// A captured frame ended at the host.
     pub(crate) fn dropped(&mut self, frame: FrameId, stamps: Stamps, stage: Stage, why: DropCause) {
         self.closed.push_back(FrameRecord {
-            session: self.session,
-            frame,
             host: stamps,
-            client: ClientStamps::default(),
-            outcome: Outcome::Dropped { stage, why },
-            cost: FrameCost::default(),
-            motion_to_photon: None,
-            echo: EchoKind::None,
-            missing: 0,
-            runs: 0,
-            repaired: 0,
-            resent: 0,
+            ..FrameRecord::new(self.subscriber, frame, Outcome::Dropped { stage, why })
         });
     }
 
     /// The client reported on a frame. A repeated report, or one on a frame that never left,
     /// changes nothing.
     pub(crate) fn reported(&mut self, now: Instant, report: &Report, clock: &ClockMap) {
-        let place = |(_, f): &(Instant, SentFrame)| f.frame == report.frame;
-        let Some(i) = self.waiting.iter().position(place) else {
-            // At most one frame is between the link and `sent`; keep a few to be sure.
-            if report.frame > self.newest_sent
-                && !self.early.iter().any(|r| r.frame == report.frame)
-            {
-                if self.early.len() == 8 {
-                    self.early.pop_front();
-                }
-                self.early.push_back(*report);
+        self.said(now, Said::Report(*report), clock);
+    }
+
+    /// Whoever was handed the frame has passed it on, and knows better when.
+    pub(crate) fn departed(
+        &mut self,
+        now: Instant,
+        frame: FrameId,
+        left: Departure,
+        clock: &ClockMap,
+    ) {
+        self.said(now, Said::Departed(frame, left), clock);
+    }
+
+    /// Whoever was handed the frame did not take it.
+    pub(crate) fn missed(
+        &mut self,
+        now: Instant,
+        frame: FrameId,
+        (stage, why): (Stage, DropCause),
+        clock: &ClockMap,
+    ) {
+        self.said(now, Said::Missed(frame, stage, why), clock);
+    }
+
+    fn said(&mut self, now: Instant, said: Said, clock: &ClockMap) {
+        let frame = said.frame();
+        let place = self.waiting.iter().position(|w| w.sent.frame == frame);
+        let waits = place.and_then(|place| self.waiting.get_mut(place));
+        match (said, waits) {
+            (Said::Report(_), Some(Waiting { in_hand: true, .. })) => self.keep(said),
+            (_, None) if frame > self.newest_sent => self.keep(said),
+            (_, None) => {}
+            (Said::Departed(_, left), Some(waits)) if self.reports => {
+                waits.in_hand = false;
+                waits.sent.departed(&left);
+                self.say_again(now, frame, clock);
             }
-            return;
+            (said, Some(_)) => {
+                let waits = place.and_then(|place| self.waiting.remove(place));
+                if let Some(waits) = waits {
+                    self.close(now, waits.sent, said, clock);
+                }
+            }
+        }
+    }
+
+    /// What was said too early is sent again; at most one frame is between the link and [`Ledger::sent`].
+    fn keep(&mut self, said: Said) {
+        let same = |early: &Said| {
+            let kind = std::mem::discriminant(early) == std::mem::discriminant(&said);
+            kind && early.frame() == said.frame()
         };
-        let Some((_, sent)) = self.waiting.remove(i) else {
-            return;
+        if !self.early.iter().any(same) {
+            if self.early.len() == EARLY {
+                self.early.pop_front();
+            }
+            self.early.push_back(said);
+        }
+    }
+
+    fn close(&mut self, now: Instant, mut sent: SentFrame, said: Said, clock: &ClockMap) {
+        let (subscriber, frame) = (self.subscriber, sent.frame);
+        self.early.retain(|early| early.frame() != frame);
+        let record = match said {
+            Said::Report(report) => {
+                self.loss.note(now, &report);
+                of_report(subscriber, &report, |at| clock.to_mine(at, now))
+            }
+            Said::Departed(_, left) => {
+                sent.departed(&left);
+                FrameRecord::new(subscriber, frame, Outcome::Left)
+            }
+            Said::Missed(_, stage, why) => {
+                FrameRecord::new(subscriber, frame, Outcome::Dropped { stage, why })
+            }
         };
         self.closed.push_back(FrameRecord {
-            session: self.session,
-            frame: sent.frame,
             host: sent.stamps,
-            client: ClientStamps {
-                first_received: report.first_received,
-                first_received_here: report.first_received.and_then(|at| clock.to_mine(at, now)),
-                recoverable: report.recoverable,
-                decoded: report.decoded,
-                submitted: report.submitted,
-                presented: report.presented,
-            },
-            outcome: report.outcome,
             cost: sent.cost,
-            motion_to_photon: report.motion_to_photon,
-            echo: report.echo,
-            missing: report.missing,
-            runs: report.runs,
-            repaired: report.repaired,
-            resent: report.resent,
+            ..record
         });
-        self.loss.note(now, report);
     }
 
     /// A report on `frame` followed the one on `after` without a gap: if that one has arrived, the
@@ -144,13 +267,13 @@ impl Ledger {
     /// Closes the frames of which the client has never heard.
     pub(crate) fn close_lost(&mut self) {
         let through = self.reported_through;
-        while self.waiting.front().is_some_and(|(_, f)| f.frame < through) {
+        while self.waiting.front().is_some_and(|w| w.sent.frame < through) {
             self.close_front(DropCause::Lost);
         }
     }
 
     fn close_front(&mut self, why: DropCause) {
-        if let Some((_, sent)) = self.waiting.pop_front() {
+        if let Some(Waiting { sent, .. }) = self.waiting.pop_front() {
             let stage = Stage::FirstReceived;
             self.dropped(sent.frame, sent.stamps, stage, why);
             if let Some(record) = self.closed.back_mut() {
@@ -160,8 +283,7 @@ impl Ledger {
     }
 
     fn front_due(&self) -> Option<Instant> {
-        let (sent_at, _) = self.waiting.front()?;
-        Some(*sent_at + REPORT_TIMEOUT)
+        Some(self.waiting.front()?.since + REPORT_TIMEOUT)
     }
 
     /// Closes what was not reported on in time.
@@ -189,7 +311,7 @@ impl Ledger {
 
     pub(crate) fn check_invariants(&self) {
         assert!(self.waiting.len() <= MAX_WAITING);
-        assert!(self.early.len() <= 8);
+        assert!(self.early.len() <= EARLY);
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {

@@ -15,6 +15,7 @@
 
 pub mod client;
 pub mod control;
+pub mod decision;
 pub mod host;
 pub mod id;
 pub mod input;

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use crate::control::clock::Mapped;
-use crate::id::{PoseId, SessionId};
+use crate::id::{PoseId, SubscriberId};
 use crate::time::{Instant, PeerInstant};
 use crate::wire::Reject;
 use crate::wire::fields::{Reader, Writer};
@@ -142,9 +142,9 @@ fn three(r: &mut Reader<'_>) -> Result<[f32; 3], Reject> {
 /// A pose that arrived at the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Posed {
-    /// The player's session.
-    pub session: SessionId,
-    /// Its number in that session.
+    /// The player.
+    pub subscriber: SubscriberId,
+    /// Its number, of those of this player.
     pub id: PoseId,
     /// The pose.
     pub pose: Pose,

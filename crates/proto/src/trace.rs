@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::control::clock::Mapped;
-use crate::id::{FrameId, SessionId};
+use crate::id::{FrameId, SubscriberId};
 use crate::time::{Instant, PeerInstant};
 use crate::wire::video::EchoKind;
 
@@ -93,6 +93,11 @@ impl Stamps {
         self.0[stage as usize].get_or_insert(at);
     }
 
+    /// Forgets when `stage` happened: who knows better will say.
+    pub fn clear(&mut self, stage: Stage) {
+        self.0[stage as usize] = None;
+    }
+
     /// When `stage` happened, if it was measured.
     #[must_use]
     pub fn at(&self, stage: Stage) -> Option<Instant> {
@@ -139,6 +144,8 @@ pub enum DropCause {
 pub enum Outcome {
     /// It was handed to the display.
     Displayed(Fidelity),
+    /// It left whole for a subscriber that says nothing of its frames (a recorder): no more is known.
+    Left,
     /// It ended at `stage` (the stage that did not happen), because of `why`.
     Dropped {
         /// The stage that did not happen.
@@ -203,7 +210,7 @@ impl ClientStamps {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameRecord {
     /// The subscriber.
-    pub session: SessionId,
+    pub subscriber: SubscriberId,
     /// The frame.
     pub frame: FrameId,
     /// The host's stamps.
@@ -219,6 +226,8 @@ pub struct FrameRecord {
     pub motion_to_photon: Option<Duration>,
     /// Whether that figure is exact or a lower bound.
     pub echo: EchoKind,
+    /// Media datagrams that the client received since the report before.
+    pub received: u16,
     /// Media datagrams that the client found missing since the report before.
     pub missing: u16,
     /// Runs of them: what was lost in a row.
@@ -227,6 +236,28 @@ pub struct FrameRecord {
     pub repaired: u16,
     /// Fragments of this frame that came because the client asked for them.
     pub resent: u16,
+}
+
+impl FrameRecord {
+    /// Of a frame of which no more than its outcome is known.
+    #[must_use]
+    pub fn new(subscriber: SubscriberId, frame: FrameId, outcome: Outcome) -> FrameRecord {
+        FrameRecord {
+            subscriber,
+            frame,
+            host: Stamps::default(),
+            client: ClientStamps::default(),
+            outcome,
+            cost: FrameCost::default(),
+            motion_to_photon: None,
+            echo: EchoKind::None,
+            received: 0,
+            missing: 0,
+            runs: 0,
+            repaired: 0,
+            resent: 0,
+        }
+    }
 }
 
 /// What a frame cost.

@@ -3,12 +3,17 @@
 
 mod support;
 
+use std::time::Duration;
+
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::decision::{Change, Decision};
 use openuvr_proto::host::{Host, HostPolicy, SecondPlayer};
-use openuvr_proto::id::PathId;
+use openuvr_proto::id::{FrameId, PathId};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
+use openuvr_proto::units::Bitrate;
+use openuvr_proto::wire::control::{Message, Messages};
 use support::established;
 
 const NOW: Instant = Instant(1_000_000_000);
@@ -30,7 +35,7 @@ fn talk(host: &mut Host, client: &mut ClientSession) {
 }
 
 #[test]
-fn words_arrive_once_and_are_cut_between_characters() {
+fn what_was_decided_reaches_the_player_as_a_value() {
     let mut host = Host::new(HostPolicy {
         name: "host".into(),
         codec: 1,
@@ -39,7 +44,9 @@ fn words_arrive_once_and_are_cut_between_characters() {
         keys: Keys::default(),
     });
     // Nobody listens yet.
-    host.decided("lost");
+    host.decided(Decision::Hold {
+        wait: Duration::from_millis(1),
+    });
     host.established(NOW, PATH, &established());
     let offer = Offer {
         role: Role::Player,
@@ -51,16 +58,45 @@ fn words_arrive_once_and_are_cut_between_characters() {
     };
     let mut client = ClientSession::new(NOW, &established(), offer);
     talk(&mut host, &mut client);
-    host.decided("8 Mb/s: the queue grows");
-    // 2 bytes each: the limit of 255 falls into one of them.
-    host.decided(&"é".repeat(200));
+    let to = Bitrate::from_mbps(8);
+    let decisions = [
+        Decision::Rate(Change::Climb { to }),
+        Decision::SkipBack {
+            frame: FrameId(7),
+            to: FrameId(5),
+        },
+    ];
+    for decision in decisions {
+        host.decided(decision);
+    }
     talk(&mut host, &mut client);
-    let words: Vec<String> = std::iter::from_fn(|| client.poll_event())
+    let arrived: Vec<Decision> = std::iter::from_fn(|| client.poll_event())
         .filter_map(|event| match event {
-            ClientEvent::Decided(words) => Some(words),
+            ClientEvent::Decided(decision) => Some(decision),
             _ => None,
         })
         .collect();
-    let cut = "é".repeat(127);
-    assert_eq!(words, ["8 Mb/s: the queue grows".to_owned(), cut]);
+    assert_eq!(arrived, decisions);
+    assert_eq!(
+        arrived[0].to_string(),
+        "rate up from 8.0 Mb/s: nothing waits any more"
+    );
+}
+
+#[test]
+fn a_decision_of_a_newer_host_is_skipped() {
+    let known = Message::Decision(Decision::Hold {
+        wait: Duration::from_millis(1),
+    });
+    let mut body = Vec::new();
+    let mut unknown = |decision: &[u8]| {
+        body.extend([14, decision.len() as u8, 0]);
+        body.extend(decision);
+    };
+    // A kind, and a reason for a key frame, that this program does not know.
+    unknown(&[200, 1, 2, 3]);
+    unknown(&[9, 1, 0, 0, 0, 99]);
+    known.write(&mut body);
+    let read: Result<Vec<_>, _> = Messages::new(&body).collect();
+    assert_eq!(read, Ok(vec![known]));
 }

@@ -13,10 +13,10 @@ use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::packetize::{MediaSender, SendBuf};
 use openuvr_proto::send::policy::{Decision, KeyReason, Next, Policy, Recovery, Settings};
-use openuvr_proto::send::subscriber::Arrival;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_proto::wire::control::Report;
 use openuvr_proto::wire::video::{Configuration, Extensions, FrameHeader, InputEcho, SlicePlace};
 use proptest::prelude::*;
 use support::established;
@@ -257,15 +257,8 @@ impl Host {
     }
 
     fn heard(&mut self, frame: u32, outcome: Outcome) {
-        let arrival = Arrival {
-            frame: FrameId(frame),
-            outcome,
-            first: None,
-            recoverable: None,
-            missing: 0,
-            resent: 0,
-        };
-        self.policy.on_report(self.now(), &arrival, None);
+        let report = Report::new(FrameId(frame), outcome);
+        self.policy.on_report(self.now(), &report, None);
     }
 
     fn decisions(&mut self) -> Vec<Decision> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason, Wishes};
+use openuvr_proto::decision::{Change, Decision, KeyReason, Loss};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
@@ -28,6 +29,45 @@ use proptest::sample::select;
 
 fn frame() -> impl Strategy<Value = FrameId> {
     any::<u32>().prop_map(FrameId)
+}
+
+/// Shares are parts of 65 535, runs hundredths, spans microseconds.
+fn decision() -> impl Strategy<Value = Decision> {
+    let rate = || any::<u64>().prop_map(Bitrate);
+    let span = || any::<u32>().prop_map(|us| Duration::from_micros(us.into()));
+    let share = |one: f64| any::<u16>().prop_map(move |part| f64::from(part) / one);
+    let why = select(&[
+        KeyReason::Asked,
+        KeyReason::NoReference,
+        KeyReason::Futile,
+        KeyReason::Periodic,
+        KeyReason::First,
+    ]);
+    let loss = (share(65_535.0), share(100.0)).prop_map(|(rate, run)| Loss { rate, run });
+    prop_oneof![
+        (rate(), span(), rate()).prop_map(|(to, waited, capacity)| Decision::Rate(Change::Queue {
+            to,
+            waited,
+            capacity
+        })),
+        (rate(), share(65_535.0)).prop_map(|(to, lost)| Decision::Rate(Change::Loss { to, lost })),
+        rate().prop_map(|to| Decision::Rate(Change::Silence { to })),
+        rate().prop_map(|to| Decision::Rate(Change::Climb { to })),
+        rate().prop_map(|to| Decision::Rate(Change::Full { to })),
+        span().prop_map(|by| Decision::Rate(Change::Longer { by })),
+        (frame(), frame()).prop_map(|(frame, to)| Decision::SkipBack { frame, to }),
+        (frame(), frame()).prop_map(|(frame, lost)| Decision::Refresh { frame, lost }),
+        (frame(), why).prop_map(|(frame, why)| Decision::Key { frame, why }),
+        (any::<u8>(), any::<bool>(), loss, span()).prop_map(
+            |(parity, resend, loss, round_trip)| Decision::Protect {
+                parity,
+                resend,
+                loss,
+                round_trip,
+            }
+        ),
+        span().prop_map(|wait| Decision::Hold { wait }),
+    ]
 }
 
 fn peer_instant() -> impl Strategy<Value = PeerInstant> {
@@ -54,6 +94,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     ]);
     prop_oneof![
         fidelity.prop_map(Outcome::Displayed),
+        Just(Outcome::Left),
         (select(Stage::ALL), cause).prop_map(|(stage, why)| Outcome::Dropped { stage, why }),
     ]
 }
@@ -201,7 +242,7 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         (any::<u64>(), select(vec![&b""[..], b"x", &[7; 1200]]))
             .prop_map(|(offset, bytes)| Message::Segment { offset, bytes }),
         any::<u64>().prop_map(|through| Message::SegmentsSeen { through }),
-        "\\PC{0,80}".prop_map(|words| Message::Decision { words }),
+        decision().prop_map(Message::Decision),
         reason().prop_map(|reason| Message::Goodbye { reason }),
         any::<(u32, bool)>().prop_map(|(token, segmented)| Message::Probe { token, segmented }),
         any::<u64>().prop_map(|token| Message::PathChallenge { token }),

@@ -20,13 +20,13 @@ use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason, Wishes};
+use openuvr_proto::decision::{Change, Decision, KeyReason, Loss};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
 use openuvr_proto::input::event::{Button, EV_KEY, EV_REL, InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::input::pressed::PressedKey;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
-use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
@@ -283,6 +283,51 @@ fn rotation(v: &mut Vectors) {
     }
 }
 
+fn decisions() -> Vec<(&'static str, Decision)> {
+    let ms = Duration::from_millis;
+    let (to, capacity) = (Bitrate::from_mbps(8), Bitrate::from_mbps(10));
+    let (frame, why) = (FrameId(9), KeyReason::Futile);
+    let queue = Change::Queue {
+        to,
+        waited: ms(25),
+        capacity,
+    };
+    let protect = Decision::Protect {
+        parity: 3,
+        resend: true,
+        loss: Loss {
+            rate: 6_554.0 / 65_535.0,
+            run: 1.25,
+        },
+        round_trip: ms(4),
+    };
+    let refresh = Decision::Refresh {
+        frame,
+        lost: FrameId(7),
+    };
+    let skip = Decision::SkipBack {
+        frame,
+        to: FrameId(6),
+    };
+    let lost = 13_107.0 / 65_535.0;
+    vec![
+        ("decision_queue", Decision::Rate(queue)),
+        ("decision_loss", Decision::Rate(Change::Loss { to, lost })),
+        ("decision_silence", Decision::Rate(Change::Silence { to })),
+        ("decision_climb", Decision::Rate(Change::Climb { to })),
+        ("decision_full", Decision::Rate(Change::Full { to })),
+        (
+            "decision_longer",
+            Decision::Rate(Change::Longer { by: ms(12) }),
+        ),
+        ("decision_skip_back", skip),
+        ("decision_refresh", refresh),
+        ("decision_key", Decision::Key { frame, why }),
+        ("decision_protect", protect),
+        ("decision_hold", Decision::Hold { wait: ms(30) }),
+    ]
+}
+
 fn messages() -> Vec<(&'static str, Message<'static>)> {
     let ms = Duration::from_millis;
     let report = Report {
@@ -450,12 +495,6 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
         ),
         ("segments_seen", Message::SegmentsSeen { through: 1 << 33 }),
         (
-            "decision",
-            Message::Decision {
-                words: "rate down to 8.0 Mb/s".into(),
-            },
-        ),
-        (
             "goodbye",
             Message::Goodbye {
                 reason: GoodbyeReason::TakenOver,
@@ -506,7 +545,9 @@ fn pose(velocity: Option<[f32; 3]>) -> Message<'static> {
 
 fn control(v: &mut Vectors) {
     v.title("Control messages, as they lie in a datagram's body");
-    for (name, message) in messages() {
+    let decisions = decisions().into_iter();
+    let decisions = decisions.map(|(name, decision)| (name, Message::Decision(decision)));
+    for (name, message) in messages().into_iter().chain(decisions) {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
         v.bytes(name, &bytes);

@@ -14,7 +14,7 @@ use openuvr_proto::wire::video::EchoKind;
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// The columns in front of those of the stages, and behind.
-const BEFORE: [&str; 5] = ["session", "frame", "outcome", "stage", "cause"];
+const BEFORE: [&str; 5] = ["subscriber", "frame", "outcome", "stage", "cause"];
 const BEHIND: [&str; 12] = [
     "clock_bound",
     "key_frame",
@@ -56,9 +56,10 @@ impl Csv {
     /// The system's.
     pub fn row(&mut self, record: &FrameRecord) -> std::io::Result<()> {
         let out = &mut self.out;
-        write!(out, "{},{}", record.session.0, record.frame.0)?;
+        write!(out, "{},{}", record.subscriber, record.frame.0)?;
         match record.outcome {
             Outcome::Displayed(fidelity) => write!(out, ",{},,", fidelity_word(fidelity))?,
+            Outcome::Left => write!(out, ",left,,")?,
             Outcome::Dropped { stage, why } => write!(out, ",dropped,{},{why:?}", stage.name())?,
         }
         for stage in Stage::ALL {
@@ -68,7 +69,7 @@ impl Csv {
         optional(out, bound.map(|bound| bound.as_nanos()))?;
         let cost = record.cost;
         // A frame that was not encoded has no quantiser.
-        if cost.datagrams > 0 {
+        if cost.bytes > 0 {
             let key = u8::from(cost.key_frame);
             let (datagrams, parity) = (cost.datagrams, cost.parity);
             write!(

@@ -13,12 +13,13 @@ pub mod config;
 mod control;
 mod cursor;
 mod media;
+mod notices;
 mod subscribe;
 mod trust;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -34,27 +35,24 @@ use openuvr_net::Link;
 use openuvr_net::address::segmented;
 use openuvr_proto::control::handshake::HostHandshake;
 use openuvr_proto::control::identity::Identity;
-use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::host::{Asked, Ending, Host, HostPolicy};
-use openuvr_proto::id::{DeviceId, PathId, SessionId, SubscriberId};
+use openuvr_proto::host::{Asked, Host, HostPolicy};
+use openuvr_proto::id::{DeviceId, PathId, SubscriberId};
 use openuvr_proto::pose::Posed;
 use openuvr_proto::send::packetize::MediaSender;
-use openuvr_proto::send::policy::Decision;
 use openuvr_proto::send::rendition::{self, AppliedInput};
 use openuvr_proto::send::subscriber::Feedback;
-use openuvr_proto::trace::FrameRecord;
-use openuvr_proto::units::{Bitrate, Size};
+use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
+use self::notices::Board;
+pub use self::notices::{Notice, Notices};
+pub use self::subscribe::SubscribeError;
 use crate::clock;
 use crate::guest::Inputs;
 use crate::sched::{self, Scheduler};
 use crate::trust_store::DeviceStore;
-
-/// Notices that may wait for the application: a few seconds of records.
-const NOTICES: usize = 4096;
 
 /// Messages that may wait for the media thread: each comes from a subscriber's coming, going or
 /// wish, of which there are few.
@@ -126,62 +124,6 @@ pub enum Input {
     Application(Arc<Inputs>),
 }
 
-/// Something that the application may want to show or write down.
-#[derive(Debug)]
-pub enum Notice {
-    /// A device paired: its name and fingerprint.
-    Paired {
-        /// What it calls itself.
-        name: String,
-        /// Its key's fingerprint.
-        fingerprint: String,
-    },
-    /// What happened to the pairing window, in words: each wrong PIN and where it came from, and
-    /// that the window closed. At most [`MAX_TRIES`](openuvr_proto::control::pairing::MAX_TRIES) and
-    /// its end for each window.
-    Pairing(String),
-    /// A client subscribed.
-    Subscribed {
-        /// Its session.
-        session: SessionId,
-        /// Its role.
-        role: Role,
-        /// The name that is stored for the device, and beside it what it calls itself now, if that
-        /// is another.
-        name: String,
-        /// Its program and version.
-        software: String,
-        /// What it wants of the video while it plays.
-        wishes: Wishes,
-    },
-    /// A client's role changed.
-    RoleChanged(SessionId, Role),
-    /// A client's video goes with this transport now.
-    Link(SessionId, Rung),
-    /// A client is gone.
-    Ended(SessionId, Ending),
-    /// A frame's end.
-    Record(Box<FrameRecord>),
-    /// The policy decided something for the player.
-    Decision(Decision),
-    /// The picture has a new size, and a new configuration epoch began.
-    Resized(Size),
-    /// A client has waited for two seconds, and the application has handed over no picture yet
-    /// ([`guest`](crate::guest)).
-    NoPicture,
-    /// Whether the source is to be seen: a window that was minimised is not.
-    Shown(bool),
-    /// From now on keys and clicks are kept back for this reason, since they would not reach the
-    /// streamed window; `None`: they reach it again.
-    InputKeptBack(Option<&'static str>),
-    /// The source ended in an orderly way; the host stops.
-    SourceEnded(&'static str),
-    /// Something failed for good; the host stops.
-    Failed(String),
-    /// Something failed and the host goes on.
-    Trouble(String),
-}
-
 /// What the other threads tell the media thread.
 enum MediaCommand {
     Add {
@@ -206,7 +148,10 @@ enum Attachment {
         media: Box<MediaSender>,
     },
     /// In a thread of its own.
-    Other(subscribe::Detached),
+    Other {
+        wishes: Wishes,
+        detached: subscribe::Detached,
+    },
 }
 
 /// What the host's threads share.
@@ -225,9 +170,9 @@ struct Shared {
     /// What the application lets the video take at most, in bits a second, until the media thread
     /// has seen it; then 0.
     highest: AtomicU64,
-    notices: SyncSender<Notice>,
-    end: Mutex<Option<Notice>>,
-    lost_notices: AtomicU64,
+    notices: Board,
+    /// The threads of subscribers that are no sessions.
+    others: subscribe::Others,
 }
 
 impl Shared {
@@ -245,6 +190,9 @@ impl Shared {
         }
         while let Some(asked) = sessions.poll_probe() {
             self.answer_probe(sessions, &asked);
+        }
+        while let Some(id) = sessions.poll_updated() {
+            self.others.update(id);
         }
         let next = sessions.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
         if next < self.control_sleeps_until.load(Ordering::Relaxed) {
@@ -268,16 +216,13 @@ impl Shared {
         }
     }
 
-    /// The host's end, which must not be lost among records that nobody reads.
+    /// The host's end.
     fn finish(&self, notice: Notice) {
-        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        end.get_or_insert(notice);
+        self.notices.finish(notice);
     }
 
     fn notice(&self, notice: Notice) {
-        if let Err(TrySendError::Full(_)) = self.notices.try_send(notice) {
-            self.lost_notices.fetch_add(1, Ordering::Relaxed);
-        }
+        self.notices.post(notice);
     }
 
     /// The source is to be seen now, or not: both ends are told.
@@ -318,7 +263,8 @@ impl Drop for PanicReporter {
 /// A running host. Dropping it stops it.
 pub struct HostRuntime {
     shared: Arc<Shared>,
-    notices: Mutex<Receiver<Notice>>,
+    /// From the start on.
+    notices: Notices,
     threads: Vec<JoinHandle<()>>,
     wakers: Vec<Waker>,
     commands: SyncSender<control::Command>,
@@ -358,7 +304,8 @@ impl HostRuntime {
         if let Some((pin, span)) = pairing {
             handshake.open_pairing(clock::now(), pin, span);
         }
-        let (notices, inbox) = sync_channel(NOTICES);
+        let notices = Board::default();
+        let first = notices.reader();
         let shared = Arc::new(Shared {
             sessions: Mutex::new(Host::new(policy)),
             datagram: Mutex::default(),
@@ -369,8 +316,7 @@ impl HostRuntime {
             injected: Mutex::default(),
             highest: AtomicU64::new(0),
             notices,
-            end: Mutex::new(None),
-            lost_notices: AtomicU64::new(0),
+            others: subscribe::Others::default(),
         });
         let (media_commands, order_inbox) = sync_channel(MEDIA_COMMANDS);
         let (commands, command_inbox) = sync_channel(16);
@@ -378,7 +324,7 @@ impl HostRuntime {
         // From here on a failure stops what was started, by its drop.
         let mut host = HostRuntime {
             shared: shared.clone(),
-            notices: Mutex::new(inbox),
+            notices: first,
             threads: Vec::new(),
             wakers: vec![waker.clone()],
             commands,
@@ -439,20 +385,17 @@ impl HostRuntime {
         Ok(host)
     }
 
-    /// The next notice; `None` when `timeout` is over. One thread asks at a time.
+    /// The next notice since the start; `None` when `timeout` is over. For the one who started the host.
     #[must_use]
     pub fn notice(&self, timeout: Duration) -> Option<Notice> {
-        let notices = self.notices.lock();
-        let notices = notices.unwrap_or_else(PoisonError::into_inner);
-        let notice = notices.recv_timeout(timeout).ok();
-        notice.or_else(|| {
-            let mut end = self
-                .shared
-                .end
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            end.take()
-        })
+        self.notices.next(timeout)
+    }
+
+    /// One more reader of the notices, from now on. Each gets all of them; one that is slower than 4096
+    /// notices loses the oldest, and is told how many ([`Notice::Lost`]).
+    #[must_use]
+    pub fn notices(&self) -> Notices {
+        self.shared.notices.reader()
     }
 
     /// Opens a pairing window for `span`, in which a device may pair with `pin`.
@@ -508,19 +451,11 @@ impl HostRuntime {
         self.shared.highest.store(target.0, Ordering::Relaxed);
     }
 
-    /// Notices that found no room because nobody read them.
-    #[must_use]
-    pub fn lost_notices(&self) -> u64 {
-        self.shared.lost_notices.load(Ordering::Relaxed)
-    }
-
     /// Says goodbye to all clients, stops the threads, and gives back what they still told.
     #[must_use]
     pub fn stop(mut self) -> Vec<Notice> {
         self.halt();
-        let notices = self.notices.get_mut();
-        let notices = notices.unwrap_or_else(PoisonError::into_inner);
-        notices.try_iter().collect()
+        self.notices.drain()
     }
 
     /// Says goodbye to all clients and lets the threads end, without waiting for them.
@@ -538,6 +473,7 @@ impl HostRuntime {
             // A thread that panicked has said so on standard error.
             let _ = thread.join();
         }
+        self.shared.others.clear();
     }
 }
 

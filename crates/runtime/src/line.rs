@@ -11,14 +11,15 @@ use std::time::Duration;
 use openuvr_proto::control::clock::Mapped;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Refusal, Role};
+use openuvr_proto::decision::Decision;
 use openuvr_proto::host::Ending;
-use openuvr_proto::id::{FrameId, SessionId};
+use openuvr_proto::id::{FrameId, SessionId, SubscriberId};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{
     ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,
 };
 use openuvr_proto::units::Size;
-use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::control::{GoodbyeReason, Message, Messages};
 use openuvr_proto::wire::video::EchoKind;
 use serde::{Deserialize, Serialize};
 
@@ -86,10 +87,10 @@ pub enum Line {
     },
     /// What happened to the pairing window, in words.
     Pairing(String),
-    /// A client subscribed.
+    /// Somebody subscribed.
     Subscribed {
-        /// Its session.
-        session: SessionId,
+        /// Who.
+        subscriber: SubscriberId,
         /// Its role.
         role: Role,
         /// Its name.
@@ -97,16 +98,16 @@ pub enum Line {
         /// Its program and version.
         software: String,
     },
-    /// A client's role changed.
-    RoleChanged(SessionId, Role),
+    /// A subscriber's role changed.
+    RoleChanged(SubscriberId, Role),
     /// A client's video goes with this transport now.
     Link(SessionId, Rung),
-    /// A client is gone.
-    Ended(SessionId, Ending),
+    /// A subscriber is gone.
+    Ended(SubscriberId, Ending),
     /// A frame's end.
     Record(Box<FrameRecord>),
-    /// What the policy decided, in words.
-    Decision(String),
+    /// What the policy decided.
+    Decision(Decision),
     /// The picture has a new size.
     Resized(Size),
     /// Whether the source is to be seen.
@@ -129,22 +130,22 @@ impl From<Notice> for Line {
             Notice::Paired { name, fingerprint } => Line::Paired { name, fingerprint },
             Notice::Pairing(words) => Line::Pairing(words),
             Notice::Subscribed {
-                session,
+                subscriber,
                 role,
                 name,
                 software,
                 wishes: _,
             } => Line::Subscribed {
-                session,
+                subscriber,
                 role,
                 name,
                 software,
             },
-            Notice::RoleChanged(session, role) => Line::RoleChanged(session, role),
+            Notice::RoleChanged(subscriber, role) => Line::RoleChanged(subscriber, role),
             Notice::Link(session, rung) => Line::Link(session, rung),
-            Notice::Ended(session, ending) => Line::Ended(session, ending),
+            Notice::Ended(subscriber, ending) => Line::Ended(subscriber, ending),
             Notice::Record(record) => Line::Record(record),
-            Notice::Decision(decision) => Line::Decision(decision.to_string()),
+            Notice::Decision(decision) => Line::Decision(decision),
             Notice::Resized(size) => Line::Resized(size),
             Notice::NoPicture => {
                 Line::Trouble("a client waits, and the game has shown no picture yet".to_owned())
@@ -154,6 +155,9 @@ impl From<Notice> for Line {
             Notice::SourceEnded(why) => Line::SourceEnded(why.to_owned()),
             Notice::Failed(why) => Line::Failed(why),
             Notice::Trouble(why) => Line::Trouble(why),
+            Notice::Lost(notices) => Line::Trouble(format!(
+                "{notices} messages are lost: this machine could not keep up"
+            )),
         }
     }
 }
@@ -172,18 +176,20 @@ impl Line {
             Line::Paired { name, fingerprint } => text.put("paired").put(name).put(fingerprint),
             Line::Pairing(words) => text.put("pairing").put(words),
             Line::Subscribed {
-                session,
+                subscriber,
                 role,
                 name,
                 software,
-            } => (text.put("subscribed").put(session.0).put(role.name()))
+            } => (text.put("subscribed").put(subscriber).put(role.name()))
                 .put(name)
                 .put(software),
-            Line::RoleChanged(session, role) => text.put("role").put(session.0).put(role.name()),
+            Line::RoleChanged(subscriber, role) => {
+                text.put("role").put(subscriber).put(role.name())
+            }
             Line::Link(session, rung) => text.put("link").put(session.0).put(rung.name()),
-            Line::Ended(session, ending) => text.put("ended").put(session.0).put(word(*ending)),
+            Line::Ended(subscriber, ending) => text.put("ended").put(subscriber).put(word(*ending)),
             Line::Record(record) => text.put("record").record(record),
-            Line::Decision(words) => text.put("decision").put(words),
+            Line::Decision(decision) => text.put("decision").decision(decision),
             Line::Resized(size) => text.put("resized").size(*size),
             Line::Shown(true) => text.put("shown"),
             Line::Shown(false) => text.put("hidden"),
@@ -216,20 +222,20 @@ impl Line {
             },
             "pairing" => Line::Pairing(fields.words()?),
             "subscribed" => Line::Subscribed {
-                session: fields.session()?,
+                subscriber: fields.number()?,
                 role: fields.role()?,
                 name: fields.words()?,
                 software: fields.words()?,
             },
-            "role" => Line::RoleChanged(fields.session()?, fields.role()?),
+            "role" => Line::RoleChanged(fields.number()?, fields.role()?),
             "link" => {
                 let (session, name) = (fields.session()?, fields.word()?);
                 let rung = Rung::ALL.into_iter().find(|rung| rung.name() == name)?;
                 Line::Link(session, rung)
             }
-            "ended" => Line::Ended(fields.session()?, meant(&ENDINGS, fields.word()?)?),
+            "ended" => Line::Ended(fields.number()?, meant(&ENDINGS, fields.word()?)?),
             "record" => Line::Record(Box::new(fields.record()?)),
-            "decision" => Line::Decision(fields.words()?),
+            "decision" => Line::Decision(fields.decision()?),
             "resized" => Line::Resized(fields.size()?),
             "shown" => Line::Shown(true),
             "hidden" => Line::Shown(false),
@@ -263,6 +269,9 @@ const OUTCOMES: [(&str, Fidelity); 3] = [
     ("concealed", Fidelity::Concealed),
     ("tainted", Fidelity::Tainted),
 ];
+
+/// A frame that left for one who says nothing of it.
+const LEFT: &str = "left";
 
 const CAUSES: [(&str, DropCause); 9] = [
     ("superseded", DropCause::Superseded),
@@ -316,14 +325,23 @@ impl Text {
         }
     }
 
+    /// As on the wire, in hexadecimal.
+    fn decision(&mut self, decision: &Decision) -> &mut Text {
+        let mut bytes = Vec::new();
+        Message::Decision(*decision).write(&mut bytes);
+        let hex = bytes.iter().map(|byte| format!("{byte:02x}"));
+        self.put(hex.collect::<String>())
+    }
+
     fn size(&mut self, size: Size) -> &mut Text {
         self.put(size.width).put(size.height)
     }
 
     fn record(&mut self, record: &FrameRecord) -> &mut Text {
-        self.put(record.session.0).put(record.frame.0);
+        self.put(record.subscriber).put(record.frame.0);
         match record.outcome {
             Outcome::Displayed(fidelity) => self.put(word_in(&OUTCOMES, &fidelity)).put("-"),
+            Outcome::Left => self.put(LEFT).put("-"),
             Outcome::Dropped { stage, why } => self.put(word_in(&CAUSES, &why)).put(stage.name()),
         };
         for stage in Stage::ALL {
@@ -347,7 +365,8 @@ impl Text {
         self.put(u8::from(cost.key_frame)).put(cost.qp);
         self.put(cost.datagrams).put(cost.parity).put(cost.bytes);
         self.put(word_in(&ECHOES, &record.echo));
-        self.put(record.missing).put(record.runs);
+        self.put(record.received).put(record.missing);
+        self.put(record.runs);
         self.put(record.repaired).put(record.resent)
     }
 }
@@ -384,6 +403,19 @@ impl<'a> Fields<'a> {
         size.is_valid().then_some(size)
     }
 
+    fn decision(&mut self) -> Option<Decision> {
+        let word = self.word()?;
+        let digits = |at| word.get(at..at + 2);
+        let bytes = (0..word.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(digits(at)?, 16).ok());
+        let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
+        match Messages::new(&bytes).next()? {
+            Ok(Message::Decision(decision)) => Some(decision),
+            _ => None,
+        }
+    }
+
     fn session(&mut self) -> Option<SessionId> {
         self.number().map(SessionId)
     }
@@ -395,10 +427,11 @@ impl<'a> Fields<'a> {
     }
 
     fn record(&mut self) -> Option<FrameRecord> {
-        let (session, frame) = (self.session()?, FrameId(self.number()?));
+        let (subscriber, frame) = (self.number()?, FrameId(self.number()?));
         let (word, stage) = (self.word()?, self.word()?);
         let outcome = match meant(&OUTCOMES, word) {
             Some(fidelity) => Outcome::Displayed(fidelity),
+            None if word == LEFT => Outcome::Left,
             None => Outcome::Dropped {
                 stage: *Stage::ALL.iter().find(|known| known.name() == stage)?,
                 why: meant(&CAUSES, word)?,
@@ -425,7 +458,7 @@ impl<'a> Fields<'a> {
             presented: self.span_if()?,
         };
         Some(FrameRecord {
-            session,
+            subscriber,
             frame,
             host,
             client,
@@ -439,6 +472,7 @@ impl<'a> Fields<'a> {
                 bytes: self.number()?,
             },
             echo: meant(&ECHOES, self.word()?)?,
+            received: self.number()?,
             missing: self.number()?,
             runs: self.number()?,
             repaired: self.number()?,
@@ -456,7 +490,7 @@ mod tests {
         host.stamp(Stage::Captured, Instant(5_000_000_007));
         host.stamp(Stage::LastSent, Instant(-3));
         FrameRecord {
-            session: SessionId(77),
+            subscriber: SessionId(77).into(),
             frame: FrameId(4_000_000_000),
             host,
             client: ClientStamps {
@@ -480,6 +514,7 @@ mod tests {
             },
             motion_to_photon: Some(Duration::from_millis(20)),
             echo: EchoKind::Injected,
+            received: 27,
             missing: 1,
             runs: 2,
             repaired: 3,
@@ -497,6 +532,15 @@ mod tests {
             client: ClientStamps::default(),
             ..record()
         };
+        let left = FrameRecord {
+            subscriber: SubscriberId::Other(3),
+            outcome: Outcome::Left,
+            ..dropped
+        };
+        let decision = Decision::SkipBack {
+            frame: FrameId(9),
+            to: FrameId(7),
+        };
         let size = Size::new(640, 480);
         let mut lines = vec![
             Line::Streaming {
@@ -513,16 +557,17 @@ mod tests {
             },
             Line::Pairing("a wrong PIN came from [::1]:9; it has one more try".into()),
             Line::Subscribed {
-                session: SessionId(u32::MAX),
+                subscriber: SessionId(u32::MAX).into(),
                 role: Role::Observer,
                 name: String::new(),
                 software: "openuvr 0.1".into(),
             },
-            Line::RoleChanged(SessionId(1), Role::Player),
+            Line::RoleChanged(SubscriberId::Other(1), Role::Player),
             Line::Link(SessionId(1), Rung::Xdp),
             Line::Record(Box::new(record())),
             Line::Record(Box::new(dropped)),
-            Line::Decision("rate up to 5 Mb/s".into()),
+            Line::Record(Box::new(left)),
+            Line::Decision(decision),
             Line::Resized(size),
             Line::Shown(true),
             Line::Shown(false),
@@ -533,7 +578,7 @@ mod tests {
             Line::Failed("x".into()),
             Line::Trouble("y".into()),
         ];
-        lines.extend(ENDINGS.map(|(_, ending)| Line::Ended(SessionId(9), ending)));
+        lines.extend(ENDINGS.map(|(_, ending)| Line::Ended(SessionId(9).into(), ending)));
         for line in lines {
             let text = line.text();
             assert!(text.len() < Line::LONGEST);
@@ -549,7 +594,14 @@ mod tests {
         for (at, _) in text.char_indices().filter(|(_, c)| *c == '\t') {
             assert_eq!(Line::read(&text[..at]), None, "{}", &text[..at]);
         }
-        for text in ["", "what", "role\t1\tking", "resized\t0\t5", "ended\t1\t?"] {
+        for text in [
+            "",
+            "what",
+            "role\t1\tking",
+            "resized\t0\t5",
+            "ended\t1\t?",
+            "decision\té",
+        ] {
             assert_eq!(Line::read(text), None, "{text}");
         }
     }

@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::SessionId;
+use openuvr_proto::decision::Decision;
+use openuvr_proto::id::SubscriberId;
 use openuvr_proto::time::Instant;
-use openuvr_proto::trace::{ClientStamps, FrameCost, FrameRecord, Stamps};
-use openuvr_proto::wire::control::Report;
+use openuvr_proto::trace::FrameRecord;
 
 use openuvr_runtime::csv::Csv;
 
@@ -115,31 +115,31 @@ impl Recorder {
     }
 
     /// Somebody is there, or has another role now.
-    pub(crate) fn joined(&mut self, session: SessionId, role: Role, name: &str) {
+    pub(crate) fn joined(&mut self, subscriber: SubscriberId, role: Role, name: &str) {
         if let Some(table) = &mut self.table {
-            table.joined(session, role, name);
+            table.joined(subscriber, role, name);
         }
     }
 
     /// Somebody is gone.
-    pub(crate) fn left(&mut self, session: SessionId) {
+    pub(crate) fn left(&mut self, subscriber: SubscriberId) {
         if let Some(table) = &mut self.table {
-            table.left(session);
+            table.left(subscriber);
         }
     }
 
     /// A subscriber's video goes with this transport from now on.
-    pub(crate) fn link(&mut self, session: SessionId, rung: Rung) {
+    pub(crate) fn link(&mut self, subscriber: SubscriberId, rung: Rung) {
         if let Some(table) = &mut self.table {
-            table.link(session, rung);
+            table.link(subscriber, rung);
         }
     }
 
     /// Notes what the host's policy decided for the player.
-    pub(crate) fn decision(&mut self, now: Instant, words: &str) {
-        self.trace(|trace| trace.decision(now, words));
+    pub(crate) fn decision(&mut self, now: Instant, decision: &Decision) {
+        self.trace(|trace| trace.decision(now, decision));
         if let Some(table) = &mut self.table {
-            table.decision(words);
+            table.decision(decision);
         }
     }
 
@@ -211,31 +211,5 @@ impl<T> File<T> {
         tracing::warn!("{why}; it ends here, the stream goes on");
         *file = None;
         Some(why)
-    }
-}
-
-/// The client's own record of a frame: what it reports to the host. The host's stamps and what
-/// the frame cost aren't known here.
-pub(crate) fn of_report(session: SessionId, report: &Report) -> FrameRecord {
-    FrameRecord {
-        session,
-        frame: report.frame,
-        host: Stamps::default(),
-        client: ClientStamps {
-            first_received: report.first_received,
-            first_received_here: None,
-            recoverable: report.recoverable,
-            decoded: report.decoded,
-            submitted: report.submitted,
-            presented: report.presented,
-        },
-        outcome: report.outcome,
-        cost: FrameCost::default(),
-        motion_to_photon: report.motion_to_photon,
-        echo: report.echo,
-        missing: report.missing,
-        runs: report.runs,
-        repaired: report.repaired,
-        resent: report.resent,
     }
 }

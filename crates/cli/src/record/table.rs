@@ -1,8 +1,8 @@
 //! The live table: what each stage takes now and took in the whole run, in 80 columns.
 //!
 //! On a terminal its rows are made anew once a second; elsewhere it is a line for each subscriber
-//! each [`LINES_EVERY`]. Times are of frames that were displayed whole; a time that crosses from
-//! one clock to another stands with its bound. It writes nothing itself.
+//! each [`LINES_EVERY`]. Times are of frames that were displayed whole, or left for one who says no
+//! more; a time that crosses from one clock to another stands with its bound. It writes nothing itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::SessionId;
+use openuvr_proto::decision::Decision;
+use openuvr_proto::id::SubscriberId;
 use openuvr_proto::time::Instant;
-use openuvr_proto::trace::{FrameRecord, Stage};
+use openuvr_proto::trace::{FrameRecord, Outcome, Stage};
 use openuvr_proto::wire::video::EchoKind;
 
 use super::spread::{Percentiles, Spread, WINDOW};
@@ -62,14 +63,14 @@ pub(super) struct Table {
     drawn: Option<Instant>,
     begun: Option<Instant>,
     /// Who is there, whether a frame has come of them or not.
-    present: HashMap<SessionId, (Role, String)>,
+    present: HashMap<SubscriberId, (Role, String)>,
     /// Whether somebody ever was.
     visited: bool,
-    journeys: HashMap<SessionId, Journey>,
-    /// What each session's video goes with, also before its first frame.
-    links: HashMap<SessionId, Rung>,
+    journeys: HashMap<SubscriberId, Journey>,
+    /// What each client's video goes with, also before its first frame.
+    links: HashMap<SubscriberId, Rung>,
     /// What the policy decided last.
-    decision: Option<String>,
+    decision: Option<Decision>,
 }
 
 /// What is to be shown.
@@ -97,6 +98,7 @@ struct Journey {
 struct Recent {
     at: Instant,
     whole: bool,
+    left: bool,
     bytes: u32,
     datagrams: u32,
     parity: u32,
@@ -126,9 +128,11 @@ impl Journey {
             self.recent.pop_front();
         }
         let whole = record.outcome.is_whole();
+        let left = record.outcome == Outcome::Left;
         self.recent.push_back(Recent {
             at: now,
             whole,
+            left,
             bytes: record.cost.bytes,
             datagrams: record.cost.datagrams,
             parity: record.cost.parity,
@@ -136,7 +140,7 @@ impl Journey {
             repaired: record.repaired,
             resent: record.resent,
         });
-        if !whole {
+        if !(whole || left) {
             return;
         }
         if let Some(here) = record.client.first_received_here {
@@ -193,39 +197,38 @@ impl Table {
     }
 
     /// Somebody is there, or has another role now.
-    pub(super) fn joined(&mut self, session: SessionId, role: Role, name: &str) {
+    pub(super) fn joined(&mut self, id: SubscriberId, role: Role, name: &str) {
         self.visited = true;
-        if self.present.len() < MOST || self.present.contains_key(&session) {
-            self.present.insert(session, (role, name.to_owned()));
+        if self.present.len() < MOST || self.present.contains_key(&id) {
+            self.present.insert(id, (role, name.to_owned()));
         }
     }
 
     /// Somebody is gone.
-    pub(super) fn left(&mut self, session: SessionId) {
-        self.present.remove(&session);
+    pub(super) fn left(&mut self, id: SubscriberId) {
+        self.present.remove(&id);
     }
 
-    pub(super) fn decision(&mut self, words: &str) {
-        self.decision = Some(words.to_owned());
+    pub(super) fn decision(&mut self, decision: &Decision) {
+        self.decision = Some(*decision);
     }
 
-    pub(super) fn link(&mut self, session: SessionId, rung: Rung) {
+    pub(super) fn link(&mut self, id: SubscriberId, rung: Rung) {
         if self.links.len() >= MOST {
-            self.links
-                .retain(|session, _| self.journeys.contains_key(session));
+            self.links.retain(|id, _| self.journeys.contains_key(id));
         }
-        self.links.insert(session, rung);
+        self.links.insert(id, rung);
     }
 
     pub(super) fn note(&mut self, now: Instant, record: &FrameRecord) {
         self.begun.get_or_insert(now);
-        if !self.journeys.contains_key(&record.session) && self.journeys.len() == MOST {
+        if !self.journeys.contains_key(&record.subscriber) && self.journeys.len() == MOST {
             let silent = self.journeys.iter().min_by_key(|(_, j)| j.heard);
-            if let Some(session) = silent.map(|(session, _)| *session) {
-                self.journeys.remove(&session);
+            if let Some(id) = silent.map(|(id, _)| *id) {
+                self.journeys.remove(&id);
             }
         }
-        let journey = self.journeys.entry(record.session);
+        let journey = self.journeys.entry(record.subscriber);
         journey
             .or_insert_with(|| Journey::new(now))
             .note(now, record);
@@ -255,8 +258,8 @@ impl Table {
         let Some(last) = self.journeys.values().map(|j| j.heard).max() else {
             return text;
         };
-        for (session, subscriber) in totals.in_order() {
-            self.whole(&mut text, last, session, subscriber, columns);
+        for (id, subscriber) in totals.in_order() {
+            self.whole(&mut text, last, id, subscriber, columns);
         }
         text
     }
@@ -268,23 +271,20 @@ impl Table {
         let mut all: Vec<_> = all
             .map(|(id, (role, name))| (*id, *role, name.clone()))
             .collect();
-        all.sort_by_key(|(id, role, name)| (*role != Role::Player, name.clone(), id.0));
+        all.sort_by_key(|(id, role, name)| (*role != Role::Player, name.clone(), id.number()));
         // A row for what is typed, and one for a message.
         let most = room.rows.saturating_sub(2);
-        for (i, (session, role, name)) in all.iter().enumerate() {
+        for (i, (id, role, name)) in all.iter().enumerate() {
             let mut rows = String::new();
-            match totals
-                .of(*session)
-                .filter(|_| self.is_moving(*session, now))
-            {
+            match totals.of(*id).filter(|_| self.is_moving(*id, now)) {
                 Some(subscriber) => {
-                    self.whole(&mut rows, now, *session, subscriber, room.columns);
+                    self.whole(&mut rows, now, *id, subscriber, room.columns);
                     let others = all.len() - i - 1;
                     if text.lines().count() + rows.lines().count() + others > most {
-                        rows = self.headline(now, *session, subscriber);
+                        rows = self.headline(now, *id, subscriber);
                     }
                 }
-                None => rows = self.still(now, *session, *role, name),
+                None => rows = self.still(now, *id, *role, name),
             }
             if text.lines().count() < most {
                 text.push_str(&rows);
@@ -302,15 +302,15 @@ impl Table {
         text.lines().take(most).map(str::to_owned).collect()
     }
 
-    fn is_moving(&self, session: SessionId, now: Instant) -> bool {
-        let journey = self.journeys.get(&session);
+    fn is_moving(&self, id: SubscriberId, now: Instant) -> bool {
+        let journey = self.journeys.get(&id);
         journey.is_some_and(|journey| now.since(journey.heard) < STILL)
     }
 
     /// The row of one of whom no frame comes.
-    fn still(&self, now: Instant, session: SessionId, role: Role, name: &str) -> String {
+    fn still(&self, now: Instant, id: SubscriberId, role: Role, name: &str) -> String {
         let line = format!("{} ({})", short(name), role.name());
-        match self.journeys.get(&session) {
+        match self.journeys.get(&id) {
             Some(journey) => {
                 let seconds = now.since(journey.heard).as_secs();
                 format!("{line}  no new picture for {seconds} s\n")
@@ -324,15 +324,15 @@ impl Table {
         &mut self,
         text: &mut String,
         now: Instant,
-        session: SessionId,
+        id: SubscriberId,
         subscriber: &Subscriber,
         columns: usize,
     ) {
-        text.push_str(&self.headline(now, session, subscriber));
-        let Some(journey) = self.journeys.get_mut(&session) else {
+        text.push_str(&self.headline(now, id, subscriber));
+        let Some(journey) = self.journeys.get_mut(&id) else {
             return;
         };
-        let link = self.links.get(&session);
+        let link = self.links.get(&id);
         let unit = link.map_or_else(
             || "ms".to_owned(),
             |rung| format!("over {}, in ms", rung.name()),
@@ -361,17 +361,17 @@ impl Table {
     }
 
     /// The line on top: name, role, and what flows.
-    fn headline(&mut self, now: Instant, session: SessionId, subscriber: &Subscriber) -> String {
+    fn headline(&mut self, now: Instant, id: SubscriberId, subscriber: &Subscriber) -> String {
         let mut line = format!("{} ({})", short(&subscriber.name), subscriber.role.name());
-        if let Some(journey) = self.journeys.get_mut(&session) {
+        if let Some(journey) = self.journeys.get_mut(&id) {
             push(&mut line, format_args!("  {}", flow(now, journey)));
         }
         line.push('\n');
         line
     }
 
-    fn total(&mut self, now: Instant, session: SessionId) -> Option<Percentiles> {
-        let journey = self.journeys.get_mut(&session)?;
+    fn total(&mut self, now: Instant, id: SubscriberId) -> Option<Percentiles> {
+        let journey = self.journeys.get_mut(&id)?;
         let place = SPANS.iter().position(|span| *span == TOTAL)?;
         journey.spans.get_mut(place)?.recent(now)
     }
@@ -379,12 +379,12 @@ impl Table {
     /// A line for each subscriber.
     fn plain(&mut self, now: Instant, totals: &Totals) -> String {
         let mut text = String::new();
-        for (session, subscriber) in totals.in_order() {
-            if !self.is_moving(session, now) {
+        for (id, subscriber) in totals.in_order() {
+            if !self.is_moving(id, now) {
                 continue;
             }
-            let total = self.total(now, session);
-            let Some(journey) = self.journeys.get_mut(&session) else {
+            let total = self.total(now, id);
+            let Some(journey) = self.journeys.get_mut(&id) else {
                 continue;
             };
             push(&mut text, format_args!("{}", subscriber.name));
@@ -392,7 +392,7 @@ impl Table {
                 text.push_str(" (observer)");
             }
             push(&mut text, format_args!(": {}", flow(now, journey)));
-            if let Some(rung) = self.links.get(&session) {
+            if let Some(rung) = self.links.get(&id) {
                 push(&mut text, format_args!("  {}", rung.name()));
             }
             if let Some(total) = total {
@@ -444,17 +444,22 @@ fn flow(now: Instant, journey: &mut Journey) -> String {
         recent.map(count).map(u64::from).sum::<u64>() as f64
     };
     let frames = of(|frame| u32::from(frame.whole)) / seconds;
-    let mut text = format!("{frames:.1} whole frames/s");
+    let left = of(|frame| u32::from(frame.left)) / seconds;
+    let mut text = match left > 0.0 {
+        true => format!("{left:.1} frames/s left"),
+        false => format!("{frames:.1} whole frames/s"),
+    };
     let (bytes, datagrams) = (of(|frame| frame.bytes), of(|frame| frame.datagrams));
     // A client doesn't know what its host sent.
+    if bytes > 0.0 {
+        let rate = bytes * 8.0 / seconds / 1e6;
+        push(&mut text, format_args!("  {rate:.1} Mb/s"));
+    }
+    // A recorder has no link.
     if datagrams > 0.0 {
         let missing = of(|frame| u32::from(frame.missing));
-        let rate = bytes * 8.0 / seconds / 1e6;
         let loss = missing / datagrams * 100.0;
-        push(
-            &mut text,
-            format_args!("  {rate:.1} Mb/s  loss {loss:.2} %"),
-        );
+        push(&mut text, format_args!("  loss {loss:.2} %"));
     }
     text
 }

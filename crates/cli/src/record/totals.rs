@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::SessionId;
+use openuvr_proto::id::SubscriberId;
 use openuvr_proto::printable::is_printable;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
@@ -24,6 +24,8 @@ pub(crate) struct Count {
     pub(crate) concealed: u64,
     /// Displayed on top of a patched one.
     pub(crate) tainted: u64,
+    /// Left for one who says nothing of them.
+    pub(crate) left: u64,
     /// Not displayed: how many for which cause, by the name of its variant.
     pub(crate) dropped: BTreeMap<String, u64>,
 }
@@ -35,6 +37,7 @@ impl Count {
             Outcome::Displayed(Fidelity::Whole) => self.whole += 1,
             Outcome::Displayed(Fidelity::Concealed) => self.concealed += 1,
             Outcome::Displayed(Fidelity::Tainted) => self.tainted += 1,
+            Outcome::Left => self.left += 1,
             Outcome::Dropped { why, .. } => {
                 *self.dropped.entry(format!("{why:?}")).or_default() += 1;
             }
@@ -46,6 +49,7 @@ impl Count {
         self.whole += other.whole;
         self.concealed += other.concealed;
         self.tainted += other.tainted;
+        self.left += other.left;
         for (cause, count) in &other.dropped {
             *self.dropped.entry(cause.clone()).or_default() += count;
         }
@@ -58,7 +62,8 @@ impl Count {
 
     /// Whether each captured frame ended in exactly one way.
     pub(crate) fn adds_up(&self) -> bool {
-        self.captured == self.whole + self.concealed + self.tainted + self.all_dropped()
+        let displayed = self.whole + self.concealed + self.tainted;
+        self.captured == displayed + self.left + self.all_dropped()
     }
 }
 
@@ -69,14 +74,19 @@ impl fmt::Display for Count {
             whole,
             concealed,
             tainted,
+            left,
             dropped,
         } = self;
         let all = self.all_dropped();
         write!(
             f,
-            "{captured} captured = {whole} whole + {concealed} concealed + {tainted} tainted + {all} \
-             dropped"
+            "{captured} captured = {whole} whole + {concealed} concealed + {tainted} tainted + "
         )?;
+        // Only of one who says nothing of its frames.
+        if *left > 0 {
+            write!(f, "{left} left + ")?;
+        }
+        write!(f, "{all} dropped")?;
         let causes: Vec<String> = dropped
             .iter()
             .map(|(why, n)| format!("{why} {n}"))
@@ -116,20 +126,20 @@ impl Subscriber {
 /// The totals of all subscribers while they run.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
-    subscribers: HashMap<SessionId, Subscriber>,
+    subscribers: HashMap<SubscriberId, Subscriber>,
     earlier: Count,
 }
 
 impl Totals {
     pub(super) fn count(&mut self, now: Instant, record: &FrameRecord, role: Role, name: &str) {
-        let known = self.subscribers.contains_key(&record.session);
+        let known = self.subscribers.contains_key(&record.subscriber);
         if !known && self.subscribers.len() == MOST {
             self.forget_one();
         }
         let frame = record.frame.0;
         let subscriber = self
             .subscribers
-            .entry(record.session)
+            .entry(record.subscriber)
             .or_insert_with(|| Subscriber {
                 name: name.chars().filter(|c| is_printable(*c)).take(64).collect(),
                 role,
@@ -147,23 +157,23 @@ impl Totals {
 
     fn forget_one(&mut self) {
         let silent = self.subscribers.iter().min_by_key(|(_, s)| s.heard);
-        let Some(session) = silent.map(|(session, _)| *session) else {
+        let Some(id) = silent.map(|(id, _)| *id) else {
             return;
         };
-        if let Some(gone) = self.subscribers.remove(&session) {
+        if let Some(gone) = self.subscribers.remove(&id) {
             self.earlier.add(&gone.count);
         }
     }
 
     /// A subscriber, if it is still kept apart.
-    pub(super) fn of(&self, session: SessionId) -> Option<&Subscriber> {
-        self.subscribers.get(&session)
+    pub(super) fn of(&self, id: SubscriberId) -> Option<&Subscriber> {
+        self.subscribers.get(&id)
     }
 
     /// All that are kept apart: players first, then by name.
-    pub(super) fn in_order(&self) -> Vec<(SessionId, &Subscriber)> {
+    pub(super) fn in_order(&self) -> Vec<(SubscriberId, &Subscriber)> {
         let mut all: Vec<_> = self.subscribers.iter().map(|(id, s)| (*id, s)).collect();
-        all.sort_by_key(|(id, s)| (s.role != Role::Player, s.name.clone(), id.0));
+        all.sort_by_key(|(id, s)| (s.role != Role::Player, s.name.clone(), id.number()));
         all
     }
 

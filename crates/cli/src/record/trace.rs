@@ -13,7 +13,8 @@ use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::time::Duration;
 
-use openuvr_proto::id::{FrameId, SessionId};
+use openuvr_proto::decision::Decision;
+use openuvr_proto::id::{FrameId, SubscriberId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{FrameRecord, Outcome, Stage};
 use serde::Serialize;
@@ -73,7 +74,7 @@ pub(super) struct Trace {
     /// When each lane is free again, by its track.
     lanes: HashMap<u32, Instant>,
     drawn: VecDeque<FrameId>,
-    sessions: HashMap<SessionId, Session>,
+    sessions: HashMap<SubscriberId, Session>,
 }
 
 /// What is known of a subscriber.
@@ -164,7 +165,7 @@ impl Trace {
 
     /// Draws one frame of one subscriber.
     pub(super) fn frame(&mut self, record: &FrameRecord, name: &str) -> std::io::Result<()> {
-        let Some(client) = self.process_of(record.session, name)? else {
+        let Some(client) = self.process_of(record.subscriber, name)? else {
             return Ok(());
         };
         let mut slices = Vec::new();
@@ -221,8 +222,8 @@ impl Trace {
     }
 
     /// The process of a subscriber; `None` if there have been too many.
-    fn process_of(&mut self, session: SessionId, name: &str) -> std::io::Result<Option<u32>> {
-        if let Some(known) = self.sessions.get(&session) {
+    fn process_of(&mut self, id: SubscriberId, name: &str) -> std::io::Result<Option<u32>> {
+        if let Some(known) = self.sessions.get(&id) {
             return Ok(Some(known.process));
         }
         if self.sessions.len() == MOST {
@@ -230,7 +231,7 @@ impl Trace {
         }
         let process = HOST + 1 + u32::try_from(self.sessions.len()).unwrap_or(0);
         self.sessions.insert(
-            session,
+            id,
             Session {
                 process,
                 qp: None,
@@ -238,7 +239,10 @@ impl Trace {
                 counted: None,
             },
         );
-        let title = format!("client {name} (session {})", session.0);
+        let title = match id {
+            SubscriberId::Session(session) => format!("client {name} (session {})", session.0),
+            SubscriberId::Other(_) => format!("subscriber {name} ({id})"),
+        };
         self.name("process_name", process, process * TRACKS, &title, true)?;
         Ok(Some(process))
     }
@@ -265,7 +269,7 @@ impl Trace {
         }
         let id = format!(
             "0x{:x}",
-            u64::from(record.session.0) << 32 | u64::from(record.frame.0)
+            u64::from(record.subscriber.number()) << 32 | u64::from(record.frame.0)
         );
         let last = linked.len().saturating_sub(1);
         if last == 0 {
@@ -288,7 +292,8 @@ impl Trace {
 
     /// What a slice tells when it is clicked.
     fn about(&self, slice: &Slice, record: &FrameRecord) -> serde_json::Value {
-        let mut args = json!({ "frame": record.frame.0, "session": record.session.0 });
+        let mut args =
+            json!({ "frame": record.frame.0, "subscriber": record.subscriber.to_string() });
         let bound = record.client.first_received_here.map(|here| here.bound);
         if AT_CLIENT.contains(&slice.to.0)
             && let Some(bound) = bound
@@ -356,19 +361,20 @@ impl Trace {
         instant.s = Some("t");
         instant.args = Some(json!({
             "frame": record.frame.0,
-            "session": record.session.0,
+            "subscriber": record.subscriber.to_string(),
             "before": stage.name(),
         }));
         self.push(&instant)
     }
 
     /// What the host's policy decided for the player.
-    pub(super) fn decision(&mut self, now: Instant, words: &str) -> std::io::Result<()> {
+    pub(super) fn decision(&mut self, now: Instant, decision: &Decision) -> std::io::Result<()> {
         let track = HOST * TRACKS + DROPS;
         if self.lanes.insert(track, now).is_none() {
             self.name("thread_name", HOST, track, "decisions", true)?;
         }
-        let mut instant = event(words, "i", now, HOST, track);
+        let words = decision.to_string();
+        let mut instant = event(&words, "i", now, HOST, track);
         instant.cat = Some("decision");
         instant.s = Some("p");
         self.push(&instant)
@@ -378,11 +384,11 @@ impl Trace {
     fn counters(&mut self, record: &FrameRecord, name: &str) -> std::io::Result<()> {
         let (Some(at), Some(session)) = (
             record.host.at(Stage::LastSent),
-            self.sessions.get_mut(&record.session),
+            self.sessions.get_mut(&record.subscriber),
         ) else {
             return Ok(());
         };
-        if record.cost.datagrams == 0 || session.counted.is_some_and(|before| before > at) {
+        if record.cost.bytes == 0 || session.counted.is_some_and(|before| before > at) {
             return Ok(());
         }
         session.counted = Some(at);

@@ -7,10 +7,11 @@ use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::send::rendition::{AppliedInput, OpenedEncoder, PolicySettings, Settings};
 use openuvr_proto::send::session::{Allowed, Session, Transmit, Transmitted};
-use openuvr_proto::send::subscriber::{Arrival, Feedback, Slice};
+use openuvr_proto::send::subscriber::{Feedback, Slice};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::Bitrate;
+use openuvr_proto::wire::control::Report;
 use openuvr_proto::wire::video::EchoKind;
 
 use super::World;
@@ -91,13 +92,15 @@ impl World {
                     let subscriber = Session::new(media, Outbox::default());
                     (self.rendition).subscribe(session.into(), role, offer.wishes, subscriber);
                 }
-                HostEvent::RoleChanged(session, role) => {
-                    self.role_changes.push((session, role));
-                    self.rendition.set_role(session.into(), role);
+                HostEvent::RoleChanged(subscriber, role) => {
+                    self.role_changes.push((session_of(subscriber), role));
+                    self.rendition.set_role(subscriber, role);
                 }
+                HostEvent::OtherSubscribed { .. } => panic!("only sessions are in this world"),
                 HostEvent::PathChanged { .. } => panic!("nobody moves in this world"),
-                HostEvent::Ended(session, ending) => {
-                    self.rendition.unsubscribe(session.into());
+                HostEvent::Ended(subscriber, ending) => {
+                    self.rendition.unsubscribe(subscriber);
+                    let session = session_of(subscriber);
                     // A frame that is being coded was meant for it, but does not go there.
                     let coded = self.coding.as_ref().map(|c| c.frame);
                     if let Some(captured) = self.captured.get_mut(&session.0) {
@@ -105,13 +108,17 @@ impl World {
                     }
                     self.ended.push((session, ending, self.now));
                 }
-                HostEvent::Input(arrived) => {
+                HostEvent::Input {
+                    from,
+                    arrived,
+                    received,
+                } => {
                     self.injected.push((arrived.seq, arrived.event));
-                    self.applied = self.rendition.player().map(|from| AppliedInput {
+                    self.applied = Some(AppliedInput {
                         from,
                         seq: arrived.seq,
                         kind: EchoKind::Injected,
-                        received: self.now,
+                        received,
                         applied: self.now,
                     });
                 }
@@ -132,9 +139,9 @@ impl World {
                 }
                 HostEvent::Record(record) => {
                     self.check_clock(&record);
-                    let arrival = Feedback::Frame(Arrival::from(&*record));
-                    (self.rendition).feedback(self.now, record.session.into(), arrival);
-                    let all = self.records.entry(record.session.0).or_default();
+                    let arrival = Feedback::Frame(Report::from(&*record));
+                    (self.rendition).feedback(self.now, record.subscriber, arrival);
+                    let all = self.records.entry(record.subscriber.number()).or_default();
                     all.push(*record);
                 }
             }
@@ -158,7 +165,10 @@ impl World {
         let Some(mapped) = record.client.first_received_here else {
             return;
         };
-        let machine = self.machines.iter().find(|m| m.session == record.session);
+        let machine = self
+            .machines
+            .iter()
+            .find(|m| SubscriberId::from(m.session) == record.subscriber);
         let shown = machine.and_then(|m| m.shown.iter().rfind(|s| s.frame == record.frame));
         if let Some(shown) = shown {
             let error = (mapped.at.0 - shown.first_received.0).unsigned_abs();
@@ -198,7 +208,7 @@ impl World {
     /// Looks at the picture, which was captured just now if it is `fresh`.
     fn frame(&mut self, fresh: bool) {
         let sessions = self.sessions();
-        let link = |id: SubscriberId| self.host.link(self.now, id.session()?);
+        let link = |id: SubscriberId| self.host.link(self.now, id);
         self.rendition.follow_links(link);
         for (_, subscriber) in self.rendition.subscribers() {
             subscriber.allow(Allowed {
@@ -282,7 +292,12 @@ impl World {
     /// Tells the books how frames ended.
     fn frames_end(&mut self) {
         while let Some(end) = self.rendition.poll_end() {
-            end.record(self.now, &mut self.host);
+            self.host.record(self.now, &end);
         }
     }
+}
+
+/// All who come to this world have one.
+fn session_of(subscriber: SubscriberId) -> SessionId {
+    subscriber.session().expect("a session")
 }

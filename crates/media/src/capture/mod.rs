@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use openuvr_proto::id::{InputSeq, SessionId};
+use openuvr_proto::id::{InputSeq, SubscriberId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
@@ -67,8 +67,8 @@ pub struct Drawn {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Taken {
     /// Whose input it was.
-    pub session: SessionId,
-    /// Its number in that session.
+    pub from: SubscriberId,
+    /// Its number, of those of this player.
     pub seq: InputSeq,
     /// When it arrived at the host.
     pub received: Instant,

@@ -361,7 +361,7 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
         Message::CursorMoved { serial, at } => Message::CursorMoved { serial, at },
         Message::Input(batch) => Message::Input(batch),
         Message::InputSeen { through } => Message::InputSeen { through },
-        Message::Decision { words } => Message::Decision { words },
+        Message::Decision(decision) => Message::Decision(decision),
         Message::Goodbye { reason } => Message::Goodbye { reason },
         Message::Probe { token, segmented } => Message::Probe { token, segmented },
         Message::Probed {

@@ -1,10 +1,12 @@
 //! What a host tells its runtime.
 
+use super::others::SubscribeRequest;
 use crate::control::handshake::PublicKey;
 use crate::control::negotiate::{Offer, Refusal, Role};
-use crate::id::{FrameId, PathId, SessionId};
+use crate::id::{FrameId, PathId, SessionId, SubscriberId};
 use crate::input::inbox::Arrived;
 use crate::send::packetize::MediaSender;
+use crate::time::Instant;
 use crate::trace::FrameRecord;
 use crate::wire::control::{GoodbyeReason, ResendRequest};
 
@@ -27,8 +29,17 @@ pub enum HostEvent {
         /// The one owner of its media key.
         media: Box<MediaSender>,
     },
-    /// It has this role now: another took the player's over, or the player left.
-    RoleChanged(SessionId, Role),
+    /// A new subscriber that is no session: it takes frames from the next key frame on.
+    OtherSubscribed {
+        /// The subscriber.
+        subscriber: SubscriberId,
+        /// Its role.
+        role: Role,
+        /// What it asked for.
+        request: Box<SubscribeRequest>,
+    },
+    /// It has this role now: another took the player's over, the player left, or it asked.
+    RoleChanged(SubscriberId, Role),
     /// Its datagrams come from elsewhere now, and so do its video's go; or it said otherwise
     /// whether they may be cut.
     PathChanged {
@@ -40,9 +51,16 @@ pub enum HostEvent {
         segmented: bool,
     },
     /// It is gone.
-    Ended(SessionId, Ending),
+    Ended(SubscriberId, Ending),
     /// The player did something: inject it.
-    Input(Arrived),
+    Input {
+        /// The player.
+        from: SubscriberId,
+        /// What it did.
+        arrived: Arrived,
+        /// When that arrived here.
+        received: Instant,
+    },
     /// The player is gone or silent: release what it held.
     ReleaseInput,
     /// Somebody's picture is broken.
@@ -72,10 +90,10 @@ pub struct Asked {
     pub(super) token: u32,
 }
 
-/// Why a session ended.
+/// Why a subscriber is one no more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// The client said goodbye.
+    /// It said goodbye.
     Goodbye(GoodbyeReason),
     /// It fell silent.
     Silent,

@@ -1,12 +1,43 @@
-//! Who plays and who watches: which role a client gets, and who plays when the player leaves.
+//! Who plays and who watches, whatever kind of subscriber it is: which role one gets, who loses it, and
+//! who plays when the player leaves.
 
-use super::{Ending, Host, HostEvent, Message, SecondPlayer, Subscriber};
-use crate::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason};
-use crate::wire::control::GoodbyeReason;
+use std::collections::VecDeque;
+
+use crate::control::negotiate::{Refusal, Role, WatchReason};
+use crate::id::SubscriberId;
+
+/// What a would-be player gets when there is a player already.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SecondPlayer {
+    /// Nothing.
+    Refuse,
+    /// It may watch.
+    Observe,
+    /// The role; the player before it becomes an observer.
+    TakeOver,
+}
+
+/// The role that a subscriber has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// The role.
+    pub role: Role,
+    /// Why an observer does not play.
+    pub watching: Option<WatchReason>,
+}
+
+/// What happened to a subscriber that did not ask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    /// It has this role now.
+    Granted(SubscriberId, Grant),
+    /// Another took the role over, and there is no room for one more observer: it is out.
+    Removed(SubscriberId),
+}
 
 /// What an observer gets when nobody plays.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Claim {
+enum Claim {
     /// Nothing: it asked to watch.
     None,
     /// The role, if nobody was displaced: it asked to play.
@@ -16,96 +47,203 @@ pub(super) enum Claim {
     Displaced(u32),
 }
 
-impl Host {
-    /// The role that a client gets, and why it watches if it does.
-    pub(super) fn role_for(&self, offer: &Offer) -> Result<(Role, Option<WatchReason>), Refusal> {
-        let codec = u32::from(self.policy.codec);
-        let decodes = offer.codecs.checked_shr(codec).unwrap_or(0) & 1 == 1;
-        if !decodes {
-            return Err(Refusal::NoCommonCodec);
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum DeviceStatus {
+    /// The role waits for what it will ask for: it follows a player.
+    Reserved,
+    Player,
+    Observer(Claim),
+}
+
+/// Everybody who has a role, who came first in front. What one asks for is answered at once; what follows
+/// for others is polled. When all who go at once have gone, [`Roles::promote`] says who plays.
+#[derive(Debug)]
+pub(crate) struct Roles {
+    second_player: SecondPlayer,
+    max_observers: usize,
+    members: Vec<(SubscriberId, DeviceStatus)>,
+    /// How often the player's role was taken over.
+    take_overs: u32,
+    changes: VecDeque<Change>,
+}
+
+impl Roles {
+    pub(crate) fn new(second_player: SecondPlayer, max_observers: usize) -> Roles {
+        Roles {
+            second_player,
+            max_observers,
+            members: Vec::new(),
+            take_overs: 0,
+            changes: VecDeque::new(),
         }
-        let observer = |reason| {
-            if self.active(Role::Observer) < self.policy.max_observers {
-                Ok((Role::Observer, Some(reason)))
-            } else {
-                Err(Refusal::Full)
+    }
+
+    /// Who plays.
+    pub(crate) fn player(&self) -> Option<SubscriberId> {
+        let plays = |(_, standing): &&(_, DeviceStatus)| *standing == DeviceStatus::Player;
+        self.members.iter().find(plays).map(|(id, _)| *id)
+    }
+
+    /// The role of one of them; `None` before it has asked.
+    pub(crate) fn role(&self, id: SubscriberId) -> Option<Role> {
+        let found = self.members.iter().find(|(member, _)| *member == id)?;
+        match found.1 {
+            DeviceStatus::Reserved => None,
+            DeviceStatus::Player => Some(Role::Player),
+            DeviceStatus::Observer(_) => Some(Role::Observer),
+        }
+    }
+
+    pub(crate) fn observers(&self) -> usize {
+        let watches =
+            |(_, standing): &&(_, DeviceStatus)| matches!(standing, DeviceStatus::Observer(_));
+        self.members.iter().filter(watches).count()
+    }
+
+    /// One that follows `before`, and will ask later: if that one plays, nobody who waits gets the role
+    /// meanwhile.
+    pub(crate) fn succeed(&mut self, before: SubscriberId, id: SubscriberId) {
+        let holds = |(member, standing): &(SubscriberId, DeviceStatus)| {
+            *member == before && !matches!(standing, DeviceStatus::Observer(_))
+        };
+        if self.members.iter().any(holds) {
+            self.members.push((id, DeviceStatus::Reserved));
+        }
+    }
+
+    /// One asks for a role, at first or later. If it is refused, what it had stays.
+    pub(crate) fn request(
+        &mut self,
+        id: SubscriberId,
+        wanted: Role,
+        take_over: bool,
+    ) -> Result<Grant, Refusal> {
+        let known = self.members.iter().position(|(member, _)| *member == id);
+        let was = known.map(|place| self.members.remove(place));
+        let grant = match self.grant(wanted, take_over) {
+            Ok(grant) => grant,
+            Err(refusal) => {
+                for (place, was) in known.into_iter().zip(was) {
+                    self.members.insert(place, was);
+                }
+                return Err(refusal);
             }
         };
-        let player = self.active(Role::Player) > 0;
-        match (offer.role, self.policy.second_player) {
+        let standing = match (grant.role, wanted, was) {
+            (Role::Player, _, _) => {
+                self.displace();
+                DeviceStatus::Player
+            }
+            (Role::Observer, Role::Observer, _) => DeviceStatus::Observer(Claim::None),
+            // Who asks again keeps what it has of a claim.
+            (Role::Observer, Role::Player, Some((_, DeviceStatus::Observer(claim)))) => {
+                DeviceStatus::Observer(claim.max(Claim::Requested))
+            }
+            (Role::Observer, Role::Player, _) => DeviceStatus::Observer(Claim::Requested),
+        };
+        let place = known.map_or(self.members.len(), |place| place.min(self.members.len()));
+        self.members.insert(place, (id, standing));
+        Ok(grant)
+    }
+
+    /// One is gone; whether it was the player.
+    pub(crate) fn leave(&mut self, id: SubscriberId) -> bool {
+        let played = self.player() == Some(id);
+        self.members.retain(|(member, _)| *member != id);
+        played
+    }
+
+    /// What happened to others since the last call.
+    pub(crate) fn poll_change(&mut self) -> Option<Change> {
+        self.changes.pop_front()
+    }
+
+    /// What one gets who is not among them.
+    fn grant(&self, wanted: Role, take_over: bool) -> Result<Grant, Refusal> {
+        let player = Grant {
+            role: Role::Player,
+            watching: None,
+        };
+        let observer = |reason| match self.observers() < self.max_observers {
+            true => Ok(Grant {
+                role: Role::Observer,
+                watching: Some(reason),
+            }),
+            false => Err(Refusal::Full),
+        };
+        match (wanted, self.second_player) {
             (Role::Observer, _) => observer(WatchReason::Requested),
-            (Role::Player, _) if !player => Ok((Role::Player, None)),
-            (Role::Player, SecondPlayer::TakeOver) if offer.take_over => Ok((Role::Player, None)),
+            (Role::Player, _) if self.player().is_none() => Ok(player),
+            (Role::Player, SecondPlayer::TakeOver) if take_over => Ok(player),
             (Role::Player, SecondPlayer::TakeOver) => observer(WatchReason::PlayerPresent),
             (Role::Player, SecondPlayer::Observe) => observer(WatchReason::TakeOverRefused),
             (Role::Player, SecondPlayer::Refuse) => Err(Refusal::PlayerPresent),
         }
     }
 
-    /// What a client is told of its role.
-    pub(super) fn granted(&self, role: Role, watching: Option<WatchReason>) -> Negotiation {
-        Negotiation::Granted {
-            role,
-            host: self.policy.name.clone(),
-            keys: self.policy.keys,
-            watching,
-        }
-    }
-
-    /// How many have this role.
-    pub(super) fn active(&self, role: Role) -> usize {
-        let with_role = |s: &&Subscriber| s.role == Some(role) && s.ending.is_none();
-        self.subscribers.iter().filter(with_role).count()
-    }
-
-    /// Makes the player an observer, since another takes over; without room for one more observer
-    /// its session ends.
-    pub(super) fn demote_player(&mut self) {
-        let room = self.active(Role::Observer) < self.policy.max_observers;
-        let granted = self.granted(Role::Observer, Some(WatchReason::TakenOver));
-        let plays = |s: &Subscriber| s.role == Some(Role::Player) && s.ending.is_none();
-        let Some(s) = self.subscribers.iter_mut().find(|s| plays(s)) else {
+    /// Makes the player an observer, since another takes over; without room for one more it is out.
+    fn displace(&mut self) {
+        let room = self.observers() < self.max_observers;
+        let plays = |(_, standing): &(_, DeviceStatus)| *standing == DeviceStatus::Player;
+        let Some(place) = self.members.iter().position(plays) else {
             return;
         };
-        if !room {
-            s.plane.queue_thrice(&Message::Goodbye {
-                reason: GoodbyeReason::TakenOver,
-            });
-            s.ending = Some(Ending::Closed);
-            return;
-        }
+        let (id, standing) = &mut self.members[place];
+        self.changes.push_back(match room {
+            true => Change::Granted(
+                *id,
+                Grant {
+                    role: Role::Observer,
+                    watching: Some(WatchReason::TakenOver),
+                },
+            ),
+            false => Change::Removed(*id),
+        });
         self.take_overs = self.take_overs.wrapping_add(1);
-        s.role = Some(Role::Observer);
-        s.claim = Claim::Displaced(self.take_overs);
-        let _ = s.plane.negotiate(&granted);
-        s.holds_input = false;
-        s.posed = None;
-        let session = s.id;
-        self.events
-            .push_back(HostEvent::RoleChanged(session, Role::Observer));
-        self.events.push_back(HostEvent::ReleaseInput);
+        *standing = DeviceStatus::Observer(Claim::Displaced(self.take_overs));
+        if !room {
+            self.members.remove(place);
+        }
     }
 
-    /// If nobody plays, whoever lost the role last gets it back; if nobody lost it, whoever waits
-    /// longest.
-    pub(super) fn promote_observer(&mut self) {
-        if (self.subscribers.iter()).any(|s| s.ending.is_none() && s.is_players()) {
+    /// If nobody plays, whoever lost the role last gets it back; if nobody lost it, whoever waits longest.
+    pub(crate) fn promote(&mut self) {
+        let held =
+            |(_, standing): &(_, DeviceStatus)| !matches!(standing, DeviceStatus::Observer(_));
+        if self.members.iter().any(held) {
             return;
         }
-        let granted = self.granted(Role::Player, None);
-        let waits = |s: &&mut Subscriber| {
-            s.role == Some(Role::Observer) && s.ending.is_none() && s.claim != Claim::None
-        };
-        // Of equals the last counts: the oldest session.
-        let waiting = self.subscribers.iter_mut().rev().filter(waits);
-        let Some(s) = waiting.max_by_key(|s| s.claim) else {
+        let waiting = self.members.iter_mut().filter_map(|member| match member.1 {
+            DeviceStatus::Observer(claim) if claim != Claim::None => Some((claim, member)),
+            _ => None,
+        });
+        // Of equals the last counts: who came first.
+        let Some((_, (id, standing))) = waiting.rev().max_by_key(|(claim, _)| *claim) else {
             return;
         };
-        s.role = Some(Role::Player);
-        s.claim = Claim::Requested;
-        let _ = s.plane.negotiate(&granted);
-        let session = s.id;
-        self.events
-            .push_back(HostEvent::RoleChanged(session, Role::Player));
+        *standing = DeviceStatus::Player;
+        let grant = Grant {
+            role: Role::Player,
+            watching: None,
+        };
+        self.changes.push_back(Change::Granted(*id, grant));
+    }
+
+    pub(crate) fn check_invariants(&self) {
+        let players = self.members.iter().filter(|m| m.1 == DeviceStatus::Player);
+        let players = players.count();
+        assert!(players <= 1);
+        assert!(self.observers() <= self.max_observers);
+        let waits = |(_, standing): &(_, DeviceStatus)| matches!(standing, DeviceStatus::Observer(claim) if *claim != Claim::None);
+        let reserved = self.members.iter().any(|m| m.1 == DeviceStatus::Reserved);
+        // Nobody waits for a role that nobody has.
+        assert!(players == 1 || reserved || !self.members.iter().any(waits));
+        let twice = |(i, m): (usize, &(SubscriberId, DeviceStatus))| {
+            self.members[..i].iter().any(|other| other.0 == m.0)
+        };
+        assert!(!self.members.iter().enumerate().any(twice));
     }
 }
+
+#[cfg(test)]
+mod tests;

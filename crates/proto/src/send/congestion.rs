@@ -14,6 +14,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+pub use crate::decision::Change;
 use crate::id::FrameId;
 use crate::time::{Instant, PeerInstant};
 use crate::units::Bitrate;
@@ -70,47 +71,6 @@ pub struct Crossing {
     pub recoverable: Option<PeerInstant>,
     /// Datagrams that arrived and that did not, since the report before.
     pub datagrams: (u16, u16),
-}
-
-/// What changed, and why.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Change {
-    /// The link's queue grows: it carries `capacity`.
-    Queue {
-        /// The new target.
-        to: Bitrate,
-        /// How long the newest frame waited in it.
-        waited: Duration,
-        /// What the link carries.
-        capacity: Bitrate,
-    },
-    /// More is lost than a radio link would lose by itself.
-    Loss {
-        /// The new target.
-        to: Bitrate,
-        /// The share that was lost.
-        lost: f64,
-    },
-    /// The client reports nothing any more.
-    Silence {
-        /// The new target.
-        to: Bitrate,
-    },
-    /// The link has room again: the target climbs from here.
-    Climb {
-        /// The new target.
-        to: Bitrate,
-    },
-    /// The target is back at its highest.
-    Full {
-        /// The new target.
-        to: Bitrate,
-    },
-    /// Frames take longer, but not because of what is sent: the target is not changed.
-    Longer {
-        /// By how much.
-        by: Duration,
-    },
 }
 
 /// A frame that took longer than this, or than a frame's interval, beyond the empty link's delay is

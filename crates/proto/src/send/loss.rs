@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+pub use crate::decision::Loss;
 use crate::time::Instant;
 use crate::wire::control::Report;
 
@@ -16,21 +17,13 @@ const MEMORY: Duration = Duration::from_secs(2);
 /// one early loss does not look like a bad link: three frames' worth.
 const TRUST: f64 = 50.0;
 
-/// What a link loses.
+/// What is known of the link to a client.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Loss {
-    /// The share of datagrams that is lost, 0–1.
-    pub rate: f64,
-    /// How many are lost in a row, in the mean; 1 or more.
-    pub run: f64,
-}
-
-impl Loss {
-    /// Nothing is lost.
-    pub const NONE: Loss = Loss {
-        rate: 0.0,
-        run: 1.0,
-    };
+pub struct LinkState {
+    /// The shortest round trip seen lately; 20 ms before the first.
+    pub round_trip: Duration,
+    /// What it loses.
+    pub loss: Loss,
 }
 
 /// Learns the loss from reports.

@@ -1,7 +1,6 @@
 //! From encoded slices to sealed datagrams, and how good and how often they may be.
 
 pub mod congestion;
-mod decision;
 pub mod fec;
 pub mod intra_refresh;
 pub mod key_frame;
@@ -16,3 +15,4 @@ pub mod resend;
 pub mod session;
 pub mod subscriber;
 pub mod top_up;
+pub mod update;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fec::{BlockCoder, ParityLevel, ParityPlan};
 use super::resend::SentBodies;
 use crate::control::handshake::Established;
-use crate::host::LinkState;
+use crate::send::loss::LinkState;
 use crate::time::Instant;
 use crate::wire::MAX_DATAGRAM;
 use crate::wire::control::ResendRequest;

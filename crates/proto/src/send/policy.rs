@@ -12,25 +12,23 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::control::negotiate::Role;
-use crate::host::LinkState;
+pub use crate::decision::{Decision, KeyReason, TYPICAL};
 use crate::id::FrameId;
 use crate::send::congestion::{Change, Congestion, Crossing, Range};
-pub use crate::send::decision::{Decision, KeyReason};
 use crate::send::intra_refresh::IntraRefresh;
 use crate::send::key_frame::{KeyFramePolicy, hold_off};
+use crate::send::loss::LinkState;
 use crate::send::packetize::Protection;
 use crate::send::references::References;
-use crate::send::subscriber::{Arrival, Departure};
+use crate::send::subscriber::Departure;
 use crate::time::{Instant, PeerInstant};
 use crate::trace::{DropCause, Fidelity, Outcome};
 use crate::units::Bitrate;
 use crate::wire::MAX_DATAGRAM;
+use crate::wire::control::Report;
 
 /// Bytes of UDP and IPv4 headers in front of each datagram (20 + 8).
 pub const TRANSPORT_HEADERS: u32 = 28;
-
-/// Datagrams of a frame at 10 Mb/s and 60 frames/s, by which parity is told.
-pub const TYPICAL: usize = 16;
 
 /// Decisions that wait to be read; older ones go.
 const KEPT_DECISIONS: usize = 32;
@@ -223,34 +221,45 @@ impl Policy {
     }
 
     /// What became of a frame at the player, and what had left of it, if anything had.
-    pub fn on_report(&mut self, now: Instant, arrival: &Arrival, left: Option<&Departure>) {
-        self.note(arrival.frame, arrival.outcome);
+    pub fn on_report(&mut self, now: Instant, report: &Report, left: Option<&Departure>) {
+        self.note(report.frame, report.outcome);
         let Some((left, sent)) = left.and_then(|left| Some((left, (left.first?, left.last?))))
         else {
             return;
         };
-        let recoverable = arrival.first.zip(arrival.recoverable).map(|(at, span)| {
-            let span = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
-            PeerInstant(at.0.saturating_add(span))
-        });
-        let silence = [DropCause::Unreported, DropCause::SessionEnded];
-        if let Outcome::Dropped { why, .. } = arrival.outcome
-            && silence.contains(&why)
-        {
-            return self.congestion.unreported(arrival.frame);
+        let recoverable = report
+            .first_received
+            .zip(report.recoverable)
+            .map(|(at, span)| {
+                let span = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+                PeerInstant(at.0.saturating_add(span))
+            });
+        let says_nothing = match report.outcome {
+            Outcome::Left => true,
+            Outcome::Dropped { why, .. } => {
+                matches!(why, DropCause::Unreported | DropCause::SessionEnded)
+            }
+            Outcome::Displayed(_) => false,
+        };
+        if says_nothing {
+            return self.congestion.unreported(report.frame);
         }
         // Of a frame of which nothing arrived, the report on the next one counts what is missing.
-        let counted = left.datagrams.saturating_sub(arrival.missing.into());
-        let counted = if arrival.first.is_some() { counted } else { 0 };
+        let counted = left.datagrams.saturating_sub(report.missing.into());
+        let counted = if report.first_received.is_some() {
+            counted
+        } else {
+            0
+        };
         let fit = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
         let crossing = Crossing {
-            frame: arrival.frame,
+            frame: report.frame,
             bytes: data_bytes(left),
             sent,
-            first: arrival.first,
+            first: report.first_received,
             // What was sent again came a round trip later, not through a queue.
-            recoverable: recoverable.filter(|_| arrival.resent == 0),
-            datagrams: (fit(counted), arrival.missing),
+            recoverable: recoverable.filter(|_| report.resent == 0),
+            datagrams: (fit(counted), report.missing),
         };
         let change = self.congestion.on_report(now, &crossing);
         self.rate_changed(change);
@@ -258,7 +267,8 @@ impl Policy {
 
     fn note(&mut self, frame: FrameId, outcome: Outcome) {
         match outcome {
-            Outcome::Displayed(Fidelity::Whole) => {
+            // Who says nothing of its frames is believed to have them.
+            Outcome::Displayed(Fidelity::Whole) | Outcome::Left => {
                 self.references.whole(frame);
                 self.intra_refresh.whole(frame);
             }

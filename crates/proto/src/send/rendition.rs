@@ -18,9 +18,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::control::negotiate::{Role, Wishes};
-use crate::host::LinkState;
 use crate::id::{ConfigEpoch, FrameId, InputSeq, SubscriberId};
 use crate::send::congestion::Range;
+use crate::send::loss::LinkState;
 pub use crate::send::policy::Settings as PolicySettings;
 use crate::send::policy::{Decision, Next, Policy, Recovery, TRANSPORT_HEADERS};
 use crate::send::rate::RateControl;
@@ -249,18 +249,16 @@ impl<S: Subscriber> Rendition<S> {
             }
             // The rate and what frames refer to follow the player. What was never meant for it is
             // no loss.
-            Feedback::Frame(arrival) => {
-                let meant = member.started.is_some_and(|first| first <= arrival.frame);
+            Feedback::Frame(report) => {
+                let meant = member.started.is_some_and(|first| first <= report.frame);
                 if member.role == Role::Player && meant {
                     let departure = self.departures.iter().rev();
-                    let departure = departure.copied().find(|(of, _)| *of == arrival.frame);
-                    (self.policy).on_report(
-                        now,
-                        &arrival,
-                        departure.map(|(_, left)| left).as_ref(),
-                    );
+                    let departure = departure.copied().find(|(of, _)| *of == report.frame);
+                    (self.policy).on_report(now, &report, departure.map(|(_, left)| left).as_ref());
                 }
             }
+            // The ledger has mapped all stamps that count here.
+            Feedback::Clock { .. } => {}
         }
     }
 

@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
-use crate::host::LinkState;
 use crate::id::FrameId;
+use crate::send::loss::LinkState;
 use crate::send::packetize::Protection;
+use crate::send::update::Update;
 use crate::time::{Instant, PeerInstant};
-use crate::trace::{DropCause, FrameRecord, Outcome, Stage};
+use crate::trace::{DropCause, Stage};
 use crate::units::Bitrate;
+use crate::wire::control::Report;
 use crate::wire::video::{Configuration, FrameHeader, SlicePlace};
 
 /// Takes the frames of a rendition. The calls for one frame are [`begin`](Subscriber::begin), one
@@ -33,6 +35,12 @@ pub trait Subscriber: Send {
     /// A captured frame ends here: `stage` did not happen, because of `why`.
     fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause);
 
+    /// Something that the host tells everybody has changed. Calls come beside those for frames, in any
+    /// place between them.
+    fn update(&mut self, now: Instant, update: Update) {
+        let _ = (now, update);
+    }
+
     /// What is done against losses on its link, if anything is.
     fn protection(&self) -> Option<&Protection> {
         None
@@ -54,6 +62,10 @@ impl<S: Subscriber + ?Sized> Subscriber for Box<S> {
 
     fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause) {
         (**self).dropped(now, frame, stage, why);
+    }
+
+    fn update(&mut self, now: Instant, update: Update) {
+        (**self).update(now, update);
     }
 
     fn protection(&self) -> Option<&Protection> {
@@ -119,11 +131,12 @@ pub struct Departure {
     pub overflowed: bool,
 }
 
-/// What a subscriber says; any kind of client can say it.
+/// What a subscriber says of what it gets; any kind of client can say it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Feedback {
-    /// What became of a frame.
-    Frame(Arrival),
+    /// What became of a frame, with the stamps that it has, on its clock. Said once; of a subscriber
+    /// that [reports](crate::host::SubscribeRequest::reports), for each frame that left for it.
+    Frame(Report),
     /// What its link loses, and how long the way there and back is.
     Link(LinkState),
     /// Its picture is broken: a key frame, or what mends it otherwise, is wanted.
@@ -133,35 +146,15 @@ pub enum Feedback {
         /// The newest frame that it had heard of.
         newest: FrameId,
     },
-}
-
-/// What became of a frame at a subscriber.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrival {
-    /// The frame.
-    pub frame: FrameId,
-    /// Its end.
-    pub outcome: Outcome,
-    /// When its first datagram arrived, on the subscriber's clock. Only differences between frames
-    /// count.
-    pub first: Option<PeerInstant>,
-    /// How much later enough for the whole frame was there.
-    pub recoverable: Option<Duration>,
-    /// Datagrams that were missing since the arrival that was told of before.
-    pub missing: u16,
-    /// Parts of it that came because they were asked for.
-    pub resent: u16,
-}
-
-impl From<&FrameRecord> for Arrival {
-    fn from(record: &FrameRecord) -> Arrival {
-        Arrival {
-            frame: record.frame,
-            outcome: record.outcome,
-            first: record.client.first_received,
-            recoverable: record.client.recoverable,
-            missing: record.missing,
-            resent: record.resent,
-        }
-    }
+    /// An exchange of clocks with whoever gives the stamps of [`Feedback::Frame`], as RFC 5905 has it.
+    Clock {
+        /// When it was asked what time it is there, on the host's clock.
+        asked: Instant,
+        /// When the question arrived, on the subscriber's.
+        received: PeerInstant,
+        /// When the answer left, on the subscriber's.
+        answered: PeerInstant,
+        /// When it was here, on the host's.
+        heard: Instant,
+    },
 }

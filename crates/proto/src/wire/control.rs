@@ -1,18 +1,21 @@
 //! The bodies of control datagrams: messages one behind the other, each kind (u8), length (u16),
 //! bytes. Unknown kinds are skipped, so that a newer peer can say more.
 
-use std::time::Duration;
+mod decision;
+mod input;
+mod report;
+mod resend;
 
+pub use self::input::{InputBatch, MAX_EVENTS, MAX_PRESSED};
+pub use self::report::Report;
+pub use self::resend::{MAX_RANGES, MissingRange, ResendRequest};
 use super::Reject;
 use super::fields::{Reader, Writer};
-use super::video::EchoKind;
 use crate::control::ladder::Rung;
-use crate::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
-use crate::input::event::{Button, InputEvent, KeyCode};
-use crate::input::pressed::PressedKey;
+use crate::decision::Decision;
+use crate::id::{FrameId, InputSeq, PoseId};
 use crate::pose::Pose;
 use crate::time::PeerInstant;
-use crate::trace::{DropCause, Fidelity, Outcome, Stage};
 
 /// Bytes of a control datagram's body at most: what a full datagram has beside header and tag.
 pub const MAX_CONTROL_BODY: usize =
@@ -91,11 +94,8 @@ pub enum Message<'a> {
         /// The first byte that is still missing.
         through: u64,
     },
-    /// What the host's policy decided last and why, in words of at most 255 bytes, for a person.
-    Decision {
-        /// The words.
-        words: String,
-    },
+    /// What the host's policy decided last and why: the client makes words of it for a person.
+    Decision(Decision),
     /// The peer leaves; nothing follows.
     Goodbye {
         /// Why.
@@ -158,92 +158,6 @@ pub enum GoodbyeReason {
     Failed = 4,
 }
 
-/// What became of one frame at the client; stamps on the client's clock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Report {
-    /// The frame.
-    pub frame: FrameId,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// [`Stage::FirstReceived`] and the base of the spans below.
-    pub first_received: Option<PeerInstant>,
-    /// From `first_received` to [`Stage::Recoverable`].
-    pub recoverable: Option<Duration>,
-    /// From `first_received` to [`Stage::Decoded`].
-    pub decoded: Option<Duration>,
-    /// From `first_received` to [`Stage::Submitted`].
-    pub submitted: Option<Duration>,
-    /// From `first_received` to [`Stage::Presented`].
-    pub presented: Option<Duration>,
-    /// From [`Stage::InputSampled`] of the newest input that this frame is the first to show, to
-    /// its last stage.
-    pub motion_to_photon: Option<Duration>,
-    /// Whether that figure is exact or a lower bound.
-    pub echo: EchoKind,
-    /// Media datagrams received since the report before.
-    pub datagrams: u16,
-    /// Media datagrams found missing since the report before. One that may only be late is counted
-    /// with the next report.
-    pub missing: u16,
-    /// Runs of missing datagrams that began since the report before: what was lost in a row.
-    pub runs: u16,
-    /// Fragments of this frame that parity brought back.
-    pub repaired: u16,
-    /// Fragments of this frame that came because they were asked for.
-    pub resent: u16,
-}
-
-/// What a client lacks of a frame.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ResendRequest {
-    /// The frame.
-    pub frame: FrameId,
-    /// At most [`MAX_RANGES`]; none: all of the frame.
-    pub ranges: Vec<MissingRange>,
-}
-
-impl ResendRequest {
-    /// Whether it asks for this fragment.
-    #[must_use]
-    pub fn wants(&self, frame: FrameId, slice: u8, fragment: u16) -> bool {
-        let within = |r: &MissingRange| r.slice == slice && (r.first..=r.last).contains(&fragment);
-        frame == self.frame && (self.ranges.is_empty() || self.ranges.iter().any(within))
-    }
-}
-
-/// Fragments of a slice in a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MissingRange {
-    /// The slice.
-    pub slice: u8,
-    /// The first fragment.
-    pub first: u16,
-    /// The last one; [`u16::MAX`]: to the end of the slice.
-    pub last: u16,
-}
-
-/// Ranges in one request at most: what is missing beyond them is asked for next time.
-pub const MAX_RANGES: usize = 64;
-
-/// Events in the order in which they happened.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct InputBatch {
-    /// The configuration epoch that pointer places refer to.
-    pub epoch: ConfigEpoch,
-    /// Number of the first event; the others follow without a gap.
-    pub first: InputSeq,
-    /// When the newest event was sampled, on the client's clock, and how much earlier each was.
-    pub events: Vec<(InputEvent, PeerInstant)>,
-    /// The keys and buttons that are pressed once all these events are applied; `None` if more
-    /// events wait than fit, so that it is not known how they end.
-    pub pressed: Option<Vec<PressedKey>>,
-}
-
-/// Events in one datagram at most: 48 of at most 14 bytes leave room for everything else.
-pub const MAX_EVENTS: usize = 48;
-/// Pressed keys and buttons that a snapshot names at most: more than there are fingers, twice.
-pub const MAX_PRESSED: usize = 32;
-
 mod kind {
     pub(super) const PING: u8 = 1;
     pub(super) const PONG: u8 = 2;
@@ -269,32 +183,6 @@ mod kind {
 
 /// In place of a transport's number.
 const UNKNOWN_RUNG: u8 = u8::MAX;
-/// In place of the number of pressed keys: not known.
-const NO_SNAPSHOT: u8 = u8::MAX;
-/// In the code of what is pressed: it is part of a device, whose number follows.
-const OF_DEVICE: u16 = 0x8000;
-/// A span that was not measured, or is longer than 4.29 s.
-const NO_SPAN: u32 = u32::MAX;
-const NO_INSTANT: i64 = i64::MIN;
-
-fn span_to_wire(span: Option<Duration>) -> u32 {
-    span.and_then(|s| u32::try_from(s.as_nanos()).ok())
-        .unwrap_or(NO_SPAN)
-}
-
-fn span_from_wire(v: u32) -> Option<Duration> {
-    (v != NO_SPAN).then(|| Duration::from_nanos(u64::from(v)))
-}
-
-impl InputBatch {
-    /// The number of its newest event; the one before `first` if it has none.
-    #[must_use]
-    pub fn newest(&self) -> InputSeq {
-        let count = u32::try_from(self.events.len()).unwrap_or(0);
-        InputSeq(self.first.0.wrapping_add(count).wrapping_sub(1))
-    }
-}
-
 impl Message<'_> {
     /// Appends the message to a datagram's body.
     pub fn write(&self, out: &mut Vec<u8>) {
@@ -312,7 +200,7 @@ impl Message<'_> {
             } => {
                 w.i64(*asked).i64(received.0).i64(answered.0);
             }
-            Message::Report(report) => write_report(&mut w, report),
+            Message::Report(report) => report::write(&mut w, report),
             Message::ReportsSeen { through: frame }
             | Message::Beacon { newest: frame }
             | Message::ReportsAfter { frame } => {
@@ -321,12 +209,12 @@ impl Message<'_> {
             Message::KeyFrameWanted { last_good, newest } => {
                 w.u32(last_good.0).u32(newest.0);
             }
-            Message::Resend(request) => write_resend(&mut w, request),
+            Message::Resend(request) => resend::write(&mut w, request),
             Message::CursorMoved { serial, at } => {
                 let (x, y) = at.unwrap_or_default();
                 w.u32(*serial).u8(u8::from(at.is_some())).u16(x).u16(y);
             }
-            Message::Input(batch) => write_input(&mut w, batch),
+            Message::Input(batch) => input::write(&mut w, batch),
             Message::InputSeen { through } => {
                 w.u32(through.0);
             }
@@ -336,9 +224,7 @@ impl Message<'_> {
             Message::SegmentsSeen { through } => {
                 w.u64(*through);
             }
-            Message::Decision { words } => {
-                w.text(words);
-            }
+            Message::Decision(decision) => decision::write(&mut w, decision),
             Message::Goodbye { reason } => {
                 w.u8(*reason as u8);
             }
@@ -381,7 +267,7 @@ impl Message<'_> {
             Message::InputSeen { .. } => kind::INPUT_SEEN,
             Message::Segment { .. } => kind::SEGMENT,
             Message::SegmentsSeen { .. } => kind::SEGMENTS_SEEN,
-            Message::Decision { .. } => kind::DECISION,
+            Message::Decision(_) => kind::DECISION,
             Message::Goodbye { .. } => kind::GOODBYE,
             Message::Probe { .. } => kind::PROBE,
             Message::Probed { .. } => kind::PROBED,
@@ -438,7 +324,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             received: PeerInstant(r.i64()?),
             answered: PeerInstant(r.i64()?),
         },
-        kind::REPORT => Message::Report(parse_report(&mut r)?),
+        kind::REPORT => Message::Report(report::parse(&mut r)?),
         kind::REPORTS_SEEN => Message::ReportsSeen {
             through: FrameId(r.u32()?),
         },
@@ -449,7 +335,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             last_good: FrameId(r.u32()?),
             newest: FrameId(r.u32()?),
         },
-        kind::RESEND => Message::Resend(parse_resend(&mut r)?),
+        kind::RESEND => Message::Resend(resend::parse(&mut r)?),
         kind::BEACON => Message::Beacon {
             newest: FrameId(r.u32()?),
         },
@@ -462,7 +348,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
                 at: inside.then_some(at),
             }
         }
-        kind::INPUT => Message::Input(parse_input(&mut r)?),
+        kind::INPUT => Message::Input(input::parse(&mut r)?),
         kind::INPUT_SEEN => Message::InputSeen {
             through: InputSeq(r.u32()?),
         },
@@ -474,9 +360,13 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             }
         }
         kind::SEGMENTS_SEEN => Message::SegmentsSeen { through: r.u64()? },
-        kind::DECISION => Message::Decision {
-            words: r.text()?.to_owned(),
-        },
+        kind::DECISION => {
+            let Some(decision) = decision::parse(&mut r)? else {
+                // One that a newer host makes.
+                return Ok(None);
+            };
+            Message::Decision(decision)
+        }
         kind::GOODBYE => Message::Goodbye {
             reason: match r.u8()? {
                 0 => GoodbyeReason::Quit,
@@ -514,241 +404,4 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
     };
     r.end()?;
     Ok(Some(message))
-}
-
-const CAUSES: [DropCause; 9] = [
-    DropCause::Superseded,
-    DropCause::HeldBack,
-    DropCause::EncodeFailed,
-    DropCause::SendBufferFull,
-    DropCause::Lost,
-    DropCause::DecodeFailed,
-    DropCause::AwaitingKeyFrame,
-    DropCause::SessionEnded,
-    DropCause::Unreported,
-];
-
-fn write_report(w: &mut Writer<'_>, report: &Report) {
-    w.u32(report.frame.0);
-    match report.outcome {
-        Outcome::Displayed(fidelity) => {
-            let how = match fidelity {
-                Fidelity::Whole => 0,
-                Fidelity::Concealed => 1,
-                Fidelity::Tainted => 2,
-            };
-            w.u8(how).u8(0);
-        }
-        Outcome::Dropped { stage, why } => {
-            let cause = CAUSES.iter().position(|c| *c == why).unwrap_or(0);
-            w.u8(16 + u8::try_from(cause).unwrap_or(0)).u8(stage as u8);
-        }
-    }
-    w.i64(report.first_received.map_or(NO_INSTANT, |at| at.0));
-    for span in [
-        report.recoverable,
-        report.decoded,
-        report.submitted,
-        report.presented,
-        report.motion_to_photon,
-    ] {
-        w.u32(span_to_wire(span));
-    }
-    w.u8(report.echo as u8)
-        .u16(report.datagrams)
-        .u16(report.missing)
-        .u16(report.runs)
-        .u16(report.repaired)
-        .u16(report.resent);
-}
-
-fn parse_report(r: &mut Reader<'_>) -> Result<Report, Reject> {
-    let frame = FrameId(r.u32()?);
-    let how = r.u8()?;
-    let stage = usize::from(r.u8()?);
-    let outcome = match how {
-        0 => Outcome::Displayed(Fidelity::Whole),
-        1 => Outcome::Displayed(Fidelity::Concealed),
-        2 => Outcome::Displayed(Fidelity::Tainted),
-        16.. => Outcome::Dropped {
-            stage: *Stage::ALL.get(stage).ok_or(Reject::Range("stage"))?,
-            why: *CAUSES
-                .get(usize::from(how - 16))
-                .ok_or(Reject::Range("drop cause"))?,
-        },
-        other => return Err(Reject::Kind(other)),
-    };
-    let first_received = r.i64()?;
-    Ok(Report {
-        frame,
-        outcome,
-        first_received: (first_received != NO_INSTANT).then_some(PeerInstant(first_received)),
-        recoverable: span_from_wire(r.u32()?),
-        decoded: span_from_wire(r.u32()?),
-        submitted: span_from_wire(r.u32()?),
-        presented: span_from_wire(r.u32()?),
-        motion_to_photon: span_from_wire(r.u32()?),
-        echo: match r.u8()? {
-            0 => EchoKind::None,
-            1 => EchoKind::Injected,
-            2 => EchoKind::Consumed,
-            other => return Err(Reject::Kind(other)),
-        },
-        datagrams: r.u16()?,
-        missing: r.u16()?,
-        runs: r.u16()?,
-        repaired: r.u16()?,
-        resent: r.u16()?,
-    })
-}
-
-fn write_resend(w: &mut Writer<'_>, request: &ResendRequest) {
-    let ranges = &request.ranges[..request.ranges.len().min(MAX_RANGES)];
-    w.u32(request.frame.0)
-        .u8(u8::try_from(ranges.len()).unwrap_or(u8::MAX));
-    for range in ranges {
-        w.u8(range.slice).u16(range.first).u16(range.last);
-    }
-}
-
-fn parse_resend(r: &mut Reader<'_>) -> Result<ResendRequest, Reject> {
-    let frame = FrameId(r.u32()?);
-    let count = usize::from(r.u8()?);
-    if count > MAX_RANGES {
-        return Err(Reject::Range("missing ranges"));
-    }
-    let mut ranges = Vec::with_capacity(count);
-    for _ in 0..count {
-        ranges.push(MissingRange {
-            slice: r.u8()?,
-            first: r.u16()?,
-            last: r.u16()?,
-        });
-    }
-    Ok(ResendRequest { frame, ranges })
-}
-
-fn write_input(w: &mut Writer<'_>, batch: &InputBatch) {
-    let events = &batch.events[..batch.events.len().min(MAX_EVENTS)];
-    let newest = events.last().map_or(PeerInstant(0), |e| e.1);
-    w.u16(batch.epoch.0)
-        .u32(batch.first.0)
-        .i64(newest.0)
-        .u8(u8::try_from(events.len()).unwrap_or(u8::MAX));
-    for (event, sampled) in events {
-        w.u32(span_to_wire(Some(newest.since(*sampled))));
-        match *event {
-            InputEvent::Key {
-                code,
-                text,
-                pressed,
-            } => w
-                .u8(if pressed { 1 } else { 2 })
-                .u16(code.0)
-                .u32(text.map_or(0, u32::from)),
-            InputEvent::PointerAbsolute { x, y } => w.u8(3).u16(x).u16(y),
-            InputEvent::PointerRelative { dx, dy } => w.u8(4).i16(dx).i16(dy),
-            InputEvent::Button { button, pressed } => {
-                w.u8(if pressed { 5 } else { 6 }).u16(button.0)
-            }
-            InputEvent::Wheel { dx, dy } => w.u8(7).i16(dx).i16(dy),
-            InputEvent::ReleaseAll => w.u8(8),
-            InputEvent::Device {
-                device,
-                kind,
-                code,
-                value,
-            } => w.u8(9).u8(device.0).u16(kind).u16(code).i32(value),
-        };
-    }
-    let Some(pressed) = &batch.pressed else {
-        w.u8(NO_SNAPSHOT);
-        return;
-    };
-    let pressed = &pressed[..pressed.len().min(MAX_PRESSED)];
-    w.u8(u8::try_from(pressed.len()).unwrap_or(NO_SNAPSHOT));
-    for PressedKey { device, code } in pressed {
-        match device {
-            None => w.u16(code & !OF_DEVICE),
-            Some(device) => w.u16(code | OF_DEVICE).u8(device.0),
-        };
-    }
-}
-
-fn parse_input(r: &mut Reader<'_>) -> Result<InputBatch, Reject> {
-    let epoch = ConfigEpoch(r.u16()?);
-    let first = InputSeq(r.u32()?);
-    let newest = r.i64()?;
-    let count = usize::from(r.u8()?);
-    if count > MAX_EVENTS {
-        return Err(Reject::Range("input events"));
-    }
-    let mut events = Vec::with_capacity(count);
-    for _ in 0..count {
-        let earlier = i64::from(r.u32()?);
-        let event = match r.u8()? {
-            kind @ (1 | 2) => {
-                let code = KeyCode(r.u16()?);
-                let text = r.u32()?;
-                InputEvent::Key {
-                    code,
-                    text: if text == 0 {
-                        None
-                    } else {
-                        Some(char::from_u32(text).ok_or(Reject::Range("character"))?)
-                    },
-                    pressed: kind == 1,
-                }
-            }
-            3 => InputEvent::PointerAbsolute {
-                x: r.u16()?,
-                y: r.u16()?,
-            },
-            4 => InputEvent::PointerRelative {
-                dx: r.i16()?,
-                dy: r.i16()?,
-            },
-            kind @ (5 | 6) => InputEvent::Button {
-                button: Button(r.u16()?),
-                pressed: kind == 5,
-            },
-            7 => InputEvent::Wheel {
-                dx: r.i16()?,
-                dy: r.i16()?,
-            },
-            8 => InputEvent::ReleaseAll,
-            9 => InputEvent::Device {
-                device: DeviceId(r.u8()?),
-                kind: r.u16()?,
-                code: r.u16()?,
-                value: r.i32()?,
-            },
-            other => return Err(Reject::Kind(other)),
-        };
-        events.push((event, PeerInstant(newest.saturating_sub(earlier))));
-    }
-    let pressed = match r.u8()? {
-        NO_SNAPSHOT => None,
-        count if usize::from(count) <= MAX_PRESSED => Some(
-            (0..count)
-                .map(|_| parse_held(r))
-                .collect::<Result<_, _>>()?,
-        ),
-        _ => return Err(Reject::Range("pressed keys")),
-    };
-    Ok(InputBatch {
-        epoch,
-        first,
-        events,
-        pressed,
-    })
-}
-
-fn parse_held(r: &mut Reader<'_>) -> Result<PressedKey, Reject> {
-    let code = r.u16()?;
-    let device = (code & OF_DEVICE != 0).then(|| r.u8()).transpose()?;
-    Ok(PressedKey {
-        device: device.map(DeviceId),
-        code: code & !OF_DEVICE,
-    })
 }

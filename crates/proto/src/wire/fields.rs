@@ -1,5 +1,7 @@
 //! Cursors over little-endian fields of messages of variable length.
 
+use std::time::Duration;
+
 use super::Reject;
 
 /// Reads fields from the front of a byte string.
@@ -178,4 +180,18 @@ impl Writer<'_> {
         self.u8(u8::try_from(cut).unwrap_or(0));
         self.bytes(&text.as_bytes()[..cut])
     }
+}
+
+/// A span that was not measured, or is longer than 4.29 s.
+const NO_SPAN: u32 = u32::MAX;
+
+/// A span in nanoseconds.
+pub(crate) fn span_to_wire(span: Option<Duration>) -> u32 {
+    span.and_then(|s| u32::try_from(s.as_nanos()).ok())
+        .unwrap_or(NO_SPAN)
+}
+
+/// The same span.
+pub(crate) fn span_from_wire(v: u32) -> Option<Duration> {
+    (v != NO_SPAN).then(|| Duration::from_nanos(u64::from(v)))
 }

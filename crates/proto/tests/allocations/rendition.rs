@@ -7,10 +7,11 @@ use openuvr_proto::send::packetize::{MediaSender, SendBuf};
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::send::rendition::{OpenedEncoder, PolicySettings, Rendition, Settings};
 use openuvr_proto::send::session::{Session, Transmit, Transmitted};
-use openuvr_proto::send::subscriber::{Arrival, Feedback, Slice};
+use openuvr_proto::send::subscriber::{Feedback, Slice};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{Fidelity, Outcome};
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_proto::wire::control::Report;
 use openuvr_proto::wire::video::SlicePlace;
 
 use crate::support::established;
@@ -99,13 +100,11 @@ fn a_frame_costs_no_allocation() {
         while let Some(end) = rendition.poll_end() {
             ends += u32::from(end.end.is_ok());
         }
-        let arrival = Arrival {
-            frame: rendition.frame(),
-            outcome: Outcome::Displayed(Fidelity::Whole),
-            first: Some(PeerInstant(now.0)),
+        let whole = Outcome::Displayed(Fidelity::Whole);
+        let arrival = Report {
+            first_received: Some(PeerInstant(now.0)),
             recoverable: Some(std::time::Duration::from_millis(1)),
-            missing: 0,
-            resent: 0,
+            ..Report::new(rendition.frame(), whole)
         };
         rendition.feedback(now, ids[0], Feedback::Frame(arrival));
         while rendition.poll_decision().is_some() {}

@@ -448,7 +448,7 @@ impl Media {
                 ClientEvent::SourceShown(shown) => {
                     self.shared.notice(Notice::SourceShown(shown));
                 }
-                ClientEvent::Decided(words) => self.overlay.set_decision(&words),
+                ClientEvent::Decided(decision) => self.overlay.set_decision(&decision.to_string()),
                 ClientEvent::CursorMoved(at) => self.screen.cursor_moved(at),
                 ClientEvent::CursorShape { size, hot, argb } => {
                     self.screen.cursor_shape(size, hot, argb);

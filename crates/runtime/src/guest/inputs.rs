@@ -109,7 +109,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use openuvr_proto::id::{InputSeq, SessionId};
+    use openuvr_proto::id::{InputSeq, SubscriberId};
     use openuvr_proto::input::event::KeyCode;
     use openuvr_proto::time::Instant;
 
@@ -123,7 +123,7 @@ mod tests {
                 pressed: true,
             },
             taken: Taken {
-                session: SessionId(1),
+                from: SubscriberId::Other(1),
                 seq: InputSeq(seq),
                 received: Instant(0),
                 taken: Instant(0),

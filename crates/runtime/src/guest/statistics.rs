@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::SessionId;
+use openuvr_proto::id::SubscriberId;
 use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome, Stage};
 
 use crate::host::Notice;
@@ -17,7 +17,7 @@ const KEPT: usize = 120;
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// Clients that are served now, the player among them.
-    pub clients: Vec<(SessionId, Role)>,
+    pub clients: Vec<(SubscriberId, Role)>,
     /// With what the newest client's video goes.
     pub link: Option<Rung>,
     /// Frames that were captured while somebody played.
@@ -40,14 +40,16 @@ pub struct Statistics {
 impl Statistics {
     pub(super) fn note(&mut self, notice: &Notice) {
         match notice {
-            Notice::Subscribed { session, role, .. } => self.clients.push((*session, *role)),
-            Notice::RoleChanged(session, role) => {
-                let client = self.clients.iter_mut().find(|(id, _)| id == session);
+            Notice::Subscribed {
+                subscriber, role, ..
+            } => self.clients.push((*subscriber, *role)),
+            Notice::RoleChanged(subscriber, role) => {
+                let client = self.clients.iter_mut().find(|(id, _)| id == subscriber);
                 if let Some((_, now)) = client {
                     *now = *role;
                 }
             }
-            Notice::Ended(session, _) => self.clients.retain(|(id, _)| id != session),
+            Notice::Ended(subscriber, _) => self.clients.retain(|(id, _)| id != subscriber),
             Notice::Link(_, rung) => self.link = Some(*rung),
             Notice::Decision(decision) => self.decision = Some(decision.to_string()),
             Notice::Record(record) => self.frame(record),
@@ -56,7 +58,7 @@ impl Statistics {
     }
 
     fn frame(&mut self, record: &FrameRecord) {
-        if !self.clients.contains(&(record.session, Role::Player)) {
+        if !self.clients.contains(&(record.subscriber, Role::Player)) {
             return;
         }
         self.captured += 1;
@@ -64,6 +66,8 @@ impl Statistics {
         match record.outcome {
             Outcome::Displayed(Fidelity::Whole) => self.whole += 1,
             Outcome::Displayed(_) => self.damaged += 1,
+            // Whether it was displayed is unknown.
+            Outcome::Left => {}
             Outcome::Dropped { .. } => self.dropped += 1,
         }
         if !record.outcome.is_whole() {

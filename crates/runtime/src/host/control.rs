@@ -19,14 +19,15 @@ use openuvr_proto::control::identity::{ClientId, PublicKey};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::host::{Host, HostEvent};
-use openuvr_proto::id::{DeviceId, PathId, SessionId};
+use openuvr_proto::host::{Host, HostEvent, SubscribeRequest};
+use openuvr_proto::id::{DeviceId, PathId, SessionId, SubscriberId};
 use openuvr_proto::input::inbox::Arrived;
+use openuvr_proto::printable::printable;
 use openuvr_proto::send::rendition::AppliedInput;
-use openuvr_proto::send::subscriber::{Arrival, Feedback};
+use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::Reject;
-use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
@@ -69,7 +70,7 @@ pub(super) struct Control {
     /// Where each subscriber's video goes, and with what.
     pub(super) ways: HashMap<SessionId, (PathId, Rung)>,
     /// Whose reports the media thread learns from.
-    pub(super) player: Option<SessionId>,
+    pub(super) player: Option<SubscriberId>,
     /// Whether it was told that events of mapped devices are lost.
     pub(super) told_lost: bool,
     /// Why presses do not reach the window, as was told last.
@@ -259,7 +260,7 @@ impl Control {
             } => {
                 let path = segmented(path, may);
                 if role == Role::Player {
-                    self.player = Some(session);
+                    self.player = Some(session.into());
                 }
                 self.command_media(MediaCommand::Add {
                     id: session.into(),
@@ -271,7 +272,7 @@ impl Control {
                     },
                 });
                 self.shared.notice(Notice::Subscribed {
-                    session,
+                    subscriber: session.into(),
                     role,
                     name: self.trust.joined(peer, &offer.name),
                     software: offer.software,
@@ -279,13 +280,18 @@ impl Control {
                 });
                 self.goes(session, path);
             }
-            HostEvent::RoleChanged(session, role) => {
+            HostEvent::OtherSubscribed {
+                subscriber,
+                role,
+                request,
+            } => self.other_subscribed(subscriber, role, *request),
+            HostEvent::RoleChanged(subscriber, role) => {
                 match role {
-                    Role::Player => self.player = Some(session),
-                    Role::Observer => drop(self.player.take_if(|player| *player == session)),
+                    Role::Player => self.player = Some(subscriber),
+                    Role::Observer => drop(self.player.take_if(|player| *player == subscriber)),
                 }
-                self.command_media(MediaCommand::Role(session.into(), role));
-                self.shared.notice(Notice::RoleChanged(session, role));
+                self.command_media(MediaCommand::Role(subscriber, role));
+                self.shared.notice(Notice::RoleChanged(subscriber, role));
             }
             HostEvent::PathChanged {
                 session,
@@ -298,13 +304,20 @@ impl Control {
                     self.goes(session, path);
                 }
             }
-            HostEvent::Ended(session, ending) => {
-                self.ways.remove(&session);
-                self.player.take_if(|p| *p == session);
-                self.command_media(MediaCommand::Remove(session.into()));
-                self.shared.notice(Notice::Ended(session, ending));
+            HostEvent::Ended(subscriber, ending) => {
+                if let Some(session) = subscriber.session() {
+                    self.ways.remove(&session);
+                }
+                self.shared.others.remove(subscriber);
+                self.player.take_if(|p| *p == subscriber);
+                self.command_media(MediaCommand::Remove(subscriber));
+                self.shared.notice(Notice::Ended(subscriber, ending));
             }
-            HostEvent::Input(arrived) => self.inject(&arrived),
+            HostEvent::Input {
+                from,
+                arrived,
+                received,
+            } => self.inject(from, &arrived, received),
             HostEvent::ReleaseInput => self.release_all(),
             HostEvent::KeyFrameWanted {
                 session,
@@ -316,9 +329,9 @@ impl Control {
             }
             HostEvent::Record(record) => {
                 // Nothing is learnt from others: the media thread need not wake.
-                if self.player == Some(record.session) {
-                    let arrival = Feedback::Frame(Arrival::from(&*record));
-                    self.command_media(MediaCommand::Feedback(record.session.into(), arrival));
+                if self.player == Some(record.subscriber) {
+                    let report = Feedback::Frame(Report::from(&*record));
+                    self.command_media(MediaCommand::Feedback(record.subscriber, report));
                 }
                 self.shared.notice(Notice::Record(record));
             }
@@ -326,6 +339,33 @@ impl Control {
                 self.command_media(MediaCommand::Resend(session.into(), request));
             }
         }
+    }
+
+    /// Somebody takes frames in a thread of its own from now on.
+    fn other_subscribed(&mut self, id: SubscriberId, role: Role, request: SubscribeRequest) {
+        // It is gone already if its thread is.
+        let Some(detached) = self.shared.others.joins(id) else {
+            return;
+        };
+        if role == Role::Player {
+            self.player = Some(id);
+        }
+        let attachment = Attachment::Other {
+            wishes: request.wishes,
+            detached,
+        };
+        self.command_media(MediaCommand::Add {
+            id,
+            role,
+            attachment,
+        });
+        self.shared.notice(Notice::Subscribed {
+            subscriber: id,
+            role,
+            name: printable(&request.name),
+            software: printable(&request.software),
+            wishes: request.wishes,
+        });
     }
 
     /// Notes where a subscriber's video goes, and tells if it goes with something else.
@@ -347,8 +387,7 @@ impl Control {
         }
     }
 
-    fn inject(&mut self, arrived: &Arrived) {
-        let received = clock::now();
+    fn inject(&mut self, from: SubscriberId, arrived: &Arrived, received: Instant) {
         let left = self.input_devices.take(&arrived.event);
         if self.input_devices.lost() > 0 && !std::mem::replace(&mut self.told_lost, true) {
             let why = "an input device is mapped to something that does not take its events as fast \
@@ -356,7 +395,15 @@ impl Control {
             self.shared.notice(Notice::Trouble(why.to_owned()));
         }
         let injected = match left {
-            Ok(Some(left)) => self.apply(arrived, left, received),
+            Ok(Some(left)) => {
+                let taken = Taken {
+                    from,
+                    seq: arrived.seq,
+                    received,
+                    taken: received,
+                };
+                self.apply(left, taken)
+            }
             // It went into its descriptor.
             Ok(None) => Ok(true),
             Err(e) => Err(e),
@@ -364,29 +411,23 @@ impl Control {
         if !matches!(injected, Ok(true)) {
             return self.tell_trouble(injected.map(drop));
         }
-        // Only a player's input arrives.
-        let injected = self.player.map(|session| AppliedInput {
-            from: session.into(),
+        let injected = AppliedInput {
+            from,
             seq: arrived.seq,
             kind: EchoKind::Injected,
             received,
             applied: clock::now(),
-        });
+        };
         *self
             .shared
             .injected
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = injected;
+            .unwrap_or_else(PoisonError::into_inner) = Some(injected);
     }
 
     /// Hands on what an event is for all but mapped devices; whether it is applied now, and not
     /// when the application takes it.
-    fn apply(
-        &mut self,
-        arrived: &Arrived,
-        left: Translated,
-        received: Instant,
-    ) -> Result<bool, InputError> {
+    fn apply(&mut self, left: Translated, taken: Taken) -> Result<bool, InputError> {
         match &mut self.input {
             Input::Sink(sink) => {
                 if let Some(viewport) = &self.viewport {
@@ -404,17 +445,8 @@ impl Control {
                 Ok(kept_back.is_none())
             }
             Input::Application(inputs) => {
-                // Only a player's input arrives.
-                let taken = self.player.map(|session| Taken {
-                    session,
-                    seq: arrived.seq,
-                    received,
-                    taken: received,
-                });
-                if let Some(taken) = taken {
-                    for event in left {
-                        inputs.push(ForApplication { event, taken });
-                    }
+                for event in left {
+                    inputs.push(ForApplication { event, taken });
                 }
                 Ok(false)
             }
@@ -452,7 +484,7 @@ impl Control {
             .farewell
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        self.turn(|sessions| sessions.end(why, |_| true), now);
+        self.turn(|sessions| sessions.close(why), now);
         self.release_all();
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use openuvr_media::capture::cursor::{CursorEvent, CursorWatch};
 use openuvr_media::cursor::CursorShape;
-use openuvr_proto::control::negotiate::Negotiation;
+use openuvr_proto::send::update;
 use openuvr_proto::units::Size;
 
 use super::{HostRuntime, Notice, Shared};
@@ -36,8 +36,8 @@ impl HostRuntime {
     }
 }
 
-fn on_the_wire(shape: &CursorShape) -> Negotiation {
-    Negotiation::CursorShape {
+fn on_the_wire(shape: &CursorShape) -> update::CursorShape {
+    update::CursorShape {
         size: Size::new(shape.width.into(), shape.height.into()),
         hot: (shape.hot_x, shape.hot_y),
         argb: shape.argb.clone(),

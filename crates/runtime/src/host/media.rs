@@ -141,7 +141,9 @@ impl Media {
                             HostSubscriber::Session(Box::new(Session::new(media, way))),
                         )
                     }
-                    Attachment::Other(other) => (Default::default(), HostSubscriber::Other(other)),
+                    Attachment::Other { wishes, detached } => {
+                        (wishes, HostSubscriber::Other(detached))
+                    }
                 };
                 self.rendition.subscribe(id, role, wishes, taker);
             }
@@ -176,7 +178,7 @@ impl Media {
         }
         if let Some(decision) = newest {
             let mut sessions = self.shared.sessions();
-            sessions.decided(&decision.to_string());
+            sessions.decided(decision);
             self.shared.flush(&mut sessions);
         }
     }
@@ -196,7 +198,7 @@ impl Media {
         }
         let sessions = self.shared.sessions();
         self.rendition
-            .follow_links(|id| sessions.link(captured, id.session()?));
+            .follow_links(|id| sessions.link(captured, id));
         drop(sessions);
         if self.rendition.captured(captured, fresh) {
             self.echo();
@@ -231,7 +233,7 @@ impl Media {
             self.rendition.stamp(Stage::RenderBegun, at);
         }
         let taken = drawn.input.map(|taken| AppliedInput {
-            from: taken.session.into(),
+            from: taken.from,
             seq: taken.seq,
             kind: EchoKind::Consumed,
             received: taken.received,
@@ -355,9 +357,9 @@ impl Media {
             return;
         };
         let (now, mut sessions) = (clock::now(), self.shared.sessions());
-        first.record(now, &mut sessions);
+        sessions.record(now, &first);
         while let Some(end) = self.rendition.poll_end() {
-            end.record(now, &mut sessions);
+            sessions.record(now, &end);
         }
         self.shared.flush(&mut sessions);
     }

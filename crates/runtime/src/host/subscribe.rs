@@ -1,297 +1,234 @@
-//! Subscribers beside the sessions: a recorder, another protocol, a test. Each takes its frames in a
-//! thread of its own, so that one which blocks, is slow or panics holds up nobody: what it can't take
-//! in time it misses, up to the next key frame.
+//! Subscribers beside the sessions: a browser, a player of another protocol, a recorder, a test. What they
+//! ask for and say comes here; their frames go to [`detached`].
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+mod detached;
 
-use openuvr_media::capture::Waker;
-use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::{FrameId, SubscriberId};
-use openuvr_proto::send::subscriber::{Departure, Feedback, Frame, Progress, Slice, Subscriber};
-use openuvr_proto::time::Instant;
-use openuvr_proto::trace::{DropCause, Stage};
-use openuvr_proto::wire::video::{MAX_SLICES, SlicePlace};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Attachment, HostRuntime, MediaCommand, Notice, Shared};
+use openuvr_proto::control::negotiate::{Refusal, Role};
+use openuvr_proto::host::{Ending, Grant, Host, InputRefused, SubscribeRequest};
+use openuvr_proto::id::{InputSeq, SubscriberId};
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::pose::Pose;
+use openuvr_proto::send::subscriber::{Feedback, Subscriber};
+use openuvr_proto::time::PeerInstant;
+use openuvr_proto::wire::control::GoodbyeReason;
+
+pub(super) use self::detached::Detached;
+use self::detached::{Backlog, Call, Thread};
+use super::{HostRuntime, MediaCommand, Shared};
 use crate::clock;
 use crate::sched;
 
-/// Frames that it may have in hand: one that it works on, and one that waits.
-const FRAMES: u32 = 2;
-
-/// Calls that may wait for it: those of the frames in hand …
-const CALLS: usize = FRAMES as usize * (MAX_SLICES as usize + 2);
-
-/// … and of as many frames that ended before they began. One that is further behind is not told of each.
-const DROPS: usize = CALLS;
+/// Why nobody was subscribed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SubscribeError {
+    /// The host refuses, by the rules that hold for every client.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// The host has stopped.
+    #[error("the host has stopped")]
+    Stopped,
+    /// The system gives no thread.
+    #[error("can't start a thread: {0}")]
+    Thread(String),
+}
 
 impl HostRuntime {
     /// From the next key frame on, which comes soon, `subscriber` takes the frames of this host, in a
-    /// thread of its own; [`Progress::Waits`] is slept through there. As a player its
-    /// [`feedback`](HostRuntime::feedback) drives the rate; whoever is the player next takes that role
-    /// over, and it goes on as an observer.
+    /// thread of its own; [`Progress::Waits`] is slept through there. Its id in further calls, and the
+    /// role that it was granted: by the same rules as sessions, which also say who has the role later. All
+    /// these functions may be called from any thread.
+    ///
+    /// [`Progress::Waits`]: openuvr_proto::send::subscriber::Progress::Waits
     ///
     /// # Errors
-    /// One line, if there is a player already, if the thread can't be started, or the host has stopped.
+    /// [`SubscribeError`]; nothing has changed then.
     pub fn subscribe(
         &self,
-        role: Role,
+        request: SubscribeRequest,
         subscriber: Box<dyn Subscriber>,
-    ) -> Result<SubscriberId, String> {
-        if role == Role::Player && self.shared.sessions().has_player() {
-            return Err("there is a player already: subscribe as an observer".to_owned());
+    ) -> Result<(SubscriberId, Grant), SubscribeError> {
+        let shared = &self.shared;
+        if shared.stopping() {
+            return Err(SubscribeError::Stopped);
         }
-        let number = self.others.fetch_add(1, Ordering::Relaxed) + 1;
-        let id = SubscriberId::Other(number);
-        let (calls, inbox) = sync_channel(CALLS + DROPS);
+        let id = SubscriberId::Other(self.others.fetch_add(1, Ordering::Relaxed) + 1);
+        let (calls, inbox) = sync_channel(detached::WAITING);
         let backlog = Arc::new(Backlog::default());
+        shared.others.add(id, &backlog, &calls);
+        let granted = shared.sessions().subscribe(clock::now(), id, request);
+        let grant = granted.map_err(|refusal| {
+            shared.others.remove(id);
+            SubscribeError::Refused(refusal)
+        })?;
         let thread = Thread {
             id,
-            backlog: backlog.clone(),
+            backlog,
             media_commands: self.media_commands.clone(),
             media: self.media.clone(),
-            shared: self.shared.clone(),
+            shared: shared.clone(),
         };
         // It is not waited for at the end: it may be the one that blocks.
-        (self.scheduler)
-            .spawn(
-                sched::ThreadRole::Background,
-                "ouvr-subscriber",
-                move || {
-                    thread.run(&inbox, subscriber);
-                },
-            )
-            .map_err(|e| format!("can't start a thread: {e}"))?;
-        let attachment = Attachment::Other(Detached {
-            calls,
-            backlog,
-            taken: None,
-        });
-        self.command_media(MediaCommand::Add {
-            id,
-            role,
-            attachment,
-        })?;
-        Ok(id)
+        let started = (self.scheduler).spawn(
+            sched::ThreadRole::Background,
+            "ouvr-subscriber",
+            move || {
+                thread.run(&inbox, subscriber);
+            },
+        );
+        if let Err(e) = started {
+            // Its end has said that nobody is there.
+            return Err(SubscribeError::Thread(e.to_string()));
+        }
+        shared.tell(|_| ());
+        Ok((id, grant))
     }
 
-    /// It takes no more frames.
+    /// It takes no more frames, and its role goes to who waits for it. One that is not here changes
+    /// nothing.
+    pub fn unsubscribe(&self, subscriber: SubscriberId) {
+        let goodbye = Ending::Goodbye(GoodbyeReason::Quit);
+        self.shared
+            .tell(|host| host.unsubscribe(subscriber, goodbye));
+    }
+
+    /// A subscriber asks for another role: one that watches presses "play".
     ///
     /// # Errors
-    /// One line, if the host has stopped.
-    pub fn unsubscribe(&self, subscriber: SubscriberId) -> Result<(), String> {
-        self.command_media(MediaCommand::Remove(subscriber))
+    /// Why it does not get it; it keeps the role that it has.
+    pub fn request_role(
+        &self,
+        subscriber: SubscriberId,
+        role: Role,
+        take_over: bool,
+    ) -> Result<Grant, Refusal> {
+        (self.shared).tell(|host| host.request_role(subscriber, role, take_over))
     }
 
-    /// What a subscriber says of what arrived. Said in the middle of a flood of it, it is lost.
+    /// The player did something, sampled then on its own clock; it is applied behind what it did before.
+    /// Frames that may show it name its number ([`FrameHeader::echo`]). When it leaves, loses the role, or
+    /// is silent for 1.5 s (see [`heard_from`](HostRuntime::heard_from)), all that it holds is released.
+    ///
+    /// [`FrameHeader::echo`]: openuvr_proto::wire::video::FrameHeader::echo
+    ///
+    /// # Errors
+    /// [`InputRefused`]
+    pub fn input(
+        &self,
+        subscriber: SubscriberId,
+        event: InputEvent,
+        sampled: PeerInstant,
+    ) -> Result<InputSeq, InputRefused> {
+        let mut host = self.shared.sessions();
+        let taken = host.input(clock::now(), subscriber, event, sampled);
+        drop(host);
+        // The control thread injects it.
+        self.shared.link.wake();
+        taken
+    }
+
+    /// Where the head of the player's person is, sampled then on its own clock. An observer's is nobody's
+    /// concern.
+    pub fn submit_pose(&self, subscriber: SubscriberId, pose: Pose, sampled: PeerInstant) {
+        let mut host = self.shared.sessions();
+        host.posed(clock::now(), subscriber, pose, sampled);
+    }
+
+    /// A subscriber's client was heard from, whatever it said: its gateway says so twice a second or more
+    /// while somebody plays. Input, poses and feedback are heard anyway.
+    pub fn heard_from(&self, subscriber: SubscriberId) {
+        let mut host = self.shared.sessions();
+        host.heard_from(clock::now(), subscriber);
+    }
+
+    /// What a subscriber says of what arrived. A wish for a key frame and what is known of the link are
+    /// lost in the middle of a flood of them.
     pub fn feedback(&self, from: SubscriberId, feedback: Feedback) {
-        let _ = self
-            .media_commands
-            .try_send(MediaCommand::Feedback(from, feedback));
-        self.media.wake();
-    }
-
-    fn command_media(&self, command: MediaCommand) -> Result<(), String> {
-        let sent = match self.media_commands.try_send(command) {
-            Err(TrySendError::Full(command)) => {
-                // It sleeps over them, and makes room when it wakes.
-                self.media.wake();
-                self.media_commands.send(command).map_err(drop)
-            }
-            sent => sent.map_err(drop),
-        };
-        self.media.wake();
-        sent.map_err(|()| "the host has stopped".to_owned())
-    }
-}
-
-/// A call of [`Subscriber`] on its way to the thread.
-enum Call {
-    Begin(Instant, Box<Frame>),
-    Slice(Instant, SlicePlace, Option<u16>, Vec<u8>),
-    End,
-    Dropped(Instant, FrameId, Stage, DropCause),
-}
-
-/// What both threads know.
-#[derive(Default)]
-struct Backlog {
-    /// Frames that began and are not over in the thread.
-    full: AtomicU32,
-    /// Frames of whose drop the thread was not told yet.
-    drops: AtomicUsize,
-    /// The newest frame that was missed, until a key frame was asked for; 0: none.
-    missed: AtomicU32,
-}
-
-/// The media thread's end.
-pub(super) struct Detached {
-    calls: SyncSender<Call>,
-    backlog: Arc<Backlog>,
-    /// What was taken of the frame that is under way; `None`: it is missed.
-    taken: Option<Departure>,
-}
-
-impl Detached {
-    /// Hands a call over; what finds no room misses the frame.
-    fn call(&mut self, call: Call) {
-        if self.calls.try_send(call).is_err() {
-            self.taken = None;
-        }
-    }
-}
-
-impl Subscriber for Detached {
-    fn begin(&mut self, now: Instant, frame: &Frame) {
-        let full = self.backlog.full.load(Ordering::Acquire) >= FRAMES;
-        self.taken = (!full).then(Departure::default);
-        if full {
-            return;
-        }
-        self.backlog.full.fetch_add(1, Ordering::AcqRel);
-        self.call(Call::Begin(now, Box::new(*frame)));
-        if self.taken.is_none() {
-            self.backlog.full.fetch_sub(1, Ordering::AcqRel);
-        }
-    }
-
-    fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
-        let Some(taken) = &mut self.taken else { return };
-        taken.first.get_or_insert(now);
-        taken.last = Some(now);
-        taken.bytes += u32::try_from(slice.bytes.len()).unwrap_or(u32::MAX);
-        let bytes = slice.bytes.to_vec();
-        self.call(Call::Slice(now, slice.place, slice.clean_after, bytes));
-    }
-
-    fn end(&mut self, _: Instant) -> Progress {
-        if self.taken.is_some() {
-            self.call(Call::End);
-        }
-        self.taken.take().map_or(Progress::Missed, Progress::Left)
-    }
-
-    fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause) {
-        if why == DropCause::SendBufferFull {
-            self.backlog.missed.store(frame.0, Ordering::Release);
-        }
-        // So that there is always room for the frames in hand.
-        if self.backlog.drops.load(Ordering::Acquire) < DROPS {
-            self.backlog.drops.fetch_add(1, Ordering::AcqRel);
-            let _ = self.calls.try_send(Call::Dropped(now, frame, stage, why));
-        }
-    }
-}
-
-/// The subscriber's thread.
-struct Thread {
-    id: SubscriberId,
-    backlog: Arc<Backlog>,
-    media_commands: SyncSender<MediaCommand>,
-    media: Waker,
-    shared: Arc<Shared>,
-}
-
-impl Thread {
-    fn run(self, calls: &Receiver<Call>, mut subscriber: Box<dyn Subscriber>) {
-        // The frame that has begun and is not over; and whether it needs a key frame.
-        let (mut open, mut broken) = (None, false);
-        while let Ok(call) = calls.recv() {
-            match call {
-                Call::Begin(now, frame) => {
-                    let name = frame.header.frame;
-                    if let Some(cut_off) = open.take() {
-                        let (stage, why) = (Stage::FirstSent, DropCause::SendBufferFull);
-                        subscriber.dropped(now, cut_off, stage, why);
-                        self.frame_done();
-                    }
-                    broken &= !frame.header.is_key();
-                    if broken {
-                        let (stage, why) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
-                        subscriber.dropped(now, name, stage, why);
-                        self.frame_done();
-                    } else {
-                        open = Some(name);
-                        subscriber.begin(now, &frame);
-                    }
-                }
-                Call::Slice(now, place, clean_after, bytes) => {
-                    let slice = Slice {
-                        place,
-                        clean_after,
-                        bytes: &bytes,
-                    };
-                    if open.is_some() {
-                        subscriber.slice(now, &slice);
-                    }
-                }
-                Call::End => {
-                    if let Some(frame) = open.take() {
-                        broken = !self.end(&mut *subscriber, frame);
-                        self.frame_done();
-                    }
-                }
-                Call::Dropped(now, frame, stage, why) => {
-                    self.backlog.drops.fetch_sub(1, Ordering::AcqRel);
-                    if open.take_if(|open| *open == frame).is_some() {
-                        self.frame_done();
-                    }
-                    subscriber.dropped(now, frame, stage, why);
-                }
-            }
-            self.catch_up();
-        }
-    }
-
-    /// The frame is there as a whole. Whether it was taken.
-    fn end(&self, subscriber: &mut dyn Subscriber, frame: FrameId) -> bool {
-        loop {
-            match subscriber.end(clock::now()) {
-                Progress::Left(_) => return true,
-                Progress::Waits(at) => std::thread::sleep(at.since(clock::now())),
-                Progress::Missed => {
-                    self.backlog.missed.store(frame.0, Ordering::Release);
-                    return false;
-                }
-            }
-        }
-    }
-
-    /// A frame is over.
-    fn frame_done(&self) {
-        self.backlog.full.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Asks for a key frame when it can take one again.
-    fn catch_up(&self) {
-        if self.backlog.full.load(Ordering::Acquire) > 0 {
-            return;
-        }
-        let missed = self.backlog.missed.swap(0, Ordering::AcqRel);
-        if missed != 0 {
-            let wish = Feedback::KeyFrame {
-                last_good: FrameId::NONE,
-                newest: FrameId(missed),
-            };
-            // Fails only when the media thread is gone.
+        self.shared
+            .say_of(from, |host| host.feedback(clock::now(), from, &feedback));
+        if let Feedback::KeyFrame { .. } | Feedback::Link(_) = feedback {
             let _ = self
                 .media_commands
-                .send(MediaCommand::Feedback(self.id, wish));
+                .try_send(MediaCommand::Feedback(from, feedback));
             self.media.wake();
         }
     }
 }
 
-impl Drop for Thread {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let why =
-                "a subscriber panicked and gets no more frames: please report it to who made it";
-            self.shared.notice(Notice::Trouble(why.to_owned()));
+impl Shared {
+    /// Does something of which the control thread is to hear at once.
+    fn tell<T>(&self, what: impl FnOnce(&mut Host) -> T) -> T {
+        let mut host = self.sessions();
+        let done = what(&mut host);
+        self.flush(&mut host);
+        drop(host);
+        self.link.wake();
+        done
+    }
+
+    /// Notes something of a subscriber's frames. The policy learns from the player's at once; the control
+    /// thread finds the others when it wakes for something else, a quarter of a second later at most.
+    fn say_of(&self, id: SubscriberId, what: impl FnOnce(&mut Host)) {
+        let mut host = self.sessions();
+        what(&mut host);
+        let plays = host.player() == Some(id);
+        drop(host);
+        if plays {
+            self.link.wake();
         }
-        let _ = self.media_commands.send(MediaCommand::Remove(self.id));
-        self.media.wake();
+    }
+}
+
+/// The threads of the subscribers that are no sessions.
+#[derive(Default)]
+pub(super) struct Others(Mutex<HashMap<SubscriberId, Entry>>);
+
+/// One of them, from its subscription to its end.
+struct Entry {
+    calls: SyncSender<Call>,
+    backlog: Arc<Backlog>,
+    /// What the media thread is to have.
+    detached: Option<Detached>,
+}
+
+impl Others {
+    fn add(&self, id: SubscriberId, backlog: &Arc<Backlog>, calls: &SyncSender<Call>) {
+        let detached = Detached::new(calls.clone(), backlog.clone());
+        let entry = Entry {
+            calls: calls.clone(),
+            backlog: backlog.clone(),
+            detached: Some(detached),
+        };
+        self.lock().insert(id, entry);
+    }
+
+    /// The media thread's end of it, once.
+    pub(super) fn joins(&self, id: SubscriberId) -> Option<Detached> {
+        self.lock().get_mut(&id)?.detached.take()
+    }
+
+    pub(super) fn remove(&self, id: SubscriberId) {
+        self.lock().remove(&id);
+    }
+
+    pub(super) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    /// There is something that it is to be told.
+    pub(super) fn update(&self, id: SubscriberId) {
+        if let Some(entry) = self.lock().get(&id) {
+            entry.backlog.updated.store(true, Ordering::Release);
+            // Without room it looks behind the calls that wait.
+            let _ = entry.calls.try_send(Call::Update);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SubscriberId, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

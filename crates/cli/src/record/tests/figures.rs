@@ -95,7 +95,7 @@ fn fill(totals: &mut Totals, table: &mut Table, seconds: i64) -> Vec<Drawing> {
                 _ => whole(session, n),
             };
             totals.count(now, &record, role, name);
-            table.joined(SessionId(session), role, name);
+            table.joined(SessionId(session).into(), role, name);
             table.note(now, &record);
         }
         shown.extend(table.draw(now, totals, ROOM));
@@ -184,7 +184,7 @@ fn without_a_terminal_there_are_plain_lines() {
 
     let mut totals = Totals::default();
     let mut table = Table::new(false, NOBODY);
-    table.link(whole(1, 1).session, Rung::Raw);
+    table.link(whole(1, 1).subscriber, Rung::Raw);
     let text = lines_of(&fill(&mut totals, &mut table, 6));
     assert!(text.contains(" %  raw; "), "a line: {text}");
     let text = table.finish(&totals, ROOM.columns);
@@ -203,17 +203,17 @@ fn a_picture_that_stands_still_has_somebody_who_watches() {
     };
     assert!(table.draw(ms(0), &totals, ROOM).is_none());
     assert_eq!(look(&mut table, &totals, ROOM).1, ["no client yet"]);
-    table.joined(SessionId(1), Role::Player, "desk");
+    table.joined(SessionId(1).into(), Role::Player, "desk");
     let (now, rows) = look(&mut table, &totals, ROOM);
     assert_eq!(rows, ["desk (player)  no picture yet"]);
     totals.count(now, &whole(1, 1), Role::Player, "desk");
     table.note(now, &whole(1, 1));
-    table.joined(SessionId(2), Role::Observer, "attic");
+    table.joined(SessionId(2).into(), Role::Observer, "attic");
     let rows = look(&mut table, &totals, ROOM).1;
     let still = "desk (player)  no new picture for 20 s";
     assert_eq!(rows, [still, "attic (observer)  no picture yet"]);
-    table.left(SessionId(1));
-    table.left(SessionId(2));
+    table.left(SessionId(1).into());
+    table.left(SessionId(2).into());
     assert_eq!(look(&mut table, &totals, ROOM).1, ["no client now"]);
 }
 
@@ -221,7 +221,7 @@ fn a_picture_that_stands_still_has_somebody_who_watches() {
 fn no_frames_are_none_and_not_minus_none() {
     let mut table = Table::new(true, NOBODY);
     let mut totals = Totals::default();
-    table.joined(SessionId(1), Role::Player, "desk");
+    table.joined(SessionId(1).into(), Role::Player, "desk");
     // The only one opens the first interval.
     totals.count(ms(0), &whole(1, 1), Role::Player, "desk");
     table.note(ms(0), &whole(1, 1));

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use openuvr_proto::control::clock::Mapped;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::{FrameId, SessionId};
+use openuvr_proto::id::{FrameId, SessionId, SubscriberId};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{
     ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,
@@ -76,7 +76,7 @@ fn whole(session: u32, n: u32) -> FrameRecord {
     let received = begun + 10 * MS;
     let span = |n| Some(Duration::from_millis(n));
     FrameRecord {
-        session: SessionId(session),
+        subscriber: SessionId(session).into(),
         frame: FrameId(n),
         host,
         client: ClientStamps {
@@ -100,6 +100,7 @@ fn whole(session: u32, n: u32) -> FrameRecord {
         },
         motion_to_photon: Some(Duration::from_micros(21_500)),
         echo: EchoKind::Injected,
+        received: 16,
         missing: 0,
         runs: 0,
         repaired: 0,
@@ -138,5 +139,23 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A frame of a recorder, which says nothing of it.
+fn left(n: u32) -> FrameRecord {
+    let whole = whole(1, n);
+    FrameRecord {
+        subscriber: SubscriberId::Other(3),
+        client: ClientStamps::default(),
+        outcome: Outcome::Left,
+        cost: FrameCost {
+            datagrams: 0,
+            parity: 0,
+            ..whole.cost
+        },
+        motion_to_photon: None,
+        echo: EchoKind::None,
+        ..whole
     }
 }

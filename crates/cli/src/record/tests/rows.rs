@@ -33,7 +33,7 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
     }]);
     let row = |name: &str| rows[0][name].as_str();
     assert_eq!(
-        (row("session"), row("frame"), row("outcome")),
+        (row("subscriber"), row("frame"), row("outcome")),
         ("7", "1", "whole")
     );
     assert_eq!((row("stage"), row("cause")), ("", ""));
@@ -53,6 +53,16 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
     );
     let losses = ["missing", "runs", "repaired", "resent"].map(row);
     assert_eq!(losses, ["3", "2", "1", "4"]);
+}
+
+#[test]
+fn a_frame_that_left_for_a_recorder_says_so() {
+    let rows = rows(&[left(2)]);
+    let row = |name: &str| rows[0][name].as_str();
+    let ended = ["subscriber", "frame", "outcome", "stage", "cause"].map(row);
+    assert_eq!(ended, ["other-3", "2", "left", "", ""]);
+    let cost = ["qp", "datagrams", "bytes", "FirstReceived"].map(row);
+    assert_eq!(cost, ["23", "0", "20000", ""]);
 }
 
 #[test]
@@ -89,7 +99,7 @@ fn the_header_names_all_stages_in_order() {
     assert!(
         paper
             .text()
-            .starts_with("session,frame,outcome,stage,cause,InputSampled,")
+            .starts_with("subscriber,frame,outcome,stage,cause,InputSampled,")
     );
     assert!(paper.text().contains(&stages.join(",")));
     assert_eq!(paper.text().lines().count(), 1);

@@ -40,6 +40,32 @@ fn each_captured_frame_is_counted_once_for_each_subscriber() {
 }
 
 #[test]
+fn a_recorder_has_its_rows_like_a_client() {
+    let mut totals = Totals::default();
+    let mut table = Table::new(true, super::figures::NOBODY);
+    let recorder = SubscriberId::Other(3);
+    table.joined(recorder, Role::Observer, "film.mkv");
+    for n in 1..=120 {
+        let now = Instant(1_030 * MS + i64::from(n) * 16_666_667);
+        totals.count(now, &left(n), Role::Observer, "film.mkv");
+        table.note(now, &left(n));
+    }
+    let missed = FrameRecord {
+        subscriber: recorder,
+        ..dropped(1, 121, Stage::FirstSent, DropCause::SendBufferFull)
+    };
+    totals.count(ms(3_100), &missed, Role::Observer, "film.mkv");
+    let shown = table.finish(&totals, 80);
+    let first = shown.lines().next().unwrap_or_default();
+    let (name, rate) = ("film.mkv (observer)  ", "60.0 frames/s left  9.6 Mb/s");
+    assert_eq!(first, format!("{name}{rate}"));
+    assert!(shown.contains("Encoded→LastSent"), "{shown}");
+    let ends = "121 captured = 0 whole + 0 concealed + 0 tainted + 120 left + 1 dropped";
+    assert!(shown.contains(ends), "{shown}");
+    assert!(totals.into_summary().adds_up());
+}
+
+#[test]
 fn of_very_many_subscribers_the_silent_are_added_up() {
     let mut totals = Totals::default();
     let many = u32::try_from(MOST).unwrap() + 20;
@@ -51,7 +77,7 @@ fn of_very_many_subscribers_the_silent_are_added_up() {
             "x",
         );
     }
-    assert!(totals.of(SessionId(20)).is_none() && totals.of(SessionId(21)).is_some());
+    assert!(totals.of(SessionId(20).into()).is_none() && totals.of(SessionId(21).into()).is_some());
     let summary = totals.into_summary();
     assert_eq!(summary.subscribers.len(), MOST);
     assert_eq!((summary.earlier.captured, summary.earlier.whole), (20, 20));

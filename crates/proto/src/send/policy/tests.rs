@@ -39,19 +39,12 @@ fn without_references_each_frame_is_a_key_frame() {
     assert_eq!(policy.due(), None);
 }
 
-fn arrival(frame: u32, outcome: Outcome) -> Arrival {
-    Arrival {
-        frame: FrameId(frame),
-        outcome,
-        first: None,
-        recoverable: None,
-        missing: 0,
-        resent: 0,
-    }
+fn report(frame: u32, outcome: Outcome) -> Report {
+    Report::new(FrameId(frame), outcome)
 }
 
 fn heard(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome) {
-    policy.on_report(at(now), &arrival(frame, outcome), None);
+    policy.on_report(at(now), &report(frame, outcome), None);
 }
 
 const WHOLE: Outcome = Outcome::Displayed(Fidelity::Whole);
@@ -160,10 +153,10 @@ fn following() -> Policy {
 
 /// A frame of 20 datagrams left; what became of it.
 fn sent(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome, missing: u16) {
-    let mut arrival = arrival(frame, outcome);
+    let mut arrival = report(frame, outcome);
     arrival.missing = missing;
     if outcome == WHOLE {
-        arrival.first = Some(PeerInstant(at(frame).0));
+        arrival.first_received = Some(PeerInstant(at(frame).0));
         arrival.recoverable = Some(Duration::from_millis(1));
     }
     let left = Departure {

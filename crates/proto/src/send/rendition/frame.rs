@@ -1,7 +1,6 @@
 //! What a rendition is told of a picture and its encoder, and what it says of a frame.
 
 use super::PolicySettings;
-use crate::host::{Host, SentFrame};
 use crate::id::{FrameId, InputSeq, SubscriberId};
 use crate::send::top_up::Improvement;
 use crate::time::Instant;
@@ -88,26 +87,4 @@ pub struct FrameOutcome {
     pub stamps: Stamps,
     /// What it cost, if it left; otherwise the stage that did not happen, and why.
     pub end: Result<FrameCost, (Stage, DropCause)>,
-}
-
-impl FrameOutcome {
-    /// Records it in the ledger of the session whose frame it was, if it was one's.
-    pub fn record(&self, now: Instant, host: &mut Host) {
-        let Some(session) = self.subscriber.session() else {
-            return;
-        };
-        let (frame, stamps) = (self.frame, self.stamps);
-        match self.end {
-            Ok(cost) => host.frame_sent(
-                now,
-                session,
-                SentFrame {
-                    frame,
-                    stamps,
-                    cost,
-                },
-            ),
-            Err((stage, why)) => host.frame_dropped(now, session, frame, stamps, stage, why),
-        }
-    }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{Current, FrameOutcome};
 use crate::control::negotiate::{Role, Wishes};
-use crate::host::LinkState;
 use crate::id::{FrameId, SubscriberId};
+use crate::send::loss::LinkState;
 use crate::send::policy::Policy;
 use crate::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
 use crate::time::Instant;

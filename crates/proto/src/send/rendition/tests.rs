@@ -1,8 +1,9 @@
 use super::*;
 use crate::send::key_frame::OBSERVER_BUDGET;
 use crate::send::loss::Loss;
-use crate::send::subscriber::{Arrival, Progress, Slice};
+use crate::send::subscriber::{Progress, Slice};
 use crate::trace::{Fidelity, Outcome};
+use crate::wire::control::Report;
 use crate::wire::video::SlicePlace;
 
 const MS: Duration = Duration::from_millis(1);
@@ -342,17 +343,9 @@ fn there_is_one_player_and_its_link_alone_counts() {
 #[test]
 fn a_loss_counts_if_the_frame_was_meant_for_the_player() {
     let lost = |frame| {
-        Feedback::Frame(Arrival {
-            frame: FrameId(frame),
-            outcome: Outcome::Dropped {
-                stage: Stage::FirstReceived,
-                why: DropCause::Lost,
-            },
-            first: None,
-            recoverable: None,
-            missing: 0,
-            resent: 0,
-        })
+        let (stage, why) = (Stage::FirstReceived, DropCause::Lost);
+        let outcome = Outcome::Dropped { stage, why };
+        Feedback::Frame(Report::new(FrameId(frame), outcome))
     };
     let reference = |rendition: &mut Rendition<Recorder>, now| {
         assert!(rendition.captured(at(now), true));
@@ -372,13 +365,7 @@ fn a_loss_counts_if_the_frame_was_meant_for_the_player() {
     assert_eq!(reference(&mut rendition, 11), FrameId(3));
     rendition.feedback(at(11), OBSERVER, lost(4));
     assert_eq!(reference(&mut rendition, 12), FrameId(4));
-    let whole = Arrival {
-        outcome: Outcome::Displayed(Fidelity::Whole),
-        ..match lost(3) {
-            Feedback::Frame(arrival) => arrival,
-            _ => unreachable!(),
-        }
-    };
+    let whole = Report::new(FrameId(3), Outcome::Displayed(Fidelity::Whole));
     rendition.feedback(at(12), PLAYER, Feedback::Frame(whole));
     rendition.feedback(at(12), PLAYER, lost(4));
     assert_eq!(

@@ -1,21 +1,18 @@
-//! One client of a host: what it was given, where it is, and what it may ask for.
+//! One OpenUVR session of a host: what it was given, where it is, and what it may ask for.
 
 use std::time::Duration;
 
 use super::event::{Asked, Ending};
-use super::roles::Claim;
-use super::{BEACONS, OFFER_TIMEOUT};
+use super::member::Member;
+use super::sessions::{BEACONS, OFFER_TIMEOUT};
 use crate::control::handshake::Established;
-use crate::control::negotiate::Role;
 use crate::control::path::Paths;
 use crate::control::plane::{ControlEvent, ControlPlane};
 use crate::id::{FrameId, PathId, SessionId};
 use crate::input::inbox::Inbox;
-use crate::ledger::Ledger;
-use crate::pose::Posed;
 use crate::send::packetize::MediaSender;
 use crate::time::Instant;
-use crate::wire::control::Message;
+use crate::wire::control::{GoodbyeReason, Message};
 use crate::wire::seal::Direction;
 
 /// Wishes of a client (a key frame, parts of a frame again) that are heard within [`WISHES_IN`]. Each
@@ -63,23 +60,17 @@ impl Allowance {
     }
 }
 
-pub(super) struct Subscriber {
+pub(super) struct Session {
     pub(super) id: SessionId,
+    pub(super) member: Member,
     pub(super) peer: [u8; 32],
     pub(super) paths: Paths,
     pub(super) began: Instant,
     pub(super) plane: ControlPlane,
     pub(super) media: Option<Box<MediaSender>>,
-    pub(super) role: Option<Role>,
-    /// The device played in a session that this one replaced: the role waits for its offer.
-    pub(super) succeeds_player: bool,
-    /// What it gets when nobody plays.
-    pub(super) claim: Claim,
+    /// Whether it was granted a role.
+    pub(super) joined: bool,
     pub(super) inbox: Inbox,
-    pub(super) holds_input: bool,
-    /// The newest pose since it became the player.
-    pub(super) posed: Option<Posed>,
-    pub(super) ledger: Ledger,
     pub(super) newest_sent: FrameId,
     /// The pointer's shape was not said yet. It is when the one before it has arrived, so that an
     /// animated pointer fills no queue: the latest wins.
@@ -95,40 +86,21 @@ pub(super) struct Subscriber {
     /// What it asked last and nobody answered yet, and whether it lets the kernel cut.
     pub(super) asked: Option<Asked>,
     pub(super) segmented: bool,
-    /// Set when it is over: what still waits is sent, then it is forgotten.
-    pub(super) ending: Option<Ending>,
 }
 
-impl Subscriber {
-    /// Whether the player's role is its, or waits for what it will ask for.
-    pub(super) fn is_players(&self) -> bool {
-        match self.role {
-            Some(role) => role == Role::Player,
-            None => self.succeeds_player,
-        }
-    }
-
+impl Session {
     /// One that has just shaken hands at `path`.
-    pub(super) fn new(
-        now: Instant,
-        path: PathId,
-        established: &Established,
-        succeeds_player: bool,
-    ) -> Subscriber {
-        Subscriber {
+    pub(super) fn new(now: Instant, path: PathId, established: &Established) -> Session {
+        Session {
             id: established.session,
+            member: Member::new(established.session.into(), true),
             peer: established.peer.0,
             paths: Paths::new(path),
             began: now,
             plane: ControlPlane::new(now, established, Direction::HostToClient),
             media: Some(Box::new(MediaSender::new(established))),
-            role: None,
-            succeeds_player,
-            claim: Claim::None,
+            joined: false,
             inbox: Inbox::default(),
-            holds_input: false,
-            posed: None,
-            ledger: Ledger::new(established.session),
             newest_sent: FrameId::NONE,
             shape_due: false,
             mouse_due: false,
@@ -138,8 +110,18 @@ impl Subscriber {
             probes: Allowance::new(now, PROBES, PROBES_IN),
             asked: None,
             segmented: true,
-            ending: None,
         }
+    }
+
+    /// Whether it is granted a role and not over.
+    pub(super) fn is_active(&self) -> bool {
+        self.joined && !self.member.is_over()
+    }
+
+    /// Says why it is over; what still waits is sent, then it is forgotten.
+    pub(super) fn end(&mut self, reason: GoodbyeReason, ending: Ending) {
+        self.plane.queue_thrice(&Message::Goodbye { reason });
+        self.member.ending = Some(ending);
     }
 
     /// Takes what it says of ways: where it is, and what it asks about others. Whether its video goes
@@ -198,16 +180,16 @@ impl Subscriber {
     /// Whether what is only said in its newest state may be said now.
     pub(super) fn can_say_state(&self) -> bool {
         let due = self.shape_due || self.shown_due;
-        due && self.role.is_some() && self.ending.is_none() && self.plane.is_settled()
+        due && self.is_active() && self.plane.is_settled()
     }
 
     pub(super) fn can_say_mouse(&self) -> bool {
-        self.mouse_due && self.role.is_some() && self.ending.is_none()
+        self.mouse_due && self.is_active()
     }
 
     /// Whether a client that was refused may still be waiting to hear why.
     pub(super) fn lingers_at_all(&self) -> bool {
-        matches!(self.ending, Some(Ending::Refused(_))) && !self.plane.is_settled()
+        matches!(self.member.ending, Some(Ending::Refused(_))) && !self.plane.is_settled()
     }
 
     pub(super) fn lingers(&self, now: Instant) -> bool {

@@ -1,13 +1,15 @@
-//! What the policy decided and why, as one line for a person.
+//! What the policy decided and why, as a value: it becomes words where a person reads it.
+//!
+//! Its bytes on the wire are in [`wire::control`](crate::wire::control).
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::id::FrameId;
-use crate::send::congestion::Change;
-use crate::send::loss::Loss;
-use crate::send::policy::TYPICAL;
 use crate::units::Bitrate;
+
+/// Datagrams of a frame at 10 Mb/s and 60 frames/s, by which parity is told.
+pub const TYPICAL: usize = 16;
 
 /// Something that the policy decided, and why. Its `Display` is one line for logs, the live table
 /// and the client's overlay.
@@ -54,6 +56,64 @@ pub enum Decision {
     },
 }
 
+/// What changed, and why.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Change {
+    /// The link's queue grows: it carries `capacity`.
+    Queue {
+        /// The new target.
+        to: Bitrate,
+        /// How long the newest frame waited in it.
+        waited: Duration,
+        /// What the link carries.
+        capacity: Bitrate,
+    },
+    /// More is lost than a radio link would lose by itself.
+    Loss {
+        /// The new target.
+        to: Bitrate,
+        /// The share that was lost.
+        lost: f64,
+    },
+    /// The client reports nothing any more.
+    Silence {
+        /// The new target.
+        to: Bitrate,
+    },
+    /// The link has room again: the target climbs from here.
+    Climb {
+        /// The new target.
+        to: Bitrate,
+    },
+    /// The target is back at its highest.
+    Full {
+        /// The new target.
+        to: Bitrate,
+    },
+    /// Frames take longer, but not because of what is sent: the target is not changed.
+    Longer {
+        /// By how much.
+        by: Duration,
+    },
+}
+
+/// What a link loses.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Loss {
+    /// The share of datagrams that is lost, 0–1.
+    pub rate: f64,
+    /// How many are lost in a row, in the mean; 1 or more.
+    pub run: f64,
+}
+
+impl Loss {
+    /// Nothing is lost.
+    pub const NONE: Loss = Loss {
+        rate: 0.0,
+        run: 1.0,
+    };
+}
+
 /// Why a key frame was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyReason {
@@ -68,6 +128,9 @@ pub enum KeyReason {
     /// Nothing was coded before with these settings.
     First,
 }
+
+// Its numbers are finite, and so equal to themselves.
+impl Eq for Decision {}
 
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,87 @@
+//! The pointer at the host: what each subscriber is told of it, in its newest state.
+
+use std::sync::Arc;
+
+use super::Host;
+use crate::control::negotiate::Negotiation;
+use crate::send::update::CursorShape;
+use crate::wire::control::Message;
+
+/// The pointer, and how the application wants to hear of the mouse.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    shape: Option<Arc<CursorShape>>,
+    at: Option<(u16, u16)>,
+    serial: u32,
+    relative_mouse: bool,
+}
+
+impl Cursor {
+    pub(super) fn shape(&self) -> Option<&Arc<CursorShape>> {
+        self.shape.as_ref()
+    }
+
+    pub(super) fn at(&self) -> Option<(u16, u16)> {
+        self.at
+    }
+
+    pub(super) fn relative_mouse(&self) -> bool {
+        self.relative_mouse
+    }
+
+    /// Its place, for a session.
+    pub(super) fn moved(&self) -> Message<'static> {
+        Message::CursorMoved {
+            serial: self.serial,
+            at: self.at,
+        }
+    }
+
+    /// Its shape, for a session.
+    pub(super) fn shaped(&self) -> Option<Negotiation> {
+        let shape = self.shape.as_ref()?;
+        Some(Negotiation::CursorShape {
+            size: shape.size,
+            hot: shape.hot,
+            argb: shape.argb.clone(),
+        })
+    }
+}
+
+impl Host {
+    /// The pointer has a new shape.
+    pub fn cursor_shape(&mut self, shape: CursorShape) {
+        for session in &mut self.sessions {
+            session.shape_due = true;
+        }
+        for other in &mut self.others {
+            other.due.shape = true;
+        }
+        self.cursor.shape = Some(Arc::new(shape));
+    }
+
+    /// The pointer is elsewhere.
+    pub fn cursor_moved(&mut self, at: Option<(u16, u16)>) {
+        self.cursor.serial = self.cursor.serial.wrapping_add(1);
+        self.cursor.at = at;
+        let message = self.cursor.moved();
+        for session in self.sessions.iter_mut().filter(|s| s.is_active()) {
+            session.plane.queue(&message);
+        }
+        for other in &mut self.others {
+            other.due.moved = true;
+        }
+    }
+
+    /// The application wants to hear how far the mouse moves, or (at first) where the pointer is.
+    pub fn relative_mouse(&mut self, wanted: bool) {
+        if std::mem::replace(&mut self.cursor.relative_mouse, wanted) != wanted {
+            for session in &mut self.sessions {
+                session.mouse_due = true;
+            }
+            for other in &mut self.others {
+                other.due.mouse = true;
+            }
+        }
+    }
+}

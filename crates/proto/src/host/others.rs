@@ -1,0 +1,360 @@
+//! Subscribers of a host that are no OpenUVR sessions: a browser, a player of another protocol, a
+//! recorder. Their connections are somebody else's; here is what they may do, and what they are told.
+//!
+//! For roles, input, poses and the ledger they are like sessions. How its client is heard, and that what
+//! it says arrives once and in order, is its gateway's business.
+
+use super::member::Member;
+use super::roles::Grant;
+use super::{Ending, Host, HostEvent, RELEASE_AFTER};
+use crate::control::clock::ClockMap;
+use crate::control::negotiate::{Refusal, Role, Wishes};
+use crate::control::plane::{Wakeup, earlier};
+use crate::decision::Decision;
+use crate::id::{FrameId, InputSeq, PoseId, SubscriberId};
+use crate::input::event::InputEvent;
+use crate::input::inbox::Arrived;
+use crate::pose::Pose;
+use crate::send::rendition::FrameOutcome;
+use crate::send::subscriber::{Departure, Feedback};
+use crate::send::update::Update;
+use crate::time::{Instant, PeerInstant};
+use crate::trace::{DropCause, Stage};
+use crate::wire::control::GoodbyeReason;
+
+/// Input events of subscribers that may wait for the host: a second of a mouse of 1000 Hz, as in a
+/// guest's application.
+const MAX_WAITING: usize = 1024;
+
+/// What a subscriber asks for that is no session: see [`Offer`](crate::control::negotiate::Offer).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SubscribeRequest {
+    /// The role that it wants.
+    pub role: Role,
+    /// Whether it wants to take the player's role from whoever has it.
+    pub take_over: bool,
+    /// The codecs that it can use: bit n for codec number n.
+    pub codecs: u32,
+    /// What it is called in lists and logs.
+    pub name: String,
+    /// What it is: the program or the protocol, for logs.
+    pub software: String,
+    /// What it wants of the video while it plays.
+    pub wishes: Wishes,
+    /// Whether it says of each frame that left for it what became of it
+    /// ([`Feedback::Frame`]). Of one that does not (a recorder) frames end as
+    /// [`Outcome::Left`](crate::trace::Outcome::Left).
+    pub reports: bool,
+}
+
+impl SubscribeRequest {
+    /// One that wants this role if nobody has it, takes any codec, has no wishes, and does not report.
+    #[must_use]
+    pub fn new(role: Role, name: &str) -> SubscribeRequest {
+        SubscribeRequest {
+            role,
+            take_over: false,
+            codecs: u32::MAX,
+            name: name.to_owned(),
+            software: String::new(),
+            wishes: Wishes::default(),
+            reports: false,
+        }
+    }
+}
+
+/// Why an input event was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum InputRefused {
+    /// It does not play (any more).
+    #[error("only the player's input is applied")]
+    NotPlayer,
+    /// More events wait than the host can apply: the event may be given again later.
+    #[error("the host has not applied the events before it yet")]
+    Busy,
+}
+
+/// What it has not been told yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Due {
+    pub(super) role: Option<Grant>,
+    pub(super) shown: bool,
+    pub(super) mouse: bool,
+    pub(super) shape: bool,
+    pub(super) moved: bool,
+    pub(super) decision: Option<Decision>,
+    pub(super) ended: Option<GoodbyeReason>,
+}
+
+impl Due {
+    fn is_anything(&self) -> bool {
+        let state = self.shown || self.mouse || self.shape || self.moved;
+        state || self.role.is_some() || self.decision.is_some() || self.ended.is_some()
+    }
+}
+
+/// One of them.
+pub(super) struct Other {
+    pub(super) member: Member,
+    pub(super) due: Due,
+    /// Its gateway knows that something is due.
+    woken: bool,
+    /// The clock of its stamps.
+    clock: ClockMap,
+    input: InputSeq,
+    pose: PoseId,
+    heard: Instant,
+}
+
+impl Host {
+    /// Somebody who is no session wants to subscribe as `id`, which nobody has had. What it is told of
+    /// the pointer and the source follows by [`Host::poll_update`].
+    ///
+    /// # Errors
+    /// Why it gets nothing; nothing has changed then.
+    pub fn subscribe(
+        &mut self,
+        now: Instant,
+        id: SubscriberId,
+        request: SubscribeRequest,
+    ) -> Result<Grant, Refusal> {
+        let codec = u32::from(self.policy.codec);
+        if request.codecs.checked_shr(codec).unwrap_or(0) & 1 == 0 {
+            return Err(Refusal::NoCommonCodec);
+        }
+        let grant = self.roles.request(id, request.role, request.take_over)?;
+        self.settle_roles();
+        self.others.push(Other {
+            member: Member::new(id, request.reports),
+            due: Due {
+                shown: !self.source_shown,
+                mouse: self.cursor.relative_mouse(),
+                shape: self.cursor.shape().is_some(),
+                moved: self.cursor.at().is_some(),
+                ..Due::default()
+            },
+            woken: false,
+            clock: ClockMap::default(),
+            input: InputSeq::default(),
+            pose: PoseId::default(),
+            heard: now,
+        });
+        self.events.push_back(HostEvent::OtherSubscribed {
+            subscriber: id,
+            role: grant.role,
+            request: Box::new(request),
+        });
+        Ok(grant)
+    }
+
+    /// A subscriber that is no session asks for another role: somebody who watches presses "play".
+    ///
+    /// # Errors
+    /// Why it does not get it; it keeps the role that it has. [`Refusal::Full`] also if it is not here.
+    pub fn request_role(
+        &mut self,
+        id: SubscriberId,
+        role: Role,
+        take_over: bool,
+    ) -> Result<Grant, Refusal> {
+        let before = self.roles.role(id).ok_or(Refusal::Full)?;
+        let grant = self.roles.request(id, role, take_over)?;
+        if grant.role != before {
+            if before == Role::Player {
+                self.displaced(id);
+            }
+            let changed = HostEvent::RoleChanged(id, grant.role);
+            self.events.push_back(changed);
+        }
+        self.settle_roles();
+        Ok(grant)
+    }
+
+    /// A subscriber that is no session is here no more. One that is not here changes nothing.
+    pub fn unsubscribe(&mut self, id: SubscriberId, ending: Ending) {
+        if let Some(place) = self.others.iter().position(|o| o.member.id == id) {
+            self.leave(place, ending);
+            self.others.remove(place);
+            self.settle_roles();
+        }
+    }
+
+    /// The host ends its subscription, and tells it why. Who plays then [`Host::settle_roles`] says.
+    pub(super) fn dismiss(&mut self, id: SubscriberId, reason: GoodbyeReason) {
+        if let Some(place) = self.others.iter().position(|o| o.member.id == id) {
+            self.others[place].due.ended = Some(reason);
+            self.leave(place, Ending::Closed);
+        }
+    }
+
+    /// Its frames end, it has no role any more, and the runtime is told.
+    fn leave(&mut self, place: usize, ending: Ending) {
+        let member = &mut self.others[place].member;
+        if member.is_over() {
+            return;
+        }
+        member.ending = Some(ending);
+        member.ledger.end();
+        while let Some(record) = member.ledger.poll() {
+            self.events.push_back(HostEvent::Record(Box::new(record)));
+        }
+        let id = member.id;
+        if self.roles.leave(id) {
+            self.events.push_back(HostEvent::ReleaseInput);
+        }
+        self.events.push_back(HostEvent::Ended(id, ending));
+    }
+
+    fn other(&mut self, id: SubscriberId) -> Option<&mut Other> {
+        let here = |other: &&mut Other| other.member.id == id && !other.member.is_over();
+        self.others.iter_mut().find(here)
+    }
+
+    /// A subscriber that is no session did something. It is applied behind what it did before; its number
+    /// comes back in the header of the frames that may show it.
+    ///
+    /// # Errors
+    /// [`InputRefused`]
+    pub fn input(
+        &mut self,
+        now: Instant,
+        id: SubscriberId,
+        event: InputEvent,
+        sampled: PeerInstant,
+    ) -> Result<InputSeq, InputRefused> {
+        let plays = self.roles.player() == Some(id);
+        let busy = self.inputs_waiting >= MAX_WAITING;
+        let Some(other) = self.other(id).filter(|_| plays) else {
+            return Err(InputRefused::NotPlayer);
+        };
+        other.heard = now;
+        if busy {
+            return Err(InputRefused::Busy);
+        }
+        other.input = InputSeq(other.input.0.wrapping_add(1).max(1));
+        other.member.holds_input = true;
+        let arrived = Arrived {
+            seq: other.input,
+            event,
+            sampled,
+        };
+        self.inputs_waiting += 1;
+        self.events.push_back(HostEvent::Input {
+            from: id,
+            arrived,
+            received: now,
+        });
+        Ok(arrived.seq)
+    }
+
+    /// Where the head of its person is. Not the player's counts for nothing.
+    pub fn posed(&mut self, now: Instant, id: SubscriberId, pose: Pose, sampled: PeerInstant) {
+        let plays = self.roles.player() == Some(id);
+        if let Some(other) = self.other(id).filter(|_| plays) {
+            other.heard = now;
+            other.pose = PoseId(other.pose.0.wrapping_add(1).max(1));
+            let pose = (other.pose, pose);
+            other.member.pose(now, pose, sampled, &other.clock);
+        }
+    }
+
+    /// Its client was heard from, whatever it said: a player that is silent for 1.5 s holds no key any
+    /// more. Input, poses and feedback say so themselves.
+    pub fn heard_from(&mut self, now: Instant, id: SubscriberId) {
+        if let Some(other) = self.other(id) {
+            other.heard = now;
+        }
+    }
+
+    /// What it says of a frame, or of clocks. What else it says the rendition wants to hear.
+    pub fn feedback(&mut self, now: Instant, id: SubscriberId, feedback: &Feedback) {
+        let Some(other) = self.other(id) else { return };
+        other.heard = now;
+        match *feedback {
+            Feedback::Frame(report) => {
+                other.member.ledger.reported(now, &report, &other.clock);
+            }
+            Feedback::Clock {
+                asked,
+                received,
+                answered,
+                heard,
+            } => other.clock.note(asked, received, answered, heard),
+            Feedback::Link(_) | Feedback::KeyFrame { .. } => {}
+        }
+    }
+
+    /// It has passed a frame on that it was handed; `None`: it could not take it, because of this.
+    pub fn departed(
+        &mut self,
+        now: Instant,
+        id: SubscriberId,
+        frame: FrameId,
+        end: Result<Departure, (Stage, DropCause)>,
+    ) {
+        let Some(other) = self.other(id) else { return };
+        let ledger = &mut other.member.ledger;
+        match end {
+            Ok(left) => ledger.departed(now, frame, left, &other.clock),
+            Err(why) => ledger.missed(now, frame, why, &other.clock),
+        }
+    }
+
+    /// One for whom there is something new: ask [`Host::poll_update`].
+    pub fn poll_updated(&mut self) -> Option<SubscriberId> {
+        let due = |other: &&mut Other| !other.woken && other.due.is_anything();
+        let other = self.others.iter_mut().find(due)?;
+        other.woken = true;
+        Some(other.member.id)
+    }
+
+    /// What this one is to be told.
+    pub fn poll_update(&mut self, id: SubscriberId) -> Option<Update> {
+        let place = self.others.iter().position(|o| o.member.id == id)?;
+        let due = &mut self.others[place].due;
+        let take = |flag: &mut bool| std::mem::take(flag);
+        let update = if let Some(Grant { role, watching }) = due.role.take() {
+            Update::Role { role, watching }
+        } else if take(&mut due.shown) {
+            Update::SourceShown(self.source_shown)
+        } else if take(&mut due.mouse) {
+            Update::RelativeMouse(self.cursor.relative_mouse())
+        } else if let Some(shape) = self.cursor.shape().filter(|_| take(&mut due.shape)) {
+            Update::CursorShape(shape.clone())
+        } else if take(&mut due.moved) {
+            Update::CursorMoved(self.cursor.at())
+        } else if let Some(decision) = due.decision.take() {
+            Update::Decision(decision)
+        } else if let Some(reason) = due.ended {
+            self.others.remove(place);
+            return Some(Update::Ended(reason));
+        } else {
+            self.others[place].woken = false;
+            return None;
+        };
+        Some(update)
+    }
+}
+
+impl Other {
+    /// When it is silent for too long to hold anything.
+    pub(super) fn release_at(&self) -> Option<Instant> {
+        let holds = self.member.holds_input && !self.member.is_over();
+        holds.then(|| self.heard + RELEASE_AFTER)
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
+        let release = self.release_at().map(|at| (at, Wakeup::ReleaseInput));
+        let unreported = self.member.ledger.next_timeout();
+        let unreported = unreported.map(|at| (at, Wakeup::Unreported));
+        earlier(release, unreported)
+    }
+
+    /// How a frame ended here. One that left was handed over: when it departs [`Host::departed`] says.
+    pub(super) fn record(&mut self, now: Instant, end: &FrameOutcome) {
+        let mut end = *end;
+        end.stamps.clear(Stage::FirstSent);
+        end.stamps.clear(Stage::LastSent);
+        self.member.record(now, &end, true, &self.clock);
+    }
+}

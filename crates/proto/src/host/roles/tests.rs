@@ -1,0 +1,198 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::id::SessionId;
+
+const DESK: SubscriberId = SubscriberId::Session(SessionId(1));
+const SOFA: SubscriberId = SubscriberId::Session(SessionId(2));
+const BROWSER: SubscriberId = SubscriberId::Other(1);
+
+fn changes(roles: &mut Roles) -> Vec<Change> {
+    roles.promote();
+    std::iter::from_fn(|| roles.poll_change()).collect()
+}
+
+fn plays(id: SubscriberId) -> Change {
+    let role = Role::Player;
+    Change::Granted(
+        id,
+        Grant {
+            role,
+            watching: None,
+        },
+    )
+}
+
+fn watches(id: SubscriberId, reason: WatchReason) -> Change {
+    Change::Granted(id, observes(reason))
+}
+
+fn observes(reason: WatchReason) -> Grant {
+    Grant {
+        role: Role::Observer,
+        watching: Some(reason),
+    }
+}
+
+#[test]
+fn a_browser_takes_over_and_gives_the_role_back_when_it_leaves() {
+    let mut roles = Roles::new(SecondPlayer::TakeOver, 2);
+    let play = |roles: &mut Roles, id, take_over| roles.request(id, Role::Player, take_over);
+    assert_eq!(
+        play(&mut roles, DESK, false).map(|g| g.role),
+        Ok(Role::Player)
+    );
+    let waits = Ok(observes(WatchReason::PlayerPresent));
+    assert_eq!(play(&mut roles, SOFA, false), waits);
+    assert_eq!(changes(&mut roles), []);
+    assert_eq!(
+        play(&mut roles, BROWSER, true).map(|g| g.role),
+        Ok(Role::Player)
+    );
+    assert_eq!(changes(&mut roles), [watches(DESK, WatchReason::TakenOver)]);
+    assert_eq!(roles.player(), Some(BROWSER));
+    // Who lost it comes before who waited.
+    assert!(roles.leave(BROWSER));
+    assert_eq!(changes(&mut roles), [plays(DESK)]);
+    assert!(roles.leave(DESK));
+    assert_eq!(changes(&mut roles), [plays(SOFA)]);
+}
+
+#[test]
+fn who_watches_may_ask_to_play_and_the_player_to_watch() {
+    let mut roles = Roles::new(SecondPlayer::TakeOver, 2);
+    assert!(roles.request(DESK, Role::Player, false).is_ok());
+    assert!(roles.request(BROWSER, Role::Observer, false).is_ok());
+    let granted = roles.request(BROWSER, Role::Player, true);
+    assert_eq!(granted.map(|g| g.role), Ok(Role::Player));
+    assert_eq!(changes(&mut roles), [watches(DESK, WatchReason::TakenOver)]);
+    let granted = roles.request(BROWSER, Role::Observer, false);
+    assert_eq!(granted, Ok(observes(WatchReason::Requested)));
+    assert_eq!(changes(&mut roles), [plays(DESK)]);
+    // It asked to watch: nothing waits for it any more.
+    assert!(roles.leave(DESK));
+    assert_eq!(changes(&mut roles), []);
+}
+
+#[test]
+fn without_room_for_an_observer_the_displaced_player_is_out() {
+    let mut roles = Roles::new(SecondPlayer::TakeOver, 0);
+    assert!(roles.request(BROWSER, Role::Player, false).is_ok());
+    assert!(roles.request(DESK, Role::Player, true).is_ok());
+    assert_eq!(changes(&mut roles), [Change::Removed(BROWSER)]);
+    assert_eq!(roles.role(BROWSER), None);
+    let refused = roles.request(SOFA, Role::Player, false);
+    assert_eq!(refused, Err(Refusal::Full));
+}
+
+#[test]
+fn the_role_of_a_device_that_connects_again_waits_for_it() {
+    let mut roles = Roles::new(SecondPlayer::TakeOver, 2);
+    assert!(roles.request(DESK, Role::Player, false).is_ok());
+    assert!(roles.request(BROWSER, Role::Player, false).is_ok());
+    roles.succeed(DESK, SOFA);
+    assert!(roles.leave(DESK));
+    assert_eq!(changes(&mut roles), []);
+    let granted = roles.request(SOFA, Role::Player, false);
+    assert_eq!(granted.map(|g| g.role), Ok(Role::Player));
+    // One that never asks keeps it from nobody once it is gone.
+    roles.succeed(SOFA, DESK);
+    assert!(roles.leave(SOFA));
+    assert!(!roles.leave(DESK));
+    assert_eq!(changes(&mut roles), [plays(BROWSER)]);
+}
+
+/// What somebody does.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    FrameRequest(SubscriberId, Role, bool),
+    Leave(SubscriberId),
+    Succeed(SubscriberId, SubscriberId),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let id = || {
+        (0_u32..6, any::<bool>()).prop_map(|(n, session)| match session {
+            true => SubscriberId::Session(SessionId(n)),
+            false => SubscriberId::Other(n),
+        })
+    };
+    let role = any::<bool>().prop_map(|plays| match plays {
+        true => Role::Player,
+        false => Role::Observer,
+    });
+    prop_oneof![
+        4 => (id(), role, any::<bool>()).prop_map(|(id, role, over)| Act::FrameRequest(id, role, over)),
+        2 => id().prop_map(Act::Leave),
+        1 => (id(), id()).prop_map(|(before, id)| Act::Succeed(before, id)),
+    ]
+}
+
+/// What everybody was told, as each of them would know it.
+#[derive(Default)]
+struct Told(std::collections::HashMap<SubscriberId, Role>);
+
+impl Told {
+    fn follow(&mut self, roles: &mut Roles) {
+        for change in changes(roles) {
+            match change {
+                Change::Granted(id, grant) => {
+                    let before = self.0.insert(id, grant.role);
+                    assert_ne!(before, None, "{id} is told though it is not here");
+                    assert_ne!(before, Some(grant.role), "{id} is told what it knows");
+                }
+                Change::Removed(id) => assert_eq!(self.0.remove(&id), Some(Role::Player)),
+            }
+        }
+    }
+}
+
+proptest! {
+    /// However subscribers of both kinds come, ask, take over and go: one plays at most, everybody knows
+    /// its role, and nobody who waits is left waiting ([`Roles::check_invariants`]).
+    #[test]
+    fn any_order_leaves_one_player_and_nobody_waiting(
+        second in prop::sample::select(vec![
+            SecondPlayer::Refuse,
+            SecondPlayer::Observe,
+            SecondPlayer::TakeOver,
+        ]),
+        room in 0_usize..4,
+        acts in prop::collection::vec(act(), 0..60),
+    ) {
+        let mut roles = Roles::new(second, room);
+        let mut told = Told::default();
+        for act in acts {
+            match act {
+                Act::FrameRequest(id, wanted, take_over) => {
+                    let before = roles.members.clone();
+                    let player = roles.player();
+                    match roles.request(id, wanted, take_over) {
+                        Ok(grant) => {
+                            told.0.insert(id, grant.role);
+                            let taken = player.is_some_and(|player| player != id)
+                                && grant.role == Role::Player;
+                            prop_assert!(!taken || take_over && second == SecondPlayer::TakeOver);
+                        }
+                        Err(_) => prop_assert_eq!(&roles.members, &before),
+                    }
+                }
+                Act::Leave(id) => {
+                    let played = told.0.remove(&id) == Some(Role::Player);
+                    prop_assert_eq!(roles.leave(id), played);
+                }
+                Act::Succeed(before, id) => {
+                    // A session's number is new.
+                    if !roles.members.iter().any(|(member, _)| *member == id) {
+                        roles.succeed(before, id);
+                    }
+                }
+            }
+            told.follow(&mut roles);
+            roles.check_invariants();
+            for (id, role) in &told.0 {
+                prop_assert_eq!(roles.role(*id), Some(*role));
+            }
+        }
+    }
+}

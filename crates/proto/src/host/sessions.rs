@@ -1,0 +1,374 @@
+//! The OpenUVR sessions of a host: who shakes hands, asks, reports and goes, and what the control plane
+//! says to each.
+
+use std::time::Duration;
+
+use super::roles::Grant;
+use super::session::Session;
+use super::{Asked, Ending, Host, HostEvent, RELEASE_AFTER};
+use crate::control::handshake::{Established, PublicKey};
+use crate::control::ladder::{BURST, Rung};
+use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
+use crate::control::no_session::{self, NO_SESSION};
+use crate::control::plane::{ControlEvent, SILENCE, Wakeup, earlier};
+use crate::id::{FrameId, PathId, SubscriberId};
+use crate::send::loss::LinkState;
+use crate::time::Instant;
+use crate::wire::Reject;
+use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message};
+use crate::wire::header::{Header, Plane};
+
+/// After a burst the newest frame's number is sent again at these times, so that a lost last
+/// frame is noticed although nothing moves (architecture, section 5).
+pub(super) const BEACONS: [Duration; 3] = [
+    Duration::from_millis(5),
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+];
+
+/// Then this often.
+const BEACON_EVERY: Duration = Duration::from_millis(500);
+
+/// A client that did not say what it wants by then is dropped.
+pub(super) const OFFER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What makes the answer to a probe a full datagram: kind, length and six bytes are beside it.
+#[expect(clippy::cast_possible_truncation, reason = "a datagram has 1400 bytes")]
+const PROBED_PADDING: u16 = (MAX_CONTROL_BODY - 9) as u16;
+
+impl Host {
+    /// A handshake succeeded: the peer at `path` is to say what it wants. A session that the same
+    /// device had before ends.
+    pub fn established(&mut self, now: Instant, path: PathId, established: &Established) {
+        let (peer, new) = (established.peer.0, established.session.into());
+        for old in &mut self.sessions {
+            if old.peer == peer && !old.member.is_over() {
+                self.roles.succeed(old.member.id, new);
+                // One that lost its link has other keys by now and can't hear this; a second
+                // program of the same device must not come back and replace the first in turn.
+                old.end(GoodbyeReason::TakenOver, Ending::Replaced);
+            }
+        }
+        self.sessions.push(Session::new(now, path, established));
+        self.reap();
+    }
+
+    /// Takes a sealed datagram in.
+    ///
+    /// # Errors
+    /// [`Reject`] if it belongs to no session, is not authentic, was seen before, or is absurd.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: PathId,
+        datagram: &[u8],
+    ) -> Result<(), Reject> {
+        let (header, plane) = Header::parse(datagram)?;
+        if plane != Plane::Control {
+            return Err(Reject::Kind(plane as u8));
+        }
+        let id = header.session();
+        let i = self
+            .sessions
+            .iter()
+            .position(|s| s.id == id)
+            .ok_or(Reject::Session)?;
+        let heard = self.sessions[i].plane.handle(now, datagram)?;
+        let session = &mut self.sessions[i];
+        if session.follow(now, from, datagram.len(), &heard) {
+            self.events.push_back(HostEvent::PathChanged {
+                session: id,
+                path: session.paths.now(),
+                segmented: session.segmented,
+            });
+        }
+        let reports =
+            |heard: &ControlEvent| matches!(heard, ControlEvent::Message(Message::Report(_)));
+        let reports = heard.iter().any(reports);
+        let mut after = FrameId::NONE;
+        for heard in heard {
+            match heard {
+                ControlEvent::Negotiation(Negotiation::Offer(offer)) => self.offered(i, offer),
+                ControlEvent::Negotiation(_) => {}
+                ControlEvent::Message(Message::ReportsAfter { frame }) => after = frame,
+                ControlEvent::Message(message) => {
+                    if let Message::Report(report) = &message {
+                        self.sessions[i].member.ledger.followed(after, report.frame);
+                    }
+                    self.handle_message(now, i, &message);
+                }
+            }
+        }
+        if reports && self.sessions[i].joined {
+            let s = &mut self.sessions[i];
+            s.member.ledger.close_lost();
+            let through = s.member.ledger.reported_through();
+            s.plane.queue(&Message::ReportsSeen { through });
+        }
+        self.reap();
+        Ok(())
+    }
+
+    /// What to send back to `from`, whose datagram was rejected with [`Reject::Session`].
+    pub fn answer_unknown_session(
+        &mut self,
+        now: Instant,
+        from: PathId,
+        datagram: &[u8],
+    ) -> Option<[u8; NO_SESSION]> {
+        let answer = no_session::answer_to(datagram)?;
+        self.unknown_sessions
+            .may(now, from.network())
+            .then_some(answer)
+    }
+
+    fn offered(&mut self, i: usize, offer: Offer) {
+        let session = &self.sessions[i];
+        if session.joined || session.member.is_over() {
+            return;
+        }
+        let codec = u32::from(self.policy.codec);
+        let decodes = offer.codecs.checked_shr(codec).unwrap_or(0) & 1 == 1;
+        let granted = match decodes {
+            true => (self.roles).request(session.member.id, offer.role, offer.take_over),
+            false => Err(Refusal::NoCommonCodec),
+        };
+        let grant = match granted {
+            Ok(grant) => grant,
+            Err(refusal) => {
+                let session = &mut self.sessions[i];
+                // The stream is empty: there is room.
+                let _ = session.plane.negotiate(&Negotiation::Refused(refusal));
+                session.member.ending = Some(Ending::Refused(refusal));
+                return;
+            }
+        };
+        self.settle_roles();
+        let granted = self.granted(grant);
+        let session = &mut self.sessions[i];
+        session.joined = true;
+        let _ = session.plane.negotiate(&granted);
+        session.shape_due = self.cursor.shape().is_some();
+        session.mouse_due = self.cursor.relative_mouse();
+        session.shown_due = !self.source_shown;
+        session.plane.queue(&self.cursor.moved());
+        if let Some(media) = session.media.take() {
+            self.events.push_back(HostEvent::Subscribed {
+                session: session.id,
+                path: session.paths.now(),
+                segmented: session.segmented,
+                peer: PublicKey(session.peer),
+                role: grant.role,
+                offer: Box::new(offer),
+                media,
+            });
+        }
+    }
+
+    /// What a client is told of its role.
+    pub(super) fn granted(&self, grant: Grant) -> Negotiation {
+        Negotiation::Granted {
+            role: grant.role,
+            host: self.policy.name.clone(),
+            keys: self.policy.keys,
+            watching: grant.watching,
+        }
+    }
+
+    fn handle_message(&mut self, now: Instant, i: usize, message: &Message<'_>) {
+        let s = &mut self.sessions[i];
+        if let (Message::Goodbye { reason }, None) = (message, s.member.ending) {
+            s.member.ending = Some(Ending::Goodbye(*reason));
+        }
+        let Some(role) = self.roles.role(s.member.id) else {
+            return;
+        };
+        match message {
+            Message::Input(batch) if role == Role::Player => {
+                for arrived in s.inbox.take(batch) {
+                    s.member.holds_input = true;
+                    self.inputs_waiting += 1;
+                    self.events.push_back(HostEvent::Input {
+                        from: s.member.id,
+                        arrived,
+                        received: now,
+                    });
+                }
+                s.plane.queue(&Message::InputSeen {
+                    through: s.inbox.through(),
+                });
+            }
+            // An observer's input goes nowhere, but need not be sent again.
+            Message::Input(batch) => {
+                s.inbox.skip(batch);
+                s.plane.queue(&Message::InputSeen {
+                    through: s.inbox.through(),
+                });
+            }
+            Message::Pose { id, sampled, pose } if role == Role::Player => {
+                s.member.pose(now, (*id, *pose), *sampled, &s.plane.clock);
+            }
+            Message::Report(report) => {
+                s.member.ledger.reported(now, report, &s.plane.clock);
+            }
+            Message::KeyFrameWanted { last_good, newest } if s.wishes.take(now) => {
+                self.events.push_back(HostEvent::KeyFrameWanted {
+                    session: s.id,
+                    last_good: *last_good,
+                    newest: *newest,
+                });
+            }
+            Message::Resend(request) if s.wishes.take(now) => {
+                self.events
+                    .push_back(HostEvent::ResendWanted(s.id, request.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the sessions that `which` picks by the device's public key, saying why.
+    pub fn end(&mut self, reason: GoodbyeReason, which: impl Fn(&[u8; 32]) -> bool) {
+        for s in &mut self.sessions {
+            if !s.member.is_over() && which(&s.peer) {
+                s.end(reason, Ending::Closed);
+            }
+        }
+    }
+
+    /// Replaces what is in `out` by the next datagram to send; where to, if there was one.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
+        let mut i = 0;
+        while let Some(s) = self.sessions.get_mut(i) {
+            if s.can_say_state() {
+                if let Some(shape) = self.cursor.shaped().filter(|_| s.shape_due) {
+                    s.shape_due = !s.plane.negotiate(&shape);
+                }
+                if s.shown_due {
+                    let shown = Negotiation::SourceShown(self.source_shown);
+                    s.shown_due = !s.plane.negotiate(&shown);
+                }
+            }
+            if s.can_say_mouse() {
+                let mouse = Negotiation::RelativeMouse(self.cursor.relative_mouse());
+                s.mouse_due = !s.plane.negotiate(&mouse);
+            }
+            if s.plane.poll_transmit(now, out) {
+                return Some(s.paths.now());
+            }
+            if !s.member.is_over()
+                && let Some((path, token)) = s.paths.poll(now)
+            {
+                out.clear();
+                (s.plane).seal_alone(now, &Message::PathChallenge { token }, out);
+                return Some(path);
+            }
+            if let Some(ending) = s.member.ending.filter(|_| !s.lingers(now)) {
+                s.member.ledger.end();
+                while let Some(record) = s.member.ledger.poll() {
+                    self.events.push_back(HostEvent::Record(Box::new(record)));
+                }
+                let ended = HostEvent::Ended(s.member.id, ending);
+                self.events.push_back(ended);
+                self.sessions.remove(i);
+            } else {
+                i += 1;
+            }
+        }
+        None
+    }
+
+    /// A way that a client asks about: one at which it has shown that it receives.
+    pub fn poll_probe(&mut self) -> Option<Asked> {
+        self.sessions.iter_mut().find_map(Session::poll_asked)
+    }
+
+    /// Replaces what is in `out` by the answer: [`BURST`] datagrams of the length returned, one
+    /// behind the other, to be sent with `rung` in one call. Zero if the session is gone.
+    pub fn answer_probe(
+        &mut self,
+        now: Instant,
+        asked: &Asked,
+        rung: Rung,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        out.clear();
+        let Some(s) = self.sessions.iter_mut().find(|s| s.id == asked.session) else {
+            return 0;
+        };
+        for piece in 0..BURST {
+            let message = Message::Probed {
+                token: asked.token,
+                piece,
+                rung: Some(rung),
+                padding: PROBED_PADDING,
+            };
+            s.plane.seal_alone(now, &message, out);
+        }
+        out.len() / usize::from(BURST)
+    }
+
+    /// What is known of the link to a subscriber by its session; `None` if it has none.
+    #[must_use]
+    pub fn link(&self, now: Instant, id: SubscriberId) -> Option<LinkState> {
+        let session = self.sessions.iter().find(|s| s.member.id == id)?;
+        Some(LinkState {
+            round_trip: session.plane.round_trip(),
+            loss: session.member.ledger.loss.loss(now),
+        })
+    }
+
+    /// Time has passed for a session.
+    pub(super) fn session_timeout(&mut self, now: Instant) {
+        for s in &mut self.sessions {
+            if s.member.is_over() {
+                continue;
+            }
+            let silence = s.plane.silence(now);
+            if silence >= SILENCE {
+                s.member.ending = Some(Ending::Silent);
+            } else if !s.joined && now.since(s.began) >= OFFER_TIMEOUT {
+                s.member.ending = Some(Ending::Closed);
+            }
+            if s.member.holds_input && silence >= RELEASE_AFTER {
+                s.member.holds_input = false;
+                self.events.push_back(HostEvent::ReleaseInput);
+            }
+            if let Some((at, step)) = s.beacon
+                && at <= now
+            {
+                s.plane.queue(&Message::Beacon {
+                    newest: s.newest_sent,
+                });
+                // Its last move may be lost like a last frame.
+                s.plane.queue(&self.cursor.moved());
+                let wait = match BEACONS.get(step + 1) {
+                    Some(next) => *next - BEACONS[step],
+                    None => BEACON_EVERY,
+                };
+                s.beacon = Some((now + wait, step + 1));
+            }
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
+        let over = self.member.is_over() && !self.lingers_at_all();
+        if over || self.can_say_state() {
+            return Some((Instant(i64::MIN), Wakeup::Transmit));
+        }
+        let beacon = self.beacon.map(|(at, _)| (at, Wakeup::Beacon));
+        let release = (self.member.holds_input).then(|| {
+            let at = self.plane.last_heard() + RELEASE_AFTER;
+            (at, Wakeup::ReleaseInput)
+        });
+        let unreported = self.member.ledger.next_timeout();
+        let unreported = unreported.map(|at| (at, Wakeup::Unreported));
+        let patience = (!self.joined).then_some((self.began + OFFER_TIMEOUT, Wakeup::Silence));
+        // Who is over is followed nowhere.
+        let path = (self.paths.next_timeout()).filter(|_| !self.member.is_over());
+        let path = path.map(|at| (at, Wakeup::Path));
+        let own = earlier(earlier(beacon, release), earlier(unreported, patience));
+        earlier(earlier(own, path), self.plane.next_timeout())
+    }
+}

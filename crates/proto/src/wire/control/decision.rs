@@ -1,0 +1,141 @@
+//! What the host's policy decided, in bytes: kind (u8), then what belongs to it.
+
+use std::time::Duration;
+
+use crate::decision::{Change, Decision, KeyReason, Loss};
+use crate::id::FrameId;
+use crate::units::Bitrate;
+use crate::wire::Reject;
+use crate::wire::fields::{Reader, Writer};
+
+mod kind {
+    pub(super) const QUEUE: u8 = 1;
+    pub(super) const LOSS: u8 = 2;
+    pub(super) const SILENCE: u8 = 3;
+    pub(super) const CLIMB: u8 = 4;
+    pub(super) const FULL: u8 = 5;
+    pub(super) const LONGER: u8 = 6;
+    pub(super) const SKIP_BACK: u8 = 7;
+    pub(super) const REFRESH: u8 = 8;
+    pub(super) const KEY: u8 = 9;
+    pub(super) const PROTECT: u8 = 10;
+    pub(super) const HOLD: u8 = 11;
+}
+
+const KEY_REASONS: [KeyReason; 5] = [
+    KeyReason::Asked,
+    KeyReason::NoReference,
+    KeyReason::Futile,
+    KeyReason::Periodic,
+    KeyReason::First,
+];
+
+/// A share of 1 on the wire.
+const WHOLE: f64 = u16::MAX as f64;
+
+/// Runs are told in hundredths.
+const RUN: f64 = 100.0;
+
+pub(super) fn write(w: &mut Writer<'_>, decision: &Decision) {
+    match *decision {
+        Decision::Rate(change) => write_change(w, change),
+        Decision::SkipBack { frame, to } => w.u8(kind::SKIP_BACK).u32(frame.0).u32(to.0),
+        Decision::Refresh { frame, lost } => w.u8(kind::REFRESH).u32(frame.0).u32(lost.0),
+        Decision::Key { frame, why } => {
+            let why = KEY_REASONS.iter().position(|known| *known == why);
+            let why = why.and_then(|why| u8::try_from(why).ok()).unwrap_or(0);
+            w.u8(kind::KEY).u32(frame.0).u8(why)
+        }
+        Decision::Protect {
+            parity,
+            resend,
+            loss,
+            round_trip,
+        } => (w.u8(kind::PROTECT).u8(parity).u8(u8::from(resend)))
+            .u16(fixed(loss.rate, WHOLE))
+            .u16(fixed(loss.run, RUN))
+            .u32(micros(round_trip)),
+        Decision::Hold { wait } => w.u8(kind::HOLD).u32(micros(wait)),
+    };
+}
+
+fn write_change<'a, 'b>(w: &'a mut Writer<'b>, change: Change) -> &'a mut Writer<'b> {
+    match change {
+        Change::Queue {
+            to,
+            waited,
+            capacity,
+        } => w
+            .u8(kind::QUEUE)
+            .u64(to.0)
+            .u32(micros(waited))
+            .u64(capacity.0),
+        Change::Loss { to, lost } => w.u8(kind::LOSS).u64(to.0).u16(fixed(lost, WHOLE)),
+        Change::Silence { to } => w.u8(kind::SILENCE).u64(to.0),
+        Change::Climb { to } => w.u8(kind::CLIMB).u64(to.0),
+        Change::Full { to } => w.u8(kind::FULL).u64(to.0),
+        Change::Longer { by } => w.u8(kind::LONGER).u32(micros(by)),
+    }
+}
+
+/// `None` for what a newer host decides: nothing follows from it, it is only shown.
+pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<Decision>, Reject> {
+    let rate = |r: &mut Reader<'_>| Ok::<_, Reject>(Bitrate(r.u64()?));
+    let span = |r: &mut Reader<'_>| Ok::<_, Reject>(Duration::from_micros(r.u32()?.into()));
+    let frame = |r: &mut Reader<'_>| Ok::<_, Reject>(FrameId(r.u32()?));
+    let share = |r: &mut Reader<'_>, one: f64| Ok::<_, Reject>(f64::from(r.u16()?) / one);
+    Ok(Some(match r.u8()? {
+        kind::QUEUE => Decision::Rate(Change::Queue {
+            to: rate(r)?,
+            waited: span(r)?,
+            capacity: rate(r)?,
+        }),
+        kind::LOSS => Decision::Rate(Change::Loss {
+            to: rate(r)?,
+            lost: share(r, WHOLE)?,
+        }),
+        kind::SILENCE => Decision::Rate(Change::Silence { to: rate(r)? }),
+        kind::CLIMB => Decision::Rate(Change::Climb { to: rate(r)? }),
+        kind::FULL => Decision::Rate(Change::Full { to: rate(r)? }),
+        kind::LONGER => Decision::Rate(Change::Longer { by: span(r)? }),
+        kind::SKIP_BACK => Decision::SkipBack {
+            frame: frame(r)?,
+            to: frame(r)?,
+        },
+        kind::REFRESH => Decision::Refresh {
+            frame: frame(r)?,
+            lost: frame(r)?,
+        },
+        kind::KEY => {
+            let (frame, why) = (frame(r)?, usize::from(r.u8()?));
+            let Some(why) = KEY_REASONS.get(why).copied() else {
+                return Ok(None);
+            };
+            Decision::Key { frame, why }
+        }
+        kind::PROTECT => Decision::Protect {
+            parity: r.u8()?,
+            resend: r.u8()? != 0,
+            loss: Loss {
+                rate: share(r, WHOLE)?,
+                run: share(r, RUN)?,
+            },
+            round_trip: span(r)?,
+        },
+        kind::HOLD => Decision::Hold { wait: span(r)? },
+        _ => return Ok(None),
+    }))
+}
+
+/// In whole microseconds; more than 71 minutes are 71 minutes.
+fn micros(span: Duration) -> u32 {
+    u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
+}
+
+/// Parts of which `one` are 1; what is more than there is room for is the most that there is.
+fn fixed(value: f64, one: f64) -> u16 {
+    #[expect(clippy::cast_possible_truncation, reason = "within 16 bits")]
+    #[expect(clippy::cast_sign_loss, reason = "not below zero")]
+    let parts = (value * one).round().clamp(0.0, f64::from(u16::MAX)) as u16;
+    parts
+}

@@ -1,0 +1,187 @@
+//! What a client says of one frame, and its bytes.
+
+use std::time::Duration;
+
+use crate::id::FrameId;
+use crate::time::PeerInstant;
+use crate::trace::{DropCause, Fidelity, FrameRecord, Outcome, Stage};
+use crate::wire::Reject;
+use crate::wire::fields::{Reader, Writer, span_from_wire, span_to_wire};
+use crate::wire::video::EchoKind;
+
+/// What became of one frame at the client; stamps on the client's clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// The frame.
+    pub frame: FrameId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// [`Stage::FirstReceived`] and the base of the spans below.
+    pub first_received: Option<PeerInstant>,
+    /// From `first_received` to [`Stage::Recoverable`].
+    pub recoverable: Option<Duration>,
+    /// From `first_received` to [`Stage::Decoded`].
+    pub decoded: Option<Duration>,
+    /// From `first_received` to [`Stage::Submitted`].
+    pub submitted: Option<Duration>,
+    /// From `first_received` to [`Stage::Presented`].
+    pub presented: Option<Duration>,
+    /// From [`Stage::InputSampled`] of the newest input that this frame is the first to show, to
+    /// its last stage.
+    pub motion_to_photon: Option<Duration>,
+    /// Whether that figure is exact or a lower bound.
+    pub echo: EchoKind,
+    /// Media datagrams received since the report before.
+    pub datagrams: u16,
+    /// Media datagrams found missing since the report before. One that may only be late is counted
+    /// with the next report.
+    pub missing: u16,
+    /// Runs of missing datagrams that began since the report before: what was lost in a row.
+    pub runs: u16,
+    /// Fragments of this frame that parity brought back.
+    pub repaired: u16,
+    /// Fragments of this frame that came because they were asked for.
+    pub resent: u16,
+}
+
+impl Report {
+    /// On a frame of which no more than its end is known.
+    #[must_use]
+    pub fn new(frame: FrameId, outcome: Outcome) -> Report {
+        Report {
+            frame,
+            outcome,
+            first_received: None,
+            recoverable: None,
+            decoded: None,
+            submitted: None,
+            presented: None,
+            motion_to_photon: None,
+            echo: EchoKind::None,
+            datagrams: 0,
+            missing: 0,
+            runs: 0,
+            repaired: 0,
+            resent: 0,
+        }
+    }
+}
+
+impl From<&FrameRecord> for Report {
+    /// What was said of the frame, or is known of it although nothing was.
+    fn from(record: &FrameRecord) -> Report {
+        let client = record.client;
+        Report {
+            frame: record.frame,
+            outcome: record.outcome,
+            first_received: client.first_received,
+            recoverable: client.recoverable,
+            decoded: client.decoded,
+            submitted: client.submitted,
+            presented: client.presented,
+            motion_to_photon: record.motion_to_photon,
+            echo: record.echo,
+            datagrams: record.received,
+            missing: record.missing,
+            runs: record.runs,
+            repaired: record.repaired,
+            resent: record.resent,
+        }
+    }
+}
+
+/// A first datagram that never arrived, or was not measured.
+const NO_INSTANT: i64 = i64::MIN;
+
+/// Taken by a receiver that shows nothing.
+const LEFT: u8 = 3;
+
+const CAUSES: [DropCause; 9] = [
+    DropCause::Superseded,
+    DropCause::HeldBack,
+    DropCause::EncodeFailed,
+    DropCause::SendBufferFull,
+    DropCause::Lost,
+    DropCause::DecodeFailed,
+    DropCause::AwaitingKeyFrame,
+    DropCause::SessionEnded,
+    DropCause::Unreported,
+];
+
+pub(super) fn write(w: &mut Writer<'_>, report: &Report) {
+    w.u32(report.frame.0);
+    match report.outcome {
+        Outcome::Displayed(fidelity) => {
+            let how = match fidelity {
+                Fidelity::Whole => 0,
+                Fidelity::Concealed => 1,
+                Fidelity::Tainted => 2,
+            };
+            w.u8(how).u8(0);
+        }
+        Outcome::Left => {
+            w.u8(LEFT).u8(0);
+        }
+        Outcome::Dropped { stage, why } => {
+            let cause = CAUSES.iter().position(|c| *c == why).unwrap_or(0);
+            w.u8(16 + u8::try_from(cause).unwrap_or(0)).u8(stage as u8);
+        }
+    }
+    w.i64(report.first_received.map_or(NO_INSTANT, |at| at.0));
+    for span in [
+        report.recoverable,
+        report.decoded,
+        report.submitted,
+        report.presented,
+        report.motion_to_photon,
+    ] {
+        w.u32(span_to_wire(span));
+    }
+    w.u8(report.echo as u8)
+        .u16(report.datagrams)
+        .u16(report.missing)
+        .u16(report.runs)
+        .u16(report.repaired)
+        .u16(report.resent);
+}
+
+pub(super) fn parse(r: &mut Reader<'_>) -> Result<Report, Reject> {
+    let frame = FrameId(r.u32()?);
+    let how = r.u8()?;
+    let stage = usize::from(r.u8()?);
+    let outcome = match how {
+        0 => Outcome::Displayed(Fidelity::Whole),
+        1 => Outcome::Displayed(Fidelity::Concealed),
+        2 => Outcome::Displayed(Fidelity::Tainted),
+        LEFT => Outcome::Left,
+        16.. => Outcome::Dropped {
+            stage: *Stage::ALL.get(stage).ok_or(Reject::Range("stage"))?,
+            why: *CAUSES
+                .get(usize::from(how - 16))
+                .ok_or(Reject::Range("drop cause"))?,
+        },
+        other => return Err(Reject::Kind(other)),
+    };
+    let first_received = r.i64()?;
+    Ok(Report {
+        frame,
+        outcome,
+        first_received: (first_received != NO_INSTANT).then_some(PeerInstant(first_received)),
+        recoverable: span_from_wire(r.u32()?),
+        decoded: span_from_wire(r.u32()?),
+        submitted: span_from_wire(r.u32()?),
+        presented: span_from_wire(r.u32()?),
+        motion_to_photon: span_from_wire(r.u32()?),
+        echo: match r.u8()? {
+            0 => EchoKind::None,
+            1 => EchoKind::Injected,
+            2 => EchoKind::Consumed,
+            other => return Err(Reject::Kind(other)),
+        },
+        datagrams: r.u16()?,
+        missing: r.u16()?,
+        runs: r.u16()?,
+        repaired: r.u16()?,
+        resent: r.u16()?,
+    })
+}

@@ -1,0 +1,63 @@
+//! What a client lacks of a frame, and its bytes.
+
+use crate::id::FrameId;
+use crate::wire::Reject;
+use crate::wire::fields::{Reader, Writer};
+
+/// What a client lacks of a frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResendRequest {
+    /// The frame.
+    pub frame: FrameId,
+    /// At most [`MAX_RANGES`]; none: all of the frame.
+    pub ranges: Vec<MissingRange>,
+}
+
+impl ResendRequest {
+    /// Whether it asks for this fragment.
+    #[must_use]
+    pub fn wants(&self, frame: FrameId, slice: u8, fragment: u16) -> bool {
+        let within = |r: &MissingRange| r.slice == slice && (r.first..=r.last).contains(&fragment);
+        frame == self.frame && (self.ranges.is_empty() || self.ranges.iter().any(within))
+    }
+}
+
+/// Fragments of a slice in a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MissingRange {
+    /// The slice.
+    pub slice: u8,
+    /// The first fragment.
+    pub first: u16,
+    /// The last one; [`u16::MAX`]: to the end of the slice.
+    pub last: u16,
+}
+
+/// Ranges in one request at most: what is missing beyond them is asked for next time.
+pub const MAX_RANGES: usize = 64;
+
+pub(super) fn write(w: &mut Writer<'_>, request: &ResendRequest) {
+    let ranges = &request.ranges[..request.ranges.len().min(MAX_RANGES)];
+    w.u32(request.frame.0)
+        .u8(u8::try_from(ranges.len()).unwrap_or(u8::MAX));
+    for range in ranges {
+        w.u8(range.slice).u16(range.first).u16(range.last);
+    }
+}
+
+pub(super) fn parse(r: &mut Reader<'_>) -> Result<ResendRequest, Reject> {
+    let frame = FrameId(r.u32()?);
+    let count = usize::from(r.u8()?);
+    if count > MAX_RANGES {
+        return Err(Reject::Range("missing ranges"));
+    }
+    let mut ranges = Vec::with_capacity(count);
+    for _ in 0..count {
+        ranges.push(MissingRange {
+            slice: r.u8()?,
+            first: r.u16()?,
+            last: r.u16()?,
+        });
+    }
+    Ok(ResendRequest { frame, ranges })
+}

@@ -1,0 +1,242 @@
+//! Subscribers of a host that are no sessions: input, silence, and the end of each of their frames.
+#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::{
+    Ending, Host, HostEvent, HostPolicy, InputRefused, SecondPlayer, SubscribeRequest, Wakeup,
+};
+use openuvr_proto::id::{FrameId, InputSeq, SubscriberId};
+use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::input::keys::Keys;
+use openuvr_proto::pose::Pose;
+use openuvr_proto::send::rendition::FrameOutcome;
+use openuvr_proto::send::subscriber::{Departure, Feedback};
+use openuvr_proto::send::update::Update;
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::trace::{DropCause, Fidelity, FrameCost, Outcome, Stage, Stamps};
+use openuvr_proto::wire::control::{GoodbyeReason, Report};
+use proptest::prelude::*;
+
+const START: Instant = Instant(1_000_000_000);
+const PLAYER: SubscriberId = SubscriberId::Other(1);
+const OTHER: SubscriberId = SubscriberId::Other(2);
+
+fn host() -> Host {
+    Host::new(HostPolicy {
+        name: "host".into(),
+        codec: 1,
+        second_player: SecondPlayer::TakeOver,
+        max_observers: 4,
+        keys: Keys::default(),
+    })
+}
+
+fn at(ms: u64) -> Instant {
+    START + Duration::from_millis(ms)
+}
+
+/// It joins to play, and takes over.
+fn join(host: &mut Host, id: SubscriberId) {
+    let request = SubscribeRequest {
+        take_over: true,
+        ..SubscribeRequest::new(Role::Player, "player")
+    };
+    let granted = host.subscribe(START, id, request);
+    assert_eq!(granted.map(|grant| grant.role), Ok(Role::Player));
+}
+
+fn press(host: &mut Host, now: Instant, id: SubscriberId) -> Result<InputSeq, InputRefused> {
+    let event = InputEvent::Key {
+        code: KeyCode(30),
+        text: None,
+        pressed: true,
+    };
+    host.input(now, id, event, PeerInstant(0))
+}
+
+fn events(host: &mut Host) -> Vec<HostEvent> {
+    std::iter::from_fn(|| host.poll_event()).collect()
+}
+
+fn releases(host: &mut Host) -> usize {
+    let releases = |event: &&HostEvent| matches!(event, HostEvent::ReleaseInput);
+    events(host).iter().filter(releases).count()
+}
+
+#[test]
+fn a_player_that_falls_silent_holds_no_key_any_more() {
+    let mut host = host();
+    join(&mut host, PLAYER);
+    assert_eq!(host.next_timeout(), None, "it holds nothing");
+    assert_eq!(press(&mut host, at(0), PLAYER), Ok(InputSeq(1)));
+    host.heard_from(at(700), PLAYER);
+    assert_eq!(host.next_timeout(), Some((at(2200), Wakeup::ReleaseInput)));
+    host.handle_timeout(at(2199));
+    assert_eq!(releases(&mut host), 0);
+    host.handle_timeout(at(2200));
+    assert_eq!(releases(&mut host), 1);
+    host.handle_timeout(at(9000));
+    assert_eq!((releases(&mut host), host.next_timeout()), (0, None));
+    // It goes on where it was.
+    assert_eq!(press(&mut host, at(9000), PLAYER), Ok(InputSeq(2)));
+}
+
+#[test]
+fn a_displaced_player_is_released_and_its_pose_forgotten() {
+    let mut host = host();
+    join(&mut host, PLAYER);
+    let pose = Pose::new([0.0; 3], [0.0, 0.0, 0.0, 1.0]).expect("a pose");
+    host.posed(at(1), PLAYER, pose, PeerInstant(5));
+    assert_eq!(host.pose().map(|posed| posed.subscriber), Some(PLAYER));
+    let _ = press(&mut host, at(2), PLAYER);
+    join(&mut host, OTHER);
+    // In this order: what was typed, then its release, then the next one plays.
+    let kinds: Vec<&str> = events(&mut host)
+        .iter()
+        .map(|event| match event {
+            HostEvent::OtherSubscribed { .. } => "subscribed",
+            HostEvent::Input { .. } => "input",
+            HostEvent::RoleChanged(PLAYER, Role::Observer) => "observes",
+            HostEvent::ReleaseInput => "release",
+            _ => "?",
+        })
+        .collect();
+    let expected = ["subscribed", "input", "observes", "release", "subscribed"];
+    assert_eq!(kinds, expected);
+    assert_eq!(host.pose(), None);
+    assert_eq!(
+        press(&mut host, at(3), PLAYER),
+        Err(InputRefused::NotPlayer)
+    );
+    host.posed(at(3), PLAYER, pose, PeerInstant(6));
+    assert_eq!(host.pose(), None);
+}
+
+#[test]
+fn input_that_the_host_does_not_apply_is_bounded() {
+    let mut host = host();
+    join(&mut host, PLAYER);
+    for n in 1..=1024 {
+        assert_eq!(press(&mut host, START, PLAYER), Ok(InputSeq(n)));
+    }
+    assert_eq!(press(&mut host, START, PLAYER), Err(InputRefused::Busy));
+    host.check_invariants();
+    let inputs = events(&mut host);
+    let seqs = inputs.iter().filter_map(|event| match event {
+        HostEvent::Input { from, arrived, .. } => (*from == PLAYER).then_some(arrived.seq.0),
+        _ => None,
+    });
+    assert_eq!(seqs.collect::<Vec<_>>(), (1..=1024).collect::<Vec<_>>());
+    assert_eq!(press(&mut host, START, PLAYER), Ok(InputSeq(1025)));
+}
+
+#[test]
+fn who_is_put_out_is_told_why_and_nothing_more() {
+    let mut host = host();
+    join(&mut host, PLAYER);
+    host.close(GoodbyeReason::SourceEnded);
+    assert_eq!(host.poll_updated(), Some(PLAYER));
+    let ended = Update::Ended(GoodbyeReason::SourceEnded);
+    assert_eq!(host.poll_update(PLAYER), Some(ended));
+    assert_eq!(host.poll_update(PLAYER), None);
+    let ended = |event: &HostEvent| matches!(event, HostEvent::Ended(PLAYER, Ending::Closed));
+    assert!(events(&mut host).iter().any(ended));
+    host.unsubscribe(PLAYER, Ending::Silent);
+    assert!(events(&mut host).is_empty(), "it was gone");
+}
+
+/// What becomes of a frame, a step at a time.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    DroppedHere,
+    Left,
+    Missed,
+    Reported(bool),
+}
+
+fn fate() -> impl Strategy<Value = Vec<Fate>> {
+    let one = prop_oneof![
+        Just(Fate::DroppedHere),
+        Just(Fate::Left),
+        Just(Fate::Missed),
+        any::<bool>().prop_map(Fate::Reported),
+    ];
+    prop::collection::vec(one, 0..4)
+}
+
+proptest! {
+    /// Whatever is said of a frame, how often, and whether before or behind the word that it left; by
+    /// subscribers that report and that don't: it ends once.
+    #[test]
+    fn each_frame_of_each_subscriber_ends_once(
+        reports in any::<bool>(),
+        fates in prop::collection::vec((fate(), any::<bool>()), 1..40),
+        goes_at in 0_usize..50,
+        gap in 0_u64..300,
+    ) {
+        let mut host = host();
+        let request = SubscribeRequest {
+            reports,
+            ..SubscribeRequest::new(Role::Observer, "recorder")
+        };
+        host.subscribe(START, PLAYER, request).expect("there is room");
+        let mut captured = 0;
+        let mut now = START;
+        for (n, (fates, early)) in (1_u32..).zip(&fates) {
+            now = now + Duration::from_millis(gap);
+            let frame = FrameId(n);
+            if n as usize == goes_at {
+                host.unsubscribe(PLAYER, Ending::Silent);
+            }
+            if (n as usize) < goes_at || goes_at == 0 {
+                captured += 1;
+            }
+            let here = fates.iter().any(|fate| matches!(fate, Fate::DroppedHere));
+            let end = FrameOutcome {
+                subscriber: PLAYER,
+                frame,
+                stamps: Stamps::default(),
+                end: match here {
+                    true => Err((Stage::Encoded, DropCause::EncodeFailed)),
+                    false => Ok(FrameCost::default()),
+                },
+            };
+            if !early {
+                host.record(now, &end);
+            }
+            for fate in fates {
+                match *fate {
+                    Fate::DroppedHere => {}
+                    Fate::Left => host.departed(now, PLAYER, frame, Ok(Departure::default())),
+                    Fate::Missed => {
+                        let why = (Stage::FirstSent, DropCause::SendBufferFull);
+                        host.departed(now, PLAYER, frame, Err(why));
+                    }
+                    Fate::Reported(whole) => {
+                        let how = if whole { Fidelity::Whole } else { Fidelity::Concealed };
+                        let report = Report::new(frame, Outcome::Displayed(how));
+                        host.feedback(now, PLAYER, &Feedback::Frame(report));
+                    }
+                }
+            }
+            if *early {
+                host.record(now, &end);
+            }
+            host.handle_timeout(now);
+            host.check_invariants();
+        }
+        host.unsubscribe(PLAYER, Ending::Silent);
+        let mut ends: BTreeMap<FrameId, u32> = BTreeMap::new();
+        for event in events(&mut host) {
+            if let HostEvent::Record(record) = event {
+                prop_assert_eq!(record.subscriber, PLAYER);
+                *ends.entry(record.frame).or_default() += 1;
+            }
+        }
+        prop_assert_eq!(ends.len(), captured);
+        prop_assert!(ends.values().all(|ends| *ends == 1), "{:?}", ends);
+    }
+}

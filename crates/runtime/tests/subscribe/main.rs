@@ -1,0 +1,210 @@
+//! Subscribers that are no OpenUVR sessions, beside a real client: real capture, encoder, sockets and
+//! decoders.
+
+#![expect(clippy::unwrap_used, reason = "a test ends there")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod play;
+mod watch;
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use openuvr_media::application::WindowScope;
+use openuvr_media::barcode;
+use openuvr_media::capture::pattern::Pattern;
+use openuvr_media::convert::Converter;
+use openuvr_media::cursor::Cursor;
+use openuvr_media::input_sink::{InputError, InputSink};
+use openuvr_media::picture::Picture;
+use openuvr_media::present::{PresentError, Presenter};
+use openuvr_proto::control::negotiate::{Role, Wishes};
+use openuvr_proto::host::SubscribeRequest;
+use openuvr_proto::id::{FrameId, SubscriberId};
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{DropCause, Stage};
+use openuvr_proto::units::Size;
+use openuvr_runtime::client::ClientRuntime;
+use openuvr_runtime::host::config::Config;
+use openuvr_runtime::host::{HostRuntime, HostSetup, Input};
+use support::{Folder, MOST, TIMEOUT, client};
+
+const SIZE: Size = Size::new(320, 192);
+
+/// A frame's header, and its slices one behind the other: H.264 in Annex B form.
+pub(crate) type Written = (Frame, Vec<u8>);
+
+/// Writes down what it gets.
+pub(crate) struct Writer {
+    frame: Option<Written>,
+    file: SyncSender<Written>,
+}
+
+impl Writer {
+    fn new() -> (Writer, Receiver<Written>) {
+        let (file, written) = sync_channel(MOST);
+        (Writer { frame: None, file }, written)
+    }
+}
+
+impl Subscriber for Writer {
+    fn begin(&mut self, _: Instant, frame: &Frame) {
+        self.frame = Some((*frame, Vec::new()));
+    }
+
+    fn slice(&mut self, _: Instant, slice: &Slice<'_>) {
+        let (_, bytes) = self.frame.as_mut().expect("it has begun");
+        bytes.extend_from_slice(slice.bytes);
+    }
+
+    fn end(&mut self, _: Instant) -> Progress {
+        let _ = self.file.send(self.frame.take().expect("it has begun"));
+        Progress::Left(Departure::default())
+    }
+
+    fn dropped(&mut self, _: Instant, _: FrameId, _: Stage, _: DropCause) {
+        self.frame = None;
+    }
+}
+
+/// Does something that it should not with each slice.
+pub(crate) struct Bad<F>(pub(crate) Writer, pub(crate) F);
+
+impl<F: FnMut() + Send> Subscriber for Bad<F> {
+    fn begin(&mut self, now: Instant, frame: &Frame) {
+        self.0.begin(now, frame);
+    }
+
+    fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
+        (self.1)();
+        self.0.slice(now, slice);
+    }
+
+    fn end(&mut self, now: Instant) -> Progress {
+        self.0.end(now)
+    }
+
+    fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause) {
+        self.0.dropped(now, frame, stage, why);
+    }
+}
+
+/// Subscribes one that watches.
+fn watch(host: &HostRuntime, subscriber: impl Subscriber + 'static) -> SubscriberId {
+    let request = SubscribeRequest::new(Role::Observer, "recorder");
+    host.subscribe(request, Box::new(subscriber)).unwrap().0
+}
+
+/// The application at the end of the input: what it receives, and a [`InputEvent::ReleaseAll`] for each
+/// time that everything is released.
+struct Application(SyncSender<InputEvent>);
+
+impl InputSink for Application {
+    fn apply(&mut self, event: &InputEvent) -> Result<(), InputError> {
+        let _ = self.0.send(*event);
+        Ok(())
+    }
+
+    fn release_all(&mut self) -> Result<(), InputError> {
+        self.apply(&InputEvent::ReleaseAll)
+    }
+
+    fn set_viewport(&mut self, _: i32, _: i32, _: Size) {}
+
+    fn set_window(&mut self, _: Option<u32>, _: WindowScope) {}
+}
+
+/// Reads the numbers of the pictures that a client shows.
+struct Eye(SyncSender<Option<u32>>);
+
+impl Presenter for Eye {
+    fn present(&mut self, _: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
+        let _ = self.0.send(barcode::read(picture).map(|stamp| stamp.frame));
+        Ok(())
+    }
+
+    fn cursor(&mut self, _: &Cursor) -> Result<(), PresentError> {
+        Ok(())
+    }
+}
+
+struct Player {
+    _client: ClientRuntime,
+    seen: Receiver<Option<u32>>,
+}
+
+impl Player {
+    /// Waits for so many pictures more.
+    fn see(&self, pictures: usize) -> Vec<u32> {
+        let next = || self.seen.recv_timeout(TIMEOUT).expect("a picture");
+        std::iter::repeat_with(next)
+            .take(pictures)
+            .flatten()
+            .collect()
+    }
+
+    /// All pictures up to this one.
+    fn see_up_to(&self, number: u32) -> Vec<u32> {
+        let mut seen = Vec::new();
+        while seen.last().is_none_or(|last| *last < number) {
+            seen.extend(self.see(1));
+        }
+        seen
+    }
+}
+
+/// A host that streams the test pattern, and its player.
+struct Streaming {
+    // Dropped in this order: the client says goodbye first.
+    player: Player,
+    host: HostRuntime,
+    /// What its application receives.
+    received: Receiver<InputEvent>,
+    _folder: Folder,
+}
+
+fn start(name: &str) -> Streaming {
+    let folder = Folder::new(name);
+    let config = Config {
+        bind: ([127, 0, 0, 1], 0).into(),
+        config_dir: Some(folder.0.join("host")),
+        realtime: false,
+        second_player: "take-over".into(),
+        ..Config::default()
+    };
+    let opened = config.open().unwrap();
+    let port = openuvr_net::Link::local_addr(&*opened.link).unwrap().port();
+    let pin = opened.pairing.as_ref().unwrap().0.clone();
+    let (application, received) = sync_channel(MOST);
+    let host = HostRuntime::start(HostSetup {
+        policy: opened.policy,
+        identity: opened.identity,
+        devices: opened.devices,
+        pairing: opened.pairing,
+        link: opened.link,
+        capture: Box::new(Pattern::open(SIZE, 60.0).unwrap()),
+        viewport: None,
+        cursor: None,
+        input: Input::Sink(Box::new(Application(application))),
+        converter: Converter::new(),
+        encoding: opened.encoding,
+        scheduler: config.scheduler(),
+    });
+    let (eye, seen) = sync_channel(MOST);
+    let surface = move || Box::new(Eye(eye.clone())) as Box<dyn Presenter>;
+    let client = client((port, &pin), &folder.0, Wishes::default(), None, surface);
+    let player = Player {
+        _client: client,
+        seen,
+    };
+    player.see(1);
+    Streaming {
+        player,
+        host: host.unwrap(),
+        received,
+        _folder: folder,
+    }
+}

@@ -1,0 +1,362 @@
+//! Who plays: a browser, say, beside OpenUVR clients.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use openuvr_media::cursor::CursorShape;
+use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
+use openuvr_proto::host::{Ending, Grant, InputRefused, SubscribeRequest};
+use openuvr_proto::id::{FrameId, SubscriberId};
+use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::send::subscriber::{Departure, Feedback, Frame, Progress, Slice, Subscriber};
+use openuvr_proto::send::update::Update;
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::trace::{DropCause, Fidelity, FrameRecord, Outcome, Stage};
+use openuvr_proto::wire::control::{GoodbyeReason, Report};
+use openuvr_proto::wire::video::{EchoKind, FrameHeader};
+use openuvr_runtime::clock;
+use openuvr_runtime::host::{HostRuntime, Notice, Notices, SubscribeError};
+
+use super::support::{MOST, TIMEOUT};
+use super::{Bad, Streaming, Writer, start};
+
+/// What arrives at a browser.
+#[derive(Debug)]
+enum Arrived {
+    Frame(FrameHeader),
+    Update(Update),
+}
+
+/// A gateway's end of it.
+struct Browser(SyncSender<Arrived>, Option<FrameHeader>);
+
+impl Subscriber for Browser {
+    fn begin(&mut self, _: Instant, frame: &Frame) {
+        self.1 = Some(frame.header);
+    }
+
+    fn slice(&mut self, _: Instant, _: &Slice<'_>) {}
+
+    fn end(&mut self, now: Instant) -> Progress {
+        let frame = self.1.take().expect("it has begun");
+        let _ = self.0.send(Arrived::Frame(frame));
+        Progress::Left(Departure {
+            first: Some(now),
+            last: Some(now),
+            datagrams: 1,
+            bytes: 1200,
+            ..Departure::default()
+        })
+    }
+
+    fn dropped(&mut self, _: Instant, _: FrameId, _: Stage, _: DropCause) {
+        self.1 = None;
+    }
+
+    fn update(&mut self, _: Instant, update: Update) {
+        let _ = self.0.send(Arrived::Update(update));
+    }
+}
+
+/// A browser that wants to play.
+fn browser(host: &HostRuntime) -> (SubscriberId, Grant, Receiver<Arrived>) {
+    let (arrives, arrived) = sync_channel(MOST);
+    let request = SubscribeRequest {
+        take_over: true,
+        reports: true,
+        ..SubscribeRequest::new(Role::Player, "browser")
+    };
+    let subscriber = Box::new(Browser(arrives, None));
+    let (id, grant) = host.subscribe(request, subscriber).unwrap();
+    (id, grant, arrived)
+}
+
+/// Waits for one of which this makes something.
+fn wait<T, U>(what: &str, mut next: impl FnMut() -> Option<T>, find: impl Fn(T) -> Option<U>) -> U {
+    loop {
+        let one = next().unwrap_or_else(|| panic!("it did not come: {what}"));
+        if let Some(found) = find(one) {
+            return found;
+        }
+    }
+}
+
+fn arrives<U>(arrived: &Receiver<Arrived>, what: &str, find: impl Fn(Arrived) -> Option<U>) -> U {
+    wait(what, || arrived.recv_timeout(TIMEOUT).ok(), find)
+}
+
+fn told<U>(notices: &Notices, what: &str, find: impl Fn(Notice) -> Option<U>) -> U {
+    wait(what, || notices.next(TIMEOUT), find)
+}
+
+fn role_of(notices: &Notices, what: &str) -> (SubscriberId, Role) {
+    told(notices, what, |notice| match notice {
+        Notice::RoleChanged(who, role) => Some((who, role)),
+        _ => None,
+    })
+}
+
+fn press(code: u16) -> InputEvent {
+    InputEvent::Key {
+        code: KeyCode(code),
+        text: None,
+        pressed: true,
+    }
+}
+
+#[test]
+fn a_browser_takes_over_types_and_loses_the_role() {
+    let Streaming { host, received, .. } = &start("browser");
+    let notices = host.notices();
+    let (id, grant, arrived) = browser(host);
+    assert_eq!((grant.role, grant.watching), (Role::Player, None));
+    let (desk, role) = role_of(&notices, "the client observes");
+    assert_eq!(role, Role::Observer);
+
+    let frame = |arrived| match arrived {
+        Arrived::Frame(header) => Some(header),
+        Arrived::Update(_) => None,
+    };
+    arrives(&arrived, "its key frame", frame);
+
+    // What the client held is released before the browser's key comes.
+    let here = |at: Instant| PeerInstant(at.0);
+    let seq = host.input(id, press(30), here(clock::now())).unwrap();
+    let typed = || received.recv_timeout(TIMEOUT).expect("input");
+    assert_eq!([typed(), typed()], [InputEvent::ReleaseAll, press(30)]);
+    // A frame may show it, and says so to the browser alone.
+    let shows = arrives(&arrived, "the echo", |arrived| {
+        frame(arrived).filter(|header| header.echo.seq == seq)
+    });
+    assert_eq!(shows.echo.kind, EchoKind::Injected);
+    // It was displayed, and that is in the records.
+    let displayed = Outcome::Displayed(Fidelity::Whole);
+    let (asked, first) = (clock::now(), clock::now());
+    host.feedback(
+        id,
+        Feedback::Clock {
+            asked,
+            received: here(asked),
+            answered: here(asked),
+            heard: asked,
+        },
+    );
+    let report = Report {
+        first_received: Some(here(first)),
+        ..Report::new(shows.frame, displayed)
+    };
+    host.feedback(id, Feedback::Frame(report));
+    let record = told(&notices, "the record", |notice| match notice {
+        Notice::Record(r) => (r.subscriber == id && r.frame == shows.frame).then_some(r),
+        _ => None,
+    });
+    assert_eq!((record.outcome, record.cost.bytes), (displayed, 1200));
+    assert_eq!(
+        record.client.first_received_here.map(|at| at.at),
+        Some(first)
+    );
+    let [received_at, injected, sent] =
+        [Stage::InputReceived, Stage::InputInjected, Stage::LastSent].map(|at| record.host.at(at));
+    let stamps = (received_at, injected, sent);
+    assert!(
+        received_at.is_some() && received_at <= injected && injected < sent,
+        "{stamps:?}"
+    );
+
+    // Another takes over: what the browser holds is released, and it types no more.
+    let (other, grant, _) = browser(host);
+    assert_eq!(grant.role, Role::Player);
+    let role = |arrived| match arrived {
+        Arrived::Update(Update::Role { role, watching }) => Some((role, watching)),
+        _ => None,
+    };
+    let lost = arrives(&arrived, "the role is lost", role);
+    assert_eq!(lost, (Role::Observer, Some(WatchReason::TakenOver)));
+    assert_eq!(typed(), InputEvent::ReleaseAll);
+    let refused = host.input(id, press(31), PeerInstant(0));
+    assert_eq!(refused, Err(InputRefused::NotPlayer));
+    // The role comes back to it, and behind it to the client.
+    host.unsubscribe(other);
+    assert_eq!(arrives(&arrived, "the role", role), (Role::Player, None));
+    host.unsubscribe(id);
+    let back = |notice| match notice {
+        Notice::RoleChanged(who, Role::Player) => (who == desk).then_some(()),
+        _ => None,
+    };
+    told(&notices, "the client plays", back);
+}
+
+#[test]
+fn pointer_mouse_and_source_are_told_in_their_newest_state() {
+    let Streaming { host, .. } = &start("pointer");
+    let (id, _, arrived) = browser(host);
+    host.set_relative_mouse(true);
+    host.source_shown(false);
+    let shape = CursorShape {
+        width: 2,
+        height: 1,
+        hot_x: 1,
+        hot_y: 0,
+        argb: vec![1, 2],
+    };
+    host.set_pointer(Some(&shape), Some((7, 9)));
+    let (mut mouse, mut shown, mut looks, mut place) = (None, None, None, None);
+    while [mouse, shown].contains(&None) || looks.is_none() || place.is_none() {
+        let update = arrives(&arrived, "an update", |arrived| match arrived {
+            Arrived::Update(update) => Some(update),
+            Arrived::Frame(_) => None,
+        });
+        match update {
+            Update::RelativeMouse(wanted) => mouse = Some(wanted),
+            Update::SourceShown(now) => shown = Some(now),
+            Update::CursorShape(shape) => looks = Some(shape.argb.clone()),
+            Update::CursorMoved(at) => place = at,
+            Update::Decision(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    let all = (mouse, shown, looks, place);
+    assert_eq!(
+        all,
+        (Some(true), Some(false), Some(vec![1, 2]), Some((7, 9)))
+    );
+    host.unsubscribe(id);
+    // One that comes later is told the same.
+    let (_, _, arrived) = browser(host);
+    arrives(&arrived, "the shape", |arrived| match arrived {
+        Arrived::Update(Update::CursorShape(shape)) => Some(shape),
+        _ => None,
+    });
+}
+
+/// The records of one of them, up to that of which this makes something, or its end.
+fn records_until<U>(
+    notices: &Notices,
+    of: SubscriberId,
+    records: &mut Vec<FrameRecord>,
+    find: impl Fn(Notice) -> Option<U>,
+) -> U {
+    loop {
+        let notice = notices.next(TIMEOUT).expect("a notice");
+        if let Notice::Record(record) = &notice
+            && record.subscriber == of
+        {
+            records.push(**record);
+        }
+        if let Some(found) = find(notice) {
+            return found;
+        }
+    }
+}
+
+#[test]
+fn each_frame_of_a_recorder_ends_once() {
+    let Streaming { host, .. } = &start("ledger");
+    let notices = host.notices();
+    let (writer, written) = Writer::new();
+    let id = super::watch(host, writer);
+    let frames: Vec<u32> = std::iter::repeat_with(|| written.recv_timeout(TIMEOUT).unwrap())
+        .map(|(frame, _)| frame.header.frame.0)
+        .take(60)
+        .collect();
+    let mut records = Vec::new();
+    records_until(&notices, id, &mut records, |notice| match notice {
+        Notice::Record(r) => (r.subscriber == id && r.frame.0 == frames[59]).then_some(()),
+        _ => None,
+    });
+    host.unsubscribe(id);
+    let ending = records_until(&notices, id, &mut records, |notice| match notice {
+        Notice::Ended(who, ending) => (who == id).then_some(ending),
+        _ => None,
+    });
+    assert_eq!(ending, Ending::Goodbye(GoodbyeReason::Quit));
+    let mut ends: Vec<u32> = records.iter().map(|r| r.frame.0).collect();
+    ends.sort_unstable();
+    let all: Vec<u32> = (ends[0]..=ends[ends.len() - 1]).collect();
+    assert_eq!(ends, all, "each captured frame has one end");
+    let left = records.iter().filter(|r| r.outcome == Outcome::Left);
+    let left: Vec<u32> = left.map(|r| r.frame.0).collect();
+    let is_left = |frame: &u32| left.contains(frame);
+    assert!(frames.iter().all(is_left), "{frames:?} {left:?}");
+    // Nobody has said when it was sent.
+    assert!(
+        records
+            .iter()
+            .all(|r| r.host.at(Stage::FirstSent).is_none())
+    );
+    let encoded = |r: &&FrameRecord| r.outcome == Outcome::Left && r.cost.bytes > 0;
+    assert_eq!(records.iter().filter(encoded).count(), left.len());
+}
+
+/// A player that does something that it should not with its slices.
+fn bad_player(host: &HostRuntime, does: impl FnMut() + Send + 'static) -> SubscriberId {
+    let (writer, _) = Writer::new();
+    let request = SubscribeRequest {
+        take_over: true,
+        ..SubscribeRequest::new(Role::Player, "bad")
+    };
+    let bad = Box::new(Bad(writer, does));
+    let (id, grant) = host.subscribe(request, bad).unwrap();
+    assert_eq!(grant.role, Role::Player);
+    id
+}
+
+#[test]
+fn a_player_that_blocks_or_is_slow_delays_no_observer() {
+    let Streaming { host, player, .. } = &start("blocks");
+    let (reached, at_a_slice) = sync_channel(MOST);
+    let (go, told) = sync_channel::<()>(1);
+    bad_player(host, move || {
+        let _ = reached.send(());
+        let _ = told.recv();
+    });
+    at_a_slice.recv_timeout(TIMEOUT).expect("its first slice");
+    player.see(120);
+    assert_eq!(at_a_slice.try_iter().count(), 0, "it is at its first slice");
+    // It is slow: a slice for three pictures of the observer.
+    for _ in 0..10 {
+        go.send(()).expect("it listens");
+        at_a_slice.recv_timeout(TIMEOUT).expect("its next slice");
+        player.see(3);
+    }
+}
+
+#[test]
+fn the_role_of_a_player_that_panics_goes_to_who_waits() {
+    let Streaming { host, player, .. } = &start("panics-playing");
+    let notices = host.notices();
+    let mut slices = 0;
+    let id = bad_player(host, move || {
+        slices += 1;
+        assert!(slices < 20, "as the test wants it");
+    });
+    let (desk, role) = role_of(&notices, "the client observes");
+    assert_eq!(role, Role::Observer);
+    assert_eq!(role_of(&notices, "it plays again"), (desk, Role::Player));
+    assert_eq!(
+        host.input(id, press(30), PeerInstant(0)),
+        Err(InputRefused::NotPlayer)
+    );
+    player.see(60);
+}
+
+#[test]
+fn one_that_fits_nothing_of_the_host_is_refused() {
+    let Streaming { host, player, .. } = &start("refused");
+    let request = SubscribeRequest {
+        codecs: 0,
+        ..SubscribeRequest::new(Role::Observer, "no codec")
+    };
+    let (writer, _) = Writer::new();
+    let refused = host.subscribe(request, Box::new(writer));
+    let why = SubscribeError::Refused(Refusal::NoCommonCodec);
+    assert_eq!(refused.unwrap_err(), why);
+    // Who asks to play beside a player, and not to take over, waits for the role as an observer.
+    let (writer, _) = Writer::new();
+    let request = SubscribeRequest::new(Role::Player, "patient");
+    let (id, grant) = host.subscribe(request, Box::new(writer)).unwrap();
+    let waits = Some(WatchReason::PlayerPresent);
+    assert_eq!((grant.role, grant.watching), (Role::Observer, waits));
+    let granted = host.request_role(id, Role::Player, true);
+    assert_eq!(granted.map(|grant| grant.role), Ok(Role::Player));
+    player.see(10);
+}

@@ -1,0 +1,142 @@
+//! Who watches: a recorder.
+
+use std::sync::mpsc::sync_channel;
+
+use openuvr_media::barcode;
+use openuvr_media::codec::Codec;
+use openuvr_media::decode::{self, Chunk};
+use openuvr_proto::id::FrameId;
+use openuvr_proto::send::subscriber::Feedback;
+use openuvr_runtime::host::Notice;
+
+use super::support::{MOST, TIMEOUT};
+use super::{Bad, SIZE, Streaming, Writer, Written, start, watch};
+
+/// What a decoder sees in the stream: the number that the pattern drew into each picture.
+fn decoded(written: &[Written]) -> Vec<u32> {
+    let mut decoder = decode::open(Codec::H264).unwrap();
+    let mut decode = |(frame, bytes): &Written| {
+        let chunk = Chunk {
+            frame: frame.header.frame,
+            first: true,
+            last: true,
+            first_mb: 0,
+            mbs: u16::try_from(SIZE.pixels() / 256).unwrap(),
+            bytes: Some(bytes),
+        };
+        let picture = decoder.feed(&chunk).unwrap().expect("the frame is whole");
+        barcode::read(&picture).expect("a sharp picture").frame
+    };
+    written.iter().map(&mut decode).collect()
+}
+
+#[test]
+fn a_stranger_gets_the_frames_that_a_player_gets() {
+    let Streaming { host, player, .. } = &start("stranger");
+    let (writer, written) = Writer::new();
+    player.see(10);
+    let id = watch(host, writer);
+    let take = |n| -> Vec<Written> {
+        let next = || written.recv_timeout(TIMEOUT).expect("a frame");
+        std::iter::repeat_with(next).take(n).collect()
+    };
+    let frames = take(60);
+    let configuration = frames[0]
+        .0
+        .configuration
+        .expect("it begins with a key frame");
+    assert_eq!(configuration.size, SIZE);
+    assert_eq!(Codec::try_from(configuration.codec).ok(), Some(Codec::H264));
+    let names: Vec<u32> = frames
+        .iter()
+        .map(|(frame, _)| frame.header.frame.0)
+        .collect();
+    assert!(
+        names.windows(2).all(|pair| pair[1] == pair[0] + 1),
+        "{names:?}"
+    );
+    let numbers = decoded(&frames);
+    assert!(
+        numbers.windows(2).all(|pair| pair[1] > pair[0]),
+        "{numbers:?}"
+    );
+    // What the player saw meanwhile is the same.
+    let seen = player.see_up_to(numbers[59]);
+    let both = numbers.iter().filter(|number| seen.contains(number));
+    assert!(both.count() > 30, "{seen:?} {numbers:?}");
+
+    // It may ask for a key frame.
+    let newest = frames[59].0.header.frame;
+    let last_good = FrameId::NONE;
+    host.feedback(id, Feedback::KeyFrame { last_good, newest });
+    let more = std::iter::repeat_with(|| written.recv_timeout(TIMEOUT).expect("a frame"));
+    let key = more
+        .take(600)
+        .find(|(frame, _)| frame.configuration.is_some());
+    let key = key.expect("a key frame in two seconds");
+    assert_eq!(decoded(&[key]).len(), 1, "it stands for itself");
+
+    host.unsubscribe(id);
+    // Its thread drops it when it has taken what was under way.
+    while written.recv_timeout(TIMEOUT).is_ok() {}
+    player.see(10);
+}
+
+#[test]
+fn an_observer_that_blocks_or_is_slow_delays_no_player() {
+    let Streaming { host, player, .. } = &start("slow");
+    let (writer, written) = Writer::new();
+    // It goes on with a slice when it is told to.
+    let (go, told) = sync_channel::<()>(MOST);
+    let (reached, at_a_slice) = sync_channel(MOST);
+    let slow = Bad(writer, move || {
+        let _ = reached.send(());
+        let _ = told.recv();
+    });
+    watch(host, slow);
+    at_a_slice.recv_timeout(TIMEOUT).expect("its first slice");
+    // It blocks; the player goes on.
+    player.see(120);
+    assert_eq!(at_a_slice.try_iter().count(), 0, "it is at its first slice");
+    assert!(written.try_recv().is_err());
+    // It is slow: a slice for three pictures of the player.
+    let mut frames: Vec<Written> = Vec::new();
+    while frames.len() < 6 {
+        let _ = go.send(());
+        player.see(3);
+        frames.extend(written.try_iter());
+    }
+    // It missed frames, and what it has can be decoded: each gap ends with a key frame.
+    let gap = |pair: &&[Written]| pair[1].0.header.frame.0 > pair[0].0.header.frame.0 + 1;
+    let gaps = frames.windows(2).filter(gap);
+    let keys = gaps.map(|pair| pair[1].0.configuration.is_some());
+    let keys: Vec<bool> = keys.collect();
+    assert!(!keys.is_empty() && keys.iter().all(|key| *key), "{keys:?}");
+    assert_eq!(decoded(&frames).len(), frames.len());
+    // It blocks again, and the host stops all the same.
+}
+
+#[test]
+fn an_observer_that_panics_is_told_of_and_forgotten() {
+    let Streaming { host, player, .. } = &start("panics");
+    let (writer, written) = Writer::new();
+    let mut slices = 0;
+    let bad = Bad(writer, move || {
+        slices += 1;
+        assert!(slices < 20, "as the test wants it");
+    });
+    watch(host, bad);
+    let told = || match host.notice(TIMEOUT).expect("a notice") {
+        Notice::Trouble(why) => Some(why),
+        _ => None,
+    };
+    let why = std::iter::repeat_with(told).take(MOST).flatten().next();
+    assert!(why.unwrap().contains("a subscriber panicked"));
+    assert!(written.try_iter().count() > 0);
+    player.see(60);
+    // Another one finds a host that serves.
+    let (writer, written) = Writer::new();
+    watch(host, writer);
+    let (first, _) = written.recv_timeout(TIMEOUT).expect("a frame");
+    assert!(first.configuration.is_some());
+}
