@@ -16,7 +16,6 @@ mod config;
 mod devices;
 mod doctor;
 mod host;
-mod layer;
 mod measure;
 mod realtime;
 mod record;

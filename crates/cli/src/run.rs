@@ -8,11 +8,11 @@
 //! ```
 //! No picture passes through here: if this program is killed, the game goes on without a stream.
 
-mod desk;
-mod game;
+mod signals;
 mod terminal;
 
-use std::process::ExitCode;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -20,15 +20,15 @@ use clap::ArgMatches;
 use openuvr_media::input_sink::xtest::release_held;
 use openuvr_runtime::clock;
 use openuvr_runtime::host::config::Config;
+use openuvr_runtime::launch::{self, Application, Socket};
 use openuvr_runtime::line::{Line, Order};
 
 use crate::clients::{Clients, HostState, TICK};
 use crate::config::RunConfig;
 use crate::record::{Options, Recorder};
 
-use desk::Desk;
-pub(crate) use game::library;
-use game::{Game, Signals};
+use signals::Signals;
+use terminal::Terminal;
 
 /// How often signals and the game's end are looked for; what the hook says is heard at once.
 const TURN: Duration = Duration::from_millis(50);
@@ -39,6 +39,11 @@ const WONDER: Duration = Duration::from_secs(15);
 
 /// How long a launcher that has ended may take to bring its game to a first picture (guess).
 const LAUNCHING: Duration = Duration::from_secs(10);
+
+/// What may be the matter with a game whose pictures do not come.
+const WHY_NONE: &str = "It may be a 32-bit or static program, one that gains privileges \
+    when it starts, or one that draws with neither OpenGL nor Vulkan: then `openuvr host --window` \
+    shows it";
 
 /// Runs until the game and the processes that show its pictures have ended.
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
@@ -51,7 +56,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     openuvr_terminal::log_to_stderr(config.host.log);
     // What is wrong is told before the game begins, not within it.
     Config::from(&config.host).check().map_err(|e| anyhow!(e))?;
-    let library = library(config.hook.as_deref())?;
+    let library = launch::library(config.hook.as_deref())?;
     let order = Order {
         input: config.host.injects(),
         window: config.window.clone(),
@@ -59,60 +64,77 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     };
     let recorder = Recorder::new(&Options::from(&config.host))?;
     let mut signals = Signals::take()?;
-    let mut desk = Desk::open(&order)?;
-    let mut game = Game::start(&words, &library, &desk)?;
+    let mut socket = Socket::open(&order)?;
+    let mut command = launch::command(&words, &library, &socket)?;
+    let mut terminal = Terminal::give(&mut command);
+    let mut game = Application::start(command)?;
     let mut clients = Clients::new("run", recorder);
     let began = clock::now();
     let (mut tick_at, mut quiet_since, mut wondered) = (began, began, false);
     loop {
-        for line in desk.lines(TURN) {
+        for line in socket.lines(TURN) {
             hear(&mut clients, line);
         }
-        release_for(&mut desk);
+        release_for(&mut socket);
         let now = clock::now();
         if now >= tick_at {
             clients.tick(now);
-            game.fit_terminal();
+            if let Some(terminal) = &mut terminal {
+                terminal.fit();
+            }
             tick_at = now + TICK;
         }
-        game.pass_on(&signals.pending(), desk.streaming());
-        if desk.is_busy() || !game.ended() {
+        game.pass_on(&signals.pending(), socket.streaming());
+        if socket.is_busy() || game.ended().is_none() {
             quiet_since = now;
         }
-        if !desk.was_used() && !wondered && now.since(began) >= WONDER {
+        if !socket.was_used() && !wondered && now.since(began) >= WONDER {
             wondered = true;
-            eprintln!("openuvr run: no picture yet. {}", game::WHY_NONE);
+            eprintln!("openuvr run: no picture yet. {}", WHY_NONE);
         }
         let waits = game.has_children() && now.since(quiet_since) < LAUNCHING;
-        if game.ended() && !desk.is_busy() && !waits {
+        if game.ended().is_some() && !socket.is_busy() && !waits {
             break;
         }
     }
-    for line in desk.lines(Duration::ZERO) {
+    for line in socket.lines(Duration::ZERO) {
         hear(&mut clients, line);
     }
-    release_for(&mut desk);
-    game.say_last_words();
+    release_for(&mut socket);
+    if let Some(terminal) = terminal {
+        terminal.finish();
+    }
     let complete = clients.finish();
-    if !desk.was_used() && !wondered {
+    if !socket.was_used() && !wondered {
         eprintln!(
             "openuvr run: the game has ended without a picture. {}",
-            game::WHY_NONE
+            WHY_NONE
         );
     }
+    let status = game.ended();
     match complete {
-        Err(why) if game.succeeded() => Err(why),
+        Err(why) if status.is_some_and(|status| status.success()) => Err(why),
         Err(why) => {
             eprintln!("openuvr run: {why}");
-            Ok(game.exit_code())
+            Ok(exit_code(status))
         }
-        Ok(()) => Ok(game.exit_code()),
+        Ok(()) => Ok(exit_code(status)),
     }
 }
 
+/// That of the game; as a shell says it if a signal has ended it.
+fn exit_code(status: Option<ExitStatus>) -> ExitCode {
+    let code = status.and_then(|status| {
+        let signal = status.signal().map(|signal| signal + 128);
+        status.code().or(signal)
+    });
+    code.and_then(|code| u8::try_from(code).ok())
+        .map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
 /// Releases what processes that have ended held down: one that was killed could not.
-fn release_for(desk: &mut Desk) {
-    for display in desk.left_behind() {
+fn release_for(socket: &mut Socket) {
+    for display in socket.left_behind() {
         // A display that is gone holds nothing.
         if let Err(e) = release_held(Some(&display)) {
             tracing::debug!("{e}");

@@ -17,7 +17,7 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
 use openuvr_runtime::guest::{Guest, InputTo, NotForked};
-use openuvr_runtime::line::{Line, Order};
+use openuvr_runtime::line::{Line, Order, SOCKET};
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -27,7 +27,7 @@ use rustix::net::{
 };
 
 use crate::place::{self, WindowTracker};
-use crate::stream::{SOCKET, Stream, at_exit, begun, turn_off};
+use crate::stream::{Stream, at_exit, begun, turn_off};
 use crate::windows::{Place, Windows};
 
 /// How long the end of the process may wait for our threads (guess: they end within some tenths of a

@@ -13,13 +13,11 @@ use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
+use openuvr_runtime::line::SOCKET;
 
 use crate::gl::Readers;
 use crate::session::{self, Session};
 use crate::windows::{Key, Place, Windows};
-
-/// The variable that names the socket of `openuvr run`.
-pub(crate) const SOCKET: &str = "OPENUVR_RUN";
 
 /// The process whose stream it is; 0 before its first context or swap. A child inherits its parent's
 /// id, which is not its own.

@@ -12,6 +12,34 @@ impl Bitrate {
     }
 }
 
+/// A text that is not a bitrate, and what one looks like.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("'{0}' is not a rate in bits per second such as 800K, 20M or 1G")]
+pub struct NotABitrate(String);
+
+impl std::str::FromStr for Bitrate {
+    type Err = NotABitrate;
+
+    /// Reads `20M` and `2.5M`; K or k, M and G are thousands, millions and billions.
+    fn from_str(text: &str) -> Result<Bitrate, NotABitrate> {
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+        let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+        let factor = match unit {
+            "" => Some(1.0),
+            "K" | "k" => Some(1e3),
+            "M" => Some(1e6),
+            "G" => Some(1e9),
+            _ => None,
+        };
+        let number = number.parse::<f64>().ok();
+        let bits = number.zip(factor).map(|(number, factor)| number * factor);
+        // Saturates.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        bits.map(|bits| Bitrate(bits.round() as u64))
+            .ok_or_else(|| NotABitrate(text.to_owned()))
+    }
+}
+
 /// A picture's width and height in pixels.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Size {
@@ -74,5 +102,43 @@ impl std::str::FromStr for Size {
             .and_then(|(width, height)| Some(Size::new(side(width)?, side(height)?)))
             .filter(|size| size.is_valid())
             .ok_or_else(|| NotASize(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_they_are_written() {
+        for size in [
+            Size::new(1, 1),
+            Size::new(1280, 720),
+            Size::new(16_384, 16_384),
+        ] {
+            assert_eq!(size.to_string().parse(), Ok(size));
+        }
+        for text in [
+            "", "x", "1280", "1280x", "0x720", "+1x1", "1x16385", "1x2x3", "1 x 2",
+        ] {
+            let why = text.parse::<Size>().unwrap_err().to_string();
+            assert_eq!(why, format!("'{text}' is not a size such as 1280x720"));
+        }
+    }
+
+    #[test]
+    fn rates_are_read_with_their_unit() {
+        for (text, bits) in [
+            ("800", 800),
+            ("800K", 800_000),
+            ("800k", 800_000),
+            ("2.5M", 2_500_000),
+            ("1G", 1_000_000_000),
+        ] {
+            assert_eq!(text.parse(), Ok(Bitrate(bits)));
+        }
+        for text in ["", "M", "5m", "5 M", "-5M", "1.2.3M", "infM", "NaN"] {
+            assert!(text.parse::<Bitrate>().is_err(), "{text}");
+        }
     }
 }

@@ -15,6 +15,8 @@ pub mod hindered;
 #[cfg(feature = "host")]
 pub mod host;
 pub mod identity_store;
+#[cfg(feature = "launch")]
+pub mod launch;
 #[cfg(feature = "host")]
 pub mod line;
 pub mod machine;

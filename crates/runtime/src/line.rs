@@ -26,6 +26,9 @@ use serde::{Deserialize, Serialize};
 use crate::host::Notice;
 use crate::host::config::Config;
 
+/// The variable that names the socket to a process with the hook in it; without it the hook does nothing.
+pub const SOCKET: &str = "OPENUVR_RUN";
+
 /// What the host is told, once, before it starts.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -12,7 +12,8 @@ use anyhow::{Context as _, Result};
 use openuvr_proto::units::Size;
 use serde::Serialize;
 
-use super::report::{Head, Stream, keep};
+use super::case::Stream;
+use super::head::{Head, keep};
 use super::rig::{Rig, Setup, Source, Streamed, Turns};
 use super::stats::{Range, Summary};
 use crate::pair::TemporaryDir;

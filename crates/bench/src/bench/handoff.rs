@@ -25,8 +25,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 
-use super::machine::{Load, Machine};
-use super::report::{QUIET, keep};
+use super::head::keep;
+use super::machine::{Load, Machine, QUIET};
 use super::stats::percentile;
 use openuvr_runtime::clock;
 

@@ -15,9 +15,11 @@ use openuvr_proto::units::Size;
 
 use super::codec::{self, How};
 use super::machine::Machine;
-use super::report::{LEAST_WHOLE, Report, Setting, Target, Targets};
+use super::report::{Report, Setting, Target, Targets};
+use super::report_text;
 use super::rig::{Rig, Setup, Source, Streamed};
 use super::sched::Sched;
+use super::verdict::LEAST_WHOLE;
 use crate::pair::TemporaryDir;
 
 /// Measure drawn-to-visible and input-to-visible latency from pixels.
@@ -140,7 +142,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let mut report = Report::new(Machine::this(), setting);
         let outcome = measure(args, &mut report, &stop);
         // The floor stands by itself, and so do the other cases.
-        report.print();
+        report_text::print(&report);
         if let Err(error) = outcome {
             let name = &report.setting.name;
             eprintln!("openuvr bench latency: {name}: {error:#}");

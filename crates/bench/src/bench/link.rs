@@ -3,29 +3,29 @@
 //! The real scene, host, and client, with an emulated link between them; what became of each frame
 //! is read from the host's record. Host and client are on one machine and one clock.
 
-use std::collections::BTreeMap;
+mod figures;
+
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum as _;
+use openuvr_lab::hop::Report;
 use openuvr_lab::link::{BurstLoss, Impairment, Queue};
 use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_lab::wifi::scenario::Scenario;
 use openuvr_lab::wifi::words;
 use openuvr_proto::units::{Bitrate, Size};
-use serde::Serialize;
 
 use super::emulated::Emulated;
 use super::journey::{self, Row};
-use super::machine::{Load, Machine};
-use super::report::QUIET;
+use super::machine::{Load, Machine, QUIET};
 use super::rig::pass;
 use super::sched::{Part, Sched};
-use super::stats::Summary;
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Pair, TemporaryDir};
+use figures::{Figures, Measured, Recorded};
 use openuvr_runtime::clock;
 
 /// Measure what loss, and a link that gets narrower, leave of a stream.
@@ -91,6 +91,17 @@ pub(crate) struct Args {
     host_arg: Vec<String>,
 }
 
+impl Args {
+    /// How long a part lasts, and the size of the scene.
+    fn shape(&self) -> (Duration, Size) {
+        let (seconds, size) = match self.quick {
+            true => (3.0, Size::new(640, 360)),
+            false => (self.seconds, self.size),
+        };
+        (Duration::from_secs_f64(seconds), size)
+    }
+}
+
 /// A link.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Case {
@@ -118,11 +129,6 @@ const NEAR: Duration = Duration::from_millis(2);
 const WARM_UP: Duration = Duration::from_secs(4);
 /// How long the reports of the last frames may take.
 const REPORTED: Duration = Duration::from_millis(500);
-/// How late 1 % of the datagrams may leave the emulated link before it has measured itself, in
-/// milliseconds: a sixteenth of a frame.
-const LATE_MS: f64 = 1.0;
-/// How long after the drop the queue may still be full.
-const SETTLED: Duration = Duration::from_secs(2);
 
 impl Case {
     fn schedule(self, part: Duration) -> ImpairmentSchedule {
@@ -178,55 +184,6 @@ impl Case {
     }
 }
 
-/// What came of a case.
-#[derive(Clone, Debug, Serialize)]
-struct Figures {
-    case: String,
-    /// What answered losses.
-    recovery: String,
-    size: String,
-    bitrate: String,
-    seconds: f64,
-    quick: bool,
-    /// Cores that processes which are not ours used meanwhile.
-    other_cores: f64,
-    /// How captured frames ended.
-    outcomes: BTreeMap<String, u32>,
-    whole_per_second: f64,
-    /// Between two whole frames, in milliseconds.
-    longest_gap_ms: f64,
-    /// From Captured to Submitted, of whole frames.
-    latency_ms: Option<Summary>,
-    wire_mbps: f64,
-    /// `narrow` only.
-    narrow: Option<Narrow>,
-    /// How late the latest 1 % of the datagrams left the emulated link, in milliseconds.
-    link_late_ms: Option<f64>,
-    /// Wi-Fi only: the 99th percentile of the time that datagrams took to the client, in milliseconds.
-    link_p99_ms: Option<f64>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Narrow {
-    /// The 99th percentile from two seconds after the drop on.
-    settled_p99_ms: Option<f64>,
-    /// The mean rate before the drop, in the narrow part, and at the end.
-    mbps: [f64; 3],
-    /// From the end of the narrow part until the rate of a second was 90 % of what it was before.
-    back_after_s: Option<f64>,
-}
-
-impl Figures {
-    /// Why nothing is judged by them.
-    fn doubt(&self) -> Option<&'static str> {
-        let late = self.link_late_ms.is_some_and(|late| late > LATE_MS);
-        match self.other_cores > QUIET {
-            true => Some("not quiet"),
-            false => late.then_some("the link was late"),
-        }
-    }
-}
-
 /// Measures, prints, and writes the figures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(args.seconds >= 1.0, "--seconds must be at least 1");
@@ -251,12 +208,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn measure(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<Figures> {
-    let (seconds, size) = match args.quick {
-        true => (3.0, Size::new(640, 360)),
-        false => (args.seconds, args.size),
-    };
-    let part = Duration::from_secs_f64(seconds);
+/// A case that was streamed: the host's record, and what else was seen meanwhile.
+struct Streamed {
+    record: Vec<Row>,
+    time: Measured,
+    other_cores: f64,
+    link: Report,
+}
+
+/// Streams the scene over the link of a case.
+fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<Streamed> {
+    let (part, size) = args.shape();
     let bitrate = args.bitrate.as_deref().unwrap_or(case.bitrate());
     let (near, far) = (VirtualDisplay::start(size)?, VirtualDisplay::start(size)?);
     for display in [&near, &far] {
@@ -311,113 +273,37 @@ fn measure(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result
     pass(to + REPORTED, stop, &mut well)?;
     pair.client.stop();
     pair.host.stop();
-    let report = link.end()?;
+    let link = link.end()?;
     let text = std::fs::read_to_string(csv)
         .with_context(|| format!("can't read the host's record {}", csv.display()))?;
-    let rows = journey::parse(&text)?;
-    let of = |from: i64, to: i64| {
-        let captured = move |row: &&Row| {
-            row.at("Captured")
-                .is_some_and(|at| (from..to).contains(&at))
-        };
-        rows.iter().filter(captured).collect::<Vec<_>>()
-    };
-    let rows = of(from.0, to.0);
-    let whole: Vec<_> = rows.iter().filter(|row| row.is_whole()).copied().collect();
-    let all = seconds * f64::from(parts);
-    let mut outcomes = BTreeMap::new();
-    for row in &rows {
-        *outcomes.entry(row.outcome.clone()).or_insert(0) += 1;
-    }
-    Ok(Figures {
-        case: (case.to_possible_value()).map_or(String::new(), |value| value.get_name().to_owned()),
-        recovery: recovery.to_owned(),
-        size: size.to_string(),
-        bitrate: bitrate.to_owned(),
-        seconds: all,
-        quick: args.quick,
+    Ok(Streamed {
+        record: journey::parse(&text)?,
+        time: Measured {
+            from: from.0,
+            part,
+            parts,
+        },
         other_cores: used.other_cores,
-        outcomes,
-        whole_per_second: whole.len() as f64 / all,
-        longest_gap_ms: longest_gap(&whole, from.0, to.0),
-        latency_ms: Summary::of(&latencies(&whole)),
-        wire_mbps: mbps(&rows, all),
-        narrow: (case == Case::Narrow).then(|| {
-            let drop = (from + part).0;
-            let back = (from + part * 2).0;
-            let settled: Vec<_> = whole
-                .iter()
-                .filter(|row| {
-                    row.at("Captured")
-                        .is_some_and(|at| at >= drop + SETTLED.as_nanos() as i64 && at < back)
-                })
-                .copied()
-                .collect();
-            narrow(
-                &of(from.0, drop),
-                &of(drop, back),
-                &of(back, to.0),
-                &settled,
-                seconds,
-            )
-        }),
-        link_late_ms: report
-            .lateness
-            .quantile(990)
-            .map(|late| late.as_secs_f64() * 1e3),
-        link_p99_ms: (report.crossing)
-            .and_then(|crossing| crossing.quantile(990))
-            .map(|took| took.as_secs_f64() * 1e3),
+        link,
     })
 }
 
-fn latencies(whole: &[&Row]) -> Vec<f64> {
-    let span = |row: &&Row| Some((row.at("Submitted")? - row.at("Captured")?) as f64 / 1e6);
-    whole.iter().filter_map(span).collect()
-}
-
-/// The longest time without a whole frame, both ends of the run counted as frames.
-fn longest_gap(whole: &[&Row], from: i64, to: i64) -> f64 {
-    let mut shown: Vec<i64> = whole.iter().filter_map(|row| row.at("Submitted")).collect();
-    shown.extend([from, to]);
-    shown.sort_unstable();
-    let gaps = shown.windows(2).map(|pair| pair[1] - pair[0]);
-    gaps.max().unwrap_or(0) as f64 / 1e6
-}
-
-fn mbps(rows: &[&Row], seconds: f64) -> f64 {
-    let bytes: u64 = rows.iter().map(|row| row.wire_bytes).sum();
-    bytes as f64 * 8.0 / 1e6 / seconds
-}
-
-fn narrow(
-    before: &[&Row],
-    within: &[&Row],
-    after: &[&Row],
-    settled: &[&Row],
-    seconds: f64,
-) -> Narrow {
-    let usual = mbps(before, seconds);
-    let start = after.iter().filter_map(|row| row.at("Captured")).min();
-    let second = |from: i64| {
-        let in_it = |row: &&&Row| {
-            row.at("Captured")
-                .is_some_and(|at| (from..from + 1_000_000_000).contains(&at))
-        };
-        mbps(
-            &after.iter().filter(in_it).copied().collect::<Vec<_>>(),
-            1.0,
-        )
-    };
-    let steps = (seconds * 10.0) as i64 - 10;
-    let back = start.and_then(|start| {
-        (0..=steps.max(0)).find(|step| second(start + step * 100_000_000) >= usual * 0.9)
-    });
-    Narrow {
-        settled_p99_ms: Summary::of(&latencies(settled)).map(|s| s.p99),
-        mbps: [usual, mbps(within, seconds), mbps(after, seconds)],
-        back_after_s: back.map(|step| step as f64 / 10.0 + 1.0),
-    }
+fn measure(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<Figures> {
+    let streamed = stream(args, case, recovery, stop)?;
+    let recorded = Recorded::of(&streamed.record, streamed.time);
+    let millis = |span: Duration| span.as_secs_f64() * 1e3;
+    let crossing = streamed.link.crossing.as_ref();
+    Ok(Figures {
+        case: (case.to_possible_value()).map_or(String::new(), |value| value.get_name().to_owned()),
+        recovery: recovery.to_owned(),
+        size: args.shape().1.to_string(),
+        bitrate: args.bitrate.as_deref().unwrap_or(case.bitrate()).to_owned(),
+        quick: args.quick,
+        other_cores: streamed.other_cores,
+        recorded,
+        link_late_ms: streamed.link.lateness.quantile(990).map(millis),
+        link_p99_ms: crossing.and_then(|took| took.quantile(990)).map(millis),
+    })
 }
 
 fn print(case: Case, f: &Figures) {
@@ -427,6 +313,7 @@ fn print(case: Case, f: &Figures) {
         f.case, f.size, f.bitrate, f.recovery
     );
     let outcomes: Vec<_> = f
+        .recorded
         .outcomes
         .iter()
         .map(|(how, n)| format!("{how} {n}"))
@@ -434,19 +321,19 @@ fn print(case: Case, f: &Figures) {
     println!("frames   {}", outcomes.join(", "));
     println!(
         "whole    {:.1} a second, longest gap {:.0} ms",
-        f.whole_per_second, f.longest_gap_ms
+        f.recorded.whole_per_second, f.recorded.longest_gap_ms
     );
-    if let Some(l) = &f.latency_ms {
+    if let Some(l) = &f.recorded.latency_ms {
         println!(
             "latency  p50 {:.1} ms, p99 {:.1}, max {:.1}  (Captured -> Submitted)",
             l.p50, l.p99, l.max
         );
     }
-    println!("wire     {:.1} Mb/s", f.wire_mbps);
+    println!("wire     {:.1} Mb/s", f.recorded.wire_mbps);
     if let Some(p99) = f.link_p99_ms {
         println!("Wi-Fi    99 % of the datagrams took up to {p99:.1} ms to the client");
     }
-    if let Some(n) = &f.narrow {
+    if let Some(n) = &f.recorded.narrow {
         let or_never =
             |s: Option<f64>| s.map_or("not in this run".to_owned(), |s| format!("{s:.1} s"));
         println!(
@@ -496,18 +383,18 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             value <= limit,
         )
     };
-    let p99 = f.latency_ms.map_or(f64::INFINITY, |l| l.p99);
+    let p99 = f.recorded.latency_ms.map_or(f64::INFINITY, |l| l.p99);
     match case {
         Case::Loss => vec![
-            least("whole frames a second", 59.0, f.whole_per_second),
-            most("longest gap, ms", 34.0, f.longest_gap_ms),
+            least("whole frames a second", 59.0, f.recorded.whole_per_second),
+            most("longest gap, ms", 34.0, f.recorded.longest_gap_ms),
         ],
         Case::Bursts => vec![
-            least("whole frames a second", 56.0, f.whole_per_second),
+            least("whole frames a second", 56.0, f.recorded.whole_per_second),
             most("p99: delay + 20 ms", 28.0, p99),
         ],
         Case::Wifi | Case::WifiFar => vec![
-            least("whole frames a second", 59.0, f.whole_per_second),
+            least("whole frames a second", 59.0, f.recorded.whole_per_second),
             most(
                 "p99: the link's p99 + 8 ms",
                 f.link_p99_ms.unwrap_or(0.0) + 8.0,
@@ -515,16 +402,16 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             ),
         ],
         Case::WifiShared => vec![
-            least("whole frames a second", 57.0, f.whole_per_second),
-            most("longest freeze, ms", 150.0, f.longest_gap_ms),
+            least("whole frames a second", 57.0, f.recorded.whole_per_second),
+            most("longest freeze, ms", 150.0, f.recorded.longest_gap_ms),
         ],
         Case::Heavy => Vec::new(),
         Case::Narrow => {
-            let narrow = f.narrow.as_ref();
+            let narrow = f.recorded.narrow.as_ref();
             let settled = narrow.and_then(|n| n.settled_p99_ms);
             let back = narrow.and_then(|n| n.back_after_s);
             vec![
-                most("longest freeze, ms", 200.0, f.longest_gap_ms),
+                most("longest freeze, ms", 200.0, f.recorded.longest_gap_ms),
                 most(
                     "p99 from 2 s on, ms",
                     30.0,
@@ -540,58 +427,11 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
 mod tests {
     use super::*;
 
-    /// A record of frames `from..to` at 60 a second, each of `bytes` bytes and whole, 10 ms on
-    /// their way.
-    fn record(frames: std::ops::Range<i64>, bytes: u32) -> Vec<Row> {
-        let header = "outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,FirstSent,LastSent,\
-            FirstReceived,Recoverable,Decoded,Submitted,datagrams,bytes";
-        let rows = frames.map(|frame| {
-            let at = frame * 16_666_667;
-            let shown = at + 10_000_000;
-            format!("whole,,,{at},,,,,,,,,{shown},0,{bytes}")
-        });
-        let text: Vec<_> = std::iter::once(header.to_owned()).chain(rows).collect();
-        journey::parse(&text.join("\n")).expect("a record")
-    }
-
-    fn of(rows: &[Row]) -> Vec<&Row> {
-        rows.iter().collect()
-    }
-
     #[test]
     fn every_case_has_a_link_that_can_be() {
         let wifi = |case: &&Case| case.wifi().unwrap().is_some();
         assert_eq!(Case::value_variants().iter().filter(wifi).count(), 3);
         let shared = Case::WifiShared.wifi().unwrap().unwrap();
         assert_eq!((shared.viewers(), shared.setup.stations.len()), (1, 4));
-    }
-
-    #[test]
-    fn the_longest_gap_counts_both_ends_of_the_run() {
-        let rows = record(0..60, 1000);
-        let (from, to) = (0, 1_000_000_000);
-        let gap = longest_gap(&of(&rows), from, to);
-        assert!((gap - 16.67).abs() < 0.1, "{gap}");
-        let gap = longest_gap(&of(&rows[10..]), from, to);
-        assert!((gap - 176.67).abs() < 0.1, "{gap}");
-        assert!((longest_gap(&[], from, to) - 1000.0).abs() < 0.1);
-        assert_eq!(latencies(&of(&rows)), [10.0; 60]);
-    }
-
-    #[test]
-    fn the_rate_is_back_when_a_second_carries_nine_tenths_of_it() {
-        let before = record(0..360, 10_000);
-        let within = record(360..720, 3_000);
-        // Three seconds at half the rate, then as before.
-        let mut after = record(720..900, 5_000);
-        let never = narrow(&of(&before), &of(&within), &of(&after), &of(&within), 6.0);
-        assert_eq!(never.back_after_s, None);
-        assert_eq!(never.settled_p99_ms, Some(10.0));
-        after.extend(record(900..1080, 10_000));
-        let all = narrow(&of(&before), &of(&within), &of(&after), &[], 6.0);
-        let back = all.back_after_s.expect("it comes back");
-        assert!((3.5..=4.1).contains(&back), "{back}");
-        assert!((all.mbps[0] - 4.8).abs() < 0.1, "{:?}", all.mbps);
-        assert_eq!(all.settled_p99_ms, None, "no frame, no figure");
     }
 }

@@ -252,6 +252,9 @@ fn loopback_bytes() -> u64 {
         .unwrap_or(0)
 }
 
+/// Cores of other processes above which milliseconds are not to be trusted.
+pub(super) const QUIET: f64 = 0.1;
+
 #[cfg(test)]
 mod tests {
     use super::*;

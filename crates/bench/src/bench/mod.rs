@@ -1,26 +1,33 @@
 //! `openuvr bench`: measurements from pixels, with all that is needed to judge them.
 
 mod ablation;
+mod case;
 mod codec;
+mod data;
 mod doors;
 mod emulated;
 mod figures;
 mod floor;
 mod handoff;
+mod head;
+pub(crate) mod html;
 mod journey;
 mod latency;
 mod link;
 pub(crate) mod machine;
-pub(crate) mod page;
+mod page;
 pub(crate) mod plot;
 mod quality;
 mod reader;
 mod report;
+mod report_text;
 mod rig;
 mod sched;
+mod sections;
 mod stats;
 mod sync;
 mod sys;
+mod verdict;
 mod wifi;
 
 use anyhow::Result;

@@ -13,11 +13,11 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use serde::Serialize;
 
+use super::case::{Case, Sample, Stream};
 use super::floor::Copier;
 use super::journey;
 use super::machine::{self, Load};
 use super::reader::{Reader, Sighting};
-use super::report::{Case, Sample, Stream};
 use super::sched::{Part, Sched};
 use super::stats::{Frames, Summary};
 use crate::cable::Cable;

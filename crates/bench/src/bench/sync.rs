@@ -14,7 +14,8 @@ use anyhow::Result;
 use openuvr_proto::units::Size;
 use serde::Serialize;
 
-use super::report::{Head, Stream, keep};
+use super::case::Stream;
+use super::head::{Head, keep};
 use super::rig::{Rig, Source, Streamed, Turns};
 use super::stats::{Range, Summary};
 use crate::pair::TemporaryDir;

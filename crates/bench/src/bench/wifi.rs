@@ -3,8 +3,9 @@
 
 use serde_json::Value;
 
+use super::data::{Data, list, number, words};
 use super::figures::Mark;
-use super::page::{Data, escaped, list, number, section, table, words};
+use super::html::{escaped, section, table};
 
 /// The runs and seconds of each that the paper had.
 const RUNS: f64 = 10.0;

@@ -230,11 +230,7 @@ pub(super) fn bitrate(range: RangeInclusive<Bitrate>) -> Kind<Bitrate> {
         allowed: format!("bits per second from {low} to {high}, such as 20M"),
         form: Form::NumberOrText,
         parse: Box::new(move |text| {
-            const UNITS: &[(&str, f64)] =
-                &[("", 1.0), ("K", 1e3), ("k", 1e3), ("M", 1e6), ("G", 1e9)];
-            // Saturates, and the range is checked behind it.
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            let rate = Bitrate(scaled(text, UNITS)?.round() as u64);
+            let rate = text.parse().ok()?;
             range.contains(&rate).then_some(rate)
         }),
         absent: None,

@@ -30,7 +30,7 @@ pub(crate) struct Api {
     #[arg(long, requires = "api", default_value_t = 60.0)]
     stream_fps: f64,
     /// Bits a second that the video takes at most, such as 10M
-    #[arg(long, requires = "api", value_parser = bitrate)]
+    #[arg(long, requires = "api")]
     bitrate: Option<Bitrate>,
     /// Folder of keys and known devices
     #[arg(long, requires = "api", value_name = "FOLDER")]
@@ -38,10 +38,6 @@ pub(crate) struct Api {
     /// Write a row for each frame and client
     #[arg(long, requires = "api", value_name = "FILE")]
     csv: Option<PathBuf>,
-}
-
-fn bitrate(text: &str) -> Result<Bitrate, String> {
-    crate::config::HostConfig::read_bitrate(text).map_err(|e| e.to_string())
 }
 
 /// The stream. Belongs to the thread of the window.

@@ -18,7 +18,7 @@
 //! `VK_ADD_LAYER_PATH` would do for newer loaders only: Ubuntu 22.04's does not know it.
 //! `VK_INSTANCE_LAYERS=VK_LAYER_OPENUVR_capture:…` switches the layer on, as the first, nearest to
 //! the application: layers behind it, validation for example, see our own calls too.
-//! `crates/cli/src/layer.rs` does all this. Tried with the loaders of Debian 11 (1.2.162), 12
+//! `crates/runtime/src/launch/layer.rs` does all this. Tried with the loaders of Debian 11 (1.2.162), 12
 //! (1.3.239) and 13 (1.4.309), and of Ubuntu 22.04 (1.3.204) and 24.04 (1.3.275).
 //!
 //! What it is not: no implicit layer. A program that was not started by `openuvr run` never sees it.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use super::{Ablation, Row};
+use super::rows::{Ablation, Row};
 use crate::bench::plot::{self, Step, Waterfall};
 use crate::bench::stats::Range;
 use openuvr_terminal::wrap::wrapped;

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::super::machine::Machine;
-use super::super::report::QUIET;
+use super::super::machine::{Machine, QUIET};
 use super::super::stats::percentile;
 use super::clips::Kept;
+use super::condition::{Condition, Vary};
 use super::point::{Point, Traffic};
-use super::{Condition, Vary};
 
 /// Frames in a batch (OpenUVR's evaluation looks at its worst seconds alike).
 const BATCH: usize = 150;
@@ -489,134 +488,4 @@ impl Vary {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_worst_batch_is_the_one_with_the_least_mean() {
-        let values = |parts: &[(f64, usize)]| -> Vec<f64> {
-            let of = |(value, count): &(f64, usize)| vec![*value; *count];
-            parts.iter().flat_map(of).collect()
-        };
-        let worst = |parts: &[(f64, usize)]| Spread::of(&values(parts)).unwrap().0[1];
-        assert_eq!(worst(&[(40.0, 150), (30.0, 150), (35.0, 150)]), 30.0);
-        // Too few for a batch of their own: 150 frames of 40 and 20 of 23.
-        assert_eq!(worst(&[(40.0, 300), (23.0, 20)]), 38.0);
-        assert_eq!(worst(&[(40.0, 20)]), 40.0);
-        assert_eq!(Spread::of(&[]), None);
-        let all: Vec<f64> = (1..=100).map(f64::from).collect();
-        assert_eq!(Spread::of(&all), Some(Spread([50.5, 50.5, 5.0, 95.0])));
-    }
-
-    fn measured(content: &str, condition: Condition, psnr: f64) -> Measured {
-        let point = Point {
-            psnr: vec![psnr; 10],
-            ssim: vec![0.9; 10],
-            outcomes: [
-                ("whole".to_owned(), 9),
-                ("dropped before X: Y".to_owned(), 1),
-            ]
-            .into(),
-            ..Point::default()
-        };
-        Measured {
-            content: content.to_owned(),
-            condition,
-            point,
-        }
-    }
-
-    fn table() -> Table {
-        let best = Condition::default();
-        let narrow = |constant| Condition {
-            mbps: Some(2),
-            constant,
-            ..best
-        };
-        let slow = Condition {
-            delay_ms: 100,
-            ..best
-        };
-        let wide = Condition {
-            constant: true,
-            ..best
-        };
-        let mut all = Vec::new();
-        for (content, plus) in [("scene", 0.0), ("game", 1.0)] {
-            for (condition, psnr) in [
-                (best, 40.0),
-                (slow, 39.0),
-                (narrow(false), 35.0),
-                (narrow(true), 25.0),
-                (wide, 41.0),
-            ] {
-                all.push(measured(content, condition, psnr + plus));
-            }
-        }
-        Table {
-            missing: Vec::new(),
-            machine: Machine::this(),
-            bitrate: "3M".into(),
-            fps: 50,
-            all,
-        }
-    }
-
-    #[test]
-    fn points_come_on_the_lines_they_belong_to() {
-        let figures = table().figures(&[Vary::Delay, Vary::Loss, Vary::Bandwidth]);
-        let lines = |title: &str| -> Vec<(String, Vec<(f64, f64)>)> {
-            let figure = figures.iter().find(|f| f.title.starts_with(title)).unwrap();
-            let line = |series: &Series| {
-                let points = series.points.iter().map(|p| (p.x, p.mean)).collect();
-                (series.name.clone(), points)
-            };
-            figure.series.iter().map(line).collect()
-        };
-        let want = |name: &str, points: &[(f64, f64)]| (name.to_owned(), points.to_vec());
-        assert_eq!(
-            lines("PSNR against network delay"),
-            [
-                want("scene", &[(0.0, 40.0), (100.0, 39.0)]),
-                want("game", &[(0.0, 41.0), (100.0, 40.0)])
-            ]
-        );
-        assert!(
-            lines("PSNR against packet loss").is_empty(),
-            "one point is no line"
-        );
-        assert_eq!(
-            lines("PSNR against bandwidth"),
-            [
-                want("scene, adaptive rate", &[(2.0, 35.0), (7.0, 40.0)]),
-                want("game, adaptive rate", &[(2.0, 36.0), (7.0, 41.0)]),
-                want("scene, constant rate", &[(2.0, 25.0), (7.0, 41.0)]),
-                want("game, constant rate", &[(2.0, 26.0), (7.0, 42.0)]),
-            ]
-        );
-        let load = figures
-            .iter()
-            .filter(|f| f.title.starts_with("Network load"));
-        assert_eq!(load.clone().count(), 3);
-        assert!(load.flat_map(|f| &f.series).all(|s| s.points.len() == 2));
-    }
-
-    #[test]
-    fn rows_have_a_value_for_each_name_and_lines_fit() {
-        let table = table();
-        let csv = table.csv();
-        let fields = |line: &str| line.split(',').count();
-        let mut lines = csv.lines();
-        let names = lines.next().unwrap();
-        assert_eq!(lines.clone().count(), 10);
-        assert!(lines.all(|line| fields(line) == fields(names)), "{csv}");
-        assert!(csv.contains("scene,100,0,none,none,adaptive,10,39.0000,"));
-        assert!(
-            table
-                .all
-                .iter()
-                .all(|one| one.line().chars().count() <= 110)
-        );
-        assert_eq!(table.all[0].point.ended("dropped"), 1);
-    }
-}
+mod tests;

@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};
 
 use super::ImpairmentSchedule;
+use crate::bench::html::{HEAD, escaped, figure, section, table};
 use crate::bench::machine::Machine;
-use crate::bench::page::{HEAD, escaped, figure, section, table};
 use crate::bench::plot::{self, Plot};
 
 /// A folder that is being filled, and the page in it.

@@ -1,4 +1,4 @@
-//! Where processes of the game ask what to do: the first that shows a picture gets the order, and
+//! Where processes of an application ask what to do: the first that shows a picture gets the order, and
 //! then says what happens; the next one gets it when that is gone.
 
 use std::fs;
@@ -8,8 +8,6 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
-use openuvr_runtime::line::{Line, Order};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -18,15 +16,20 @@ use rustix::net::{
 };
 use rustix::process::{Pid, PidfdFlags, getuid, pidfd_open};
 
+use super::LaunchError;
+use crate::line::{Line, Order};
+
 /// Processes that may wait in line, streaming or to be.
-const MANY: usize = 64;
+pub(super) const MOST: usize = 64;
 
-const SOCKET: &str = "socket";
+const NAME: &str = "socket";
 
-/// A socket with a name, and who came to it.
-pub(super) struct Desk {
+/// A socket with a name in a folder of this user alone, and the processes that came to it. Both the
+/// socket and its folder go when it is dropped.
+#[derive(Debug)]
+pub struct Socket {
     listener: OwnedFd,
-    /// Of this user alone; gone with the desk.
+    /// Of this user alone; gone with the socket.
     folder: PathBuf,
     order: String,
     /// The first has the order.
@@ -36,7 +39,8 @@ pub(super) struct Desk {
     left_behind: Vec<String>,
 }
 
-/// A process of the game.
+/// A process of the application.
+#[derive(Debug)]
 struct Process {
     socket: OwnedFd,
     pid: Pid,
@@ -47,26 +51,28 @@ struct Process {
     injects: Option<String>,
 }
 
-impl Desk {
+impl Socket {
     /// Opens one for this user's processes.
     ///
     /// # Errors
     /// No socket can be made in the folder for such things.
-    pub(super) fn open(order: &Order) -> Result<Desk> {
+    pub fn open(order: &Order) -> Result<Socket, LaunchError> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        let order = order.text().map_err(|e| anyhow!(e))?;
+        let order = order.text().map_err(LaunchError::Order)?;
         let folder = own_folder(runtime.as_deref())?;
         let open = || -> rustix::io::Result<OwnedFd> {
             let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let listener = socket_with(family, kind, flags, None)?;
-            bind(&listener, &SocketAddrUnix::new(folder.join(SOCKET))?)?;
+            bind(&listener, &SocketAddrUnix::new(folder.join(NAME))?)?;
             listen(&listener, 16)?;
             Ok(listener)
         };
         let listener = open();
-        let listener = listener.with_context(|| format!("no socket in {}", folder.display()))?;
-        Ok(Desk {
+        let listener = listener.map_err(|why| {
+            LaunchError::system(format!("no socket in {}", folder.display()))(why.into())
+        })?;
+        Ok(Socket {
             listener,
             folder,
             order,
@@ -76,18 +82,20 @@ impl Desk {
         })
     }
 
-    /// Where what the game needs to find us may lie.
-    pub(super) fn folder(&self) -> &Path {
+    /// Where what the application needs to find us may lie.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// The socket's name.
-    pub(super) fn socket(&self) -> PathBuf {
-        self.folder.join(SOCKET)
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.folder.join(NAME)
     }
 
     /// Waits for news, at most `turn`: what the streaming process has said.
-    pub(super) fn lines(&mut self, turn: Duration) -> Vec<Line> {
+    pub fn lines(&mut self, turn: Duration) -> Vec<Line> {
         let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
         for process in &self.line {
             fds.push(PollFd::new(&process.socket, PollFlags::IN));
@@ -122,7 +130,7 @@ impl Desk {
     }
 
     fn let_in(&mut self) {
-        while self.line.len() < MANY {
+        while self.line.len() < MOST {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let Ok(socket) = accept_with(&self.listener, flags) else {
                 return;
@@ -141,23 +149,32 @@ impl Desk {
         }
     }
 
+    /// How many processes stream or want to.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.line.len()
+    }
+
     /// Whether a process streams or wants to.
-    pub(super) fn is_busy(&self) -> bool {
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
         !self.line.is_empty()
     }
 
     /// Whether one ever has.
-    pub(super) fn was_used(&self) -> bool {
+    #[must_use]
+    pub fn was_used(&self) -> bool {
         self.used
     }
 
     /// The displays into which processes injected input that have ended since it was last asked.
-    pub(super) fn left_behind(&mut self) -> Vec<String> {
+    pub fn left_behind(&mut self) -> Vec<String> {
         std::mem::take(&mut self.left_behind)
     }
 
     /// The process that streams.
-    pub(super) fn streaming(&self) -> Option<Pid> {
+    #[must_use]
+    pub fn streaming(&self) -> Option<Pid> {
         self.line.first().map(|first| first.pid)
     }
 }
@@ -165,7 +182,7 @@ impl Desk {
 /// Makes a folder of this user alone in the folder for such things, or where there is none, which is
 /// only this user's, in that for temporary files. There everybody may make files, so it has a name
 /// that nobody knows before, and must not have been there.
-fn own_folder(runtime: Option<&Path>) -> Result<PathBuf> {
+fn own_folder(runtime: Option<&Path>) -> Result<PathBuf, LaunchError> {
     // XDG Base Directory Specification 0.8: owned by the user, with access mode 0700.
     let is_ours = |folder: &&Path| {
         let meta = fs::symlink_metadata(folder);
@@ -181,11 +198,14 @@ fn own_folder(runtime: Option<&Path>) -> Result<PathBuf> {
     let name = format!("openuvr-run-{random:016x}");
     let folder = runtime.join(name);
     let made = fs::DirBuilder::new().mode(0o700).create(&folder);
-    made.with_context(|| format!("can't make the folder {}", folder.display()))?;
+    made.map_err(LaunchError::system(format!(
+        "can't make the folder {}",
+        folder.display()
+    )))?;
     Ok(folder)
 }
 
-impl Drop for Desk {
+impl Drop for Socket {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::{fs, io};
 
 /// The layer's manifest; it names the library beside it.
-const MANIFEST: &str = include_str!("../../hook/VkLayer_openuvr_capture.json");
+const MANIFEST: &str = include_str!("../../../hook/VkLayer_openuvr_capture.json");
 
 /// Where the system keeps its data if nothing else is said (XDG base directory specification).
 const DATA: &str = "/usr/local/share:/usr/share";
@@ -19,7 +19,7 @@ const DATA: &str = "/usr/local/share:/usr/share";
 ///
 /// # Errors
 /// The folder can't be written to, or the path is not UTF-8, as manifests are.
-pub(crate) fn announce(
+pub(super) fn announce(
     folder: &Path,
     library: &Path,
     now: impl Fn(&str) -> Option<OsString>,

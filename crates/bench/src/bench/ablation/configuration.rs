@@ -1,0 +1,184 @@
+//! The configurations that are compared: ours, without one or more of its optimisations, or with something
+//! else in their place.
+
+/// One optimisation: how to do without it. With it, the host is as it is by default.
+pub(super) struct Factor {
+    /// What it is.
+    pub(super) name: &'static str,
+    /// What is there instead.
+    pub(super) instead: &'static str,
+    /// The host's words for that.
+    pub(super) without: &'static [&'static str],
+}
+
+/// In the order in which the cumulative figure adds them: along a frame's way.
+pub(super) const FACTORS: [Factor; 8] = [
+    Factor {
+        name: "capture when drawn",
+        instead: "polled at 60 Hz",
+        without: &["--capture-mode", "poll"],
+    },
+    Factor {
+        name: "SIMD conversion",
+        instead: "swscale",
+        without: &["--converter", "swscale"],
+    },
+    Factor {
+        name: "own rate control",
+        instead: "x264's CBR",
+        without: &["--rate-mode", "cbr"],
+    },
+    Factor {
+        name: "slices on their way",
+        instead: "whole frame, one thread",
+        without: &["--slices", "1", "--encoder-threads", "1"],
+    },
+    Factor {
+        name: "two encoder threads",
+        instead: "one thread",
+        without: &["--encoder-threads", "1"],
+    },
+    Factor {
+        name: "burst",
+        instead: "batches of 5.56 ms",
+        without: &["--pacing", "batches"],
+    },
+    Factor {
+        name: "segmentation offload",
+        instead: "a call per datagram",
+        without: &["--link", "udp", "--sending", "single"],
+    },
+    Factor {
+        name: "real-time scheduling",
+        instead: "SCHED_OTHER",
+        without: &["--realtime", "off"],
+    },
+];
+
+/// Ours with something else in its place; not part of the ladder.
+pub(super) const ALTERNATIVES: [(&str, &[&str]); 1] =
+    [("RGB, not converted", &["--pixels", "rgb444"])];
+
+/// Ours over a cable between two network namespaces, where each link exists: what it is called,
+/// and the host's and the client's words. The first is what the others are compared with.
+pub(super) const LINKS: [(&str, &[&str], &[&str]); 5] = [
+    (
+        "a call per datagram",
+        &["--sending", "single"],
+        &["--link", "udp"],
+    ),
+    ("segmented by the kernel", &[], &["--link", "udp-gso"]),
+    ("raw Ethernet", &[], &["--link", "raw"]),
+    ("raw Ethernet by rings", &[], &["--link", "raw-ring"]),
+    ("AF_XDP", &[], &["--link", "xdp"]),
+];
+
+/// A configuration: which factors are left out, what is said besides, and whether cores are busy.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Configuration {
+    pub(super) name: String,
+    pub(super) without: Vec<usize>,
+    pub(super) more: Vec<String>,
+    pub(super) more_client: Vec<String>,
+    pub(super) busy: bool,
+    pub(super) cable: bool,
+}
+
+impl Configuration {
+    fn without(name: &str, without: Vec<usize>) -> Configuration {
+        Configuration {
+            name: name.to_owned(),
+            without,
+            more: Vec::new(),
+            more_client: Vec::new(),
+            busy: false,
+            cable: false,
+        }
+    }
+
+    /// What the host is told: an option of a later factor gives way to that of an earlier one. The
+    /// rate is constant, or a slow link would be made up for by a worse picture.
+    pub(super) fn host_words(&self) -> Vec<String> {
+        let mut words: Vec<String> = ["--rate", "constant"].map(String::from).to_vec();
+        for &factor in &self.without {
+            for pair in FACTORS[factor].without.chunks(2) {
+                if !words.iter().any(|word| word == pair[0]) {
+                    words.extend(pair.iter().map(|word| (*word).to_owned()));
+                }
+            }
+        }
+        words.extend(self.more.iter().cloned());
+        words
+    }
+
+    /// The link that the client insists on.
+    pub(super) fn link(&self) -> Option<&str> {
+        let mut words = self.more_client.iter();
+        words.find(|word| *word == "--link")?;
+        words.next().map(String::as_str)
+    }
+
+    pub(super) fn client_words(&self) -> Vec<String> {
+        let mut words = self.more_client.clone();
+        if self
+            .host_words()
+            .windows(2)
+            .any(|w| w == ["--realtime", "off"])
+        {
+            words.extend(["--realtime", "off"].map(String::from));
+        }
+        words
+    }
+}
+
+/// Every configuration, each once.
+pub(super) fn configurations() -> Vec<Configuration> {
+    let all = FACTORS.len();
+    let cumulative =
+        (0..=all).map(|with| Configuration::without(&rung(with), (with..all).collect()));
+    // The last rung but one is ours without the last factor.
+    let leave_one_out =
+        (0..all - 1).map(|factor| Configuration::without(&lacking(factor), vec![factor]));
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let alternatives = ALTERNATIVES.iter().map(|(name, words)| Configuration {
+        more: owned(words),
+        ..Configuration::without(name, Vec::new())
+    });
+    let links = LINKS.iter().map(|(name, host, client)| Configuration {
+        more: owned(host),
+        more_client: owned(client),
+        cable: true,
+        ..Configuration::without(name, Vec::new())
+    });
+    let busy =
+        [(BUSY_OURS, vec![]), (BUSY_OTHER, vec![all - 1])].map(|(name, without)| Configuration {
+            busy: true,
+            ..Configuration::without(name, without)
+        });
+    cumulative
+        .chain(leave_one_out)
+        .chain(alternatives)
+        .chain(links)
+        .chain(busy)
+        .collect()
+}
+
+/// With every core busy: ours, and ours as an ordinary program.
+pub(super) const BUSY_OURS: &str = "all cores busy, real-time";
+pub(super) const BUSY_OTHER: &str = "all cores busy, SCHED_OTHER";
+
+/// The cumulative configuration with the first `with` factors.
+pub(super) fn rung(with: usize) -> String {
+    match with.checked_sub(1) {
+        None => "conventional".to_owned(),
+        Some(last) => format!("+ {}", FACTORS[last].name),
+    }
+}
+
+/// Ours without `factor`.
+pub(super) fn lacking(factor: usize) -> String {
+    if factor + 1 == FACTORS.len() {
+        return rung(factor);
+    }
+    format!("without {}", FACTORS[factor].name)
+}

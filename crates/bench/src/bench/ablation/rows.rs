@@ -1,0 +1,186 @@
+//! What was measured of each configuration, over its repetitions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::configuration::{ALTERNATIVES, BUSY_OTHER, BUSY_OURS, FACTORS, LINKS, lacking, rung};
+use crate::bench::journey::Step;
+use crate::bench::machine::{Machine, QUIET};
+use crate::bench::rig::Turns;
+use crate::bench::stats::{Range, Summary, share};
+
+/// One measurement of one configuration.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Run {
+    pub(super) configuration: String,
+    pub(super) repetition: u32,
+    /// What the video came by.
+    pub(super) link: Option<String>,
+    pub(super) latency_ms: Summary,
+    /// Frames drawn and displayed whole meanwhile.
+    pub(super) drawn: usize,
+    pub(super) whole: usize,
+    pub(super) wire_mbps: Option<f64>,
+    /// Cores of host and client together.
+    pub(super) cores: f64,
+    pub(super) other_cores: f64,
+    pub(super) steps: Vec<Step>,
+}
+
+/// A configuration over all its repetitions.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) name: String,
+    /// What is in the place of the optimisation, or the host's words.
+    pub(super) note: String,
+    /// What the video came by; if not always by the same, the names.
+    pub(super) link: Option<String>,
+    /// How often it was measured; fewer than the repetitions if some failed.
+    pub(super) runs: usize,
+    /// Why it has no figures.
+    pub(super) unavailable: Option<String>,
+    pub(super) p50_ms: Option<Range>,
+    pub(super) p99_ms: Option<Range>,
+    /// Of the frames drawn, displayed whole; the least of the repetitions.
+    pub(super) whole: Option<f64>,
+    pub(super) cores: Option<Range>,
+    /// By how much p50 is better: than the row before (cumulative), or than without it.
+    pub(super) worth_ms: Option<f64>,
+    /// Whether the ranges of both are apart; unknown if one has a single run.
+    pub(super) clear: Option<bool>,
+}
+
+/// All of it.
+#[derive(Debug, Serialize)]
+pub(super) struct Ablation {
+    pub(super) machine: Machine,
+    pub(super) size: String,
+    pub(super) bitrate: String,
+    #[serde(flatten)]
+    pub(super) turns: Turns,
+    pub(super) floor_ms: Option<Summary>,
+    /// The most cores that other processes used during a run.
+    pub(super) other_cores: f64,
+    pub(super) cumulative: Vec<Row>,
+    pub(super) leave_one_out: Vec<Row>,
+    pub(super) alternatives: Vec<Row>,
+    pub(super) links: Vec<Row>,
+    pub(super) busy: Vec<Row>,
+    pub(super) runs: Vec<Run>,
+}
+
+/// What has been measured, and what could not be.
+#[derive(Default)]
+pub(super) struct Measured {
+    pub(super) runs: Vec<Run>,
+    /// Why a configuration failed the last time that it did.
+    pub(super) failed: BTreeMap<String, String>,
+}
+
+impl Measured {
+    fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Run> {
+        self.runs
+            .iter()
+            .filter(move |run| run.configuration == name)
+    }
+
+    /// Why there is no run of it.
+    fn why_not(&self, name: &str) -> Option<&String> {
+        let none = self.of(name).next().is_none();
+        self.failed.get(name).filter(|_| none)
+    }
+
+    fn links(&self, name: &str) -> Option<String> {
+        let links: BTreeSet<&str> = self
+            .of(name)
+            .filter_map(|run| run.link.as_deref())
+            .collect();
+        (!links.is_empty()).then(|| Vec::from_iter(links).join(", "))
+    }
+
+    fn range(&self, name: &str, of: impl Fn(&Run) -> f64) -> Option<Range> {
+        Range::of(&self.of(name).map(of).collect::<Vec<_>>())
+    }
+
+    /// The row of a configuration; `other` is the one that its worth is compared with.
+    fn row(&self, name: &str, note: &str, other: Option<&str>) -> Row {
+        let p50 = |name| self.range(name, |run: &Run| run.latency_ms.p50);
+        let p50_ms = p50(name);
+        let both = p50_ms.zip(other.and_then(p50));
+        let repeated = |name: &&str| self.of(name).count() > 1;
+        Row {
+            name: name.to_owned(),
+            note: note.to_owned(),
+            link: self.links(name),
+            runs: self.of(name).count(),
+            unavailable: self.why_not(name).cloned(),
+            p50_ms,
+            p99_ms: self.range(name, |run| run.latency_ms.p99),
+            whole: self
+                .of(name)
+                .filter_map(|run| share(run.whole, run.drawn))
+                .reduce(f64::min),
+            cores: self.range(name, |run| run.cores),
+            worth_ms: both.map(|(own, other)| other.median - own.median),
+            clear: both
+                .filter(|_| [Some(name), other].iter().flatten().all(repeated))
+                .map(|(own, other)| own.max < other.min || other.max < own.min),
+        }
+    }
+
+    pub(super) fn cumulative(&self) -> Vec<Row> {
+        (0..=FACTORS.len())
+            .map(|with| match with.checked_sub(1) {
+                None => {
+                    let all: Vec<&str> = FACTORS.iter().map(|f| f.instead).collect();
+                    self.row(&rung(0), &all.join(", "), None)
+                }
+                Some(last) => {
+                    let note = format!("not {}", FACTORS[last].instead);
+                    self.row(&rung(with), &note, Some(&rung(last)))
+                }
+            })
+            .collect()
+    }
+
+    pub(super) fn leave_one_out(&self) -> Vec<Row> {
+        let ours = rung(FACTORS.len());
+        let rows = FACTORS.iter().enumerate().map(|(factor, what)| {
+            let mut row = self.row(&lacking(factor), what.instead, Some(&ours));
+            row.name = format!("without {}", what.name);
+            // What is lost without it is what it is worth.
+            row.worth_ms = row.worth_ms.map(|worth| -worth);
+            row
+        });
+        rows.collect()
+    }
+
+    pub(super) fn alternatives(&self) -> Vec<Row> {
+        let ours = rung(FACTORS.len());
+        let row = |&(name, words): &(&str, &[&str])| self.row(name, &words.join(" "), Some(&ours));
+        ALTERNATIVES.iter().map(row).collect()
+    }
+
+    pub(super) fn over_links(&self) -> Vec<Row> {
+        let first = LINKS[0].0;
+        let row = |(name, host, client): &(&str, &[&str], &[&str])| {
+            let note = [*host, *client].concat().join(" ");
+            self.row(name, &note, (*name != first).then_some(first))
+        };
+        LINKS.iter().map(row).collect()
+    }
+
+    pub(super) fn busy(&self) -> Vec<Row> {
+        vec![
+            self.row(BUSY_OTHER, "a busy thread on each core", None),
+            self.row(BUSY_OURS, "likewise", Some(BUSY_OTHER)),
+        ]
+    }
+}
+
+impl Ablation {
+    pub(super) fn is_loud(&self) -> bool {
+        self.other_cores > QUIET
+    }
+}

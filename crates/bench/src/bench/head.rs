@@ -1,0 +1,88 @@
+//! What stands above the figures of a bench whose runs take turns, and where its files go.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use openuvr_proto::units::Size;
+use serde::Serialize;
+
+use super::case::Stream;
+use super::machine::{Machine, QUIET};
+use super::rig::Turns;
+
+/// What a comparison of several ways says of itself.
+#[derive(Debug, Serialize)]
+pub(super) struct Head {
+    machine: Machine,
+    size: String,
+    bitrate: String,
+    scene_fps: f64,
+    #[serde(flatten)]
+    turns: Turns,
+    /// The most that other processes used during a measurement.
+    pub(super) other_cores: f64,
+    /// What the videos came by.
+    links: BTreeSet<String>,
+}
+
+impl Head {
+    /// From the size, bitrate and frames a second that were asked for, and all that was streamed.
+    pub(super) fn new<'a>(
+        (size, bitrate, scene_fps): (Size, &str, f64),
+        turns: Turns,
+        streams: impl Iterator<Item = &'a Stream>,
+    ) -> Head {
+        let mut head = Head {
+            machine: Machine::this(),
+            size: size.to_string(),
+            bitrate: bitrate.to_owned(),
+            scene_fps,
+            turns,
+            other_cores: 0.0,
+            links: BTreeSet::new(),
+        };
+        for stream in streams {
+            head.other_cores = head.other_cores.max(stream.case.other_cores);
+            head.links.extend(stream.link.clone());
+        }
+        head
+    }
+
+    pub(super) fn print(&self, what: &str, more: &str) {
+        let Head {
+            size,
+            bitrate,
+            scene_fps,
+            ..
+        } = self;
+        println!("== {what}: {size} at {bitrate}, scene at {scene_fps} frames/s{more} ==");
+        println!("machine  {}", self.machine);
+        print_links(&Vec::from_iter(&self.links));
+        if self.other_cores > QUIET {
+            println!(
+                "NOT QUIET: other processes used up to {:.1} cores; the figures mean little",
+                self.other_cores
+            );
+        }
+    }
+}
+
+/// Says what videos came by, on one machine.
+pub(super) fn print_links(names: &[&String]) {
+    let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+    let names = match names.is_empty() {
+        true => "unknown".to_owned(),
+        false => names.join(", "),
+    };
+    println!("link     {names}, over the loopback device");
+}
+
+/// Writes `value` as the file `name` into a folder, which is made if it is not there.
+pub(super) fn keep(folder: &Path, name: &str, value: &impl Serialize) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("can't make the folder {}", folder.display()))?;
+    let path = folder.join(name);
+    std::fs::write(&path, serde_json::to_string_pretty(value)?)
+        .with_context(|| format!("can't write {}", path.display()))
+}

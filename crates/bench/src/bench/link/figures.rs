@@ -1,0 +1,239 @@
+//! What came of a case of `openuvr bench link`, from the host's record.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::super::journey::Row;
+use super::super::machine::QUIET;
+use super::super::stats::Summary;
+
+/// How late 1 % of the datagrams may leave the emulated link before it has measured itself, in
+/// milliseconds: a sixteenth of a frame.
+const LATE_MS: f64 = 1.0;
+
+/// How long after the drop the queue may still be full.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// What came of a case.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Figures {
+    pub(super) case: String,
+    /// What answered losses.
+    pub(super) recovery: String,
+    pub(super) size: String,
+    pub(super) bitrate: String,
+    pub(super) quick: bool,
+    /// Cores that processes which are not ours used meanwhile.
+    pub(super) other_cores: f64,
+    #[serde(flatten)]
+    pub(super) recorded: Recorded,
+    /// How late the latest 1 % of the datagrams left the emulated link, in milliseconds.
+    pub(super) link_late_ms: Option<f64>,
+    /// Wi-Fi only: the 99th percentile of the time that datagrams took to the client, in milliseconds.
+    pub(super) link_p99_ms: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Narrow {
+    /// The 99th percentile from two seconds after the drop on.
+    pub(super) settled_p99_ms: Option<f64>,
+    /// The mean rate before the drop, in the narrow part, and at the end.
+    pub(super) mbps: [f64; 3],
+    /// From the end of the narrow part until the rate of a second was 90 % of what it was before.
+    pub(super) back_after_s: Option<f64>,
+}
+
+impl Figures {
+    /// Why nothing is judged by them.
+    pub(super) fn doubt(&self) -> Option<&'static str> {
+        let late = self.link_late_ms.is_some_and(|late| late > LATE_MS);
+        match self.other_cores > QUIET {
+            true => Some("not quiet"),
+            false => late.then_some("the link was late"),
+        }
+    }
+}
+
+/// The time that was measured, in nanoseconds of the clock, and its parts of equal length.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measured {
+    pub(super) from: i64,
+    /// How long a part is.
+    pub(super) part: Duration,
+    /// One, or before, within and after the narrow one.
+    pub(super) parts: u32,
+}
+
+impl Measured {
+    fn at(self, part: u32) -> i64 {
+        self.from + (self.part * part).as_nanos() as i64
+    }
+
+    fn seconds(self) -> f64 {
+        (self.part * self.parts).as_secs_f64()
+    }
+}
+
+/// What the record says of the frames that were captured in the time that was measured.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Recorded {
+    pub(super) seconds: f64,
+    /// How captured frames ended.
+    pub(super) outcomes: BTreeMap<String, u32>,
+    pub(super) whole_per_second: f64,
+    /// Between two whole frames, in milliseconds.
+    pub(super) longest_gap_ms: f64,
+    /// From Captured to Submitted, of whole frames.
+    pub(super) latency_ms: Option<Summary>,
+    pub(super) wire_mbps: f64,
+    /// `narrow` only.
+    pub(super) narrow: Option<Narrow>,
+}
+
+impl Recorded {
+    /// From the whole record.
+    pub(super) fn of(record: &[Row], time: Measured) -> Recorded {
+        let (from, to) = (time.from, time.at(time.parts));
+        let rows = captured(record, from, to);
+        let whole: Vec<_> = rows.iter().filter(|row| row.is_whole()).copied().collect();
+        let seconds = time.seconds();
+        let mut outcomes = BTreeMap::new();
+        for row in &rows {
+            *outcomes.entry(row.outcome.clone()).or_insert(0) += 1;
+        }
+        let narrow = (time.parts == 3).then(|| {
+            let (drop, back) = (time.at(1), time.at(2));
+            let settled = captured(record, drop + SETTLED.as_nanos() as i64, back);
+            let settled: Vec<_> = settled.into_iter().filter(|row| row.is_whole()).collect();
+            narrow(
+                &captured(record, from, drop),
+                &captured(record, drop, back),
+                &captured(record, back, to),
+                &settled,
+                time.part.as_secs_f64(),
+            )
+        });
+        Recorded {
+            outcomes,
+            seconds,
+            whole_per_second: whole.len() as f64 / seconds,
+            longest_gap_ms: longest_gap(&whole, from, to),
+            latency_ms: Summary::of(&latencies(&whole)),
+            wire_mbps: mbps(&rows, seconds),
+            narrow,
+        }
+    }
+}
+
+/// The frames that were captured in a time.
+fn captured(record: &[Row], from: i64, to: i64) -> Vec<&Row> {
+    let in_it = |row: &&Row| {
+        row.at("Captured")
+            .is_some_and(|at| (from..to).contains(&at))
+    };
+    record.iter().filter(in_it).collect()
+}
+
+fn latencies(whole: &[&Row]) -> Vec<f64> {
+    let span = |row: &&Row| Some((row.at("Submitted")? - row.at("Captured")?) as f64 / 1e6);
+    whole.iter().filter_map(span).collect()
+}
+
+/// The longest time without a whole frame, both ends of the run counted as frames.
+fn longest_gap(whole: &[&Row], from: i64, to: i64) -> f64 {
+    let mut shown: Vec<i64> = whole.iter().filter_map(|row| row.at("Submitted")).collect();
+    shown.extend([from, to]);
+    shown.sort_unstable();
+    let gaps = shown.windows(2).map(|pair| pair[1] - pair[0]);
+    gaps.max().unwrap_or(0) as f64 / 1e6
+}
+
+fn mbps(rows: &[&Row], seconds: f64) -> f64 {
+    let bytes: u64 = rows.iter().map(|row| row.wire_bytes).sum();
+    bytes as f64 * 8.0 / 1e6 / seconds
+}
+
+fn narrow(
+    before: &[&Row],
+    within: &[&Row],
+    after: &[&Row],
+    settled: &[&Row],
+    seconds: f64,
+) -> Narrow {
+    let usual = mbps(before, seconds);
+    let start = after.iter().filter_map(|row| row.at("Captured")).min();
+    let second = |from: i64| {
+        let in_it = |row: &&&Row| {
+            row.at("Captured")
+                .is_some_and(|at| (from..from + 1_000_000_000).contains(&at))
+        };
+        mbps(
+            &after.iter().filter(in_it).copied().collect::<Vec<_>>(),
+            1.0,
+        )
+    };
+    let steps = (seconds * 10.0) as i64 - 10;
+    let back = start.and_then(|start| {
+        (0..=steps.max(0)).find(|step| second(start + step * 100_000_000) >= usual * 0.9)
+    });
+    Narrow {
+        settled_p99_ms: Summary::of(&latencies(settled)).map(|s| s.p99),
+        mbps: [usual, mbps(within, seconds), mbps(after, seconds)],
+        back_after_s: back.map(|step| step as f64 / 10.0 + 1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::journey;
+    use super::*;
+
+    /// A record of frames `from..to` at 60 a second, each of `bytes` bytes and whole, 10 ms on
+    /// their way.
+    fn record(frames: std::ops::Range<i64>, bytes: u32) -> Vec<Row> {
+        let header = "outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,FirstSent,LastSent,\
+            FirstReceived,Recoverable,Decoded,Submitted,datagrams,bytes";
+        let rows = frames.map(|frame| {
+            let at = frame * 16_666_667;
+            let shown = at + 10_000_000;
+            format!("whole,,,{at},,,,,,,,,{shown},0,{bytes}")
+        });
+        let text: Vec<_> = std::iter::once(header.to_owned()).chain(rows).collect();
+        journey::parse(&text.join("\n")).expect("a record")
+    }
+
+    fn of(rows: &[Row]) -> Vec<&Row> {
+        rows.iter().collect()
+    }
+
+    #[test]
+    fn the_longest_gap_counts_both_ends_of_the_run() {
+        let rows = record(0..60, 1000);
+        let (from, to) = (0, 1_000_000_000);
+        let gap = longest_gap(&of(&rows), from, to);
+        assert!((gap - 16.67).abs() < 0.1, "{gap}");
+        let gap = longest_gap(&of(&rows[10..]), from, to);
+        assert!((gap - 176.67).abs() < 0.1, "{gap}");
+        assert!((longest_gap(&[], from, to) - 1000.0).abs() < 0.1);
+        assert_eq!(latencies(&of(&rows)), [10.0; 60]);
+    }
+
+    #[test]
+    fn the_rate_is_back_when_a_second_carries_nine_tenths_of_it() {
+        let before = record(0..360, 10_000);
+        let within = record(360..720, 3_000);
+        // Three seconds at half the rate, then as before.
+        let mut after = record(720..900, 5_000);
+        let never = narrow(&of(&before), &of(&within), &of(&after), &of(&within), 6.0);
+        assert_eq!(never.back_after_s, None);
+        assert_eq!(never.settled_p99_ms, Some(10.0));
+        after.extend(record(900..1080, 10_000));
+        let all = narrow(&of(&before), &of(&within), &of(&after), &[], 6.0);
+        let back = all.back_after_s.expect("it comes back");
+        assert!((3.5..=4.1).contains(&back), "{back}");
+        assert!((all.mbps[0] - 4.8).abs() < 0.1, "{:?}", all.mbps);
+        assert_eq!(all.settled_p99_ms, None, "no frame, no figure");
+    }
+}

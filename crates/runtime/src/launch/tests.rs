@@ -1,0 +1,133 @@
+//! What is set for an application, and what its processes are told. Its life is tested in
+//! `crates/runtime/tests/launch.rs`, for that takes a process of its own.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket,
+};
+
+use super::*;
+use crate::line::{Line, Order, SOCKET};
+
+/// What a process of the application does at its first picture.
+fn process(at: &Socket) -> OwnedFd {
+    let end = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    connect(&end, &SocketAddrUnix::new(at.path()).unwrap()).unwrap();
+    end
+}
+
+fn order() -> Order {
+    Order {
+        window: Some("room".to_owned()),
+        ..Order::default()
+    }
+}
+
+/// What a process has been told, if it has.
+fn told(process: &OwnedFd) -> Option<Order> {
+    let mut bytes = vec![0; Order::LONGEST];
+    let (_, length) = recv(process, &mut bytes[..], RecvFlags::DONTWAIT).ok()?;
+    Some(Order::read(&bytes[..length]).unwrap())
+}
+
+fn say(process: &OwnedFd, line: &Line) {
+    send(process, line.text().as_bytes(), SendFlags::NOSIGNAL).unwrap();
+}
+
+#[test]
+fn one_process_streams_and_the_next_follows_it() {
+    let mut socket = Socket::open(&order()).unwrap();
+    assert!(!socket.is_busy() && !socket.was_used());
+    let [first, second] = [process(&socket), process(&socket)];
+    assert_eq!(socket.lines(Duration::ZERO), []);
+    assert!(socket.is_busy() && socket.was_used());
+    assert_eq!((told(&first), told(&second)), (Some(order()), None));
+
+    let line = Line::Trouble("a".to_owned());
+    say(&first, &line);
+    say(&first, &Line::InputGoesTo(":7".to_owned()));
+    say(&first, &Line::Shown(true));
+    assert_eq!(socket.lines(Duration::ZERO), [line, Line::Shown(true)]);
+    assert_eq!(socket.left_behind(), [""; 0]);
+
+    // What it said last is heard, and what it held down is left behind.
+    say(&first, &Line::Shown(false));
+    drop(first);
+    assert_eq!(socket.lines(Duration::ZERO), [Line::Shown(false)]);
+    assert_eq!(socket.left_behind(), [":7"]);
+    assert_eq!(told(&second), Some(order()));
+    drop(second);
+    assert_eq!(socket.lines(Duration::ZERO), []);
+    assert!(!socket.is_busy() && socket.was_used());
+}
+
+#[test]
+fn only_a_bounded_number_waits_in_line() {
+    let mut socket = Socket::open(&order()).unwrap();
+    let mut all = Vec::new();
+    // As many as the backlog holds each time, or connecting would block.
+    for _ in 0..10 {
+        all.extend((0..8).map(|_| process(&socket)));
+        socket.lines(Duration::ZERO);
+    }
+    assert_eq!(socket.waiting(), super::socket::MOST);
+}
+
+#[test]
+fn the_socket_goes_with_its_folder() {
+    let socket = Socket::open(&order()).unwrap();
+    let (folder, path) = (socket.folder().to_owned(), socket.path());
+    assert!(path.starts_with(&folder) && path.exists());
+    drop(socket);
+    assert!(!folder.exists());
+}
+
+#[test]
+fn the_command_leads_to_hook_layer_and_socket() {
+    let socket = Socket::open(&order()).unwrap();
+    let library = Path::new("/opt/libopenuvr_hook.so");
+    let words = ["game", "-w", "a b"].map(OsString::from);
+    let command = command(&words, library, &socket).unwrap();
+    assert_eq!(command.get_program(), "game");
+    assert_eq!(Vec::from_iter(command.get_args()), ["-w", "a b"]);
+    let set = |name: &str| {
+        let all = command.get_envs();
+        let found = all.filter(|(of, _)| *of == OsStr::new(name));
+        found
+            .last()
+            .and_then(|(_, value)| value)
+            .map(OsStr::to_owned)
+    };
+    assert_eq!(set(SOCKET), Some(socket.path().into_os_string()));
+    let preload = set("LD_PRELOAD").unwrap().into_string().unwrap();
+    assert_eq!(preload.split(':').next(), library.to_str());
+    let layers = set("VK_INSTANCE_LAYERS").unwrap().into_string().unwrap();
+    assert!(layers.starts_with("VK_LAYER_OPENUVR_capture"), "{layers}");
+    let manifest = socket.folder().join("vulkan/explicit_layer.d");
+    assert_eq!(std::fs::read_dir(manifest).unwrap().count(), 1);
+}
+
+#[test]
+fn nothing_to_start_and_no_hook_are_told_in_one_line() {
+    let socket = Socket::open(&order()).unwrap();
+    let none = command(&[], Path::new("/x"), &socket).unwrap_err();
+    assert_eq!(none.to_string(), "there is no application to start");
+    let missing = library(Some(Path::new("/nowhere/hook.so"))).unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        "there is no libopenuvr_hook.so /nowhere/hook.so: `./dev install` puts it there; --hook \
+         names another"
+    );
+    let folder = socket.folder().join("a b");
+    std::fs::create_dir(&folder).unwrap();
+    let unquotable = folder.join(LIBRARY);
+    std::fs::write(&unquotable, "").unwrap();
+    let why = library(Some(&unquotable)).unwrap_err().to_string();
+    assert!(
+        why.starts_with("the loader takes no path with a blank or a colon"),
+        "{why}"
+    );
+}

@@ -1,0 +1,101 @@
+//! An application that was launched: the signals that it gets, its end, and what it leaves behind.
+//!
+//! One test, in a process of its own: whoever launches waits for all children of its process.
+#![cfg(target_os = "linux")]
+
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use openuvr_runtime::launch::{Application, LaunchError, Socket, command};
+use openuvr_runtime::line::Order;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A busy machine takes its time.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Starts a shell with this script; the first line that it says.
+fn start(script: &str) -> Result<(Application, String), LaunchError> {
+    let socket = Socket::open(&Order::default())?;
+    let words = ["sh", "-c", script].map(OsString::from);
+    let mut command = command(&words, Path::new("/nonexistent/hook.so"), &socket)?;
+    // The loader would complain that it is not there.
+    command.stderr(Stdio::null());
+    let (read, write) = std::io::pipe().expect("a pipe");
+    command.stdout(write);
+    let application = Application::start(command)?;
+    let mut line = String::new();
+    BufReader::new(read)
+        .read_line(&mut line)
+        .expect("it says something");
+    Ok((application, line.trim().to_owned()))
+}
+
+fn end(application: &mut Application) -> ExitStatus {
+    let until = Instant::now() + TIMEOUT;
+    loop {
+        match application.ended() {
+            Some(status) => return status,
+            None => assert!(Instant::now() < until, "it does not end"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether all that was left behind ends.
+fn is_left_alone(application: &mut Application) -> bool {
+    let until = Instant::now() + TIMEOUT;
+    while application.has_children() {
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+#[test]
+fn an_application_gets_signals_and_what_it_leaves_is_waited_for() {
+    // It is told to end, and ends in its own way.
+    let waits = "trap 'exit 9' TERM; echo $OPENUVR_RUN; while :; do sleep 0.02; done";
+    let (mut application, socket) = start(waits).expect("it starts");
+    assert!(socket.ends_with("/socket"), "{socket}");
+    assert!(application.ended().is_none() && application.has_children());
+    application.pass_on(&[Signal::TERM], None);
+    assert_eq!(end(&mut application).code(), Some(9));
+    assert!(is_left_alone(&mut application));
+
+    // A launcher ends, and what it started goes on: the signal is for that.
+    let (mut application, pid) =
+        start("sleep 1000 >/dev/null & echo $!; exit 3").expect("it starts");
+    let pid = Pid::from_raw(pid.parse().expect("a number")).expect("a process");
+    assert_eq!(end(&mut application).code(), Some(3));
+    assert!(application.has_children(), "its child is ours now");
+    application.pass_on(&[Signal::TERM], Some(pid));
+    assert!(is_left_alone(&mut application));
+    assert!(
+        kill_process(pid, Signal::TERM).is_err(),
+        "it was waited for"
+    );
+
+    // A launcher passes nothing on: the second signal goes to it and to who streams.
+    let launcher = "sleep 1000 >/dev/null & trap : TERM; echo $!; wait; wait; exit 5";
+    let (mut application, pid) = start(launcher).expect("it starts");
+    let streaming = pid.parse().ok().and_then(Pid::from_raw);
+    application.pass_on(&[Signal::TERM], streaming);
+    application.pass_on(&[Signal::TERM], streaming);
+    assert_eq!(end(&mut application).code(), Some(5));
+    assert!(is_left_alone(&mut application));
+
+    let words = [OsString::from("/nonexistent/game")];
+    let socket = Socket::open(&Order::default()).expect("a socket");
+    let command = command(&words, Path::new("/x"), &socket).expect("a command");
+    let why = Application::start(command).expect_err("there is no such file");
+    assert!(
+        why.to_string()
+            .starts_with("can't start /nonexistent/game: "),
+        "{why}"
+    );
+}
