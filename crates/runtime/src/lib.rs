@@ -17,6 +17,7 @@ pub mod host;
 pub mod identity_store;
 #[cfg(feature = "host")]
 pub mod line;
+pub mod lock;
 pub mod machine;
 pub mod sched;
 pub mod store;
