@@ -64,18 +64,41 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         eprintln!("openuvr host: {warning}");
     }
     let wishes = read_typed_commands(&scheduler);
-    let began = clock::now();
     let mut clients = Clients::new("host", recorder);
+    let outcome = serve(&config, &host, &wishes, &mut clients, &stop);
+    let lost = host.lost_notices();
+    let told = host.stop();
+    // Only now has it released what it held.
+    drop(release);
+    for notice in told {
+        // It ends anyway.
+        let _ = clients.tell(Line::from(notice));
+    }
+    if lost > 0 {
+        eprintln!("openuvr host: {lost} records were lost: this machine could not keep up");
+    }
+    let complete = clients.finish();
+    outcome?;
+    complete?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells what happens and does what the person types, until the end.
+fn serve(
+    config: &HostConfig,
+    host: &HostRuntime,
+    wishes: &Receiver<TypedCommand>,
+    clients: &mut Clients,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let began = clock::now();
     let mut tick_at = began;
-    let mut outcome = Ok(ExitCode::SUCCESS);
     loop {
-        let over = config
-            .lasting
-            .is_some_and(|span| clock::now().since(began) >= span);
-        if over || stop.load(Ordering::Relaxed) {
-            break;
-        }
         let now = clock::now();
+        let over = config.lasting.is_some_and(|span| now.since(began) >= span);
+        if over || stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         if now >= tick_at {
             clients.tick(now);
             tick_at = now + TICK;
@@ -94,28 +117,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         };
         match clients.tell(Line::from(notice)) {
             HostState::GoesOn => {}
-            HostState::Over => break,
-            HostState::Failed(why) => {
-                outcome = Err(anyhow!(why));
-                break;
-            }
+            HostState::Over => return Ok(()),
+            HostState::Failed(why) => return Err(anyhow!(why)),
         }
     }
-    let lost = host.lost_notices();
-    let told = host.stop();
-    // Only now has it released what it held.
-    drop(release);
-    for notice in told {
-        // It ends anyway.
-        let _ = clients.tell(Line::from(notice));
-    }
-    if lost > 0 {
-        eprintln!("openuvr host: {lost} records were lost: this machine could not keep up");
-    }
-    let complete = clients.finish();
-    let code = outcome?;
-    complete?;
-    Ok(code)
 }
 
 /// What the person asks of a running host.
@@ -278,6 +283,11 @@ fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
             wait: WINDOW_WAIT,
         }),
     };
+    open_display(config, what, stop)
+}
+
+/// What an X display shows, all of it or a part.
+fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<Source> {
     let display = config.display.clone();
     let mut told = false;
     let mut goes_on = || {

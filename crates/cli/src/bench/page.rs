@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::figures::{self, Mark};
 use super::plot::{self, Lines, Point, Series, Stacked, Step, Waterfall};
 use super::report::{QUIET, ratio};
-use crate::child::Child;
+use crate::child::{self, Child};
 use crate::{clock, pair};
 
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Runs a bench to its end, or ends it with us.
 fn measure((name, file, option): (&str, &str, &str), args: &Args, stop: &AtomicBool) -> Result<()> {
-    let mut command = pair::own("bench")?;
+    let mut command = child::own("bench")?;
     let place = if option == "--json" {
         args.from.join(file)
     } else {

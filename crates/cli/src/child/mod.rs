@@ -13,6 +13,14 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::clock;
 
+/// A command of this executable.
+pub(crate) fn own(command: &str) -> Result<Command> {
+    let program = std::env::current_exe().context("can't find this program's own file")?;
+    let mut own = Command::new(program);
+    own.arg(command);
+    Ok(own)
+}
+
 /// A running child in a process group of its own; ended, with all it started, when dropped.
 #[derive(Debug)]
 pub(crate) struct Child {
