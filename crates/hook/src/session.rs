@@ -372,9 +372,9 @@ impl Following<'_> {
         let Some(tracker) = &mut self.tracker else {
             return again;
         };
-        self.guest.set_shown(tracker.is_visible());
-        let windows = self.shared.windows;
-        windows.lock().hold(self.followed.0, tracker.is_visible());
+        let visible = tracker.is_visible();
+        self.guest.set_shown(visible);
+        self.shared.windows.lock().hold(self.followed.0, visible);
         if accompanied && tracker.has_drawn() {
             again = again.map(|_| SOON);
             if let Some(still) = frames.wants_still(now) {
