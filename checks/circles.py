@@ -19,8 +19,8 @@ USE = re.compile(r"^[ \t]*((?:pub(?:\([a-z ]+\))? )?)use ([^;]*);", re.M)
 PATH = re.compile(r"(?<![\w:])(?:\$?crate|self|super)(?:::\w+)+")
 # A test's module in a file of its own, or within braces that end at the line's beginning; another item.
 TEST = re.compile(r"#\[cfg\(test\)\]\s*(?:(?:pub )?mod \w+ \{.*?^\}|[^;{]*(?:;|\{.*?^\}))", re.M | re.S)
-COMMENT = re.compile(r"//.*$", re.M)
-TEXT = re.compile(r'"(?:\\.|[^"\\])*"', re.S)
+# Comments, and literals of texts and characters: whichever begins first.
+WORDS = re.compile(r"""//[^\n]*|r(#*)".*?"\1|"(?:\\.|[^"\\])*"|'(?:\\[^']+|[^'\\])'""", re.S)
 
 
 def check():
@@ -61,7 +61,7 @@ def module_of(path: pathlib.Path) -> Module:
 
 def without_tests(text: str) -> str:
     """Without comments and texts, and without what is only compiled for tests."""
-    return TEST.sub("", COMMENT.sub("", TEXT.sub('""', text)))
+    return TEST.sub("", WORDS.sub("", text))
 
 
 def paths_in(text: str) -> Iterator[str]:

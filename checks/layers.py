@@ -11,11 +11,14 @@ ALLOWED = {
     "lab": {"proto"},
     "capi": {"proto", "net", "media", "runtime"},
     "hook": {"proto", "net", "media", "runtime"},
-    "cli": {"proto", "net", "media", "runtime", "lab"},
+    "terminal": {"proto", "runtime"},
+    "cli": {"proto", "net", "media", "runtime", "terminal"},
+    "bench": {"proto", "net", "media", "runtime", "lab", "terminal"},
 }
-# What a crate's tests may name besides: libraries that are built for programs that they start.
+# What a crate's tests may name besides: libraries that are built for programs that they start, and
+# who attacks.
 TESTED = {
-    "cli": {"capi", "hook"},
+    "cli": {"capi", "hook", "lab"},
 }
 PREFIX = "openuvr-"
 

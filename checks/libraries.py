@@ -1,4 +1,4 @@
-"""The program and what is loaded into others need only the C library; x264, libavcodec and GL are
+"""The programs and what is loaded into others need only the C library; x264, libavcodec and GL are
 opened at run time. Of the hook nobody sees more than the functions that it stands in front of, and
 of libopenuvr those of its header."""
 
@@ -43,7 +43,7 @@ HOOK = {
 def check():
     hook = repository.library("hook", "openuvr_hook")
     capi = repository.library("capi", "openuvr")
-    for binary in (repository.program(), hook, capi):
+    for binary in (repository.program(), repository.program("openuvr-bench"), hook, capi):
         for line in repository.run("ldd", str(binary)).stdout.splitlines():
             library = line.split()[0]
             if not ALLOWED.match(library):

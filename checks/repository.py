@@ -90,12 +90,12 @@ def members() -> list[dict]:
 
 
 @functools.cache
-def program() -> pathlib.Path:
-    """The built `openuvr`."""
-    done = run("cargo", "build", "--quiet", "--bin", "openuvr")
+def program(name: str = "openuvr") -> pathlib.Path:
+    """One of the built programs; both are built, for `openuvr` starts the other."""
+    done = run("cargo", "build", "--quiet", "--bin", "openuvr", "--bin", "openuvr-bench")
     if done.returncode != 0:
         raise SystemExit(done.stdout)
-    return TARGET / "debug" / "openuvr"
+    return TARGET / "debug" / name
 
 
 @functools.cache

@@ -18,21 +18,20 @@ use openuvr_proto::id::SessionId;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::client::config::{Config, Opened};
-use openuvr_runtime::client::{ClientRuntime, ClientSetup, Notice, OpenSurface, StopReason};
+use openuvr_runtime::client::{
+    COMES_BY, ClientRuntime, ClientSetup, Notice, OpenSurface, StopReason,
+};
 use openuvr_runtime::clock;
 use openuvr_runtime::sched::Scheduler;
 
 use crate::clients::{TICK, finish, goodbye};
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
-use crate::out;
 use crate::realtime;
 use crate::record::{self, Options, Recorder};
+use openuvr_terminal::out;
 
 /// A host that has not answered by then is worth a word: far more than a round trip.
 const WONDER: Duration = Duration::from_secs(1);
-
-/// What is said before the name of the link that a session has come to; benches look for it.
-pub(crate) const COMES_BY: &str = "the video comes by ";
 
 /// How often the main thread looks for signals and the end of its time.
 const TURN: Duration = Duration::from_millis(50);
@@ -45,13 +44,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let config = effective.config;
-    crate::log_to_stderr(config.log);
+    openuvr_terminal::log_to_stderr(config.log);
     // Before anybody types a PIN: what is wrong here is found first.
     let ends = Ends::open(&config)?;
     let recorder = Recorder::new(&Options::from(&config))?;
     let opened = open(&config)?;
     // Only now: until the PIN is typed there is nothing to tidy up, and a signal simply ends this.
-    let stop = crate::stop_on_signals()?;
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
     let address = address(&opened);
     let (client, scheduler) = start(&config, opened, ends)?;
     if let Some(warning) = scheduler.report().warning() {

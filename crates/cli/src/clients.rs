@@ -14,8 +14,8 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::clock;
 use openuvr_runtime::line::Line;
 
-use crate::out;
 use crate::record::{Recorder, Summary};
+use openuvr_terminal::out;
 
 /// How often the table is drawn and files are brought up to date.
 pub(crate) const TICK: Duration = Duration::from_millis(250);

@@ -31,12 +31,12 @@ use crate::config::kind::WindowName;
 use crate::config::{
     CaptureMode, ConverterKind, HostConfig, Pacing, Sending, Settings as _, Subject,
 };
-use crate::out;
 use crate::realtime;
 use crate::record::{Options, Recorder};
 use crate::release::Release;
 use crate::scene;
 use crate::scene::source::Submit;
+use openuvr_terminal::out;
 
 /// How long a window that is not there yet is waited for: an application that starts.
 const WINDOW_WAIT: Duration = Duration::from_secs(15);
@@ -52,8 +52,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let config = effective.config;
-    crate::log_to_stderr(config.log);
-    let stop = crate::stop_on_signals()?;
+    openuvr_terminal::log_to_stderr(config.log);
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
     let recorder = Recorder::new(&Options::from(&config))?;
     let (host, scheduler, release) = match start(&config, &stop) {
         // Who ends the wait for a window knows why there is none.

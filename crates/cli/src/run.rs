@@ -48,7 +48,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let config = effective.config;
-    crate::log_to_stderr(config.host.log);
+    openuvr_terminal::log_to_stderr(config.host.log);
     // What is wrong is told before the game begins, not within it.
     Config::from(&config.host).check().map_err(|e| anyhow!(e))?;
     let library = library(config.hook.as_deref())?;

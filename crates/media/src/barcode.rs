@@ -9,6 +9,7 @@
 //! second row's being the inverse of the first's; they also set the black and white levels. Then,
 //! most significant bit first: frame (32), time (48), inputs (16), CRC (16).
 
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
 use crate::picture::{Picture, PixelFormat, Rows};
@@ -43,6 +44,12 @@ pub struct Stamp {
     pub drawn_us: u64,
     /// Presses (keys and buttons) that the application has seen, wrapping.
     pub inputs: u16,
+}
+
+/// A time as the code carries it: whole microseconds.
+#[must_use]
+pub fn micros(at: Instant) -> u64 {
+    u64::try_from(at.0 / 1000).unwrap_or(0)
 }
 
 /// The rows of pixels that the code takes in a picture `width` pixels wide: enough to read it

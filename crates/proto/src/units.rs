@@ -54,3 +54,25 @@ impl std::fmt::Display for Size {
         write!(f, "{}x{}", self.width, self.height)
     }
 }
+
+/// A text that is not a picture's size, and what one looks like.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("'{0}' is not a size such as 1280x720")]
+pub struct NotASize(String);
+
+impl std::str::FromStr for Size {
+    type Err = NotASize;
+
+    /// Reads `1280x720`; both sides are between 1 and [`Size::MAX_SIDE`].
+    fn from_str(text: &str) -> Result<Size, NotASize> {
+        // Digits only: a number of the standard library may have a sign.
+        let side = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) {
+            true => text.parse().ok(),
+            false => None,
+        };
+        text.split_once('x')
+            .and_then(|(width, height)| Some(Size::new(side(width)?, side(height)?)))
+            .filter(|size| size.is_valid())
+            .ok_or_else(|| NotASize(text.to_owned()))
+    }
+}

@@ -106,6 +106,9 @@ pub struct ClientSetup {
     pub scheduler: Scheduler,
 }
 
+/// What `openuvr client` says before the name of a session's link; benches look for it in its messages.
+pub const COMES_BY: &str = "the video comes by ";
+
 /// Something that the application may want to show or write down.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {

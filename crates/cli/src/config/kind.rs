@@ -286,15 +286,9 @@ pub(super) fn size() -> Kind<Size> {
             Size::MAX_SIDE
         ),
         form: Form::Text,
-        parse: Box::new(parse_size),
+        parse: Box::new(|text| text.parse().ok()),
         absent: None,
     }
-}
-
-fn parse_size(text: &str) -> Option<Size> {
-    let (width, height) = text.split_once('x')?;
-    let size = Size::new(whole(width)?, whole(height)?);
-    size.is_valid().then_some(size)
 }
 
 /// Digits only: `FromStr` also takes a sign.
@@ -328,7 +322,7 @@ pub(super) fn region() -> Kind<Region> {
             Some(Region {
                 x: edge(x)?,
                 y: edge(y)?,
-                size: parse_size(size)?,
+                size: size.parse().ok()?,
             })
         }),
         absent: None,

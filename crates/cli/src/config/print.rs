@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::kind::Form;
 use super::{Default, Given, Origin, Setting, Settings};
-use crate::wrap::wrapped;
+use openuvr_terminal::wrap::wrapped;
 
 /// Reading it as a file gives the same configuration here. What nobody has set is a comment: where
 /// the file is read, the defaults and the surroundings of that day hold. With `origins`, behind each

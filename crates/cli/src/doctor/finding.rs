@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::Role;
-use crate::wrap::wrapped;
+use openuvr_terminal::wrap::wrapped;
 
 /// How good something is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report.as_json())?);
     } else {
-        print!("{}", report.text(crate::out::is_terminal()));
+        print!("{}", report.text(openuvr_terminal::out::is_terminal()));
     }
     Ok(match report.can_run() {
         true => ExitCode::SUCCESS,

@@ -30,7 +30,7 @@ pub(crate) use self::totals::{Summary, Totals};
 use self::trace::Trace;
 use crate::config::kind::TableMode;
 use crate::config::{ClientConfig, HostConfig};
-use crate::out;
+use openuvr_terminal::out;
 
 /// Where records go.
 #[derive(Clone, Debug)]

@@ -17,8 +17,8 @@ use openuvr_proto::wire::video::EchoKind;
 
 use super::spread::{Percentiles, Spread, WINDOW};
 use super::totals::{MOST, Subscriber, Totals};
-use crate::out::Room;
-use crate::wrap::wrapped;
+use openuvr_terminal::out::Room;
+use openuvr_terminal::wrap::wrapped;
 
 /// How often it is drawn on a terminal.
 const DRAW_EVERY: Duration = Duration::from_secs(1);

@@ -16,7 +16,7 @@ use openuvr_runtime::clock;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{OptionalActions, OutputModes, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
-use crate::out::{self, Room};
+use openuvr_terminal::out::{self, Room};
 
 /// How long the last words of a game may take that has left somebody behind.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -80,7 +80,7 @@ impl Terminal {
     pub(super) fn finish(self) {
         let until = clock::now() + LAST_WORDS;
         while !self.reader.is_finished() && clock::now() < until {
-            crate::clock::sleep_until(clock::now() + Duration::from_millis(5));
+            openuvr_runtime::clock::sleep_until(clock::now() + Duration::from_millis(5));
         }
     }
 }

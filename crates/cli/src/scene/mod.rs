@@ -24,8 +24,8 @@ use anyhow::{Context as _, Result, ensure};
 use openuvr_media::barcode::{self, Stamp};
 use openuvr_proto::units::Size;
 
-use crate::clock;
 use camera::Camera;
+use openuvr_runtime::clock;
 use sys::{Event, Renderer, Window};
 
 /// Show a 3D room to walk about in, with a bar code that measures latency.
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long)]
     display: Option<String>,
     /// Size of the window in pixels
-    #[arg(long, default_value = "1280x720", value_parser = crate::size)]
+    #[arg(long, default_value = "1280x720")]
     size: Size,
     /// Frames a second; fractions are allowed (60.25 sweeps the phase against a 60 Hz display)
     #[arg(long, default_value_t = 60.0)]
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "--speed {} is out of range: choose 0 to 100",
         args.speed
     );
-    let stop = crate::stop_on_signals()?;
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
     let (mut window, renderer) = open(args)?;
     eprintln!(
         "scene: {} at {} fps, drawn by {}",
@@ -205,7 +205,7 @@ fn play(
         renderer.draw(size, &frame);
         stamp.frame = stamp.frame.wrapping_add(1).max(1);
         let drawn = clock::now();
-        stamp.drawn_us = clock::micros(drawn);
+        stamp.drawn_us = barcode::micros(drawn);
         renderer.draw_code(size, &barcode::cells(&stamp));
         if !way.show(window, renderer) {
             break;

@@ -89,7 +89,12 @@ impl Drop for Folder {
 
 /// The program under test with these words.
 pub(crate) fn openuvr(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr"));
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_openuvr"));
+    assert!(
+        program.with_file_name("openuvr-bench").is_file(),
+        "openuvr-bench is not built: cargo build --package openuvr-bench, or test the whole workspace"
+    );
+    let mut command = Command::new(program);
     // Nothing of the person who runs the tests: no display, no configuration.
     command
         .args(words)

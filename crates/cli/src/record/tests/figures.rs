@@ -1,7 +1,7 @@
 use super::*;
-use crate::out::Room;
 use crate::record::table::{Drawing, IdleText};
 use openuvr_proto::control::ladder::Rung;
+use openuvr_terminal::out::Room;
 
 pub(super) const NOBODY: IdleText = IdleText {
     yet: "no client yet",

@@ -1,0 +1,420 @@
+//! `openuvr lab attack`: what somebody on the network can do to one's own host, tried out, while an
+//! honest client streams.
+//!
+//! The attacks themselves are in crate `lab`; here are those who suffer them, what is measured beside
+//! them, and the verdict.
+
+mod honest;
+mod table;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum as _;
+use openuvr_lab::attack::begins::{Begins, Claim};
+use openuvr_lab::attack::device::{Guessing, Probing};
+use openuvr_lab::attack::floods::{Garbage, Repeated};
+use openuvr_lab::attack::tap::{Towards, silent};
+use openuvr_lab::attack::{Attack, begins, own, run};
+use openuvr_lab::script;
+
+use self::honest::Honest;
+use self::table::{Figures, Judged, Row};
+use openuvr_runtime::clock;
+
+/// Attack one's own host, and see what held.
+///
+/// Starts a host and an honest client on the loopback of this machine, with somebody between them who
+/// sees and repeats what passes, and tries one attack after the other. Prints for each how many whole
+/// frames a second the client still got, what the host took of a core and of memory, and what the
+/// attack is judged by: bytes that an address drew that never answered, guesses of the PIN that were
+/// right, whether a client came back.
+///
+/// With --host it attacks a host that runs already, without an honest client: then only what the host
+/// answers is judged. The address must be this machine's (of the network namespace that this runs in);
+/// any other is refused. Nothing here needs a key, but for the probes, which only an observer that the
+/// host lets in can send.
+///
+/// An attack held if the client got at least 95 % of the whole frames that it gets in peace, memory
+/// grew by less than 20 MB, and nothing was given away. Exit status: 0 if all attacks held, 1 if not,
+/// or if the run was cut short.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// A host that runs already, on this machine, instead of one of its own
+    #[arg(long, value_name = "ADDRESS")]
+    host: Option<SocketAddr>,
+    /// These attacks alone, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ATTACKS")]
+    only: Vec<Kind>,
+    /// A second for each attack: enough to see that it works, too little for figures
+    #[arg(long)]
+    quick: bool,
+    /// How long each attack lasts [default: 5s]
+    #[arg(long = "for", value_name = "TIME", value_parser = script::time, conflicts_with = "quick")]
+    lasting: Option<Duration>,
+    /// Datagrams a second of a flood
+    #[arg(long, value_name = "NUMBER", default_value_t = 50_000)]
+    rate: u32,
+}
+
+const HELP: &str = "\
+Examples: all of it, for the table of docs/security.md:
+  openuvr lab attack
+Whether a host can be made to send to somebody who did not ask for it:
+  openuvr lab attack --only paths,probes
+A host in a network namespace of its own, from within it:
+  ip netns exec box openuvr lab attack --host 10.9.0.1:4710 --only garbage,pins";
+
+/// The attacks, in the order in which they are tried.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// Bytes that mean nothing, from eight strangers
+    Garbage,
+    /// The client's own datagrams, altered, from its address
+    Forged,
+    /// The client's own datagrams again, from its address
+    Replay,
+    /// The host's own datagrams, altered, from its address, to the client
+    Client,
+    /// Every other datagram of the client seems to come from an address that never answers
+    Paths,
+    /// An observer asks for bursts of full datagrams 1000 times a second
+    Probes,
+    /// One random PIN after the other
+    Pins,
+    /// 3000 handshakes a second that nobody finishes, while the client has to come back
+    Begins,
+}
+
+impl Kind {
+    fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Whether it needs an honest client to be tried.
+    fn needs_client(self) -> bool {
+        !matches!(self, Kind::Garbage | Kind::Pins | Kind::Begins)
+    }
+}
+
+/// Handshakes a second of [`Kind::Begins`], all claims together.
+const BEGINS: u32 = 3000;
+
+/// Probes a second of [`Kind::Probes`].
+const PROBES: u32 = 1000;
+
+/// How long the client's link is cut before it has to come back: it notices after 2 s.
+const CUT: Duration = Duration::from_millis(2500);
+
+/// Within which it has to be back.
+const BACK: Duration = Duration::from_secs(5);
+
+/// Attacks, and prints what held.
+///
+/// # Errors
+/// One line if the host is not this machine's, or host or client can't be started.
+pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
+    let kinds = chosen(args)?;
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let lasting = match (args.lasting, args.quick) {
+        (Some(lasting), _) => lasting,
+        (None, true) => Duration::from_secs(1),
+        (None, false) => Duration::from_secs(5),
+    };
+    let (mut honest, host) = match args.host {
+        Some(host) => (None, host),
+        None => {
+            let honest = Honest::start(&stop)?;
+            let host = honest.host;
+            (Some(honest), host)
+        }
+    };
+    let scene = Scene {
+        host,
+        lasting,
+        rate: args.rate,
+        stop: &stop,
+    };
+    let mut rows = Vec::new();
+    if let Some(honest) = &mut honest {
+        eprintln!("attack: streaming in peace for {lasting:?}");
+        rows.push(scene.peace(honest)?);
+    }
+    for kind in &kinds {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        eprintln!("attack: {}", kind.name());
+        rows.push(scene.attack(*kind, honest.as_mut())?);
+    }
+    let cut_short = stop.load(Ordering::Relaxed);
+    if let Some(honest) = honest {
+        let whole = honest.whole_frames()?;
+        rows.iter_mut().for_each(|row| row.count(&whole));
+    }
+    let held = table::print(&rows);
+    if cut_short {
+        println!("cut short: what is missing was not tried");
+    }
+    Ok(match held && !cut_short {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// The attacks that are to be tried, which must not be on somebody else's host.
+fn chosen(args: &Args) -> Result<Vec<Kind>> {
+    let kinds: Vec<Kind> = Kind::value_variants()
+        .iter()
+        .copied()
+        .filter(|kind| args.only.is_empty() || args.only.contains(kind))
+        .filter(|kind| !(args.host.is_some() && args.only.is_empty() && kind.needs_client()))
+        .collect();
+    if let Some(host) = args.host {
+        if !own(host.ip()) {
+            bail!(
+                "{host} is not this machine's: `openuvr lab attack` attacks one's own host alone; run \
+                 it there, or in its network namespace"
+            );
+        }
+        if let Some(kind) = kinds.iter().find(|kind| kind.needs_client()) {
+            bail!(
+                "the attack {} needs an honest client: leave --host out, and both are started",
+                kind.name()
+            );
+        }
+    }
+    Ok(kinds)
+}
+
+/// Where and how long it is attacked.
+struct Scene<'a> {
+    host: SocketAddr,
+    lasting: Duration,
+    rate: u32,
+    stop: &'a AtomicBool,
+}
+
+impl Scene<'_> {
+    fn peace(&self, honest: &mut Honest) -> Result<Row> {
+        let figures = Figures::begin(Some(honest.host_use()?));
+        self.wait(self.lasting, honest)?;
+        let judged = Judged {
+            words: "in peace".to_owned(),
+            held: true,
+        };
+        Ok(figures.end("(none)".to_owned(), 0, Some(honest.host_use()?), judged))
+    }
+
+    /// Waits, unless a signal comes.
+    fn wait(&self, span: Duration, honest: &mut Honest) -> Result<()> {
+        let until = clock::now() + span;
+        while clock::now() < until && !self.stop.load(Ordering::Relaxed) {
+            honest.check()?;
+            clock::sleep_until(until.min(clock::now() + Duration::from_millis(50)));
+        }
+        Ok(())
+    }
+
+    /// Addresses of this machine from which strangers send.
+    fn strangers(&self) -> Vec<IpAddr> {
+        match self.host.ip() {
+            IpAddr::V4(v4) if v4.is_loopback() => (11..19)
+                .map(|n| Ipv4Addr::new(127, 0, 0, n).into())
+                .collect(),
+            other => vec![other],
+        }
+    }
+
+    fn attack(&self, kind: Kind, mut honest: Option<&mut Honest>) -> Result<Row> {
+        let host_use = |honest: Option<&Honest>| honest.map(Honest::host_use).transpose();
+        let figures = Figures::begin(host_use(honest.as_deref())?);
+        let (struck, judged) = self.strike(kind, honest.as_deref_mut())?;
+        let judged = judged.unwrap_or_else(|| Judged {
+            words: "the stream went on".to_owned(),
+            held: true,
+        });
+        let row = figures.end(kind.name(), struck, host_use(honest.as_deref())?, judged);
+        if honest.is_none() && !begins::answers(self.host)? {
+            return Ok(row.failed("the host answers nobody any more"));
+        }
+        Ok(row)
+    }
+
+    /// How often it struck, and what it is judged by, if not by the frames alone.
+    fn strike(&self, kind: Kind, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
+        match kind {
+            Kind::Garbage => {
+                let garbage = Garbage::open(self.host, self.strangers(), 1)?;
+                let (struck, _) = self.run(vec![(garbage, self.rate)], honest)?;
+                Ok((struck, None))
+            }
+            Kind::Forged => self.repeat(Towards::Host, true, honest.context("no client")?),
+            Kind::Replay => self.repeat(Towards::Host, false, honest.context("no client")?),
+            Kind::Client => self.repeat(Towards::Client, true, honest.context("no client")?),
+            Kind::Paths => self.paths(honest.context("no client")?),
+            Kind::Probes => self.probes(honest.context("no client")?),
+            Kind::Pins => self.pins(honest),
+            Kind::Begins => self.begins(honest),
+        }
+    }
+
+    /// A stream's own datagrams again, altered or not.
+    fn repeat(
+        &self,
+        towards: Towards,
+        altered: bool,
+        honest: &mut Honest,
+    ) -> Result<(u64, Option<Judged>)> {
+        let flood = Repeated::new(honest.tap.forger(towards), altered, 2);
+        let (struck, _) = self.run(vec![(flood, self.rate)], Some(honest))?;
+        Ok((struck, None))
+    }
+
+    /// Datagrams that seem to come from an address that never answers.
+    fn paths(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
+        let (sends, receives) = silent(self.strangers()[0])?;
+        honest.tap.divert(Some(sends));
+        self.wait(self.lasting, honest)?;
+        honest.tap.divert(None);
+        let (asked, mut drawn, mut datagram) = (honest.tap.diverted(), 0, [0; 2048]);
+        while let Ok(length) = receives.recv(&mut datagram) {
+            drawn += length as u64;
+        }
+        let judged = Judged {
+            words: format!("{drawn} bytes drawn with {asked} to who never answered"),
+            held: drawn <= 3 * asked,
+        };
+        Ok((0, Some(judged)))
+    }
+
+    /// Bursts that an observer asks for.
+    fn probes(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
+        let (identity, trust) = honest.observer();
+        let probing = Probing::join(self.host, identity, trust)
+            .context("the host does not let the observer in")?;
+        let (asked, mut done) = self.run(vec![(probing, PROBES)], Some(honest))?;
+        let bursts = done.pop().map_or(0, |probing| probing.bursts());
+        // 12 within 2 s, and what falls between two spans.
+        let may = 12 * (self.lasting.as_secs() / 2 + 2);
+        let judged = Judged {
+            words: format!("{bursts} bursts drawn with {asked} probes"),
+            held: bursts <= may,
+        };
+        Ok((asked, Some(judged)))
+    }
+
+    /// One PIN after the other.
+    fn pins(&self, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
+        let (tried, mut done) = self.run(vec![(Guessing::new(self.host), 50)], honest)?;
+        let (paired, refused) = done.pop().map_or((0, 0), |guessing| guessing.outcome());
+        let judged = Judged {
+            words: format!("{paired} of {} PINs were taken", paired + refused),
+            held: paired == 0,
+        };
+        Ok((tried, Some(judged)))
+    }
+
+    /// Handshakes that nobody finishes, beside which a client has to come back.
+    fn begins(&self, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
+        let mut claims = vec![Claim::Pairing, Claim::Stranger];
+        claims.extend(
+            honest
+                .as_ref()
+                .map(|honest| Claim::Device(honest.client_id())),
+        );
+        let rate = BEGINS / u32::try_from(claims.len()).unwrap_or(1);
+        let floods = claims
+            .into_iter()
+            .map(|claim| Ok((Begins::open(self.host, self.strangers(), claim)?, rate)))
+            .collect::<Result<Vec<_>>>()?;
+        let Some(honest) = honest else {
+            let (struck, _) = self.run(floods, None)?;
+            return Ok((struck, None));
+        };
+        let attackers = Attackers::start(floods);
+        let before = honest.sessions();
+        honest.tap.cut(true);
+        self.wait(CUT, honest)?;
+        honest.tap.cut(false);
+        let begun = clock::now();
+        while honest.sessions() == before && clock::now().since(begun) < BACK * 2 {
+            self.wait(Duration::from_millis(10), honest)?;
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        let took = clock::now().since(begun);
+        let (struck, _) = attackers.stop();
+        Ok((
+            struck,
+            Some(Judged {
+                words: format!("back {:.1} s after its link was", took.as_secs_f64()),
+                held: took < BACK && honest.sessions() > before,
+            }),
+        ))
+    }
+
+    /// Runs attacks beside each other for the time; how often they struck, and they.
+    fn run<A: Attack + 'static>(
+        &self,
+        attacks: Vec<(A, u32)>,
+        honest: Option<&mut Honest>,
+    ) -> Result<(u64, Vec<A>)> {
+        let attackers = Attackers::start(attacks);
+        match honest {
+            Some(honest) => self.wait(self.lasting, honest)?,
+            None => clock::sleep_until(clock::now() + self.lasting),
+        }
+        Ok(attackers.stop())
+    }
+}
+
+/// Attacks that run, each in a thread.
+struct Attackers<A> {
+    stop: Arc<AtomicBool>,
+    struck: Arc<AtomicU64>,
+    threads: Vec<std::thread::JoinHandle<A>>,
+}
+
+impl<A: Attack + 'static> Attackers<A> {
+    fn start(attacks: Vec<(A, u32)>) -> Attackers<A> {
+        let (stop, struck) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+        );
+        let start = |(mut attack, a_second): (A, u32)| {
+            let (stop, struck) = (stop.clone(), struck.clone());
+            std::thread::spawn(move || {
+                run(&mut attack, a_second, &stop, &struck);
+                attack
+            })
+        };
+        let threads = attacks.into_iter().map(start).collect();
+        Attackers {
+            stop,
+            struck,
+            threads,
+        }
+    }
+
+    fn stop(mut self) -> (u64, Vec<A>) {
+        self.stop.store(true, Ordering::Relaxed);
+        let threads = std::mem::take(&mut self.threads);
+        // One that panicked has said so.
+        let done = threads.into_iter().filter_map(|t| t.join().ok()).collect();
+        (self.struck.load(Ordering::Relaxed), done)
+    }
+}
+
+impl<A> Drop for Attackers<A> {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,168 @@
+//! Who suffers the attacks: a host and a client of this program, and the relay between them.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use openuvr_lab::attack::tap::Tap;
+use openuvr_proto::control::handshake::Trust;
+use openuvr_proto::control::identity::{ClientId, DeviceName, Identity};
+use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
+use openuvr_runtime::trust_store::DeviceStore;
+
+use crate::pair::{Options, Pair, Serve, TemporaryDir};
+use openuvr_runtime::clock;
+
+/// Frames a second that are asked of the host.
+const FPS: f64 = 60.0;
+
+/// How long host and client may take until pictures flow.
+const START: Duration = Duration::from_secs(10);
+
+/// A stream, and all that is needed to look at it from outside.
+pub(super) struct Honest {
+    pub(super) tap: Tap,
+    pub(super) host: SocketAddr,
+    pair: Pair,
+    observer: Identity,
+    trust: Trust,
+    client: ClientId,
+    dir: TemporaryDir,
+}
+
+impl Honest {
+    /// Starts it, and waits until pictures flow.
+    pub(super) fn start(stop: &AtomicBool) -> Result<Honest> {
+        let dir = TemporaryDir::new()?;
+        let (host_dir, client_dir) = (dir.path().join("host"), dir.path().join("client"));
+        for folder in [&host_dir, &client_dir] {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("can't make the directory {}", folder.display()))?;
+        }
+        // The observer that will ask for probes is let in; the client pairs as any does.
+        let observer = Identity::generate()?;
+        let keys = load_or_create(&host_dir, KeyOwner::Host)?;
+        let client = ClientId::of(&load_or_create(&client_dir, KeyOwner::Client)?.public());
+        let mut devices = DeviceStore::open(&host_dir)?;
+        devices.pair(observer.public(), &DeviceName::new("attacker"), 1)?;
+        drop(devices);
+        let words = |words: &[&str]| -> Vec<String> { words.iter().map(|&w| w.into()).collect() };
+        let csv = frames(dir.path());
+        let mut at = None;
+        let mut tap = None;
+        let pair = Pair::start_over(
+            &Options {
+                serve: Serve::Host,
+                // Nobody connects to a display that has no number.
+                host_display: ":",
+                client_display: ":",
+                fps: FPS,
+                bitrate: "10M",
+                dir: dir.path(),
+                csv: Some(&csv),
+                show_host: false,
+                more_host: &words(&["--source", "pattern", "--size", "640x480"]),
+                more_client: &words(&["--present", "null"]),
+            },
+            |host| {
+                let open = Tap::open(host).context("can't open the relay")?;
+                let address = open.address()?;
+                (at, tap) = (Some(host), Some(open));
+                Ok(address)
+            },
+        )?;
+        let mut honest = Honest {
+            tap: tap.context("there is no relay")?,
+            host: at.context("there is no host")?,
+            pair,
+            observer,
+            trust: Trust::Known(keys.public()),
+            client,
+            dir,
+        };
+        let begun = clock::now();
+        while honest.pair.client.said("showing").is_none() && !stop.load(Ordering::Relaxed) {
+            honest.check()?;
+            if clock::now().since(begun) > START {
+                bail!("no pictures flow{}", honest.pair.client.last_words());
+            }
+            clock::sleep_until(clock::now() + Duration::from_millis(50));
+        }
+        Ok(honest)
+    }
+
+    /// An error if host or client has ended: no attack may do that.
+    pub(super) fn check(&mut self) -> Result<()> {
+        self.pair.check()
+    }
+
+    /// Somebody whom the host lets in.
+    pub(super) fn observer(&self) -> (&Identity, Trust) {
+        (&self.observer, self.trust.clone())
+    }
+
+    /// What the client says of itself in the clear.
+    pub(super) fn client_id(&self) -> ClientId {
+        self.client
+    }
+
+    /// How many sessions the client has had.
+    pub(super) fn sessions(&self) -> usize {
+        let log = self.dir.path().join("client/log");
+        let log = std::fs::read_to_string(log).unwrap_or_default();
+        log.matches("connected to the host").count()
+    }
+
+    /// Seconds of a core that the host has taken, and bytes of memory that it has.
+    pub(super) fn host_use(&self) -> Result<(f64, f64)> {
+        let id = self.pair.host.id();
+        let read = |file: &str| {
+            std::fs::read_to_string(format!("/proc/{id}/{file}"))
+                .with_context(|| format!("process {id} can't be looked at"))
+        };
+        let stat = read("stat")?;
+        // Behind the name, which may have blanks: state is field 3, the two times 14 and 15 (proc(5)),
+        // in hundredths of a second.
+        let behind = stat.rsplit(')').next().unwrap_or_default();
+        let fields: Vec<f64> = behind
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .filter_map(|field| field.parse().ok())
+            .collect();
+        let status = read("status")?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        let kilobytes = kilobytes.with_context(|| format!("process {id} has ended"))?;
+        Ok((fields.iter().sum::<f64>() / 100.0, kilobytes * 1024.0))
+    }
+
+    /// Ends it; when each of the whole frames that the client got was captured.
+    pub(super) fn whole_frames(mut self) -> Result<Vec<i64>> {
+        self.pair.client.stop();
+        self.pair.host.stop();
+        let csv = std::fs::read_to_string(frames(self.dir.path()))
+            .with_context(|| format!("the host wrote no record{}", self.pair.host.last_words()))?;
+        let mut lines = csv.lines();
+        let columns = lines.next().unwrap_or_default();
+        let place = |name: &str| columns.split(',').position(|column| column == name);
+        let captured = place("Captured").context("the record has no column Captured")?;
+        // The observer has rows of its own: those of the client are what was captured once.
+        let mut whole: Vec<i64> = Vec::new();
+        for line in lines {
+            let fields: Vec<&str> = line.split(',').collect();
+            if fields.get(2) == Some(&"whole")
+                && let Some(at) = fields.get(captured).and_then(|at| at.parse().ok())
+            {
+                whole.push(at);
+            }
+        }
+        Ok(whole)
+    }
+}
+
+fn frames(dir: &Path) -> std::path::PathBuf {
+    dir.join("frames.csv")
+}

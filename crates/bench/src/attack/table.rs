@@ -1,0 +1,139 @@
+//! What is measured beside an attack, and the table of it.
+
+use openuvr_proto::time::Instant;
+
+use openuvr_runtime::clock;
+
+/// Of the whole frames in peace, the share that an attack has to leave (a guess: a second of 60 frames
+/// may lack three on a machine that does other things).
+const LEFT: f64 = 0.95;
+
+/// Growth of the host's memory that is none: what buffers take that were never full before.
+const GROWTH: f64 = 20e6;
+
+/// What an attack did.
+pub(super) struct Row {
+    name: String,
+    begun: Instant,
+    ended: Instant,
+    struck: u64,
+    /// Whole frames a second, if a client was there.
+    whole: Option<f64>,
+    /// Of one core, and bytes.
+    host: Option<(f64, f64)>,
+    judged: Judged,
+}
+
+/// What an attack is judged by, beside the frames.
+pub(super) struct Judged {
+    pub(super) words: String,
+    pub(super) held: bool,
+}
+
+/// Seconds of a core that a host has taken, and bytes of memory that it has.
+pub(super) type HostUse = (f64, f64);
+
+/// Figures before an attack.
+pub(super) struct Figures {
+    begun: Instant,
+    host: Option<HostUse>,
+}
+
+impl Figures {
+    /// An attack begins; `host`: what the host has taken until now, if it is looked at.
+    pub(super) fn begin(host: Option<HostUse>) -> Figures {
+        Figures {
+            begun: clock::now(),
+            host,
+        }
+    }
+
+    /// The attack is over; `now`: what the host has taken until now.
+    pub(super) fn end(
+        self,
+        name: String,
+        struck: u64,
+        now: Option<HostUse>,
+        judged: Judged,
+    ) -> Row {
+        let ended = clock::now();
+        let span = ended.since(self.begun).as_secs_f64();
+        let host = self.host.zip(now);
+        Row {
+            name,
+            begun: self.begun,
+            ended,
+            struck,
+            whole: None,
+            host: host.map(|(before, now)| ((now.0 - before.0) / span, now.1 - before.1)),
+            judged,
+        }
+    }
+}
+
+impl Row {
+    fn seconds(&self) -> f64 {
+        self.ended.since(self.begun).as_secs_f64()
+    }
+
+    /// Counts the whole frames of its time, given when each was captured. A frame that two got is two
+    /// times in them.
+    pub(super) fn count(&mut self, captured: &[i64]) {
+        let mut of_it: Vec<i64> = captured
+            .iter()
+            .copied()
+            .filter(|at| (self.begun.0..self.ended.0).contains(at))
+            .collect();
+        of_it.sort_unstable();
+        of_it.dedup();
+        self.whole = Some(of_it.len() as f64 / self.seconds());
+    }
+
+    /// The same, but it did not hold.
+    pub(super) fn failed(mut self, why: &str) -> Row {
+        self.judged = Judged {
+            words: why.to_owned(),
+            held: false,
+        };
+        self
+    }
+
+    /// Whether it held, beside `peace`.
+    fn held(&self, peace: Option<f64>) -> bool {
+        // Its own link was cut for most of the time.
+        let came_back = self.name == "begins";
+        let frames = match (self.whole, peace) {
+            (Some(whole), Some(peace)) => came_back || whole >= peace * LEFT,
+            _ => true,
+        };
+        let memory = self.host.is_none_or(|(_, grown)| grown < GROWTH);
+        frames && memory && self.judged.held
+    }
+}
+
+/// Prints the table; whether everything held.
+pub(super) fn print(rows: &[Row]) -> bool {
+    let peace = rows.first().and_then(|row| row.whole);
+    println!("| attack | a second | whole frames/s | host, of a core | memory | | held |");
+    println!("|---|---|---|---|---|---|---|");
+    let mut all = true;
+    for row in rows {
+        let held = row.held(peace);
+        all &= held;
+        let number = |value: Option<f64>, unit: &str, digits: usize| match value {
+            Some(value) => format!("{value:.digits$}{unit}"),
+            None => "–".to_owned(),
+        };
+        println!(
+            "| {} | {:.0} | {} | {} | {} | {} | {} |",
+            row.name,
+            row.struck as f64 / row.seconds(),
+            number(row.whole, "", 1),
+            number(row.host.map(|(core, _)| core * 100.0), " %", 0),
+            number(row.host.map(|(_, grown)| grown / 1e6), " MB", 1),
+            row.judged.words,
+            if held { "yes" } else { "NO" },
+        );
+    }
+    all
+}

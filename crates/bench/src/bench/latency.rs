@@ -1,0 +1,281 @@
+//! `openuvr bench latency`: how long from drawn to visible, and from a key press to its effect.
+//!
+//! Two virtual displays; the scene on the first; on the second either the copier (the floor) or
+//! our client, fed by our host. A reader takes the bar codes off the second display. Sender and
+//! receiver are on one machine and one clock, so this is the software's share: no panel, no radio.
+//! In the same run, on pictures of the same scene, the codec is measured alone ([`super::codec`]).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use openuvr_proto::units::Size;
+
+use super::codec::{self, How};
+use super::machine::Machine;
+use super::report::{LEAST_WHOLE, Report, Setting, Target, Targets};
+use super::rig::{Rig, Setup, Source, Streamed};
+use super::sched::Sched;
+use crate::pair::TemporaryDir;
+
+/// Measure drawn-to-visible and input-to-visible latency from pixels.
+///
+/// Starts two virtual displays, the scene on one, and compares on the other what a codec-less
+/// copier reaches (the floor) with what host and client reach: at 1280x720 with 10 Mb/s, at
+/// 1920x1080 with 20 Mb/s, and at 1280x720 as strips of JPEG. The scene runs at 60.25 frames a
+/// second, so that within four seconds each phase against a 60 Hz clock occurs.
+///
+/// Codec time is measured in the same run, on pictures of the same scene. Serial is one-slice x264
+/// with its own constant bitrate and a buffer of one frame, decoding of the whole picture, and both
+/// colour conversions, one after the other. (end to end - floor) / serial says what the pipeline is
+/// worth: 1 would be no overlap, and nothing lost on the way.
+///
+/// Only frames that the host's record calls whole count. Percentiles are nearest ranks. Due are the
+/// frames that the scene drew, read from its own display; with fewer than 99 % of them whole nothing
+/// else is judged, and of a scene that drew too slowly no rate is. A run during which other processes
+/// used more than 0.1 core gives multiples of the floor instead of milliseconds and no verdict:
+/// measure on a quiet machine.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// What to measure
+    #[arg(long, value_delimiter = ',', default_value = "720p,1080p,jpeg")]
+    cases: Vec<Preset>,
+    /// Measure this size instead; there are no targets for it
+    #[arg(long, conflicts_with = "cases")]
+    size: Option<Size>,
+    /// Bitrate given to the host (default: what the case or, for --size, 720p is given)
+    #[arg(long)]
+    bitrate: Option<String>,
+    /// Seconds to measure the floor, and the stream, of each case
+    #[arg(long, default_value_t = 20)]
+    seconds: u32,
+    /// Key presses to measure on each display; 0 measures none
+    #[arg(long, default_value_t = 50)]
+    presses: u32,
+    /// Two seconds, four presses: shows that it works; the figures mean little
+    #[arg(long, conflicts_with_all = ["seconds", "presses"])]
+    quick: bool,
+    /// How the scene's pictures come to the host
+    #[arg(long, value_enum, default_value = "x11")]
+    source: Door,
+    /// Frames a second that the host may send
+    #[arg(long, default_value_t = 60.0)]
+    fps: f64,
+    /// Frames a second of the scene
+    #[arg(long, default_value_t = 60.25)]
+    scene_fps: f64,
+    /// Real-time scheduling of displays, reader, copier, host and client
+    #[arg(long, value_enum, default_value = "auto")]
+    sched: Sched,
+    /// Measure only the floor
+    #[arg(long)]
+    floor_only: bool,
+    /// Write every sample and figure to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Keep the host's record of each frame here (one case only)
+    #[arg(long, value_name = "FILE")]
+    host_csv: Option<PathBuf>,
+    /// One more word for the host's command line; may be repeated
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    host_arg: Vec<String>,
+    /// One more word for the client's command line; may be repeated
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    client_arg: Vec<String>,
+}
+
+/// A case with targets.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Preset {
+    /// 1280x720, 10 Mb/s
+    #[value(name = "720p")]
+    P720,
+    /// 1920x1080, 20 Mb/s
+    #[value(name = "1080p")]
+    P1080,
+    /// 1280x720 as strips of JPEG, 60 Mb/s
+    Jpeg,
+}
+
+/// How the scene's pictures come to the host.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Door {
+    /// A host captures the scene's display
+    X11,
+    /// `openuvr run` starts the scene, and the host is in its process
+    Hook,
+    /// The scene streams itself through the C API, from a pixel buffer
+    Capi,
+}
+
+impl From<Door> for Source {
+    fn from(door: Door) -> Source {
+        match door {
+            Door::X11 => Source::Screen,
+            Door::Hook => Source::Hook,
+            Door::Capi => Source::Api { synchronous: false },
+        }
+    }
+}
+
+/// What is left out at the start of a case: caches, rate control and schedulers settle.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// The host's own choice, of which the serial time is defined.
+const DEFAULT_ENCODER: &str = "x264";
+
+/// Measures, prints, and writes the samples.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    ensure!(args.seconds >= 1, "--seconds must be at least 1");
+    let settings = settings(args);
+    ensure!(
+        args.host_csv.is_none() || settings.len() == 1,
+        "--host-csv keeps one record: choose one of --cases"
+    );
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let (mut reports, mut failed) = (Vec::new(), Vec::new());
+    for setting in settings {
+        let mut report = Report::new(Machine::this(), setting);
+        let outcome = measure(args, &mut report, &stop);
+        // The floor stands by itself, and so do the other cases.
+        report.print();
+        if let Err(error) = outcome {
+            let name = &report.setting.name;
+            eprintln!("openuvr bench latency: {name}: {error:#}");
+            failed.push(name.clone());
+        }
+        reports.push(report);
+        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+    }
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&reports)?;
+        std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?;
+    }
+    let failed = failed.join(", ");
+    ensure!(failed.is_empty(), "not measured to the end: {failed}");
+    Ok(())
+}
+
+fn settings(args: &Args) -> Vec<Setting> {
+    let setting = |name: &str, size: Size, encoder: &str, bitrate: &str, targets| Setting {
+        name: name.to_owned(),
+        size: size.to_string(),
+        pixels: size,
+        fps: args.fps,
+        scene_fps: args.scene_fps,
+        encoder: encoder.to_owned(),
+        bitrate: args.bitrate.clone().unwrap_or_else(|| bitrate.to_owned()),
+        seconds: if args.quick { 2 } else { args.seconds },
+        presses: if args.quick { 4 } else { args.presses },
+        real_time: args.sched == Sched::Auto,
+        quick: args.quick,
+        targets,
+    };
+    if let Some(size) = args.size {
+        let name = size.to_string();
+        return vec![setting(
+            &name,
+            size,
+            DEFAULT_ENCODER,
+            "10M",
+            Targets::default(),
+        )];
+    }
+    let hd = Size::new(1280, 720);
+    let preset = |preset: &Preset| match preset {
+        Preset::P720 => {
+            let targets = Targets {
+                p50_ms: Target::aiming(6.2, 5.5),
+                p99_ms: Target::aiming(10.0, 9.0),
+                reaction_ms: Target::at(10.0),
+                ratio: Target::aiming(0.85, 0.75),
+                cores: Target::at(0.42),
+                wire_mbps: Target::at(10.0),
+                psnr_db: Target::at(37.0),
+                whole: Target::at(LEAST_WHOLE),
+            };
+            setting("720p", hd, DEFAULT_ENCODER, "10M", targets)
+        }
+        Preset::P1080 => {
+            let targets = Targets {
+                p50_ms: Target::at(10.0),
+                p99_ms: Target::at(15.0),
+                ratio: Target::aiming(0.85, 0.75),
+                wire_mbps: Target::at(20.0),
+                whole: Target::at(LEAST_WHOLE),
+                ..Targets::default()
+            };
+            setting(
+                "1080p",
+                Size::new(1920, 1080),
+                DEFAULT_ENCODER,
+                "20M",
+                targets,
+            )
+        }
+        Preset::Jpeg => {
+            let targets = Targets {
+                p50_ms: Target::at(3.5),
+                p99_ms: Target::at(6.0),
+                whole: Target::at(LEAST_WHOLE),
+                ..Targets::default()
+            };
+            setting("jpeg", hd, "jpeg", "60M", targets)
+        }
+    };
+    args.cases.iter().map(preset).collect()
+}
+
+/// One case: floor, stream, and the codec by itself.
+fn measure(args: &Args, report: &mut Report, stop: &Arc<AtomicBool>) -> Result<()> {
+    let setting = report.setting.clone();
+    let setup = Setup {
+        size: setting.pixels,
+        scene_fps: setting.scene_fps,
+        sched: args.sched,
+        warm_up: WARM_UP,
+    };
+    let mut rig = Rig::start(setup, stop)?;
+    report.application_reaction_ms = rig.application_reaction(setting.presses)?;
+    let seconds = f64::from(setting.seconds);
+    report.floor = Some(rig.floor(seconds)?);
+    if args.floor_only {
+        return Ok(());
+    }
+    let dir = TemporaryDir::new()?;
+    let own_csv = dir.path().join("frames.csv");
+    let mut more_host = Vec::new();
+    if setting.encoder != DEFAULT_ENCODER {
+        more_host.extend(["--encoder".to_owned(), setting.encoder.clone()]);
+    }
+    more_host.extend(args.host_arg.iter().cloned());
+    report.stream = Some(rig.stream(&Streamed {
+        source: args.source.into(),
+        cable: None,
+        fps: setting.fps,
+        bitrate: &setting.bitrate,
+        seconds,
+        presses: setting.presses,
+        compare: true,
+        dir: dir.path(),
+        csv: args.host_csv.as_ref().unwrap_or(&own_csv),
+        more_host: &more_host,
+        more_client: &args.client_arg,
+    })?);
+    // Other encoders have no serial time to compare with: it is defined for x264.
+    if setting.encoder == DEFAULT_ENCODER {
+        let bitrate = openuvr_lab::script::rate(&setting.bitrate).map_err(|e| anyhow!(e))?;
+        let film = rig.film()?;
+        drop(rig);
+        let how = How {
+            fps: setting.fps,
+            bitrate,
+            frames: (seconds / 4.0 * setting.fps).clamp(60.0, 600.0) as u32,
+            sched: args.sched,
+        };
+        report.codec = Some(codec::measure(&film, how, stop)?);
+    }
+    Ok(())
+}

@@ -1,0 +1,292 @@
+//! What the machine was and did during a run: without it, a latency figure means nothing.
+//!
+//! All of it comes from `/proc` (proc(5)).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs::read_to_string;
+
+use openuvr_proto::time::Instant;
+use serde::Serialize;
+
+use openuvr_runtime::clock;
+
+/// Ticks a second in `/proc`: USER_HZ, which is 100 on every architecture that we run on.
+const USER_HZ: f64 = 100.0;
+
+/// The machine.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct Machine {
+    pub(crate) cpu: String,
+    pub(crate) cores: usize,
+    pub(crate) kernel: String,
+}
+
+impl Machine {
+    /// This one.
+    pub(crate) fn this() -> Machine {
+        let info = read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cpu = info
+            .lines()
+            .find(|line| line.starts_with("model name"))
+            .and_then(|line| line.split_once(':'))
+            .map_or_else(
+                || std::env::consts::ARCH.into(),
+                |(_, name)| name.trim().into(),
+            );
+        let kernel = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Machine {
+            cpu,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: kernel.trim().into(),
+        }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Machine { cpu, cores, kernel } = self;
+        write!(f, "{cpu}, {cores} cores, Linux {kernel}")
+    }
+}
+
+/// How busy the machine and our processes have been since it started.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    at: Instant,
+    /// Ticks in which a processor did something.
+    busy: u64,
+    /// Ticks of each process of our tree.
+    own: BTreeMap<u32, u64>,
+    loopback_bytes: u64,
+}
+
+/// What happened between two [`Load`]s.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Used {
+    /// Cores used by all processes that are not ours.
+    pub(crate) other_cores: f64,
+    /// Cores used by each process asked for.
+    pub(crate) cores: BTreeMap<u32, f64>,
+    /// Megabits a second on the loopback device, all traffic of the network namespace.
+    pub(crate) loopback_mbps: f64,
+}
+
+impl Load {
+    /// As it is now.
+    pub(crate) fn now() -> Load {
+        let stat = read_to_string("/proc/stat").unwrap_or_default();
+        let fields: Vec<u64> = stat
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .skip(1)
+            .map(|field| field.parse().unwrap_or(0))
+            .collect();
+        // user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user.
+        let busy = [0, 1, 2, 5, 6, 7]
+            .iter()
+            .filter_map(|&index| fields.get(index))
+            .sum();
+        let processes = processes();
+        let own = family(&processes, std::process::id())
+            .into_iter()
+            .filter_map(|id| Some((id, processes.get(&id)?.1)))
+            .collect();
+        Load {
+            at: clock::now(),
+            busy,
+            own,
+            loopback_bytes: loopback_bytes(),
+        }
+    }
+
+    /// What happened since `earlier`.
+    pub(crate) fn since(&self, earlier: &Load) -> Used {
+        let seconds = self.at.since(earlier.at).as_secs_f64().max(0.001);
+        let cores = |ticks: u64| ticks as f64 / USER_HZ / seconds;
+        let grown: BTreeMap<u32, u64> = self
+            .own
+            .iter()
+            .map(|(&id, &ticks)| {
+                (
+                    id,
+                    ticks.saturating_sub(earlier.own.get(&id).copied().unwrap_or(0)),
+                )
+            })
+            .collect();
+        let own: u64 = grown.values().sum();
+        let busy = self.busy.saturating_sub(earlier.busy);
+        let bytes = self.loopback_bytes.saturating_sub(earlier.loopback_bytes);
+        Used {
+            other_cores: cores(busy.saturating_sub(own)),
+            cores: grown
+                .into_iter()
+                .map(|(id, ticks)| (id, cores(ticks)))
+                .collect(),
+            loopback_mbps: bytes as f64 * 8.0 / 1e6 / seconds,
+        }
+    }
+}
+
+impl Used {
+    /// Cores used by this process.
+    pub(crate) fn of(&self, id: u32) -> f64 {
+        self.cores.get(&id).copied().unwrap_or(0.0)
+    }
+
+    /// Cores used by this process and those that it started and that are still there.
+    pub(crate) fn of_family(&self, id: u32) -> f64 {
+        let family = family(&processes(), id);
+        family.into_iter().map(|id| self.of(id)).sum()
+    }
+}
+
+/// How a thread is scheduled.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+pub(crate) struct Thread {
+    pub(crate) process: String,
+    pub(crate) thread: String,
+    /// Such as `OTHER` or `FIFO 50`.
+    pub(crate) policy: String,
+}
+
+/// The threads of our whole process tree, each kind once with its number.
+pub(crate) fn threads() -> BTreeMap<Thread, usize> {
+    let mut threads = BTreeMap::new();
+    for id in family(&processes(), std::process::id()) {
+        let process = read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+        let Ok(tasks) = std::fs::read_dir(format!("/proc/{id}/task")) else {
+            continue;
+        };
+        for task in tasks.flatten() {
+            let Ok(stat) = read_to_string(task.path().join("stat")) else {
+                continue;
+            };
+            let Some((name, fields)) = split_stat(&stat) else {
+                continue;
+            };
+            let thread = Thread {
+                process: process.trim().into(),
+                thread: name.into(),
+                policy: policy(&fields),
+            };
+            *threads.entry(thread).or_insert(0) += 1;
+        }
+    }
+    threads
+}
+
+/// Field 41 is the policy, 40 the real-time priority, 19 the nice value (counted from 1, with the
+/// process id and the name as 1 and 2).
+fn policy(fields: &[&str]) -> String {
+    let field = |number: usize| fields.get(number - 3).copied().unwrap_or("?");
+    match field(41) {
+        "0" if field(19) == "0" => "OTHER".into(),
+        "0" => format!("OTHER nice {}", field(19)),
+        "1" => format!("FIFO {}", field(40)),
+        "2" => format!("RR {}", field(40)),
+        "3" => "BATCH".into(),
+        "5" => "IDLE".into(),
+        "6" => "DEADLINE".into(),
+        other => format!("policy {other}"),
+    }
+}
+
+/// The name and the fields from the third on; the name stands in parentheses and may contain some.
+fn split_stat(stat: &str) -> Option<(&str, Vec<&str>)> {
+    let (open, close) = (stat.find('(')?, stat.rfind(')')?);
+    Some((
+        stat.get(open + 1..close)?,
+        stat.get(close + 1..)?.split_whitespace().collect(),
+    ))
+}
+
+/// Parent and ticks used of every process; children that ended count for the parent that has
+/// waited for them.
+fn processes() -> BTreeMap<u32, (u32, u64)> {
+    let Ok(dir) = std::fs::read_dir("/proc") else {
+        return BTreeMap::new();
+    };
+    dir.flatten()
+        .filter_map(|entry| {
+            let id: u32 = entry.file_name().to_str()?.parse().ok()?;
+            let stat = read_to_string(entry.path().join("stat")).ok()?;
+            let (_, fields) = split_stat(&stat)?;
+            let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+            let ticks = (14..=17).map(|field| number(field).unwrap_or(0)).sum();
+            Some((id, (u32::try_from(number(4)?).ok()?, ticks)))
+        })
+        .collect()
+}
+
+/// A process and all its descendants.
+fn family(processes: &BTreeMap<u32, (u32, u64)>, of: u32) -> BTreeSet<u32> {
+    let mut family = BTreeSet::from([of]);
+    loop {
+        let before = family.len();
+        for (&id, (parent, _)) in processes {
+            if family.contains(parent) {
+                family.insert(id);
+            }
+        }
+        if family.len() == before {
+            return family;
+        }
+    }
+}
+
+fn loopback_bytes() -> u64 {
+    read_to_string("/proc/net/dev")
+        .unwrap_or_default()
+        .lines()
+        .find_map(|line| {
+            line.trim()
+                .strip_prefix("lo:")?
+                .split_whitespace()
+                .next()?
+                .parse()
+                .ok()
+        })
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_spaces_and_parentheses_are_taken_apart() {
+        let (name, fields) = split_stat("12 (a) (b c)) S 1 12 12 0").unwrap();
+        assert_eq!((name, fields[0], fields[1]), ("a) (b c)", "S", "1"));
+        assert!(split_stat("nonsense").is_none());
+    }
+
+    #[test]
+    fn a_family_is_found_in_any_order_of_ids() {
+        let processes = BTreeMap::from([
+            (2, (9, 0)),
+            (9, (5, 0)),
+            (5, (1, 0)),
+            (7, (1, 0)),
+            (3, (2, 0)),
+        ]);
+        assert_eq!(family(&processes, 5), BTreeSet::from([2, 3, 5, 9]));
+    }
+
+    #[test]
+    fn this_machine_and_this_thread_are_described() {
+        let machine = Machine::this();
+        assert!(machine.cores >= 1 && !machine.kernel.is_empty() && !machine.cpu.is_empty());
+        let own = threads();
+        assert!(own.values().sum::<usize>() >= 1);
+        assert!(
+            own.keys().all(|thread| !thread.policy.contains('?')),
+            "{own:?}"
+        );
+        let load = Load::now();
+        assert!(load.own.contains_key(&std::process::id()));
+        assert!(load.since(&load).other_cores >= 0.0);
+    }
+}

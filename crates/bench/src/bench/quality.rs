@@ -1,0 +1,412 @@
+//! `openuvr bench quality`: how good the picture is at the client, against what the link does and
+//! how the stream is coded.
+//!
+//! After GamingAnywhere (MMSys 2013), section 6.3 (network loads, figure 9) and 6.4 (video quality,
+//! figures 10 and 11), and OpenUVR, section IV-B3 (size of a group of pictures).
+
+mod clips;
+mod figures;
+mod likeness;
+mod point;
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use openuvr_lab::link::{Impairment, Queue};
+use openuvr_lab::schedule::ImpairmentSchedule;
+use openuvr_proto::units::{Bitrate, Size};
+
+use super::machine::Machine;
+use crate::display::VirtualDisplay;
+use clips::{Content, Format, Kept};
+use figures::{Measured, Table};
+use point::Setup;
+
+/// Measure the picture's quality (PSNR, SSIM) against delay, loss, bandwidth and key frames.
+///
+/// A host plays a clip whose frames carry a bar code; a client shows it on a virtual display, over
+/// an emulated link; each captured frame is compared with what was visible in its place. A frame
+/// that did not arrive counts with the picture that stood meanwhile, so that a freeze shows.
+///
+/// PSNR is of luma, in decibel: 10 log10 of 255² over the mean squared difference; above 37 a
+/// person hardly sees a difference, below 30 everybody does. SSIM is of luma, 0 to 1, in windows of
+/// 8x8 pixels (Wang 2004). Each figure is given as the mean over all frames and as the mean of the
+/// worst batch of 150 frames, which shows what the mean over a run hides.
+///
+/// Delay is that of a round trip, half each way. Loss hits each datagram on its own, both ways.
+/// Bandwidth limits both ways, with a queue of 75 kB (50 packets, the default of dummynet, which the
+/// paper used); the stream aims at --bitrate, once adaptively and once constantly. The size of a
+/// group of pictures is the distance of periodic key frames; `none` is our default, key frames only
+/// on need. The network load counts IP and UDP headers.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "\
+Example: the whole set, for plots:
+  openuvr bench quality --csv quality.csv --json quality.json
+
+The clips are kept in ~/.cache/openuvr (or $XDG_CACHE_HOME/openuvr), about 1.4 MB a frame at
+1280x720. Any YUV4MPEG2 file can be measured with: ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m")]
+pub(crate) struct Args {
+    /// What to vary
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "delay,loss,bandwidth,gop"
+    )]
+    vary: Vec<Vary>,
+    /// Only these points of what is varied, such as 0,50,100; none is no limit, or no periodic key
+    /// frame. With one of --vary only
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = point_of)]
+    points: Vec<Stop>,
+    /// The clip besides the scene: openarena (a match of bots, recorded at the first run), none, or
+    /// a .y4m file
+    #[arg(long, value_name = "CLIP", default_value = "openarena", value_parser = content)]
+    clip: Option<Content>,
+    /// Leave out the scene
+    #[arg(long, conflicts_with = "quick")]
+    no_scene: bool,
+    /// Size of the recordings
+    #[arg(long, default_value = "1280x720")]
+    size: Size,
+    /// Frames a second (the paper's)
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
+    fps: u32,
+    /// What the stream aims at (the paper's)
+    #[arg(long, default_value = "3M")]
+    bitrate: String,
+    /// Seconds to measure each point; 150 frames make a batch
+    #[arg(long, default_value_t = 6.0)]
+    seconds: f64,
+    /// Few points of two seconds, the scene only, 640x360: shows that it works, in less than 45 s
+    #[arg(long, conflicts_with_all = ["seconds", "clip", "size", "vary", "points"])]
+    quick: bool,
+    /// Decides which datagrams are lost
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Real-time scheduling of the link, host and client
+    #[arg(long, value_enum, default_value = "auto")]
+    sched: super::sched::Sched,
+    /// Write a row for each point
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write the figures, as lists of points
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// One more word for the host's command line; may be repeated
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    host_arg: Vec<String>,
+}
+
+/// What a figure has on its axis.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Vary {
+    /// The delay of a round trip: 0 to 600 ms
+    Delay,
+    /// The share of the datagrams that are lost: 0 to 10 %
+    Loss,
+    /// What the link carries: 1 to 6 Mb/s, and without a limit
+    Bandwidth,
+    /// Frames from one periodic key frame to the next
+    Gop,
+}
+
+/// What holds at a point. The default is the best that there is.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Condition {
+    /// Of a round trip.
+    pub(super) delay_ms: u32,
+    pub(super) loss_percent: u32,
+    /// `None`: no limit.
+    pub(super) mbps: Option<u32>,
+    /// `None`: key frames only on need.
+    pub(super) gop: Option<u32>,
+    /// Whether the rate stays what it is, whatever the link does.
+    pub(super) constant: bool,
+}
+
+/// Bytes before the bottleneck: 50 packets of 1500.
+const QUEUE: usize = 75_000;
+
+fn content(text: &str) -> Result<Content, String> {
+    match text {
+        "none" => Ok(Content::Scene),
+        "openarena" => Ok(Content::OpenArena),
+        path if path.ends_with(".y4m") => Ok(Content::File(path.into())),
+        _ => Err("openarena, none, or a file FILE.y4m".into()),
+    }
+}
+
+/// Measures, prints, and writes the points.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    ensure!(
+        (0.5..=30.0).contains(&args.seconds),
+        "--seconds must be 0.5 to 30: all pictures of a point are kept in memory"
+    );
+    ensure!(
+        args.points.is_empty() || args.vary.len() == 1,
+        "--points are those of one axis: give one of --vary"
+    );
+    let valid = |vary: Vary| args.points.iter().all(|point| vary.allows(*point));
+    ensure!(
+        args.vary.iter().copied().all(valid),
+        "--points: a delay is at most 10000 ms, a loss at most 100 %, bandwidth and GOP at least 1"
+    );
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let mut table = Table::new(Machine::this(), args.bitrate.clone(), args.fps);
+    let contents = args.contents();
+    ensure!(!contents.is_empty(), "--no-scene needs a --clip");
+    for content in contents {
+        let format = Format {
+            size: if args.quick {
+                Size::new(640, 360)
+            } else {
+                args.size
+            },
+            fps: args.fps,
+            // Two batches; to and fro, a clip lasts twice its length.
+            frames: if args.quick { 60 } else { 300 },
+        };
+        let clip = clips::find(&content, format, &stop)?;
+        println!("{clip}");
+        let far = VirtualDisplay::start(clip.size)?;
+        table.begin(&clip);
+        for condition in args.conditions() {
+            let content = clip.name.clone();
+            match point::measure(&args.setup(&clip, condition)?, &far, &stop) {
+                Ok(point) => table.add(Measured {
+                    content,
+                    condition,
+                    point,
+                }),
+                // The first is on a perfect link: what fails there fails everywhere.
+                Err(why) if stop.load(Ordering::Relaxed) || table.is_empty() => return Err(why),
+                Err(why) => table.miss(content, condition, &why),
+            }
+        }
+    }
+    table.print_verdict();
+    if let Some(path) = &args.csv {
+        std::fs::write(path, table.csv())
+            .with_context(|| format!("can't write {}", path.display()))?;
+    }
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&table.file(&args.varied(), args.quick))?;
+        std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?;
+    }
+    let missing = table.missing();
+    ensure!(
+        missing == 0,
+        "points that could not be measured: {missing}; the lines above say why, and --vary with \
+         --points measures them alone"
+    );
+    Ok(())
+}
+
+impl Args {
+    fn contents(&self) -> Vec<Content> {
+        let scene = (!self.no_scene).then_some(Content::Scene);
+        let clip = self
+            .clip
+            .clone()
+            .filter(|clip| *clip != Content::Scene && !self.quick);
+        scene.into_iter().chain(clip).collect()
+    }
+
+    fn varied(&self) -> Vec<Vary> {
+        let mut varied = self.vary.clone();
+        varied.sort_unstable();
+        varied.dedup();
+        varied
+    }
+
+    /// Every condition once, the best first: without it, nothing says what the others cost.
+    fn conditions(&self) -> Vec<Condition> {
+        let mut all = vec![Condition::default()];
+        for vary in self.varied() {
+            let points = if self.points.is_empty() {
+                vary.points(self.quick)
+            } else {
+                self.points.clone()
+            };
+            // Chosen points are for one line.
+            let short = self.quick || !self.points.is_empty();
+            for condition in vary.conditions(&points, short) {
+                if !all.contains(&condition) {
+                    all.push(condition);
+                }
+            }
+        }
+        all
+    }
+
+    fn setup<'a>(&'a self, clip: &'a Kept, condition: Condition) -> Result<Setup<'a>> {
+        let mut more_host = self.host_arg.clone();
+        if let Some(gop) = condition.gop {
+            more_host.extend(["--key-frame-every".to_owned(), gop.to_string()]);
+        }
+        if condition.constant {
+            more_host.extend(["--rate", "constant"].map(String::from));
+        }
+        Ok(Setup {
+            clip: &clip.path,
+            size: clip.size,
+            fps: f64::from(self.fps),
+            bitrate: &self.bitrate,
+            link: condition.link(),
+            round_trip: Duration::from_millis(condition.delay_ms.into()),
+            seed: self.seed,
+            seconds: if self.quick { 2.0 } else { self.seconds },
+            real_time: self.sched == super::sched::Sched::Auto,
+            more_host,
+        })
+    }
+}
+
+/// A value on an axis; `None`: no limit, or no periodic key frame.
+type Stop = Option<u32>;
+
+fn point_of(text: &str) -> Result<Stop, String> {
+    match text {
+        "none" => Ok(None),
+        _ => text
+            .parse()
+            .map(Some)
+            .map_err(|_| "a whole number, or none".to_owned()),
+    }
+}
+
+impl Vary {
+    /// The values on its axis: all, or those of a quick run.
+    fn points(self, quick: bool) -> Vec<Stop> {
+        let (all, few): (&[u32], &[u32]) = match self {
+            Vary::Delay => (&[0, 100, 200, 300, 400, 500, 600], &[0, 300]),
+            Vary::Loss => (&[0, 1, 2, 4, 6, 8, 10], &[0, 5]),
+            Vary::Bandwidth => (&[1, 2, 3, 4, 5, 6], &[2]),
+            Vary::Gop => (&[5, 15, 30, 60, 120, 240], &[15]),
+        };
+        let points = if quick { few } else { all };
+        let without = matches!(self, Vary::Bandwidth | Vary::Gop).then_some(None);
+        points.iter().copied().map(Some).chain(without).collect()
+    }
+
+    fn allows(self, point: Stop) -> bool {
+        let range = match self {
+            Vary::Delay => 0..=10_000,
+            Vary::Loss => 0..=100,
+            Vary::Bandwidth => 1..=1000,
+            Vary::Gop => 1..=100_000,
+        };
+        point.is_none_or(|point| range.contains(&point))
+    }
+
+    /// What holds at its points. Two of the figures have a second line.
+    fn conditions(self, points: &[Stop], quick: bool) -> Vec<Condition> {
+        let best = Condition::default();
+        let second = match self {
+            Vary::Bandwidth => Some(Condition {
+                constant: true,
+                ..best
+            }),
+            Vary::Gop => Some(Condition {
+                loss_percent: 1,
+                ..best
+            }),
+            Vary::Delay | Vary::Loss => None,
+        };
+        let lines = [Some(best), second.filter(|_| !quick)];
+        let at = |line: Condition, point: Stop| match self {
+            Vary::Delay => Condition {
+                delay_ms: point.unwrap_or(0),
+                ..line
+            },
+            Vary::Loss => Condition {
+                loss_percent: point.unwrap_or(0),
+                ..line
+            },
+            Vary::Bandwidth => Condition {
+                mbps: point,
+                ..line
+            },
+            Vary::Gop => Condition { gop: point, ..line },
+        };
+        let lines = lines.into_iter().flatten();
+        lines
+            .flat_map(|line| points.iter().map(move |point| at(line, *point)))
+            .collect()
+    }
+}
+
+impl Condition {
+    /// Of each direction.
+    fn link(self) -> ImpairmentSchedule {
+        Impairment {
+            delay: Duration::from_millis(self.delay_ms.into()) / 2,
+            loss: f64::from(self.loss_percent) / 100.0,
+            rate: self.mbps.map(|mbps| Bitrate::from_mbps(mbps.into())),
+            queue: Queue::Bytes(QUEUE),
+            ..Impairment::default()
+        }
+        .into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Args {
+        let words = std::iter::once("quality").chain(line.split_whitespace());
+        Program::try_parse_from(words).unwrap().args
+    }
+
+    #[test]
+    fn each_condition_is_measured_once_and_the_best_first() {
+        let all = parse("").conditions();
+        assert_eq!(all[0], Condition::default());
+        for (at, one) in all.iter().enumerate() {
+            assert!(!all[at + 1..].contains(one), "{one:?} twice");
+        }
+        // 7 + 7 + 14 + 14, of which the best is in each figure, and 1 % loss in two.
+        assert_eq!(all.len(), 38);
+        assert_eq!(parse("--vary loss").conditions().len(), 7);
+        assert_eq!(parse("--quick").conditions().len(), 5);
+        let chosen = parse("--vary gop --points 15,none").conditions();
+        let gops: Vec<Stop> = chosen.iter().map(|condition| condition.gop).collect();
+        assert_eq!(gops, [None, Some(15)]);
+        assert!(run(&parse("--points 15")).is_err(), "of which axis?");
+        assert!(run(&parse("--vary gop --points 0")).is_err());
+    }
+
+    #[test]
+    fn a_delay_is_split_and_both_ways_are_alike() {
+        let condition = Condition {
+            delay_ms: 300,
+            loss_percent: 2,
+            mbps: Some(3),
+            ..Condition::default()
+        };
+        let link = condition.link();
+        let link = link.last();
+        assert_eq!(link.delay, Duration::from_millis(150));
+        assert_eq!((link.loss, link.rate), (0.02, Some(Bitrate(3_000_000))));
+    }
+
+    #[test]
+    fn the_scene_is_there_unless_it_is_left_out() {
+        assert_eq!(parse("").contents(), [Content::Scene, Content::OpenArena]);
+        assert_eq!(parse("--clip none").contents(), [Content::Scene]);
+        let own = parse("--no-scene --clip a.y4m").contents();
+        assert_eq!(own, [Content::File("a.y4m".into())]);
+        assert!(parse("--no-scene --clip none").contents().is_empty());
+        assert_eq!(parse("--quick").contents(), [Content::Scene]);
+    }
+}

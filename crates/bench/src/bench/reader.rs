@@ -1,0 +1,217 @@
+//! Reads the bar codes that appear on a display: the eye of every measurement.
+//!
+//! It waits for the display's damage events, reads only the rows of the code, and stamps the time
+//! when it has them: never early, late by its own reading (a fraction of a millisecond, in the
+//! floor as in the stream).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Result;
+use openuvr_media::barcode::{self, Stamp};
+use openuvr_proto::time::Instant;
+use serde::Serialize;
+
+use super::sched::{Part, Sched};
+use crate::screen::{Area, Screen};
+use openuvr_runtime::clock;
+
+/// The first time that a frame was seen.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub(crate) struct Sighting {
+    /// The frame's number.
+    pub(crate) frame: u32,
+    /// When the application drew it: µs of `CLOCK_MONOTONIC`.
+    pub(crate) drawn_us: u64,
+    /// When it was read from the display: µs of `CLOCK_MONOTONIC`.
+    pub(crate) seen_us: u64,
+    /// Presses that the application had seen.
+    pub(crate) inputs: u16,
+}
+
+impl Sighting {
+    /// Drawn to visible in milliseconds.
+    pub(crate) fn latency_ms(&self) -> f64 {
+        (self.seen_us as f64 - self.drawn_us as f64) / 1000.0
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    sightings: Vec<Sighting>,
+    area: Option<Area>,
+    /// Changes of the display after which no code could be read.
+    unreadable: usize,
+    failed: Option<String>,
+}
+
+/// A running reader.
+pub(crate) struct Reader {
+    shared: Arc<(Mutex<Seen>, Condvar)>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reader {
+    /// Starts to read `display`; it looks for the window with the code by itself.
+    pub(crate) fn start(display: &str) -> Result<Reader> {
+        Reader::start_as(display, Sched::Off)
+    }
+
+    /// The same, with real-time scheduling or without.
+    pub(super) fn start_as(display: &str, sched: Sched) -> Result<Reader> {
+        let mut screen = Screen::open(display)?;
+        screen.watch()?;
+        let shared = Arc::new((Mutex::new(Seen::default()), Condvar::new()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (there, stopped) = (Arc::clone(&shared), Arc::clone(&stop));
+        let thread = std::thread::Builder::new()
+            .name("reader".into())
+            .spawn(move || {
+                sched.raise_me(Part::Reader);
+                if let Err(error) = read(&screen, &there, &stopped) {
+                    lock(&there.0).failed = Some(format!("{error:#}"));
+                    there.1.notify_all();
+                }
+            })?;
+        Ok(Reader {
+            shared,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Waits for a sighting after the first `skip` that is as wanted.
+    pub(crate) fn wait(
+        &self,
+        skip: usize,
+        timeout: Duration,
+        wanted: impl Fn(&Sighting) -> bool,
+    ) -> Result<Option<Sighting>> {
+        let until = clock::now() + timeout;
+        let mut from = skip;
+        let mut seen = lock(&self.shared.0);
+        loop {
+            if let Some(found) = seen.sightings[from.min(seen.sightings.len())..]
+                .iter()
+                .find(|sighting| wanted(sighting))
+            {
+                return Ok(Some(*found));
+            }
+            from = from.max(seen.sightings.len());
+            if let Some(error) = &seen.failed {
+                anyhow::bail!("reading the display failed: {error}");
+            }
+            let left = until.since(clock::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            seen = self
+                .shared
+                .1
+                .wait_timeout(seen, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    /// How many frames were seen so far: a mark for [`Reader::since`] and [`Reader::wait`].
+    pub(crate) fn mark(&self) -> usize {
+        lock(&self.shared.0).sightings.len()
+    }
+
+    /// What was seen after `mark`.
+    pub(crate) fn since(&self, mark: usize) -> Vec<Sighting> {
+        lock(&self.shared.0)
+            .sightings
+            .get(mark..)
+            .unwrap_or_default()
+            .to_vec()
+    }
+
+    /// The newest sighting.
+    pub(crate) fn latest(&self) -> Option<Sighting> {
+        lock(&self.shared.0).sightings.last().copied()
+    }
+
+    /// Where on the display the code is.
+    pub(crate) fn area(&self) -> Option<Area> {
+        lock(&self.shared.0).area
+    }
+
+    /// Changes after which no code could be read, in total.
+    pub(crate) fn unreadable(&self) -> usize {
+        lock(&self.shared.0).unreadable
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How often the reader looks up to see whether it should end.
+const IDLE: Duration = Duration::from_millis(50);
+/// Looking for the code's window takes many requests: not more often than this.
+const SEARCH_EVERY: Duration = Duration::from_millis(100);
+
+fn read(screen: &Screen, shared: &(Mutex<Seen>, Condvar), stop: &AtomicBool) -> Result<()> {
+    let mut pixels = Vec::new();
+    let mut area: Option<Area> = None;
+    let mut newest: Option<Stamp> = None;
+    let mut searched = Instant(i64::MIN);
+    // Where the code was just found, it is to be read although nothing changes any more.
+    let mut just_found = false;
+    while !stop.load(Ordering::Relaxed) {
+        let look = std::mem::take(&mut just_found) || area.is_none();
+        let wait = if look { Duration::ZERO } else { IDLE };
+        if !screen.changed(wait)? && !look {
+            continue;
+        }
+        let found = match area {
+            Some(area) => screen.stamp(area, &mut pixels)?,
+            None => None,
+        };
+        let now = clock::now();
+        let Some(stamp) = found else {
+            if area.is_some() {
+                lock(&shared.0).unreadable += 1;
+            }
+            if now.since(searched) > SEARCH_EVERY {
+                searched = now;
+                if let Some(found) = screen.find_code(&mut pixels)? {
+                    area = Some(found);
+                    just_found = true;
+                    lock(&shared.0).area = area;
+                }
+            }
+            if area.is_none() {
+                screen.changed(IDLE)?;
+            }
+            continue;
+        };
+        if newest.is_some_and(|newest| stamp.frame == newest.frame) {
+            continue;
+        }
+        newest = Some(stamp);
+        let mut seen = lock(&shared.0);
+        seen.sightings.push(Sighting {
+            frame: stamp.frame,
+            drawn_us: stamp.drawn_us,
+            seen_us: barcode::micros(now),
+            inputs: stamp.inputs,
+        });
+        shared.1.notify_all();
+    }
+    Ok(())
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,567 @@
+//! What every measurement from pixels stands on: two virtual displays, an application on the
+//! first, and somebody who reads the second.
+//!
+//! It decides nothing about what is compared, and prints nothing.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use serde::Serialize;
+
+use super::floor::Copier;
+use super::journey;
+use super::machine::{self, Load};
+use super::reader::{Reader, Sighting};
+use super::report::{Case, Sample, Stream};
+use super::sched::{Part, Sched};
+use super::stats::{Frames, Summary};
+use crate::cable::Cable;
+use crate::child::Child;
+use crate::display::VirtualDisplay;
+use crate::pair::{self, Pair};
+use crate::picture_match::{History, Shot, psnr};
+use crate::programs;
+use crate::screen::{Area, Screen};
+use openuvr_runtime::clock;
+
+/// How long something to measure is waited for.
+const FIRST_FRAME: Duration = Duration::from_secs(15);
+/// How long the last frame that was drawn while it was measured may still be on its way.
+const ON_ITS_WAY: Duration = Duration::from_millis(500);
+/// Frames compared for the PSNR; the targets ask for ten at least.
+const COMPARED: usize = 20;
+
+/// How the application's pictures come to the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// The scene is a process of its own, and the host captures its display.
+    Screen,
+    /// The host draws the scene itself and submits its pictures: the word is the host's option
+    /// `--submit`.
+    Submit(&'static str),
+    /// The scene is started by `openuvr run`, and the host is in its process.
+    Hook,
+    /// The scene streams itself through the C API; it waits for each picture to be sent, if so.
+    Api {
+        /// Whether it waits.
+        synchronous: bool,
+    },
+}
+
+impl Source {
+    /// What the host is told.
+    fn words(self) -> Vec<String> {
+        match self {
+            Source::Screen | Source::Hook | Source::Api { .. } => Vec::new(),
+            Source::Submit(how) => ["--source", "scene", "--submit", how]
+                .map(String::from)
+                .to_vec(),
+        }
+    }
+}
+
+/// What a rig is set up with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub(super) size: Size,
+    /// Frames a second of the scene.
+    pub(super) scene_fps: f64,
+    pub(super) sched: Sched,
+    /// What is left out at the start of a case: caches, rate control and schedulers settle.
+    pub(super) warm_up: Duration,
+}
+
+/// Measurements that are repeated and take turns.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Turns {
+    pub(super) repetitions: u32,
+    pub(super) seconds: f64,
+    /// Whether it is the short version.
+    pub(super) quick: bool,
+}
+
+impl Turns {
+    /// As they were asked for; a quick run has one of `short` seconds.
+    ///
+    /// # Errors
+    /// A number is out of range.
+    pub(super) fn new(quick: bool, short: f64, repetitions: u32, seconds: f64) -> Result<Turns> {
+        ensure!(repetitions >= 1, "--repetitions must be at least 1");
+        ensure!(
+            (0.1..=3600.0).contains(&seconds),
+            "--seconds {seconds} is out of range: choose 0.1 to 3600"
+        );
+        let (repetitions, seconds) = match quick {
+            true => (1, short),
+            false => (repetitions, seconds),
+        };
+        Ok(Turns {
+            repetitions,
+            seconds,
+            quick,
+        })
+    }
+
+    pub(super) fn setup(self, size: Size, scene_fps: f64) -> Setup {
+        let warm_up = if self.quick { 0.5 } else { 1.0 };
+        Setup {
+            size,
+            scene_fps,
+            sched: Sched::Auto,
+            warm_up: Duration::from_secs_f64(warm_up),
+        }
+    }
+}
+
+/// A host and a client that are to be measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Streamed<'a> {
+    pub(super) source: Source,
+    /// Between host and client; `None`: the loopback device.
+    pub(super) cable: Option<&'a Cable>,
+    pub(super) fps: f64,
+    pub(super) bitrate: &'a str,
+    pub(super) seconds: f64,
+    /// Key presses; 0: none.
+    pub(super) presses: u32,
+    /// Whether pictures are compared.
+    pub(super) compare: bool,
+    /// Where keys, logs and the record lie.
+    pub(super) dir: &'a Path,
+    pub(super) csv: &'a Path,
+    pub(super) more_host: &'a [String],
+    pub(super) more_client: &'a [String],
+}
+
+/// The displays and the scene, which floor and stream share.
+pub(super) struct Rig<'a> {
+    setup: Setup,
+    stop: &'a AtomicBool,
+    scene: Option<Child>,
+    /// Where the scene writes how long its frames took.
+    times: Option<PathBuf>,
+    near: VirtualDisplay,
+    far: VirtualDisplay,
+}
+
+impl<'a> Rig<'a> {
+    pub(super) fn start(setup: Setup, stop: &'a AtomicBool) -> Result<Rig<'a>> {
+        let near = VirtualDisplay::start(setup.size)?;
+        let far = VirtualDisplay::start(setup.size)?;
+        for display in [&near, &far] {
+            setup.sched.raise(display.id(), Part::Display);
+        }
+        Ok(Rig {
+            setup,
+            stop,
+            scene: None,
+            times: None,
+            near,
+            far,
+        })
+    }
+
+    /// Lets the next scene write here how long its frames took, when it ends.
+    pub(super) fn keep_times(&mut self, path: &Path) {
+        self.times = Some(path.to_owned());
+    }
+
+    /// How the scene is told what to draw.
+    fn scene_words(&self) -> Vec<String> {
+        let Setup {
+            size, scene_fps, ..
+        } = self.setup;
+        let mut words = pair::scene_words(self.near.name(), size, scene_fps);
+        let times = self.times.as_ref().map(|path| path.display().to_string());
+        words.extend(times.into_iter().flat_map(|path| ["--times".into(), path]));
+        words
+    }
+
+    /// Starts the scene's process, if it does not run.
+    fn with_scene(&mut self) -> Result<()> {
+        if self.scene.is_none() {
+            self.scene = Some(pair::scene(&self.scene_words())?);
+        }
+        Ok(())
+    }
+
+    /// Lets the scene run by itself; `read_back`: and read its pictures back for nothing. The cores
+    /// that others used meanwhile.
+    pub(super) fn alone(&mut self, seconds: f64, read_back: bool) -> Result<f64> {
+        let mut words = self.scene_words();
+        words.extend(read_back.then(|| "--read-back".to_owned()));
+        let mut scene = pair::scene(&words)?;
+        self.pass(self.setup.warm_up, &mut || scene.check())?;
+        let before = Load::now();
+        self.pass(Duration::from_secs_f64(seconds), &mut || scene.check())?;
+        Ok(Load::now().since(&before).other_cores)
+    }
+
+    /// How long the scene itself takes to show a press: its wait for the next frame and that
+    /// frame's drawing. Nothing streams meanwhile.
+    pub(super) fn application_reaction(&mut self, presses: u32) -> Result<Vec<f64>> {
+        self.with_scene()?;
+        let reader = Reader::start_as(self.near.name(), self.setup.sched)?;
+        self.first_frame(&reader, &mut || Ok(()))?;
+        self.reactions(self.near.name(), &reader, presses)
+    }
+
+    /// Measures what the displays and the reader take by themselves.
+    pub(super) fn floor(&mut self, seconds: f64) -> Result<Case> {
+        self.with_scene()?;
+        let sched = self.setup.sched;
+        let copier = Copier::start_as(self.near.name(), self.far.name(), sched)?;
+        let reader = Reader::start_as(self.far.name(), sched)?;
+        let any = &mut |seen: &[Sighting]| Ok(!seen.is_empty());
+        let case = self.measure(&reader, &[], seconds, any, &mut || Ok(()))?;
+        copier.stop()?;
+        Ok(case)
+    }
+
+    /// Measures a host and a client.
+    pub(super) fn stream(&mut self, of: &Streamed<'_>) -> Result<Stream> {
+        let mut more_host = of.source.words();
+        let fps = self.setup.scene_fps.to_string();
+        let mut game = Vec::new();
+        match of.source {
+            Source::Screen => self.with_scene()?,
+            Source::Hook => {
+                self.scene = None;
+                let program = programs::program()?;
+                game.extend([program.display().to_string(), "scene".to_owned()]);
+                game.extend(self.scene_words());
+            }
+            Source::Api { synchronous } => {
+                self.scene = None;
+                game.extend(self.scene_words());
+                game.extend(synchronous.then(|| "--synchronous".to_owned()));
+                ensure!(
+                    of.more_host.is_empty() && self.setup.sched == Sched::Auto,
+                    "the scene that streams itself has no options of the host"
+                );
+            }
+            Source::Submit(_) => {
+                self.scene = None;
+                let size = self.setup.size.to_string();
+                more_host.extend(["--size".into(), size, "--scene-fps".into(), fps]);
+            }
+        }
+        let mut more_client = Vec::new();
+        if self.setup.sched == Sched::Off {
+            for more in [&mut more_host, &mut more_client] {
+                more.extend(["--realtime".to_owned(), "off".to_owned()]);
+            }
+        }
+        // Last: what the caller says goes.
+        more_host.extend_from_slice(of.more_host);
+        more_client.extend_from_slice(of.more_client);
+        let options = pair::Options {
+            serve: match of.source {
+                Source::Hook => pair::Serve::Hook(&game),
+                Source::Api { .. } => pair::Serve::Api(&game),
+                Source::Screen | Source::Submit(_) => pair::Serve::Host,
+            },
+            host_display: self.near.name(),
+            client_display: self.far.name(),
+            fps: of.fps,
+            bitrate: of.bitrate,
+            dir: of.dir,
+            csv: Some(of.csv),
+            show_host: false,
+            more_host: &more_host,
+            more_client: &more_client,
+        };
+        let mut pair = match of.cable {
+            Some(cable) => Pair::start_on(&options, cable)?,
+            None => Pair::start(&options)?,
+        };
+        let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
+        let children = [("host", pair.host.id()), ("client", pair.client.id())];
+        let any_whole = &mut |seen: &[Sighting]| {
+            // What is wrong with it is told at the end.
+            let text = std::fs::read_to_string(of.csv).unwrap_or_default();
+            let record = journey::parse(&text).unwrap_or_default();
+            let joined = journey::join(seen, &record);
+            Ok(joined.into_iter().flatten().any(journey::Row::is_whole))
+        };
+        let check = &mut || pair.check();
+        let case = self.measure(&reader, &children, of.seconds, any_whole, check)?;
+        let link = pair.link();
+        let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
+        let mut psnr_db = Vec::new();
+        if of.compare {
+            // Last and by itself: taking whole pictures off both displays is load of its own. The
+            // flashes that the presses set off are to have passed.
+            self.pass(self.setup.warm_up, &mut || pair.check())?;
+            psnr_db = self.fidelity(&reader)?;
+        }
+        drop(reader);
+        pair.client.stop();
+        pair.host.stop_by_itself();
+        let text = std::fs::read_to_string(of.csv)
+            .with_context(|| format!("can't read the host's record {}", of.csv.display()))?;
+        let record = journey::parse(&text)?;
+        Ok(Stream {
+            link,
+            ..with_record(case, &record, reaction_ms, psnr_db)
+        })
+    }
+
+    /// Measures for `seconds`, and on until `enough` is satisfied with what was seen: a busy machine
+    /// may show nothing for so long, and a run without a figure is none.
+    fn measure(
+        &self,
+        reader: &Reader,
+        children: &[(&'static str, u32)],
+        seconds: f64,
+        enough: &mut dyn FnMut(&[Sighting]) -> Result<bool>,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Case> {
+        self.first_frame(reader, check)?;
+        let scene = Drawn::open(self.near.name())?;
+        self.pass(self.setup.warm_up, check)?;
+        let (unreadable, before) = (reader.unreadable(), Load::now());
+        let (from, first) = scene.newest()?;
+        self.pass(Duration::from_secs_f64(seconds), check)?;
+        let until = clock::now() + FIRST_FRAME;
+        loop {
+            let mut seen = reader.since(0);
+            seen.retain(|sighting| sighting.frame > first);
+            if enough(&seen)? || clock::now() >= until {
+                break;
+            }
+            self.pass(Duration::from_millis(50), check)?;
+        }
+        let (to, last) = scene.newest()?;
+        let used = Load::now().since(&before);
+        reader.wait(0, ON_ITS_WAY, |sighting| sighting.frame >= last)?;
+        let drawn = first + 1..=last;
+        let mut samples = reader.since(0);
+        samples.retain(|sighting| drawn.contains(&sighting.frame));
+        let application = self.scene.as_ref().map(|scene| ("scene", scene.id()));
+        let shared = [
+            ("display A", self.near.id()),
+            ("display B", self.far.id()),
+            ("bench", std::process::id()),
+        ];
+        let latencies: Vec<f64> = samples.iter().map(Sighting::latency_ms).collect();
+        Ok(Case {
+            frames: Frames::drawn(drawn, samples.iter().map(|sighting| sighting.frame)),
+            window: [from, to],
+            seconds: to.since(from).as_secs_f64(),
+            latency_ms: Summary::of(&latencies),
+            unreadable: reader.unreadable() - unreadable,
+            other_cores: used.other_cores,
+            cores: children
+                .iter()
+                .chain(&application)
+                .map(|(name, id)| (*name, used.of_family(*id)))
+                .chain(shared.map(|(name, id)| (name, used.of(id))))
+                .collect(),
+            loopback_mbps: used.loopback_mbps,
+            threads: machine::threads().into_iter().collect(),
+            samples: samples
+                .into_iter()
+                .map(|sighting| Sample {
+                    sighting,
+                    outcome: None,
+                })
+                .collect(),
+        })
+    }
+
+    fn first_frame(&self, reader: &Reader, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let until = clock::now() + FIRST_FRAME;
+        while reader
+            .wait(0, Duration::from_millis(100), |_| true)?
+            .is_none()
+        {
+            self.pass(Duration::ZERO, check)?;
+            if clock::now() > until {
+                bail!(
+                    "no bar code became visible within {} s",
+                    FIRST_FRAME.as_secs()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn pass(&self, span: Duration, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        pass(clock::now() + span, self.stop, check)
+    }
+
+    /// Presses a key on `display` again and again, and waits for each to show there.
+    fn reactions(&self, display: &str, reader: &Reader, presses: u32) -> Result<Vec<f64>> {
+        let mut reactions = Vec::new();
+        if presses == 0 {
+            return Ok(reactions);
+        }
+        let keyboard = Screen::open(display)?;
+        self.setup.sched.raise_me(Part::Injector);
+        let _ordinary_again = Lowered(self.setup.sched);
+        for press in 0..presses {
+            let before = reader.latest().map(|sighting| sighting.inputs);
+            let mark = reader.mark();
+            let pressed = clock::now();
+            keyboard.press_key()?;
+            let changed = |sighting: &Sighting| Some(sighting.inputs) != before;
+            if let Some(seen) = reader.wait(mark, Duration::from_secs(2), changed)? {
+                let ms = (seen.seen_us as f64 - pressed.0 as f64 / 1000.0) / 1000.0;
+                reactions.push(ms);
+            }
+            // 150 ms let the last press come to rest; the rest meets frames at another phase.
+            let apart = Duration::from_micros(150_000 + u64::from(press) * 6_180 % 16_667);
+            clock::sleep_until(pressed + apart);
+            self.pass(Duration::ZERO, &mut || Ok(()))?;
+        }
+        Ok(reactions)
+    }
+
+    /// Compares pictures of the same frame number on both displays.
+    fn fidelity(&self, reader: &Reader) -> Result<Vec<f64>> {
+        let Some(area) = reader.area() else {
+            return Ok(Vec::new());
+        };
+        let history = History::start(self.near.name(), None)?;
+        let screen = Screen::open(self.far.name())?;
+        let mut ratios = Vec::new();
+        for _ in 0..3 * COMPARED {
+            if ratios.len() == COMPARED {
+                break;
+            }
+            self.pass(Duration::from_millis(90), &mut || Ok(()))?;
+            let shown = Shot::take(&screen, area)?;
+            let Some(stamp) = shown.stamp else { continue };
+            let same = |shot: &Shot| shot.stamp.is_some_and(|other| other.frame == stamp.frame);
+            ratios.extend(
+                history
+                    .shots()
+                    .iter()
+                    .find(|s| same(s))
+                    .and_then(|s| psnr(s, &shown)),
+            );
+        }
+        Ok(ratios)
+    }
+
+    /// Consecutive pictures of the scene, as the host captures them; about half a second.
+    pub(super) fn film(&mut self) -> Result<Vec<Shot>> {
+        self.with_scene()?;
+        let history = History::start(self.near.name(), None)?;
+        self.pass(Duration::from_millis(1_500), &mut || Ok(()))?;
+        let mut shots = history.shots();
+        shots.retain(|shot| shot.stamp.is_some());
+        shots.dedup_by_key(|shot| shot.stamp.map(|stamp| stamp.frame));
+        Ok(shots)
+    }
+}
+
+/// Lets time pass as long as everybody is well.
+///
+/// # Errors
+/// What `check` says, or that the person has had enough.
+pub(super) fn pass(
+    until: Instant,
+    stop: &AtomicBool,
+    check: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        check()?;
+        let now = clock::now();
+        if now >= until {
+            return Ok(());
+        }
+        clock::sleep_until(until.min(now + Duration::from_millis(200)));
+    }
+}
+
+/// The scene's own display, from which it is read how many frames were drawn, whatever became of
+/// them.
+struct Drawn {
+    screen: Screen,
+    area: Area,
+}
+
+impl Drawn {
+    fn open(display: &str) -> Result<Drawn> {
+        let screen = Screen::open(display)?;
+        let area = again(|| screen.find_code(&mut Vec::new()))?;
+        Ok(Drawn { screen, area })
+    }
+
+    /// When it was looked, and the number of the frame that was there.
+    fn newest(&self) -> Result<(Instant, u32)> {
+        let stamp = again(|| self.screen.stamp(self.area, &mut Vec::new()))?;
+        Ok((clock::now(), stamp.frame))
+    }
+}
+
+/// Looks until there is something, for a tenth of a second: a picture may just be replaced.
+fn again<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    for _ in 0..50 {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        clock::sleep_until(clock::now() + Duration::from_millis(2));
+    }
+    bail!("the scene's own display shows no bar code")
+}
+
+/// Makes the calling thread ordinary when dropped.
+pub(super) struct Lowered(pub(super) Sched);
+
+impl Drop for Lowered {
+    fn drop(&mut self) {
+        self.0.lower_me();
+    }
+}
+
+/// Takes only what was whole, and what the record says of the time of these samples.
+fn with_record(
+    mut case: Case,
+    record: &[journey::Row],
+    reaction_ms: Vec<f64>,
+    psnr_db: Vec<f64>,
+) -> Stream {
+    let sightings: Vec<Sighting> = case.samples.iter().map(|s| s.sighting).collect();
+    let joined = journey::join(&sightings, record);
+    for (sample, row) in case.samples.iter_mut().zip(&joined) {
+        sample.outcome = row.map(|row| row.outcome.clone());
+    }
+    let whole: Vec<f64> = sightings
+        .iter()
+        .zip(&joined)
+        .filter(|(_, row)| row.is_some_and(journey::Row::is_whole))
+        .map(|(sighting, _)| sighting.latency_ms())
+        .collect();
+    case.latency_ms = Summary::of(&whole);
+    let steps = journey::steps(&sightings, &joined);
+    let [from, to] = case.window.map(|at| at.0);
+    let mut outcomes = BTreeMap::new();
+    let mut wire_bytes = 0;
+    for row in record {
+        if row.at("Captured").is_some_and(|at| at >= from && at < to) {
+            *outcomes.entry(row.outcome.clone()).or_insert(0) += 1;
+            wire_bytes += row.wire_bytes;
+        }
+    }
+    Stream {
+        link: None,
+        not_whole: sightings.len() - whole.len(),
+        steps,
+        outcomes,
+        wire_mbps: (!record.is_empty()).then(|| wire_bytes as f64 * 8.0 / 1e6 / case.seconds),
+        reaction_ms,
+        psnr_db,
+        case,
+    }
+}

@@ -1,0 +1,187 @@
+//! `openuvr bench sync`: a host that encodes beside the application against an application that
+//! waits for the host (the paper's section V-E).
+//!
+//! Three ways for the same scene: captured from its display by another process; submitted from
+//! the host's own process, and drawing on; submitted and waiting until the picture is encoded and
+//! sent. The first two are "continuous", the third is "synchronous". The difference between the
+//! second and the third is the waiting and nothing else; that between the first and the second is
+//! the process border with all that capture costs. Not shown: a GPU that encodes by itself, an
+//! engine with threads of its own, and energy.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use openuvr_proto::units::Size;
+use serde::Serialize;
+
+use super::report::{Head, Stream, keep};
+use super::rig::{Rig, Source, Streamed, Turns};
+use super::stats::{Range, Summary};
+use crate::pair::TemporaryDir;
+
+/// Measure an application that waits for the host against one that does not.
+///
+/// The figures: drawn to visible, frames a second that the application reaches, what became
+/// visible whole, cores of everybody together, and luma PSNR, for the same scene captured from its
+/// display, submitted from within the host, and submitted with waiting. Medians and ranges over
+/// repetitions that take turns.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// Size of the scene
+    #[arg(long, default_value = "1280x720")]
+    size: Size,
+    /// Bitrate given to the host
+    #[arg(long, default_value = "10M")]
+    bitrate: String,
+    /// Frames a second that the scene draws, if nobody holds it up
+    #[arg(long, default_value_t = 60.5)]
+    scene_fps: f64,
+    /// How often each is measured
+    #[arg(long, default_value_t = 5)]
+    repetitions: u32,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 6.0)]
+    seconds: f64,
+    /// One repetition of 1.5 seconds: shows that it works
+    #[arg(long, conflicts_with_all = ["repetitions", "seconds"])]
+    quick: bool,
+    /// Write sync.json into this folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+/// The ways, and what each is.
+const WAYS: [(&str, &str, Source); 3] = [
+    (
+        "captured",
+        "another process, by damage; the scene draws on",
+        Source::Screen,
+    ),
+    (
+        "submitted",
+        "the host's process; the scene draws on",
+        Source::Submit("free"),
+    ),
+    (
+        "lock-step",
+        "the host's process; the scene waits until it is sent",
+        Source::Submit("lock-step"),
+    ),
+];
+
+/// One way, over its repetitions.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    what: &'static str,
+    p50_ms: Option<Range>,
+    p99_ms: Option<Range>,
+    /// Frames a second that the scene drew.
+    drawn_fps: Option<Range>,
+    /// Of those, displayed whole; the least of the repetitions.
+    whole: Option<f64>,
+    /// Cores of scene, host and client together.
+    cores: Option<Range>,
+    psnr_db: Option<Summary>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    head: Head,
+    ways: Vec<Row>,
+}
+
+/// Measures, prints, writes.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let turns = Turns::new(args.quick, 1.5, args.repetitions, args.seconds)?;
+    let Turns {
+        repetitions,
+        seconds,
+        ..
+    } = turns;
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let mut rig = Rig::start(turns.setup(args.size, args.scene_fps), &stop)?;
+    let dir = TemporaryDir::new()?;
+    let csv = dir.path().join("frames.csv");
+    let mut streams: [Vec<Stream>; 3] = Default::default();
+    for repetition in 1..=repetitions {
+        for ((name, _, source), streams) in WAYS.iter().zip(&mut streams) {
+            eprintln!("bench sync: {repetition}/{repetitions} {name}");
+            streams.push(rig.stream(&Streamed {
+                source: *source,
+                cable: None,
+                // The cap lets 2 % more by, and the rate control shares the bitrate out by it.
+                fps: args.scene_fps.floor().max(1.0),
+                bitrate: &args.bitrate,
+                seconds,
+                presses: 0,
+                compare: repetition == 1,
+                dir: dir.path(),
+                csv: &csv,
+                more_host: &[],
+                more_client: &[],
+            })?);
+        }
+    }
+    let asked = (args.size, args.bitrate.as_str(), args.scene_fps);
+    let report = Report {
+        head: Head::new(asked, turns, streams.iter().flatten()),
+        ways: WAYS
+            .iter()
+            .zip(&streams)
+            .map(|((name, what, _), streams)| row(name, what, streams))
+            .collect(),
+    };
+    print(&report);
+    if let Some(folder) = &args.out {
+        keep(folder, "sync.json", &report)?;
+    }
+    Ok(())
+}
+
+fn row(name: &'static str, what: &'static str, streams: &[Stream]) -> Row {
+    let range = |of: &dyn Fn(&Stream) -> Option<f64>| {
+        Range::of(&streams.iter().filter_map(of).collect::<Vec<_>>())
+    };
+    let psnr: Vec<f64> = streams.iter().flat_map(|s| s.psnr_db.clone()).collect();
+    Row {
+        name,
+        what,
+        p50_ms: range(&|s| Some(s.case.latency_ms?.p50)),
+        p99_ms: range(&|s| Some(s.case.latency_ms?.p99)),
+        drawn_fps: range(&|s| Some(s.case.drawn_fps())),
+        whole: (streams.iter())
+            .filter_map(Stream::whole_share)
+            .reduce(f64::min),
+        cores: range(&|s| Some(s.all_cores())),
+        psnr_db: Summary::of(&psnr),
+    }
+}
+
+fn print(report: &Report) {
+    report.head.print("continuous against synchronous", "");
+    println!(
+        "\n{:<12} {:>20} {:>7} {:>9} {:>7} {:>7} {:>8}",
+        "", "p50 ms (range)", "p99", "drawn/s", "whole", "cores", "PSNR dB"
+    );
+    let number = |range: Option<Range>| range.map_or(f64::NAN, |range| range.median);
+    for row in &report.ways {
+        let p50 = row.p50_ms.map_or("nothing came".to_owned(), |p50| {
+            format!("{:.2} ({:.2}-{:.2})", p50.median, p50.min, p50.max)
+        });
+        println!(
+            "{:<12} {p50:>20} {:>7.2} {:>9.1} {:>5.0} % {:>7.2} {:>8.1}",
+            row.name,
+            number(row.p99_ms),
+            number(row.drawn_fps),
+            row.whole.unwrap_or(f64::NAN) * 100.0,
+            number(row.cores),
+            row.psnr_db.map_or(f64::NAN, |psnr| psnr.p50)
+        );
+    }
+    println!();
+    for row in &report.ways {
+        println!("{:<12} {}", row.name, row.what);
+    }
+}

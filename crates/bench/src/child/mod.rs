@@ -1,0 +1,155 @@
+//! Child processes that never outlive us.
+
+mod sys;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use openuvr_runtime::clock;
+
+/// A running child in a process group of its own; ended, with all it started, when dropped.
+#[derive(Debug)]
+pub(crate) struct Child {
+    name: &'static str,
+    process: std::process::Child,
+    log: Option<PathBuf>,
+}
+
+/// How long a child may take to end in an orderly way before it is killed.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+impl Child {
+    /// Starts `command`; `name` is what messages call it. With a `log`, its standard error goes
+    /// there, else it is ours.
+    pub(crate) fn start(
+        name: &'static str,
+        mut command: Command,
+        log: Option<&Path>,
+    ) -> Result<Child> {
+        use std::os::unix::process::CommandExt as _;
+        if let Some(log) = log {
+            let file = File::create(log)
+                .with_context(|| format!("can't write the log {}", log.display()))?;
+            command.stderr(file);
+        }
+        command.stdin(Stdio::null()).process_group(0);
+        sys::die_with_parent(&mut command);
+        let program = command.get_program().to_string_lossy().into_owned();
+        let process = command
+            .spawn()
+            .with_context(|| format!("can't start the {name} ({program})"))?;
+        Ok(Child {
+            name,
+            process,
+            log: log.map(Path::to_path_buf),
+        })
+    }
+
+    /// What messages call it.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Its standard output, if that is piped; only once.
+    pub(crate) fn stdout(&mut self) -> Option<std::process::ChildStdout> {
+        self.process.stdout.take()
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.process.try_wait().ok().flatten()
+    }
+
+    /// An error if it has ended, with the last lines of its log.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        match self.ended() {
+            None => Ok(()),
+            Some(status) => {
+                anyhow::bail!(
+                    "the {} ended early ({status}){}",
+                    self.name,
+                    self.last_words()
+                )
+            }
+        }
+    }
+
+    /// What stands behind these words in the last line of its log that has them.
+    pub(crate) fn said(&self, words: &str) -> Option<String> {
+        let text = self.log_so_far();
+        let mut lines = text.lines().rev();
+        lines.find_map(|line| Some(line.split_once(words)?.1.trim().to_owned()))
+    }
+
+    fn log_so_far(&self) -> String {
+        let mut text = String::new();
+        if let Some(mut file) = self.log.as_ref().and_then(|path| File::open(path).ok()) {
+            let _ = file.read_to_string(&mut text);
+        }
+        text
+    }
+
+    /// The end of its log, on new lines.
+    pub(crate) fn last_words(&self) -> String {
+        let text = self.log_so_far();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(8)..]
+            .iter()
+            .map(|line| format!("\n  {}: {line}", self.name))
+            .collect()
+    }
+
+    /// Asks it to end, waits, and kills what is left of its group.
+    pub(crate) fn stop(&mut self) {
+        let Some(group) = self.pid() else { return };
+        if self.ended().is_none() {
+            let _ = kill_process_group(group, Signal::TERM);
+            self.wait_for_end(TIMEOUT);
+        }
+        let _ = kill_process_group(group, Signal::KILL);
+        let _ = self.process.wait();
+    }
+
+    /// The same, but asks it alone: it passes the signal on to those that it started, which would
+    /// take a second one for impatience.
+    pub(crate) fn stop_by_itself(&mut self) {
+        self.stop_within(TIMEOUT);
+    }
+
+    /// The same, for one that has more to clear away.
+    pub(crate) fn stop_within(&mut self, timeout: Duration) {
+        if let (None, Some(process)) = (self.ended(), self.pid()) {
+            let _ = kill_process(process, Signal::TERM);
+            self.wait_for_end(timeout);
+        }
+        self.stop();
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.id()).ok().and_then(Pid::from_raw)
+    }
+
+    fn wait_for_end(&mut self, timeout: Duration) {
+        let until = clock::now() + timeout;
+        while self.ended().is_none() && clock::now() < until {
+            clock::sleep_until(clock::now() + Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

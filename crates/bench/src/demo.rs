@@ -1,0 +1,271 @@
+//! `openuvr demo`: an application, a host and a client on this machine, and a verdict at the end.
+//!
+//! It looks at the client's window from outside and compares it with the host's display: what it
+//! says about the picture does not come from the parts that it judges.
+
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use openuvr_proto::units::Size;
+
+use crate::bench::{Frames, Reader, Sighting, Summary};
+use crate::child::Child;
+use crate::display::VirtualDisplay;
+use crate::pair::{self, Pair, TemporaryDir};
+use crate::picture_match::{History, Shot, psnr};
+use crate::screen::Screen;
+use openuvr_runtime::clock;
+
+/// Stream an application from this machine to this machine, and check the picture.
+///
+/// Starts a virtual display with the built-in scene (or your application) on it, a host that
+/// captures it, and a client that shows it: in a window on your display, or on a second virtual
+/// display if you have none. Ends with Ctrl-C, or after 20 seconds if not started from a terminal;
+/// then everything it started is gone.
+///
+/// Succeeds only if the client showed a picture that matches the host's.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// Command line of an X11 application to stream instead of the scene
+    #[arg(long, value_name = "COMMAND")]
+    app: Option<String>,
+    /// End after this many seconds
+    #[arg(long)]
+    seconds: Option<u32>,
+    /// Directory for the screenshot of what the client showed
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// Stream from this X display instead of a new virtual one
+    #[arg(long, value_name = "DISPLAY")]
+    host_display: Option<String>,
+    /// Show the client on a virtual display even if there is a real one
+    #[arg(long)]
+    headless: bool,
+    /// Size of the virtual displays
+    #[arg(long, default_value = "1280x720")]
+    size: Size,
+    /// Frames a second
+    #[arg(long, default_value_t = 60.0)]
+    fps: f64,
+    /// Bitrate given to the host
+    #[arg(long, default_value = "10M")]
+    bitrate: String,
+    /// One more word for the host's command line; may be repeated
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    host_arg: Vec<String>,
+    /// One more word for the client's command line; may be repeated
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    client_arg: Vec<String>,
+}
+
+/// How long a demo lasts that nobody watches.
+const UNWATCHED: Duration = Duration::from_secs(20);
+/// The least likeness of a decent stream: below 25 dB a person sees blocks everywhere.
+const ALIKE: f64 = 25.0;
+
+/// Runs the demo; success only if the picture is right.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    std::fs::create_dir_all(&args.out)
+        .with_context(|| format!("can't make the directory {}", args.out.display()))?;
+    // Dropped in reverse order: the displays last.
+    let host_virtual = match &args.host_display {
+        Some(_) => None,
+        None => Some(VirtualDisplay::start(args.size)?),
+    };
+    let host_display = match (&host_virtual, &args.host_display) {
+        (Some(display), _) => display.name().to_owned(),
+        (None, name) => name.clone().unwrap_or_default(),
+    };
+    let own = std::env::var("DISPLAY")
+        .ok()
+        .filter(|name| !name.is_empty() && !args.headless);
+    let client_virtual = match own {
+        Some(_) => None,
+        None => Some(VirtualDisplay::start(args.size)?),
+    };
+    let client_display = match (&client_virtual, own) {
+        (Some(display), _) => display.name().to_owned(),
+        (None, own) => own.unwrap_or_default(),
+    };
+    let mut app = start_app(args, &host_display)?;
+    let dir = TemporaryDir::new()?;
+    let reader = Reader::start(&client_display)?;
+    let mut pair = Pair::start(&pair::Options {
+        serve: pair::Serve::Host,
+        host_display: &host_display,
+        client_display: &client_display,
+        fps: args.fps,
+        bitrate: &args.bitrate,
+        dir: dir.path(),
+        csv: None,
+        show_host: true,
+        more_host: &args.host_arg,
+        more_client: &args.client_arg,
+    })?;
+    let place = match &client_virtual {
+        Some(display) if args.headless => format!("the virtual display {}", display.name()),
+        Some(display) => format!("the virtual display {} (no $DISPLAY)", display.name()),
+        None => format!("a window on {client_display}"),
+    };
+    eprintln!(
+        "demo: {} on {host_display}, shown in {place}; Ctrl-C ends it",
+        app.name()
+    );
+    watch(args, &stop, &mut app, &mut pair)?;
+
+    let verdict = compare(&host_display, &client_display);
+    pair.client.stop();
+    pair.host.stop();
+    app.stop();
+    let verdict = verdict?;
+    let picture = args.out.join("openuvr-demo.png");
+    if let Some(shown) = &verdict.shown {
+        write_png(shown, &picture)?;
+    }
+    Ok(summarise(&verdict, &reader, args.app.is_none(), &picture))
+}
+
+fn start_app(args: &Args, display: &str) -> Result<Child> {
+    let Some(line) = &args.app else {
+        return pair::scene(&pair::scene_words(display, args.size, args.fps));
+    };
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", line])
+        .env("DISPLAY", display)
+        .env_remove("WAYLAND_DISPLAY");
+    Child::start("application", command, None)
+}
+
+/// Waits for the end: a signal, the time, or somebody leaving.
+fn watch(args: &Args, stop: &AtomicBool, app: &mut Child, pair: &mut Pair) -> Result<()> {
+    let watched = std::io::stdin().is_terminal() && openuvr_terminal::out::is_terminal();
+    let last = match args.seconds {
+        Some(seconds) => Some(Duration::from_secs(seconds.into())),
+        None => (!watched).then_some(UNWATCHED),
+    };
+    let begun = clock::now();
+    while !stop.load(Ordering::Relaxed) && last.is_none_or(|last| clock::now().since(begun) < last)
+    {
+        pair.check()?;
+        if let Some(status) = app.ended() {
+            // The shell's word for a command that it does not find.
+            let advice = match status.code() {
+                Some(127) => "is it installed? A whole path, such as /usr/games/NAME, may help",
+                _ => "give a command that keeps its window open",
+            };
+            bail!("the {} ended ({status}): {advice}", app.name());
+        }
+        clock::sleep_until(clock::now() + Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+struct Verdict {
+    shown: Option<Shot>,
+    /// The best likeness of a client picture with a host picture, dB.
+    likeness: Option<f64>,
+}
+
+/// Looks at both displays for at most three seconds, until the client's picture is that of the
+/// host.
+fn compare(host: &str, client: &str) -> Result<Verdict> {
+    let history = History::start(host, None)?;
+    let screen = Screen::open(client)?;
+    let until = clock::now() + Duration::from_secs(3);
+    let mut best = Verdict {
+        shown: None,
+        likeness: None,
+    };
+    while clock::now() < until {
+        clock::sleep_until(clock::now() + Duration::from_millis(150));
+        // Which window is the client's is told by its content.
+        for area in screen.windows()?.into_iter().take(8) {
+            let Ok(shown) = Shot::take(&screen, area) else {
+                continue;
+            };
+            let likeness = history
+                .shots()
+                .iter()
+                .filter_map(|shot| psnr(shot, &shown))
+                .max_by(f64::total_cmp);
+            if best.shown.is_none() || likeness > best.likeness {
+                best = Verdict {
+                    shown: Some(shown),
+                    likeness,
+                };
+            }
+        }
+        if best.likeness.is_some_and(|likeness| likeness >= ALIKE) {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path) -> ExitCode {
+    let seen = reader.since(0);
+    let blank = verdict.shown.as_ref().is_none_or(Shot::is_blank);
+    let alike = verdict.likeness.is_some_and(|likeness| likeness >= ALIKE);
+    if is_scene {
+        let Frames { drawn, visible, .. } = Frames::of(seen.iter().map(|s| s.frame));
+        println!("demo: {visible} of {drawn} frames became visible");
+        let spans: Vec<f64> = seen.iter().map(Sighting::latency_ms).collect();
+        if let Some(s) = Summary::of(&spans) {
+            println!(
+                "demo: drawn -> visible p50 {:.1} ms, p99 {:.1} ms",
+                s.p50, s.p99
+            );
+        }
+    }
+    match verdict.likeness {
+        Some(likeness) if alike => {
+            println!("demo: the client's picture matches the host's: {likeness:.1} dB");
+        }
+        Some(likeness) => {
+            println!("demo: the client's picture differs from the host's: {likeness:.1} dB");
+        }
+        None => {
+            println!("demo: no window of the client's display is as large as the host's picture")
+        }
+    }
+    if verdict.shown.is_some() {
+        println!("demo: what the client showed: {}", picture.display());
+    }
+    if alike && !blank && (!is_scene || !seen.is_empty()) {
+        return ExitCode::SUCCESS;
+    }
+    println!(
+        "demo: FAILED: {}",
+        if blank {
+            "the picture is blank"
+        } else if !alike {
+            "the client's picture is not the host's (25 dB are needed)"
+        } else {
+            "no frame became visible"
+        }
+    );
+    ExitCode::FAILURE
+}
+
+fn write_png(shot: &Shot, path: &Path) -> Result<()> {
+    let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
+    let mut encoder = png::Encoder::new(BufWriter::new(file), shot.size.width, shot.size.height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let rgb: Vec<u8> = shot
+        .pixels
+        .chunks_exact(4)
+        .flat_map(|p| [p[2], p[1], p[0]])
+        .collect();
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(&rgb)?;
+    writer.finish()?;
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! `openuvr lab wifi`: what Wi-Fi does to a stream, in a model of it.
+//!
+//! The model is in crate `lab`; here are its options, and the folder that a study leaves.
+
+mod folder;
+mod paper;
+mod quantities;
+mod replay;
+mod sweep;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use openuvr_lab::script;
+use openuvr_lab::wifi::study::Repetition;
+use openuvr_lab::wifi::{Nanos, words};
+
+/// What Wi-Fi does to a stream: an 802.11ax network as a model, a thousand times faster than time.
+///
+/// One access point and its stations on one channel, nanosecond by nanosecond: channel access with
+/// backoff and four categories, RTS/CTS, packets sent together (A-MPDU) and acknowledged together,
+/// losses and what is sent again. It needs no radio and no privilege; the same seed gives the same
+/// figures on every machine.
+///
+/// Four ways to use it:
+///   --paper        the simulations of the Unity Render Streaming study (Casasnovas et al.,
+///                  figures 19 to 22), beside its own figures
+///   WORDS          one network: its delays, airtime and losses
+///   --vary         a sweep: the same with one word (or two) at several values, with plots
+///   --replay FILE  a capture or table of packets: what would have become of each
+///
+/// Each leaves a folder: a table (CSV), plots (SVG), the data with machine and command (wifi.json,
+/// which `openuvr bench report` reads), and a page (index.html).
+#[derive(clap::Args, Debug)]
+#[command(verbatim_doc_comment, after_help = after_help())]
+pub(crate) struct WifiArgs {
+    /// The network and its traffic: NAME=VALUE, see below; what is not named is as in the study
+    #[arg(value_name = "WORDS")]
+    words: Vec<String>,
+    /// Do the published study again
+    #[arg(long, conflicts_with_all = ["words", "vary", "replay"])]
+    paper: bool,
+    /// One word at several values, separated by commas (or | where values have commas):
+    /// stations=1,2,4. A second one makes a line in the plots of each of its values
+    #[arg(long, value_name = "NAME=VALUES", conflicts_with = "replay")]
+    vary: Vec<String>,
+    /// Send the packets of a capture (pcap, pcapng) or of a table (CSV: time_ns, bytes, and way,
+    /// station, frame where they are known) instead of modelled ones
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+    /// With --replay: a frame that takes longer than this is late
+    #[arg(long, value_name = "TIME", default_value = "16.7ms", value_parser = script::time,
+        requires = "replay")]
+    deadline: Duration,
+    /// How often each case is repeated, with other seeds
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    runs: u32,
+    /// How long each run lasts, in the model's time
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = script::time)]
+    lasting: Duration,
+    /// The first seed; those after it are counted up
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Where the study goes; made if it is not there
+    #[arg(long, value_name = "FOLDER", default_value = "wifi-study")]
+    out: PathBuf,
+}
+
+fn after_help() -> String {
+    format!(
+        "Words (shares: 1% or 0.01; times: 5ms; rates: 20M), with what holds where they are left \
+         out:\n{}\nExamples:\n  \
+         openuvr lab wifi --paper --out paper\n  \
+         openuvr lab wifi profile=he-su stations=4 per=1% background=20M\n  \
+         openuvr lab wifi --vary stations=1,2,3,4,6,8 --vary batches=fit,1 profile=he-su per=1%\n  \
+         openuvr lab wifi --vary 'signal=40|30,4|20,4' rate=learned profile=he-su\n  \
+         openuvr lab wifi --replay capture.pcapng profile=he-su --deadline 11.1ms\n\
+         The same network between real programs: openuvr lab hop --wifi 'WORDS'.",
+        words::help()
+    )
+}
+
+/// What all studies need.
+struct ImpairmentSchedule {
+    repetition: Repetition,
+    lasting: Nanos,
+    stop: Arc<AtomicBool>,
+}
+
+/// Does the study.
+///
+/// # Errors
+/// What is impossible or went wrong, in one line.
+pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
+    ensure!(args.runs > 0, "--runs 0 finds nothing: at least 1");
+    ensure!(!args.lasting.is_zero(), "--for 0s finds nothing: 10s");
+    let schedule = ImpairmentSchedule {
+        repetition: Repetition {
+            runs: args.runs,
+            seed: args.seed,
+        },
+        lasting: u64::try_from(args.lasting.as_nanos())?,
+        stop: openuvr_terminal::signals::stop_on_signals()?,
+    };
+    let words = args.words.join(" ");
+    if args.paper {
+        return paper::run(&schedule, &args.out);
+    }
+    if let Some(file) = &args.replay {
+        return replay::run(&schedule, &words, file, args.deadline, &args.out);
+    }
+    sweep::run(&schedule, &words, &args.vary, &args.out)
+}
+
+impl ImpairmentSchedule {
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

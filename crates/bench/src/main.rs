@@ -1,0 +1,73 @@
+//! The program `openuvr-bench`: what is measured of OpenUVR, and what it is measured with.
+//!
+//! `openuvr bench`, `openuvr lab` and `openuvr demo` become this program, with the same words. It looks
+//! at OpenUVR from outside: hosts, clients and the scene are processes of `openuvr` (`pair`), and
+//! their pictures are read from displays (`screen`). Nothing that a stream needs is in here.
+#![deny(unsafe_code)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "drawing and statistics work in floating point"
+)]
+
+// Its `print!`, `println!` and `eprintln!` stand in place of the standard library's.
+#[macro_use]
+extern crate openuvr_terminal;
+
+mod attack;
+mod bench;
+mod cable;
+mod child;
+mod demo;
+mod display;
+mod lab;
+mod pair;
+mod picture_match;
+mod programs;
+mod screen;
+mod soak;
+
+use std::process::ExitCode;
+
+use clap::{Args as _, Command, FromArgMatches as _};
+use openuvr_terminal::{out, usage};
+
+fn main() -> ExitCode {
+    out::guarded(program)
+}
+
+fn program() -> ExitCode {
+    let matches = match usage::matches(command()) {
+        Ok(matches) => matches,
+        Err(code) => return code,
+    };
+    let Some((name, words)) = matches.subcommand() else {
+        unreachable!("clap asks for one of the subcommands");
+    };
+    run(name, words).unwrap_or_else(|error| {
+        out::answer(format_args!("openuvr: {error:#}"));
+        ExitCode::FAILURE
+    })
+}
+
+fn run(name: &str, words: &clap::ArgMatches) -> anyhow::Result<ExitCode> {
+    match name {
+        "demo" => demo::run(&demo::Args::from_arg_matches(words)?),
+        "bench" => bench::run(&bench::Args::from_arg_matches(words)?).map(|()| ExitCode::SUCCESS),
+        "lab" => lab::run(&lab::LabArgs::from_arg_matches(words)?),
+        _ => unreachable!("clap knows no other subcommand"),
+    }
+}
+
+fn command() -> Command {
+    Command::new("openuvr-bench")
+        // As people type it: `openuvr` becomes this program.
+        .bin_name("openuvr")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Measures OpenUVR on this machine: what openuvr demo, bench and lab start")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(demo::Args::augment_args(Command::new("demo")))
+        .subcommand(bench::Args::augment_args(Command::new("bench")))
+        .subcommand(lab::LabArgs::augment_args(Command::new("lab")))
+}

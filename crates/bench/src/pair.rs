@@ -1,0 +1,314 @@
+//! A host and a client, processes of the program `openuvr`: what bench and demo look at from outside.
+//!
+//! The one place that knows the options with which they are started.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::units::Size;
+
+use crate::cable::{Cable, HOST};
+use crate::child::Child;
+use crate::programs::openuvr;
+use openuvr_runtime::client::COMES_BY;
+use openuvr_runtime::clock;
+
+/// What serves the pictures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Serve<'a> {
+    /// A host that captures the display, or makes the pictures itself.
+    Host,
+    /// `openuvr run` with this program and its words in it.
+    Hook(&'a [String]),
+    /// The scene with these words, which streams itself through the C API.
+    Api(&'a [String]),
+}
+
+/// What both need to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Options<'a> {
+    /// What serves.
+    pub(crate) serve: Serve<'a>,
+    /// Display to capture.
+    pub(crate) host_display: &'a str,
+    /// Display to show on.
+    pub(crate) client_display: &'a str,
+    /// Frames a second at most.
+    pub(crate) fps: f64,
+    /// As the host takes it, such as `10M`.
+    pub(crate) bitrate: &'a str,
+    /// Where both keep their keys and logs, each in a directory of its own below.
+    pub(crate) dir: &'a Path,
+    /// Where the host writes its record of each frame.
+    pub(crate) csv: Option<&'a Path>,
+    /// Lets the host's standard error through to the terminal instead of a log.
+    pub(crate) show_host: bool,
+    /// More words for the host's and the client's command line.
+    pub(crate) more_host: &'a [String],
+    pub(crate) more_client: &'a [String],
+}
+
+impl Options<'_> {
+    /// The host's command line: it listens at `at`, and keeps its files in `dir`.
+    fn host(
+        &self,
+        cable: Option<&Cable>,
+        at: SocketAddr,
+        pin: &str,
+        dir: &Path,
+    ) -> Result<Command> {
+        let command = match self.serve {
+            Serve::Host => "host",
+            Serve::Hook(_) => "run",
+            Serve::Api(_) => "scene",
+        };
+        let mut host = match cable {
+            Some(cable) => cable.at_host(command)?,
+            None => openuvr(command)?,
+        };
+        match self.serve {
+            Serve::Host => _ = host.args(["--display", self.host_display]),
+            Serve::Hook(_) => {}
+            Serve::Api(words) => _ = host.args(words).arg("--api").arg(api_library()?),
+        }
+        let fps = match self.serve {
+            Serve::Host | Serve::Hook(_) => "--fps",
+            Serve::Api(_) => "--stream-fps",
+        };
+        host.args(["--bind", &at.to_string()])
+            .args(["--pin", pin])
+            .args([fps, &self.fps.to_string()])
+            .args(["--bitrate", self.bitrate])
+            .arg("--config-dir")
+            .arg(dir);
+        if let Some(csv) = self.csv {
+            host.arg("--csv").arg(csv);
+        }
+        host.args(self.more_host);
+        if let Serve::Hook(game) = self.serve {
+            host.arg("--").args(game);
+        }
+        Ok(host)
+    }
+
+    /// The client's command line: it connects to `to`, and keeps its files in `dir`.
+    fn client(
+        &self,
+        cable: Option<&Cable>,
+        to: SocketAddr,
+        pin: &str,
+        dir: &Path,
+    ) -> Result<Command> {
+        let mut client = match cable {
+            Some(cable) => cable.at_client("client")?,
+            None => openuvr("client")?,
+        };
+        client
+            .arg(to.to_string())
+            .args(["--display", self.client_display])
+            .args(["--pin", pin])
+            // Two tables would draw over each other; the host's knows more.
+            .args(["--table", "off"])
+            .arg("--config-dir")
+            .arg(dir)
+            .args(self.more_client);
+        Ok(client)
+    }
+}
+
+/// How long a host may take to open its port.
+const HOST_START: Duration = Duration::from_secs(5);
+
+/// A running host and client. Dropped in this order: the client leaves first.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) client: Child,
+    pub(crate) host: Child,
+}
+
+impl Pair {
+    /// Starts the host, waits until it listens, and starts the client.
+    pub(crate) fn start(options: &Options<'_>) -> Result<Pair> {
+        Pair::start_over(options, Ok)
+    }
+
+    /// The same, each in its own network namespace with a cable between them.
+    pub(crate) fn start_on(options: &Options<'_>, cable: &Cable) -> Result<Pair> {
+        Pair::start_at(options, Some(cable), Ok)
+    }
+
+    /// The same with a link between them: `link` is told where the host listens, and says where
+    /// the client is to connect.
+    pub(crate) fn start_over(
+        options: &Options<'_>,
+        link: impl FnOnce(SocketAddr) -> Result<SocketAddr>,
+    ) -> Result<Pair> {
+        Pair::start_at(options, None, link)
+    }
+
+    fn start_at(
+        options: &Options<'_>,
+        cable: Option<&Cable>,
+        link: impl FnOnce(SocketAddr) -> Result<SocketAddr>,
+    ) -> Result<Pair> {
+        let at = match cable {
+            // Nobody else is there.
+            Some(_) => SocketAddr::from((HOST, 4710)),
+            None => (Ipv4Addr::LOCALHOST, free_port()?).into(),
+        };
+        let (host_dir, client_dir) = (options.dir.join("host"), options.dir.join("client"));
+        for dir in [&host_dir, &client_dir] {
+            std::fs::create_dir_all(dir)
+                .with_context(|| format!("can't make the directory {}", dir.display()))?;
+        }
+        // Nobody else of this machine should be first.
+        let pin = Pin::generate()?.to_string();
+        let log = host_dir.join("log");
+        let log = (!options.show_host).then_some(log.as_path());
+        let command = options.host(cable, at, &pin, &host_dir)?;
+        let mut host = Child::start("host", command, log)?;
+        wait_until_bound(&mut host, at)?;
+        let command = options.client(cable, link(at)?, &pin, &client_dir)?;
+        let client = Child::start("client", command, Some(&client_dir.join("log")))?;
+        Ok(Pair { client, host })
+    }
+
+    /// What the video comes by at this moment, such as `udp-gso`; `None` while nobody knows.
+    pub(crate) fn link(&self) -> Option<String> {
+        self.client.said(COMES_BY)
+    }
+
+    /// An error if one of them has ended, with its last words.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        self.host.check()?;
+        self.client.check()
+    }
+}
+
+/// The C API's library, beside this program or where it is installed.
+fn api_library() -> Result<PathBuf> {
+    const NAME: &str = "libopenuvr.so";
+    let program = std::env::current_exe().context("can't find this program's own file")?;
+    let folder = program.parent().unwrap_or(Path::new("/"));
+    // Under cargo's folder of what it built last first: beside the program may lie an older one.
+    let places = [
+        folder.join("deps"),
+        folder.to_owned(),
+        folder.join("../lib"),
+    ];
+    let mut files = places.iter().map(|folder| folder.join(NAME));
+    files.find(|file| file.is_file()).with_context(|| {
+        format!(
+            "there is no {NAME} beside this program or in ../lib: `cargo build --release` makes it"
+        )
+    })
+}
+
+/// Starts the scene with these words.
+pub(crate) fn scene(words: &[String]) -> Result<Child> {
+    let mut command = openuvr("scene")?;
+    command.args(words);
+    let null = Path::new("/dev/null");
+    Child::start("scene", command, Some(null))
+}
+
+/// How the scene is told what to draw where.
+pub(crate) fn scene_words(display: &str, size: Size, fps: f64) -> Vec<String> {
+    let (size, fps) = (size.to_string(), fps.to_string());
+    ["--display", display, "--size", &size, "--fps", &fps]
+        .map(String::from)
+        .to_vec()
+}
+
+/// A UDP port that nobody has at the moment.
+fn free_port() -> Result<u16> {
+    let socket = UdpSocket::bind("127.0.0.1:0").context("no UDP port is free")?;
+    Ok(socket.local_addr()?.port())
+}
+
+/// Waits until the host listens.
+fn wait_until_bound(host: &mut Child, at: SocketAddr) -> Result<()> {
+    let until = clock::now() + HOST_START;
+    while !is_bound(host.id(), at.port()) {
+        host.check()?;
+        if clock::now() > until {
+            bail!("the host did not open UDP {at}{}", host.last_words());
+        }
+        clock::sleep_until(clock::now() + Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Whether any process of the network namespace of process `id` has the UDP port (proc(5),
+/// `/proc/[pid]/net/udp`).
+fn is_bound(id: u32, port: u16) -> bool {
+    ["udp", "udp6"].iter().any(|table| {
+        std::fs::read_to_string(format!("/proc/{id}/net/{table}")).is_ok_and(|table| {
+            table.lines().skip(1).any(|line| {
+                let local = line.split_whitespace().nth(1).unwrap_or_default();
+                local
+                    .rsplit(':')
+                    .next()
+                    .and_then(|hex| u16::from_str_radix(hex, 16).ok())
+                    == Some(port)
+            })
+        })
+    })
+}
+
+/// A new directory for one run, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct TemporaryDir(std::path::PathBuf);
+
+impl TemporaryDir {
+    /// Makes one, for us alone.
+    pub(crate) fn new() -> Result<TemporaryDir> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let name = format!("openuvr-{}-{}", std::process::id(), clock::now().0);
+        let path = std::env::temp_dir().join(name);
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("can't make the directory {}", path.display()))?;
+        Ok(TemporaryDir(path))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_port_is_seen_and_a_free_one_is_not() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        assert!(is_bound(std::process::id(), port));
+        drop(socket);
+        assert!(!is_bound(std::process::id(), port));
+    }
+
+    #[test]
+    fn the_directory_goes_with_its_owner() {
+        let dir = TemporaryDir::new().unwrap();
+        let path = dir.path().to_path_buf();
+        std::fs::write(path.join("file"), "x").unwrap();
+        drop(dir);
+        assert!(!path.exists());
+    }
+}

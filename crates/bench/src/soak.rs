@@ -1,0 +1,478 @@
+//! `openuvr lab soak`: a host and a client stream for long, and are watched from outside: whether
+//! their memory grows, and whether every frame that was captured came to one end.
+//!
+//! It measures no latency (`openuvr bench latency` does), and judges nothing that took less than
+//! its time: a leak that shows after a day is not found in an hour.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use openuvr_lab::script;
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+
+use crate::child::Child;
+use crate::display::VirtualDisplay;
+use crate::pair::{self, Options, Pair, TemporaryDir};
+use openuvr_runtime::clock;
+
+/// Stream for long, and see whether memory stays flat and every frame comes to one end.
+///
+/// Starts a host and a client on this machine, reads every few seconds how much memory each has
+/// (resident, as `top` shows it), and draws a line through the second half of the readings: the
+/// median of the slopes between any two (Theil and Sen), which single jumps do not bend. Memory is
+/// flat if along that line it grows by less than 1 MiB or 1 % over the second half. The first half
+/// does not count: buffers and the codecs' pools fill.
+///
+/// Then each row of the host's record is read: every captured frame is there once, with one
+/// outcome. Nothing is judged by a run that was cut short, that took less than a minute, or in which
+/// fewer than half of the frames asked for came whole. Exit status: 0 if it was judged and all of
+/// that holds, 1 if not.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// How long to stream: 60s, 10m, 1h
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = script::time)]
+    lasting: Duration,
+    /// What is streamed
+    #[arg(long, value_enum, default_value_t)]
+    source: Source,
+    /// Size of the picture
+    #[arg(long, default_value = "1280x720")]
+    size: Size,
+    /// Frames a second
+    #[arg(long, default_value_t = 60.0)]
+    fps: f64,
+    /// Bitrate given to the host
+    #[arg(long, default_value = "10M")]
+    bitrate: String,
+    /// Between two looks at the memory [default: a 200th of the time, at most 5s]
+    #[arg(long, value_name = "TIME", value_parser = script::time)]
+    every: Option<Duration>,
+    /// One more word for the host's command line; may be repeated
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    host_arg: Vec<String>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Source {
+    /// The built-in scene on a virtual display, shown in a window on another
+    #[default]
+    Scene,
+    /// The host's test pattern, decoded and not shown: needs no display
+    Pattern,
+}
+
+/// The longest pause between two looks.
+const SELDOM: Duration = Duration::from_secs(5);
+
+/// How long both may take until frames flow, so that the first look is at a stream.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// Below that, growth by less than the slack would be gigabytes in an hour (a guess).
+const LEAST: Duration = Duration::from_secs(60);
+
+/// Of the frames asked for, those that must come whole: else it was not streaming that was tested (a
+/// guess).
+const LEAST_WHOLE: f64 = 0.5;
+
+/// Looks below which a line through their second half says nothing.
+const FEWEST: usize = 8;
+
+/// Growth that is none, in bytes: what an allocator and the C library's caches keep (a guess).
+const SLACK: f64 = 1_048_576.0;
+
+/// Streams, watches, and prints the verdict.
+///
+/// # Errors
+/// One line if host, client or display can't be started, or ended early.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let every = args.every.unwrap_or(args.lasting / 200).min(SELDOM);
+    if every.is_zero() || args.lasting / 2 < every * u32::try_from(FEWEST).unwrap_or(8) {
+        bail!("--for must be at least {} times --every", 2 * FEWEST);
+    }
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let dir = TemporaryDir::new()?;
+    let mut stage = Stage::set(args)?;
+    let csv = dir.path().join("frames.csv");
+    let mut pair = stage.pair(args, dir.path(), &csv)?;
+    let streaming = clock::now();
+    clock::sleep_until(streaming + WARM_UP);
+    eprintln!("soak: streaming {} at {} frames/s", args.size, args.fps);
+
+    let ids = [pair.host.id(), pair.client.id()];
+    let mut looks: [Vec<Look>; 2] = Default::default();
+    let begun = clock::now();
+    let mut next = begun;
+    while clock::now().since(begun) < args.lasting && !stop.load(Ordering::Relaxed) {
+        pair.check()?;
+        stage.check()?;
+        for (looks, id) in looks.iter_mut().zip(ids) {
+            looks.push(Look::at(begun, id)?);
+        }
+        next = next + every;
+        clock::sleep_until(next);
+    }
+    let (ran, streamed) = (clock::now().since(begun), clock::now().since(streaming));
+    // The client says goodbye, so that the host knows of every frame how it ended.
+    pair.client.stop();
+    pair.host.stop();
+    let words = pair.host.last_words();
+    drop(stage);
+
+    let mut good = true;
+    for (name, looks) in ["host", "client"].into_iter().zip(&looks) {
+        let Some(trend) = Trend::of(looks) else {
+            println!("{name:8} too few looks at its memory");
+            continue;
+        };
+        println!("{name:8} {trend}");
+        good &= trend.is_flat() != Some(false);
+    }
+    let rows = BufReader::new(
+        std::fs::File::open(&csv).with_context(|| format!("the host wrote no record{words}"))?,
+    );
+    let account = Account::of(rows.lines().map_while(Result::ok));
+    println!("{:8} {}", "frames", account.words());
+    good &= account.adds_up();
+    let whole = account.whole as f64 / streamed.as_secs_f64();
+    println!(
+        "{:8} {:.0} s of {:.0}, {whole:.1} whole frames a second of {}",
+        "time",
+        ran.as_secs_f64(),
+        args.lasting.as_secs_f64(),
+        args.fps
+    );
+    let doubt = doubt(ran, args.lasting, whole / args.fps);
+    let (verdict, code) = match (good, doubt) {
+        (false, _) => ("FAILED".to_owned(), ExitCode::FAILURE),
+        (true, Some(why)) => (format!("NOT JUDGED: {why}"), ExitCode::FAILURE),
+        (true, None) => ("passed".to_owned(), ExitCode::SUCCESS),
+    };
+    println!("{:8} {verdict}", "soak");
+    Ok(code)
+}
+
+/// Why too little was tested to judge it; `whole` of the frames asked for came whole.
+fn doubt(ran: Duration, asked: Duration, whole: f64) -> Option<String> {
+    let of = |span: Duration| format!("{:.0} s", span.as_secs_f64());
+    match () {
+        () if ran < asked => Some(format!(
+            "it was cut short after {} of {}",
+            of(ran),
+            of(asked)
+        )),
+        () if ran < LEAST => Some(format!("it ran for less than {}", of(LEAST))),
+        () if whole < LEAST_WHOLE => Some(format!(
+            "only {:.0} % of the frames asked for came whole",
+            whole * 100.0
+        )),
+        () => None,
+    }
+}
+
+/// Displays and application, if the source wants them. Dropped in this order.
+struct Stage {
+    scene: Option<Child>,
+    displays: Option<[VirtualDisplay; 2]>,
+}
+
+impl Stage {
+    fn set(args: &Args) -> Result<Stage> {
+        if args.source == Source::Pattern {
+            return Ok(Stage {
+                scene: None,
+                displays: None,
+            });
+        }
+        let displays = [
+            VirtualDisplay::start(args.size)?,
+            VirtualDisplay::start(args.size)?,
+        ];
+        let scene = pair::scene(&pair::scene_words(displays[0].name(), args.size, args.fps))?;
+        Ok(Stage {
+            scene: Some(scene),
+            displays: Some(displays),
+        })
+    }
+
+    /// An error if the application has ended.
+    fn check(&mut self) -> Result<()> {
+        self.scene.as_mut().map_or(Ok(()), Child::check)
+    }
+
+    fn pair(&self, args: &Args, dir: &Path, csv: &Path) -> Result<Pair> {
+        let words = |words: &[&str]| -> Vec<String> { words.iter().map(|&w| w.into()).collect() };
+        let (mut host, mut client) = (args.host_arg.clone(), Vec::new());
+        // Nobody connects to a display that has no number.
+        let (mut here, mut there) = (":", ":");
+        match &self.displays {
+            Some([a, b]) => (here, there) = (a.name(), b.name()),
+            None => {
+                host.extend(words(&[
+                    "--source",
+                    "pattern",
+                    "--size",
+                    &args.size.to_string(),
+                ]));
+                client = words(&["--present", "null"]);
+            }
+        }
+        Pair::start(&Options {
+            serve: crate::pair::Serve::Host,
+            host_display: here,
+            client_display: there,
+            fps: args.fps,
+            bitrate: &args.bitrate,
+            dir,
+            csv: Some(csv),
+            show_host: false,
+            more_host: &host,
+            more_client: &client,
+        })
+    }
+}
+
+/// How much memory a process had, and when.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Look {
+    /// Seconds since the begin.
+    at: f64,
+    bytes: f64,
+}
+
+impl Look {
+    fn at(begun: Instant, id: u32) -> Result<Look> {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"))
+            .with_context(|| format!("process {id} can't be looked at"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        Ok(Look {
+            at: clock::now().since(begun).as_secs_f64(),
+            bytes: kilobytes.with_context(|| format!("process {id} has ended"))? * 1024.0,
+        })
+    }
+}
+
+/// A line through the second half of the looks.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Trend {
+    first: f64,
+    middle: f64,
+    last: f64,
+    /// Bytes a second.
+    slope: f64,
+    /// Seconds of the second half.
+    span: f64,
+}
+
+impl Trend {
+    /// `None` if there are too few of them.
+    fn of(looks: &[Look]) -> Option<Trend> {
+        let half = looks.get(looks.len() / 2..)?;
+        if half.len() < FEWEST {
+            return None;
+        }
+        let (first, middle, last) = (looks.first()?, half.first()?, half.last()?);
+        let mut slopes: Vec<f64> = half
+            .iter()
+            .enumerate()
+            .flat_map(|(i, a)| half.iter().skip(i + 1).map(move |b| (a, b)))
+            .filter(|(a, b)| b.at > a.at)
+            .map(|(a, b)| (b.bytes - a.bytes) / (b.at - a.at))
+            .collect();
+        slopes.sort_unstable_by(f64::total_cmp);
+        Some(Trend {
+            first: first.bytes,
+            middle: middle.bytes,
+            last: last.bytes,
+            slope: *slopes.get(slopes.len() / 2)?,
+            span: last.at - middle.at,
+        })
+    }
+
+    /// `None`: it is too short to tell.
+    fn is_flat(&self) -> Option<bool> {
+        // The last look is a pause before the end.
+        (self.span >= LEAST.as_secs_f64() * 0.4)
+            .then(|| self.slope * self.span < SLACK.max(self.middle / 100.0))
+    }
+}
+
+impl std::fmt::Display for Trend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mib = |bytes: f64| bytes / 1_048_576.0;
+        let (first, middle, last) = (mib(self.first), mib(self.middle), mib(self.last));
+        let word = match self.is_flat() {
+            Some(true) => "flat",
+            Some(false) => "GROWS",
+            None => "too short to tell",
+        };
+        write!(
+            f,
+            "{first:.1} MiB at first, {middle:.1} half-way, {last:.1} at the end; second half \
+             {:+.2} MiB/h: {word}",
+            mib(self.slope) * 3600.0
+        )
+    }
+}
+
+/// What the host's record says about the frames of the one client.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Account {
+    frames: BTreeSet<u32>,
+    rows: usize,
+    whole: usize,
+    displayed: usize,
+    dropped: usize,
+    /// Rows that are none.
+    unread: usize,
+}
+
+impl Account {
+    /// Reads the rows behind the header.
+    fn of(lines: impl Iterator<Item = String>) -> Account {
+        let mut account = Account::default();
+        for line in lines.skip(1) {
+            account.rows += 1;
+            let mut fields = line.split(',').skip(1);
+            let frame = fields.next().and_then(|frame| frame.parse().ok());
+            match (frame, fields.next()) {
+                (Some(frame), Some(outcome)) => {
+                    account.frames.insert(frame);
+                    match outcome {
+                        "whole" => account.whole += 1,
+                        "concealed" | "tainted" => account.displayed += 1,
+                        "dropped" => account.dropped += 1,
+                        _ => account.unread += 1,
+                    }
+                }
+                _ => account.unread += 1,
+            }
+        }
+        account
+    }
+
+    /// Frames between the first and the last: the host numbers them without a gap.
+    fn captured(&self) -> usize {
+        match (self.frames.first(), self.frames.last()) {
+            (Some(first), Some(last)) => (last - first) as usize + 1,
+            _ => 0,
+        }
+    }
+
+    /// Whether each captured frame is there once, with an outcome, and there are any.
+    fn adds_up(&self) -> bool {
+        let ended = self.whole + self.displayed + self.dropped;
+        let captured = self.captured();
+        captured > 0 && captured == self.frames.len() && captured == self.rows && captured == ended
+    }
+
+    fn words(&self) -> String {
+        let (captured, whole, displayed, dropped) =
+            (self.captured(), self.whole, self.displayed, self.dropped);
+        let verdict = match self.adds_up() {
+            true => "adds up".to_owned(),
+            false => format!(
+                "DOES NOT ADD UP: {} rows for {} frames, {} unreadable",
+                self.rows,
+                self.frames.len(),
+                self.unread
+            ),
+        };
+        format!(
+            "{captured} captured = {whole} whole + {displayed} concealed or tainted + {dropped} \
+             dropped: {verdict}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks(bytes: impl Fn(f64) -> f64) -> Vec<Look> {
+        let at = (0..200).map(f64::from);
+        at.map(|at| Look {
+            at,
+            bytes: bytes(at),
+        })
+        .collect()
+    }
+
+    #[test]
+    fn growth_of_the_second_half_is_found_and_single_jumps_are_not() {
+        const MIB: f64 = 1_048_576.0;
+        // It fills at first, then stays, but for a peak now and then.
+        let filled = looks(|at| {
+            let peak = if at as u64 % 10 == 3 { 30.0 * MIB } else { 0.0 };
+            at.min(60.0) * MIB + peak
+        });
+        let trend = Trend::of(&filled).unwrap();
+        assert_eq!(trend.is_flat(), Some(true), "{trend}");
+        assert_eq!(trend.slope.to_bits(), 0.0_f64.to_bits());
+        // 36 kB a second, under noise of half a MiB.
+        let leak = looks(|at| 40.0 * MIB + at * 36e3 + (at as u64 % 7) as f64 * 75e3);
+        let trend = Trend::of(&leak).unwrap();
+        assert_eq!(trend.is_flat(), Some(false), "{trend}");
+        let short = Trend::of(&leak[..40]).unwrap();
+        assert_eq!(short.is_flat(), None, "{short}");
+        assert!((trend.slope - 36e3).abs() < 2e3, "{trend:?}");
+        assert_eq!(Trend::of(&leak[..FEWEST]), None);
+    }
+
+    #[test]
+    fn what_was_cut_short_or_hardly_streamed_is_not_judged() {
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        assert_eq!(doubt(minutes(60), minutes(60), 0.99), None);
+        for (ran, asked, whole, why) in [
+            (
+                minutes(30),
+                minutes(60),
+                1.0,
+                "cut short after 1800 s of 3600 s",
+            ),
+            (
+                Duration::from_secs(1),
+                Duration::from_secs(1),
+                1.0,
+                "less than 60 s",
+            ),
+            (minutes(60), minutes(60), 0.02, "only 2 % of the frames"),
+        ] {
+            let doubt = doubt(ran, asked, whole).unwrap();
+            assert!(doubt.contains(why), "{doubt}");
+        }
+    }
+
+    #[test]
+    fn gaps_repetitions_and_missing_outcomes_are_noticed() {
+        let of = |rows: &[&str]| {
+            let header = std::iter::once("session,frame,outcome,…");
+            Account::of(header.chain(rows.iter().copied()).map(str::to_owned))
+        };
+        let good = of(&[
+            "7,3,whole,,",
+            "7,5,dropped,Recoverable,Lost",
+            "7,4,tainted,,",
+        ]);
+        assert!(good.adds_up());
+        assert_eq!(
+            good.words(),
+            "3 captured = 1 whole + 1 concealed or tainted + 1 dropped: adds up"
+        );
+        for rows in [
+            &["7,3,whole,,", "7,5,whole,,"][..],
+            &["7,3,whole,,", "7,3,whole,,"],
+            &["7,3,whole,,", "7,4,,,"],
+            &["7,3,whole,,", "nonsense"],
+            &[],
+        ] {
+            assert!(!of(rows).adds_up(), "{rows:?}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `openuvr bench` as people type it: the program `openuvr` becomes `openuvr-bench`, if that is there.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use super::{Folder, openuvr_bench};
+
+/// Both programs, as they were built.
+fn built() -> [PathBuf; 2] {
+    let bench = openuvr_bench().get_program().to_owned();
+    let bench = Path::new(&bench);
+    [bench.with_file_name("openuvr"), bench.to_owned()]
+}
+
+/// `openuvr` with these words, on whose path is only `path`.
+fn openuvr(program: &Path, path: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(words).env("PATH", path);
+    command.output().expect("it starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("text")
+}
+
+#[test]
+fn the_help_passes_through_with_all_benches() {
+    let [program, _] = built();
+    let out = openuvr(&program, Path::new("/nonexistent"), &["bench", "--help"]);
+    let help = text(&out.stdout);
+    assert!(out.status.success(), "{help}");
+    assert!(help.contains("Usage: openuvr bench <COMMAND>"), "{help}");
+    for bench in [
+        "latency", "ablation", "quality", "link", "sync", "doors", "handoff", "report",
+    ] {
+        assert!(help.contains(&format!("\n  {bench}")), "{bench}: {help}");
+    }
+    let out = openuvr(&program, Path::new("/nonexistent"), &["lab", "hop", "-h"]);
+    assert!(
+        text(&out.stdout).contains("Usage: openuvr lab hop"),
+        "{out:?}"
+    );
+}
+
+#[test]
+fn what_is_wrong_and_its_exit_code_pass_through() {
+    let [program, _] = built();
+    for (words, said) in [
+        (
+            &["demo", "--seconds", "-5"][..],
+            "openuvr: invalid value '-5' for '--seconds <SECONDS>': -5 is not in 0..=4294967295; \
+             `openuvr demo --help` names all\n",
+        ),
+        (
+            &["bench", "latncy"],
+            "openuvr: unrecognized subcommand 'latncy'; is latency meant? `openuvr bench --help` \
+             names all\n",
+        ),
+    ] {
+        let out = openuvr(&program, Path::new("/nonexistent"), words);
+        assert_eq!(text(&out.stderr), said);
+        assert_eq!(out.status.code(), Some(2));
+    }
+}
+
+#[test]
+fn without_the_program_one_line_says_what_to_do() {
+    let folder = Folder::new("alone");
+    let [built, bench] = built();
+    let alone = folder.0.join("openuvr");
+    // A link would still be beside the other: /proc/self/exe names the file behind it.
+    std::fs::copy(built, &alone).expect("room");
+    for name in ["demo", "bench", "lab"] {
+        let out = openuvr(&alone, Path::new("/nonexistent"), &[name, "--help"]);
+        assert_eq!(
+            text(&out.stderr),
+            format!(
+                "openuvr: `openuvr {name}` needs the program openuvr-bench, which is neither beside \
+                 this one nor on $PATH; `./dev install --bench` puts it there\n"
+            )
+        );
+        assert_eq!((out.status.code(), out.stdout.len()), (Some(1), 0));
+    }
+    // It is also found on the path.
+    let elsewhere = folder.0.join("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("room");
+    symlink(bench, elsewhere.join("openuvr-bench")).expect("room");
+    let out = openuvr(&alone, &elsewhere, &["bench", "--help"]);
+    assert!(text(&out.stdout).contains("handoff"), "{out:?}");
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_named() {
+    let folder = Folder::new("broken");
+    let [built, _] = built();
+    let program = folder.0.join("openuvr");
+    std::fs::copy(built, &program).expect("room");
+    let broken = folder.0.join("openuvr-bench");
+    std::fs::write(&broken, "").expect("room");
+    std::fs::set_permissions(&broken, PermissionsExt::from_mode(0o600)).expect("it is ours");
+    let out = openuvr(&program, Path::new("/nonexistent"), &["lab"]);
+    let said = text(&out.stderr);
+    assert!(said.starts_with("openuvr: can't start "), "{said}");
+    assert!(said.contains("Permission denied"), "{said}");
+    assert_eq!(out.status.code(), Some(1));
+}

@@ -1,0 +1,143 @@
+//! `openuvr bench quality` as a user starts it: two points of a short clip, judged, counted and
+//! written. How good the picture is depends on the codec and on how busy the machine is; a clip that
+//! arrives raw is equal to what was captured, whatever the machine does.
+
+use serde_json::Value;
+
+use super::{Folder, has_displays, openuvr_bench};
+
+/// A clip of 20 pictures in which a textured ground moves by two pixels a picture.
+fn clip() -> Vec<u8> {
+    const WIDTH: usize = 320;
+    const HEIGHT: usize = 240;
+    let mut file = format!("YUV4MPEG2 W{WIDTH} H{HEIGHT} F30:1 Ip C420jpeg\n").into_bytes();
+    for picture in 0..20 {
+        file.extend_from_slice(b"FRAME\n");
+        for y in 0..HEIGHT {
+            let value = |x: usize| 60 + (x + 2 * picture) / 5 * 37 % 90 + y / 6 * 29 % 70;
+            file.extend((0..WIDTH).map(|x| u8::try_from(value(x)).unwrap_or(u8::MAX)));
+        }
+        file.extend(std::iter::repeat_n(128, WIDTH * HEIGHT / 2));
+    }
+    file
+}
+
+#[test]
+fn two_points_are_judged_and_written() {
+    if !has_displays() {
+        return;
+    }
+    let folder = Folder::new("quality");
+    let at = |name: &str| folder.0.join(name).to_string_lossy().into_owned();
+    std::fs::write(at("moving.y4m"), clip()).unwrap();
+    let (clip, csv, json) = (at("moving.y4m"), at("a.csv"), at("a.json"));
+    let measure = |more: &[&str]| {
+        let out = openuvr_bench()
+            .args(["bench", "quality", "--no-scene", "--clip", &clip])
+            .args(["--fps", "30", "--seconds", "1.5", "--sched", "off"])
+            .args(["--csv", &csv, "--json", &json])
+            .args(more)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(out.stdout).unwrap();
+        let errors = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{text}\n{errors}");
+        assert!(text.contains("sha256"), "{text}");
+        let rows = std::fs::read_to_string(&csv).unwrap();
+        let figures = std::fs::read_to_string(&json).unwrap();
+        (text, rows, serde_json::from_str::<Value>(&figures).unwrap())
+    };
+
+    let (text, rows, figures) = measure(&["--vary", "gop", "--points", "none,15"]);
+    let rows: Vec<Vec<&str>> = rows.lines().map(|row| row.split(',').collect()).collect();
+    let [names, best, grouped] = &rows[..] else {
+        panic!("two rows: {rows:?}");
+    };
+    assert!(text.contains("GOP 15"), "{text}");
+    let number = |row: &[&str], name: &str| {
+        let column = names.iter().position(|n| *n == name).unwrap();
+        row[column].parse::<f64>().unwrap()
+    };
+    assert_eq!((best[4], grouped[4]), ("none", "15"));
+    for row in [best, grouped] {
+        let of = |name: &str| number(row, name);
+        // 1.5 s at 30 frames/s, each judged or left out, each with an outcome.
+        assert_eq!(of("frames") + of("unseen"), 45.0);
+        let ends = ["whole", "concealed", "tainted", "dropped", "not_captured"];
+        assert_eq!(ends.iter().map(|name| of(name)).sum::<f64>(), 45.0);
+        assert!(of("whole") > 0.0, "{row:?}");
+        for (name, most) in [("psnr", 100.0), ("ssim", 1.0)] {
+            let of = |what: &str| of(&format!("{name}_{what}"));
+            assert!(of("worst") <= of("mean") && of("mean") <= most, "{row:?}");
+            assert!(of("lo") <= of("hi"), "{row:?}");
+        }
+        assert!(of("down_mbps") > of("up_mbps") && of("up_mbps") > 0.0);
+    }
+
+    let titled = |title: &str| {
+        let all = figures["figures"].as_array().unwrap();
+        let is = |figure: &&Value| figure["title"].as_str().unwrap().starts_with(title);
+        all.iter().find(is).unwrap_or_else(|| panic!("no {title}"))
+    };
+    for (title, name) in [("PSNR against size", "psnr"), ("SSIM against size", "ssim")] {
+        let points = titled(title)["series"][0]["points"]
+            .as_array()
+            .unwrap()
+            .clone();
+        assert_eq!(points.len(), 2);
+        for (point, row) in points.iter().zip([grouped, best]) {
+            for what in ["mean", "worst", "lo", "hi"] {
+                let (drawn, row) = (&point[what], number(row, &format!("{name}_{what}")));
+                assert!((drawn.as_f64().unwrap() - row).abs() < 1e-3, "{point}");
+            }
+        }
+    }
+    let load = &titled("Network load: bit rate")["series"];
+    assert_eq!(load[0]["points"][0]["label"], "moving");
+
+    let (_, rows, _) = measure(&[
+        "--vary",
+        "gop",
+        "--points",
+        "none",
+        "--host-arg=--encoder=raw",
+    ]);
+    let row: Vec<&str> = rows.lines().nth(1).unwrap().split(',').collect();
+    let (best_frames, lo, hi) = (&row[6], &row[9], &row[10]);
+    assert_ne!(*best_frames, "0");
+    assert_eq!(*hi, "100.0000", "raw pixels are equal: {row:?}, {lo}");
+}
+
+/// A point at which nothing arrives is missing, with the reason, and the others are there.
+#[test]
+fn a_point_that_fails_is_missing_and_the_sweep_goes_on() {
+    if !has_displays() {
+        return;
+    }
+    let folder = Folder::new("quality-missing");
+    let at = |name: &str| folder.0.join(name).to_string_lossy().into_owned();
+    std::fs::write(at("moving.y4m"), clip()).unwrap();
+    let csv = at("a.csv");
+    let out = openuvr_bench()
+        .args([
+            "bench",
+            "quality",
+            "--no-scene",
+            "--clip",
+            &at("moving.y4m"),
+        ])
+        .args(["--fps", "30", "--seconds", "0.5", "--sched", "off"])
+        .args(["--vary", "loss", "--points", "100,1", "--csv", &csv])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{text}\n{errors}");
+    assert!(text.contains("missing: the client ended early"), "{text}");
+    assert!(text.contains("no answer from the host"), "{text}");
+    assert!(text.contains("missing: moving 100 % loss"), "{text}");
+    assert!(errors.contains("could not be measured: 1"), "{errors}");
+    // The head, the perfect link, and what came after the point that failed.
+    let rows = std::fs::read_to_string(&csv).unwrap();
+    assert_eq!(rows.lines().count(), 3, "{rows}");
+}

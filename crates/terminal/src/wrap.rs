@@ -1,0 +1,16 @@
+//! Text in lines: breaks at spaces, and knows nothing of hyphens or wide characters.
+
+/// Lines of at most `width` characters; a word that is longer has a line to itself.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
