@@ -1,7 +1,6 @@
 //! What is measured beside an attack, and the table of it.
 
 use openuvr_proto::time::Instant;
-
 use openuvr_runtime::clock;
 
 /// Of the whole frames in peace, the share that an attack has to leave (a guess: a second of 60 frames

@@ -17,7 +17,7 @@ use super::figures::{self, Mark};
 use super::plot::{self, Lines, Point, Series, Stacked, Step, Waterfall};
 use super::report::{QUIET, ratio};
 use crate::child::Child;
-use crate::{pair, programs};
+use crate::programs;
 
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
 ///
