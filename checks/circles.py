@@ -1,82 +1,81 @@
 """Inside a crate, no module depends on one that depends on it: what two need lies below both.
 
 Compared are the children of each module, each with all that is below it. A module and its own children may
-name each other: they are one idea in several files. Tests are not looked at.
+name each other: they are one idea in several files. A name that a module passes on (`pub use`) counts where
+it is defined. Tests are not looked at.
 """
 
+import pathlib
 import re
+from typing import Iterator
 
 import repository
 
-# Paths that begin in this crate, also within braces: `use crate::{wire::video, time}`.
-USE = re.compile(r"^\s*(?:pub(?:\([a-z ]+\))? )?use ((?:crate|self|super)\b[^;]*);", re.M)
-PATH = re.compile(r"\b(?:crate|super)(?:::[A-Za-z_0-9]+)+")
-COMMENT = re.compile(r"//.*$", re.M)
+# A module's place in its crate: `("wire", "video")` is `crate::wire::video`, `()` the crate itself.
+Module = tuple[str, ...]
+
+USE = re.compile(r"^[ \t]*((?:pub(?:\([a-z ]+\))? )?)use ([^;]*);", re.M)
+# Paths within code and macros, also `pub(in crate::wire)`.
+PATH = re.compile(r"(?<![\w:])(?:\$?crate|self|super)(?:::\w+)+")
+# A test's module in a file of its own, or within braces that end at the line's beginning; another item.
+TEST = re.compile(r"#\[cfg\(test\)\]\s*(?:(?:pub )?mod \w+ \{.*?^\}|[^;{]*(?:;|\{.*?^\}))", re.M | re.S)
+# Comments, and literals of texts and characters: whichever begins first.
+WORDS = re.compile(r"""//[^\n]*|r(#*)".*?"\1|"(?:\\.|[^"\\])*"|'(?:\\[^']+|[^'\\])'""", re.S)
 
 
 def check():
     for source in sorted((repository.ROOT / "crates").glob("*/src")):
-        modules = {}
-        for file in sorted(source.rglob("*.rs")):
-            name = module_of(file.relative_to(source))
-            if not set(name) & {"tests", "test"}:
-                modules[name] = file
-        edges = {}
-        for name, file in modules.items():
-            for target, path in targets(name, without_tests(file.read_text()), modules):
-                edge = between_siblings(name, target)
-                if edge:
-                    edges.setdefault(edge, (file.relative_to(repository.ROOT), path))
-        for circle in circles({pair for pair in edges}):
-            steps = zip(circle, circle[1:] + circle[:1])
-            uses = "; ".join(f"{edges[step][0]} names {edges[step][1]}" for step in steps)
-            names = " -> ".join("::".join(name) for name in [*circle, circle[0]])
-            yield f"{source.parent.name}: {names} ({uses}): move what both need below both"
+        yield from (f"{source.parent.name}: {line}" for line in circles_in(source))
 
 
-def module_of(path):
+def circles_in(source: pathlib.Path) -> Iterator[str]:
+    code = {}
+    files = {}
+    for file in sorted(source.rglob("*.rs")):
+        name = module_of(file.relative_to(source))
+        if not set(name) & {"tests", "test"}:
+            # `lib.rs` and `main.rs` of one crate are both its root.
+            code[name] = code.get(name, "") + without_tests(file.read_text())
+            files[name] = file.relative_to(repository.ROOT)
+    passed_on = {name: re_exports(name, text, code) for name, text in code.items()}
+    edges = {}
+    for name, text in code.items():
+        for path in paths_in(text):
+            target = resolve(name, path, code, passed_on)
+            edge = target is not None and between_siblings(name, target)
+            if edge:
+                edges.setdefault(edge, f"{files[name]} names {path}")
+    for circle in circles(set(edges)):
+        steps = zip(circle, circle[1:] + circle[:1])
+        names = " -> ".join("::".join(name) for name in [*circle, circle[0]])
+        uses = "; ".join(edges[step] for step in steps)
+        yield f"{names} ({uses}): move what both need below both"
+
+
+def module_of(path: pathlib.Path) -> Module:
     parts = list(path.with_suffix("").parts)
     if parts[-1] in ("mod", "lib", "main"):
         parts.pop()
     return tuple(parts)
 
 
-def without_tests(text):
-    """Without comments, and without what is only compiled for tests."""
-    text = COMMENT.sub("", text)
-    return re.sub(r"#\[cfg\(test\)\]\s*(?:mod \w+ \{.*?^\}|[^;{]*;)", "", text, flags=re.M | re.S)
+def without_tests(text: str) -> str:
+    """Without comments and texts, and without what is only compiled for tests."""
+    return TEST.sub("", WORDS.sub("", text))
 
 
-def targets(name, text, modules):
-    """The modules that are named, each with the path that names it."""
-    paths = []
-    for use in USE.findall(text):
-        paths.extend(expand(use.strip()))
-    paths.extend(PATH.findall(USE.sub("", text)))
-    for path in paths:
-        words = path.split("::")
-        base = {"crate": (), "self": name, "super": name[:-1]}.get(words[0])
-        if base is None:
-            continue
-        words = words[1:]
-        while words and words[0] == "super":
-            base, words = base[:-1], words[1:]
-        target = base
-        for word in words:
-            if (*target, word) not in modules:
-                break
-            target = (*target, word)
-        if target in modules and target != name:
-            yield target, path
+def paths_in(text: str) -> Iterator[str]:
+    for _, use in USE.findall(text):
+        yield from expand(use)
+    yield from PATH.findall(USE.sub("", text))
 
 
-def expand(use):
-    """`a::{b, c::{d, e}}` as `a::b`, `a::c::d`, `a::c::e`."""
-    use = re.sub(r"\s+", " ", use)
-    use = re.sub(r" as \w+", "", use)
+def expand(use: str) -> list[str]:
+    """`a::{b, c::{d as e}}` as `a::b`, `a::c::d as e`."""
+    use = re.sub(r"\s+", " ", use).strip()
     brace = use.find("{")
     if brace < 0:
-        return [use.strip()]
+        return [use.removesuffix("::self")]
     prefix, inner = use[:brace], use[brace + 1 : use.rindex("}")]
     parts, depth, start = [], 0, 0
     for i, c in enumerate(inner):
@@ -88,7 +87,41 @@ def expand(use):
     return [whole for part in parts if part.strip() for whole in expand(prefix + part.strip())]
 
 
-def between_siblings(name, target):
+def re_exports(name: Module, text: str, modules) -> dict[str, str]:
+    """What a module passes on: the name, `*` for all of a module, and the path behind it."""
+    found = {}
+    for visible, use in USE.findall(text):
+        for path in expand(use) if visible else ():
+            path, _, alias = path.partition(" as ")
+            last = path.rsplit("::", 1)[-1]
+            found[f"*{len(found)}" if last == "*" else alias or last] = path
+    return found
+
+
+def resolve(name: Module, path: str, modules, passed_on, depth: int = 0) -> Module | None:
+    """The module that holds what `path` means in the module `name`; `None`: it is of another crate."""
+    words = path.partition(" as ")[0].replace("$", "").split("::")
+    if words[0] == "crate":
+        at, words = (), words[1:]
+    elif words[0] in ("self", "super") or (*name, words[0]) in modules:
+        at = name
+    else:
+        return None
+    for i, word in enumerate(words):
+        if word == "super":
+            at = at[:-1]
+        elif (*at, word) in modules:
+            at = (*at, word)
+        elif word != "self":
+            behind = passed_on.get(at, {}).get(word)
+            if behind is None or depth > 8:
+                return at
+            rest = "::".join([behind, *words[i + 1 :]])
+            return resolve(at, rest, modules, passed_on, depth + 1) or at
+    return at
+
+
+def between_siblings(name: Module, target: Module) -> tuple[Module, Module] | None:
     """The two children of the nearest module above both through which one depends on the other."""
     depth = 0
     while depth < min(len(name), len(target)) and name[depth] == target[depth]:
@@ -98,7 +131,7 @@ def between_siblings(name, target):
     return name[: depth + 1], target[: depth + 1]
 
 
-def circles(edges):
+def circles(edges: set[tuple[Module, Module]]) -> Iterator[list[Module]]:
     """A shortest circle for each module that is on one, each circle once."""
     following = {}
     for a, b in edges:
@@ -110,7 +143,7 @@ def circles(edges):
             way = ways.pop(0)
             after = sorted(following.get(way[-1], ()))
             if start in after:
-                if not seen & {frozenset(way)}:
+                if frozenset(way) not in seen:
                     seen.add(frozenset(way))
                     yield way
                 break

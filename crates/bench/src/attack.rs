@@ -23,7 +23,7 @@ use openuvr_lab::attack::{Attack, begins, own, run};
 use openuvr_lab::script;
 
 use self::honest::Honest;
-use self::table::{Figures, Row};
+use self::table::{Figures, Judged, Row};
 use openuvr_runtime::clock;
 
 /// Attack one's own host, and see what held.
@@ -120,40 +120,20 @@ const BACK: Duration = Duration::from_secs(5);
 /// # Errors
 /// One line if the host is not this machine's, or host or client can't be started.
 pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
-    let kinds: Vec<Kind> = Kind::value_variants()
-        .iter()
-        .copied()
-        .filter(|kind| args.only.is_empty() || args.only.contains(kind))
-        .filter(|kind| !(args.host.is_some() && args.only.is_empty() && kind.needs_client()))
-        .collect();
-    if let Some(host) = args.host {
-        if !own(host.ip()) {
-            bail!(
-                "{host} is not this machine's: `openuvr lab attack` attacks one's own host alone; run \
-                 it there, or in its network namespace"
-            );
-        }
-        if let Some(kind) = kinds.iter().find(|kind| kind.needs_client()) {
-            bail!(
-                "the attack {} needs an honest client: leave --host out, and both are started",
-                kind.name()
-            );
-        }
-    }
+    let kinds = chosen(args)?;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let lasting = match (args.lasting, args.quick) {
         (Some(lasting), _) => lasting,
         (None, true) => Duration::from_secs(1),
         (None, false) => Duration::from_secs(5),
     };
-    let mut honest = match args.host {
-        Some(_) => None,
-        None => Some(Honest::start(&stop)?),
-    };
-    let host = match (&honest, args.host) {
-        (Some(honest), _) => honest.host,
-        (None, Some(host)) => host,
-        (None, None) => bail!("there is no host"),
+    let (mut honest, host) = match args.host {
+        Some(host) => (None, host),
+        None => {
+            let honest = Honest::start(&stop)?;
+            let host = honest.host;
+            (Some(honest), host)
+        }
     };
     let scene = Scene {
         host,
@@ -175,7 +155,8 @@ pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
     }
     let cut_short = stop.load(Ordering::Relaxed);
     if let Some(honest) = honest {
-        honest.count_frames(&mut rows)?;
+        let whole = honest.whole_frames()?;
+        rows.iter_mut().for_each(|row| row.count(&whole));
     }
     let held = table::print(&rows);
     if cut_short {
@@ -187,6 +168,31 @@ pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
     })
 }
 
+/// The attacks that are to be tried, which must not be on somebody else's host.
+fn chosen(args: &Args) -> Result<Vec<Kind>> {
+    let kinds: Vec<Kind> = Kind::value_variants()
+        .iter()
+        .copied()
+        .filter(|kind| args.only.is_empty() || args.only.contains(kind))
+        .filter(|kind| !(args.host.is_some() && args.only.is_empty() && kind.needs_client()))
+        .collect();
+    if let Some(host) = args.host {
+        if !own(host.ip()) {
+            bail!(
+                "{host} is not this machine's: `openuvr lab attack` attacks one's own host alone; run \
+                 it there, or in its network namespace"
+            );
+        }
+        if let Some(kind) = kinds.iter().find(|kind| kind.needs_client()) {
+            bail!(
+                "the attack {} needs an honest client: leave --host out, and both are started",
+                kind.name()
+            );
+        }
+    }
+    Ok(kinds)
+}
+
 /// Where and how long it is attacked.
 struct Scene<'a> {
     host: SocketAddr,
@@ -195,25 +201,15 @@ struct Scene<'a> {
     stop: &'a AtomicBool,
 }
 
-/// What an attack is judged by, beside the frames.
-struct Judged {
-    words: String,
-    held: bool,
-}
-
 impl Scene<'_> {
     fn peace(&self, honest: &mut Honest) -> Result<Row> {
-        let figures = Figures::begin(Some(&*honest))?;
+        let figures = Figures::begin(Some(honest.host_use()?));
         self.wait(self.lasting, honest)?;
-        figures.end(
-            "(none)".to_owned(),
-            0,
-            Some(&*honest),
-            Judged {
-                words: "in peace".to_owned(),
-                held: true,
-            },
-        )
+        let judged = Judged {
+            words: "in peace".to_owned(),
+            held: true,
+        };
+        Ok(figures.end("(none)".to_owned(), 0, Some(honest.host_use()?), judged))
     }
 
     /// Waits, unless a signal comes.
@@ -237,77 +233,92 @@ impl Scene<'_> {
     }
 
     fn attack(&self, kind: Kind, mut honest: Option<&mut Honest>) -> Result<Row> {
-        let figures = Figures::begin(honest.as_deref())?;
-        let (mut struck, mut judged) = (0, None);
-        match kind {
-            Kind::Garbage => {
-                let garbage = Garbage::open(self.host, self.strangers(), 1)?;
-                (struck, _) = self.run(vec![(garbage, self.rate)], honest.as_deref_mut())?;
-            }
-            Kind::Forged | Kind::Replay | Kind::Client => {
-                let towards = match kind {
-                    Kind::Client => Towards::Client,
-                    _ => Towards::Host,
-                };
-                let honest = honest.as_deref_mut().context("no client")?;
-                let forger = honest.tap.forger(towards);
-                let flood = Repeated::new(forger, kind != Kind::Replay, 2);
-                (struck, _) = self.run(vec![(flood, self.rate)], Some(honest))?;
-            }
-            Kind::Paths => {
-                let honest = honest.as_deref_mut().context("no client")?;
-                let (sends, receives) = silent(self.strangers()[0])?;
-                honest.tap.divert(Some(sends));
-                self.wait(self.lasting, honest)?;
-                honest.tap.divert(None);
-                let (asked, mut drawn, mut datagram) = (honest.tap.diverted(), 0, [0; 2048]);
-                while let Ok(length) = receives.recv(&mut datagram) {
-                    drawn += length as u64;
-                }
-                judged = Some(Judged {
-                    words: format!("{drawn} bytes drawn with {asked} to who never answered"),
-                    held: drawn <= 3 * asked,
-                });
-            }
-            Kind::Probes => {
-                let honest = honest.as_deref_mut().context("no client")?;
-                let (identity, trust) = honest.observer();
-                let probing = Probing::join(self.host, identity, trust)
-                    .context("the host does not let the observer in")?;
-                let (asked, mut done) = self.run(vec![(probing, PROBES)], Some(honest))?;
-                struck = asked;
-                let bursts = done.pop().map_or(0, |probing| probing.bursts());
-                // 12 within 2 s, and what falls between two spans.
-                let may = 12 * (self.lasting.as_secs() / 2 + 2);
-                judged = Some(Judged {
-                    words: format!("{bursts} bursts drawn with {asked} probes"),
-                    held: bursts <= may,
-                });
-            }
-            Kind::Pins => {
-                let guessing = Guessing::new(self.host);
-                let (tried, mut done) = self.run(vec![(guessing, 50)], honest.as_deref_mut())?;
-                struck = tried;
-                let (paired, refused) = done.pop().map_or((0, 0), |guessing| guessing.outcome());
-                judged = Some(Judged {
-                    words: format!("{paired} of {} PINs were taken", paired + refused),
-                    held: paired == 0,
-                });
-            }
-            Kind::Begins => (struck, judged) = self.begins(honest.as_deref_mut())?,
-        }
-        let judged = match judged {
-            Some(judged) => judged,
-            None => Judged {
-                words: "the stream went on".to_owned(),
-                held: true,
-            },
-        };
-        let row = figures.end(kind.name(), struck, honest.as_deref(), judged)?;
+        let host_use = |honest: Option<&Honest>| honest.map(Honest::host_use).transpose();
+        let figures = Figures::begin(host_use(honest.as_deref())?);
+        let (struck, judged) = self.strike(kind, honest.as_deref_mut())?;
+        let judged = judged.unwrap_or_else(|| Judged {
+            words: "the stream went on".to_owned(),
+            held: true,
+        });
+        let row = figures.end(kind.name(), struck, host_use(honest.as_deref())?, judged);
         if honest.is_none() && !begins::answers(self.host)? {
             return Ok(row.failed("the host answers nobody any more"));
         }
         Ok(row)
+    }
+
+    /// How often it struck, and what it is judged by, if not by the frames alone.
+    fn strike(&self, kind: Kind, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
+        match kind {
+            Kind::Garbage => {
+                let garbage = Garbage::open(self.host, self.strangers(), 1)?;
+                let (struck, _) = self.run(vec![(garbage, self.rate)], honest)?;
+                Ok((struck, None))
+            }
+            Kind::Forged => self.repeat(Towards::Host, true, honest.context("no client")?),
+            Kind::Replay => self.repeat(Towards::Host, false, honest.context("no client")?),
+            Kind::Client => self.repeat(Towards::Client, true, honest.context("no client")?),
+            Kind::Paths => self.paths(honest.context("no client")?),
+            Kind::Probes => self.probes(honest.context("no client")?),
+            Kind::Pins => self.pins(honest),
+            Kind::Begins => self.begins(honest),
+        }
+    }
+
+    /// A stream's own datagrams again, altered or not.
+    fn repeat(
+        &self,
+        towards: Towards,
+        altered: bool,
+        honest: &mut Honest,
+    ) -> Result<(u64, Option<Judged>)> {
+        let flood = Repeated::new(honest.tap.forger(towards), altered, 2);
+        let (struck, _) = self.run(vec![(flood, self.rate)], Some(honest))?;
+        Ok((struck, None))
+    }
+
+    /// Datagrams that seem to come from an address that never answers.
+    fn paths(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
+        let (sends, receives) = silent(self.strangers()[0])?;
+        honest.tap.divert(Some(sends));
+        self.wait(self.lasting, honest)?;
+        honest.tap.divert(None);
+        let (asked, mut drawn, mut datagram) = (honest.tap.diverted(), 0, [0; 2048]);
+        while let Ok(length) = receives.recv(&mut datagram) {
+            drawn += length as u64;
+        }
+        let judged = Judged {
+            words: format!("{drawn} bytes drawn with {asked} to who never answered"),
+            held: drawn <= 3 * asked,
+        };
+        Ok((0, Some(judged)))
+    }
+
+    /// Bursts that an observer asks for.
+    fn probes(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
+        let (identity, trust) = honest.observer();
+        let probing = Probing::join(self.host, identity, trust)
+            .context("the host does not let the observer in")?;
+        let (asked, mut done) = self.run(vec![(probing, PROBES)], Some(honest))?;
+        let bursts = done.pop().map_or(0, |probing| probing.bursts());
+        // 12 within 2 s, and what falls between two spans.
+        let may = 12 * (self.lasting.as_secs() / 2 + 2);
+        let judged = Judged {
+            words: format!("{bursts} bursts drawn with {asked} probes"),
+            held: bursts <= may,
+        };
+        Ok((asked, Some(judged)))
+    }
+
+    /// One PIN after the other.
+    fn pins(&self, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
+        let (tried, mut done) = self.run(vec![(Guessing::new(self.host), 50)], honest)?;
+        let (paired, refused) = done.pop().map_or((0, 0), |guessing| guessing.outcome());
+        let judged = Judged {
+            words: format!("{paired} of {} PINs were taken", paired + refused),
+            held: paired == 0,
+        };
+        Ok((tried, Some(judged)))
     }
 
     /// Handshakes that nobody finishes, beside which a client has to come back.

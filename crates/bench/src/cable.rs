@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::pair::openuvr;
+use crate::programs::openuvr;
 
 /// Where the host is, seen from the client.
 pub(crate) const HOST: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);

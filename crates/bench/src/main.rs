@@ -23,6 +23,7 @@ mod display;
 mod lab;
 mod pair;
 mod picture_match;
+mod programs;
 mod screen;
 mod soak;
 

@@ -14,6 +14,7 @@ use openuvr_proto::units::Size;
 
 use crate::cable::{Cable, HOST};
 use crate::child::Child;
+use crate::programs::openuvr;
 use openuvr_runtime::client::COMES_BY;
 use openuvr_runtime::clock;
 
@@ -50,6 +51,74 @@ pub(crate) struct Options<'a> {
     /// More words for the host's and the client's command line.
     pub(crate) more_host: &'a [String],
     pub(crate) more_client: &'a [String],
+}
+
+impl Options<'_> {
+    /// The host's command line: it listens at `at`, and keeps its files in `dir`.
+    fn host(
+        &self,
+        cable: Option<&Cable>,
+        at: SocketAddr,
+        pin: &str,
+        dir: &Path,
+    ) -> Result<Command> {
+        let command = match self.serve {
+            Serve::Host => "host",
+            Serve::Hook(_) => "run",
+            Serve::Api(_) => "scene",
+        };
+        let mut host = match cable {
+            Some(cable) => cable.at_host(command)?,
+            None => openuvr(command)?,
+        };
+        match self.serve {
+            Serve::Host => _ = host.args(["--display", self.host_display]),
+            Serve::Hook(_) => {}
+            Serve::Api(words) => _ = host.args(words).arg("--api").arg(api_library()?),
+        }
+        let fps = match self.serve {
+            Serve::Host | Serve::Hook(_) => "--fps",
+            Serve::Api(_) => "--stream-fps",
+        };
+        host.args(["--bind", &at.to_string()])
+            .args(["--pin", pin])
+            .args([fps, &self.fps.to_string()])
+            .args(["--bitrate", self.bitrate])
+            .arg("--config-dir")
+            .arg(dir);
+        if let Some(csv) = self.csv {
+            host.arg("--csv").arg(csv);
+        }
+        host.args(self.more_host);
+        if let Serve::Hook(game) = self.serve {
+            host.arg("--").args(game);
+        }
+        Ok(host)
+    }
+
+    /// The client's command line: it connects to `to`, and keeps its files in `dir`.
+    fn client(
+        &self,
+        cable: Option<&Cable>,
+        to: SocketAddr,
+        pin: &str,
+        dir: &Path,
+    ) -> Result<Command> {
+        let mut client = match cable {
+            Some(cable) => cable.at_client("client")?,
+            None => openuvr("client")?,
+        };
+        client
+            .arg(to.to_string())
+            .args(["--display", self.client_display])
+            .args(["--pin", pin])
+            // Two tables would draw over each other; the host's knows more.
+            .args(["--table", "off"])
+            .arg("--config-dir")
+            .arg(dir)
+            .args(self.more_client);
+        Ok(client)
+    }
 }
 
 /// How long a host may take to open its port.
@@ -99,62 +168,13 @@ impl Pair {
         }
         // Nobody else of this machine should be first.
         let pin = Pin::generate()?.to_string();
-        let command = match options.serve {
-            Serve::Host => "host",
-            Serve::Hook(_) => "run",
-            Serve::Api(_) => "scene",
-        };
-        let mut host = match cable {
-            Some(cable) => cable.at_host(command)?,
-            None => openuvr(command)?,
-        };
-        match options.serve {
-            Serve::Host => _ = host.args(["--display", options.host_display]),
-            Serve::Hook(_) => {}
-            Serve::Api(words) => _ = host.args(words).arg("--api").arg(api_library()?),
-        }
-        let fps = match options.serve {
-            Serve::Host | Serve::Hook(_) => "--fps",
-            Serve::Api(_) => "--stream-fps",
-        };
-        host.args(["--bind", &at.to_string()])
-            .args(["--pin", &pin])
-            .args([fps, &options.fps.to_string()])
-            .args(["--bitrate", options.bitrate])
-            .arg("--config-dir")
-            .arg(&host_dir);
-        if let Some(csv) = options.csv {
-            host.arg("--csv").arg(csv);
-        }
-        host.args(options.more_host);
-        if let Serve::Hook(game) = options.serve {
-            host.arg("--").args(game);
-        }
         let log = host_dir.join("log");
         let log = (!options.show_host).then_some(log.as_path());
-        let mut host = Child::start("host", host, log)?;
-        let until = clock::now() + HOST_START;
-        while !is_bound(host.id(), at.port()) {
-            host.check()?;
-            if clock::now() > until {
-                bail!("the host did not open UDP {at}{}", host.last_words());
-            }
-            clock::sleep_until(clock::now() + Duration::from_millis(20));
-        }
-        let mut client = match cable {
-            Some(cable) => cable.at_client("client")?,
-            None => openuvr("client")?,
-        };
-        client
-            .arg(link(at)?.to_string())
-            .args(["--display", options.client_display])
-            .args(["--pin", &pin])
-            // Two tables would draw over each other; the host's knows more.
-            .args(["--table", "off"])
-            .arg("--config-dir")
-            .arg(&client_dir)
-            .args(options.more_client);
-        let client = Child::start("client", client, Some(&client_dir.join("log")))?;
+        let command = options.host(cable, at, &pin, &host_dir)?;
+        let mut host = Child::start("host", command, log)?;
+        wait_until_bound(&mut host, at)?;
+        let command = options.client(cable, link(at)?, &pin, &client_dir)?;
+        let client = Child::start("client", command, Some(&client_dir.join("log")))?;
         Ok(Pair { client, host })
     }
 
@@ -205,45 +225,23 @@ pub(crate) fn scene_words(display: &str, size: Size, fps: f64) -> Vec<String> {
         .to_vec()
 }
 
-/// A command of this program.
-pub(crate) fn own(command: &str) -> Result<Command> {
-    let program = std::env::current_exe().context("can't find this program's own file")?;
-    let mut own = Command::new(program);
-    own.arg(command);
-    Ok(own)
-}
-
-/// A command of `openuvr`.
-pub(crate) fn openuvr(command: &str) -> Result<Command> {
-    let mut openuvr = Command::new(program()?);
-    openuvr.arg(command);
-    Ok(openuvr)
-}
-
-/// The program `openuvr`: beside this one, or else on `$PATH`.
-///
-/// # Errors
-/// It is neither.
-pub(crate) fn program() -> Result<PathBuf> {
-    let own = std::env::current_exe().context("can't find this program's own file")?;
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let beside = own.parent().map(PathBuf::from).into_iter();
-    let mut files = beside
-        .chain(std::env::split_paths(&path))
-        .map(|folder| folder.join("openuvr"));
-    files.find(|file| file.is_file()).with_context(|| {
-        format!(
-            "there is no program openuvr, neither beside {} nor on $PATH: `cargo build --release` \
-             makes it",
-            own.display()
-        )
-    })
-}
-
 /// A UDP port that nobody has at the moment.
 fn free_port() -> Result<u16> {
     let socket = UdpSocket::bind("127.0.0.1:0").context("no UDP port is free")?;
     Ok(socket.local_addr()?.port())
+}
+
+/// Waits until the host listens.
+fn wait_until_bound(host: &mut Child, at: SocketAddr) -> Result<()> {
+    let until = clock::now() + HOST_START;
+    while !is_bound(host.id(), at.port()) {
+        host.check()?;
+        if clock::now() > until {
+            bail!("the host did not open UDP {at}{}", host.last_words());
+        }
+        clock::sleep_until(clock::now() + Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 /// Whether any process of the network namespace of process `id` has the UDP port (proc(5),

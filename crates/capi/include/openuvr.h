@@ -312,31 +312,6 @@ struct openuvr_key {
     char xkb_name[8];
 };
 
-// Something that happened to the sessions of a host. Set `size` to `sizeof(struct openuvr_event)`.
-struct openuvr_event {
-    // Bytes of this structure.
-    uint32_t size;
-    // An `OPENUVR_EVENT_KIND`: which of the fields below count.
-    uint32_t kind;
-    // Whose: the same number as in `openuvr_input`.
-    uint32_t session;
-    // An `OPENUVR_ROLE`.
-    uint32_t role;
-    // An `OPENUVR_LEFT`.
-    uint32_t left;
-    // The largest picture that it wants while it plays, pixels per row; 0: of any size. A larger one
-    // is made smaller before it is encoded: drawing as many pixels saves that.
-    uint32_t max_width;
-    // The same, rows.
-    uint32_t max_height;
-    // Not used.
-    uint32_t unused;
-    // The most bits per second that it wants while it plays; 0: as many as this host allows.
-    uint64_t max_bitrate;
-    // What the MUD calls itself, as far as there is room.
-    char name[64];
-};
-
 // The application's pointer. Set `size` to `sizeof(struct openuvr_pointer)` and everything that is not
 // named to 0.
 struct openuvr_pointer {
@@ -644,6 +619,31 @@ struct openuvr_mud_statistics {
     uint64_t dropped;
 };
 
+// Something that happened to the sessions of a host. Set `size` to `sizeof(struct openuvr_event)`.
+struct openuvr_event {
+    // Bytes of this structure.
+    uint32_t size;
+    // An `OPENUVR_EVENT_KIND`: which of the fields below count.
+    uint32_t kind;
+    // Whose: the same number as in `openuvr_input`.
+    uint32_t session;
+    // An `OPENUVR_ROLE`.
+    uint32_t role;
+    // An `OPENUVR_LEFT`.
+    uint32_t left;
+    // The largest picture that it wants while it plays, pixels per row; 0: of any size. A larger one
+    // is made smaller before it is encoded: drawing as many pixels saves that.
+    uint32_t max_width;
+    // The same, rows.
+    uint32_t max_height;
+    // Not used.
+    uint32_t unused;
+    // The most bits per second that it wants while it plays; 0: as many as this host allows.
+    uint64_t max_bitrate;
+    // What the MUD calls itself, as far as there is room.
+    char name[64];
+};
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -664,32 +664,11 @@ int openuvr_check_mud_support(uint32_t decoder, uint32_t network, char *why, siz
 // What `code` means, in a few words: a constant text, never NULL. From any thread.
 const char *openuvr_error_text(int code);
 
-// Takes the oldest line of the log that was not taken yet into `text`, as far as `size` bytes go, and its
-// level, an `OPENUVR_LOG_LEVEL`, into `*level` (which may be NULL). Returns 1 if there was one, 0 if not.
-// Only without the callback `log`. 256 lines wait at most; then the oldest are lost, and a line says
-// how many. From any thread.
-int openuvr_next_log(struct openuvr_context *context,
-                     uint32_t *level,
-                     char *text,
-                     size_t size);
-
-// Takes the oldest line of the log, as `openuvr_next_log` does at the host.
-int openuvr_mud_next_log(struct openuvr_mud_context *context,
-                         uint32_t *level,
-                         char *text,
-                         size_t size);
-
 // Writes what is known of the key or button with the number `code` into `*key`, whose `size` the caller
 // has set: a table for who asks for each `code` from 1 to 767. `OPENUVR_ERROR_ARGUMENT` if no keyboard or
 // mouse has it. From any thread.
 int openuvr_key_of(uint32_t code,
                    struct openuvr_key *key);
-
-// Takes the oldest event of the sessions that was not taken yet, into `*event`, whose `size` the caller
-// has set: who has joined, left, or has another role. Returns 1 if there was one, 0 if not. 256 wait at
-// most; then the oldest are lost. From any thread, once the thread is started.
-int openuvr_next_event(struct openuvr_context *context,
-                       struct openuvr_event *event);
 
 // Says what the MUDs show as pointer, and how they send the mouse. Until it is called no pointer is seen
 // over the picture, and the mouse sends places. A MUD with a window does it by itself; its person can let
@@ -940,6 +919,27 @@ int openuvr_mud_last_error(struct openuvr_mud_context *context, char *text, size
 // any thread, once the thread is started.
 int openuvr_mud_statistics(struct openuvr_mud_context *context,
                            struct openuvr_mud_statistics *statistics);
+
+// Takes the oldest line of the log that was not taken yet into `text`, as far as `size` bytes go, and its
+// level, an `OPENUVR_LOG_LEVEL`, into `*level` (which may be NULL). Returns 1 if there was one, 0 if not.
+// Only without the callback `log`. 256 lines wait at most; then the oldest are lost, and a line says
+// how many. From any thread.
+int openuvr_next_log(struct openuvr_context *context,
+                     uint32_t *level,
+                     char *text,
+                     size_t size);
+
+// Takes the oldest line of the log, as `openuvr_next_log` does at the host.
+int openuvr_mud_next_log(struct openuvr_mud_context *context,
+                         uint32_t *level,
+                         char *text,
+                         size_t size);
+
+// Takes the oldest event of the sessions that was not taken yet, into `*event`, whose `size` the caller
+// has set: who has joined, left, or has another role. Returns 1 if there was one, 0 if not. 256 wait at
+// most; then the oldest are lost. From any thread, once the thread is started.
+int openuvr_next_event(struct openuvr_context *context,
+                       struct openuvr_event *event);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -9,9 +9,9 @@ use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter, to_bgrx};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
+use openuvr_runtime::lock::lock;
 
 use crate::callback_scope::CallbackScope;
-use crate::handle::lock;
 use crate::picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
 
 /// A decoded picture: BGRX without gaps.

@@ -2,14 +2,13 @@
 //!
 //! What it is not: a way for pictures to stay in the GPU's memory.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::error::{Failure, Outcome};
-use crate::picture::openuvr_picture;
 
 /// `DMA_BUF_IOCTL_SYNC` of linux/dma-buf.h: `_IOW('b', 0, u64)`.
 const SYNC: libc::c_ulong = 0x4008_6200;
@@ -17,27 +16,33 @@ const SYNC: libc::c_ulong = 0x4008_6200;
 const BEGIN: u64 = 1;
 const END: u64 = 1 | 1 << 2;
 
-/// Has `copy` read the picture, which has `len` bytes, out of it.
-pub(crate) fn read<T>(
-    picture: &openuvr_picture,
-    len: usize,
-    copy: impl FnOnce(&[u8]) -> T,
-) -> Outcome<T> {
-    if picture.modifier != 0 {
+/// Where a picture lies, as the application says.
+pub(crate) struct DmaBuf {
+    /// The descriptor.
+    pub(crate) fd: c_int,
+    /// Where the picture begins in it, in bytes.
+    pub(crate) offset: u64,
+    /// How it is tiled, a `DRM_FORMAT_MOD_` number.
+    pub(crate) modifier: u64,
+}
+
+/// Has `copy` read the picture, which has `len` bytes, out of `buffer`.
+pub(crate) fn read<T>(buffer: &DmaBuf, len: usize, copy: impl FnOnce(&[u8]) -> T) -> Outcome<T> {
+    if buffer.modifier != 0 {
         return Err(Failure::unavailable(format!(
             "a dma-buf with the modifier {:#x} is tiled, which only its GPU can read: a linear one \
              (DRM_FORMAT_MOD_LINEAR) or an OpenGL pixel buffer would work",
-            picture.modifier
+            buffer.modifier
         )));
     }
-    if picture.dma_buf < 0 {
+    if buffer.fd < 0 {
         return Err(Failure::argument("dma_buf is no descriptor"));
     }
     // SAFETY: not negative; that it is open is found out by the first call that uses it, and it is
     // not kept.
-    let fd = unsafe { BorrowedFd::borrow_raw(picture.dma_buf) };
+    let fd = unsafe { BorrowedFd::borrow_raw(buffer.fd) };
     let wrong = |what: &str| Failure::argument(format!("dma_buf {}: {what}", fd.as_raw_fd()));
-    let map = Map::new(fd, picture.offset, len).map_err(|why| wrong(&why))?;
+    let map = Map::new(fd, buffer.offset, len).map_err(|why| wrong(&why))?;
     map.sync(BEGIN).map_err(|why| wrong(&why))?;
     let copied = copy(map.bytes());
     map.sync(END).map_err(|why| wrong(&why))?;

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use crate::ffi::catch_panic;
+use crate::catch_panic::catch_panic;
 
 /// What a function returns: one of these, or above zero where the function says so.
 #[repr(C)]

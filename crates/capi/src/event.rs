@@ -1,17 +1,16 @@
 //! Who joins a host, leaves it, and in which role, as events that the application takes.
 
 use std::collections::VecDeque;
-use std::ffi::{c_char, c_int};
+use std::ffi::c_char;
 use std::sync::Mutex;
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::Ending;
 use openuvr_proto::id::SubscriberId;
 use openuvr_runtime::host::Notice;
+use openuvr_runtime::lock::lock;
 
-use crate::ffi::{Sized32, give_text, read, write};
-use crate::handle::{Handle, call, lock};
-use crate::host::{Host, openuvr_context};
+use crate::ffi::{Sized32, give_text};
 
 /// What an `openuvr_event` tells.
 #[repr(C)]
@@ -167,7 +166,8 @@ impl Events {
         }
     }
 
-    fn take(&self) -> Option<openuvr_event> {
+    /// The oldest event that was not taken yet.
+    pub(crate) fn take(&self) -> Option<openuvr_event> {
         lock(&self.0).waiting.pop_front()
     }
 }
@@ -203,31 +203,6 @@ fn of_ending(ending: Ending) -> u32 {
         Ending::Refused(_) | Ending::Closed => OPENUVR_LEFT_ENDED,
     };
     left as u32
-}
-
-/// Takes the oldest event of the sessions that was not taken yet, into `*event`, whose `size` the caller
-/// has set: who has joined, left, or has another role. Returns 1 if there was one, 0 if not. 256 wait at
-/// most; then the oldest are lost. From any thread, once the thread is started.
-///
-/// # Safety
-/// `context` is NULL or a context that is not closed; `event` is NULL or writable for as many bytes as
-/// its size says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn openuvr_next_event(
-    context: *mut openuvr_context,
-    event: *mut openuvr_event,
-) -> c_int {
-    // SAFETY: the caller has promised this function the same.
-    unsafe {
-        call(context.cast::<Handle<Host>>(), |handle| {
-            // Before an event is taken that could not be given.
-            read(event, openuvr_event::default(), "the event")?;
-            match handle.started()?.events.take() {
-                Some(taken) => write(event, &taken, "the event").map(|()| 1),
-                None => Ok(0),
-            }
-        })
-    }
 }
 
 #[cfg(test)]

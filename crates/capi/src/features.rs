@@ -3,10 +3,11 @@
 use std::ffi::c_int;
 
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_runtime::lock::lock;
 
 use crate::enums::{self, OPENUVR_FEATURE};
 use crate::error::{DONE, Failure, Outcome};
-use crate::handle::{Handle, call, lock};
+use crate::handle::{Handle, call};
 use crate::host::{Host, Settings, Started, openuvr_context};
 
 /// Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started. The bitrate, and

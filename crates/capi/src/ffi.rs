@@ -1,25 +1,13 @@
-//! The boundary to C: what crosses it is checked here, and nothing unwinds across it.
+//! The boundary to C: what crosses it is checked here.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::catch_panic::catch_panic;
 use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_NULL, OPENUVR_ERROR_PANIC, OPENUVR_ERROR_SIZE};
 use crate::error::{DONE, Failure, Outcome};
 
-/// The body of every exported function: a panic ends here, and `on_panic` is returned.
-pub(crate) fn catch_panic<T>(on_panic: T, work: impl FnOnce() -> T) -> T {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(value) => value,
-        Err(payload) => {
-            // Its drop may panic, too.
-            std::mem::forget(payload);
-            on_panic
-        }
-    }
-}
-
-/// The same for a function that returns an `OPENUVR_ERROR` and has no context to keep a message in.
+/// The body of a function that returns an `OPENUVR_ERROR` and has no context to keep a message in.
 pub(crate) fn plain(work: impl FnOnce() -> Outcome<()>) -> c_int {
     catch_panic(OPENUVR_ERROR_PANIC as c_int, || match work() {
         Ok(()) => DONE,

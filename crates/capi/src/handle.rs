@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use openuvr_runtime::lock::lock;
 
 use crate::callback_scope::CallbackScope;
+use crate::catch_panic::catch_panic;
 use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_FORKED, OPENUVR_ERROR_NULL, OPENUVR_ERROR_PANIC};
 use crate::error::{DONE, Failure, Outcome};
-use crate::ffi::{Sized32, catch_panic, give_text, read};
+use crate::ffi::{Sized32, give_text, read};
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 
 /// Where a kind of handle differs from the other.
@@ -239,8 +242,4 @@ pub(crate) unsafe fn take<T: Kind>(variable: *mut *mut Handle<T>) -> Option<Box<
         (*handle).mark = 0;
         Some(Box::from_raw(handle))
     }
-}
-
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,7 @@
 //! The host: an application whose pictures are streamed and that gets a person's input.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -15,15 +16,17 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::guest::{Guest, InputTo};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
+use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::ThreadRole;
 
+use crate::catch_panic::catch_panic;
 use crate::config::openuvr_config;
 use crate::enums::{self, BufferName, OPENUVR_INPUT_TO};
 use crate::error::{DONE, Failure, Outcome};
 use crate::event::Events;
-use crate::ffi::{catch_panic, must_give_text, read, text, write};
+use crate::ffi::{must_give_text, read, text, write};
 use crate::gl::Reader;
-use crate::handle::{Handle, Kind, alloc, call, lock, open, take};
+use crate::handle::{Handle, Kind, alloc, call, open, take};
 use crate::input::{Devices, OnInput, device_id, duplicated, openuvr_input, openuvr_pose};
 use crate::left_out::LeftOut;
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
@@ -166,18 +169,7 @@ impl Kind for Host {
             enums::pin(pin)?;
         }
         let usual = Config::default();
-        let bind = match bind {
-            None => usual.bind,
-            Some(bind) => bind.parse().map_err(|_| {
-                Failure::argument(format!(
-                    "bind: {bind:?} is no ADDRESS:PORT such as [::]:4710"
-                ))
-            })?,
-        };
-        let second = ["refuse", "observe", "take-over"];
-        let second = usize::try_from(config.second_player)
-            .ok()
-            .and_then(|n| second.get(n));
+        let bind = bind.map_or(Ok(usual.bind), |bind| address(&bind))?;
         let told = Config {
             name: name.unwrap_or_default(),
             bind,
@@ -186,9 +178,7 @@ impl Kind for Host {
             pin,
             pair: config.pair != 0,
             pair_for: config.pair_seconds,
-            second_player: (*second
-                .ok_or_else(|| Failure::argument("second_player is 0, 1 or 2"))?)
-            .to_owned(),
+            second_player: second_player(config.second_player)?.to_owned(),
             max_observers: narrow("max_observers", config.max_observers)?,
             encoder: word.encoder.to_owned(),
             slices: narrow("slices", config.slices)?,
@@ -203,19 +193,12 @@ impl Kind for Host {
             ..usual
         };
         told.encoding().map_err(Failure::argument)?;
-        let input = match enums::input_to(config.input)? {
-            OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_APPLICATION => InputTo::Application,
-            OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_DISPLAY => {
-                InputTo::Display(display.unwrap_or_default())
-            }
-            OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_NOTHING => InputTo::Nothing,
-        };
         let settings = Settings {
             config: told,
             size: Size::new(config.width, config.height),
             format: config.format,
             stride: config.stride as usize,
-            input,
+            input: input_to(config.input, display)?,
             viewport: (0, 0, None),
             on_input: config.on_input.map(|call| OnInput {
                 call,
@@ -284,6 +267,31 @@ impl Kind for Host {
             end,
         })
     }
+}
+
+/// Where the host listens.
+fn address(bind: &str) -> Outcome<SocketAddr> {
+    bind.parse().map_err(|_| {
+        let why = format!("bind: {bind:?} is no ADDRESS:PORT such as [::]:4710");
+        Failure::argument(why)
+    })
+}
+
+/// The word of the settings for what a second player gets.
+fn second_player(number: u32) -> Outcome<&'static str> {
+    let words = ["refuse", "observe", "take-over"];
+    let word = usize::try_from(number).ok().and_then(|n| words.get(n));
+    word.copied()
+        .ok_or_else(|| Failure::argument("second_player is 0, 1 or 2"))
+}
+
+/// Where input goes; `display`: the X display, if one is named.
+fn input_to(word: u32, display: Option<String>) -> Outcome<InputTo> {
+    Ok(match enums::input_to(word)? {
+        OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_APPLICATION => InputTo::Application,
+        OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_DISPLAY => InputTo::Display(display.unwrap_or_default()),
+        OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_NOTHING => InputTo::Nothing,
+    })
 }
 
 fn narrow<T: TryFrom<u32>>(what: &str, value: u32) -> Outcome<T> {

@@ -146,76 +146,80 @@ fn of_event(event: InputEvent) -> openuvr_input {
 
 /// What a program says that a person did.
 pub(crate) fn event_of(input: &openuvr_input) -> Outcome<InputEvent> {
-    let wrong = |what: &str, value: i64| Failure::argument(format!("input: {what} {value}"));
-    let code = |most: u16| {
-        let code = u16::try_from(input.code)
-            .ok()
-            .filter(|c| (1..=most).contains(c));
-        code.ok_or_else(|| wrong("there is no key or button", input.code.into()))
-    };
-    let pressed = || match input.value {
-        0 => Ok(false),
-        1 => Ok(true),
-        other => Err(wrong("its value is neither 0 nor 1 but", other.into())),
-    };
-    let far = |value: i32| {
-        i16::try_from(value).map_err(|_| wrong("it is farther than 32767:", value.into()))
-    };
-    let place = |value: i32| {
-        u16::try_from(value).map_err(|_| wrong("a place is 0 to 65535, not", value.into()))
-    };
     let is = |kind: OPENUVR_INPUT_KIND| input.kind == kind as u32;
     Ok(if is(OPENUVR_INPUT_KEY) {
-        let pressed = pressed()?;
-        let text = match input.text {
-            0 => None,
-            text => {
-                Some(char::from_u32(text).ok_or_else(|| wrong("no character is", text.into()))?)
-            }
-        };
+        let pressed = pressed(input)?;
         InputEvent::Key {
-            code: KeyCode(code(MOST_KEYS)?),
-            text: text.filter(|_| pressed),
+            code: KeyCode(code(input)?),
+            text: character(input)?.filter(|_| pressed),
             pressed,
         }
     } else if is(OPENUVR_INPUT_BUTTON) {
         InputEvent::Button {
-            button: Button(code(MOST_KEYS)?),
-            pressed: pressed()?,
+            button: Button(code(input)?),
+            pressed: pressed(input)?,
         }
     } else if is(OPENUVR_INPUT_POINTER) {
         InputEvent::PointerAbsolute {
-            x: place(input.x)?,
-            y: place(input.y)?,
+            x: within(input.x, "a place is 0 to 65535, not")?,
+            y: within(input.y, "a place is 0 to 65535, not")?,
         }
     } else if is(OPENUVR_INPUT_MOTION) {
         InputEvent::PointerRelative {
-            dx: far(input.x)?,
-            dy: far(input.y)?,
+            dx: within(input.x, "it is farther than 32767:")?,
+            dy: within(input.y, "it is farther than 32767:")?,
         }
     } else if is(OPENUVR_INPUT_WHEEL) {
         InputEvent::Wheel {
-            dx: far(input.x)?,
-            dy: far(input.y)?,
+            dx: within(input.x, "it is farther than 32767:")?,
+            dy: within(input.y, "it is farther than 32767:")?,
         }
     } else if is(OPENUVR_INPUT_RELEASE_ALL) {
         InputEvent::ReleaseAll
     } else if is(OPENUVR_INPUT_DEVICE) {
-        let kind =
-            u16::try_from(input.x).map_err(|_| wrong("no event has the type", input.x.into()));
         InputEvent::Device {
-            device: DeviceId(
-                u8::try_from(input.device)
-                    .map_err(|_| wrong("a device is 0 to 255, not", input.device.into()))?,
-            ),
-            kind: kind?,
-            code: u16::try_from(input.code)
-                .map_err(|_| wrong("no event has the code", input.code.into()))?,
+            device: DeviceId(within(input.device, "a device is 0 to 255, not")?),
+            kind: within(input.x, "no event has the type")?,
+            code: within(input.code, "no event has the code")?,
             value: input.value,
         }
     } else {
-        return Err(wrong("none of OPENUVR_INPUT_KIND is", input.kind.into()));
+        return Err(wrong("none of OPENUVR_INPUT_KIND is", input.kind));
     })
+}
+
+/// The number of a key or a button.
+fn code(input: &openuvr_input) -> Outcome<u16> {
+    let none = || wrong("there is no key or button", input.code);
+    let code = u16::try_from(input.code).ok();
+    code.filter(|code| (1..=MOST_KEYS).contains(code))
+        .ok_or_else(none)
+}
+
+fn pressed(input: &openuvr_input) -> Outcome<bool> {
+    match input.value {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(wrong("its value is neither 0 nor 1 but", other)),
+    }
+}
+
+/// What a key typed.
+fn character(input: &openuvr_input) -> Outcome<Option<char>> {
+    match (input.text, char::from_u32(input.text)) {
+        (0, _) => Ok(None),
+        (_, Some(character)) => Ok(Some(character)),
+        (text, None) => Err(wrong("no character is", text)),
+    }
+}
+
+/// A number of the caller's in the type that the wire has for it.
+fn within<T: Into<i64> + Copy, R: TryFrom<T>>(value: T, what: &str) -> Outcome<R> {
+    R::try_from(value).map_err(|_| wrong(what, value))
+}
+
+fn wrong(what: &str, value: impl Into<i64>) -> Failure {
+    Failure::argument(format!("input: {what} {}", value.into()))
 }
 
 /// The application's callback for input.

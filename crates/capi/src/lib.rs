@@ -12,6 +12,7 @@
 
 mod app_presenter;
 mod callback_scope;
+mod catch_panic;
 mod config;
 mod dma_buf;
 pub mod enums;
@@ -30,6 +31,7 @@ pub mod mud;
 mod notices;
 mod picture;
 pub mod pointer;
+pub mod poll;
 mod statistics;
 pub mod submit;
 mod surface;
@@ -42,7 +44,7 @@ pub use error::{OPENUVR_ERROR, openuvr_error_text};
 pub use input::{OPENUVR_INPUT_KIND, openuvr_input, openuvr_pose};
 pub use log::{OPENUVR_LOG_LEVEL, openuvr_log_callback};
 pub use picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
-pub use statistics::{openuvr_mud_statistics, openuvr_statistics};
+pub use statistics::{OPENUVR_MUD_STATE, openuvr_mud_statistics, openuvr_statistics};
 pub use version::openuvr_version;
 
 /// The size of a structure, as it crosses the boundary.

@@ -1,18 +1,16 @@
 //! What a context tells in words.
 
 use std::collections::VecDeque;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_void};
 use std::io::Write as _;
 use std::sync::Mutex;
+
+use openuvr_proto::printable::printable;
+use openuvr_runtime::lock::lock;
 
 use crate::callback_scope::CallbackScope;
 use crate::error::{Failure, Outcome};
 use crate::ffi::give_text;
-use crate::handle::{Handle, call, lock};
-use crate::host::{Host, openuvr_context};
-use crate::mud::{Mud, openuvr_mud_context};
-
-use openuvr_proto::printable::printable;
 
 /// How much it matters.
 #[repr(C)]
@@ -153,49 +151,6 @@ impl Waiting {
                 format!("{lost} lines before this one were not taken"),
             )),
         }
-    }
-}
-
-/// Takes the oldest line of the log that was not taken yet into `text`, as far as `size` bytes go, and its
-/// level, an `OPENUVR_LOG_LEVEL`, into `*level` (which may be NULL). Returns 1 if there was one, 0 if not.
-/// Only without the callback `log`. 256 lines wait at most; then the oldest are lost, and a line says
-/// how many. From any thread.
-///
-/// # Safety
-/// `context` is NULL or a context that is not closed; `level` is NULL or writable; `text` is NULL or
-/// writable for `size` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn openuvr_next_log(
-    context: *mut openuvr_context,
-    level: *mut u32,
-    text: *mut c_char,
-    size: usize,
-) -> c_int {
-    // SAFETY: the caller has promised this function the same.
-    unsafe {
-        call(context.cast::<Handle<Host>>(), |handle| {
-            handle.log.give_next(level, text, size)
-        })
-    }
-}
-
-/// Takes the oldest line of the log, as `openuvr_next_log` does at the host.
-///
-/// # Safety
-/// `context` is NULL or a context that is not closed; `level` is NULL or writable; `text` is NULL or
-/// writable for `size` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn openuvr_mud_next_log(
-    context: *mut openuvr_mud_context,
-    level: *mut u32,
-    text: *mut c_char,
-    size: usize,
-) -> c_int {
-    // SAFETY: the caller has promised this function the same.
-    unsafe {
-        call(context.cast::<Handle<Mud>>(), |handle| {
-            handle.log.give_next(level, text, size)
-        })
     }
 }
 

@@ -6,23 +6,25 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use openuvr_media::cursor::CursorShape;
-use openuvr_media::input_source::InputSource;
 use openuvr_media::input_source::evdev::{Evdev, Registrar};
+use openuvr_media::input_source::{InputSource, SourceError};
 use openuvr_media::present::x11::WindowConfig;
 use openuvr_proto::control::negotiate::Wishes;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::client::config::Config;
 use openuvr_runtime::client::{ClientRuntime, ClientSetup, Target};
 use openuvr_runtime::host::config::BITRATES;
+use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::ThreadRole;
 
 use crate::app_presenter::{OnFrame, Pictures, Shown};
+use crate::catch_panic::catch_panic;
 use crate::config::openuvr_mud_config;
 use crate::enums::{self, Decoding, OPENUVR_SURFACE};
 use crate::error::OPENUVR_ERROR::OPENUVR_ERROR_ENDED;
 use crate::error::{DONE, Failure, Outcome};
-use crate::ffi::{catch_panic, must_give_text, read, text, write};
-use crate::handle::{Handle, Kind, alloc, call, lock, open, take};
+use crate::ffi::{must_give_text, read, text, write};
+use crate::handle::{Handle, Kind, alloc, call, open, take};
 use crate::input::{Devices, device_id, duplicated, event_of, openuvr_input, openuvr_pose};
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 use crate::notices::{MudState, note};
@@ -30,21 +32,6 @@ use crate::picture::openuvr_picture;
 use crate::statistics::openuvr_mud_statistics;
 use crate::surface;
 use crate::worker::Worker;
-
-/// How far a MUD is.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OPENUVR_MUD_STATE {
-    /// It looks for its host.
-    OPENUVR_MUD_CONNECTING = 0,
-    /// It plays.
-    OPENUVR_MUD_PLAYING = 1,
-    /// It only watches.
-    OPENUVR_MUD_OBSERVING = 2,
-    /// It is over: the person closed the window, the host ended it, or it failed; the message says
-    /// which.
-    OPENUVR_MUD_ENDED = 3,
-}
 
 /// A MUD. Made by `openuvr_alloc_mud_context` or `openuvr_open_mud`, ended by `openuvr_close_mud`. A
 /// process may have several; they share nothing. Its functions may be called from any thread, but for
@@ -168,28 +155,6 @@ impl Kind for Mud {
             enums::pin(pin)?;
         }
         let surface = enums::surface(config.surface)?;
-        let size = Size::new(config.width, config.height);
-        if !size.is_valid() && (config.width, config.height) != (0, 0) {
-            let why = format!("a window of {size}: its sides are 1 to {}", Size::MAX_SIDE);
-            return Err(Failure::argument(why));
-        }
-        let most = Size::new(config.max_width, config.max_height);
-        if !most.is_valid() && (config.max_width, config.max_height) != (0, 0) {
-            let why = format!(
-                "max_width and max_height are {most}: the sides of a picture are 1 to {}",
-                Size::MAX_SIDE
-            );
-            return Err(Failure::argument(why));
-        }
-        let rate = Some(Bitrate(config.max_bitrate)).filter(|most| most.0 != 0);
-        if rate.is_some_and(|rate| !BITRATES.contains(&rate)) {
-            let (least, most) = (BITRATES.start().0, BITRATES.end().0);
-            let why = format!(
-                "max_bitrate is {}: it is {least} to {most} bits per second, or 0",
-                config.max_bitrate
-            );
-            return Err(Failure::argument(why));
-        }
         let nowhere = Target {
             host: String::new(),
             port: 0,
@@ -198,10 +163,7 @@ impl Kind for Mud {
             config: Config {
                 pin,
                 pair_again: config.pair_again != 0,
-                wishes: Wishes {
-                    bitrate: rate,
-                    size: Some(most).filter(|size| size.is_valid()),
-                },
+                wishes: wishes(config)?,
                 link: only,
                 config_dir: dir.map(PathBuf::from),
                 name: name.unwrap_or_default(),
@@ -220,7 +182,7 @@ impl Kind for Mud {
             surface,
             window: WindowConfig {
                 display,
-                size,
+                size: window_size(config)?,
                 full_screen: config.full_screen != 0,
                 grab: config.grab != 0,
                 ..WindowConfig::default()
@@ -254,17 +216,8 @@ impl Kind for Mud {
         let pictures = Arc::<Pictures>::default();
         let pulled = settings.surface == OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION
             && settings.on_frame.is_none();
-        let evdev = match settings.surface {
-            OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW if settings.devices.is_empty() => None,
-            _ => Some(Evdev::new().map_err(|e| Failure::failed(e.to_string()))?),
-        };
+        let evdev = settings.evdev()?;
         let devices = evdev.as_ref().map(Evdev::registrar);
-        if let Some(devices) = &devices {
-            for (id, fd) in settings.devices.copies()? {
-                let added = devices.register(id, fd);
-                added.map_err(|e| Failure::failed(e.to_string()))?;
-            }
-        }
         let surface = match settings.surface {
             OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW => surface::window(&settings.window)?,
             OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION => {
@@ -293,13 +246,7 @@ impl Kind for Mud {
         });
         let client = Arc::new(client.map_err(Failure::failed)?);
         let state = Arc::<Mutex<MudState>>::default();
-        let (source, own, to, shown) =
-            (client.clone(), state.clone(), log.clone(), pictures.clone());
-        let teller = Worker::start(ThreadRole::Background, "ouvr-notices", move |turn| {
-            if let Some(notice) = source.notice(turn) {
-                note(&own, &shown, &to, notice);
-            }
-        })?;
+        let teller = tell(&client, &state, &pictures, log)?;
         settings.devices.clear();
         Ok(Started {
             pictures,
@@ -316,6 +263,74 @@ impl Kind for Mud {
     }
 }
 
+impl Settings {
+    /// What reads the devices; `None` if the window gives the input.
+    fn evdev(&self) -> Outcome<Option<Evdev>> {
+        if self.surface == OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW && self.devices.is_empty() {
+            return Ok(None);
+        }
+        let failed = |e: SourceError| Failure::failed(e.to_string());
+        let evdev = Evdev::new().map_err(failed)?;
+        let devices = evdev.registrar();
+        for (id, fd) in self.devices.copies()? {
+            devices.register(id, fd).map_err(failed)?;
+        }
+        Ok(Some(evdev))
+    }
+}
+
+/// Starts the thread that keeps and passes on what the client's threads say.
+fn tell(
+    client: &Arc<ClientRuntime>,
+    state: &Arc<Mutex<MudState>>,
+    pictures: &Arc<Pictures>,
+    log: &Arc<Log>,
+) -> Outcome<Worker> {
+    let (client, state, pictures, log) =
+        (client.clone(), state.clone(), pictures.clone(), log.clone());
+    Worker::start(ThreadRole::Background, "ouvr-notices", move |turn| {
+        if let Some(notice) = client.notice(turn) {
+            note(&state, &pictures, &log, notice);
+        }
+    })
+}
+
+/// The window's size; not valid: the picture's.
+fn window_size(config: &openuvr_mud_config) -> Outcome<Size> {
+    let size = Size::new(config.width, config.height);
+    if !size.is_valid() && (config.width, config.height) != (0, 0) {
+        let why = format!("a window of {size}: its sides are 1 to {}", Size::MAX_SIDE);
+        return Err(Failure::argument(why));
+    }
+    Ok(size)
+}
+
+/// What the host is asked for.
+fn wishes(config: &openuvr_mud_config) -> Outcome<Wishes> {
+    let most = Size::new(config.max_width, config.max_height);
+    if !most.is_valid() && (config.max_width, config.max_height) != (0, 0) {
+        let why = format!(
+            "max_width and max_height are {most}: the sides of a picture are 1 to {}",
+            Size::MAX_SIDE
+        );
+        return Err(Failure::argument(why));
+    }
+    let rate = Some(Bitrate(config.max_bitrate)).filter(|most| most.0 != 0);
+    if rate.is_some_and(|rate| !BITRATES.contains(&rate)) {
+        let (least, most) = (BITRATES.start().0, BITRATES.end().0);
+        let why = format!(
+            "max_bitrate is {}: it is {least} to {most} bits per second, or 0",
+            config.max_bitrate
+        );
+        return Err(Failure::argument(why));
+    }
+    Ok(Wishes {
+        bitrate: rate,
+        size: Some(most).filter(|size| size.is_valid()),
+    })
+}
+
+/// What the host is called, in the form that the settings have it.
 fn target(host: &str) -> Outcome<Target> {
     host.parse()
         .map_err(|e| Failure::argument(format!("host: {host:?}: {e}")))

@@ -6,11 +6,11 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::trace::{Fidelity, Outcome as Fate};
 use openuvr_runtime::client::{Notice as ClientNotice, StopReason};
 use openuvr_runtime::host::Notice;
+use openuvr_runtime::lock::lock;
 
 use crate::app_presenter::Pictures;
-use crate::handle::lock;
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
-use crate::mud::OPENUVR_MUD_STATE::*;
+use crate::statistics::OPENUVR_MUD_STATE::*;
 use crate::statistics::openuvr_mud_statistics;
 
 /// What the application is told of a notice of the host.
@@ -78,10 +78,22 @@ pub(crate) struct MudState {
 
 /// Keeps and passes on what a MUD's threads said.
 pub(crate) fn note(state: &Mutex<MudState>, pictures: &Pictures, log: &Log, notice: ClientNotice) {
+    let line = keep(&mut lock(state), pictures, notice);
+    // The callback may take its time: not under the lock.
+    if let Some((level, line)) = line {
+        log.tell(level, &line);
+    }
+}
+
+/// Keeps what a notice says; what the application is told of it.
+fn keep(
+    state: &mut MudState,
+    pictures: &Pictures,
+    notice: ClientNotice,
+) -> Option<(OPENUVR_LOG_LEVEL, String)> {
     use OPENUVR_LOG_LEVEL::*;
-    let mut state = lock(state);
     let statistics = &mut state.statistics;
-    let (level, line) = match notice {
+    Some(match notice {
         ClientNotice::Connected {
             paired,
             fingerprint,
@@ -132,7 +144,7 @@ pub(crate) fn note(state: &Mutex<MudState>, pictures: &Pictures, log: &Log, noti
                 // A MUD shows its frames.
                 Fate::Left => {}
             }
-            return;
+            return None;
         }
         ClientNotice::Lost(_) => {
             statistics.state = OPENUVR_MUD_CONNECTING as u32;
@@ -142,21 +154,22 @@ pub(crate) fn note(state: &Mutex<MudState>, pictures: &Pictures, log: &Log, noti
         ClientNotice::Trouble(why) => (OPENUVR_LOG_WARNING, why),
         ClientNotice::StopReason(over) => {
             statistics.state = OPENUVR_MUD_ENDED as u32;
-            let (level, line) = match over {
-                StopReason::Quit => (OPENUVR_LOG_INFO, "the person closed the window".to_owned()),
-                StopReason::Host(reason) => {
-                    (OPENUVR_LOG_INFO, format!("the host ended it: {reason:?}"))
-                }
-                StopReason::Handshake(e) => (OPENUVR_LOG_ERROR, e.to_string()),
-                StopReason::Refused(why) => (OPENUVR_LOG_ERROR, why.to_string()),
-                StopReason::Failed(why) => (OPENUVR_LOG_ERROR, why),
-            };
+            let (level, line) = end(over);
             state.end = Some(line.clone());
             pictures.end();
             (level, line)
         }
-    };
-    // The callback may take its time.
-    drop(state);
-    log.tell(level, &line);
+    })
+}
+
+/// What the application is told of the end.
+fn end(over: StopReason) -> (OPENUVR_LOG_LEVEL, String) {
+    use OPENUVR_LOG_LEVEL::*;
+    match over {
+        StopReason::Quit => (OPENUVR_LOG_INFO, "the person closed the window".to_owned()),
+        StopReason::Host(reason) => (OPENUVR_LOG_INFO, format!("the host ended it: {reason:?}")),
+        StopReason::Handshake(e) => (OPENUVR_LOG_ERROR, e.to_string()),
+        StopReason::Refused(why) => (OPENUVR_LOG_ERROR, why.to_string()),
+        StopReason::Failed(why) => (OPENUVR_LOG_ERROR, why),
+    }
 }

@@ -7,6 +7,7 @@ use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
 use openuvr_proto::units::Size;
 
 use crate::callback_scope::CallbackScope;
+use crate::dma_buf::{self, DmaBuf};
 use crate::error::{Failure, Outcome};
 use crate::ffi::Sized32;
 
@@ -213,7 +214,12 @@ pub(crate) unsafe fn taken(picture: &openuvr_picture, pool: &Pool) -> Outcome<Bo
     let layout = check(picture)?;
     if picture.is_dma_buf != 0 {
         let copy = |bytes: &[u8]| pool.copy_of(&layout.picture(bytes));
-        let frame = crate::dma_buf::read(picture, layout.bytes(), copy)?;
+        let buffer = DmaBuf {
+            fd: picture.dma_buf,
+            offset: picture.offset,
+            modifier: picture.modifier,
+        };
+        let frame = dma_buf::read(&buffer, layout.bytes(), copy)?;
         give_back(picture);
         return Ok(Box::new(frame));
     }

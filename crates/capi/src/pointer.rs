@@ -4,11 +4,12 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use openuvr_media::cursor::CursorShape;
+use openuvr_runtime::lock::lock;
 
 use crate::enums::OPENUVR_SURFACE;
 use crate::error::{DONE, Failure, Outcome};
 use crate::ffi::{Sized32, read, write};
-use crate::handle::{Handle, call, lock};
+use crate::handle::{Handle, call};
 use crate::host::{Host, openuvr_context};
 use crate::mud::{Mud, openuvr_mud_context};
 

@@ -74,6 +74,21 @@ impl From<&Statistics> for openuvr_statistics {
     }
 }
 
+/// How far a MUD is.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OPENUVR_MUD_STATE {
+    /// It looks for its host.
+    OPENUVR_MUD_CONNECTING = 0,
+    /// It plays.
+    OPENUVR_MUD_PLAYING = 1,
+    /// It only watches.
+    OPENUVR_MUD_OBSERVING = 2,
+    /// It is over: the person closed the window, the host ended it, or it failed; the message says
+    /// which.
+    OPENUVR_MUD_ENDED = 3,
+}
+
 /// Of a MUD, since its thread was started. Set `size` to `sizeof(struct openuvr_mud_statistics)`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

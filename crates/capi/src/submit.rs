@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use openuvr_media::capture::gl::Skipped;
 use openuvr_media::capture::submit::{Ticket, Wanted};
 use openuvr_proto::units::Size;
+use openuvr_runtime::lock::lock;
 
 use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_ENDED, OPENUVR_ERROR_TIMEOUT};
 use crate::error::{DONE, Failure, Outcome};
 use crate::ffi::read;
 use crate::gl::{Reader, Source, SubmitOutcome};
-use crate::handle::{Handle, call, lock};
+use crate::handle::{Handle, call};
 use crate::host::{Host, Started, openuvr_context};
 use crate::log::OPENUVR_LOG_LEVEL;
 use crate::picture::{check, give_back, openuvr_picture, taken};

@@ -1,6 +1,6 @@
 //! Which library it is.
 
-use crate::ffi::catch_panic;
+use crate::catch_panic::catch_panic;
 
 /// The version of the library that is loaded, `major << 16 | minor << 8 | patch`: compare it with
 /// `OPENUVR_VERSION` of the header. From any thread.

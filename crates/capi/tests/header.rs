@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The files whose items the header has, in its order.
-const SOURCES: [&str; 15] = [
+const SOURCES: [&str; 16] = [
     "version",
     "enums",
     "error",
@@ -22,6 +22,7 @@ const SOURCES: [&str; 15] = [
     "features",
     "submit",
     "mud",
+    "poll",
 ];
 
 fn root() -> PathBuf {

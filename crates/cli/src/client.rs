@@ -3,7 +3,7 @@
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
@@ -57,7 +57,6 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr client: {warning}");
     }
-    let began = clock::now();
     let mut session = Session {
         recorder,
         role: Role::Observer,
@@ -65,37 +64,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         host: config.host.host.clone(),
         count: 0,
     };
-    let mut wonder_at = Some(began + WONDER);
-    let mut tick_at = began;
-    let outcome = loop {
-        if stop.load(Ordering::Relaxed) {
-            break Ok(ExitCode::SUCCESS);
-        }
-        let lasted = clock::now().since(began);
-        if let Some(span) = config.lasting.filter(|span| lasted >= *span) {
-            break session.end_of_time(span, client.unsent());
-        }
-        let now = clock::now();
-        if now >= tick_at {
-            session.recorder.tick(now);
-            tick_at = now + TICK;
-        }
-        if session.count == 0 && wonder_at.take_if(|at| now >= *at).is_some() {
-            match client.unsent() {
-                Some(why) => eprintln!(
-                    "openuvr client: {} can't be reached: {why}",
-                    session.address
-                ),
-                None => eprintln!("openuvr client: no answer from {} yet", session.address),
-            }
-        }
-        let Some(notice) = client.notice(TURN) else {
-            continue;
-        };
-        if let Some(end) = session.tell(notice) {
-            break end;
-        }
-    };
+    let outcome = session.follow(&client, config.lasting, &stop);
     for notice in client.stop() {
         // It ends anyway.
         let _ = session.tell(notice);
@@ -270,6 +239,45 @@ struct Session {
 }
 
 impl Session {
+    /// Tells what happens, until the end.
+    fn follow(
+        &mut self,
+        client: &ClientRuntime,
+        lasting: Option<Duration>,
+        stop: &AtomicBool,
+    ) -> Result<ExitCode> {
+        let began = clock::now();
+        let mut wonder_at = Some(began + WONDER);
+        let mut tick_at = began;
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(ExitCode::SUCCESS);
+            }
+            let now = clock::now();
+            if let Some(span) = lasting.filter(|span| now.since(began) >= *span) {
+                return self.end_of_time(span, client.unsent());
+            }
+            if now >= tick_at {
+                self.recorder.tick(now);
+                tick_at = now + TICK;
+            }
+            if self.count == 0 && wonder_at.take_if(|at| now >= *at).is_some() {
+                match client.unsent() {
+                    Some(why) => {
+                        eprintln!("openuvr client: {} can't be reached: {why}", self.address);
+                    }
+                    None => eprintln!("openuvr client: no answer from {} yet", self.address),
+                }
+            }
+            let Some(notice) = client.notice(TURN) else {
+                continue;
+            };
+            if let Some(end) = self.tell(notice) {
+                return end;
+            }
+        }
+    }
+
     /// Says what happened; the program's end, if this is it.
     fn tell(&mut self, notice: Notice) -> Option<Result<ExitCode>> {
         match notice {

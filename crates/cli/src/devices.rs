@@ -121,7 +121,8 @@ mod tests {
     use std::path::Path;
 
     use clap::Parser;
-    use openuvr_proto::control::identity::{DeviceName, PublicKey};
+    use openuvr_proto::control::handshake::DeviceStatus;
+    use openuvr_proto::control::identity::{ClientId, DeviceName, PublicKey};
 
     use super::*;
 
@@ -167,7 +168,8 @@ mod tests {
         call(&dir, &["allow", &a[..9]]).unwrap();
         call(&dir, &["forget", &c]).unwrap();
         store.refresh().unwrap();
-        assert!(store.is_allowed(&attic));
+        let standing = store.standing(&ClientId::of(&attic));
+        assert_eq!(standing, DeviceStatus::Allowed(attic));
         assert_eq!(store.devices().len(), 1);
         let why = call(&dir, &["forget", "nobody"]).unwrap_err().to_string();
         assert!(why.contains("no device is called 'nobody'"), "{why}");

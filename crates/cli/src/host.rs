@@ -64,19 +64,43 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         eprintln!("openuvr host: {warning}");
     }
     let wishes = read_typed_commands(&scheduler);
-    let began = clock::now();
     let mut clients = Clients::new("host", recorder);
-    let mut tick_at = began;
     let mut lost = 0;
-    let mut outcome = Ok(ExitCode::SUCCESS);
+    let outcome = serve(&config, &host, &wishes, &mut clients, &mut lost, &stop);
+    let told = host.stop();
+    // Only now has it released what it held.
+    drop(release);
+    for notice in told {
+        // It ends anyway.
+        let _ = clients.tell(Line::from(notice));
+    }
+    if lost > 0 {
+        eprintln!("openuvr host: {lost} records were lost: this machine could not keep up");
+    }
+    let complete = clients.finish();
+    outcome?;
+    complete?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells what happens and does what the person types, until the end; `lost` counts the notices that this
+/// machine was too slow to read.
+fn serve(
+    config: &HostConfig,
+    host: &HostRuntime,
+    wishes: &Receiver<TypedCommand>,
+    clients: &mut Clients,
+    lost: &mut u64,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let began = clock::now();
+    let mut tick_at = began;
     loop {
-        let over = config
-            .lasting
-            .is_some_and(|span| clock::now().since(began) >= span);
-        if over || stop.load(Ordering::Relaxed) {
-            break;
-        }
         let now = clock::now();
+        let over = config.lasting.is_some_and(|span| now.since(began) >= span);
+        if over || stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         if now >= tick_at {
             clients.tick(now);
             tick_at = now + TICK;
@@ -93,34 +117,17 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         let notice = match host.notice(TURN) {
             None => continue,
             Some(Notice::Lost(more)) => {
-                lost += more;
+                *lost += more;
                 continue;
             }
             Some(notice) => notice,
         };
         match clients.tell(Line::from(notice)) {
             HostState::GoesOn => {}
-            HostState::Over => break,
-            HostState::Failed(why) => {
-                outcome = Err(anyhow!(why));
-                break;
-            }
+            HostState::Over => return Ok(()),
+            HostState::Failed(why) => return Err(anyhow!(why)),
         }
     }
-    let told = host.stop();
-    // Only now has it released what it held.
-    drop(release);
-    for notice in told {
-        // It ends anyway.
-        let _ = clients.tell(Line::from(notice));
-    }
-    if lost > 0 {
-        eprintln!("openuvr host: {lost} records were lost: this machine could not keep up");
-    }
-    let complete = clients.finish();
-    let code = outcome?;
-    complete?;
-    Ok(code)
 }
 
 /// What the person asks of a running host.
@@ -283,6 +290,11 @@ fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
             wait: WINDOW_WAIT,
         }),
     };
+    open_display(config, what, stop)
+}
+
+/// What an X display shows, all of it or a part.
+fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<Source> {
     let display = config.display.clone();
     let mut told = false;
     let mut goes_on = || {

@@ -9,9 +9,9 @@ use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
-use crate::gl::{self, Hooked};
+use crate::gl::Hooked;
+use crate::process::guarded;
 use crate::real;
-use crate::stream::guarded;
 
 /// In two registers: what to return, or where to go on with the arguments as they were.
 #[repr(C)]
@@ -150,24 +150,4 @@ unsafe fn ours(handle: *mut c_void, name: *const c_char) -> Option<*mut c_void> 
         (found != hooked.ours && real::is_systems(found)).then_some(hooked.ours)
     });
     answer.flatten()
-}
-
-/// What `glXGetProcAddress` and `eglGetProcAddress` are to answer in place of `found`.
-///
-/// # Safety
-/// `name` is null or a string.
-pub(crate) unsafe fn in_place_of(found: *mut c_void, name: *const c_char) -> *mut c_void {
-    if found.is_null() || name.is_null() {
-        return found;
-    }
-    // SAFETY: not null.
-    let name = unsafe { CStr::from_ptr(name) };
-    let answer = guarded(|| {
-        let hooked = gl::Hooked::named(name)?;
-        if found != hooked.ours {
-            hooked.real.learn(found);
-        }
-        Some(hooked.ours)
-    });
-    answer.flatten().unwrap_or(found)
 }

@@ -19,6 +19,7 @@ mod exports;
 mod gl;
 mod libc_symbols;
 mod place;
+mod process;
 mod real;
 mod session;
 mod stack;

@@ -7,7 +7,7 @@ use std::env;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use openuvr_media::application::WindowScope;
@@ -18,6 +18,7 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
 use openuvr_runtime::guest::{Guest, InputTo, NotForked};
 use openuvr_runtime::line::{Line, Order, SOCKET};
+use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -27,8 +28,8 @@ use rustix::net::{
 };
 
 use crate::place::{self, WindowTracker};
-use crate::stream::{Stream, at_exit, begun, turn_off};
-use crate::windows::{Place, Windows};
+use crate::process::turn_off;
+use crate::windows::{Place, SharedWindows};
 
 /// How long the end of the process may wait for our threads (guess: they end within some tenths of a
 /// second, even if the host is just being started, unless what they need was stopped).
@@ -66,6 +67,8 @@ struct Shared {
     socket: OnceLock<(NotForked, OwnedFd)>,
     /// The streamed window, and the change with which it came.
     place: Mutex<(u64, Option<Place>)>,
+    /// All windows, which the thread looks at where that takes a turn with the X server.
+    windows: &'static SharedWindows,
     /// Its size as the thread has heard of it, and for which change.
     heard: Mutex<Option<(u64, Size)>>,
     stop: AtomicBool,
@@ -83,13 +86,18 @@ enum WakeReason {
     Over,
 }
 
-/// Starts the thread for pictures of `size` at first. `None` if the system has none to give.
-pub(crate) fn start(size: Size, windows: &Windows) -> Option<Session> {
-    let (told, place) = windows.streamed();
+/// Starts the thread for pictures of `size` at first, of the window that is `streamed` now (the number of
+/// the change, and its place). `None` if the system has none to give.
+pub(crate) fn start(
+    size: Size,
+    (told, place): (u64, Option<&Place>),
+    windows: &'static SharedWindows,
+) -> Option<Session> {
     let shared = Arc::new(Shared {
         frames: OnceLock::new(),
         socket: OnceLock::new(),
         place: Mutex::new((told, place.cloned())),
+        windows,
         heard: Mutex::new(None),
         stop: AtomicBool::new(false),
         waker: Waker::new().ok()?,
@@ -108,9 +116,6 @@ pub(crate) fn start(size: Size, windows: &Windows) -> Option<Session> {
         turn_off();
     });
     thread.ok()?;
-    // SAFETY: the function stays (the library is never unloaded), and may be called at any time.
-    // Without room for it, clients hear nothing at the end.
-    let _ = unsafe { libc::atexit(at_exit) };
     Some(Session { shared, over, told })
 }
 
@@ -121,8 +126,7 @@ impl Session {
     }
 
     /// Tells the thread if another window is streamed now.
-    pub(crate) fn follow(&mut self, windows: &Windows) {
-        let (changes, place) = windows.streamed();
+    pub(crate) fn follow(&mut self, (changes, place): (u64, Option<&Place>)) {
         if changes != self.told {
             self.told = changes;
             *lock(&self.shared.place) = (changes, place.cloned());
@@ -146,9 +150,7 @@ impl Session {
 
     /// Says what does not work; `false` if nobody can be told yet.
     pub(crate) fn say(&self, why: &str) -> bool {
-        let reached = self.shared.socket.get().is_some();
-        self.shared.say(&Line::Trouble(why.to_owned()));
-        reached
+        self.shared.trouble(why.to_owned())
     }
 
     /// Ends the thread and waits for it, at most [`TIMEOUT`].
@@ -184,10 +186,8 @@ impl Shared {
                 seconds: order.host.pair_for,
             });
         }
-        if order.window.is_some()
-            && let Some(stream) = begun()
-        {
-            stream.only_named();
+        if order.window.is_some() {
+            self.windows.lock().only_named();
         }
         guest.frames().tell_of_audience(self.waker.clone());
         let _ = self.frames.set(guest.frames().clone());
@@ -256,8 +256,6 @@ impl Shared {
 
     /// Follows the streamed window until the end, which is to have this title if there is one.
     fn serve(&self, guest: &Guest, title: Option<&str>) {
-        let mut followed = (0, None);
-        let mut follower = None;
         let mut search = title.map(Search::new);
         // Who was given one window was not given the others.
         let scope = match title {
@@ -265,62 +263,28 @@ impl Shared {
             None => WindowScope::Program,
         };
         guest.set_window_scope(scope);
-        let Some(stream) = begun() else {
-            return;
+        let mut following = Following {
+            shared: self,
+            guest,
+            scope,
+            followed: (0, None),
+            tracker: None,
         };
         loop {
             if let Some(search) = &mut search {
-                search.look(stream);
-                *lock(&self.place) = stream.streamed();
+                search.look(self);
+                *lock(&self.place) = self.windows.streamed();
             }
-            stream.look(place::is_popup);
-            let place = self.place();
-            if followed != place {
-                guest.set_window(place.1.as_ref().map(|place| place.window));
-                follower = place
-                    .1
-                    .clone()
-                    .and_then(|place| WindowTracker::open(place, scope));
-                followed = place;
-            }
-            if let Some(area) = follower.as_mut().and_then(WindowTracker::news) {
-                guest.set_viewport(area.left, area.top, Some(area.size()));
-                *lock(&self.heard) = Some((followed.0, area.size()));
-            }
-            let (frames, now) = (guest.frames(), clock::now());
-            let accompanied = follower.as_mut().is_some_and(WindowTracker::is_accompanied);
-            frames.overlaid(now, accompanied);
-            let mut again = frames.is_watched().then_some(REST);
-            if let Some(follower) = &mut follower {
-                guest.set_shown(follower.is_visible());
-                stream.hold(followed.0, follower.is_visible());
-                if accompanied && follower.has_drawn() {
-                    again = again.map(|_| SOON);
-                    if let Some(still) = frames.wants_still(now) {
-                        // What is drawn from here on may not be in the picture.
-                        follower.forget_drawn();
-                        if let Some(picture) = follower.picture() {
-                            frames.submit_still(still, Box::new(picture));
-                        }
-                    }
-                }
-                if let Some(still) = frames.lacks(now)
-                    && let Some(picture) = follower.picture()
-                {
-                    frames.submit_still(still, Box::new(picture));
-                }
-            }
-            if follower.as_mut().is_some_and(WindowTracker::drain_events) {
+            self.windows.look(place::is_popup);
+            following.follow();
+            let again = following.show();
+            let tracker = &mut following.tracker;
+            if tracker.as_mut().is_some_and(WindowTracker::drain_events) {
                 continue;
             }
-            match self.waits(follower.as_ref(), again.or(title.map(|_| LOOK_AGAIN))) {
+            match self.waits(tracker.as_ref(), again.or(title.map(|_| LOOK_AGAIN))) {
                 WakeReason::Over => return,
-                // Its display is gone.
-                WakeReason::Lost => {
-                    follower = None;
-                    stream.hold(followed.0, false);
-                    *lock(&self.heard) = None;
-                }
+                WakeReason::Lost => following.lose(),
                 WakeReason::News => {}
             }
         }
@@ -353,12 +317,87 @@ impl Shared {
         lock(&self.place).clone()
     }
 
+    /// Says what does not work; `false` if nobody can be told yet.
+    fn trouble(&self, why: String) -> bool {
+        self.say(&Line::Trouble(why));
+        self.socket.get().is_some()
+    }
+
     /// Tells `openuvr run`, if it listens: a line for which there is no room is lost.
     fn say(&self, line: &Line) {
         if let Some((_, socket)) = self.socket.get() {
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
             let _ = send(socket.as_fd(), line.text().as_bytes(), flags);
         }
+    }
+}
+
+/// The streamed window, as the thread follows it.
+struct Following<'a> {
+    shared: &'a Shared,
+    guest: &'a Guest,
+    scope: WindowScope,
+    /// The window, and the change with which it came.
+    followed: (u64, Option<Place>),
+    /// `None` where its display can't be reached.
+    tracker: Option<WindowTracker>,
+}
+
+impl Following<'_> {
+    /// Takes up the window that is streamed now, and passes on where it lies.
+    fn follow(&mut self) {
+        let place = self.shared.place();
+        if self.followed != place {
+            let window = place.1.as_ref().map(|place| place.window);
+            self.guest.set_window(window);
+            let open = |place: Place| WindowTracker::open(place, self.scope);
+            self.tracker = place.1.clone().and_then(open);
+            self.followed = place;
+        }
+        if let Some(area) = self.tracker.as_mut().and_then(WindowTracker::news) {
+            let size = area.size();
+            self.guest.set_viewport(area.left, area.top, Some(size));
+            *lock(&self.shared.heard) = Some((self.followed.0, size));
+        }
+    }
+
+    /// Passes on whether the window is seen, and its picture where the swaps do not give it: while other
+    /// windows lie over it, and when it rests. When to look again, if nothing happens before.
+    fn show(&mut self) -> Option<Duration> {
+        let (frames, now) = (self.guest.frames(), clock::now());
+        let tracker = self.tracker.as_mut();
+        let accompanied = tracker.is_some_and(WindowTracker::is_accompanied);
+        frames.overlaid(now, accompanied);
+        let mut again = frames.is_watched().then_some(REST);
+        let Some(tracker) = &mut self.tracker else {
+            return again;
+        };
+        let visible = tracker.is_visible();
+        self.guest.set_shown(visible);
+        self.shared.windows.lock().hold(self.followed.0, visible);
+        if accompanied && tracker.has_drawn() {
+            again = again.map(|_| SOON);
+            if let Some(still) = frames.wants_still(now) {
+                // What is drawn from here on may not be in the picture.
+                tracker.forget_drawn();
+                if let Some(picture) = tracker.picture() {
+                    frames.submit_still(still, Box::new(picture));
+                }
+            }
+        }
+        if let Some(still) = frames.lacks(now)
+            && let Some(picture) = tracker.picture()
+        {
+            frames.submit_still(still, Box::new(picture));
+        }
+        again
+    }
+
+    /// Its display is gone.
+    fn lose(&mut self) {
+        self.tracker = None;
+        self.shared.windows.lock().hold(self.followed.0, false);
+        *lock(&self.shared.heard) = None;
     }
 }
 
@@ -380,19 +419,20 @@ impl Search<'_> {
 
     /// Looks at the windows that are not known yet to be called so; says once which there are if none
     /// is.
-    fn look(&mut self, stream: &Stream) {
-        stream.name(|place| place::is_called(place, self.title));
+    fn look(&mut self, shared: &Shared) {
+        let windows = shared.windows;
+        windows.name(|place| place::is_called(place, self.title));
         let late = clock::now().since(self.begun) >= WONDER;
-        if self.told || !late || stream.streamed().1.is_some() {
+        if self.told || !late || windows.streamed().1.is_some() {
             return;
         }
-        let others = stream.nameless();
+        let others = windows.lock().nameless();
         let others: Vec<String> = others
             .iter()
             .filter_map(|place| place::names(place).into_iter().next())
             .map(|name| format!("'{name}'"))
             .collect();
-        self.told = stream.say(&format!(
+        self.told = shared.trouble(format!(
             "no window whose title or class has '{}' has shown a picture yet; there are: {}",
             self.title,
             if others.is_empty() {
@@ -402,8 +442,4 @@ impl Search<'_> {
             }
         ));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

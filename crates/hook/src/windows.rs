@@ -3,10 +3,12 @@
 //! A window is known by its swaps. One that has not swapped for a while, as one that was closed, is
 //! forgotten, and another takes its place.
 
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
+use openuvr_runtime::lock::lock;
 
 /// A window that has not swapped for this long may be replaced by a smaller one (guess: a game
 /// that loads a level between two pictures keeps it that long).
@@ -202,6 +204,47 @@ impl Windows {
 
     fn find(&self, key: Key) -> Option<&Known> {
         self.known.iter().find(|w| w.key == key)
+    }
+}
+
+/// The windows of this process, as its threads share them.
+#[derive(Debug)]
+pub(crate) struct SharedWindows(Mutex<Windows>);
+
+impl SharedWindows {
+    pub(crate) const fn new() -> SharedWindows {
+        SharedWindows(Mutex::new(Windows::new()))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Windows> {
+        lock(&self.0)
+    }
+
+    /// Where the streamed window is, and a number that changes with the window.
+    pub(crate) fn streamed(&self) -> (u64, Option<Place>) {
+        let windows = self.lock();
+        let (change, place) = windows.streamed();
+        (change, place.cloned())
+    }
+
+    /// Looks at the windows that are not called as the person wants, as far as is known: `named` is asked
+    /// again and again, for titles come late.
+    pub(crate) fn name(&self, named: impl Fn(&Place) -> bool) {
+        // Who is asked may take a while: not under the lock.
+        let nameless = self.lock().nameless();
+        for place in nameless.iter().filter(|place| named(place)) {
+            self.lock().name(place);
+        }
+    }
+
+    /// Looks at the windows of which it is not known whether they are menus, where that matters.
+    pub(crate) fn look(&self, is_popup: impl Fn(&Place) -> bool) {
+        let unseen = self.lock().unseen();
+        // Not under the lock: who is asked may take a while.
+        for place in &unseen {
+            let popup = is_popup(place);
+            self.lock().looked_at(place, popup);
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::link::Impairment;
+use crate::impairment::Impairment;
 
 /// Impairments, each with the time from which it holds, counted from the beginning of the run.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use openuvr_proto::units::Bitrate;
 
-use crate::link::{BurstLoss, Impairment, Queue};
+use crate::impairment::{BurstLoss, Impairment, Queue};
 use crate::schedule::ImpairmentSchedule;
 
 /// Why a script could not be read.

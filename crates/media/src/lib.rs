@@ -7,6 +7,8 @@ pub mod application;
 #[cfg(any(feature = "host", feature = "client"))]
 mod band;
 pub mod barcode;
+#[cfg(feature = "host")]
+mod clock;
 pub mod codec;
 pub mod cursor;
 #[cfg(any(feature = "host", feature = "client"))]
@@ -41,3 +43,5 @@ pub mod decode;
 pub mod input_source;
 #[cfg(feature = "client")]
 pub mod present;
+#[cfg(feature = "client")]
+mod window;

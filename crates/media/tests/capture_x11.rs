@@ -93,7 +93,6 @@ fn a_display_gives_its_picture_and_then_only_changes() {
     assert_eq!(pixel(&capture, 59, 20), RED);
     assert_eq!(pixel(&capture, 60, 20), GREEN);
     assert_eq!(drain(&mut capture), 0);
-    assert_eq!(capture.superseded(), 0);
 }
 
 /// Rectangles at random, and a few over the edge: what is said to have changed is all that has, and
@@ -542,8 +541,7 @@ fn a_cap_lets_the_newest_frame_by() {
         assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
         frames += 1;
     }
-    assert!(frames + capture.superseded() <= 50);
-    assert!(capture.superseded() > 0);
+    assert!(frames < 50, "those between were never captured");
 }
 
 #[test]

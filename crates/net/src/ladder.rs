@@ -217,12 +217,6 @@ impl Ladder {
         Ok(all)
     }
 
-    /// Whether raw Ethernet is there.
-    #[must_use]
-    pub fn has_ethernet(&self) -> bool {
-        self.ethernet.get().is_some()
-    }
-
     /// The port of this program, the same on all transports.
     #[must_use]
     pub fn port(&self) -> u16 {

@@ -18,7 +18,6 @@ use crate::address::{path_of_station, station_of};
 use crate::ether::{PREFIX, Station, parse, prefix};
 use crate::sys::packet::{self, Frame};
 use crate::sys::socket::{self, MAX_BATCH};
-use crate::udp::{Options, enlarge_receive_buffer, enlarge_send_buffer};
 use crate::{LinkError, MAX_DATAGRAM, RecvBatch, Transport};
 
 /// A packet socket for frames to one port. Any number of threads may send; one should receive.
@@ -46,7 +45,7 @@ impl Raw {
     /// [`LinkError::Io`], in one line what to do if the privilege is missing.
     pub fn open(interface: u32, port: u16) -> Result<Raw, LinkError> {
         let socket = open(interface, port)?;
-        enlarge_receive_buffer(&socket, "raw Ethernet", Options::PLAIN.receive_buffer);
+        socket::enlarge_receive_buffer(&socket, "raw Ethernet", socket::RECEIVE_BUFFER);
         Ok(Raw { socket, port })
     }
 
@@ -119,7 +118,7 @@ impl Transport for Raw {
 /// A packet socket for frames to `port`, with the priority and the send buffer of a video.
 pub(crate) fn open(interface: u32, port: u16) -> Result<OwnedFd, LinkError> {
     let socket = packet::open(interface, port).map_err(open_error)?;
-    enlarge_send_buffer(&socket, Options::PLAIN.send_buffer);
+    socket::enlarge_send_buffer(&socket, socket::SEND_BUFFER);
     if socket::set(&socket, libc::SOL_SOCKET, libc::SO_PRIORITY, WIFI_VIDEO).is_err() {
         let _ = socket::set(&socket, libc::SOL_SOCKET, libc::SO_PRIORITY, INTERACTIVE);
     }

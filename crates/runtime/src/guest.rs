@@ -38,7 +38,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -63,6 +63,7 @@ use crate::clock;
 use crate::csv::Csv;
 use crate::host::config::Config;
 use crate::host::{HostRuntime, HostSetup, Input, Notice};
+use crate::lock::lock;
 use crate::sched;
 
 use first_picture::FirstPictureTimer;
@@ -540,8 +541,4 @@ impl Drop for Guest {
 fn create(path: &Path) -> Result<Csv, String> {
     let file = File::create(path).and_then(|file| Csv::new(Box::new(file)));
     file.map_err(|e| format!("can't write {}: {e}", path.display()))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use openuvr_proto::id::PathId;
 use openuvr_proto::units::Bitrate;
 
 use crate::clock;
+use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 
 /// Each datagram in a system call of its own.
@@ -134,10 +135,6 @@ fn take(waiting: &Mutex<Waiting>) -> Option<(PathId, Vec<u8>)> {
     let next = waiting.datagrams.pop_front()?;
     waiting.bytes -= next.1.len();
     Some(next)
-}
-
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Link for Batches {

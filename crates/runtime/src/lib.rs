@@ -19,6 +19,7 @@ pub mod identity_store;
 pub mod launch;
 #[cfg(feature = "host")]
 pub mod line;
+pub mod lock;
 pub mod machine;
 pub mod sched;
 pub mod store;

@@ -110,13 +110,6 @@ impl DeviceStore {
         standing
     }
 
-    /// Whether the device with this key may be here, as of the last [`DeviceStore::refresh`]. A
-    /// host ends a session when it no longer may.
-    #[must_use]
-    pub fn is_allowed(&self, key: &PublicKey) -> bool {
-        self.standing(&ClientId::of(key)) == DeviceStatus::Allowed(*key)
-    }
-
     /// Stores a device that has just paired, at `now` in seconds since 1970. One that is known
     /// already keeps its first time and takes the new name; one that is forbidden stays so.
     ///

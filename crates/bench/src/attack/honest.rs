@@ -12,7 +12,6 @@ use openuvr_proto::control::identity::{ClientId, DeviceName, Identity};
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::trust_store::DeviceStore;
 
-use super::table::Row;
 use crate::pair::{Options, Pair, Serve, TemporaryDir};
 use openuvr_runtime::clock;
 
@@ -140,8 +139,8 @@ impl Honest {
         Ok((fields.iter().sum::<f64>() / 100.0, kilobytes * 1024.0))
     }
 
-    /// Ends it, and writes into each row how many whole frames the client got in its time.
-    pub(super) fn count_frames(mut self, rows: &mut [Row]) -> Result<()> {
+    /// Ends it; when each of the whole frames that the client got was captured.
+    pub(super) fn whole_frames(mut self) -> Result<Vec<i64>> {
         self.pair.client.stop();
         self.pair.host.stop();
         let csv = std::fs::read_to_string(frames(self.dir.path()))
@@ -160,10 +159,7 @@ impl Honest {
                 whole.push(at);
             }
         }
-        for row in rows {
-            row.count(&whole);
-        }
-        Ok(())
+        Ok(whole)
     }
 }
 

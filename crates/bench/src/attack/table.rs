@@ -1,10 +1,6 @@
 //! What is measured beside an attack, and the table of it.
 
-use anyhow::Result;
 use openuvr_proto::time::Instant;
-
-use super::Judged;
-use super::honest::Honest;
 use openuvr_runtime::clock;
 
 /// Of the whole frames in peace, the share that an attack has to leave (a guess: a second of 60 frames
@@ -27,33 +23,42 @@ pub(super) struct Row {
     judged: Judged,
 }
 
+/// What an attack is judged by, beside the frames.
+pub(super) struct Judged {
+    pub(super) words: String,
+    pub(super) held: bool,
+}
+
+/// Seconds of a core that a host has taken, and bytes of memory that it has.
+pub(super) type HostUse = (f64, f64);
+
 /// Figures before an attack.
 pub(super) struct Figures {
     begun: Instant,
-    host: Option<(f64, f64)>,
+    host: Option<HostUse>,
 }
 
 impl Figures {
-    pub(super) fn begin(honest: Option<&Honest>) -> Result<Figures> {
-        Ok(Figures {
+    /// An attack begins; `host`: what the host has taken until now, if it is looked at.
+    pub(super) fn begin(host: Option<HostUse>) -> Figures {
+        Figures {
             begun: clock::now(),
-            host: honest.map(Honest::host_use).transpose()?,
-        })
+            host,
+        }
     }
 
-    /// The attack is over.
+    /// The attack is over; `now`: what the host has taken until now.
     pub(super) fn end(
         self,
         name: String,
         struck: u64,
-        honest: Option<&Honest>,
+        now: Option<HostUse>,
         judged: Judged,
-    ) -> Result<Row> {
-        let now = honest.map(Honest::host_use).transpose()?;
+    ) -> Row {
         let ended = clock::now();
         let span = ended.since(self.begun).as_secs_f64();
         let host = self.host.zip(now);
-        Ok(Row {
+        Row {
             name,
             begun: self.begun,
             ended,
@@ -61,7 +66,7 @@ impl Figures {
             whole: None,
             host: host.map(|(before, now)| ((now.0 - before.0) / span, now.1 - before.1)),
             judged,
-        })
+        }
     }
 }
 

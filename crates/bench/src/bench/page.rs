@@ -16,7 +16,7 @@ use super::html::{HEAD, escaped};
 use super::machine::QUIET;
 use super::sections;
 use crate::child::Child;
-use crate::pair;
+use crate::programs;
 
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
 ///
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Runs a bench to its end, or ends it with us.
 fn measure((name, file, option): (&str, &str, &str), args: &Args, stop: &AtomicBool) -> Result<()> {
-    let mut command = pair::own("bench")?;
+    let mut command = programs::own("bench")?;
     let place = if option == "--json" {
         args.from.join(file)
     } else {

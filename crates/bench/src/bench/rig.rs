@@ -25,6 +25,7 @@ use crate::child::Child;
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Pair};
 use crate::picture_match::{History, Shot, psnr};
+use crate::programs;
 use crate::screen::{Area, Screen};
 use openuvr_runtime::clock;
 
@@ -231,7 +232,7 @@ impl<'a> Rig<'a> {
             Source::Screen => self.with_scene()?,
             Source::Hook => {
                 self.scene = None;
-                let program = pair::program()?;
+                let program = programs::program()?;
                 game.extend([program.display().to_string(), "scene".to_owned()]);
                 game.extend(self.scene_words());
             }

@@ -11,12 +11,11 @@ use std::ptr::null_mut;
 use openuvr_media::capture::gl::Sharing;
 use openuvr_proto::units::Size;
 
-use super::hooks;
 use super::readers::{self, Api, Current, Outcome, Window, shows};
 use super::surfaces::Surfaces;
-use crate::exports::in_place_of;
+use super::{hooks, in_place_of};
+use crate::process::guarded;
 use crate::real::{self, NextFunction};
-use crate::stream::{begun, guarded, stream};
 use crate::windows::Place;
 
 type Display = *mut c_void;
@@ -214,16 +213,16 @@ fn named(display: Display, context: Context) -> readers::Context {
 }
 
 fn made(display: Display, context: Context) {
-    if let (Some(stream), false) = (stream(), context.is_null()) {
-        stream.readers().made(named(display, context));
+    if let (Some(readers), false) = (readers::readers(), context.is_null()) {
+        readers.made(named(display, context));
     }
 }
 
 /// These are about to be destroyed: at once, or, where one is current, when it is so no longer.
 fn destroyed(which: impl Fn(&readers::Context) -> bool) {
-    if let Some(stream) = begun() {
+    if let Some(readers) = readers::readers_in_use() {
         let which = |of: &readers::Context| of.api == Api::Egl && which(of);
-        stream.readers().retire(current(), which);
+        readers.retire(current(), which);
     }
 }
 

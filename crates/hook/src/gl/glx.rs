@@ -14,12 +14,11 @@ use std::ptr::null_mut;
 use openuvr_media::capture::gl::Sharing;
 use openuvr_proto::units::Size;
 
-use super::hooks;
 use super::readers::{self, Api, Current, Outcome, Window, shows};
 use super::surfaces::Surfaces;
-use crate::exports::in_place_of;
+use super::{hooks, in_place_of};
+use crate::process::guarded;
 use crate::real::{self, NextFunction};
-use crate::stream::{begun, guarded, stream};
 use crate::windows::Place;
 
 type Display = *mut c_void;
@@ -237,26 +236,26 @@ fn named(display: Display, context: Context) -> readers::Context {
 }
 
 fn made(display: Display, context: Context) {
-    if let (Some(stream), false) = (stream(), context.is_null()) {
-        stream.readers().made(named(display, context));
+    if let (Some(readers), false) = (readers::readers(), context.is_null()) {
+        readers.made(named(display, context));
     }
 }
 
 /// It is about to be destroyed: at once, or, where it is current, when it is so no longer.
 fn destroyed(context: Context) {
-    if let Some(stream) = begun() {
+    if let Some(readers) = readers::readers_in_use() {
         let same = |of: &readers::Context| of.api == Api::Glx && of.address == context.addr();
-        stream.readers().retire(current(), same);
+        readers.retire(current(), same);
     }
 }
 
 /// A connection is about to be closed. Which displays of EGL are on it is not known: what their
 /// contexts have may go with it.
 fn closed(display: Display) {
-    if let Some(stream) = begun() {
+    if let Some(readers) = readers::readers_in_use() {
         let on_it = |of: &readers::Context| of.api == Api::Glx && of.display == display.addr();
-        stream.readers().retire(None, on_it);
-        stream.readers().give_up(|of| of.api == Api::Egl);
+        readers.retire(None, on_it);
+        readers.give_up(|of| of.api == Api::Egl);
     }
     SURFACES.forget(|(on, _)| *on == display.addr());
 }

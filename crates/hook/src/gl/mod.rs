@@ -6,11 +6,10 @@ pub(crate) mod glx;
 mod readers;
 mod surfaces;
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
+use crate::process::guarded;
 use crate::real::NextFunction;
-
-pub(crate) use readers::Readers;
 
 /// A function of this library that stands in front of another.
 pub(crate) struct Hooked {
@@ -36,6 +35,26 @@ impl Hooked {
 
 // SAFETY: addresses of functions, which are the same for all threads.
 unsafe impl Sync for Hooked {}
+
+/// What `glXGetProcAddress` and `eglGetProcAddress` are to answer in place of `found`.
+///
+/// # Safety
+/// `name` is null or a string.
+pub(crate) unsafe fn in_place_of(found: *mut c_void, name: *const c_char) -> *mut c_void {
+    if found.is_null() || name.is_null() {
+        return found;
+    }
+    // SAFETY: not null.
+    let name = unsafe { CStr::from_ptr(name) };
+    let answer = guarded(|| {
+        let hooked = Hooked::named(name)?;
+        if found != hooked.ours {
+            hooked.real.learn(found);
+        }
+        Some(hooked.ours)
+    });
+    answer.flatten().unwrap_or(found)
+}
 
 /// Declares the functions that stand in front of others, with the others behind them: for each its
 /// name, parameters, result, and what is done. In `does`, `real` is the other function; where there

@@ -9,16 +9,18 @@
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use openuvr_media::capture::Drawn;
 use openuvr_media::capture::gl::{ReadBack, Reading, Sharing, What};
 use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
+use openuvr_runtime::lock::lock;
 
+use crate::process::{self, guarded};
 use crate::real::HookScope;
-use crate::stream::{Stream, Wanted, guarded, stream};
+use crate::stream::{Stream, Wanted, stream};
 use crate::windows::{Key, Place};
 
 /// Contexts that are remembered; more than any program draws with. One more is not known to live.
@@ -81,8 +83,8 @@ pub(crate) fn shows<T: Outcome>(window: &impl Window, real: impl FnOnce() -> T) 
 }
 
 /// A swap of which the driver has not said yet how it went.
-struct Swap<'a> {
-    stream: &'a Stream,
+struct Swap {
+    stream: &'static Stream,
     key: Key,
     reader: Arc<Reader>,
     /// Where its picture goes, if that was read.
@@ -91,14 +93,14 @@ struct Swap<'a> {
     under_way: bool,
 }
 
-impl<'a> Swap<'a> {
+impl Swap {
     /// Reads the picture, if it is wanted.
-    fn begin(stream: &'a Stream, window: &impl Window) -> Option<Swap<'a>> {
+    fn begin(stream: &'static Stream, window: &impl Window) -> Option<Swap> {
         let current = window.current()?;
         let mut swap = Swap {
             stream,
             key: Key(current.context.display, current.window),
-            reader: stream.readers().of(current.context)?,
+            reader: READERS.of(current.context)?,
             read: None,
             under_way: false,
         };
@@ -175,6 +177,20 @@ fn open(window: &impl Window, frames: Arc<Submitter>, lives: bool) -> Result<Rea
         }
     };
     opened.map_err(|e| format!("pictures of a context can't be read: {e}"))
+}
+
+/// Those of this process; not looked at in a forked child, whose locks may be held by threads that are not
+/// there.
+static READERS: Readers = Readers::new();
+
+/// What reads the pictures of this process, if it streams ([`process::streams`]).
+pub(super) fn readers() -> Option<&'static Readers> {
+    process::streams().then_some(&READERS)
+}
+
+/// The same for what goes away, which may still be in use ([`process::has_begun`]).
+pub(super) fn readers_in_use() -> Option<&'static Readers> {
+    process::has_begun().then_some(&READERS)
 }
 
 /// The contexts of this process that are known to live, and the readers of all.
@@ -309,10 +325,6 @@ fn take(all: &mut Vec<Known>, which: impl Fn(&Known) -> bool) -> Vec<Known> {
     let (taken, stay) = all.drain(..).partition(which);
     *all = stay;
     taken
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! What is lost between the access point and a station: packets on their own, in bursts, and by how
 //! strong the signal is.
 
-use super::setup::Impossible;
-use super::{Nanos, nanos};
+use super::{Impossible, Nanos, nanos};
 use crate::random::Random;
 
 /// Losses between the access point and one station, the same both ways. They add up.

@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 use super::air::AirState;
 use super::rate::RateControl;
 use super::reorder::Reorder;
-use super::setup::{Access, Category, Impossible, Setup, Way};
-use super::{Nanos, Timing};
+use super::setup::{Access, Category, Setup, Way};
+use super::{Impossible, Nanos, Timing};
 use crate::random::Random;
 
 /// A network at work.

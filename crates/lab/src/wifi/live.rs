@@ -12,9 +12,9 @@ use openuvr_proto::time::Instant;
 use super::bss::Event;
 use super::network::{Network, Offer, Outcome};
 use super::scenario::Scenario;
-use super::setup::{Category, Impossible, Way};
+use super::setup::{Category, Way};
 use super::traffic::Streams;
-use super::{MILLISECOND, Nanos};
+use super::{Impossible, MILLISECOND, Nanos};
 use crate::lateness::Lateness;
 use crate::link::{Counters, MAX_UNDER_WAY};
 

@@ -33,9 +33,14 @@ pub mod traffic;
 pub mod words;
 
 pub use bss::{Bss, Event};
-pub use setup::{Category, Impossible, Setup, Way};
+pub use setup::{Category, Setup, Way};
 pub use statistics::{Estimate, quantile};
 pub use timing::{Profile, Radio, Timing};
+
+/// Parameters with which no network can be. Its words say which, and what can be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Impossible(pub String);
 
 /// Nanoseconds since the beginning of a run, or between two events.
 pub type Nanos = u64;

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use super::bss::{Bss, Event};
-use super::setup::{Category, Impossible, Setup, Way};
-use super::{Nanos, SECOND};
+use super::setup::{Category, Setup, Way};
+use super::{Impossible, Nanos, SECOND};
 
 /// A network behind a wire.
 #[derive(Debug, Clone)]

@@ -17,11 +17,11 @@ use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
-use super::Nanos;
 use super::network::{Network, Offer};
 use super::scenario::{Run, Scenario, carry};
-use super::setup::{Category, Impossible, Way};
+use super::setup::{Category, Way};
 use super::traffic::{Departure, Frame};
+use super::{Impossible, Nanos};
 
 /// Packets as they left their senders.
 #[derive(Debug, Clone, PartialEq)]

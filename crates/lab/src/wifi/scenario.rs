@@ -2,9 +2,9 @@
 
 use super::bss::{Event, Sent};
 use super::network::{Account, Network, Outcome};
-use super::setup::{Category, Impossible, Setup, Way};
+use super::setup::{Category, Setup, Way};
 use super::traffic::{Departure, Other, Periodic, Streams, Video};
-use super::{Nanos, SECOND};
+use super::{Impossible, Nanos, SECOND};
 
 /// What happens in a run.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,12 +3,7 @@
 use super::air::Air;
 use super::rate::RateRule;
 use super::timing::{Radio, Timing};
-use super::{MICROSECOND, Nanos};
-
-/// Parameters with which no network can be. Its words say which, and what can be.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Impossible(pub String);
+use super::{Impossible, MICROSECOND, Nanos};
 
 /// Which way a packet goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,9 +1,8 @@
 //! Scenarios that are repeated with several seeds, and the statistics of that.
 
 use super::scenario::{Run, Scenario};
-use super::setup::Impossible;
 use super::statistics::{Estimate, quantile};
-use super::{Nanos, SECOND, milliseconds};
+use super::{Impossible, Nanos, SECOND, milliseconds};
 
 /// How often a scenario is repeated, and with which seeds: `seed`, `seed + 1`, …
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,7 @@
 //! (27.3.11 preamble, 27.5 rates); the profile `paper` has the constants with which the benchmark of
 //! its study (374 µs for one packet) comes out exactly.
 
-use super::setup::Impossible;
-use super::{MICROSECOND, Nanos};
+use super::{Impossible, MICROSECOND, Nanos};
 
 /// Whose constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

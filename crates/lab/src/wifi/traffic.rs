@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use super::network::Offer;
-use super::setup::{Category, Impossible, Way};
-use super::{MICROSECOND, MILLISECOND, Nanos, SECOND, nanos};
+use super::setup::{Category, Way};
+use super::{Impossible, MICROSECOND, MILLISECOND, Nanos, SECOND, nanos};
 use crate::random::Random;
 
 /// A video stream, as the study of Unity Render Streaming describes it (section 8.2).

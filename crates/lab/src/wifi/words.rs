@@ -8,10 +8,10 @@ use std::time::Duration;
 use super::air::{Air, Bursts, Signal};
 use super::rate::RateRule;
 use super::scenario::Scenario;
-use super::setup::{Category, Delivery, Edca, Impossible, Moment, Setup, Station, Way};
+use super::setup::{Category, Delivery, Edca, Moment, Setup, Station, Way};
 use super::timing::Profile;
 use super::traffic::{Batches, Other, Periodic};
-use super::{MILLISECOND, Nanos};
+use super::{Impossible, MILLISECOND, Nanos};
 use crate::script;
 
 /// A scenario while its words are read: stations follow when all are known.

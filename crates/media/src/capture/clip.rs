@@ -14,10 +14,10 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 use yuv::{
     BufferStoreMut, YuvConversionMode, YuvPlanarImage, YuvPlanarImageMut, YuvRange,
     YuvStandardMatrix, bgra_to_yuv420, yuv420_to_bgra,
@@ -25,6 +25,7 @@ use yuv::{
 
 use super::{Capture, CaptureError, CaptureEvent, Waker};
 use crate::barcode::{self, Stamp};
+use crate::clock;
 use crate::codec::MAX_PIXELS;
 use crate::picture::Picture;
 
@@ -249,7 +250,7 @@ pub fn place(frame: u32, count: u32) -> u32 {
 #[derive(Debug)]
 pub struct Player {
     clip: Clip,
-    begin: u64,
+    begin: Instant,
     /// Nanoseconds from frame to frame.
     period: u64,
     frame: u32,
@@ -271,7 +272,7 @@ impl Player {
         let period = Duration::from_secs_f64(1.0 / fps).as_nanos();
         Ok(Player {
             clip: Clip::open(path)?,
-            begin: monotonic_ns(),
+            begin: clock::now(),
             period: u64::try_from(period).unwrap_or(u64::MAX),
             frame: 0,
             picture: Vec::new(),
@@ -281,8 +282,9 @@ impl Player {
 
     /// Shows the frame that is due now, if it is a new one.
     fn advance(&mut self) -> Result<bool, CaptureError> {
-        let now = monotonic_ns();
-        let due = u32::try_from((now - self.begin) / self.period).unwrap_or(u32::MAX - 1) + 1;
+        let now = clock::now();
+        let passed = now.since(self.begin).as_nanos() / u128::from(self.period);
+        let due = u32::try_from(passed).unwrap_or(u32::MAX - 1) + 1;
         if due == self.frame {
             return Ok(false);
         }
@@ -291,7 +293,7 @@ impl Player {
         self.frame = due;
         let stamp = Stamp {
             frame: due,
-            drawn_us: now / 1000,
+            drawn_us: u64::try_from(now.0).unwrap_or(0) / 1000,
             inputs: 0,
         };
         let size = self.clip.size;
@@ -307,9 +309,7 @@ impl Capture for Player {
     }
 
     fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError> {
-        let give_up = timeout.map(|timeout| {
-            monotonic_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
-        });
+        let give_up = timeout.map(|timeout| clock::now() + timeout);
         loop {
             if self.waker.lower() {
                 return Ok(CaptureEvent::Woken);
@@ -317,14 +317,14 @@ impl Capture for Player {
             if self.advance()? {
                 return Ok(CaptureEvent::Frame);
             }
-            let now = monotonic_ns();
+            let now = clock::now();
             if give_up.is_some_and(|give_up| now >= give_up) {
                 return Ok(CaptureEvent::TimedOut);
             }
-            let due = self.begin + u64::from(self.frame) * self.period;
+            let due = u64::from(self.frame).saturating_mul(self.period);
+            let due = self.begin + Duration::from_nanos(due);
             let until = give_up.map_or(due, |give_up| give_up.min(due));
-            let left = Duration::from_nanos(until.saturating_sub(now));
-            let wait = Timespec::try_from(left).ok();
+            let wait = Timespec::try_from(until.since(now)).ok();
             let mut fds = [PollFd::from_borrowed_fd(self.waker.fd(), PollFlags::IN)];
             match poll(&mut fds, wait.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -341,11 +341,6 @@ impl Capture for Player {
     fn waker(&self) -> Waker {
         self.waker.clone()
     }
-}
-
-fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
 #[cfg(test)]

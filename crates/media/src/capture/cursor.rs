@@ -20,6 +20,7 @@ use x11rb::protocol::xproto::ConnectionExt as _;
 use super::x11::Viewport;
 use super::x11::display::Display;
 use super::{CaptureError, Waker};
+use crate::clock;
 use crate::cursor::{Cursor, CursorShape};
 
 /// The largest side of a shape, in pixels; of a larger one, the part around the hot spot is kept.
@@ -108,7 +109,7 @@ impl CursorWatch {
     /// # Errors
     /// [`CaptureError`] if the connection broke.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<CursorEvent, CaptureError> {
-        let until = timeout.map(|span| self.display.now() + span);
+        let until = timeout.map(|span| clock::now() + span);
         loop {
             if self.waker.lower() {
                 return Ok(CursorEvent::Woken);
@@ -121,7 +122,7 @@ impl CursorWatch {
                     return Ok(CursorEvent::Shaped(shape));
                 }
             }
-            let late = until.is_some_and(|until: Instant| until <= self.display.now());
+            let late = until.is_some_and(|until: Instant| until <= clock::now());
             if std::mem::take(&mut self.moved) || late {
                 let at = self.look_at_place()?;
                 if at != self.cursor.at {

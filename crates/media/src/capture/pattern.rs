@@ -8,13 +8,14 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::{Capture, CaptureError, CaptureEvent, Waker};
 use crate::barcode::{self, Stamp};
+use crate::clock;
 use crate::picture::Picture;
 
 /// How far the texture reaches beyond the picture, in pixels: the room in which the picture moves.
@@ -24,10 +25,10 @@ const MARGIN: usize = 256;
 #[derive(Debug)]
 pub struct Pattern {
     size: Size,
-    /// Nanoseconds from frame to frame.
-    period: u64,
+    /// From frame to frame.
+    period: Duration,
     /// When the next frame is due: an absolute deadline, so that lateness does not add up.
-    due: u64,
+    due: Instant,
     frame: u32,
     texture: Vec<u8>,
     picture: Vec<u8>,
@@ -59,9 +60,8 @@ impl Pattern {
             .map_err(|error| CaptureError(format!("the test pattern got no eventfd: {error}")))?;
         Ok(Pattern {
             size,
-            period: u64::try_from(Duration::from_secs_f64(1.0 / fps).as_nanos())
-                .unwrap_or(u64::MAX),
-            due: monotonic_ns(),
+            period: Duration::from_secs_f64(1.0 / fps),
+            due: clock::now(),
             frame: 0,
             texture: texture(size),
             picture: vec![0; size.pixels() * 4],
@@ -80,7 +80,7 @@ impl Pattern {
         }
         let stamp = Stamp {
             frame: self.frame,
-            drawn_us: monotonic_ns() / 1000,
+            drawn_us: u64::try_from(clock::now().0).unwrap_or(0) / 1000,
             inputs: 0,
         };
         // `open` has checked that there is room.
@@ -94,17 +94,14 @@ impl Capture for Pattern {
     }
 
     fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError> {
-        let give_up = timeout.map(|timeout| {
-            monotonic_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
-        });
+        let give_up = timeout.map(|timeout| clock::now() + timeout);
         loop {
-            let now = monotonic_ns();
             let until = give_up.map_or(self.due, |give_up| give_up.min(self.due));
-            let wait = timespec(until.saturating_sub(now));
+            let wait = Timespec::try_from(until.since(clock::now())).ok();
             let fd = self.waker.0.as_fd();
             match poll(
                 &mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)],
-                Some(&wait),
+                wait.as_ref(),
             ) {
                 Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => {
@@ -119,10 +116,10 @@ impl Capture for Pattern {
                     )));
                 }
             }
-            let now = monotonic_ns();
+            let now = clock::now();
             if now >= self.due {
                 self.render();
-                self.due += self.period;
+                self.due = self.due + self.period;
                 if self.due < now {
                     // More than a frame late (the machine slept): skip, don't catch up.
                     self.due = now + self.period;
@@ -142,18 +139,6 @@ impl Capture for Pattern {
 
     fn waker(&self) -> Waker {
         self.waker.clone()
-    }
-}
-
-fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
-}
-
-fn timespec(nanos: u64) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
-        tv_nsec: i64::try_from(nanos % 1_000_000_000).unwrap_or(0),
     }
 }
 

@@ -61,10 +61,6 @@ where
         })?;
         Ok(size.map(Decoded::OnCanvas))
     }
-
-    fn reset(&mut self) {
-        self.size = None;
-    }
 }
 
 impl Own {

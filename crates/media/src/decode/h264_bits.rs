@@ -1,7 +1,7 @@
 //! Bits of H.264: NAL units of an Annex B stream (ITU-T H.264 annex B), numbers of fixed and
 //! Exp-Golomb length (9.1), and emulation prevention (7.4.1).
 
-use super::h264_pskip::SkipError;
+use super::h264_error::SkipError;
 
 /// The NAL units of an Annex B chunk, without start codes. Behind a slice nothing is looked for:
 /// it is the last of its chunk and by far the longest.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::h264_bits::{BitReader, BitWriter};
-use super::h264_pskip::SkipError;
+use super::h264_error::SkipError;
 
 /// Bytes that are read of a parameter set, which has 10 to 60 here.
 const PARAMETER_SET_BYTES: usize = 1024;
@@ -211,58 +211,30 @@ impl SliceHeader {
         if idr {
             bits.ue()?; // idr_pic_id
         }
-        let poc = match sps.poc {
-            PocType::LowBits(n) => {
-                let low = bits.u(n)?.cast_signed();
-                [low, if pps.poc_of_fields { bits.se()? } else { 0 }]
-            }
-            PocType::Deltas { always_zero: false } => {
-                let delta = bits.se()?;
-                [delta, if pps.poc_of_fields { bits.se()? } else { 0 }]
-            }
-            PocType::Deltas { always_zero: true } | PocType::FrameNum => [0; 2],
-        };
+        let poc = picture_order_count(bits, sps, pps)?;
         let redundant_picture = if pps.redundant_pictures {
             bits.ue()?
         } else {
             0
         };
-        let (mut references, mut modifications, mut marking) = (None, Vec::new(), Vec::new());
+        let (mut references, mut modifications) = (None, Vec::new());
         if predicted {
             if bits.u(1)? == 1 {
                 references = Some(at_most(bits.ue()?, 31)?);
             }
-            if bits.u(1)? == 1 {
-                loop {
-                    let operation = at_most(bits.ue()?, 3)?;
-                    if operation == 3 {
-                        break;
-                    }
-                    push(&mut modifications, (operation, bits.ue()?))?;
-                }
-            }
+            modifications = list_modifications(bits)?;
         }
+        let mut marking = Vec::new();
         if idr {
             bits.u(2)?; // no output of prior pictures, long-term reference
-        } else if nal_ref_idc != 0 && bits.u(1)? == 1 {
-            loop {
-                let operation = at_most(bits.ue()?, 6)?;
-                if operation == 0 {
-                    break;
-                }
-                let first = if operation != 5 { bits.ue()? } else { 0 };
-                let second = if operation == 3 { bits.ue()? } else { 0 };
-                push(&mut marking, (operation, first, second))?;
-            }
+        } else if nal_ref_idc != 0 {
+            marking = reference_marking(bits)?;
         }
         let qp_delta = bits.se()?;
-        let mut deblocking = (0, 0, 0);
-        if pps.deblocking_control {
-            deblocking.0 = at_most(bits.ue()?, 2)?;
-            if deblocking.0 != 1 {
-                deblocking = (deblocking.0, bits.se()?, bits.se()?);
-            }
-        }
+        let deblocking = match pps.deblocking_control {
+            true => deblocking(bits)?,
+            false => (0, 0, 0),
+        };
         Ok(SliceHeader {
             nal_ref_idc,
             idr,
@@ -336,6 +308,56 @@ impl SliceHeader {
                 bits.se(self.deblocking.2);
             }
         }
+    }
+}
+
+/// The counts of both fields of a frame (H.264 7.3.3).
+fn picture_order_count(bits: &mut BitReader, sps: &Sps, pps: &Pps) -> Result<[i32; 2], SkipError> {
+    let first = match sps.poc {
+        PocType::LowBits(n) => bits.u(n)?.cast_signed(),
+        PocType::Deltas { always_zero: false } => bits.se()?,
+        PocType::Deltas { always_zero: true } | PocType::FrameNum => return Ok([0; 2]),
+    };
+    Ok([first, if pps.poc_of_fields { bits.se()? } else { 0 }])
+}
+
+/// ref_pic_list_modification (7.3.3.1), of one list.
+fn list_modifications(bits: &mut BitReader) -> Result<Vec<(u32, u32)>, SkipError> {
+    let mut modifications = Vec::new();
+    if bits.u(1)? == 1 {
+        loop {
+            let operation = at_most(bits.ue()?, 3)?;
+            if operation == 3 {
+                break;
+            }
+            push(&mut modifications, (operation, bits.ue()?))?;
+        }
+    }
+    Ok(modifications)
+}
+
+/// dec_ref_pic_marking (7.3.3.3), of a picture that is no key frame.
+fn reference_marking(bits: &mut BitReader) -> Result<Vec<(u32, u32, u32)>, SkipError> {
+    let mut marking = Vec::new();
+    if bits.u(1)? == 1 {
+        loop {
+            let operation = at_most(bits.ue()?, 6)?;
+            if operation == 0 {
+                break;
+            }
+            let first = if operation != 5 { bits.ue()? } else { 0 };
+            let second = if operation == 3 { bits.ue()? } else { 0 };
+            push(&mut marking, (operation, first, second))?;
+        }
+    }
+    Ok(marking)
+}
+
+/// disable_deblocking_filter_idc and the two offsets that follow unless it is 1 (7.3.3).
+fn deblocking(bits: &mut BitReader) -> Result<(u32, i32, i32), SkipError> {
+    match at_most(bits.ue()?, 2)? {
+        1 => Ok((1, 0, 0)),
+        idc => Ok((idc, bits.se()?, bits.se()?)),
     }
 }
 

@@ -7,6 +7,7 @@
 //! group: what our encoders make; anything else is [`SkipError::Unsupported`].
 
 use super::h264_bits::{BitReader, BitWriter, nal_units};
+pub use super::h264_error::SkipError;
 use super::h264_header::{ParameterSets, PocType, SliceHeader};
 
 /// Bytes that are read of a slice: far more than a header with all its optional parts has.
@@ -14,29 +15,6 @@ const HEADER_BYTES: usize = 256;
 
 /// disable_deblocking_filter_idc of a slice that is not filtered (ITU-T H.264, 7.4.3).
 const NO_DEBLOCKING: u32 = 1;
-
-/// Why a hole can't be filled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SkipError {
-    /// No slice header of this picture or the last one, or no parameter sets.
-    #[error("no slice header is known yet")]
-    NothingKnown,
-    /// A key frame has nothing before it to repeat.
-    #[error("a key frame lost a slice")]
-    KeyFrame,
-    /// The slice belongs to another picture than the ones before it.
-    #[error("a slice does not belong to the picture that is under way")]
-    OtherPicture,
-    /// The stream uses what this module doesn't write.
-    #[error("the stream uses {0}")]
-    Unsupported(&'static str),
-    /// The bytes end early or are no H.264.
-    #[error("the slice or parameter set is damaged")]
-    Damaged,
-    /// The macroblocks don't exist in this picture.
-    #[error("macroblocks outside of the picture")]
-    OutOfRange,
-}
 
 /// Slice headers and parameter sets of one stream, as far as they went by.
 #[derive(Debug, Default)]

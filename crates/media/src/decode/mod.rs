@@ -12,6 +12,7 @@ pub use probe::{Probe, probe};
 pub mod avcodec;
 mod bands;
 mod h264_bits;
+mod h264_error;
 mod h264_header;
 pub mod h264_pskip;
 pub mod jpeg;
@@ -134,9 +135,6 @@ pub trait Decoder: Send {
         let _ = (view, canvas);
         Ok(self.feed(chunk)?.map(Decoded::Picture))
     }
-
-    /// Forgets the frame that is under way and all references: the next frame is a key frame.
-    fn reset(&mut self);
 }
 
 /// Why a decoder can't be opened or did not decode.

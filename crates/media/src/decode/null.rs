@@ -31,6 +31,4 @@ impl Decoder for Null {
             .last
             .then(|| Picture::bgrx(Size::new(1, 1), &self.pixel, 4)))
     }
-
-    fn reset(&mut self) {}
 }

@@ -21,23 +21,7 @@ pub(super) fn deliver(
     sink: &mut (dyn FnMut(Slice<'_>) + Send),
 ) -> Result<Encoded, EncodeError> {
     let parts: Vec<(&[u8], Unit)> = units.iter().map(|u| (*u, Unit::of(u))).collect();
-    let starts: Vec<(usize, u32)> = (0..)
-        .zip(&parts)
-        .filter_map(|(i, (_, unit))| match unit {
-            Unit::Slice { first_mb, .. } => Some((i, *first_mb)),
-            _ => None,
-        })
-        .take(slices.into())
-        .collect();
-    let in_order = starts.windows(2).all(|w| w[0].1 < w[1].1)
-        && starts.first().is_some_and(|(_, mb)| *mb == 0)
-        && starts.last().is_some_and(|(_, mb)| *mb < total_mbs);
-    if starts.len() != usize::from(slices) || !in_order {
-        return Err(EncodeError(format!(
-            "a picture came out with {} of {slices} slices, or they are out of order",
-            starts.len()
-        )));
-    }
+    let starts = starts(&parts, slices, total_mbs)?;
     let key_frame = parts.iter().any(|(_, unit)| {
         matches!(
             unit,
@@ -79,6 +63,32 @@ pub(super) fn deliver(
         bytes,
         clean_after: None,
     })
+}
+
+/// Where each slice begins: its place among `parts`, and its first macroblock.
+fn starts(
+    parts: &[(&[u8], Unit)],
+    slices: u8,
+    total_mbs: u32,
+) -> Result<Vec<(usize, u32)>, EncodeError> {
+    let starts: Vec<(usize, u32)> = (0..)
+        .zip(parts)
+        .filter_map(|(i, (_, unit))| match unit {
+            Unit::Slice { first_mb, .. } => Some((i, *first_mb)),
+            _ => None,
+        })
+        .take(slices.into())
+        .collect();
+    let in_order = starts.windows(2).all(|w| w[0].1 < w[1].1)
+        && starts.first().is_some_and(|(_, mb)| *mb == 0)
+        && starts.last().is_some_and(|(_, mb)| *mb < total_mbs);
+    if starts.len() != usize::from(slices) || !in_order {
+        return Err(EncodeError(format!(
+            "a picture came out with {} of {slices} slices, or they are out of order",
+            starts.len()
+        )));
+    }
+    Ok(starts)
 }
 
 /// What a NAL unit is to us.

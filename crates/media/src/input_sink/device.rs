@@ -12,10 +12,10 @@ use openuvr_proto::input::event::{EV_KEY, EV_SYN, InputEvent};
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::InputError;
 use super::translate::{Translated, Translator};
+use crate::clock;
 use crate::input_event::Event;
 
 /// Events that belong together at most: a touch screen's report of ten fingers. With more, what is
@@ -141,9 +141,7 @@ impl Mapped {
             return Ok(());
         }
         events.push((EV_SYN, 0, 0));
-        let now = clock_gettime(ClockId::Monotonic);
-        let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-        let time = Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0));
+        let time = Duration::from_nanos(u64::try_from(clock::now().0).unwrap_or(0));
         let bytes = events.iter().flat_map(|&(kind, code, value)| {
             let event = Event {
                 time,

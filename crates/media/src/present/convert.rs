@@ -55,18 +55,7 @@ fn rows_to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErr
     let out_stride = size.width * 4;
     match picture.format {
         PixelFormat::Bgrx => {
-            let needed =
-                (first.stride.saturating_mul(size.height as usize - 1)).saturating_add(row);
-            if first.stride < row || first.data.len() < needed {
-                return Err(wrong(&"its plane is too short"));
-            }
-            for (to, from) in bgrx
-                .chunks_exact_mut(row)
-                .zip(first.data.chunks(first.stride))
-            {
-                to.copy_from_slice(&from[..row]);
-            }
-            Ok(())
+            copy_rows(size, first, bgrx).ok_or_else(|| wrong(&"its plane is too short"))
         }
         PixelFormat::Rgbx | PixelFormat::Bgr | PixelFormat::Rgb => {
             Err(wrong(&"no decoder here makes such pixels"))
@@ -75,21 +64,12 @@ fn rows_to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErr
             let whole = whole_pairs(size, first, second);
             let (upper, last) = bgrx.split_at_mut(row * whole);
             nv12_to_bgrx(size.width, whole, [first, second], upper).map_err(|c| wrong(&c))?;
-            let left = size.height as usize - whole;
-            if left == 0 {
+            if last.is_empty() {
                 return Ok(());
             }
-            // Chroma covers two pixels, also at the end of a row of an odd number.
-            let side = size.width.next_multiple_of(2) as usize;
-            let tail = |plane: Plane<'_>, from: usize, rows: usize| {
-                let rows = (from..from + rows).map(|n| plane.data.get(n * plane.stride..));
-                let cut =
-                    |data: Option<&[u8]>| data?.get(..side.min(plane.stride)).map(<[u8]>::to_vec);
-                rows.map(cut).collect::<Option<Vec<_>>>()
-            };
-            let parts = tail(first, whole, left).zip(tail(second, whole / 2, 1));
+            let parts = last_rows(size, whole, first, second);
             let (luma, chroma) = parts.ok_or_else(|| wrong(&"its planes are too short"))?;
-            let (luma, chroma) = (luma.concat(), chroma.concat());
+            let left = size.height as usize - whole;
             let plane = |data, stride| Plane { data, stride };
             let planes = [
                 plane(&luma, luma.len() / left),
@@ -116,6 +96,40 @@ fn rows_to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErr
             .map_err(|cause| wrong(&cause))
         }
     }
+}
+
+/// Copies the rows of a BGRX plane, without the gaps between them; `None` if it is too short.
+fn copy_rows(size: Size, plane: Plane<'_>, bgrx: &mut [u8]) -> Option<()> {
+    let row = size.width as usize * 4;
+    let gaps = plane.stride.saturating_mul(size.height as usize - 1);
+    if plane.stride < row || plane.data.len() < gaps.saturating_add(row) {
+        return None;
+    }
+    let from = plane.data.chunks(plane.stride);
+    for (to, from) in bgrx.chunks_exact_mut(row).zip(from) {
+        to.copy_from_slice(&from[..row]);
+    }
+    Some(())
+}
+
+/// The rows of an NV12 picture behind the first `whole` ones, luma and chroma, all of one length; `None`
+/// if the planes are too short.
+fn last_rows(
+    size: Size,
+    whole: usize,
+    luma: Plane<'_>,
+    chroma: Plane<'_>,
+) -> Option<(Vec<u8>, Vec<u8>)> {
+    // Chroma covers two pixels, also at the end of a row of an odd number.
+    let side = size.width.next_multiple_of(2) as usize;
+    let rows = |plane: Plane<'_>, from: usize, count: usize| {
+        let rows = (from..from + count).map(|n| plane.data.get(n * plane.stride..));
+        let cut = |data: Option<&[u8]>| data?.get(..side.min(plane.stride)).map(<[u8]>::to_vec);
+        rows.map(cut).collect::<Option<Vec<_>>>()
+    };
+    let left = size.height as usize - whole;
+    let (luma, chroma) = rows(luma, whole, left).zip(rows(chroma, whole / 2, 1))?;
+    Some((luma.concat(), chroma.concat()))
 }
 
 /// How many rows of an NV12 picture `yuv` converts as they lie: an even number, each with all the

@@ -12,10 +12,10 @@ use openuvr_proto::units::Size;
 use rustix::fs::Access;
 
 use super::convert::to_bgrx;
-use super::x11::WindowConfig;
 use super::{PresentError, Presenter, Surface};
 use crate::cursor::Cursor;
 use crate::picture::Picture;
+use crate::window::WindowConfig;
 
 /// Writes pictures into a directory.
 #[derive(Debug)]

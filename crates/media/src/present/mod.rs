@@ -3,7 +3,6 @@
 mod convert;
 pub mod headless;
 pub mod null;
-mod panel;
 pub mod x11;
 
 use std::ops::Range;
@@ -14,7 +13,7 @@ use openuvr_proto::units::Size;
 use crate::cursor::Cursor;
 use crate::input_source::InputSource;
 use crate::picture::Picture;
-use x11::WindowConfig;
+use crate::window::{WindowConfig, WindowError};
 
 pub use convert::to_bgrx;
 
@@ -151,3 +150,9 @@ fn open_x11(display: &str, window: &WindowConfig) -> Result<Surface, PresentErro
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PresentError(pub String);
+
+impl From<WindowError> for PresentError {
+    fn from(WindowError(why): WindowError) -> PresentError {
+        PresentError(why)
+    }
+}

@@ -218,21 +218,9 @@ impl Compressor {
         quality: u8,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        let (pixels, each) = match band.format {
-            PixelFormat::Bgrx => (PIXELS_BGRX, 4),
-            PixelFormat::Rgbx => (PIXELS_RGBX, 4),
-            PixelFormat::Bgr => (PIXELS_BGR, 3),
-            PixelFormat::Rgb => (PIXELS_RGB, 3),
-            planar => return Err(format!("libjpeg-turbo takes no {planar:?} here")),
-        };
+        let pixels = pixels_of(band)?;
         let (width, rows) = (band.size.width as usize, band.size.height as usize);
         let (data, stride) = (band.planes[0].data, band.planes[0].stride);
-        let needed = (stride.checked_mul(rows.saturating_sub(1)))
-            .and_then(|n| n.checked_add(width.checked_mul(each)?));
-        if width == 0 || rows == 0 || stride < width * each || needed.is_none_or(|n| n > data.len())
-        {
-            return Err("a band of a picture is shorter than its size says".into());
-        }
         let (columns, lines, pitch) = (number(width)?, number(rows)?, number(stride)?);
         let functions = &*self.0.library.0;
         // SAFETY: takes numbers only.
@@ -243,7 +231,8 @@ impl Compressor {
             .ok_or_else(|| format!("libjpeg-turbo can't encode {width}x{rows} pixels"))?;
         out.reserve(room);
         let mut size = c_ulong::try_from(room).unwrap_or(c_ulong::MAX);
-        // SAFETY: `data` holds `rows` rows of `width` pixels (checked above), which are only read.
+        // SAFETY: `data` holds `rows` rows of `width` pixels (`pixels_of` has checked it), which are only
+        // read.
         // Behind `out`'s bytes are `room` free ones, which the library says are enough, and with
         // this flag it writes there and nowhere else.
         let code = unsafe {
@@ -273,6 +262,25 @@ impl Compressor {
         unsafe { out.set_len(out.len() + written) };
         Ok(())
     }
+}
+
+/// The library's word for the pixels of `band`, which has all rows that its size says.
+fn pixels_of(band: &Picture<'_>) -> Result<c_int, String> {
+    let (pixels, each) = match band.format {
+        PixelFormat::Bgrx => (PIXELS_BGRX, 4),
+        PixelFormat::Rgbx => (PIXELS_RGBX, 4),
+        PixelFormat::Bgr => (PIXELS_BGR, 3),
+        PixelFormat::Rgb => (PIXELS_RGB, 3),
+        planar => return Err(format!("libjpeg-turbo takes no {planar:?} here")),
+    };
+    let (width, rows) = (band.size.width as usize, band.size.height as usize);
+    let (data, stride) = (band.planes[0].data, band.planes[0].stride);
+    let needed = (stride.checked_mul(rows.saturating_sub(1)))
+        .and_then(|n| n.checked_add(width.checked_mul(each)?));
+    if width == 0 || rows == 0 || stride < width * each || needed.is_none_or(|n| n > data.len()) {
+        return Err("a band of a picture is shorter than its size says".into());
+    }
+    Ok(pixels)
 }
 
 /// Makes rows of JPEG.

@@ -199,7 +199,7 @@ fn raw_ethernet_listens_beside_the_bound_address_alone() {
         let names = |bind: &str| -> Vec<String> {
             let link = Ladder::host(bind.parse().unwrap(), None).unwrap();
             let stations = link.stations().unwrap();
-            assert_eq!(link.has_ethernet(), !stations.is_empty());
+            assert_eq!(link.ethernet.get().is_some(), !stations.is_empty());
             stations.into_iter().map(|(name, _)| name).collect()
         };
         assert_eq!(names("10.9.0.1:0"), ["there"]);

@@ -18,10 +18,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use libc::{sockaddr_ll, tpacket_req, tpacket2_hdr};
 
 use super::packet::{LEN_OF_NAME, name_of, sender};
-use super::socket::{MAX_BATCH, set};
+use super::socket::{self, MAX_BATCH, set};
 use crate::MAX_DATAGRAM;
 use crate::ether::{Mac, PREFIX, Station};
-use crate::udp::Options;
 
 /// Bytes of a slot: a power of two, so that slots fill blocks without gaps. On the way in the kernel
 /// puts a frame 80 bytes into it.
@@ -32,9 +31,9 @@ const _: () = assert!(80 + PREFIX + MAX_DATAGRAM <= SLOT);
 const BLOCK: usize = 64 << 10;
 
 /// Slots of the ring for what arrives: the receive buffer of the other transports, 4 MiB.
-pub(crate) const RECEIVING: usize = Options::PLAIN.receive_buffer as usize / SLOT;
+pub(crate) const RECEIVING: usize = socket::RECEIVE_BUFFER as usize / SLOT;
 /// Slots of the ring for what leaves: their send buffer, 2 MiB.
-pub(crate) const SENDING: usize = Options::PLAIN.send_buffer as usize / SLOT;
+pub(crate) const SENDING: usize = socket::SEND_BUFFER as usize / SLOT;
 const _: () = assert!((RECEIVING * SLOT).is_multiple_of(BLOCK));
 const _: () = assert!((SENDING * SLOT).is_multiple_of(BLOCK));
 

@@ -8,7 +8,7 @@
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,6 +16,7 @@ use openuvr_proto::control::handshake::DeviceStatus;
 use openuvr_proto::control::identity::{ClientId, DeviceName, PublicKey};
 
 use super::{Notice, PanicReporter, Shared};
+use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 use crate::trust_store::DeviceStore;
 
@@ -172,8 +173,4 @@ fn write_down(
             (Err(e), _) => shared.notice(Notice::Trouble(e.to_string())),
         }
     }
-}
-
-fn lock(unstored: &Unstored) -> MutexGuard<'_, Vec<PublicKey>> {
-    unstored.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,9 @@
 //! One turn on the channel: who begins, what they send, and what comes of it.
 
-use super::super::reorder::Held;
+use super::super::reorder::{Held, Reorder};
 use super::super::setup::{Delivery, Moment, Way};
 use super::super::{Nanos, Timing};
-use super::{Bss, Event, Packet, Queue, Sender, Sent};
+use super::{Bss, Event, Mpdu, Packet, Queue, Sender, Sent};
 
 /// What a sender puts into a PPDU for one station: the first packets of a queue.
 #[derive(Debug, Clone, Copy)]
@@ -195,42 +195,29 @@ impl Bss {
         let (way, station) = (sender.way(), sender.station(load.queue));
         let peer = &mut self.peers[station];
         let signal = peer.air.signal(span.begin);
-        let packet = |held: Held| Packet {
-            id: held.id,
-            queued: held.queued,
-            station,
-            way,
-        };
         let rate = match rate {
             0 => timing.bits_per_symbol[usize::from(load.mcs)],
             part => part,
         };
         let Queue { mpdus, reorder, .. } = &mut sender.queues[load.queue];
+        let mut receiver = Receiver {
+            station,
+            way,
+            delivery: setup.delivery,
+            reorder,
+            events,
+        };
         let (mut bits, mut delivered, mut kept) = (timing.around_bits, 0, Vec::new());
         for mut mpdu in mpdus.drain(..load.count) {
             bits += timing.mpdu(mpdu.bytes);
             let own_end = span.begin + timing.preamble + (bits * timing.symbol).div_ceil(rate);
-            let held = Held {
-                id: mpdu.id,
-                queued: mpdu.queued,
-            };
             if peer.air.loses(own_end, signal, load.mcs, mpdu.bytes) {
                 mpdu.retries += 1;
                 if mpdu.retries <= setup.retry_limit {
                     kept.push(mpdu);
                     continue;
                 }
-                let at = span.end;
-                events.push(Event::GivenUp {
-                    at,
-                    packet: packet(held),
-                });
-                if setup.delivery == Delivery::InOrder {
-                    reorder.settle(mpdu.number, None, at, |held, at| {
-                        let packet = packet(held);
-                        events.push(Event::Delivered { at, packet });
-                    });
-                }
+                receiver.gives_up(mpdu, span.end);
                 continue;
             }
             delivered += 1;
@@ -238,16 +225,7 @@ impl Bss {
                 Moment::Acknowledged => span.end,
                 Moment::OwnEnd => own_end,
             };
-            match setup.delivery {
-                Delivery::PerMpdu => events.push(Event::Delivered {
-                    at,
-                    packet: packet(held),
-                }),
-                Delivery::InOrder => reorder.settle(mpdu.number, Some(held), at, |held, at| {
-                    let packet = packet(held);
-                    events.push(Event::Delivered { at, packet });
-                }),
-            }
+            receiver.takes(mpdu, at);
         }
         let gone = load.count - kept.len();
         for mpdu in kept.into_iter().rev() {
@@ -327,32 +305,77 @@ impl Bss {
     }
 
     /// A packet that was taken out of its queue will not be sent.
-    fn give_up(&mut self, index: usize, queue: usize, mpdu: super::Mpdu, at: Nanos) {
+    fn give_up(&mut self, index: usize, queue: usize, mpdu: Mpdu, at: Nanos) {
         let sender = &mut self.senders[index];
         sender.backlog -= 1;
         self.waiting[sender.node] -= 1;
         let (way, station) = (sender.way(), sender.station(queue));
-        let packet = |held: Held| Packet {
-            id: held.id,
-            queued: held.queued,
+        let mut events = Vec::new();
+        let mut receiver = Receiver {
             station,
             way,
+            delivery: self.setup.delivery,
+            reorder: &mut sender.queues[queue].reorder,
+            events: &mut events,
         };
-        let mut events = vec![Event::GivenUp {
-            at,
-            packet: packet(Held {
-                id: mpdu.id,
-                queued: mpdu.queued,
-            }),
-        }];
-        if self.setup.delivery == Delivery::InOrder {
-            let reorder = &mut sender.queues[queue].reorder;
-            reorder.settle(mpdu.number, None, at, |held, at| {
-                let packet = packet(held);
-                events.push(Event::Delivered { at, packet });
-            });
-        }
+        receiver.gives_up(mpdu, at);
         self.tell(events);
+    }
+}
+
+/// Who gets the packets of a queue, and what is told of it.
+struct Receiver<'a> {
+    station: usize,
+    way: Way,
+    delivery: Delivery,
+    reorder: &'a mut Reorder,
+    events: &'a mut Vec<Event>,
+}
+
+impl Receiver<'_> {
+    /// A packet is there.
+    fn takes(&mut self, mpdu: Mpdu, at: Nanos) {
+        let held = Held {
+            id: mpdu.id,
+            queued: mpdu.queued,
+        };
+        match self.delivery {
+            Delivery::PerMpdu => {
+                let packet = packet(self.station, self.way, held);
+                self.events.push(Event::Delivered { at, packet });
+            }
+            Delivery::InOrder => self.settle(mpdu.number, Some(held), at),
+        }
+    }
+
+    /// A packet will never be there.
+    fn gives_up(&mut self, mpdu: Mpdu, at: Nanos) {
+        let held = Held {
+            id: mpdu.id,
+            queued: mpdu.queued,
+        };
+        let packet = packet(self.station, self.way, held);
+        self.events.push(Event::GivenUp { at, packet });
+        if self.delivery == Delivery::InOrder {
+            self.settle(mpdu.number, None, at);
+        }
+    }
+
+    fn settle(&mut self, number: u64, held: Option<Held>, at: Nanos) {
+        let (station, way, events) = (self.station, self.way, &mut *self.events);
+        self.reorder.settle(number, held, at, |held, at| {
+            let packet = packet(station, way, held);
+            events.push(Event::Delivered { at, packet });
+        });
+    }
+}
+
+fn packet(station: usize, way: Way, held: Held) -> Packet {
+    Packet {
+        id: held.id,
+        queued: held.queued,
+        station,
+        way,
     }
 }
 

@@ -10,7 +10,9 @@ use openuvr_proto::units::Size;
 use x11rb::errors::ReplyError;
 use x11rb::protocol::Event;
 use x11rb::protocol::damage::{ConnectionExt as _, Damage, NotifyEvent, ReportLevel};
-use x11rb::protocol::xproto::{ConnectionExt as _, ImageFormat, MapState, Window, WindowClass};
+use x11rb::protocol::xproto::{
+    ConnectionExt as _, GetGeometryReply, ImageFormat, MapState, Window, WindowClass,
+};
 
 use super::debounce::Area;
 use super::display::Display;
@@ -184,29 +186,8 @@ impl Companions {
         place: (i32, i32),
         size: Size,
     ) -> Result<Vec<Area>, ReplyError> {
-        let conn = &display.conn;
-        let application = Application::of(
-            conn,
-            self.atoms,
-            display.root(),
-            (window, WindowScope::Accompanying),
-        )?;
-        let mut front = conn.query_tree(display.root())?.reply()?.children;
-        let own = front.iter().position(|w| *w == application.top());
-        front.drain(..=own.unwrap_or(front.len().saturating_sub(1)));
-        let mut any = false;
-        for &window in &front {
-            let belongs = match self.known.get(&window) {
-                Some(known) => *known,
-                None => {
-                    let belongs = application.has(conn, window)?;
-                    self.known.insert(window, belongs);
-                    belongs
-                }
-            };
-            any |= belongs;
-        }
-        if !any {
+        let front = self.in_front(display, window)?;
+        if !front.iter().any(|window| self.belongs(*window)) {
             return Ok(Vec::new());
         }
         let screen = Size::new(
@@ -216,8 +197,8 @@ impl Companions {
         let seen = at(Area::whole(screen), (-place.0, -place.1)).within(Area::whole(size));
         let mut asked = Vec::new();
         for &window in &front {
-            let attributes = conn.get_window_attributes(window)?;
-            asked.push((window, attributes, conn.get_geometry(window)?));
+            let attributes = display.conn.get_window_attributes(window)?;
+            asked.push((window, attributes, display.conn.get_geometry(window)?));
         }
         let mut parts = Vec::new();
         for (window, attributes, geometry) in asked {
@@ -229,25 +210,56 @@ impl Companions {
             {
                 continue;
             }
-            let border = 2 * u32::from(geometry.border_width);
-            let sides = Size::new(
-                u32::from(geometry.width) + border,
-                u32::from(geometry.height) + border,
-            );
-            let corner = (
-                i32::from(geometry.x) - place.0,
-                i32::from(geometry.y) - place.1,
-            );
-            let area = at(Area::whole(sides), corner);
+            let area = covered(&geometry, place);
             parts = without(&parts, area);
             let area = area.within(seen);
-            if self.known.get(&window) == Some(&true) && !area.is_empty() {
+            if self.belongs(window) && !area.is_empty() {
                 parts.push(area);
             }
             parts.truncate(MOST);
         }
         Ok(parts)
     }
+
+    /// The windows in front of the captured one, the lowest first; whose each is is known then.
+    fn in_front(&mut self, display: &Display, window: Window) -> Result<Vec<Window>, ReplyError> {
+        let conn = &display.conn;
+        let application = Application::of(
+            conn,
+            self.atoms,
+            display.root(),
+            (window, WindowScope::Accompanying),
+        )?;
+        let mut front = conn.query_tree(display.root())?.reply()?.children;
+        let own = front.iter().position(|w| *w == application.top());
+        front.drain(..=own.unwrap_or(front.len().saturating_sub(1)));
+        for &window in &front {
+            if !self.known.contains_key(&window) {
+                let belongs = application.has(conn, window)?;
+                self.known.insert(window, belongs);
+            }
+        }
+        Ok(front)
+    }
+
+    /// Whether a window is known to be the application's.
+    fn belongs(&self, window: Window) -> bool {
+        self.known.get(&window) == Some(&true)
+    }
+}
+
+/// Where a window lies on the picture whose place on the screen is `place`, with its border.
+fn covered(geometry: &GetGeometryReply, place: (i32, i32)) -> Area {
+    let border = 2 * u32::from(geometry.border_width);
+    let sides = Size::new(
+        u32::from(geometry.width) + border,
+        u32::from(geometry.height) + border,
+    );
+    let corner = (
+        i32::from(geometry.x) - place.0,
+        i32::from(geometry.y) - place.1,
+    );
+    at(Area::whole(sides), corner)
 }
 
 /// `area` elsewhere.

@@ -9,6 +9,7 @@ use x11rb::protocol::xproto::{Screen, Window};
 use x11rb::rust_connection::RustConnection;
 
 use crate::capture::CaptureError;
+use crate::clock;
 
 /// An X connection of our own: nobody else reads its events.
 pub(crate) struct Display {
@@ -16,7 +17,6 @@ pub(crate) struct Display {
     /// For messages: `X display :0`.
     pub(crate) name: String,
     screen: usize,
-    started: std::time::Instant,
 }
 
 impl Display {
@@ -46,12 +46,7 @@ impl Display {
             }
         }
         crate::display::ignore_grabs(&conn).map_err(|e| CaptureError(format!("{name}: {e}")))?;
-        Ok(Display {
-            conn,
-            name,
-            screen,
-            started: std::time::Instant::now(),
-        })
+        Ok(Display { conn, name, screen })
     }
 
     /// The screen that the display's name chose.
@@ -75,11 +70,6 @@ impl Display {
         ))
     }
 
-    /// Now, on a clock that starts with the connection.
-    pub(crate) fn now(&self) -> Instant {
-        Instant(0) + self.started.elapsed()
-    }
-
     /// Sends what is queued.
     pub(crate) fn flush(&self) -> Result<(), CaptureError> {
         self.conn.flush().map_err(|e| self.broke(e))
@@ -93,7 +83,7 @@ impl Display {
         until: Option<Instant>,
     ) -> Result<(), CaptureError> {
         self.flush()?;
-        let span = until.map(|until| until.since(self.now()));
+        let span = until.map(|until| until.since(clock::now()));
         let span = span.and_then(|span| Timespec::try_from(span).ok());
         let x = self.conn.stream().as_fd();
         let mut fds = [

@@ -11,6 +11,7 @@ use x11rb::protocol::xproto::{
 use super::display::Display;
 use super::{WindowName, WindowQuery};
 use crate::capture::CaptureError;
+use crate::clock;
 
 /// How often to look again while waiting. Windows come with an event, but toolkits set the title
 /// of an open window whenever they like.
@@ -35,7 +36,7 @@ pub(super) fn window(
     let conn = &display.conn;
     conn.change_window_attributes(root, &aux)
         .map_err(|e| display.broke(e))?;
-    let until = display.now() + query.wait;
+    let until = clock::now() + query.wait;
     loop {
         let found = match &query.name {
             WindowName::Id(id) => is_viewable(display, *id).map_err(broke)?.then_some(*id),
@@ -44,7 +45,7 @@ pub(super) fn window(
         if let Some(found) = found {
             return Ok(found);
         }
-        let now = display.now();
+        let now = clock::now();
         if now >= until || !goes_on() {
             return Err(not_found(display, query));
         }

@@ -47,6 +47,7 @@ use self::surface::{Surface, SurfaceChange};
 pub use self::viewport::Viewport;
 use super::pace::Pace;
 use super::{Capture, CaptureError, CaptureEvent, Waker};
+use crate::clock;
 use crate::damage::Block;
 use crate::picture::Picture;
 
@@ -169,21 +170,8 @@ impl X11Capture {
         let display = Display::open(target.display.as_deref(), &needs)?;
         crate::display::check_pixels(display.conn.setup(), display.screen(), &display.name)
             .map_err(CaptureError)?;
-        let damage = display.new_id()?;
         let surface = Surface::open(&display, &target.what, goes_on)?;
-        let watched = surface.watched(&display);
-        let level = match target.what {
-            What::Region { .. } => ReportLevel::DELTA_RECTANGLES,
-            What::Display | What::Window(_) => ReportLevel::BOUNDING_BOX,
-        };
-        let begin = || -> Result<(), ReplyError> {
-            let conn = &display.conn;
-            conn.shm_query_version()?.reply()?;
-            conn.xfixes_query_version(5, 0)?.reply()?;
-            conn.damage_query_version(1, 1)?.reply()?;
-            conn.damage_create(damage, watched, level)?.check()
-        };
-        begin().map_err(|e| CaptureError(format!("{}: can't watch damage: {e}", display.name)))?;
+        let damage = watch(&display, &surface, &target.what)?;
         let companions = (surface.window().is_some()).then(|| Companions::new(&display));
         let companions = companions.transpose()?;
         let successor = (surface.window()).map(|window| Successor::of(&display, window));
@@ -215,9 +203,7 @@ impl X11Capture {
             damage,
         };
         capture.viewport.set_window(capture.surface.window());
-        capture
-            .debounce
-            .damaged(capture.display.now(), capture.dirty);
+        capture.debounce.damaged(clock::now(), capture.dirty);
         Ok(capture)
     }
 
@@ -232,7 +218,7 @@ impl X11Capture {
         let waits = self.pace.due().is_some();
         self.pace = Pace::new(fps);
         if waits {
-            self.pace.offer(self.display.now());
+            self.pace.offer(clock::now());
         }
     }
 
@@ -240,14 +226,7 @@ impl X11Capture {
     /// measuring what waiting for the application is worth. Below 0.1 and above 1000: as these.
     pub fn poll(&mut self, fps: f64) {
         let period = Duration::from_secs_f64(1.0 / fps.clamp(0.1, 1000.0));
-        self.poll = Some((period, self.display.now()));
-    }
-
-    /// Frames that the application drew and that were never captured, because a newer one came
-    /// before the cap let them pass.
-    #[must_use]
-    pub fn superseded(&self) -> u64 {
-        self.pace.superseded()
+        self.poll = Some((period, clock::now()));
     }
 
     /// Takes in every event that has arrived.
@@ -271,7 +250,7 @@ impl X11Capture {
                     let touched = touched.and_then(|c| c.touched(&self.display, e, place));
                     if let Some(area) = touched.filter(|area| !area.is_empty()) {
                         self.dirty = self.dirty.around(area);
-                        self.debounce.damaged(self.display.now(), area);
+                        self.debounce.damaged(clock::now(), area);
                     }
                 }
                 Event::Error(e) => tracing::debug!("{}: {e:?}", self.display.name),
@@ -299,7 +278,7 @@ impl X11Capture {
             return;
         }
         self.dirty = self.dirty.around(area);
-        self.debounce.damaged(self.display.now(), area);
+        self.debounce.damaged(clock::now(), area);
     }
 
     /// Looks at the target again if something has happened to it; what the caller must know.
@@ -333,7 +312,7 @@ impl X11Capture {
         self.tell_viewport();
         self.forget_all(size);
         // It is about to be painted.
-        self.debounce.damaged(self.display.now(), Area::EMPTY);
+        self.debounce.damaged(clock::now(), Area::EMPTY);
         if size == self.image.size() {
             return Ok(None);
         }
@@ -354,7 +333,7 @@ impl X11Capture {
             let changed = companions.renew(&self.display, window, place, size)?;
             if !changed.is_empty() {
                 self.dirty = self.dirty.around(changed);
-                self.debounce.damaged(self.display.now(), changed);
+                self.debounce.damaged(clock::now(), changed);
             }
         }
         Ok(())
@@ -465,13 +444,83 @@ impl X11Capture {
     }
 }
 
+/// What is to be done next.
+enum Step {
+    /// A new picture is there.
+    Frame,
+    /// Nothing yet, but something may have come meanwhile.
+    Again,
+    /// To wait for the server, until then at most; `None`: for it alone.
+    Wait(Option<Instant>),
+}
+
+impl X11Capture {
+    /// Takes a picture, if it is time for one.
+    fn step(&mut self, now: Instant) -> Result<Step, CaptureError> {
+        if self.destroyed {
+            return Ok(Step::Wait(Some(now + successor::LOOK_AGAIN)));
+        }
+        if !self.watched {
+            return Ok(Step::Wait(None));
+        }
+        if let Some((period, due)) = &mut self.poll {
+            if *due > now {
+                return Ok(Step::Wait(Some(*due)));
+            }
+            // One that was missed is left out.
+            let next = *due + *period;
+            *due = if next > now { next } else { now + *period };
+            self.dirty = Area::whole(self.image.size());
+            return Ok(if self.fetch()? {
+                Step::Frame
+            } else {
+                Step::Again
+            });
+        }
+        let has_come = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if has_come(self.debounce.due()) {
+            self.debounce.release(now);
+            self.pace.offer(now);
+        }
+        // A held frame whose time comes while the next is being painted waits for that one.
+        if has_come(self.pace.due()) && self.debounce.due().is_none() {
+            if !self.fetch()? {
+                return Ok(Step::Again);
+            }
+            self.pace.take(now);
+            return Ok(Step::Frame);
+        }
+        // While the next frame is painted, the held one's time doesn't count.
+        Ok(Step::Wait(self.debounce.due().or(self.pace.due())))
+    }
+}
+
+/// Has the server report damage of what is captured.
+fn watch(display: &Display, surface: &Surface, what: &What) -> Result<u32, CaptureError> {
+    let damage = display.new_id()?;
+    let level = match what {
+        What::Region { .. } => ReportLevel::DELTA_RECTANGLES,
+        What::Display | What::Window(_) => ReportLevel::BOUNDING_BOX,
+    };
+    let begin = || -> Result<(), ReplyError> {
+        let conn = &display.conn;
+        conn.shm_query_version()?.reply()?;
+        conn.xfixes_query_version(5, 0)?.reply()?;
+        conn.damage_query_version(1, 1)?.reply()?;
+        conn.damage_create(damage, surface.watched(display), level)?
+            .check()
+    };
+    begin().map_err(|e| CaptureError(format!("{}: can't watch damage: {e}", display.name)))?;
+    Ok(damage)
+}
+
 impl Capture for X11Capture {
     fn size(&self) -> Size {
         self.image.size()
     }
 
     fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError> {
-        let until = timeout.map(|span| self.display.now() + span);
+        let until = timeout.map(|span| clock::now() + span);
         loop {
             if self.waker.lower() {
                 return Ok(CaptureEvent::Woken);
@@ -496,63 +545,17 @@ impl Capture for X11Capture {
                     continue;
                 }
             }
-            let now = self.display.now();
-            let has_come = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-            if self.destroyed && !has_come(until) {
-                let next = now + successor::LOOK_AGAIN;
-                let next = until.map_or(next, |until| until.min(next));
-                self.display.wait(Some(self.waker.fd()), Some(next))?;
-                continue;
-            }
-            if !self.watched || self.destroyed {
-                if has_come(until) {
-                    return Ok(CaptureEvent::TimedOut);
-                }
-                self.display.wait(Some(self.waker.fd()), until)?;
-                continue;
-            }
-            if let Some((period, due)) = &mut self.poll {
-                if *due <= now {
-                    // One that was missed is left out.
-                    let next = *due + *period;
-                    *due = if next > now { next } else { now + *period };
-                    self.dirty = Area::whole(self.image.size());
-                    if self.fetch()? {
-                        return Ok(CaptureEvent::Frame);
-                    }
-                    continue;
-                }
-                let next = until.map_or(*due, |until| until.min(*due));
-                if has_come(until) {
-                    self.display.flush()?;
-                    return Ok(CaptureEvent::TimedOut);
-                }
-                self.display.wait(Some(self.waker.fd()), Some(next))?;
-                continue;
-            }
-            if has_come(self.debounce.due()) {
-                self.debounce.release(now);
-                self.pace.offer(now);
-            }
-            // A held frame whose time comes while the next is being painted waits for that one.
-            if has_come(self.pace.due()) && self.debounce.due().is_none() {
-                if self.fetch()? {
-                    self.pace.take(now);
-                    return Ok(CaptureEvent::Frame);
-                }
-                continue;
-            }
-            if has_come(until) {
+            let now = clock::now();
+            let next = match self.step(now)? {
+                Step::Frame => return Ok(CaptureEvent::Frame),
+                Step::Again => continue,
+                Step::Wait(next) => next,
+            };
+            if until.is_some_and(|until| until <= now) {
                 self.display.flush()?;
                 return Ok(CaptureEvent::TimedOut);
             }
-            let next = [self.debounce.due(), self.pace.due(), until];
-            // While the next frame is painted, the held one's time doesn't count.
-            let next = match next {
-                [Some(settled), _, until] => [Some(settled), None, until],
-                other => other,
-            };
-            let next = next.into_iter().flatten().min();
+            let next = next.into_iter().chain(until).min();
             self.display.wait(Some(self.waker.fd()), next)?;
         }
     }
@@ -577,7 +580,7 @@ impl Capture for X11Capture {
         if begins && let Some(size) = self.surface.size() {
             self.image.forget();
             self.forget_all(size);
-            self.debounce.damaged(self.display.now(), self.dirty);
+            self.debounce.damaged(clock::now(), self.dirty);
         }
     }
 }

@@ -17,6 +17,7 @@ use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, MapState, Window, Wi
 use super::display::Display;
 use crate::application::{Atoms, client_in, process_of};
 use crate::capture::CaptureError;
+use crate::clock;
 
 /// How long an application may take (guess: a large game loads its textures in between).
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -87,7 +88,7 @@ impl Successor {
         if event.event != display.root() {
             return;
         }
-        let now = display.now();
+        let now = clock::now();
         let since = self.gone.unwrap_or(now);
         self.mapped
             .retain(|(window, at)| *window != event.window && since.since(*at) < BEFORE);
@@ -99,7 +100,7 @@ impl Successor {
     /// The window is gone: what came in its place. First when it is gone, then every
     /// [`LOOK_AGAIN`].
     pub(super) fn look(&mut self, display: &Display) -> Result<Found, CaptureError> {
-        let now = display.now();
+        let now = clock::now();
         let gone = *self.gone.get_or_insert(now);
         self.mapped.retain(|(_, at)| gone.since(*at) < BEFORE);
         let mut best: Option<(u32, Window)> = None;

@@ -294,6 +294,17 @@ impl Avcodec {
             }
         }
     }
+
+    /// Forgets the frame that is under way and all references: the next frame is a key frame.
+    fn reset(&mut self) {
+        self.library.restart();
+        self.pskip.reset();
+        self.current = None;
+        self.changed.clear();
+        self.whole.clear();
+        self.needs_key_frame = true;
+        self.refused = FrameId::NONE;
+    }
 }
 
 impl Decoder for Avcodec {
@@ -329,16 +340,6 @@ impl Decoder for Avcodec {
         let picture = picture.cropped(view.size);
         self.painted = paint(&picture, rows, changed, self.painted, canvas).map_err(failed)?;
         Ok(whole.then_some(Decoded::OnCanvas(picture.size)))
-    }
-
-    fn reset(&mut self) {
-        self.library.restart();
-        self.pskip.reset();
-        self.current = None;
-        self.changed.clear();
-        self.whole.clear();
-        self.needs_key_frame = true;
-        self.refused = FrameId::NONE;
     }
 }
 

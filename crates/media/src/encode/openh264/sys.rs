@@ -284,6 +284,56 @@ pub(super) struct Encoder {
 // answer's pointers are only followed while `&mut self` is borrowed.
 unsafe impl Send for Encoder {}
 
+impl Parameters {
+    /// Changes the library's defaults into what is wanted.
+    fn fill(&mut self, settings: &Settings) {
+        let number = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
+        self.usage = 0; // camera, real time
+        self.width = number(settings.size.width);
+        self.height = number(settings.size.height);
+        self.bitrate = BITRATE;
+        self.rate_mode = RC_OFF_MODE;
+        self.fps = f32::from(u16::try_from(settings.fps).unwrap_or(u16::MAX));
+        self.temporal_layers = 1;
+        self.complexity = 0;
+        self.intra_period = 0; // key frames on request only
+        self.references = 1;
+        self.id_strategy = 0;
+        (self.prefix_units, self.messages, self.simulcast) = (0, 0, 0);
+        self.cabac = 0;
+        self.frame_skip = 0;
+        self.long_term = 0;
+        (self.min_qp, self.max_qp) = (0, 51);
+        self.threads = settings.threads.into();
+        self.load_balancing = 0; // it would cut each picture differently
+        self.loop_filter_off = 1; // as x264's fastest preset: the decoder would pay as well
+        (
+            self.denoise,
+            self.background_detection,
+            self.adaptive_quantiser,
+        ) = (0, 0, 0);
+        self.scene_change = 0; // no key frames of its own
+        self.cropping = 1;
+        let layer = &mut self.layers[0];
+        layer.width = self.width;
+        layer.height = self.height;
+        layer.fps = self.fps;
+        layer.bitrate = self.bitrate;
+        layer.max_bitrate = 0;
+        layer.profile = PRO_BASELINE;
+        layer.qp = 26;
+        layer.slices.mode = match settings.slices {
+            1 => SM_SINGLE_SLICE,
+            _ => SM_FIXEDSLCNUM_SLICE,
+        };
+        layer.slices.count = settings.slices.into();
+        (layer.signal_present, layer.colour_present) = (1, 1);
+        layer.format = VIDEO_FORMAT_UNDEFINED;
+        layer.full_range = 0;
+        (layer.primaries, layer.transfer, layer.matrix) = (BT709, BT709, BT709);
+    }
+}
+
 impl Encoder {
     fn table(&self) -> &Table {
         // SAFETY: what was created begins with a pointer to a table that lives as long as the
@@ -309,46 +359,7 @@ impl Encoder {
                     .into(),
             ));
         }
-        let number = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
-        p.usage = 0; // camera, real time
-        p.width = number(settings.size.width);
-        p.height = number(settings.size.height);
-        p.bitrate = BITRATE;
-        p.rate_mode = RC_OFF_MODE;
-        p.fps = f32::from(u16::try_from(settings.fps).unwrap_or(u16::MAX));
-        p.temporal_layers = 1;
-        p.complexity = 0;
-        p.intra_period = 0; // key frames on request only
-        p.references = 1;
-        p.id_strategy = 0;
-        (p.prefix_units, p.messages, p.simulcast) = (0, 0, 0);
-        p.cabac = 0;
-        p.frame_skip = 0;
-        p.long_term = 0;
-        (p.min_qp, p.max_qp) = (0, 51);
-        p.threads = settings.threads.into();
-        p.load_balancing = 0; // it would cut each picture differently
-        p.loop_filter_off = 1; // as x264's fastest preset: the decoder would pay as well
-        (p.denoise, p.background_detection, p.adaptive_quantiser) = (0, 0, 0);
-        p.scene_change = 0; // no key frames of its own
-        p.cropping = 1;
-        let layer = &mut p.layers[0];
-        layer.width = p.width;
-        layer.height = p.height;
-        layer.fps = p.fps;
-        layer.bitrate = p.bitrate;
-        layer.max_bitrate = 0;
-        layer.profile = PRO_BASELINE;
-        layer.qp = 26;
-        layer.slices.mode = match settings.slices {
-            1 => SM_SINGLE_SLICE,
-            _ => SM_FIXEDSLCNUM_SLICE,
-        };
-        layer.slices.count = settings.slices.into();
-        (layer.signal_present, layer.colour_present) = (1, 1);
-        layer.format = VIDEO_FORMAT_UNDEFINED;
-        layer.full_range = 0;
-        (layer.primaries, layer.transfer, layer.matrix) = (BT709, BT709, BT709);
+        p.fill(settings);
         // SAFETY: they are the library's own, changed; it copies them.
         let failed = unsafe { (self.table().initialise)(handle, &raw const *self.parameters) };
         if failed != 0 {

@@ -158,27 +158,10 @@ impl Encoder for X264 {
         self.broken = true;
         let (first_part, total) = (self.first_part, self.total_mbs);
         let result = self.encoder.encode(&input, &|nal: sys::Nal<'_>| {
-            if !(nal.is_slice() || nal.is_parameter_set()) {
-                // Not sent: the banner with the library's version, 700 bytes of the first frame, and
-                // where a refresh ends, which the header of ours says.
-                let mut message = order.buffer();
-                nal.encode(&mut message);
-                if let Some(frames) = h264_sei::clean_after(&message) {
-                    order.clean_after(frames);
-                }
-                order.unused(message);
-                return;
-            }
-            let macroblocks = nal.macroblocks();
-            if let Some((first_mb, _)) = macroblocks.filter(|_| first_part < total) {
+            if let Some((first_mb, _)) = nal.macroblocks().filter(|_| first_part < total) {
                 sys::boost_priority(first_mb < first_part);
             }
-            let mut bytes = order.buffer();
-            nal.encode(&mut bytes);
-            match macroblocks {
-                Some((first_mb, mbs)) => order.slice(first_mb, mbs, bytes),
-                None => order.parameter_set(bytes),
-            }
+            hand_over(nal, &order);
         });
         let outcome = order.finish();
         self.pool = outcome.pool;
@@ -244,6 +227,26 @@ impl SliceLayout {
             slices: u8::try_from(total).unwrap_or(u8::MAX),
             max_mbs,
         }
+    }
+}
+
+/// Writes a NAL unit and puts it in order.
+fn hand_over(nal: sys::Nal<'_>, order: &SliceOrder<'_>) {
+    let mut bytes = order.buffer();
+    if !(nal.is_slice() || nal.is_parameter_set()) {
+        // Not sent: the banner with the library's version, 700 bytes of the first frame, and where a
+        // refresh ends, which the header of ours says.
+        nal.encode(&mut bytes);
+        if let Some(frames) = h264_sei::clean_after(&bytes) {
+            order.clean_after(frames);
+        }
+        return order.unused(bytes);
+    }
+    let macroblocks = nal.macroblocks();
+    nal.encode(&mut bytes);
+    match macroblocks {
+        Some((first_mb, mbs)) => order.slice(first_mb, mbs, bytes),
+        None => order.parameter_set(bytes),
     }
 }
 

@@ -249,44 +249,8 @@ impl Encoder {
             (functions.picture_init)(out.as_mut_ptr());
             (picture.assume_init(), out.assume_init())
         };
-        let kind = if input.key_frame {
-            X264_TYPE_IDR
-        } else {
-            X264_TYPE_AUTO
-        };
-        picture.i_type = kind.cast_signed();
-        picture.i_qpplus1 = match input.qp {
-            Some(qp) => c_int::from(qp) + 1,
-            None => X264_QP_AUTO.cast_signed(),
-        };
-        picture.i_pts = input.pts;
+        describe(input, &mut self.flags, &mut picture)?;
         picture.opaque = (&raw const call).cast_mut().cast();
-        let (layout, planes) = match input.picture.format {
-            PixelFormat::Nv12 => (X264_CSP_NV12, 2),
-            PixelFormat::I444 => (X264_CSP_I444, 3),
-            PixelFormat::Bgrx => (X264_CSP_BGRA, 1),
-            _ => {
-                return Err(EncodeError("libx264 is not given such pictures".into()));
-            }
-        };
-        let flip = match input.picture.rows {
-            Rows::TopDown => 0,
-            Rows::BottomUp => X264_CSP_VFLIP,
-        };
-        picture.img.i_csp = (layout | flip).cast_signed();
-        picture.img.i_plane = c_int::try_from(planes).unwrap_or(0);
-        for (i, plane) in input.picture.planes[..planes].iter().enumerate() {
-            picture.img.plane[i] = plane.data.as_ptr().cast_mut();
-            picture.img.i_stride[i] = c_int::try_from(plane.stride)
-                .map_err(|_| EncodeError("a stride is over 2 GiB".into()))?;
-        }
-        if let Some(unchanged) = input.unchanged {
-            let constant = u8::try_from(X264_MBINFO_CONSTANT).unwrap_or(0);
-            let flag = |same: &bool| if *same { constant } else { 0 };
-            self.flags.clear();
-            self.flags.extend(unchanged.iter().map(flag));
-            picture.prop.mb_info = self.flags.as_mut_ptr();
-        }
         self.newest = None;
         let (mut nals, mut count) = (std::ptr::null_mut(), 0);
         // SAFETY: the planes hold the whole picture (the caller checked) and the library only
@@ -312,19 +276,71 @@ impl Encoder {
                 input.pts
             )));
         }
-        let planes: [_; 3] = std::array::from_fn(|i| {
-            let stride = usize::try_from(out.img.i_stride[i]).unwrap_or(0);
-            (NonNull::new(out.img.plane[i]), stride)
-        });
-        self.newest = match planes {
-            [(Some(luma), stride), (Some(second), other), third] => {
-                let third = (third.0.unwrap_or(luma), third.1);
-                Some([(luma, stride), (second, other), third])
-            }
-            _ => None,
-        };
+        self.newest = decoded_planes(&out);
         // `b_keyframe` says as well where an intra refresh begins.
         Ok(out.i_type == X264_TYPE_IDR.cast_signed())
+    }
+}
+
+/// Says in the library's words what `input` is, whose planes are not copied; `flags` is memory for what it
+/// says of each macroblock.
+fn describe(
+    input: &Input<'_>,
+    flags: &mut Vec<u8>,
+    picture: &mut x264_picture_t,
+) -> Result<(), EncodeError> {
+    let kind = if input.key_frame {
+        X264_TYPE_IDR
+    } else {
+        X264_TYPE_AUTO
+    };
+    picture.i_type = kind.cast_signed();
+    picture.i_qpplus1 = match input.qp {
+        Some(qp) => c_int::from(qp) + 1,
+        None => X264_QP_AUTO.cast_signed(),
+    };
+    picture.i_pts = input.pts;
+    let (layout, planes) = match input.picture.format {
+        PixelFormat::Nv12 => (X264_CSP_NV12, 2),
+        PixelFormat::I444 => (X264_CSP_I444, 3),
+        PixelFormat::Bgrx => (X264_CSP_BGRA, 1),
+        _ => {
+            return Err(EncodeError("libx264 is not given such pictures".into()));
+        }
+    };
+    let flip = match input.picture.rows {
+        Rows::TopDown => 0,
+        Rows::BottomUp => X264_CSP_VFLIP,
+    };
+    picture.img.i_csp = (layout | flip).cast_signed();
+    picture.img.i_plane = c_int::try_from(planes).unwrap_or(0);
+    for (i, plane) in input.picture.planes[..planes].iter().enumerate() {
+        picture.img.plane[i] = plane.data.as_ptr().cast_mut();
+        picture.img.i_stride[i] = c_int::try_from(plane.stride)
+            .map_err(|_| EncodeError("a stride is over 2 GiB".into()))?;
+    }
+    if let Some(unchanged) = input.unchanged {
+        let constant = u8::try_from(X264_MBINFO_CONSTANT).unwrap_or(0);
+        let flag = |same: &bool| if *same { constant } else { 0 };
+        flags.clear();
+        flags.extend(unchanged.iter().map(flag));
+        picture.prop.mb_info = flags.as_mut_ptr();
+    }
+    Ok(())
+}
+
+/// Where the library keeps the picture as a decoder has it; `None` if it does not say.
+fn decoded_planes(out: &x264_picture_t) -> Option<[(NonNull<u8>, usize); 3]> {
+    let planes: [_; 3] = std::array::from_fn(|i| {
+        let stride = usize::try_from(out.img.i_stride[i]).unwrap_or(0);
+        (NonNull::new(out.img.plane[i]), stride)
+    });
+    match planes {
+        [(Some(luma), stride), (Some(second), other), third] => {
+            let third = (third.0.unwrap_or(luma), third.1);
+            Some([(luma, stride), (second, other), third])
+        }
+        _ => None,
     }
 }
 

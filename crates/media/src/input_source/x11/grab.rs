@@ -11,7 +11,7 @@ use x11rb::protocol::xinput::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{self, ConnectionExt as _, EventMask};
 use x11rb::rust_connection::RustConnection;
 
-use crate::present::x11::window::Window;
+use crate::window::toplevel::Window;
 
 /// The grab of one window, taken or not.
 #[derive(Debug)]

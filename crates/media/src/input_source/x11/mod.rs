@@ -32,11 +32,11 @@ use super::{InputSource, SourceError, SourceEvent};
 use crate::keyboard::compose::{Composer, Step};
 use crate::keyboard::keymap::{COMMAND, LOCK, symbol_of};
 use crate::keyboard::{CORE_KEYBOARD, XkbKeyboard};
-use crate::present::PresentError;
-use crate::present::x11::placement::Placement;
-use crate::present::x11::scene::{Scene, Stage};
-use crate::present::x11::window::Window;
-use crate::present::x11::{Painter, WindowConfig};
+use crate::window::painter::Painter;
+use crate::window::placement::Placement;
+use crate::window::scene::{Scene, Stage};
+use crate::window::toplevel::Window;
+use crate::window::{WindowConfig, WindowError};
 use grab::Grab;
 use shortcuts::{Action, HELD};
 pub use shortcuts::{SHORTCUTS, Shortcut};
@@ -75,8 +75,8 @@ impl X11InputSource {
         window: Window,
         stage: Arc<Stage>,
         config: &WindowConfig,
-    ) -> Result<X11InputSource, PresentError> {
-        let keyboard = XkbKeyboard::open(&conn).map_err(|cause| PresentError(cause.to_string()))?;
+    ) -> Result<X11InputSource, WindowError> {
+        let keyboard = XkbKeyboard::open(&conn).map_err(|cause| WindowError(cause.to_string()))?;
         // With it a held key repeats as presses without releases in between, which are easy to
         // drop. Every XKB server of today supports it.
         let flag = xkb::PerClientFlag::DETECTABLE_AUTO_REPEAT;
@@ -165,18 +165,7 @@ impl X11InputSource {
                 self.follow_wish()?;
                 return self.repaint().map_err(|cause| SourceError(cause.0));
             }
-            Event::ClientMessage(event)
-                if event.type_ == self.window.atoms.WM_PROTOCOLS
-                    && event.data.as_data32()[0] == self.window.atoms.WM_DELETE_WINDOW =>
-            {
-                self.ready.push_back(SourceEvent::Closed);
-            }
-            Event::ClientMessage(event)
-                if event.type_ == self.window.atoms._OPENUVR_RELATIVE_MOUSE =>
-            {
-                self.declined = false;
-                return self.follow_wish();
-            }
+            Event::ClientMessage(event) => return self.message(&event),
             Event::DestroyNotify(event) if event.window == self.window.id => {
                 self.ready.push_back(SourceEvent::Closed);
             }
@@ -186,6 +175,19 @@ impl X11InputSource {
             // A repair may name a picture that the presenter has just replaced: it repaired it.
             Event::Error(error) => tracing::debug!(?error, "the X server refused a request"),
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, event: &xproto::ClientMessageEvent) -> Result<(), SourceError> {
+        let atoms = &self.window.atoms;
+        let asked = event.data.as_data32()[0];
+        if event.type_ == atoms.WM_PROTOCOLS && asked == atoms.WM_DELETE_WINDOW {
+            self.ready.push_back(SourceEvent::Closed);
+        }
+        if event.type_ == atoms._OPENUVR_RELATIVE_MOUSE {
+            self.declined = false;
+            return self.follow_wish();
         }
         Ok(())
     }
@@ -444,7 +446,7 @@ impl X11InputSource {
     /// Draws the scene anew. The server may take this after a newer picture of the presenter's
     /// that was sent later, so it is repeated if a picture came in between; not for ever, since
     /// where pictures keep coming the next one repairs it as well.
-    pub(crate) fn repaint(&mut self) -> Result<(), PresentError> {
+    pub(crate) fn repaint(&mut self) -> Result<(), WindowError> {
         for _ in 0..REPAIRS {
             let drawn = {
                 let scene = self.stage.scene();

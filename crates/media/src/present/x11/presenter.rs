@@ -17,15 +17,15 @@ use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
 use super::buffers::{Buffers, around};
-use super::painter::Painter;
-use super::placement::{Placement, Rect};
-use super::scene::{Shown, Stage};
-use super::window;
 use crate::cursor::Cursor;
 use crate::picture::Picture;
 use crate::present::convert::to_bgrx;
-use crate::present::panel::Panel;
 use crate::present::{Canvas, PresentError, Presenter};
+use crate::window::painter::Painter;
+use crate::window::panel::Panel;
+use crate::window::placement::{Placement, Rect};
+use crate::window::scene::{Shown, Stage};
+use crate::window::toplevel;
 
 /// How long a picture waits for a server that has not yet read the two before it. A server that
 /// runs takes well under a millisecond; one that hangs this long costs pictures, not the session.
@@ -72,8 +72,8 @@ impl X11Presenter {
             .map(|_| shm::query_version(&conn).map(|cookie| cookie.reply()));
         let version = match version {
             Some(Ok(Ok(reply))) => (reply.major_version, reply.minor_version),
-            Some(Ok(Err(cause))) => return Err(stage.gone(&cause)),
-            Some(Err(cause)) => return Err(stage.gone(&cause)),
+            Some(Ok(Err(cause))) => return Err(stage.gone(&cause).into()),
+            Some(Err(cause)) => return Err(stage.gone(&cause).into()),
             None => (0, 0),
         };
         if version < (1, 2) {
@@ -165,7 +165,7 @@ impl X11Presenter {
                     return Ok(false);
                 }
                 Ok(_) | Err(rustix::io::Errno::INTR) => self.drain()?,
-                Err(cause) => return Err(self.stage.gone(&cause)),
+                Err(cause) => return Err(self.stage.gone(&cause).into()),
             }
         };
         self.next = Some(Next {
@@ -250,7 +250,7 @@ impl X11Presenter {
             (self.conn).send_event(false, window, nobody_else, message)?;
             Ok(self.conn.flush()?)
         };
-        say().map_err(|cause: ReplyError| self.stage.gone(&cause))
+        Ok(say().map_err(|cause: ReplyError| self.stage.gone(&cause))?)
     }
 
     /// Makes the window's own cursor look like the host's: the server moves it with no latency.
@@ -350,7 +350,7 @@ impl Presenter for X11Presenter {
     /// drawn where the player has it.
     fn set_observer(&mut self, observer: bool, title: &str) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
-        window::set_title(&self.conn, stage.window, title).map_err(|e| stage.gone(&e))?;
+        toplevel::set_title(&self.conn, stage.window, title).map_err(|e| stage.gone(&e))?;
         let before = std::mem::replace(&mut stage.scene().observer, observer);
         let cursor = stage.scene().cursor.clone();
         if before != observer {
@@ -370,7 +370,7 @@ impl Presenter for X11Presenter {
             drop(scene);
             self.wake_input()?;
         }
-        self.conn.flush().map_err(|cause| stage.gone(&cause))
+        Ok(self.conn.flush().map_err(|cause| stage.gone(&cause))?)
     }
 
     fn panel(&mut self, lines: &[String]) -> Result<(), PresentError> {

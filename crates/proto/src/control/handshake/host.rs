@@ -199,12 +199,6 @@ impl HostHandshake {
         self.window = Some(PairingWindow::open(self.windows, now, pin, span));
     }
 
-    /// Lets nobody pair from here on.
-    #[cfg(test)]
-    pub(super) fn close_pairing(&mut self) {
-        self.window = None;
-    }
-
     /// The pairing window, if one is open at `now`.
     #[cfg(test)]
     pub(super) fn pairing(&self, now: Instant) -> Option<PairingStatus> {

@@ -525,7 +525,9 @@ fn a_repeated_wrong_finish_is_one_try() {
 fn a_window_that_is_over_pairs_nobody() {
     let mut world = World::pairing("123456");
     let (_, finish) = up_to_finish(&mut world.host, world.now, OTHER, "123456");
-    world.host.close_pairing();
+    // As long as nothing: it is over at once.
+    let over = Duration::ZERO;
+    world.host.open_pairing(world.now, pin("123456"), over);
     let reaction = world
         .host
         .handle_datagram(world.now, OTHER, &finish, &no_device);

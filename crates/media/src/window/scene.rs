@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use openuvr_proto::units::Size;
 use x11rb::protocol::{shm, xproto};
 
+use super::panel::Panel;
 use super::placement::{Placement, Rect};
 use crate::cursor::Cursor;
-use crate::present::panel::Panel;
 
 /// The window as both threads know it.
 #[derive(Debug)]

@@ -16,11 +16,11 @@ use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 use x11rb::x11_utils::X11Error;
 
+use super::WindowError;
+use super::panel::Panel;
 use super::placement::{Placement, Rect};
 use super::scene::{Overlay, Scene, Shown, Stage};
 use crate::cursor::CursorShape;
-use crate::present::PresentError;
-use crate::present::panel::Panel;
 
 /// One connection's means of drawing on the window.
 pub(crate) struct Painter {
@@ -44,9 +44,9 @@ struct Scaled {
 
 impl Painter {
     /// Prepares drawing over `conn`.
-    pub(crate) fn new(conn: &RustConnection, stage: Arc<Stage>) -> Result<Painter, PresentError> {
+    pub(crate) fn new(conn: &RustConnection, stage: Arc<Stage>) -> Result<Painter, WindowError> {
         let missing = |what: &str| {
-            PresentError(format!(
+            WindowError(format!(
                 "the X server of display {} lacks {what}",
                 stage.display
             ))
@@ -93,7 +93,7 @@ impl Painter {
         conn: &RustConnection,
         scene: &Scene,
         announce: bool,
-    ) -> Result<u32, PresentError> {
+    ) -> Result<u32, WindowError> {
         let Some(placement) = scene.placement() else {
             return Ok(0);
         };
@@ -107,7 +107,7 @@ impl Painter {
         scene: &Scene,
         area: Rect,
         announce: bool,
-    ) -> Result<u32, PresentError> {
+    ) -> Result<u32, WindowError> {
         let (Some(shown), Some(placement)) = (scene.shown, scene.placement()) else {
             return Ok(0);
         };
@@ -132,7 +132,7 @@ impl Painter {
     }
 
     /// Blackens what the picture leaves free.
-    pub(crate) fn bars(&self, conn: &RustConnection, scene: &Scene) -> Result<(), PresentError> {
+    pub(crate) fn bars(&self, conn: &RustConnection, scene: &Scene) -> Result<(), WindowError> {
         let bars = scene
             .placement()
             .into_iter()
@@ -372,17 +372,17 @@ impl Painter {
 
 impl Stage {
     /// The one line for a server that stopped answering.
-    pub(crate) fn gone(&self, cause: &dyn std::fmt::Display) -> PresentError {
-        PresentError(format!(
+    pub(crate) fn gone(&self, cause: &dyn std::fmt::Display) -> WindowError {
+        WindowError(format!(
             "the X server of display {} is gone: {cause}",
             self.display
         ))
     }
 
     /// What an asynchronous X error means: the end if the window is gone, a log line otherwise.
-    pub(crate) fn judge(&self, error: &X11Error) -> Result<(), PresentError> {
+    pub(crate) fn judge(&self, error: &X11Error) -> Result<(), WindowError> {
         if error.bad_value == self.window {
-            return Err(PresentError(format!(
+            return Err(WindowError(format!(
                 "the window on display {} was destroyed by someone else",
                 self.display
             )));

@@ -28,7 +28,7 @@ x11rb::atom_manager! {
 }
 
 /// How large a window may be: the screen, less what panels take of it where somebody says that.
-pub(super) fn room(conn: &RustConnection, screen: &xproto::Screen) -> Result<Size, ReplyOrIdError> {
+pub(crate) fn room(conn: &RustConnection, screen: &xproto::Screen) -> Result<Size, ReplyOrIdError> {
     let atoms = Atoms::new(conn)?.reply()?;
     let all = Size::new(
         u32::from(screen.width_in_pixels),
@@ -52,7 +52,7 @@ pub(super) fn room(conn: &RustConnection, screen: &xproto::Screen) -> Result<Siz
 }
 
 /// Names a window, for window managers old and new.
-pub(super) fn set_title(
+pub(crate) fn set_title(
     conn: &RustConnection,
     window: xproto::Window,
     title: &str,
@@ -104,29 +104,7 @@ impl Window {
             screen.root_visual,
             &attributes,
         )?;
-        set_title(conn, id, &config.title)?;
-        conn.change_property8(
-            PropMode::REPLACE,
-            id,
-            AtomEnum::WM_CLASS,
-            AtomEnum::STRING,
-            b"openuvr\0OpenUVR\0",
-        )?;
-        conn.change_property32(
-            PropMode::REPLACE,
-            id,
-            atoms.WM_PROTOCOLS,
-            AtomEnum::ATOM,
-            &[atoms.WM_DELETE_WINDOW],
-        )?;
-        // 1: a compositor that holds pictures back for a refresh is asked to step aside.
-        conn.change_property32(
-            PropMode::REPLACE,
-            id,
-            atoms._NET_WM_BYPASS_COMPOSITOR,
-            AtomEnum::CARDINAL,
-            &[1],
-        )?;
+        describe(conn, id, &atoms, &config.title)?;
         let mut window = Window {
             id,
             root: screen.root,
@@ -204,6 +182,39 @@ impl Window {
             .reply();
         Ok(alive.is_ok())
     }
+}
+
+/// Says what the window is, for window managers.
+fn describe(
+    conn: &RustConnection,
+    id: xproto::Window,
+    atoms: &Atoms,
+    title: &str,
+) -> Result<(), ReplyError> {
+    set_title(conn, id, title)?;
+    conn.change_property8(
+        PropMode::REPLACE,
+        id,
+        AtomEnum::WM_CLASS,
+        AtomEnum::STRING,
+        b"openuvr\0OpenUVR\0",
+    )?;
+    conn.change_property32(
+        PropMode::REPLACE,
+        id,
+        atoms.WM_PROTOCOLS,
+        AtomEnum::ATOM,
+        &[atoms.WM_DELETE_WINDOW],
+    )?;
+    // 1: a compositor that holds pictures back for a refresh is asked to step aside.
+    conn.change_property32(
+        PropMode::REPLACE,
+        id,
+        atoms._NET_WM_BYPASS_COMPOSITOR,
+        AtomEnum::CARDINAL,
+        &[1],
+    )?;
+    Ok(())
 }
 
 fn events() -> EventMask {

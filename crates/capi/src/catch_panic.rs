@@ -1,0 +1,15 @@
+//! Nothing unwinds into C.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The body of every exported function: a panic ends here, and `on_panic` is returned.
+pub(crate) fn catch_panic<T>(on_panic: T, work: impl FnOnce() -> T) -> T {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(value) => value,
+        Err(payload) => {
+            // Its drop may panic, too.
+            std::mem::forget(payload);
+            on_panic
+        }
+    }
+}
