@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use openuvr_media::capture::submit::Pool;
+use openuvr_media::capture::pool::Pool;
 use openuvr_media::input_sink::device::Descriptor;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::DeviceId;
@@ -190,7 +190,7 @@ impl Kind for Host {
                 .ok_or_else(|| Failure::argument("second_player is 0, 1 or 2"))?)
             .to_owned(),
             max_observers: narrow("max_observers", config.max_observers)?,
-            encoder: word.encoder.to_owned(),
+            encoders: vec![word.encoder.to_owned()],
             slices: narrow("slices", config.slices)?,
             encoder_threads: match config.encoder_threads {
                 0 => None,
@@ -202,7 +202,7 @@ impl Kind for Host {
             csv: csv.map(PathBuf::from),
             ..usual
         };
-        told.encoding().map_err(Failure::argument)?;
+        told.encodings().map_err(Failure::argument)?;
         let input = match enums::input_to(config.input)? {
             OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_APPLICATION => InputTo::Application,
             OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_DISPLAY => {

@@ -33,7 +33,7 @@ fn talk(host: &mut Host, client: &mut ClientSession) {
 fn words_arrive_once_and_are_cut_between_characters() {
     let mut host = Host::new(HostPolicy {
         name: "host".into(),
-        codec: 1,
+        codecs: 1 << 1,
         second_player: SecondPlayer::Refuse,
         max_observers: 1,
         keys: Keys::default(),

@@ -240,7 +240,7 @@ impl Guest {
             cursor,
             input,
             converter: Converter::new(),
-            encoding: opened.encoding,
+            encodings: opened.encodings,
             scheduler: scheduler.clone(),
         })?;
         let host = Arc::new(host);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! media    capture ─► convert ─► encode ─► (each slice) seal ─► send     one thread, one frame
+//! further  └─ copy ─► convert ─► encode ─► (each slice) seal ─► send     one for each further rendition
 //! control  receive ─► handshake │ sessions ─► input sink                 at a time
 //! cursor   pointer ─► sessions
 //! trust    who paired, who came ─► disk
@@ -12,6 +13,7 @@
 pub mod config;
 mod control;
 mod cursor;
+mod encodings;
 mod media;
 mod subscribe;
 mod trust;
@@ -27,7 +29,6 @@ use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Capture, Waker};
 use openuvr_media::convert::Converter;
-use openuvr_media::encode::{self, Pixels};
 use openuvr_media::input_sink::InputSink;
 use openuvr_media::input_sink::device::{Descriptor, Devices};
 use openuvr_net::Link;
@@ -38,16 +39,18 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Asked, Ending, Host, HostPolicy};
-use openuvr_proto::id::{DeviceId, PathId, SessionId, SubscriberId};
+use openuvr_proto::id::{DeviceId, PathId, RenditionId, SessionId, SubscriberId};
 use openuvr_proto::pose::Posed;
 use openuvr_proto::send::packetize::MediaSender;
 use openuvr_proto::send::policy::Decision;
-use openuvr_proto::send::rendition::{self, AppliedInput};
+use openuvr_proto::send::rendition::{AppliedInput, FrameOutcome};
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
+use self::encodings::Assigned;
+pub use self::encodings::{Encoding, Encodings, SUBPEL_PIXELS, codec_of};
 use crate::clock;
 use crate::guest::Inputs;
 use crate::sched::{self, Scheduler};
@@ -60,34 +63,9 @@ const NOTICES: usize = 4096;
 /// wish, of which there are few.
 const ORDERS: usize = 256;
 
-/// The largest picture whose motion is searched to quarters of a pixel by itself: 1280 × 720, where
-/// it costs 1.2 ms a frame and gains 3.5 dB of luma (two cores, both ends on them); at 1920 × 1080 it
-/// costs about 3 ms, and the picture would come late.
-pub const SUBPEL_PIXELS: usize = 1280 * 720;
-
-/// How pictures are encoded.
-#[derive(Clone, Debug)]
-pub struct Encoding {
-    /// The encoder's name in [`encode::BACKENDS`].
-    pub encoder: String,
-    /// Slices a frame, 1–64.
-    pub slices: u8,
-    /// Encoder threads, 1–64.
-    pub threads: u8,
-    /// Whether motion is searched to quarters of a pixel; `None`: for pictures of at most
-    /// [`SUBPEL_PIXELS`].
-    pub subpel: Option<bool>,
-    /// As what colours are coded; `None`: as the encoder usually does.
-    pub pixels: Option<Pixels>,
-    /// Who decides how many bits a picture gets; `None`: who usually does with this encoder.
-    pub rate: Option<encode::Rate>,
-    /// With [`Recovery::Refresh`](openuvr_proto::send::policy::Recovery::Refresh): a wave of intra
-    /// blocks every so many frames, 2 or more, wanted or not; `None`: only those that are wanted.
-    pub refresh_every: Option<u16>,
-    /// Frame rate (which the capture enforces), bit rate, and what is done about losses; recovery by
-    /// refresh needs an encoder that can.
-    pub rendition: rendition::Settings,
-}
+/// Ends of frames that may wait for the control thread, which takes them at each turn: a frame of
+/// each of 64 clients ([`config::Config::max_observers`]) four times.
+const ENDS: usize = 256;
 
 /// Everything that a host needs. All of it is opened by the caller, so that each failure has its
 /// own clear line before a thread starts.
@@ -112,8 +90,8 @@ pub struct HostSetup {
     pub input: Input,
     /// Converts pictures for encoders that want NV12.
     pub converter: Converter,
-    /// How pictures are encoded.
-    pub encoding: Encoding,
+    /// How pictures are encoded, and for whom.
+    pub encodings: Encodings,
     /// How urgent the threads are.
     pub scheduler: Scheduler,
 }
@@ -153,6 +131,8 @@ pub enum Notice {
         software: String,
         /// What it wants of the video while it plays.
         wishes: Wishes,
+        /// Which rendition it gets, as long as it is here.
+        rendition: RenditionId,
     },
     /// A client's role changed.
     RoleChanged(SessionId, Role),
@@ -162,9 +142,25 @@ pub enum Notice {
     Ended(SessionId, Ending),
     /// A frame's end.
     Record(Box<FrameRecord>),
-    /// The policy decided something for the player.
-    Decision(Decision),
-    /// The picture has a new size, and a new configuration epoch began.
+    /// The policy of a rendition decided something.
+    Decision {
+        /// The rendition.
+        rendition: RenditionId,
+        /// The decision, with its reason.
+        decision: Decision,
+    },
+    /// An encoder was opened: somebody takes this rendition, or it goes on in another size or thread.
+    EncoderOpened {
+        /// The rendition.
+        rendition: RenditionId,
+        /// The encoder's name in [`BACKENDS`](openuvr_media::encode::BACKENDS).
+        encoder: String,
+        /// Of its pictures.
+        size: Size,
+    },
+    /// The encoder of a rendition was closed: nobody takes it any more, or it goes on in another thread.
+    EncoderClosed(RenditionId),
+    /// The player's picture has a new size, and a new configuration epoch began.
     Resized(Size),
     /// A client has waited for two seconds, and the application has handed over no picture yet
     /// ([`guest`](crate::guest)).
@@ -187,6 +183,7 @@ enum Order {
     Add {
         id: SubscriberId,
         role: Role,
+        assigned: Assigned,
         taking: Taking,
     },
     Role(SubscriberId, Role),
@@ -195,6 +192,25 @@ enum Order {
     /// What a subscriber says of what it gets.
     Feedback(SubscriberId, Feedback),
     Resend(SubscriberId, ResendRequest),
+    /// What the video may take at most.
+    Limit(Bitrate),
+    /// A rendition's thread gives back what it made it with.
+    Returned(Box<media::Returned>),
+}
+
+impl Order {
+    /// Whom it is about.
+    fn subscriber(&self) -> Option<SubscriberId> {
+        match self {
+            Order::Add { id, .. }
+            | Order::Role(id, _)
+            | Order::Path(id, _)
+            | Order::Remove(id)
+            | Order::Feedback(id, _)
+            | Order::Resend(id, _) => Some(*id),
+            Order::Limit(_) | Order::Returned(_) => None,
+        }
+    }
 }
 
 /// How a subscriber takes frames.
@@ -225,12 +241,39 @@ struct Shared {
     /// What the application lets the video take at most, in bits a second, until the media thread
     /// has seen it; then 0.
     highest: AtomicU64,
+    /// How frames of further renditions ended, for the control thread, which tells the sessions: an
+    /// ordinary thread must not hold them while the player's waits.
+    ends: SyncSender<FrameOutcome>,
     notices: SyncSender<Notice>,
     end: Mutex<Option<Notice>>,
     lost_notices: AtomicU64,
 }
 
 impl Shared {
+    /// Those of a host that starts, and where its notices and its frames' ends come out.
+    fn new(
+        policy: HostPolicy,
+        link: Arc<dyn Link>,
+    ) -> (Arc<Shared>, Receiver<Notice>, Receiver<FrameOutcome>) {
+        let (notices, notice_inbox) = sync_channel(NOTICES);
+        let (ends, end_inbox) = sync_channel(ENDS);
+        let shared = Shared {
+            sessions: Mutex::new(Host::new(policy)),
+            datagram: Mutex::default(),
+            link,
+            stop: AtomicBool::new(false),
+            farewell: Mutex::new(GoodbyeReason::Quit),
+            control_sleeps_until: AtomicI64::new(i64::MAX),
+            injected: Mutex::default(),
+            highest: AtomicU64::new(0),
+            ends,
+            notices,
+            end: Mutex::new(None),
+            lost_notices: AtomicU64::new(0),
+        };
+        (Arc::new(shared), notice_inbox, end_inbox)
+    }
+
     fn sessions(&self) -> MutexGuard<'_, Host> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -315,6 +358,25 @@ impl Drop for Watched {
     }
 }
 
+/// Each is opened anew for each size, whenever it fails, and whenever somebody comes to take what it makes;
+/// that it can be opened at all is better known before somebody connects.
+fn open_encoders(setup: &HostSetup) -> Result<(), String> {
+    let size = setup.capture.size();
+    for encoding in setup.encodings.all() {
+        let target = encoding.rendition.policy.range.start;
+        media::open(encoding, size, target).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+fn handshake(setup: &HostSetup) -> Result<HostHandshake, String> {
+    let mut handshake = HostHandshake::new(&setup.identity).map_err(|e| e.to_string())?;
+    if let Some((pin, span)) = &setup.pairing {
+        handshake.open_pairing(clock::now(), pin.clone(), *span);
+    }
+    Ok(handshake)
+}
+
 /// A running host. Dropping it stops it.
 pub struct HostRuntime {
     shared: Arc<Shared>,
@@ -325,6 +387,7 @@ pub struct HostRuntime {
     /// To the media thread, and what wakes it.
     orders: SyncSender<Order>,
     media: Waker,
+    encodings: Arc<Encodings>,
     scheduler: Scheduler,
     /// Subscribers beside the sessions until now.
     others: AtomicU32,
@@ -334,109 +397,95 @@ impl HostRuntime {
     /// Starts the threads.
     ///
     /// # Errors
-    /// One line, if a thread can't be started, the encoder can't be opened, or no randomness is
+    /// One line, if a thread can't be started, an encoder can't be opened, or no randomness is
     /// to be had.
     pub fn start(setup: HostSetup) -> Result<HostRuntime, String> {
-        let HostSetup {
-            policy,
-            identity,
-            devices,
-            pairing,
-            link,
-            scheduler,
-            ..
-        } = setup;
-        // The media thread opens it anew for each size and whenever it fails; that it can be
-        // opened at all is better known before somebody connects.
-        media::open(
-            &setup.encoding,
-            setup.capture.size(),
-            setup.encoding.rendition.policy.range.start,
-        )
-        .map_err(|e| e.to_string())?;
-        let mut handshake = HostHandshake::new(&identity).map_err(|e| e.to_string())?;
-        if let Some((pin, span)) = pairing {
-            handshake.open_pairing(clock::now(), pin, span);
-        }
-        let (notices, inbox) = sync_channel(NOTICES);
-        let shared = Arc::new(Shared {
-            sessions: Mutex::new(Host::new(policy)),
-            datagram: Mutex::default(),
-            link,
-            stop: AtomicBool::new(false),
-            farewell: Mutex::new(GoodbyeReason::Quit),
-            control_sleeps_until: AtomicI64::new(i64::MAX),
-            injected: Mutex::default(),
-            highest: AtomicU64::new(0),
-            notices,
-            end: Mutex::new(None),
-            lost_notices: AtomicU64::new(0),
-        });
+        open_encoders(&setup)?;
+        let handshake = handshake(&setup)?;
+        let encodings = Arc::new(setup.encodings);
+        let (shared, notices, ends) = Shared::new(setup.policy, setup.link);
         let (orders, order_inbox) = sync_channel(ORDERS);
         let (commands, command_inbox) = sync_channel(16);
-        let waker = setup.capture.waker();
+        let media = setup.capture.waker();
         // From here on a failure stops what was started, by its drop.
         let mut host = HostRuntime {
-            shared: shared.clone(),
-            notices: Mutex::new(inbox),
+            shared,
+            notices: Mutex::new(notices),
             threads: Vec::new(),
-            wakers: vec![waker.clone()],
+            wakers: vec![media.clone()],
             commands,
             orders: orders.clone(),
-            media: waker.clone(),
-            scheduler: scheduler.clone(),
+            media: media.clone(),
+            encodings: encodings.clone(),
+            scheduler: setup.scheduler,
             others: AtomicU32::new(0),
         };
-        let start = |e: std::io::Error| format!("can't start a thread: {e}");
-
-        let media = media::Media::new(
-            shared.clone(),
-            setup.capture,
-            setup.converter,
-            setup.encoding,
-            order_inbox,
-        );
-        let watched = Watched(shared.clone(), "media");
-        let media = scheduler.spawn(sched::Role::Encode, "ouvr-media", move || {
-            let _watched = watched;
-            media.run();
-        });
-        host.threads.push(media.map_err(start)?);
-
-        let (trust, writer) = trust::Trust::start(&shared, devices, &scheduler).map_err(start)?;
-        let control = control::Control {
-            shared: shared.clone(),
-            handshake,
-            trust,
-            input: setup.input,
-            input_devices: Devices::default(),
-            viewport: setup.viewport,
-            orders,
-            media: waker,
-            commands: command_inbox,
-            ways: std::collections::HashMap::new(),
-            player: None,
-            told_lost: false,
-            kept_back: None,
-        };
-        let watched = Watched(shared.clone(), "control");
-        let control = scheduler.spawn(sched::Role::HandOff, "ouvr-control", move || {
-            let _watched = watched;
-            control.run();
-        });
-        host.threads.push(control.map_err(start)?);
-        // It ends when the control thread has.
-        host.threads.push(writer);
-
-        if let Some(watch) = setup.cursor {
-            host.wakers.push(watch.waker());
-            let watched = Watched(shared, "cursor");
-            let cursor = scheduler.spawn(sched::Role::Input, "ouvr-cursor", move || {
-                cursor::run(&watched.0, watch);
-            });
-            host.threads.push(cursor.map_err(start)?);
-        }
+        let pictures = (setup.capture, setup.converter);
+        host.start_media(pictures, encodings.clone(), (orders.clone(), order_inbox))
+            .and_then(|()| {
+                let (trust, writer) =
+                    trust::Trust::start(&host.shared, setup.devices, &host.scheduler)?;
+                host.start_control(control::Control {
+                    shared: host.shared.clone(),
+                    handshake,
+                    trust,
+                    input: setup.input,
+                    input_devices: Devices::default(),
+                    viewport: setup.viewport,
+                    encodings,
+                    orders,
+                    media,
+                    ends,
+                    commands: command_inbox,
+                    ways: std::collections::HashMap::new(),
+                    player: None,
+                    told_lost: false,
+                    kept_back: None,
+                })?;
+                // It ends when the control thread has.
+                host.threads.push(writer);
+                setup.cursor.map_or(Ok(()), |watch| host.start_cursor(watch))
+            })
+            .map_err(|e| format!("can't start a thread: {e}"))?;
         Ok(host)
+    }
+
+    fn start_media(
+        &mut self,
+        pictures: (Box<dyn Capture>, Converter),
+        encodings: Arc<Encodings>,
+        orders: (SyncSender<Order>, Receiver<Order>),
+    ) -> std::io::Result<()> {
+        let (shared, scheduler) = (self.shared.clone(), self.scheduler.clone());
+        let media = media::Media::new(shared, pictures, encodings, scheduler, orders);
+        self.start_thread(sched::Role::Encode, "media", move || media.run())
+    }
+
+    fn start_control(&mut self, control: control::Control) -> std::io::Result<()> {
+        self.start_thread(sched::Role::HandOff, "control", move || control.run())
+    }
+
+    fn start_cursor(&mut self, watch: CursorWatch) -> std::io::Result<()> {
+        self.wakers.push(watch.waker());
+        let shared = self.shared.clone();
+        self.start_thread(sched::Role::Input, "cursor", move || {
+            cursor::run(&shared, watch);
+        })
+    }
+
+    fn start_thread(
+        &mut self,
+        role: sched::Role,
+        name: &'static str,
+        run: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<()> {
+        let watched = Watched(self.shared.clone(), name);
+        let thread = (self.scheduler).spawn(role, &format!("ouvr-{name}"), move || {
+            let _watched = watched;
+            run();
+        });
+        self.threads.push(thread?);
+        Ok(())
     }
 
     /// The next notice; `None` when `timeout` is over. One thread asks at a time.
@@ -545,13 +594,4 @@ impl Drop for HostRuntime {
     fn drop(&mut self) {
         self.halt();
     }
-}
-
-/// The number on the wire of what an encoder makes.
-#[must_use]
-pub fn codec_of(encoder: &str) -> Option<u8> {
-    encode::BACKENDS
-        .iter()
-        .find(|b| b.name == encoder)
-        .map(|b| b.codec as u8)
 }

@@ -12,7 +12,7 @@ use openuvr_proto::control::clock::Mapped;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::host::Ending;
-use openuvr_proto::id::{FrameId, SessionId};
+use openuvr_proto::id::{FrameId, RenditionId, SessionId};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{
     ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,
@@ -96,6 +96,8 @@ pub enum Line {
         name: String,
         /// Its program and version.
         software: String,
+        /// Which rendition it gets.
+        rendition: RenditionId,
     },
     /// A client's role changed.
     RoleChanged(SessionId, Role),
@@ -105,8 +107,19 @@ pub enum Line {
     Ended(SessionId, Ending),
     /// A frame's end.
     Record(Box<FrameRecord>),
-    /// What the policy decided, in words.
-    Decision(String),
+    /// What the policy of a rendition decided, in words.
+    Decision(RenditionId, String),
+    /// An encoder was opened for a rendition.
+    EncoderOpened {
+        /// The rendition.
+        rendition: RenditionId,
+        /// The encoder's name.
+        encoder: String,
+        /// Of its pictures.
+        size: Size,
+    },
+    /// A rendition's encoder was closed.
+    EncoderClosed(RenditionId),
     /// The picture has a new size.
     Resized(Size),
     /// Whether the source is to be seen.
@@ -134,17 +147,32 @@ impl From<Notice> for Line {
                 name,
                 software,
                 wishes: _,
+                rendition,
             } => Line::Subscribed {
                 session,
                 role,
                 name,
                 software,
+                rendition,
             },
             Notice::RoleChanged(session, role) => Line::RoleChanged(session, role),
             Notice::Link(session, rung) => Line::Link(session, rung),
             Notice::Ended(session, ending) => Line::Ended(session, ending),
             Notice::Record(record) => Line::Record(record),
-            Notice::Decision(decision) => Line::Decision(decision.to_string()),
+            Notice::Decision {
+                rendition,
+                decision,
+            } => Line::Decision(rendition, decision.to_string()),
+            Notice::EncoderOpened {
+                rendition,
+                encoder,
+                size,
+            } => Line::EncoderOpened {
+                rendition,
+                encoder,
+                size,
+            },
+            Notice::EncoderClosed(rendition) => Line::EncoderClosed(rendition),
             Notice::Resized(size) => Line::Resized(size),
             Notice::NoPicture => {
                 Line::Trouble("a client waits, and the game has shown no picture yet".to_owned())
@@ -176,14 +204,22 @@ impl Line {
                 role,
                 name,
                 software,
+                rendition,
             } => (text.put("subscribed").put(session.0).put(role.name()))
                 .put(name)
-                .put(software),
+                .put(software)
+                .put(rendition.0),
             Line::RoleChanged(session, role) => text.put("role").put(session.0).put(role.name()),
             Line::Link(session, rung) => text.put("link").put(session.0).put(rung.name()),
             Line::Ended(session, ending) => text.put("ended").put(session.0).put(word(*ending)),
             Line::Record(record) => text.put("record").record(record),
-            Line::Decision(words) => text.put("decision").put(words),
+            Line::Decision(rendition, words) => text.put("decision").put(rendition.0).put(words),
+            Line::EncoderOpened {
+                rendition,
+                encoder,
+                size,
+            } => (text.put("encoder-opened").put(rendition.0).put(encoder)).size(*size),
+            Line::EncoderClosed(rendition) => text.put("encoder-closed").put(rendition.0),
             Line::Resized(size) => text.put("resized").size(*size),
             Line::Shown(true) => text.put("shown"),
             Line::Shown(false) => text.put("hidden"),
@@ -220,6 +256,7 @@ impl Line {
                 role: fields.role()?,
                 name: fields.words()?,
                 software: fields.words()?,
+                rendition: RenditionId(fields.number()?),
             },
             "role" => Line::RoleChanged(fields.session()?, fields.role()?),
             "link" => {
@@ -229,7 +266,13 @@ impl Line {
             }
             "ended" => Line::Ended(fields.session()?, meant(&ENDINGS, fields.word()?)?),
             "record" => Line::Record(Box::new(fields.record()?)),
-            "decision" => Line::Decision(fields.words()?),
+            "decision" => Line::Decision(RenditionId(fields.number()?), fields.words()?),
+            "encoder-opened" => Line::EncoderOpened {
+                rendition: RenditionId(fields.number()?),
+                encoder: fields.words()?,
+                size: fields.size()?,
+            },
+            "encoder-closed" => Line::EncoderClosed(RenditionId(fields.number()?)),
             "resized" => Line::Resized(fields.size()?),
             "shown" => Line::Shown(true),
             "hidden" => Line::Shown(false),
@@ -517,12 +560,19 @@ mod tests {
                 role: Role::Observer,
                 name: String::new(),
                 software: "openuvr 0.1".into(),
+                rendition: RenditionId(3),
             },
             Line::RoleChanged(SessionId(1), Role::Player),
             Line::Link(SessionId(1), Rung::Xdp),
             Line::Record(Box::new(record())),
             Line::Record(Box::new(dropped)),
-            Line::Decision("rate up to 5 Mb/s".into()),
+            Line::Decision(RenditionId(2), "rate up to 5 Mb/s".into()),
+            Line::EncoderOpened {
+                rendition: RenditionId(1),
+                encoder: "x264".into(),
+                size,
+            },
+            Line::EncoderClosed(RenditionId(7)),
             Line::Resized(size),
             Line::Shown(true),
             Line::Shown(false),

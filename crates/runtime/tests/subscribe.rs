@@ -295,7 +295,7 @@ fn host(folder: &Path) -> (HostRuntime, Player) {
         cursor: None,
         input: Input::Sink(input_sink::open("null").unwrap()),
         converter: Converter::new(),
-        encoding: opened.encoding,
+        encodings: opened.encodings,
         scheduler: config.scheduler(),
     });
     let (eye, seen) = sync_channel(MOST);

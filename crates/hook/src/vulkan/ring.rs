@@ -14,7 +14,8 @@ use std::thread::JoinHandle;
 
 use ash::vk;
 use openuvr_media::capture::Drawn;
-use openuvr_media::capture::submit::{Frame, Pool, Submitter};
+use openuvr_media::capture::pool::Pool;
+use openuvr_media::capture::submit::{Frame, Submitter};
 use openuvr_media::picture::{Picture, PixelFormat, Rows};
 use openuvr_proto::units::Size;
 use openuvr_runtime::sched::{Role, Scheduler};

@@ -6,6 +6,7 @@ pub mod cursor;
 pub mod gl;
 pub mod pace;
 pub mod pattern;
+pub mod pool;
 pub mod submit;
 pub mod x11;
 

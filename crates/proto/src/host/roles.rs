@@ -19,9 +19,7 @@ pub(super) enum Claim {
 impl Host {
     /// The role that a client gets, and why it watches if it does.
     pub(super) fn role_for(&self, offer: &Offer) -> Result<(Role, Option<WatchReason>), Refusal> {
-        let codec = u32::from(self.policy.codec);
-        let decodes = offer.codecs.checked_shr(codec).unwrap_or(0) & 1 == 1;
-        if !decodes {
+        if offer.codecs & self.policy.codecs == 0 {
             return Err(Refusal::NoCommonCodec);
         }
         let observer = |reason| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::SessionId;
+use openuvr_proto::id::{RenditionId, SessionId};
 use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome, Stage};
 
 use crate::host::Notice;
@@ -30,8 +30,10 @@ pub struct Statistics {
     pub dropped: u64,
     /// Bytes on the wire for them, without transport headers.
     pub bytes: u64,
-    /// What the policy decided last, in words.
+    /// What the policy of the player's rendition decided last, in words.
     pub decision: Option<String>,
+    /// Which rendition each client gets.
+    renditions: Vec<(SessionId, RenditionId)>,
     /// Of the newest [`KEPT`] frames that were whole.
     captured_to_last: VecDeque<Duration>,
     motion_to_photon: VecDeque<Duration>,
@@ -40,19 +42,39 @@ pub struct Statistics {
 impl Statistics {
     pub(super) fn note(&mut self, notice: &Notice) {
         match notice {
-            Notice::Subscribed { session, role, .. } => self.clients.push((*session, *role)),
+            Notice::Subscribed {
+                session,
+                role,
+                rendition,
+                ..
+            } => {
+                self.clients.push((*session, *role));
+                self.renditions.push((*session, *rendition));
+            }
             Notice::RoleChanged(session, role) => {
                 let client = self.clients.iter_mut().find(|(id, _)| id == session);
                 if let Some((_, now)) = client {
                     *now = *role;
                 }
             }
-            Notice::Ended(session, _) => self.clients.retain(|(id, _)| id != session),
+            Notice::Ended(session, _) => {
+                self.clients.retain(|(id, _)| id != session);
+                self.renditions.retain(|(id, _)| id != session);
+            }
             Notice::Link(_, rung) => self.link = Some(*rung),
-            Notice::Decision(decision) => self.decision = Some(decision.to_string()),
+            Notice::Decision {
+                rendition,
+                decision,
+            } if self.player_takes(*rendition) => self.decision = Some(decision.to_string()),
             Notice::Record(record) => self.frame(record),
             _ => {}
         }
+    }
+
+    /// Whether it is the player's rendition, or nobody plays.
+    fn player_takes(&self, rendition: RenditionId) -> bool {
+        let player = self.clients.iter().find(|(_, role)| *role == Role::Player);
+        player.is_none_or(|(player, _)| self.renditions.contains(&(*player, rendition)))
     }
 
     fn frame(&mut self, record: &FrameRecord) {

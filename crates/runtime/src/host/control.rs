@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Host, HostEvent};
 use openuvr_proto::id::{DeviceId, PathId, SessionId};
 use openuvr_proto::input::inbox::Arrived;
-use openuvr_proto::send::rendition::AppliedInput;
+use openuvr_proto::send::rendition::{AppliedInput, FrameOutcome};
 use openuvr_proto::send::subscriber::{Arrival, Feedback};
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::Reject;
@@ -31,7 +31,7 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
 use super::trust::Trust;
-use super::{Input, Notice, Order, Shared, Taking};
+use super::{Encodings, Input, Notice, Order, Shared, Taking};
 use crate::clock;
 use crate::guest::ForApplication;
 
@@ -55,7 +55,7 @@ pub(super) enum Command {
 }
 
 pub(super) struct Control {
-    pub(super) shared: std::sync::Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     pub(super) handshake: HostHandshake,
     /// Whom it lets in.
     pub(super) trust: Trust,
@@ -65,6 +65,9 @@ pub(super) struct Control {
     pub(super) viewport: Option<Viewport>,
     pub(super) orders: SyncSender<Order>,
     pub(super) media: Waker,
+    pub(super) encodings: Arc<Encodings>,
+    /// How frames of further renditions ended.
+    pub(super) ends: Receiver<FrameOutcome>,
     pub(super) commands: Receiver<Command>,
     /// Where each subscriber's video goes, and with what.
     pub(super) ways: HashMap<SessionId, (PathId, Rung)>,
@@ -150,6 +153,9 @@ impl Control {
     fn turn(&mut self, with: impl FnOnce(&mut Host), at_the_latest: Instant) -> Duration {
         let shared = self.shared.clone();
         let mut sessions = shared.sessions();
+        for end in self.ends.try_iter() {
+            end.record(clock::now(), &mut sessions);
+        }
         with(&mut sessions);
         shared.flush(&mut sessions);
         loop {
@@ -261,9 +267,11 @@ impl Control {
                 if role == Role::Player {
                     self.player = Some(session);
                 }
+                let assigned = self.encodings.assign(offer.codecs);
                 self.order(Order::Add {
                     id: session.into(),
                     role,
+                    assigned,
                     taking: Taking::Session {
                         path,
                         wishes: offer.wishes,
@@ -276,6 +284,7 @@ impl Control {
                     name: self.trust.joined(peer, &offer.name),
                     software: offer.software,
                     wishes: offer.wishes,
+                    rendition: assigned.rendition,
                 });
                 self.goes(session, path);
             }
@@ -315,8 +324,9 @@ impl Control {
                 self.order(Order::Feedback(session.into(), wish));
             }
             HostEvent::Record(record) => {
-                // Nothing is learnt from others: the media thread need not wake.
-                if self.player == Some(record.session) {
+                // Nothing is learnt from who shares a rendition with the player: the media thread need
+                // not wake.
+                if self.encodings.each_its_own() || self.player == Some(record.session) {
                     let arrival = Feedback::Frame(Arrival::from(&*record));
                     self.order(Order::Feedback(record.session.into(), arrival));
                 }

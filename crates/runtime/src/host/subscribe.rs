@@ -65,7 +65,14 @@ impl HostRuntime {
             hands,
             taken: None,
         });
-        self.order(Order::Add { id, role, taking })?;
+        // Of all codecs the one that the host would rather make.
+        let assigned = self.encodings.assign(u32::MAX);
+        self.order(Order::Add {
+            id,
+            role,
+            assigned,
+            taking,
+        })?;
         Ok(id)
     }
 

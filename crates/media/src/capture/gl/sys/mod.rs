@@ -18,7 +18,8 @@ use std::time::{Duration, Instant as Clock};
 
 use openuvr_proto::units::Size;
 
-use super::super::submit::{Pool, Ticket};
+use super::super::pool::Pool;
+use super::super::submit::Ticket;
 use super::super::{CaptureError, Drawn};
 use super::{Loader, Reading, Sharing, Skipped, Submit, What};
 use crate::picture::{PixelFormat, Rows};
