@@ -231,6 +231,7 @@ pub unsafe extern "C" fn openuvr_next_event(
 #[cfg(test)]
 mod tests {
     use openuvr_proto::control::negotiate::Wishes;
+    use openuvr_proto::id::RenditionId;
     use openuvr_proto::units::Size;
     use openuvr_proto::wire::control::GoodbyeReason;
 
@@ -246,6 +247,7 @@ mod tests {
                 bitrate: None,
                 size: Some(Size::new(640, 480)),
             },
+            rendition: RenditionId(1),
         }
     }
 

@@ -120,9 +120,17 @@ struct Teller {
 
 impl Teller {
     fn tell(&mut self, notice: Notice) {
-        lock(&self.statistics).note(&notice);
+        let mut statistics = lock(&self.statistics);
+        statistics.note(&notice);
         if let Notice::Record(record) = &notice {
-            self.write(|csv| csv.row(record).and_then(|()| csv.tick(clock::now())));
+            let rendition = statistics.rendition(record.session);
+            drop(statistics);
+            self.write(|csv| {
+                csv.row(record, rendition)?;
+                csv.tick(clock::now())
+            });
+        } else {
+            drop(statistics);
         }
         (self.tell)(notice);
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::SessionId;
+use openuvr_proto::id::{RenditionId, SessionId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{FrameRecord, Stage};
 use openuvr_proto::wire::video::EchoKind;
@@ -63,6 +63,8 @@ pub(super) struct Table {
     begun: Option<Instant>,
     /// Who is there, whether a frame has come of them or not.
     present: HashMap<SessionId, (Role, String)>,
+    /// Which rendition each of them gets.
+    renditions: HashMap<SessionId, RenditionId>,
     /// Whether somebody ever was.
     visited: bool,
     journeys: HashMap<SessionId, Journey>,
@@ -185,6 +187,7 @@ impl Table {
             drawn: None,
             begun: None,
             present: HashMap::new(),
+            renditions: HashMap::new(),
             visited: false,
             journeys: HashMap::new(),
             links: HashMap::new(),
@@ -200,8 +203,32 @@ impl Table {
         }
     }
 
+    /// Somebody gets this rendition.
+    pub(super) fn takes(&mut self, session: SessionId, rendition: RenditionId) {
+        if self.present.contains_key(&session) {
+            self.renditions.insert(session, rendition);
+        }
+    }
+
+    /// Which rendition somebody gets, if there are several.
+    fn rendition(&self, session: SessionId) -> Option<RenditionId> {
+        let own = self.renditions.get(&session).copied()?;
+        let several = self.renditions.values().any(|other| *other != own);
+        several.then_some(own)
+    }
+
+    /// Name and role, and the rendition if there are several.
+    fn title(&self, session: SessionId, role: Role, name: &str) -> String {
+        let (name, role) = (short(name), role.name());
+        match self.rendition(session) {
+            Some(rendition) => format!("{name} ({role}, {rendition})"),
+            None => format!("{name} ({role})"),
+        }
+    }
+
     /// Somebody is gone.
     pub(super) fn left(&mut self, session: SessionId) {
+        self.renditions.remove(&session);
         self.present.remove(&session);
     }
 
@@ -309,7 +336,7 @@ impl Table {
 
     /// The row of one of whom no frame comes.
     fn still(&self, now: Instant, session: SessionId, role: Role, name: &str) -> String {
-        let line = format!("{} ({})", short(name), role.name());
+        let line = self.title(session, role, name);
         match self.journeys.get(&session) {
             Some(journey) => {
                 let seconds = now.since(journey.heard).as_secs();
@@ -362,7 +389,7 @@ impl Table {
 
     /// The line on top: name, role, and what flows.
     fn headline(&mut self, now: Instant, session: SessionId, subscriber: &Subscriber) -> String {
-        let mut line = format!("{} ({})", short(&subscriber.name), subscriber.role.name());
+        let mut line = self.title(session, subscriber.role, &subscriber.name);
         if let Some(journey) = self.journeys.get_mut(&session) {
             push(&mut line, format_args!("  {}", flow(now, journey)));
         }
@@ -384,12 +411,16 @@ impl Table {
                 continue;
             }
             let total = self.total(now, session);
+            let rendition = self.rendition(session);
             let Some(journey) = self.journeys.get_mut(&session) else {
                 continue;
             };
             push(&mut text, format_args!("{}", subscriber.name));
             if subscriber.role == Role::Observer {
                 text.push_str(" (observer)");
+            }
+            if let Some(rendition) = rendition {
+                push(&mut text, format_args!(" ({rendition})"));
             }
             push(&mut text, format_args!(": {}", flow(now, journey)));
             if let Some(rung) = self.links.get(&session) {

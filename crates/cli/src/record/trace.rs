@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::time::Duration;
 
-use openuvr_proto::id::{FrameId, SessionId};
+use openuvr_proto::id::{FrameId, RenditionId, SessionId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{FrameRecord, Outcome, Stage};
 use serde::Serialize;
@@ -72,7 +72,8 @@ pub(super) struct Trace {
     flushed: Option<Instant>,
     /// When each lane is free again, by its track.
     lanes: HashMap<u32, Instant>,
-    drawn: VecDeque<FrameId>,
+    /// Frames of which that is drawn what all subscribers share.
+    drawn: VecDeque<(Option<RenditionId>, FrameId)>,
     sessions: HashMap<SessionId, Session>,
 }
 
@@ -163,17 +164,24 @@ impl Trace {
     }
 
     /// Draws one frame of one subscriber.
-    pub(super) fn frame(&mut self, record: &FrameRecord, name: &str) -> std::io::Result<()> {
-        let Some(client) = self.process_of(record.session, name)? else {
+    pub(super) fn frame(
+        &mut self,
+        record: &FrameRecord,
+        name: &str,
+        rendition: Option<RenditionId>,
+    ) -> std::io::Result<()> {
+        let Some(client) = self.process_of(record.session, name, rendition)? else {
             return Ok(());
         };
         let mut slices = Vec::new();
-        if !self.drawn.contains(&record.frame) {
+        let frame = (rendition, record.frame);
+        if !self.drawn.contains(&frame) {
             if self.drawn.len() == REMEMBERED {
                 self.drawn.pop_front();
             }
-            self.drawn.push_back(record.frame);
-            chain(&mut slices, AT_HOST, record, HOST, HOST * TRACKS, "");
+            self.drawn.push_back(frame);
+            let (block, of) = block_of(rendition);
+            chain(&mut slices, AT_HOST, record, HOST, block, &of);
         }
         let to = format!(" to {name}");
         let block = client * TRACKS;
@@ -221,7 +229,12 @@ impl Trace {
     }
 
     /// The process of a subscriber; `None` if there have been too many.
-    fn process_of(&mut self, session: SessionId, name: &str) -> std::io::Result<Option<u32>> {
+    fn process_of(
+        &mut self,
+        session: SessionId,
+        name: &str,
+        rendition: Option<RenditionId>,
+    ) -> std::io::Result<Option<u32>> {
         if let Some(known) = self.sessions.get(&session) {
             return Ok(Some(known.process));
         }
@@ -238,7 +251,8 @@ impl Trace {
                 counted: None,
             },
         );
-        let title = format!("client {name} (session {})", session.0);
+        let gets = rendition.map_or(String::new(), |rendition| format!(", {rendition}"));
+        let title = format!("client {name} (session {}{gets})", session.0);
         self.name("process_name", process, process * TRACKS, &title, true)?;
         Ok(Some(process))
     }
@@ -452,6 +466,19 @@ impl Trace {
         self.out.write_all(&self.waiting)?;
         self.waiting.clear();
         self.out.flush()
+    }
+}
+
+/// Where the host's tracks of a rendition begin, and what they are called beside the stages. Those of
+/// further renditions are behind all clients' blocks.
+fn block_of(rendition: Option<RenditionId>) -> (u32, String) {
+    match rendition {
+        None | Some(RenditionId(1)) => (HOST * TRACKS, String::new()),
+        Some(further) => {
+            let clients = u32::try_from(MOST).unwrap_or(u32::MAX / TRACKS / 2);
+            let block = (HOST + clients).saturating_add(further.0);
+            (block.saturating_mul(TRACKS), format!(" of {further}"))
+        }
     }
 }
 

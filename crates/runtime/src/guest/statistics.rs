@@ -71,10 +71,17 @@ impl Statistics {
         }
     }
 
+    /// Which rendition a client gets that is here.
+    #[must_use]
+    pub fn rendition(&self, session: SessionId) -> Option<RenditionId> {
+        let known = self.renditions.iter().find(|(id, _)| *id == session);
+        known.map(|(_, rendition)| *rendition)
+    }
+
     /// Whether it is the player's rendition, or nobody plays.
     fn player_takes(&self, rendition: RenditionId) -> bool {
         let player = self.clients.iter().find(|(_, role)| *role == Role::Player);
-        player.is_none_or(|(player, _)| self.renditions.contains(&(*player, rendition)))
+        player.is_none_or(|(player, _)| self.rendition(*player) == Some(rendition))
     }
 
     fn frame(&mut self, record: &FrameRecord) {

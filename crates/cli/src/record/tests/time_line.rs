@@ -237,7 +237,7 @@ fn what_a_killed_program_leaves_can_be_read() {
     let mut trace = Trace::new(Box::new(paper.clone())).unwrap();
     assert_eq!(check(&paper.text()).len(), 1);
     for n in 1..=300 {
-        trace.frame(&whole(1, n), "a \"b\"\\\u{7}\n").unwrap();
+        trace.frame(&whole(1, n), "a \"b\"\\\u{7}\n", None).unwrap();
         trace.tick(Instant(i64::from(n) * 16_666_667)).unwrap();
         if n % 50 == 0 {
             check(&paper.text());
