@@ -191,6 +191,7 @@ impl Kind for Host {
             .to_owned(),
             max_observers: narrow("max_observers", config.max_observers)?,
             encoders: vec![word.encoder.to_owned()],
+            each_its_own: config.each_its_own != 0,
             slices: narrow("slices", config.slices)?,
             encoder_threads: match config.encoder_threads {
                 0 => None,

@@ -444,7 +444,9 @@ impl HostRuntime {
                 })?;
                 // It ends when the control thread has.
                 host.threads.push(writer);
-                setup.cursor.map_or(Ok(()), |watch| host.start_cursor(watch))
+                setup
+                    .cursor
+                    .map_or(Ok(()), |watch| host.start_cursor(watch))
             })
             .map_err(|e| format!("can't start a thread: {e}"))?;
         Ok(host)

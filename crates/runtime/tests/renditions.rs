@@ -91,7 +91,11 @@ fn blocks_of(picture: &Picture<'_>) -> Vec<f64> {
         Some(bytes) => {
             let at = &plane.data[y * plane.stride + x * bytes..][..3];
             let red_first = matches!(picture.format, PixelFormat::Rgbx | PixelFormat::Rgb);
-            let (red, blue) = if red_first { (at[0], at[2]) } else { (at[2], at[0]) };
+            let (red, blue) = if red_first {
+                (at[0], at[2])
+            } else {
+                (at[2], at[0])
+            };
             let [red, green, blue] = [red, at[1], blue].map(f64::from);
             16.0 + (0.2126 * red + 0.7152 * green + 0.0722 * blue) * 219.0 / 255.0
         }
@@ -138,7 +142,9 @@ impl Link for Meddled {
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
         let meddler = &self.1;
-        let of = Header::parse(batch).ok().filter(|(_, plane)| *plane == Plane::Media);
+        let of = Header::parse(batch)
+            .ok()
+            .filter(|(_, plane)| *plane == Plane::Media);
         let meant = of.is_some_and(|(header, _)| {
             header.session().0 == meddler.session.load(Ordering::Relaxed)
         });
@@ -182,7 +188,9 @@ struct Eye(SyncSender<Option<Seen>>);
 impl Presenter for Eye {
     fn present(&mut self, _: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
         let number = barcode::read(picture).map(|stamp| stamp.frame);
-        let _ = self.0.send(number.map(|number| (number, blocks_of(picture))));
+        let _ = self
+            .0
+            .send(number.map(|number| (number, blocks_of(picture))));
         Ok(())
     }
 
@@ -261,7 +269,10 @@ impl Told {
 
     /// Records of a session, from its record of this place on.
     fn of(&self, session: SessionId) -> Vec<FrameRecord> {
-        let own = self.records.iter().filter(|record| record.session == session);
+        let own = self
+            .records
+            .iter()
+            .filter(|record| record.session == session);
         own.copied().collect()
     }
 }
@@ -358,7 +369,8 @@ impl Rig {
     fn until(&mut self, what: &str, mut holds: impl FnMut(&Told) -> bool) {
         while !holds(&self.told) {
             let notice = self.host.notice(PATIENCE);
-            self.told.note(notice.unwrap_or_else(|| panic!("it did not come: {what}")));
+            self.told
+                .note(notice.unwrap_or_else(|| panic!("it did not come: {what}")));
         }
     }
 
@@ -456,14 +468,19 @@ fn a_subscriber_that_blocks_costs_the_player_no_frame() {
     let after = watcher.see(20);
     assert_increasing(&after);
     rig.assert_as_captured(&after);
-    assert!(after[1].0 > seen[60].0, "it does not catch up with old pictures");
+    assert!(
+        after[1].0 > seen[60].0,
+        "it does not catch up with old pictures"
+    );
     let superseded = Outcome::Dropped {
         stage: Stage::Converted,
         why: DropCause::Superseded,
     };
     let missed = |told: &Told| {
         let own = told.of(watches);
-        own.iter().filter(|record| record.outcome == superseded).count()
+        own.iter()
+            .filter(|record| record.outcome == superseded)
+            .count()
     };
     rig.until("the frames that it missed", |told| missed(told) >= 100);
     let own = rig.told.of(plays);
@@ -477,7 +494,11 @@ fn a_subscriber_that_blocks_costs_the_player_no_frame() {
     let mut names: Vec<u32> = own.iter().map(|record| record.frame.0).collect();
     names.sort_unstable();
     let last = first + u32::try_from(names.len()).unwrap();
-    assert_eq!(names, (first..last).collect::<Vec<u32>>(), "each has one end");
+    assert_eq!(
+        names,
+        (first..last).collect::<Vec<u32>>(),
+        "each has one end"
+    );
 }
 
 #[test]
@@ -486,7 +507,9 @@ fn a_link_that_loses_harms_only_its_own_clients_frames() {
     let player = rig.client("player", false, None);
     let sound = rig.client("sound", true, None);
     let lossy = rig.client("lossy", true, None);
-    rig.until("all", |told| told.clients.len() == 3 && told.open.len() == 3);
+    rig.until("all", |told| {
+        told.clients.len() == 3 && told.open.len() == 3
+    });
     assert_eq!(rig.told.names(), [(1, "x264"), (2, "x264"), (3, "x264")]);
     let victim = rig.told.clients[2].0;
     rig.meddler.loses_one_in.store(10, Ordering::Relaxed);
@@ -499,7 +522,9 @@ fn a_link_that_loses_harms_only_its_own_clients_frames() {
     assert!(rig.meddler.lost.load(Ordering::Relaxed) > 20);
     let missing = |told: &Told, session| {
         let own = told.of(session);
-        own.iter().map(|record| u32::from(record.missing)).sum::<u32>()
+        own.iter()
+            .map(|record| u32::from(record.missing))
+            .sum::<u32>()
     };
     rig.until("reports of losses", |told| missing(told, victim) > 20);
     for client in [0, 1] {
@@ -524,7 +549,9 @@ fn the_next_player_takes_its_own_rendition_along() {
     let mut rig = Rig::new("next", |config| config.each_its_own = true);
     let first = rig.client("first", false, None);
     let next = rig.client("next", false, None);
-    rig.until("both", |told| told.clients.len() == 2 && told.open.len() == 2);
+    rig.until("both", |told| {
+        told.clients.len() == 2 && told.open.len() == 2
+    });
     let roles: Vec<Role> = rig.told.clients.iter().map(|client| client.1).collect();
     assert_eq!(roles, [Role::Player, Role::Observer]);
     first.see(20);

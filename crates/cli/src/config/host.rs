@@ -14,8 +14,8 @@ use openuvr_runtime::host::config::{BITRATES, Config, REFRESHES, usual_bitrate};
 use tracing::Level;
 
 use super::kind::{
-    Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice, choices,
-    cores, count, flag, number, optional, path, pin, region, size, text, time, window,
+    Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice,
+    choices, cores, count, flag, number, optional, path, pin, region, size, text, time, window,
 };
 use super::{Default, LONGEST_NAME, NO_DISPLAY, Refused, Surroundings, apart, settings};
 use crate::scene::source::Submit;
@@ -31,6 +31,7 @@ Examples:
   openuvr host --fps 120 --bitrate 80M      for a fast wired network
   openuvr host --pair                       let in one more device
   openuvr host --csv run.csv --for 60s      measure for a minute
+  openuvr host --encoder x264,jpeg          JPEG for clients with --codec jpeg, H.264 for all others
   openuvr host --window blender --save      keep these settings in ~/.config/openuvr/host.toml
 
 --FLAG=false turns a flag off, --OPTION '' unsets an option that was saved; of an option given twice

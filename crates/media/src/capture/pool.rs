@@ -155,6 +155,9 @@ mod tests {
         assert_eq!(pool.spares(), 0, "somebody looks at it");
         drop(other);
         // The next copy lies where the first did.
-        assert_eq!(pool.copy_of(&picture).picture().planes[0].data.as_ptr(), place);
+        assert_eq!(
+            pool.copy_of(&picture).picture().planes[0].data.as_ptr(),
+            place
+        );
     }
 }

@@ -109,7 +109,9 @@ pub fn find_all<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Backend>, Enc
         found.push(backend);
     }
     match found.is_empty() {
-        true => Err(EncodeError("name at least one encoder, such as x264".to_owned())),
+        true => Err(EncodeError(
+            "name at least one encoder, such as x264".to_owned(),
+        )),
         false => Ok(found),
     }
 }

@@ -266,7 +266,10 @@ impl Config {
     /// get.
     pub fn encodings(&self) -> Result<Vec<Encoding>, String> {
         let backends = encode::find_all(&self.encoders).map_err(|e| format!("encoder: {e}"))?;
-        backends.into_iter().map(|found| self.encoding(found)).collect()
+        backends
+            .into_iter()
+            .map(|found| self.encoding(found))
+            .collect()
     }
 
     fn encoding(&self, backend: &Backend) -> Result<Encoding, String> {
@@ -449,7 +452,10 @@ mod tests {
     fn the_default_is_in_range_and_survives_being_written_down() {
         let config = Config::default();
         let encodings = config.encodings().unwrap();
-        assert_eq!(encodings[0].rendition.policy.range.max, Bitrate::from_mbps(20));
+        assert_eq!(
+            encodings[0].rendition.policy.range.max,
+            Bitrate::from_mbps(20)
+        );
         let text = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
     }
@@ -501,7 +507,10 @@ mod tests {
             let encoders = names.iter().map(|name| (*name).to_owned()).collect();
             refused(&|c: &mut Config| c.encoders = Vec::clone(&encoders))
         };
-        assert!(both(&["x264", "openh264"]).contains("both make H.264: no client would ever get openh264"));
+        assert!(
+            both(&["x264", "openh264"])
+                .contains("both make H.264: no client would ever get openh264")
+        );
         assert!(both(&["jpeg", "jpeg"]).contains("jpeg is named twice"));
         assert!(both(&[]).contains("name at least one"));
         let jpeg_refreshed = |c: &mut Config| {

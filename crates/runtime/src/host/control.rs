@@ -3,9 +3,9 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use openuvr_media::capture::x11::Viewport;
@@ -31,7 +31,7 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
 use super::trust::Trust;
-use super::{Encodings, Input, Notice, Order, Shared, Taking};
+use super::{ENDS, Encodings, Input, Notice, Order, Shared, Taking};
 use crate::clock;
 use crate::guest::ForApplication;
 
@@ -153,7 +153,7 @@ impl Control {
     fn turn(&mut self, with: impl FnOnce(&mut Host), at_the_latest: Instant) -> Duration {
         let shared = self.shared.clone();
         let mut sessions = shared.sessions();
-        for end in self.ends.try_iter() {
+        for end in self.ends.try_iter().take(ENDS) {
             end.record(clock::now(), &mut sessions);
         }
         with(&mut sessions);

@@ -327,9 +327,7 @@ impl Pipeline {
         self.converted = true;
         rendition.stamp(Stage::Converted, clock::now());
         if let Some(target) = rendition.new_target() {
-            encoder
-                .retarget(target)
-                .map_err(at(Stage::FirstSlice))?;
+            encoder.retarget(target).map_err(at(Stage::FirstSlice))?;
         }
         let changed = |mb: usize| damage.has(mb);
         let known: Option<&dyn Fn(usize) -> bool> = match damage.is_partial(size) {
@@ -345,9 +343,7 @@ impl Pipeline {
     fn size_of(&self, picture: &Picture<'_>) -> Size {
         match self.rendition.wishes().size {
             // What is not packed was made by this program itself.
-            Some(limit) if picture.format.packed().is_some() => {
-                Scaler::fitted(picture.size, limit)
-            }
+            Some(limit) if picture.format.packed().is_some() => Scaler::fitted(picture.size, limit),
             _ => picture.size,
         }
     }
@@ -359,8 +355,8 @@ impl Pipeline {
         }
         // Not two at once: a device may have room for one.
         self.encoder = None;
-        let (encoder, opened) = open(&self.encoding, size, self.rendition.target())
-            .map_err(at(Stage::FirstSlice))?;
+        let (encoder, opened) =
+            open(&self.encoding, size, self.rendition.target()).map_err(at(Stage::FirstSlice))?;
         self.encoder = Some(encoder);
         self.rendition.encoder_opened(opened);
         self.size = size;

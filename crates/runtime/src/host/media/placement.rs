@@ -137,7 +137,8 @@ impl Media {
             let _ = self.ending.swap_remove(at).join();
         }
         let plays = |further: &&Further| {
-            self.player.is_some_and(|player| further.members.contains(&player))
+            self.player
+                .is_some_and(|player| further.members.contains(&player))
         };
         let oldest = self.further.iter().min_by_key(|further| further.id);
         let oldest = oldest.filter(|_| self.primary.is_none());
