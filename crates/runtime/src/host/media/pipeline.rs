@@ -111,9 +111,11 @@ impl Pipeline {
     }
 
     /// It goes to another thread. The encoder's own threads are as urgent as the one that opened it: it is
-    /// opened anew there.
+    /// opened anew there. Pictures that were on their way to this one are lost: nothing is known of what
+    /// has changed.
     pub(super) fn moved(mut self) -> Pipeline {
         self.close();
+        (self.damage, self.converted) = (Damage::default(), false);
         self
     }
 
