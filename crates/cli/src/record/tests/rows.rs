@@ -53,6 +53,7 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
     );
     let losses = ["missing", "runs", "repaired", "resent"].map(row);
     assert_eq!(losses, ["3", "2", "1", "4"]);
+    assert_eq!(row("rendition"), "2");
 }
 
 #[test]

@@ -37,8 +37,8 @@ pub(super) struct Gl {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Version {
     pub(super) embedded: bool,
-    major: u32,
-    minor: u32,
+    pub(super) major: u32,
+    pub(super) minor: u32,
 }
 
 impl Version {
