@@ -429,7 +429,7 @@ fn each_client_can_have_an_encoder_of_its_own() {
         "{given:?}"
     );
     for text in [player.text(), observer.text()] {
-        assert!(!text.contains("concealed"), "{text}");
+        assert!(text.contains("0 concealed + 0 tainted"), "{text}");
     }
 }
 
