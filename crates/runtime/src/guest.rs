@@ -2,7 +2,7 @@
 //! rest is ours.
 //!
 //! ```no_run
-//! use openuvr_media::capture::submit::Pool;
+//! use openuvr_media::capture::pool::Pool;
 //! use openuvr_proto::units::Size;
 //! use openuvr_runtime::guest::{Guest, InputTo};
 //! use openuvr_runtime::host::config::Config;
