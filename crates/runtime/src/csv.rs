@@ -6,6 +6,7 @@
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
+use openuvr_proto::id::RenditionId;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome, Stage};
 use openuvr_proto::wire::video::EchoKind;
@@ -15,7 +16,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// The columns in front of those of the stages, and behind.
 const BEFORE: [&str; 5] = ["subscriber", "frame", "outcome", "stage", "cause"];
-const BEHIND: [&str; 12] = [
+const BEHIND: [&str; 13] = [
     "clock_bound",
     "key_frame",
     "qp",
@@ -28,6 +29,7 @@ const BEHIND: [&str; 12] = [
     "runs",
     "repaired",
     "resent",
+    "rendition",
 ];
 
 /// Writes the rows.
@@ -50,11 +52,15 @@ impl Csv {
         Ok(Csv { out, flushed: None })
     }
 
-    /// Writes a row.
+    /// Writes a row of a frame of this rendition; a client does not know which one it gets.
     ///
     /// # Errors
     /// The system's.
-    pub fn row(&mut self, record: &FrameRecord) -> std::io::Result<()> {
+    pub fn row(
+        &mut self,
+        record: &FrameRecord,
+        rendition: Option<RenditionId>,
+    ) -> std::io::Result<()> {
         let out = &mut self.out;
         write!(out, "{},{}", record.subscriber, record.frame.0)?;
         match record.outcome {
@@ -83,7 +89,9 @@ impl Csv {
         optional(out, record.motion_to_photon.map(|span| span.as_nanos()))?;
         write!(out, ",{},{}", echo_word(record.echo), record.missing)?;
         let (runs, repaired, resent) = (record.runs, record.repaired, record.resent);
-        writeln!(out, ",{runs},{repaired},{resent}")
+        write!(out, ",{runs},{repaired},{resent}")?;
+        optional(out, rendition.map(|rendition| rendition.0))?;
+        writeln!(out)
     }
 
     /// Brings the rows to the disk, if it is time.
