@@ -15,7 +15,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// The columns in front of those of the stages, and behind.
 const BEFORE: [&str; 5] = ["subscriber", "frame", "outcome", "stage", "cause"];
-const BEHIND: [&str; 12] = [
+const BEHIND: [&str; 15] = [
     "clock_bound",
     "key_frame",
     "qp",
@@ -28,6 +28,9 @@ const BEHIND: [&str; 12] = [
     "runs",
     "repaired",
     "resent",
+    "stream",
+    "view",
+    "pose",
 ];
 
 /// Writes the rows.
@@ -83,7 +86,10 @@ impl Csv {
         optional(out, record.motion_to_photon.map(|span| span.as_nanos()))?;
         write!(out, ",{},{}", echo_word(record.echo), record.missing)?;
         let (runs, repaired, resent) = (record.runs, record.repaired, record.resent);
-        writeln!(out, ",{runs},{repaired},{resent}")
+        write!(out, ",{runs},{repaired},{resent}")?;
+        write!(out, ",{},{}", record.view.stream, record.view.view)?;
+        optional(out, record.pose.map(|pose| pose.0))?;
+        writeln!(out)
     }
 
     /// Brings the rows to the disk, if it is time.

@@ -13,7 +13,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::decision::Decision;
 use openuvr_proto::host::Ending;
-use openuvr_proto::id::{FrameId, SessionId, SubscriberId};
+use openuvr_proto::id::{FrameId, PoseId, SessionId, SubscriberId, ViewId};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{
     ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,
@@ -370,7 +370,9 @@ impl Text {
         self.put(word_in(&ECHOES, &record.echo));
         self.put(record.received).put(record.missing);
         self.put(record.runs);
-        self.put(record.repaired).put(record.resent)
+        self.put(record.repaired).put(record.resent);
+        self.put(record.view.stream).put(record.view.view);
+        self.put_if(record.pose.map(|pose| pose.0))
     }
 }
 
@@ -460,8 +462,9 @@ impl<'a> Fields<'a> {
             submitted: self.span_if()?,
             presented: self.span_if()?,
         };
-        Some(FrameRecord {
+        let mut record = FrameRecord {
             subscriber,
+            view: ViewId::FIRST,
             frame,
             host,
             client,
@@ -480,7 +483,12 @@ impl<'a> Fields<'a> {
             runs: self.number()?,
             repaired: self.number()?,
             resent: self.number()?,
-        })
+            pose: None,
+        };
+        record.view.stream = self.number()?;
+        record.view.view = self.number()?;
+        record.pose = self.number_if()?.map(PoseId);
+        Some(record)
     }
 }
 
@@ -494,6 +502,7 @@ mod tests {
         host.stamp(Stage::LastSent, Instant(-3));
         FrameRecord {
             subscriber: SessionId(77).into(),
+            view: ViewId { stream: 2, view: 1 },
             frame: FrameId(4_000_000_000),
             host,
             client: ClientStamps {
@@ -522,6 +531,7 @@ mod tests {
             runs: 2,
             repaired: 3,
             resent: 4,
+            pose: Some(PoseId(9)),
         }
     }
 

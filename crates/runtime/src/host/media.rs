@@ -22,7 +22,7 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::Stage;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::GoodbyeReason;
-use openuvr_proto::wire::video::{EchoKind, SlicePlace};
+use openuvr_proto::wire::video::{EchoKind, PoseEcho, SlicePlace};
 
 pub(super) use self::encoder::open;
 use self::session_path::SessionPath;
@@ -136,9 +136,10 @@ impl Media {
                         media,
                     } => {
                         let way = SessionPath::new(self.shared.link.clone(), path);
+                        let video = Box::new(media.video());
                         (
                             wishes,
-                            HostSubscriber::Session(Box::new(Session::new(media, way))),
+                            HostSubscriber::Session(Box::new(Session::new(video, way))),
                         )
                     }
                     Attachment::Other { wishes, detached } => {
@@ -232,6 +233,15 @@ impl Media {
         if let Some(at) = drawn.begun {
             self.rendition.stamp(Stage::RenderBegun, at);
         }
+        let pose = drawn.pose.map(|posed| {
+            let echo = PoseEcho {
+                pose: posed.id,
+                at: posed.pose,
+                display: None,
+            };
+            (posed.subscriber, echo)
+        });
+        self.rendition.drawn(pose, None);
         let taken = drawn.input.map(|taken| AppliedInput {
             from: taken.from,
             seq: taken.seq,
