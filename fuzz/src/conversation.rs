@@ -12,14 +12,17 @@ use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
 use openuvr_proto::decision::{Decision, KeyReason};
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
-use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PathId, PoseId, SessionId};
+use openuvr_proto::id::{
+    ConfigEpoch, DeviceId, FrameId, InputSeq, PathId, PoseId, SessionId, ViewId,
+};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Pose;
-use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
+use openuvr_proto::recv::plane::MediaReceiver;
+use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
 use openuvr_proto::send::loss::Loss;
-use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
+use openuvr_proto::send::packetize::{Protection, SendBuf, VideoSender};
 use openuvr_proto::send::rendition::FrameOutcome;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, FrameCost, Outcome, Stage, Stamps};
@@ -71,7 +74,7 @@ struct Talk {
     host: Host,
     client: ClientSession,
     receiver: MediaReceiver,
-    sender: Option<Box<MediaSender>>,
+    sender: Option<Box<VideoSender>>,
     up: Way,
     down: Way,
     /// Whether both sessions still go on.
@@ -107,6 +110,7 @@ impl Talk {
             second_player: SecondPlayer::Refuse,
             max_observers: 1,
             keys: Keys::default(),
+            streams: Vec::new(),
         });
         host.established(now, PATH, &e);
         let offer = Offer {
@@ -116,6 +120,7 @@ impl Talk {
             name: String::new(),
             software: String::new(),
             wishes: Wishes::default(),
+            streams: Vec::new(),
         };
         Talk {
             now,
@@ -273,6 +278,7 @@ impl Talk {
             let (stage, why) = (Stage::Converted, DropCause::Superseded);
             let end = FrameOutcome {
                 subscriber: SESSION.into(),
+                view: ViewId::FIRST,
                 frame,
                 stamps,
                 end: Err((stage, why)),
@@ -300,6 +306,7 @@ impl Talk {
         let extensions = Extensions {
             configuration,
             clean_after: (how & 36 == 36).then_some(3),
+            ..Extensions::default()
         };
         let loss = Loss {
             rate: f64::from(how / 64) / 10.0,
@@ -326,6 +333,7 @@ impl Talk {
         let cost = FrameCost::default();
         let end = FrameOutcome {
             subscriber: SESSION.into(),
+            view: ViewId::FIRST,
             frame,
             stamps,
             end: Ok(cost),
@@ -366,7 +374,7 @@ impl Talk {
 
     fn at_the_host(&mut self, event: HostEvent) {
         match event {
-            HostEvent::Subscribed { media, .. } => self.sender = Some(media),
+            HostEvent::Subscribed { media, .. } => self.sender = Some(Box::new(media.video())),
             HostEvent::Input { arrived, .. } => {
                 // A release that reconciles carries the number of the event before it.
                 let next = arrived.seq.0 == self.applied.0 + 1;
@@ -399,7 +407,7 @@ impl Talk {
 
     fn at_the_client(&mut self, event: ClientEvent) {
         match event {
-            ClientEvent::Announced(newest) => self.receiver.announce(self.now, newest),
+            ClientEvent::Announced(_, newest) => self.receiver.first().announce(self.now, newest),
             ClientEvent::Decided(decision) => {
                 assert!(self.said.contains(&decision), "{decision:?}");
             }
@@ -410,7 +418,7 @@ impl Talk {
 
     /// Takes out what has arrived, and reports it.
     fn show(&mut self) {
-        while let Some(step) = self.receiver.poll(self.now) {
+        while let Some(step) = self.receiver.first().poll(self.now) {
             let (frame, outcome, first) = match step {
                 Step::Slice {
                     header,
@@ -442,12 +450,13 @@ impl Talk {
             self.shown = frame;
             self.client.report(self.now, report(frame, outcome, first));
         }
-        self.receiver.round_trip(self.client.round_trip());
-        while let Some(request) = self.receiver.poll_request(self.now) {
+        self.receiver.first().round_trip(self.client.round_trip());
+        while let Some(request) = self.receiver.first().poll_request(self.now) {
             self.client.resend(request);
         }
-        let (picture, epoch) = (self.receiver.picture(), self.receiver.epoch());
-        self.client.picture(self.now, picture, epoch);
+        let view = self.receiver.first();
+        let (picture, epoch) = (view.picture(), view.epoch());
+        (self.client).picture(self.now, ViewId::FIRST, picture, epoch);
     }
 
     /// The link is good again, for as long as what is owed may take: acknowledgements, beacons,
@@ -484,6 +493,7 @@ fn slice(frame: FrameId, index: u8) -> Vec<u8> {
 
 fn report(frame: FrameId, outcome: Outcome, first: Option<Instant>) -> Report {
     Report {
+        view: ViewId::FIRST,
         frame,
         outcome,
         first_received: first.map(|at| PeerInstant(at.0)),
@@ -498,5 +508,6 @@ fn report(frame: FrameId, outcome: Outcome, first: Option<Instant>) -> Report {
         runs: 0,
         repaired: 0,
         resent: 0,
+        pose: None,
     }
 }

@@ -3,13 +3,17 @@
 
 use std::time::Duration;
 
-use openuvr_proto::id::{ConfigEpoch, FrameId, SessionId};
-use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
-use openuvr_proto::time::Instant;
+use openuvr_proto::id::{ConfigEpoch, FrameId, PayloadSeq, SessionId};
+use openuvr_proto::recv::plane::MediaReceiver;
+use openuvr_proto::recv::reassemble::Step;
+use openuvr_proto::recv::timed::{TimedReceiver, TimedStep};
+use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::header::{HEADER, Plane, TAG};
+use openuvr_proto::wire::media::{StreamId, StreamKind};
 use openuvr_proto::wire::parity::{Parity, SHARD_LENGTH};
 use openuvr_proto::wire::seal::{Direction, Sealer};
+use openuvr_proto::wire::timed::{Payload, TimedWriter};
 use openuvr_proto::wire::video::{
     Configuration, Extensions, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, InputEcho,
     SlicePlace, VIDEO_HEADER,
@@ -45,7 +49,7 @@ pub(crate) fn receiver(bytes: &[u8]) {
     let (direction, plane) = (Direction::HostToClient, Plane::Media);
     let mut sealer = Sealer::new(&e.secret, SessionId(5), direction, plane);
     let mut receiver = MediaReceiver::new(&e);
-    receiver.round_trip(Some(Duration::from_millis(2)));
+    receiver.first().round_trip(Some(Duration::from_millis(2)));
     let mut order = Order::default();
     let mut now = Instant(0);
     let mut base = 0_u32;
@@ -53,9 +57,11 @@ pub(crate) fn receiver(bytes: &[u8]) {
         let what = draw.u8();
         match what % 8 {
             0 => now.0 += i64::from(draw.u16()) * 1000,
-            1 => receiver.announce(now, FrameId(base.wrapping_add(draw.u8().into()))),
+            1 => receiver
+                .first()
+                .announce(now, FrameId(base.wrapping_add(draw.u8().into()))),
             2 => base = base.wrapping_add(draw.u16().into()),
-            3 if what & 64 == 0 => receiver.decoding_failed(),
+            3 if what & 64 == 0 => receiver.first().decoding_failed(),
             3 | 4 => {
                 let datagram = absurd_parity(&mut draw, &mut sealer, base, now);
                 let _ = receiver.handle_datagram(now, &datagram);
@@ -73,7 +79,7 @@ pub(crate) fn receiver(bytes: &[u8]) {
     // In the end nothing is under way.
     for _ in 0..100 {
         drain(&mut receiver, now, &mut order);
-        let Some(at) = receiver.next_timeout() else {
+        let Some(at) = receiver.first().next_timeout() else {
             break;
         };
         now = at;
@@ -83,7 +89,7 @@ pub(crate) fn receiver(bytes: &[u8]) {
 fn drain(receiver: &mut MediaReceiver, now: Instant, order: &mut Order) {
     for steps in 0.. {
         assert!(steps < 10_000, "poll does not end");
-        match receiver.poll(now) {
+        match receiver.first().poll(now) {
             Some(Step::Slice { header, .. } | Step::Missing { header, .. }) => {
                 order.slice(header.frame);
             }
@@ -94,11 +100,11 @@ fn drain(receiver: &mut MediaReceiver, now: Instant, order: &mut Order) {
     }
     for requests in 0.. {
         assert!(requests < 10_000, "it asks without an end");
-        if receiver.poll_request(now).is_none() {
+        if receiver.first().poll_request(now).is_none() {
             break;
         }
     }
-    let due = receiver.next_timeout();
+    let due = receiver.first().next_timeout();
     assert!(
         due.is_none_or(|at| at > now),
         "a timer that is due leads to nothing"
@@ -172,6 +178,7 @@ fn absurd(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> 
         extensions: Extensions {
             configuration,
             clean_after: (places & 32 != 0).then_some(u16::from(places % 4)),
+            ..Extensions::default()
         },
         payload: &[flags; 8],
     };
@@ -210,4 +217,64 @@ fn sealed(sealer: &mut Sealer, now: Instant, body: &[u8]) -> Vec<u8> {
     datagram.extend_from_slice(&[0; TAG]);
     sealer.seal(now, &mut datagram);
     datagram
+}
+
+/// An authentic peer that says absurd things of a timed stream: each payload comes out once and in order,
+/// or is told of as missing.
+pub(crate) fn timed_receiver(bytes: &[u8]) {
+    let mut draw = Draw(bytes);
+    let stream = StreamId::first(StreamKind::Audio);
+    let mut receiver = TimedReceiver::new(stream);
+    let (mut now, mut next, mut base) = (Instant(0), None, 0_u64);
+    while !draw.is_empty() {
+        let what = draw.u8();
+        match what % 8 {
+            0 => now.0 += i64::from(draw.u16()) * 1000,
+            1 => base = base.wrapping_add(draw.u64(1 + usize::from(what / 32))),
+            2 => {
+                let body = draw.take(64).to_vec();
+                let _ = receiver.handle_body(now, &body);
+            }
+            _ => {
+                let number = base.wrapping_add(u64::from(draw.u8() % 80));
+                let bytes = [what; 3];
+                let payload = |seq| Payload {
+                    seq: PayloadSeq(seq),
+                    captured: PeerInstant(0),
+                    samples: 1,
+                    bytes: &bytes,
+                };
+                let mut body = Vec::new();
+                let mut writer = TimedWriter::new(&mut body, stream, &payload(number));
+                for back in 1..=u64::from(what / 8 % 4) {
+                    writer.repeat(&payload(number.wrapping_sub(back)));
+                }
+                let _ = receiver.handle_body(now, &body);
+            }
+        }
+        take_out(&mut receiver, now, &mut next);
+    }
+    // In the end nothing waits.
+    while let Some(at) = receiver.next_timeout() {
+        assert!(at > now, "a timer that is due leads to nothing");
+        now = at;
+        take_out(&mut receiver, now, &mut next);
+    }
+}
+
+fn take_out(receiver: &mut TimedReceiver, now: Instant, next: &mut Option<u64>) {
+    for steps in 0.. {
+        assert!(steps < 10_000, "poll does not end");
+        let (first, count) = match receiver.poll(now) {
+            Some(TimedStep::Payload(payload, arrived)) => {
+                assert!(arrived <= now, "it came before it was sent");
+                (payload.seq.0, 1)
+            }
+            Some(TimedStep::Missing { first, count }) => (first.0, count),
+            None => break,
+        };
+        assert!(count > 0 && next.is_none_or(|next| next == first), "a gap");
+        *next = Some(first + count);
+    }
+    receiver.check_invariants();
 }

@@ -6,9 +6,12 @@ use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::ladder::{Rung, Step};
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Role, Wishes};
 use openuvr_proto::control::no_session;
+use openuvr_proto::control::streams::StreamOffer;
 use openuvr_proto::decision::{Decision, KeyReason};
 use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, SubscribeRequest};
-use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, PathId, PoseId, SessionId, SubscriberId};
+use openuvr_proto::id::{
+    ConfigEpoch, DeviceId, FrameId, PathId, PoseId, SessionId, SubscriberId, ViewId,
+};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Pose;
@@ -21,6 +24,7 @@ use openuvr_proto::trace::{DropCause, FrameCost, Outcome, Stage, Stamps};
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{GoodbyeReason, Message, Report};
 use openuvr_proto::wire::header::{HEADER, Plane, TAG};
+use openuvr_proto::wire::media::{StreamId, StreamKind};
 use openuvr_proto::wire::seal::{Direction, Sealer};
 use openuvr_proto::wire::video::EchoKind;
 use openuvr_proto::wire::{MAX_DATAGRAM, Reject};
@@ -79,6 +83,7 @@ impl Peer {
             .write(&mut body),
             2 => Message::Report(report(draw)).write(&mut body),
             3 => Message::KeyFrameWanted {
+                view: view(draw.u8()),
                 last_good: FrameId(draw.u8().into()),
                 newest: FrameId(draw.u32()),
             }
@@ -92,11 +97,12 @@ impl Peer {
             }
             .write(&mut body),
             6 => {
-                let frame = FrameId(draw.u8().into());
-                Message::ReportsAfter { frame }.write(&mut body);
+                let (frame, view) = (FrameId(draw.u8().into()), view(draw.u8()));
+                Message::ReportsAfter { view, frame }.write(&mut body);
                 Message::Report(report(draw)).write(&mut body);
             }
             7 => Message::ReportsSeen {
+                view: view(draw.u8()),
                 through: FrameId(draw.u8().into()),
             }
             .write(&mut body),
@@ -121,6 +127,7 @@ impl Peer {
 
 fn report(draw: &mut Draw<'_>) -> Report {
     Report {
+        view: view(draw.u8()),
         frame: FrameId(draw.u8().into()),
         outcome: Outcome::Dropped {
             stage: Stage::FirstReceived,
@@ -137,6 +144,7 @@ fn report(draw: &mut Draw<'_>) -> Report {
         missing: draw.u8().into(),
         runs: draw.u8().into(),
         repaired: 0,
+        pose: None,
         resent: 0,
     }
 }
@@ -157,6 +165,29 @@ fn offer(draw: &mut Draw<'_>) -> Offer {
             bitrate: (choice & 8 != 0).then_some(Bitrate(u64::from(choice) * 1000)),
             size: (choice & 16 != 0).then_some(Size::new(choice.into(), 7)),
         },
+        streams: match choice & 32 {
+            0 => Vec::new(),
+            _ => two_eyes(),
+        },
+    }
+}
+
+/// A second view, which the host has, too.
+fn two_eyes() -> Vec<StreamOffer> {
+    vec![StreamOffer {
+        stream: StreamId::first(StreamKind::Video),
+        to_client: true,
+        to_host: false,
+        formats: 0,
+        views: 2,
+    }]
+}
+
+/// One of two views.
+fn view(choice: u8) -> ViewId {
+    ViewId {
+        stream: 0,
+        view: choice >> 7,
     }
 }
 
@@ -214,6 +245,7 @@ pub(crate) fn host(bytes: &[u8]) {
         ][usize::from(draw.u8() % 3)],
         max_observers: 2,
         keys: Keys::default(),
+        streams: two_eyes(),
     });
     let mut now = Instant(0);
     let mut peers: Vec<Peer> = Vec::new();
@@ -382,6 +414,7 @@ impl Books {
         self.captured.insert((subscriber, frame));
         let end = FrameOutcome {
             subscriber,
+            view: ViewId::FIRST,
             frame,
             stamps: Stamps::default(),
             end: match what & 64 {
@@ -438,7 +471,8 @@ pub(crate) fn client(bytes: &[u8]) {
                     last_good: FrameId(draw.u8().into()),
                     newest: FrameId(draw.u8().into()),
                 };
-                client.picture(now, state, ConfigEpoch(draw.u8().into()));
+                let view = view(draw.u8());
+                client.picture(now, view, state, ConfigEpoch(draw.u8().into()));
             }
             6 if draw.u8() < 4 => {
                 client.goodbye(GoodbyeReason::Quit);

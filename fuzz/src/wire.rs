@@ -6,7 +6,9 @@ use openuvr_proto::control::stream::{Incoming, Outgoing, SEGMENT};
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::{Message, Messages};
 use openuvr_proto::wire::header::{Header, Plane, plane_of};
+use openuvr_proto::wire::media::Owner;
 use openuvr_proto::wire::parity::Parity;
+use openuvr_proto::wire::timed::{Timed, TimedWriter};
 use openuvr_proto::wire::video::Fragment;
 
 use crate::Draw;
@@ -46,11 +48,26 @@ pub(crate) fn fragment(bytes: &[u8]) {
 
 pub(crate) fn parity(bytes: &[u8]) {
     if let Ok(parity) = Parity::parse(bytes) {
-        assert!(Parity::is(bytes));
+        assert!(matches!(Owner::of(bytes), Ok(Some(Owner::Parity(_)))));
         let mut written = Vec::new();
         parity.write(&mut written);
         assert_eq!(Parity::parse(&written), Ok(parity));
     }
+}
+
+pub(crate) fn timed(bytes: &[u8]) {
+    let Ok(timed) = Timed::parse(bytes) else {
+        return;
+    };
+    let payloads: Vec<_> = timed.payloads().collect();
+    let mut written = Vec::new();
+    let mut writer = TimedWriter::new(&mut written, timed.stream, &payloads[0]);
+    for payload in &payloads[1..] {
+        // A time that saturates at the clock's beginning is written as it is read.
+        assert!(writer.repeat(payload), "what was read has room");
+    }
+    let again = Timed::parse(&written).expect("what was written is read");
+    assert!(again.payloads().eq(payloads), "and is the same");
 }
 
 pub(crate) fn control_messages(bytes: &[u8]) {

@@ -759,7 +759,8 @@ int openuvr_unmap_input_device(struct openuvr_context *context,
                                int id);
 
 // Writes where the player's head was last into `*pose`, whose `size` the caller has set. Returns 1,
-// or 0 if nobody has told since the current player came. Ask before each picture. From any thread.
+// or 0 if nobody has told since the current player came. Ask before each picture, and before
+// `openuvr_begin_frame`: the MUD is told that the picture was drawn with this pose. From any thread.
 int openuvr_last_pose(struct openuvr_context *context,
                       struct openuvr_pose *pose);
 

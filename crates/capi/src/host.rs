@@ -471,7 +471,8 @@ fn map_device(guest: &Guest, id: DeviceId, fd: Option<OwnedFd>) -> Outcome<()> {
 }
 
 /// Writes where the player's head was last into `*pose`, whose `size` the caller has set. Returns 1,
-/// or 0 if nobody has told since the current player came. Ask before each picture. From any thread.
+/// or 0 if nobody has told since the current player came. Ask before each picture, and before
+/// `openuvr_begin_frame`: the MUD is told that the picture was drawn with this pose. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `pose` is NULL or writable for as many bytes as

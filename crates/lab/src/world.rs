@@ -12,6 +12,8 @@ mod device;
 mod host;
 mod machine;
 mod source;
+mod tone;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,26 +21,28 @@ use std::time::Duration;
 use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
 use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::control::streams::StreamOffer;
 use openuvr_proto::host::{Ending, Host, HostPolicy, SecondPlayer};
-use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId};
+use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId, ViewId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::{Pose, Posed};
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::policy::Recovery;
-use openuvr_proto::send::rendition::{AppliedInput, PolicySettings, Rendition, Settings};
-use openuvr_proto::send::session::Session;
+use openuvr_proto::send::rendition::{AppliedInput, PolicySettings, Settings};
 use openuvr_proto::send::update::CursorShape;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::media::{StreamId, StreamKind};
 
 use crate::link::{Counters, LinkModel};
 pub use device::Device;
-use host::{Content, FREE, Outbox};
 pub use machine::{Clock, Machine, Shown};
-use source::Coding;
+pub use tone::Heard;
+use tone::Tone;
+use view::{Content, FREE, View};
 
 /// Frames follow each other at 60 Hz while something moves.
 pub const FRAME_INTERVAL: Duration = Duration::from_nanos(16_666_667);
@@ -48,13 +52,9 @@ pub struct World {
     now: Instant,
     seed: u64,
     host: Host,
-    rendition: Rendition<Session<Outbox>>,
+    views: Vec<View>,
+    tones: Vec<Tone>,
     machines: Vec<Machine>,
-    source: source::Source,
-    coding: Option<Coding>,
-    content: Option<Content>,
-    /// The newest picture was held back.
-    held: bool,
     /// The newest input that was injected.
     applied: Option<AppliedInput>,
     control: Vec<u8>,
@@ -62,14 +62,16 @@ pub struct World {
     pub parity: bool,
     /// Whether what is asked for is sent again: yes at first.
     pub resend: bool,
+    /// Whether the application draws each frame with the newest pose: no at first.
+    pub draws_poses: bool,
     /// Key frames, and when each was begun.
     pub key_frames_sent: Vec<(FrameId, Instant)>,
     /// Intra refreshes: the frame with which each began, and after how many it was through.
     pub waves_sent: Vec<(FrameId, u16)>,
     /// The host's view: how each frame ended, by session.
     pub records: BTreeMap<u32, Vec<FrameRecord>>,
-    /// Which frames were captured while a session subscribed.
-    pub captured: BTreeMap<u32, Vec<FrameId>>,
+    /// Which frames of each view were captured while a session subscribed.
+    captured: BTreeMap<(u32, ViewId), Vec<FrameId>>,
     /// Frames of a picture that was sent before, since somebody needed it and nothing had moved.
     pub repeated: BTreeSet<FrameId>,
     /// Input that the host injected, in order.
@@ -101,17 +103,16 @@ impl World {
                 second_player,
                 max_observers,
                 keys: Keys::default(),
+                streams: vec![tone::OFFER, two_views()],
             }),
-            rendition: Rendition::new(FREE),
+            views: vec![View::new(seed, FREE)],
+            tones: Vec::new(),
             machines: Vec::new(),
-            source: source::Source::new(seed),
-            coding: None,
-            content: None,
-            held: false,
             applied: None,
             control: Vec::new(),
             parity: true,
             resend: true,
+            draws_poses: false,
             key_frames_sent: Vec::new(),
             waves_sent: Vec::new(),
             records: BTreeMap::new(),
@@ -127,20 +128,22 @@ impl World {
     /// Losses are answered by intra refreshes that are through after so many frames, not by key
     /// frames. Before anybody connects.
     pub fn answer_by_refreshes(&mut self, clean_after: u16) {
-        self.rendition = Rendition::new(Settings {
+        let settings = Settings {
             policy: PolicySettings {
                 recovery: Recovery::Refresh,
                 ..FREE.policy
             },
             ..FREE
-        });
-        self.source.clean_after = clean_after;
+        };
+        let mut view = View::new(self.seed, settings);
+        view.source.clean_after = clean_after;
+        self.views = vec![view];
     }
 
     /// From now on the rate follows the link within `range`: pictures that take `complexity` bits
     /// at quantiser 0 are coded as the rate control asks. Before anybody connects.
     pub fn adapt(&mut self, range: Range, complexity: f64) {
-        self.rendition = Rendition::new(Settings {
+        let settings = Settings {
             policy: PolicySettings {
                 range,
                 adaptive: true,
@@ -148,8 +151,19 @@ impl World {
                 ..FREE.policy
             },
             ..FREE
-        });
-        self.content = Some(Content::new(self.seed, complexity));
+        };
+        let mut view = View::new(self.seed, settings);
+        view.content = Some(Content::new(self.seed, complexity));
+        self.views = vec![view];
+    }
+
+    /// There are two views, each with frames and an encoder of its own. Before anybody connects.
+    pub fn show_two_views(&mut self) {
+        let settings = Settings {
+            view: ViewId { stream: 0, view: 1 },
+            ..FREE
+        };
+        self.views.push(View::new(self.seed, settings));
     }
 
     /// The world's time, which is the host's clock.
@@ -203,6 +217,7 @@ impl World {
             name: format!("device {}", device.number),
             software: "openuvr world".into(),
             wishes: Wishes::default(),
+            streams: device.streams(),
         };
         self.machines
             .push(Machine::new(self.now, device, &established, offer, links));
@@ -212,9 +227,10 @@ impl World {
 
     /// Something moves for this long: a frame each [`FRAME_INTERVAL`].
     pub fn play(&mut self, span: Duration) {
-        self.source.next = Some(self.now);
+        let now = self.now;
+        (self.views.iter_mut()).for_each(|view| view.source.next = Some(now));
         self.run(span);
-        self.source.next = None;
+        (self.views.iter_mut()).for_each(|view| view.source.next = None);
     }
 
     /// Frames are captured this often, until `span` is over.
@@ -305,14 +321,15 @@ impl World {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        let own = [
-            self.host.next_timeout().map(|t| t.0),
-            self.source.next.filter(|_| self.coding.is_none()),
-            self.deadline(),
-            self.coding.as_ref().map(|c| c.next),
-        ];
+        let host = self.host.next_timeout().map(|t| t.0);
+        let views = self.views.iter().filter_map(View::next_event);
+        let tones = self.tones.iter().map(|tone| tone.next);
         let machines = self.machines.iter().filter_map(Machine::next_timeout);
-        own.into_iter().flatten().chain(machines).min()
+        host.into_iter()
+            .chain(views)
+            .chain(tones)
+            .chain(machines)
+            .min()
     }
 
     fn why(&self) -> String {
@@ -324,6 +341,7 @@ impl World {
     fn turn(&mut self) {
         self.host.handle_timeout(self.now);
         self.capture();
+        self.play_tones();
         for turns in 0.. {
             assert!(turns < 10_000, "the peers never stop talking");
             self.send_control();
@@ -331,7 +349,7 @@ impl World {
             let mut busy = false;
             for client in 0..self.machines.len() {
                 let machine = &mut self.machines[client];
-                busy |= machine.turn(self.now, &self.source);
+                busy |= machine.turn(self.now, &self.views);
                 while let Some(datagram) = machine.up.poll(self.now) {
                     busy = true;
                     match self.host.handle_datagram(self.now, path(client), &datagram) {
@@ -341,7 +359,7 @@ impl World {
                 }
             }
             self.host.check_invariants();
-            self.rendition.check_invariants();
+            (self.views.iter()).for_each(|view| view.rendition.check_invariants());
             if !busy {
                 break;
             }
@@ -369,15 +387,40 @@ impl World {
             .map_or(&[], Vec::as_slice)
     }
 
+    /// The frames of the first view that were captured while a client subscribed, in order.
+    #[must_use]
+    pub fn captured_for(&self, client: usize) -> &[FrameId] {
+        self.captured_of(client, ViewId::FIRST)
+    }
+
+    /// The same of any view.
+    #[must_use]
+    pub fn captured_of(&self, client: usize, view: ViewId) -> &[FrameId] {
+        let captured = self.captured.get(&(self.session(client).0, view));
+        captured.map_or(&[], Vec::as_slice)
+    }
+
+    /// Payloads of the test tone that were played to a client.
+    #[must_use]
+    pub fn played_to(&self, client: usize) -> u64 {
+        let session = self.session(client);
+        let tone = self.tones.iter().find(|tone| tone.session == session);
+        tone.map_or(0, Tone::payloads)
+    }
+
     /// Panics unless each frame that was captured while a client subscribed has exactly one end.
     pub fn check_conservation(&self, client: usize) {
         let session = self.session(client).0;
-        let mut captured = self.captured.get(&session).cloned().unwrap_or_default();
-        let mut ended: Vec<_> = self.records_of(client).iter().map(|r| r.frame).collect();
+        let of_it = self.captured.iter().filter(|((of, _), _)| *of == session);
+        let mut captured: Vec<_> = of_it
+            .flat_map(|((_, view), frames)| frames.iter().map(|frame| (*view, *frame)))
+            .collect();
+        let records = self.records_of(client).iter();
+        let mut ended: Vec<_> = records.map(|r| (r.view, r.frame)).collect();
         captured.sort();
         ended.sort();
         if ended != captured {
-            let odd = |a: &[FrameId], b: &[FrameId]| -> Vec<_> {
+            let odd = |a: &[(ViewId, FrameId)], b: &[(ViewId, FrameId)]| -> Vec<_> {
                 let missing = a.iter().filter(|f| !b.contains(f)).copied();
                 missing.collect()
             };
@@ -394,6 +437,17 @@ impl World {
     #[must_use]
     pub fn events_of(&self, client: usize) -> &[ClientEvent] {
         &self.machines[client].events
+    }
+}
+
+/// What the world's host and some clients can do with video.
+fn two_views() -> StreamOffer {
+    StreamOffer {
+        stream: StreamId::first(StreamKind::Video),
+        to_client: true,
+        to_host: false,
+        formats: 0,
+        views: 2,
     }
 }
 

@@ -40,7 +40,7 @@ fn whole(world: &World, client: usize) -> Vec<u32> {
 /// What must have been whole, from what was lost and where refreshes began.
 fn expected(world: &World, client: usize) -> Vec<u32> {
     let machine = world.machine(client);
-    let captured = world.captured[&world.session(client).0].iter();
+    let captured = world.captured_for(client).iter();
     let frames = captured.map(|frame| frame.0).max().unwrap_or(0);
     let mut clean_from = None;
     let mut expected = Vec::new();

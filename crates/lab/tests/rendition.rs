@@ -62,11 +62,11 @@ fn the_last_picture_arrives_although_it_was_held_back() {
         let player = world.connect(&Device::new(1, Role::Player).over(schedule));
         world.frames(frames);
         let held = |world: &World| dropped(world, player, DropCause::HeldBack).last().copied();
-        let newest = world.captured[&world.session(player).0].last().copied();
+        let newest = world.captured_for(player).last().copied();
         held_back_last += u32::from(newest.is_some() && held(&world) == newest);
         world.step("nothing moves");
         world.rest(Duration::from_secs(3));
-        let newest = world.captured[&world.session(player).0].last().copied();
+        let newest = world.captured_for(player).last().copied();
         let shown = world.machine(player).shown.last().map(|shown| shown.frame);
         assert_eq!(shown, newest, "after {frames} frames");
         assert_ne!(held(&world), newest);
@@ -214,7 +214,7 @@ fn a_key_frame_takes_the_place_of_a_frame_that_moves() {
     world.frames(600);
     let keys = world.key_frames_sent.len();
     assert!(keys > 20, "{keys}");
-    assert_eq!(world.captured[&world.session(player).0].len(), 600);
+    assert_eq!(world.captured_for(player).len(), 600);
     world.step("nothing moves: now it is sent for the wish alone");
     world.set_deaf(player, true);
     world.frames(1);

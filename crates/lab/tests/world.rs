@@ -163,7 +163,7 @@ fn observers_cost_one_key_frame_in_two_seconds() {
     }
     assert!(all_whole(world.machine(player)));
     // Each of their key frames is a frame more at most, where it came between two that moved.
-    let captured = world.captured[&world.session(player).0].len();
+    let captured = world.captured_for(player).len();
     assert_eq!(world.machine(player).shown.len(), captured);
     assert!(
         (1260..=1260 + key_frames.len()).contains(&captured),

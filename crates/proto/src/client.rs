@@ -1,10 +1,11 @@
 //! The client's session: what the control plane says and hears, as a value.
 //!
-//! Video does not pass through here; [`MediaReceiver`](crate::recv::reassemble::MediaReceiver)
-//! takes it, in the media thread. Both threads of a client call this session under one lock.
+//! Media do not pass through here; [`MediaReceiver`](crate::recv::plane::MediaReceiver) takes them, in
+//! the media thread. Both threads of a client call this session under one lock.
 //! Any order of calls is legal; outputs queue until they are polled.
 
 pub mod playout;
+mod view;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,29 +17,24 @@ use crate::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason};
 use crate::control::no_session;
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::{ControlEvent, ControlPlane, SILENCE, earlier};
+use crate::control::streams::Grant;
 use crate::decision::Decision;
-use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId, PoseId, SessionId};
+use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId, PoseId, SessionId, ViewId};
 use crate::input::event::InputEvent;
 use crate::input::keys::Keys;
 use crate::input::outbox::Outbox;
 use crate::pose::{self, Pose};
+use crate::recv::plane::MAX_VIEWS;
 use crate::recv::reassemble::PictureState;
 use crate::seq;
 use crate::time::{Instant, PeerInstant};
 use crate::units::Size;
 use crate::wire::Reject;
 use crate::wire::control::{GoodbyeReason, Message, Report, ResendRequest};
+use crate::wire::media::StreamKind;
 use crate::wire::seal::Direction;
 
-/// Reports that wait for the host's acknowledgement at most: four seconds at 60 frames/s.
-const MAX_REPORTS: usize = 256;
-
-/// Reports in one datagram at most: 28 of 48 bytes each.
-const REPORTS_AT_ONCE: usize = 28;
-
-/// A new report takes so many with it that are not acknowledged: two datagrams in a row may be
-/// lost without a wait for the next repetition (guess).
-const REPORTS_REPEATED: usize = 2;
+use self::view::View;
 
 /// Unacknowledged input is sent again after a round trip, but not before this (guess).
 const INPUT_AGAIN: Duration = Duration::from_millis(5);
@@ -71,10 +67,12 @@ pub enum ClientEvent {
         /// Why an observer does not play.
         watching: Option<WatchReason>,
     },
+    /// The host granted these streams beside the first view of its video: hand them to the media receiver.
+    Streams(Vec<Grant>),
     /// The host granted nothing; the session is over.
     Refused(Refusal),
-    /// The host's newest frame: hand it to the media receiver.
-    Announced(FrameId),
+    /// A view's newest frame at the host: hand it to the view's receiver.
+    Announced(ViewId, FrameId),
     /// The pointer's new place.
     CursorMoved(Option<(u16, u16)>),
     /// The pointer's new shape.
@@ -105,11 +103,8 @@ pub struct ClientSession {
     epoch: ConfigEpoch,
     input_again: Option<Instant>,
     poses: pose::Sending,
-    /// Those that are not acknowledged, and when each was sent last.
-    reports: VecDeque<(Report, Option<Instant>)>,
-    report_again: Option<Instant>,
-    picture: PictureState,
-    key_frame_again: Option<Instant>,
+    /// What is said of each view; the first one is always there.
+    views: Vec<View>,
     cursor_serial: Option<u32>,
     probe: Option<Probe>,
     probe_token: u32,
@@ -135,10 +130,7 @@ impl ClientSession {
             epoch: ConfigEpoch(0),
             input_again: None,
             poses: pose::Sending::default(),
-            reports: VecDeque::new(),
-            report_again: None,
-            picture: PictureState::default(),
-            key_frame_again: None,
+            views: vec![View::new(ViewId::FIRST)],
             cursor_serial: None,
             probe: None,
             probe_token: 0,
@@ -225,6 +217,10 @@ impl ClientSession {
             }
             Negotiation::RelativeMouse(wanted) => ClientEvent::RelativeMouse(wanted),
             Negotiation::SourceShown(shown) => ClientEvent::SourceShown(shown),
+            Negotiation::Streams(grants) => {
+                self.add_views(&grants);
+                ClientEvent::Streams(grants)
+            }
             Negotiation::Offer(_) => return,
         };
         self.events.push_back(event);
@@ -232,9 +228,10 @@ impl ClientSession {
 
     fn handle_message(&mut self, message: Message<'static>) {
         match message {
-            Message::ReportsSeen { through } => {
-                self.reports.retain(|(r, _)| r.frame > through);
-                self.report_again = self.report_due();
+            Message::ReportsSeen { view, through } => {
+                if let Some(view) = self.views.iter_mut().find(|v| v.id == view) {
+                    view.reports_seen(through, &self.plane);
+                }
             }
             Message::InputSeen { through } => {
                 self.outbox.seen(through);
@@ -242,8 +239,8 @@ impl ClientSession {
                     self.input_again = None;
                 }
             }
-            Message::Beacon { newest } => {
-                self.events.push_back(ClientEvent::Announced(newest));
+            Message::Beacon { view, newest } => {
+                self.events.push_back(ClientEvent::Announced(view, newest));
             }
             Message::CursorMoved { serial, at }
                 if self.cursor_serial.is_none_or(|s| seq::newer(serial, s)) =>
@@ -313,78 +310,37 @@ impl ClientSession {
         self.outbox.sampled(seq)
     }
 
-    /// What became of a frame. Report frames in their order, each once: when the host hears of a
-    /// frame, it takes those before it of which it never heard for lost.
+    /// What became of a frame of a view that was granted. Report a view's frames in their order, each
+    /// once: when the host hears of a frame, it takes those before it of which it never heard for lost.
     pub fn report(&mut self, now: Instant, report: Report) {
-        let place = self
-            .reports
-            .partition_point(|(r, _)| r.frame < report.frame);
-        match self.reports.get_mut(place) {
-            Some(known) if known.0.frame == report.frame => *known = (report, None),
-            _ => self.reports.insert(place, (report, None)),
-        }
-        if self.reports.len() > MAX_REPORTS {
-            self.reports.pop_front();
-        }
-        self.send_reports(now);
-    }
-
-    /// Sends what is new, with the few before it, and all from the first on that has waited long
-    /// for its acknowledgement.
-    fn send_reports(&mut self, now: Instant) {
-        let wait = self.report_wait();
-        let due = |at: Option<Instant>| at.is_none_or(|at| at + wait <= now);
-        let Some(first) = self.reports.iter().position(|(_, at)| due(*at)) else {
-            self.report_again = self.report_due();
-            return;
-        };
-        let first = first.saturating_sub(REPORTS_REPEATED);
-        let before = first.checked_sub(1).and_then(|i| self.reports.get(i));
-        let mut after = before.map(|(r, _)| r.frame);
-        let rest = &mut self.reports.make_contiguous()[first..];
-        for some in rest.chunks_mut(REPORTS_AT_ONCE) {
-            let reports = some.iter().map(|(report, _)| Message::Report(*report));
-            let follow = after.map(|frame| Message::ReportsAfter { frame });
-            self.plane.queue_together(follow.into_iter().chain(reports));
-            after = some.last().map(|(r, _)| r.frame);
-            some.iter_mut().for_each(|(_, at)| *at = Some(now));
-        }
-        self.report_again = self.report_due();
-    }
-
-    /// How long a report waits for its acknowledgement.
-    fn report_wait(&self) -> Duration {
-        self.plane.round_trip() * 2 + INPUT_AGAIN
-    }
-
-    /// When the oldest has waited long enough; those behind it were sent later, or with it.
-    fn report_due(&self) -> Option<Instant> {
-        let (_, at) = self.reports.front()?;
-        Some((*at)? + self.report_wait())
-    }
-
-    /// The state of the picture and the configuration that is shown. While it is broken, a key
-    /// frame is asked for now and again (OpenUVR paper, section IV-B: after every frame until one
-    /// arrives).
-    pub fn picture(&mut self, now: Instant, state: PictureState, epoch: ConfigEpoch) {
-        let news = state != self.picture;
-        self.picture = state;
-        self.epoch = epoch;
-        if !state.broken {
-            self.key_frame_again = None;
-        } else if news || self.key_frame_again.is_none() {
-            self.want_key_frame(now);
+        if let Some(view) = self.views.iter_mut().find(|v| v.id == report.view) {
+            view.report(now, report, &mut self.plane);
         }
     }
 
-    fn want_key_frame(&mut self, now: Instant) {
-        let PictureState {
-            last_good, newest, ..
-        } = self.picture;
-        self.plane
-            .queue(&Message::KeyFrameWanted { last_good, newest });
-        self.key_frame_again =
-            Some(now + (self.plane.round_trip() * 2).max(Duration::from_millis(20)));
+    /// The state of a view's picture and the configuration that is shown. While it is broken, a key
+    /// frame is asked for now and again.
+    pub fn picture(&mut self, now: Instant, view: ViewId, state: PictureState, epoch: ConfigEpoch) {
+        if view == ViewId::FIRST {
+            self.epoch = epoch;
+        }
+        if let Some(view) = self.views.iter_mut().find(|v| v.id == view) {
+            view.picture(now, state, &mut self.plane);
+        }
+    }
+
+    /// The host granted more views.
+    fn add_views(&mut self, grants: &[Grant]) {
+        let video = grants.iter().filter(|g| g.stream.kind == StreamKind::Video);
+        for grant in video {
+            for view in 0..grant.views {
+                let stream = grant.stream.number;
+                let id = ViewId { stream, view };
+                if self.views.len() < MAX_VIEWS && self.views.iter().all(|v| v.id != id) {
+                    self.views.push(View::new(id));
+                }
+            }
+        }
     }
 
     /// Parts of a frame are missing: the host is asked to send them again.
@@ -452,11 +408,8 @@ impl ClientSession {
             self.send_input(now);
         }
         self.send_pose(now);
-        if self.report_again.is_some_and(|at| at <= now) {
-            self.send_reports(now);
-        }
-        if self.key_frame_again.is_some_and(|at| at <= now) {
-            self.want_key_frame(now);
+        for view in &mut self.views {
+            view.handle_timeout(now, &mut self.plane);
         }
     }
 
@@ -499,10 +452,9 @@ impl ClientSession {
     /// Panics if something that always holds does not: for tests and fuzzing.
     pub fn check_invariants(&self) {
         self.plane.check_invariants();
-        assert!(self.reports.len() <= MAX_REPORTS);
+        assert!((1..=MAX_VIEWS).contains(&self.views.len()));
+        self.views.iter().for_each(View::check_invariants);
         assert!(self.challenges.len() <= MAX_CHALLENGES);
-        let frames = self.reports.iter().map(|(r, _)| r.frame);
-        assert!(frames.clone().zip(frames.skip(1)).all(|(a, b)| a < b));
     }
 
     /// When to call [`ClientSession::handle_timeout`] and poll again, and why.
@@ -514,8 +466,10 @@ impl ClientSession {
         let input = self.input_again.map(|at| (at, Wakeup::InputAgain));
         let pose = self.poses.next_timeout().map(|at| (at, Wakeup::Pose));
         let input = earlier(input, pose);
-        let report = self.report_again.map(|at| (at, Wakeup::ReportAgain));
-        let key = self.key_frame_again.map(|at| (at, Wakeup::KeyFrameWanted));
+        let report = self.views.iter().filter_map(View::next_report).min();
+        let report = report.map(|at| (at, Wakeup::ReportAgain));
+        let key = self.views.iter().filter_map(View::next_key_frame).min();
+        let key = key.map(|at| (at, Wakeup::KeyFrameWanted));
         let probe = self.probe.as_ref();
         let probe = probe.map(|p| (p.next_timeout(), Wakeup::Probe));
         let doubt = self.doubted_until().map(|at| (at, Wakeup::Silence));

@@ -4,7 +4,7 @@
 //! OpenUVR [sessions](sessions) speak through the control plane here; what takes frames in another way
 //! ([`SubscribeRequest`]) speaks through its gateway. For [roles](roles), input and the
 //! [ledger](crate::ledger) both are the same. Video does not pass through here: a new session's
-//! [`MediaSender`](crate::send::packetize::MediaSender) goes to the media thread, which tells the ledger
+//! [`MediaSender`](crate::send::plane::MediaSender) goes to the media thread, which tells the ledger
 //! what it sent. Several threads call this under one lock. Any order of calls is legal; outputs queue
 //! until they are polled.
 
@@ -15,6 +15,7 @@ mod others;
 mod roles;
 mod session;
 mod sessions;
+mod views;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -31,6 +32,7 @@ use crate::control::budget::Budget;
 use crate::control::negotiate::Role;
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::earlier;
+use crate::control::streams::StreamOffer;
 use crate::decision::Decision;
 use crate::id::SubscriberId;
 use crate::input::keys::Keys;
@@ -55,6 +57,8 @@ pub struct HostPolicy {
     pub max_observers: usize,
     /// How its application reads keys, if a client's person says nothing else.
     pub keys: Keys,
+    /// The streams that it can carry beside the first view of its video.
+    pub streams: Vec<StreamOffer>,
 }
 
 /// A player who is silent for this long holds no key any more: three pings.
@@ -131,7 +135,7 @@ impl Host {
     fn settle_roles(&mut self) {
         for session in self.sessions.iter_mut().filter(|s| s.member.is_over()) {
             session.joined = false;
-            session.member.ledger.end();
+            session.member.end_frames();
             if self.roles.leave(session.member.id) {
                 self.events.push_back(HostEvent::ReleaseInput);
             }
@@ -179,8 +183,8 @@ impl Host {
                 Ok(_) => !session.member.is_over(),
                 Err((_, why)) => !unheard.contains(&why),
             };
-            if told {
-                session.announce(now, end.frame);
+            if told && let Some(view) = session.member.views.get(end.view) {
+                view.announce(now, end.frame);
             }
             (session.member).record(now, end, false, &session.plane.clock);
         } else if let Some(other) = self.others.iter_mut().find(|o| o.member.id == id) {
@@ -229,7 +233,7 @@ impl Host {
     /// Time has passed: see [`Host::next_timeout`].
     pub fn handle_timeout(&mut self, now: Instant) {
         for member in self.members() {
-            member.ledger.handle_timeout(now);
+            member.views.handle_timeout(now);
         }
         self.session_timeout(now);
         for other in &mut self.others {
@@ -246,7 +250,7 @@ impl Host {
         self.settle_roles();
         let sessions = self.sessions.iter_mut().map(|s| &mut s.member);
         for member in sessions.chain(self.others.iter_mut().map(|o| &mut o.member)) {
-            while let Some(record) = member.ledger.poll() {
+            while let Some(record) = member.views.poll() {
                 self.events.push_back(HostEvent::Record(Box::new(record)));
             }
         }
@@ -272,14 +276,14 @@ impl Host {
         );
         for s in &self.sessions {
             s.plane.check_invariants();
-            s.member.ledger.check_invariants();
+            s.member.views.check_invariants();
             s.paths.check_invariants();
             // One that has a role has given its media key away, and nobody else has.
             assert!(!s.joined || s.media.is_none());
             assert!(!s.is_active() || self.roles.role(s.member.id).is_some());
         }
         for other in &self.others {
-            other.member.ledger.check_invariants();
+            other.member.views.check_invariants();
             let here = self.roles.role(other.member.id).is_some();
             assert_eq!(here, !other.member.is_over());
         }

@@ -20,6 +20,24 @@ impl FrameId {
     }
 }
 
+/// One view of a video stream, as OpenXR has two for two eyes; each has frames of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ViewId {
+    /// The video stream's number in the session.
+    pub stream: u8,
+    /// The view of that stream, counted from 0: the left eye comes first.
+    pub view: u8,
+}
+
+impl ViewId {
+    /// The one that each session has.
+    pub const FIRST: ViewId = ViewId { stream: 0, view: 0 };
+}
+
+/// A payload of a timed stream (audio, haptics, poses), counted by its sender from 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PayloadSeq(pub u64);
+
 /// A configuration of a rendition (size, codec, colour). A resize is a new epoch, and each epoch
 /// starts with a key frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::control::clock::{ClockMap, Mapped};
-use crate::id::{FrameId, SubscriberId};
+use crate::id::{FrameId, SubscriberId, ViewId};
 use crate::send::loss::LossMeter;
 use crate::send::subscriber::Departure;
 use crate::time::{Instant, PeerInstant};
@@ -21,7 +21,9 @@ const MAX_WAITING: usize = 512;
 /// A frame that left for a subscriber.
 #[derive(Clone, Copy, Debug)]
 pub struct SentFrame {
-    /// The frame.
+    /// The view.
+    pub view: ViewId,
+    /// Its frame.
     pub frame: FrameId,
     /// The host's stamps, up to [`Stage::LastSent`].
     pub stamps: Stamps,
@@ -66,7 +68,8 @@ pub fn of_report(
         runs: report.runs,
         repaired: report.repaired,
         resent: report.resent,
-        ..FrameRecord::new(subscriber, report.frame, report.outcome)
+        pose: report.pose,
+        ..FrameRecord::new(subscriber, (report.view, report.frame), report.outcome)
     }
 }
 
@@ -104,10 +107,11 @@ struct Waiting {
     in_hand: bool,
 }
 
-/// One subscriber's frames.
+/// A subscriber's frames of one view.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     subscriber: SubscriberId,
+    view: ViewId,
     /// Whether it reports on its frames; for one that does not, a frame that departed is over.
     reports: bool,
     waiting: VecDeque<Waiting>,
@@ -116,27 +120,32 @@ pub(crate) struct Ledger {
     /// What became of all frames up to this one is known.
     reported_through: FrameId,
     closed: VecDeque<FrameRecord>,
-    /// What its reports say of the link.
-    pub(crate) loss: LossMeter,
 }
 
 impl Ledger {
-    pub(crate) fn new(subscriber: SubscriberId, reports: bool) -> Ledger {
+    pub(crate) fn new(subscriber: SubscriberId, reports: bool, view: ViewId) -> Ledger {
         Ledger {
             subscriber,
+            view,
             reports,
             waiting: VecDeque::new(),
             newest_sent: FrameId::NONE,
             early: VecDeque::new(),
             reported_through: FrameId::NONE,
             closed: VecDeque::new(),
-            loss: LossMeter::default(),
         }
     }
 
     /// A frame left, or was handed to somebody who will [say](Ledger::departed) that it departed; what
     /// becomes of it will be said.
-    pub(crate) fn sent(&mut self, now: Instant, sent: SentFrame, in_hand: bool, clock: &ClockMap) {
+    pub(crate) fn sent(
+        &mut self,
+        now: Instant,
+        sent: SentFrame,
+        in_hand: bool,
+        clock: &ClockMap,
+        loss: &mut LossMeter,
+    ) {
         if self.waiting.len() == MAX_WAITING {
             self.close_front(DropCause::Unreported);
         }
@@ -146,15 +155,15 @@ impl Ledger {
             in_hand,
         });
         self.newest_sent = self.newest_sent.max(sent.frame);
-        self.say_again(now, sent.frame, clock);
+        self.say_again(now, sent.frame, clock, loss);
     }
 
     /// Repeats what was said of a frame too early.
-    fn say_again(&mut self, now: Instant, frame: FrameId, clock: &ClockMap) {
+    fn say_again(&mut self, now: Instant, frame: FrameId, clock: &ClockMap, loss: &mut LossMeter) {
         // Each once, in order: what is still too early goes behind the others.
         for _ in 0..self.early.len() {
             match self.early.pop_front() {
-                Some(said) if said.frame() == frame => self.said(now, said, clock),
+                Some(said) if said.frame() == frame => self.said(now, said, clock, loss),
                 Some(other) => self.early.push_back(other),
                 None => break,
             }
@@ -165,14 +174,24 @@ impl Ledger {
     pub(crate) fn dropped(&mut self, frame: FrameId, stamps: Stamps, stage: Stage, why: DropCause) {
         self.closed.push_back(FrameRecord {
             host: stamps,
-            ..FrameRecord::new(self.subscriber, frame, Outcome::Dropped { stage, why })
+            ..FrameRecord::new(
+                self.subscriber,
+                (self.view, frame),
+                Outcome::Dropped { stage, why },
+            )
         });
     }
 
-    /// The client reported on a frame. A repeated report, or one on a frame that never left,
+    /// The client reported on a frame, which `loss` learns from. A repeated report, or one on a frame that never left,
     /// changes nothing.
-    pub(crate) fn reported(&mut self, now: Instant, report: &Report, clock: &ClockMap) {
-        self.said(now, Said::Report(*report), clock);
+    pub(crate) fn reported(
+        &mut self,
+        now: Instant,
+        report: &Report,
+        clock: &ClockMap,
+        loss: &mut LossMeter,
+    ) {
+        self.said(now, Said::Report(*report), clock, loss);
     }
 
     /// Whoever was handed the frame has passed it on, and knows better when.
@@ -182,8 +201,9 @@ impl Ledger {
         frame: FrameId,
         left: Departure,
         clock: &ClockMap,
+        loss: &mut LossMeter,
     ) {
-        self.said(now, Said::Departed(frame, left), clock);
+        self.said(now, Said::Departed(frame, left), clock, loss);
     }
 
     /// Whoever was handed the frame did not take it.
@@ -193,11 +213,12 @@ impl Ledger {
         frame: FrameId,
         (stage, why): (Stage, DropCause),
         clock: &ClockMap,
+        loss: &mut LossMeter,
     ) {
-        self.said(now, Said::Missed(frame, stage, why), clock);
+        self.said(now, Said::Missed(frame, stage, why), clock, loss);
     }
 
-    fn said(&mut self, now: Instant, said: Said, clock: &ClockMap) {
+    fn said(&mut self, now: Instant, said: Said, clock: &ClockMap, loss: &mut LossMeter) {
         let frame = said.frame();
         let place = self.waiting.iter().position(|w| w.sent.frame == frame);
         let waits = place.and_then(|place| self.waiting.get_mut(place));
@@ -208,12 +229,12 @@ impl Ledger {
             (Said::Departed(_, left), Some(waits)) if self.reports => {
                 waits.in_hand = false;
                 waits.sent.departed(&left);
-                self.say_again(now, frame, clock);
+                self.say_again(now, frame, clock, loss);
             }
             (said, Some(_)) => {
                 let waits = place.and_then(|place| self.waiting.remove(place));
                 if let Some(waits) = waits {
-                    self.close(now, waits.sent, said, clock);
+                    self.close(now, waits.sent, said, clock, loss);
                 }
             }
         }
@@ -233,20 +254,27 @@ impl Ledger {
         }
     }
 
-    fn close(&mut self, now: Instant, mut sent: SentFrame, said: Said, clock: &ClockMap) {
-        let (subscriber, frame) = (self.subscriber, sent.frame);
+    fn close(
+        &mut self,
+        now: Instant,
+        mut sent: SentFrame,
+        said: Said,
+        clock: &ClockMap,
+        loss: &mut LossMeter,
+    ) {
+        let (subscriber, view, frame) = (self.subscriber, self.view, sent.frame);
         self.early.retain(|early| early.frame() != frame);
         let record = match said {
             Said::Report(report) => {
-                self.loss.note(now, &report);
+                loss.note(now, &report);
                 of_report(subscriber, &report, |at| clock.to_mine(at, now))
             }
             Said::Departed(_, left) => {
                 sent.departed(&left);
-                FrameRecord::new(subscriber, frame, Outcome::Left)
+                FrameRecord::new(subscriber, (view, frame), Outcome::Left)
             }
             Said::Missed(_, stage, why) => {
-                FrameRecord::new(subscriber, frame, Outcome::Dropped { stage, why })
+                FrameRecord::new(subscriber, (view, frame), Outcome::Dropped { stage, why })
             }
         };
         self.closed.push_back(FrameRecord {

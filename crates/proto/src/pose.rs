@@ -111,6 +111,12 @@ impl Pose {
         self.angular
     }
 
+    /// Bytes that it takes.
+    pub(crate) fn len(&self) -> usize {
+        let three = |v: Option<_>| if v.is_some() { 12 } else { 0 };
+        12 + 16 + 1 + three(self.linear) + three(self.angular)
+    }
+
     pub(crate) fn write(&self, w: &mut Writer<'_>) {
         let flag = |v: Option<_>, bit: u8| if v.is_some() { bit } else { 0 };
         for v in self.position.iter().chain(&self.orientation) {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::control::clock::Mapped;
-use crate::id::{FrameId, SubscriberId};
+use crate::id::{FrameId, PoseId, SubscriberId, ViewId};
 use crate::time::{Instant, PeerInstant};
 use crate::wire::video::EchoKind;
 
@@ -211,7 +211,9 @@ impl ClientStamps {
 pub struct FrameRecord {
     /// The subscriber.
     pub subscriber: SubscriberId,
-    /// The frame.
+    /// The view.
+    pub view: ViewId,
+    /// Its frame.
     pub frame: FrameId,
     /// The host's stamps.
     pub host: Stamps,
@@ -236,14 +238,21 @@ pub struct FrameRecord {
     pub repaired: u16,
     /// Fragments of this frame that came because the client asked for them.
     pub resent: u16,
+    /// The pose that the application drew the frame with, as the client read it from the frame.
+    pub pose: Option<PoseId>,
 }
 
 impl FrameRecord {
     /// Of a frame of which no more than its outcome is known.
     #[must_use]
-    pub fn new(subscriber: SubscriberId, frame: FrameId, outcome: Outcome) -> FrameRecord {
+    pub fn new(
+        subscriber: SubscriberId,
+        (view, frame): (ViewId, FrameId),
+        outcome: Outcome,
+    ) -> FrameRecord {
         FrameRecord {
             subscriber,
+            view,
             frame,
             host: Stamps::default(),
             client: ClientStamps::default(),
@@ -256,6 +265,7 @@ impl FrameRecord {
             runs: 0,
             repaired: 0,
             resent: 0,
+            pose: None,
         }
     }
 }

@@ -42,6 +42,7 @@ fn what_was_decided_reaches_the_player_as_a_value() {
         second_player: SecondPlayer::Refuse,
         max_observers: 1,
         keys: Keys::default(),
+        streams: Vec::new(),
     });
     // Nobody listens yet.
     host.decided(Decision::Hold {
@@ -55,6 +56,7 @@ fn what_was_decided_reaches_the_player_as_a_value() {
         name: String::new(),
         software: String::new(),
         wishes: Wishes::default(),
+        streams: Vec::new(),
     };
     let mut client = ClientSession::new(NOW, &established(), offer);
     talk(&mut host, &mut client);

@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
-use openuvr_proto::recv::reassemble::{MediaReceiver, REORDER_WAIT, Step};
+use openuvr_proto::recv::plane::MediaReceiver;
+use openuvr_proto::recv::reassemble::{REORDER_WAIT, Step};
 use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
 use openuvr_proto::send::loss::Loss;
-use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
+use openuvr_proto::send::packetize::{Protection, SendBuf, VideoSender};
+use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::Fidelity;
 use openuvr_proto::units::Size;
@@ -59,10 +61,10 @@ fn check_runs(out: &SendBuf) {
 type Sent = (Vec<Vec<u8>>, BTreeMap<FrameId, Vec<Vec<u8>>>);
 
 fn send(frames: &[Frame]) -> Sent {
-    send_with(&mut MediaSender::new(&established()), frames)
+    send_with(&mut MediaSender::new(&established()).video(), frames)
 }
 
-fn send_with(sender: &mut MediaSender, frames: &[Frame]) -> Sent {
+fn send_with(sender: &mut VideoSender, frames: &[Frame]) -> Sent {
     let (mut datagrams, mut sent) = (Vec::new(), BTreeMap::new());
     let mut newest = FrameId::NONE;
     for (i, frame) in frames.iter().enumerate() {
@@ -126,7 +128,7 @@ impl CameOut {
     /// Takes out what there is, checking that it is in order.
     fn drain(&mut self, receiver: &mut MediaReceiver, now: Instant) {
         let mut steps = 0;
-        while let Some(step) = receiver.poll(now) {
+        while let Some(step) = receiver.first().poll(now) {
             steps += 1;
             assert!(steps < 10_000, "poll does not end");
             let newest = self.ends.last().map_or(FrameId::NONE, |e| e.0);
@@ -167,7 +169,7 @@ impl CameOut {
             }
         }
         assert!(
-            receiver.next_timeout().is_none_or(|at| at > now),
+            receiver.first().next_timeout().is_none_or(|at| at > now),
             "a timer that is due"
         );
         receiver.check_invariants();
@@ -212,8 +214,8 @@ proptest! {
         prop_assert_eq!(&out.ends, &whole);
         let slices: Vec<_> = sent.values().flatten().cloned().collect();
         prop_assert_eq!(out.slices.into_values().collect::<Vec<_>>(), slices);
-        prop_assert_eq!(receiver.next_timeout(), None);
-        prop_assert!(!receiver.picture().broken);
+        prop_assert_eq!(receiver.first().next_timeout(), None);
+        prop_assert!(!receiver.first().picture().broken);
     }
 
     /// Whatever is lost, shuffled, repeated and late: no wrong byte, steps in order, each frame
@@ -225,7 +227,7 @@ proptest! {
         fate in prop::collection::vec((0_u8..4, 0_u64..4), 1..200),
         parity: bool,
     ) {
-        let mut sender = MediaSender::new(&established());
+        let mut sender = MediaSender::new(&established()).video();
         if parity {
             let loss = Loss { rate: 0.05, run: 2.0 };
             let parity = ParityPlan::of(loss, ParityLevel::Standard);
@@ -250,13 +252,13 @@ proptest! {
             }
         }
         let newest = *sent.last_key_value().unwrap().0;
-        receiver.announce(now, newest);
+        receiver.first().announce(now, newest);
         // What parity may bring is waited for until the next frame is due.
         for _ in 0..12 * (sent.len() + 1) {
             now = now + REORDER_WAIT;
             out.drain(&mut receiver, now);
         }
-        prop_assert_eq!(receiver.next_timeout(), None);
+        prop_assert_eq!(receiver.first().next_timeout(), None);
         prop_assert_eq!(out.ends.last().map(|e| e.0), Some(newest));
         for ((frame, first_mb), bytes) in &out.slices {
             let slices = sent.get(frame);
@@ -297,7 +299,7 @@ proptest! {
 
 #[test]
 fn a_slice_that_is_too_long_is_not_sent_cut() {
-    let mut sender = MediaSender::new(&established());
+    let mut sender = MediaSender::new(&established()).video();
     let header = FrameHeader {
         frame: FrameId(1),
         reference: FrameId::NONE,
@@ -391,11 +393,11 @@ fn a_key_frame_that_was_not_decoded_heals_nothing() {
     for datagram in &datagrams {
         receiver.handle_datagram(Instant(0), datagram).unwrap();
     }
-    let step = receiver.poll(Instant(0));
+    let step = receiver.first().poll(Instant(0));
     assert!(matches!(step, Some(Step::Slice { .. })), "{step:?}");
-    receiver.decoding_failed();
-    while receiver.poll(Instant(0)).is_some() {}
-    let picture = receiver.picture();
+    receiver.first().decoding_failed();
+    while receiver.first().poll(Instant(0)).is_some() {}
+    let picture = receiver.first().picture();
     assert!(picture.broken, "{picture:?}");
     assert_eq!(picture.last_good, FrameId::NONE);
 }

@@ -6,11 +6,13 @@ mod support;
 
 use std::time::Duration;
 
-use openuvr_proto::id::{ConfigEpoch, FrameId};
-use openuvr_proto::recv::reassemble::{MediaReceiver, REORDER_WAIT, Step};
+use openuvr_proto::id::{ConfigEpoch, FrameId, ViewId};
+use openuvr_proto::recv::plane::MediaReceiver;
+use openuvr_proto::recv::reassemble::{REORDER_WAIT, Step};
 use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
 use openuvr_proto::send::loss::Loss;
-use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
+use openuvr_proto::send::packetize::{Protection, SendBuf, VideoSender};
+use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Fidelity};
 use openuvr_proto::units::Size;
@@ -28,13 +30,13 @@ fn ms(ms: i64) -> Instant {
 
 /// A sender, and what it sent of a frame.
 struct Sender {
-    media: MediaSender,
+    media: VideoSender,
     slices: Vec<Vec<u8>>,
 }
 
 impl Sender {
     fn new(parity: bool, resend: bool) -> Sender {
-        let mut media = MediaSender::new(&established());
+        let mut media = MediaSender::new(&established()).video();
         let loss = Loss {
             rate: 0.02,
             run: 1.0,
@@ -108,7 +110,7 @@ impl Sender {
 /// How the frames ended that came out, after checking every slice against what was sent.
 fn ends(receiver: &mut MediaReceiver, now: Instant, sender: &Sender) -> Vec<(u32, Fidelity)> {
     let mut ends = Vec::new();
-    while let Some(step) = receiver.poll(now) {
+    while let Some(step) = receiver.first().poll(now) {
         match step {
             Step::Slice {
                 macroblocks, bytes, ..
@@ -124,7 +126,7 @@ fn ends(receiver: &mut MediaReceiver, now: Instant, sender: &Sender) -> Vec<(u32
 
 fn receiver() -> MediaReceiver {
     let mut receiver = MediaReceiver::new(&established());
-    receiver.round_trip(Some(ROUND_TRIP));
+    receiver.first().round_trip(Some(ROUND_TRIP));
     receiver
 }
 
@@ -159,7 +161,7 @@ proptest! {
         }
         take(&mut receiver, ms(1), &datagrams);
         prop_assert_eq!(ends(&mut receiver, ms(1), &sender), [(1, Fidelity::Whole)]);
-        prop_assert_eq!(receiver.next_timeout(), None);
+        prop_assert_eq!(receiver.first().next_timeout(), None);
     }
 
     /// Whatever is lost and asked for, in the end the frame is whole if the answers arrive, and out
@@ -181,15 +183,15 @@ proptest! {
                 arrived += 1;
             }
         }
-        receiver.announce(ms(0), FrameId(1));
+        receiver.first().announce(ms(0), FrameId(1));
         let mut now = ms(0);
         let mut out = ends(&mut receiver, now, &sender);
         let mut asked = 0;
-        while let Some(at) = receiver.next_timeout() {
+        while let Some(at) = receiver.first().next_timeout() {
             prop_assert!(at > now, "a timer that leads to nothing");
             now = at;
             out.extend(ends(&mut receiver, now, &sender));
-            while let Some(request) = receiver.poll_request(now) {
+            while let Some(request) = receiver.first().poll_request(now) {
                 prop_assert_eq!(request.frame, FrameId(1));
                 asked += 1;
                 let again = sender.again(now, &request);
@@ -222,14 +224,21 @@ fn parity_goes_before_asking() {
     let arrives = [&datagrams[..1], &datagrams[6..12]].concat();
     take(&mut receiver, ms(0), &arrives);
     assert_eq!(ends(&mut receiver, ms(5), &sender), []);
-    assert_eq!(receiver.poll_request(ms(5)), None, "parity may follow");
+    assert_eq!(
+        receiver.first().poll_request(ms(5)),
+        None,
+        "parity may follow"
+    );
     take(&mut receiver, ms(5), &datagrams[12..]);
     assert_eq!(
-        receiver.poll_request(ms(5)),
+        receiver.first().poll_request(ms(5)),
         None,
         "what is late may follow"
     );
-    let request = receiver.poll_request(ms(6)).expect("five are missing");
+    let request = receiver
+        .first()
+        .poll_request(ms(6))
+        .expect("five are missing");
     let again = sender.again(ms(7), &request);
     assert_eq!(again.len(), 5);
     // With the parity, as many are enough as it does not replace.
@@ -244,10 +253,11 @@ fn a_host_that_does_not_send_again_is_not_waited_for() {
     let (datagrams, _) = sender.frame(1, 0, &[1000; 4]);
     take(&mut receiver, ms(0), &datagrams[..2]);
     take(&mut receiver, ms(0), &datagrams[3..]);
-    assert_eq!(receiver.poll_request(ms(2)), None);
+    assert_eq!(receiver.first().poll_request(ms(2)), None);
     let at = ms(0) + REORDER_WAIT;
     assert_eq!(ends(&mut receiver, at, &sender), [(1, Fidelity::Concealed)]);
     let request = ResendRequest {
+        view: ViewId::FIRST,
         frame: FrameId(1),
         ranges: Vec::new(),
     };
@@ -267,14 +277,17 @@ fn a_whole_frame_comes_back() {
     let (third, _) = sender.frame(3, 2, &[3000; 3]);
     take(&mut receiver, ms(10), &third);
     assert_eq!(ends(&mut receiver, ms(10), &sender), []);
-    let request = receiver.poll_request(ms(11)).expect("frame 2 is missing");
+    let request = receiver
+        .first()
+        .poll_request(ms(11))
+        .expect("frame 2 is missing");
     assert_eq!((request.frame, request.ranges.len()), (FrameId(2), 0));
     let again = sender.again(ms(12), &request);
     assert_eq!(again.len(), lost.len());
     take(&mut receiver, ms(13), &again);
     let third = std::mem::replace(&mut sender.slices, slices);
     let mut out = Vec::new();
-    while let Some(step) = receiver.poll(ms(13)) {
+    while let Some(step) = receiver.first().poll(ms(13)) {
         if let Step::End(end) = step {
             out.push((end.header.frame.0, end.fidelity, end.resent));
             sender.slices.clone_from(&third);
@@ -289,6 +302,7 @@ fn a_body_is_sent_again_twice_and_not_when_it_is_old() {
     let mut sender = Sender::new(false, true);
     let (datagrams, _) = sender.frame(1, 0, &[5000]);
     let one = ResendRequest {
+        view: ViewId::FIRST,
         frame: FrameId(1),
         ranges: vec![MissingRange {
             slice: 0,
@@ -297,6 +311,7 @@ fn a_body_is_sent_again_twice_and_not_when_it_is_old() {
         }],
     };
     let all = ResendRequest {
+        view: ViewId::FIRST,
         frame: FrameId(1),
         ranges: Vec::new(),
     };
@@ -331,7 +346,7 @@ fn a_frame_is_as_sound_as_the_one_that_it_refers_to() {
             take(&mut receiver, now, &datagrams);
         }
         now = now + INTERVAL;
-        while let Some(step) = receiver.poll(now) {
+        while let Some(step) = receiver.first().poll(now) {
             match step {
                 Step::End(end) => ended.push((end.header.frame.0, Some(end.fidelity))),
                 Step::Dropped { frame, why, .. } => {
@@ -342,7 +357,10 @@ fn a_frame_is_as_sound_as_the_one_that_it_refers_to() {
             }
         }
         let last = ended.last().and_then(|(_, fidelity)| *fidelity);
-        assert_eq!(receiver.picture().broken, last != Some(Fidelity::Whole));
+        assert_eq!(
+            receiver.first().picture().broken,
+            last != Some(Fidelity::Whole)
+        );
     }
     let (whole, tainted) = (Some(Fidelity::Whole), Some(Fidelity::Tainted));
     let expected = [
@@ -357,7 +375,7 @@ fn a_frame_is_as_sound_as_the_one_that_it_refers_to() {
         (9, whole),
     ];
     assert_eq!(ended, expected);
-    assert_eq!(receiver.picture().last_good, FrameId(9));
+    assert_eq!(receiver.first().picture().last_good, FrameId(9));
 }
 
 /// A frame that lacks something is not waited for when one that does without it is here.
@@ -367,10 +385,10 @@ fn a_frame_that_is_not_needed_any_more_is_given_up() {
     let mut receiver = receiver();
     let (first, _) = sender.frame(1, 0, &[500; 2]);
     take(&mut receiver, ms(0), &first);
-    while receiver.poll(ms(0)).is_some() {}
+    while receiver.first().poll(ms(0)).is_some() {}
     let (second, _) = sender.frame(2, 1, &[500; 2]);
     take(&mut receiver, ms(1), &second[..1]);
-    assert!(receiver.poll(ms(1)).is_some(), "its first slice");
+    assert!(receiver.first().poll(ms(1)).is_some(), "its first slice");
     let (third, _) = sender.frame(3, 1, &[500; 2]);
     take(&mut receiver, ms(2), &third);
     let ended = ends(&mut receiver, ms(2), &sender);
@@ -386,14 +404,14 @@ fn frames_that_are_not_needed_are_not_waited_for() {
     take(&mut receiver, ms(0), &first);
     let (second, _) = sender.frame(2, 1, &[500; 2]);
     take(&mut receiver, ms(0), &second);
-    while receiver.poll(ms(0)).is_some() {}
+    while receiver.first().poll(ms(0)).is_some() {}
     let (third, _) = sender.frame(3, 2, &[500; 2]);
     let late = sender.slices.clone();
     let (fourth, _) = sender.frame(4, 1, &[500; 2]);
     take(&mut receiver, ms(1), &fourth);
     assert_eq!(ends(&mut receiver, ms(1), &sender), []);
     let until = ms(1) + REORDER_WAIT;
-    assert_eq!(receiver.next_timeout(), Some(until));
+    assert_eq!(receiver.first().next_timeout(), Some(until));
     assert_eq!(ends(&mut receiver, until, &sender), [(4, Fidelity::Whole)]);
     sender.slices = late;
     take(&mut receiver, until, &third);

@@ -31,6 +31,7 @@ fn new_host() -> Host {
         second_player: SecondPlayer::Refuse,
         max_observers: 0,
         keys: Keys::default(),
+        streams: Vec::new(),
     })
 }
 
@@ -42,6 +43,7 @@ fn new_client(now: Instant, codecs: u32) -> ClientSession {
         name: String::new(),
         software: String::new(),
         wishes: Wishes::default(),
+        streams: Vec::new(),
     };
     ClientSession::new(now, &established(), offer)
 }

@@ -39,6 +39,7 @@ impl Pair {
             second_player: SecondPlayer::Refuse,
             max_observers: 0,
             keys: Keys::default(),
+            streams: Vec::new(),
         });
         host.established(now, OLD, &established());
         let offer = Offer {
@@ -48,6 +49,7 @@ impl Pair {
             name: String::new(),
             software: String::new(),
             wishes: Wishes::default(),
+            streams: Vec::new(),
         };
         let client = ClientSession::new(now, &established(), offer);
         let path = OLD;

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::{ConfigEpoch, FrameId};
-use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
+use openuvr_proto::recv::plane::MediaReceiver;
+use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::send::congestion::Range;
-use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::send::packetize::{SendBuf, VideoSender};
+use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::send::policy::{Decision, KeyReason, Next, Policy, Recovery, Settings};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
@@ -66,7 +68,7 @@ impl Picture {
 }
 
 /// Two slices of two fragments each.
-fn datagrams(media: &mut MediaSender, header: &FrameHeader, coded: Coded) -> Vec<Vec<u8>> {
+fn datagrams(media: &mut VideoSender, header: &FrameHeader, coded: Coded) -> Vec<Vec<u8>> {
     let extensions = Extensions {
         configuration: (coded == Coded::Key).then_some(Configuration {
             size: Size::new(16 * COLUMNS as u32, 32),
@@ -75,6 +77,7 @@ fn datagrams(media: &mut MediaSender, header: &FrameHeader, coded: Coded) -> Vec
             fps: 60,
         }),
         clean_after: (coded == Coded::Refresh(0)).then_some(COLUMNS as u16 - 1),
+        ..Extensions::default()
     };
     let mut out = SendBuf::default();
     let mut datagrams = Vec::new();
@@ -113,7 +116,7 @@ proptest! {
     /// picture is clean.
     #[test]
     fn a_frame_is_whole_exactly_if_the_picture_is_clean(frames in frames()) {
-        let mut media = MediaSender::new(&established());
+        let mut media = MediaSender::new(&established()).video();
         let mut receiver = MediaReceiver::new(&established());
         let mut picture = Picture { clean: [false; COLUMNS] };
         let (mut now, mut frame) = (Instant(0), 0);
@@ -148,13 +151,13 @@ proptest! {
                     prop_assert_eq!(receiver.handle_datagram(now, datagram), Ok(()));
                 }
             }
-            receiver.announce(now, FrameId(frame));
+            receiver.first().announce(now, FrameId(frame));
             now = now + INTERVAL;
             // Before a configuration is known there is no decoder.
             known |= coded == Coded::Key && lost & 1 == 0;
             picture.decode(coded, lost != 0 || !known);
             let mut ended = None;
-            while let Some(step) = receiver.poll(now) {
+            while let Some(step) = receiver.first().poll(now) {
                 match step {
                     Step::End(end) => ended = Some(end.fidelity),
                     Step::Dropped { .. } => ended = None,
@@ -163,7 +166,7 @@ proptest! {
             }
             let whole = ended == Some(Fidelity::Whole);
             prop_assert_eq!(whole, picture.is_clean(), "frame {}: {:?}", frame, coded);
-            prop_assert_eq!(receiver.picture().broken, !whole);
+            prop_assert_eq!(receiver.first().picture().broken, !whole);
             prop_assert_eq!(ended == Some(Fidelity::Concealed), known && (1..15).contains(&lost));
         }
     }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason, Wishes};
+use openuvr_proto::control::streams::{Grant, MAX_STREAMS, StreamOffer};
 use openuvr_proto::decision::{Change, Decision, KeyReason, Loss};
-use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
+use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PayloadSeq, PoseId, ViewId};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::input::pressed::PressedKey;
@@ -19,10 +20,12 @@ use openuvr_proto::wire::control::{
     GoodbyeReason, InputBatch, MAX_EVENTS, MAX_PRESSED, MAX_RANGES, Message, Messages,
     MissingRange, Report, ResendRequest,
 };
+use openuvr_proto::wire::media::{Owner, StreamId, StreamKind};
 use openuvr_proto::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, Parity};
+use openuvr_proto::wire::timed::{MAX_BLOCKS, MAX_TIMED_BODY, Payload, Timed, TimedWriter};
 use openuvr_proto::wire::video::{
-    Configuration, EchoKind, Extensions, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader,
-    InputEcho, MAX_FRAGMENTS, MAX_SLICES, SlicePlace,
+    Configuration, EchoKind, Extensions, FecPlace, FieldOfView, Flags, Fragment, FragmentPlace,
+    FrameHeader, InputEcho, MAX_FRAGMENTS, MAX_SLICES, PoseEcho, SlicePlace,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -70,6 +73,42 @@ fn decision() -> impl Strategy<Value = Decision> {
     ]
 }
 
+fn view() -> impl Strategy<Value = ViewId> {
+    any::<(u8, u8)>().prop_map(|(stream, view)| ViewId { stream, view })
+}
+
+fn stream() -> impl Strategy<Value = StreamId> {
+    use StreamKind::{Audio, Haptics, Poses, Video};
+    (select(&[Video, Audio, Haptics, Poses]), any::<u8>())
+        .prop_map(|(kind, number)| StreamId { kind, number })
+}
+
+fn offers() -> impl Strategy<Value = Vec<StreamOffer>> {
+    let offer = (stream(), any::<(bool, bool, u32, u8)>());
+    let offer = offer.prop_map(
+        |(stream, (to_client, to_host, formats, views))| StreamOffer {
+            stream,
+            to_client,
+            to_host,
+            formats,
+            views,
+        },
+    );
+    prop::collection::vec(offer, 0..=MAX_STREAMS)
+}
+
+fn grants() -> impl Strategy<Value = Vec<Grant>> {
+    let grant = (stream(), any::<(bool, bool, u8, u8)>());
+    let grant = grant.prop_map(|(stream, (to_client, to_host, format, views))| Grant {
+        stream,
+        to_client,
+        to_host,
+        format,
+        views,
+    });
+    prop::collection::vec(grant, 0..=MAX_STREAMS)
+}
+
 fn peer_instant() -> impl Strategy<Value = PeerInstant> {
     any::<i64>().prop_map(PeerInstant)
 }
@@ -106,26 +145,34 @@ fn echo_kind() -> impl Strategy<Value = EchoKind> {
 fn report() -> impl Strategy<Value = Report> {
     let first_received = (i64::MIN + 1..=i64::MAX).prop_map(PeerInstant);
     (
-        (frame(), outcome(), prop::option::of(first_received)),
+        (view(), frame(), outcome(), prop::option::of(first_received)),
         [span(), span(), span(), span(), span()],
-        (echo_kind(), any::<[u16; 5]>()),
+        (
+            echo_kind(),
+            any::<[u16; 5]>(),
+            prop::option::of(1..=u32::MAX),
+        ),
     )
-        .prop_map(|((frame, outcome, first_received), spans, last)| Report {
-            frame,
-            outcome,
-            first_received,
-            recoverable: spans[0],
-            decoded: spans[1],
-            submitted: spans[2],
-            presented: spans[3],
-            motion_to_photon: spans[4],
-            echo: last.0,
-            datagrams: last.1[0],
-            missing: last.1[1],
-            runs: last.1[2],
-            repaired: last.1[3],
-            resent: last.1[4],
-        })
+        .prop_map(
+            |((view, frame, outcome, first_received), spans, last)| Report {
+                view,
+                frame,
+                outcome,
+                first_received,
+                recoverable: spans[0],
+                decoded: spans[1],
+                submitted: spans[2],
+                presented: spans[3],
+                motion_to_photon: spans[4],
+                echo: last.0,
+                datagrams: last.1[0],
+                missing: last.1[1],
+                runs: last.1[2],
+                repaired: last.1[3],
+                resent: last.1[4],
+                pose: last.2.map(PoseId),
+            },
+        )
 }
 
 fn event() -> impl Strategy<Value = InputEvent> {
@@ -161,22 +208,51 @@ fn held() -> impl Strategy<Value = PressedKey> {
     })
 }
 
-fn pose() -> impl Strategy<Value = Message<'static>> {
+fn position() -> impl Strategy<Value = Pose> {
     let three = || prop::array::uniform3(-1e6_f32..1e6);
     let moving = || prop::option::of(three());
     let turned = prop::array::uniform3(-0.5_f32..0.5).prop_map(|[x, y, z]| {
         let w = (1.0 - x * x - y * y - z * z).sqrt();
         [x, y, z, w]
     });
-    (any::<(u32, i64)>(), three(), turned, moving(), moving()).prop_map(
-        |((id, sampled), position, orientation, linear, angular)| Message::Pose {
-            id: PoseId(id),
-            sampled: PeerInstant(sampled),
-            pose: Pose::new(position, orientation)
-                .and_then(|pose| pose.moving(linear, angular))
-                .expect("finite and a rotation"),
-        },
+    (three(), turned, moving(), moving()).prop_map(|(position, orientation, linear, angular)| {
+        Pose::new(position, orientation)
+            .and_then(|pose| pose.moving(linear, angular))
+            .expect("finite and a rotation")
+    })
+}
+
+fn pose() -> impl Strategy<Value = Message<'static>> {
+    (any::<(u32, i64)>(), position()).prop_map(|((id, sampled), pose)| Message::Pose {
+        id: PoseId(id),
+        sampled: PeerInstant(sampled),
+        pose,
+    })
+}
+
+fn extensions() -> impl Strategy<Value = Extensions> {
+    let echo = (any::<u32>(), prop::option::of(i64::MIN + 1..), position());
+    let echo = echo.prop_map(|(id, display, at)| PoseEcho {
+        pose: PoseId(id),
+        at,
+        display: display.map(PeerInstant),
+    });
+    let angles = prop::array::uniform4(-1.57_f32..1.57);
+    let view = angles.prop_map(|[l, r, u, d]| FieldOfView::new(l, r, u, d).expect("within 90°"));
+    (
+        prop::option::of(configuration()),
+        any::<Option<u16>>(),
+        prop::option::of(echo),
+        prop::option::of(view),
     )
+        .prop_map(
+            |(configuration, clean_after, pose, field_of_view)| Extensions {
+                configuration,
+                clean_after,
+                pose,
+                field_of_view,
+            },
+        )
 }
 
 /// Events in the order of their sampling, within the 4.29 s that the wire carries.
@@ -202,7 +278,11 @@ fn batch() -> impl Strategy<Value = InputBatch> {
 fn resend() -> impl Strategy<Value = ResendRequest> {
     let range = |(slice, first, last)| MissingRange { slice, first, last };
     let ranges = prop::collection::vec(any::<(u8, u16, u16)>().prop_map(range), 0..=MAX_RANGES);
-    (frame(), ranges).prop_map(|(frame, ranges)| ResendRequest { frame, ranges })
+    (view(), frame(), ranges).prop_map(|(view, frame, ranges)| ResendRequest {
+        view,
+        frame,
+        ranges,
+    })
 }
 
 fn reason() -> impl Strategy<Value = GoodbyeReason> {
@@ -226,11 +306,14 @@ fn message() -> impl Strategy<Value = Message<'static>> {
             }
         }),
         report().prop_map(Message::Report),
-        frame().prop_map(|through| Message::ReportsSeen { through }),
-        frame().prop_map(|frame| Message::ReportsAfter { frame }),
-        (frame(), frame())
-            .prop_map(|(last_good, newest)| Message::KeyFrameWanted { last_good, newest }),
-        frame().prop_map(|newest| Message::Beacon { newest }),
+        (view(), frame()).prop_map(|(view, through)| Message::ReportsSeen { view, through }),
+        (view(), frame()).prop_map(|(view, frame)| Message::ReportsAfter { view, frame }),
+        (view(), frame(), frame()).prop_map(|(view, last_good, newest)| Message::KeyFrameWanted {
+            view,
+            last_good,
+            newest
+        }),
+        (view(), frame()).prop_map(|(view, newest)| Message::Beacon { view, newest }),
         resend().prop_map(Message::Resend),
         any::<(u32, Option<(u16, u16)>)>()
             .prop_map(|(serial, at)| Message::CursorMoved { serial, at }),
@@ -269,15 +352,17 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
     // What steers a terminal or turns a line does not arrive.
     let text = || "[^\\p{Cc}]{0,63}".prop_map(|text| printable(&text));
     prop_oneof![
+        grants().prop_map(Negotiation::Streams),
         (
             (role(), any::<bool>(), any::<u32>(), text(), text()),
             (
                 any::<u64>(),
-                prop::option::of((1..=Size::MAX_SIDE, 1..=Size::MAX_SIDE))
+                prop::option::of((1..=Size::MAX_SIDE, 1..=Size::MAX_SIDE)),
+                offers()
             ),
         )
             .prop_map(
-                |((role, take_over, codecs, name, software), (bitrate, size))| {
+                |((role, take_over, codecs, name, software), (bitrate, size, streams))| {
                     let wishes = Wishes {
                         bitrate: Some(Bitrate(bitrate)).filter(|rate| rate.0 != 0),
                         size: size.map(|(width, height)| Size::new(width, height)),
@@ -289,6 +374,7 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
                         name,
                         software,
                         wishes,
+                        streams,
                     })
                 }
             ),
@@ -412,8 +498,7 @@ proptest! {
     fn fragments(
         header in header(), (slice, place) in places(), fec in (any::<u8>(), 0..BLOCK),
         flags in any::<[bool; 3]>(),
-        configuration in prop::option::of(configuration()),
-        clean_after: Option<u16>,
+        extensions in extensions(),
         payload in prop::collection::vec(any::<u8>(), 0..1200),
     ) {
         let fragment = Fragment {
@@ -422,13 +507,18 @@ proptest! {
             place,
             fec: FecPlace { block: fec.0, index: fec.1 as u8 },
             flags: Flags { resend: flags[0], parity: flags[1], again: flags[2] },
-            extensions: Extensions { configuration, clean_after },
+            extensions,
             payload: &payload,
         };
         let mut body = Vec::new();
         fragment.write(&mut body);
         prop_assert_eq!(Fragment::parse(&body), Ok(fragment));
-        prop_assert!(!Parity::is(&body));
+        prop_assert_eq!(Owner::of(&body), Ok(Some(Owner::Fragment(header.view_id()))));
+        // Their length is what the sender leaves room for.
+        let without = Fragment { extensions: Extensions::default(), ..fragment };
+        let mut short = Vec::new();
+        without.write(&mut short);
+        prop_assert_eq!(body.len() - short.len(), extensions.len());
     }
 
     #[test]
@@ -452,7 +542,50 @@ proptest! {
         };
         let mut body = Vec::new();
         parity.write(&mut body);
-        prop_assert!(Parity::is(&body));
+        prop_assert_eq!(Owner::of(&body), Ok(Some(Owner::Parity(ViewId { stream, view }))));
         prop_assert_eq!(Parity::parse(&body), Ok(parity));
+    }
+
+    #[test]
+    fn timed_payloads(
+        number in any::<u8>(), newest in 7_u64..u64::MAX - 1, captured in i64::MIN / 2..i64::MAX / 2,
+        payloads in prop::collection::vec(
+            (0_u32.., any::<u16>(), prop::collection::vec(any::<u8>(), 0..300)), 1..12,
+        ),
+    ) {
+        let stream = StreamId { kind: StreamKind::Haptics, number };
+        let payload = |back: usize| {
+            let (age, samples, bytes) = &payloads[back];
+            let age = if back == 0 { 0 } else { i64::from(*age) };
+            Payload {
+                seq: PayloadSeq(newest - back.min(7) as u64),
+                captured: PeerInstant(captured - age),
+                samples: *samples,
+                bytes,
+            }
+        };
+        let mut body = Vec::new();
+        let mut writer = TimedWriter::new(&mut body, stream, &payload(0));
+        let written = (1..payloads.len()).take_while(|back| writer.repeat(&payload(*back)));
+        let written = 1 + written.count();
+        prop_assert!(body.len() <= MAX_TIMED_BODY && written <= MAX_BLOCKS);
+        prop_assert_eq!(Owner::of(&body), Ok(Some(Owner::Timed(stream))));
+        let timed = Timed::parse(&body).unwrap();
+        let read: Vec<_> = timed.payloads().collect();
+        prop_assert_eq!(read, (0..written).map(payload).collect::<Vec<_>>());
+        for length in 0..body.len() {
+            prop_assert!(Timed::parse(&body[..length]).is_err(), "cut at {}", length);
+        }
+    }
+
+    /// Whatever comes is read or refused.
+    #[test]
+    fn timed_bodies_of_any_bytes(kind in 0_u8..8, bytes in prop::collection::vec(any::<u8>(), 0..90)) {
+        let mut body = vec![kind];
+        body.extend(bytes);
+        if let Ok(timed) = Timed::parse(&body) {
+            prop_assert!(timed.payloads().count() <= MAX_BLOCKS);
+            prop_assert_eq!(Owner::of(&body), Ok(Some(Owner::Timed(timed.stream))));
+        }
     }
 }

@@ -8,7 +8,7 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::{
     Ending, Host, HostEvent, HostPolicy, InputRefused, SecondPlayer, SubscribeRequest, Wakeup,
 };
-use openuvr_proto::id::{FrameId, InputSeq, SubscriberId};
+use openuvr_proto::id::{FrameId, InputSeq, SubscriberId, ViewId};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Pose;
@@ -31,6 +31,7 @@ fn host() -> Host {
         second_player: SecondPlayer::TakeOver,
         max_observers: 4,
         keys: Keys::default(),
+        streams: Vec::new(),
     })
 }
 
@@ -197,6 +198,7 @@ proptest! {
             let here = fates.iter().any(|fate| matches!(fate, Fate::DroppedHere));
             let end = FrameOutcome {
                 subscriber: PLAYER,
+                view: ViewId::FIRST,
                 frame,
                 stamps: Stamps::default(),
                 end: match here {

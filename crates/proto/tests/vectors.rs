@@ -20,14 +20,17 @@ use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason, Wishes};
+use openuvr_proto::control::streams::{AudioFormat, Grant, StreamOffer};
 use openuvr_proto::decision::{Change, Decision, KeyReason, Loss};
-use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId};
+use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId, ViewId};
 use openuvr_proto::input::event::{Button, EV_KEY, EV_REL, InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::input::pressed::PressedKey;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
-use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
+use openuvr_proto::send::packetize::{Protection, SendBuf, VideoSender};
+use openuvr_proto::send::plane::MediaSender;
+use openuvr_proto::send::timed::TimedSender;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::{Bitrate, Size};
@@ -35,9 +38,10 @@ use openuvr_proto::wire::control::{
     GoodbyeReason, InputBatch, Message, MissingRange, Report, ResendRequest,
 };
 use openuvr_proto::wire::header::{HEADER, PROTOCOL_VERSION, Plane, TAG};
+use openuvr_proto::wire::media::{StreamId, StreamKind};
 use openuvr_proto::wire::seal::{Direction, Opener, PACKETS_PER_KEY, Sealer};
 use openuvr_proto::wire::video::{
-    Configuration, EchoKind, Extensions, FrameHeader, InputEcho, SlicePlace,
+    Configuration, EchoKind, Extensions, FieldOfView, FrameHeader, InputEcho, PoseEcho, SlicePlace,
 };
 use support::established;
 
@@ -141,7 +145,7 @@ fn header(frame: u32, reference: u32) -> FrameHeader {
 }
 
 fn media(v: &mut Vectors) {
-    let mut sender = MediaSender::new(&established());
+    let mut sender = MediaSender::new(&established()).video();
     let mut out = SendBuf::default();
     let place = |index| SlicePlace {
         index,
@@ -168,7 +172,7 @@ fn media(v: &mut Vectors) {
         let place = place(slice);
         let extensions = Extensions {
             configuration,
-            clean_after: None,
+            ..Extensions::default()
         };
         sender.slice(now, &header, extensions, place, bytes.as_bytes(), &mut out);
         let datagram = out.iter().next().unwrap();
@@ -180,15 +184,89 @@ fn media(v: &mut Vectors) {
     }
     protected(v, &mut sender);
     refresh(v);
+    right_eye(v);
+    timed(v);
+}
+
+/// A frame of the second view, which says with which pose it was drawn, and what it shows.
+fn right_eye(v: &mut Vectors) {
+    let mut sender = MediaSender::new(&established()).video();
+    let mut out = SendBuf::default();
+    let at = Pose::new([0.25, 1.75, -3.0], [0.0, 0.6, 0.0, 0.8]).unwrap();
+    let extensions = Extensions {
+        pose: Some(PoseEcho {
+            pose: PoseId(12),
+            at,
+            display: Some(PeerInstant(2_011_000_000)),
+        }),
+        field_of_view: FieldOfView::new(-0.75, 0.5, 0.625, -0.875).ok(),
+        ..Extensions::default()
+    };
+    let place = SlicePlace {
+        index: 0,
+        count: 1,
+        first_mb: 0,
+        mbs: 3600,
+    };
+    let header = FrameHeader {
+        stream: 0,
+        view: 1,
+        ..header(9, 8)
+    };
+    v.title("Body of a frame of view 1, drawn with pose 12, and its field of view");
+    let bytes = b"slice 0 of frame 9";
+    sender.slice(
+        Instant(2_000_000_000),
+        &header,
+        extensions,
+        place,
+        bytes,
+        &mut out,
+    );
+    let body = open(media_key(0), out.iter().next().unwrap());
+    v.bytes("right_eye", &body);
+    v.seed("fragment", "right_eye", &body);
+}
+
+/// Two payloads of sound, the second with the first repeated; one of haptics.
+fn timed(v: &mut Vectors) {
+    let media = MediaSender::new(&established());
+    let mut out = SendBuf::default();
+    let now = Instant(2_000_000_000);
+    v.title(
+        "Bodies of timed streams: sound, sound with the payload before it, haptics of stream 3",
+    );
+    let mut audio = media.timed(StreamId::first(StreamKind::Audio));
+    let haptics = StreamId {
+        kind: StreamKind::Haptics,
+        number: 3,
+    };
+    let mut haptics = media.timed(haptics);
+    let mut case =
+        |sender: &mut TimedSender, name: &str, (at, samples): (i64, u16), bytes: &[u8]| {
+            let sent = sender.send(now, (Instant(at), samples), bytes, &mut out);
+            sent.unwrap();
+            let body = open(media_key(0), out.iter().next().unwrap());
+            v.bytes(name, &body);
+            v.seed("timed", name, &body);
+        };
+    case(&mut audio, "audio_first", (1_990_000_000, 120), b"sound 0");
+    case(&mut haptics, "haptics", (1_991_000_000, 0), b"buzz");
+    case(
+        &mut audio,
+        "audio_repeated",
+        (1_992_500_000, 120),
+        b"sound 1!",
+    );
 }
 
 /// A frame of one slice with which an intra refresh begins.
 fn refresh(v: &mut Vectors) {
-    let mut sender = MediaSender::new(&established());
+    let mut sender = MediaSender::new(&established()).video();
     let mut out = SendBuf::default();
     let extensions = Extensions {
-        configuration: None,
         clean_after: Some(78),
+        ..Extensions::default()
     };
     let place = SlicePlace {
         index: 0,
@@ -212,7 +290,7 @@ fn refresh(v: &mut Vectors) {
 }
 
 /// A frame of two slices with parity, of which the second slice is sent again.
-fn protected(v: &mut Vectors, sender: &mut MediaSender) {
+fn protected(v: &mut Vectors, sender: &mut VideoSender) {
     let loss = Loss {
         rate: 0.01,
         run: 1.0,
@@ -246,6 +324,7 @@ fn protected(v: &mut Vectors, sender: &mut MediaSender) {
         v.seed("parity", &format!("parity_{index}"), &body);
     }
     let request = ResendRequest {
+        view: ViewId::FIRST,
         frame: FrameId(7),
         ranges: vec![MissingRange {
             slice: 1,
@@ -331,6 +410,7 @@ fn decisions() -> Vec<(&'static str, Decision)> {
 fn messages() -> Vec<(&'static str, Message<'static>)> {
     let ms = Duration::from_millis;
     let report = Report {
+        view: ViewId { stream: 0, view: 1 },
         frame: FrameId(9),
         outcome: Outcome::Displayed(Fidelity::Concealed),
         first_received: Some(PeerInstant(5_000_000_000)),
@@ -345,6 +425,7 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
         runs: 2,
         repaired: 3,
         resent: 1,
+        pose: Some(PoseId(12)),
     };
     let dropped = Report {
         frame: FrameId(10),
@@ -358,6 +439,7 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
         submitted: None,
         motion_to_photon: None,
         echo: EchoKind::None,
+        pose: None,
         ..report
     };
     let events = [
@@ -428,20 +510,29 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
         (
             "reports_seen",
             Message::ReportsSeen {
+                view: ViewId { stream: 0, view: 1 },
                 through: FrameId(9),
             },
         ),
         (
             "key_frame_wanted",
             Message::KeyFrameWanted {
+                view: ViewId { stream: 2, view: 1 },
                 last_good: FrameId(7),
                 newest: FrameId(9),
             },
         ),
-        ("beacon", Message::Beacon { newest: FrameId(9) }),
+        (
+            "beacon",
+            Message::Beacon {
+                view: ViewId { stream: 0, view: 1 },
+                newest: FrameId(9),
+            },
+        ),
         (
             "resend",
             Message::Resend(ResendRequest {
+                view: ViewId { stream: 0, view: 1 },
                 frame: FrameId(9),
                 ranges: vec![
                     MissingRange {
@@ -460,6 +551,7 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
         (
             "resend_all",
             Message::Resend(ResendRequest {
+                view: ViewId { stream: 0, view: 1 },
                 frame: FrameId(9),
                 ranges: Vec::new(),
             }),
@@ -530,7 +622,13 @@ fn messages() -> Vec<(&'static str, Message<'static>)> {
         ),
         ("pose", pose(None)),
         ("pose_moving", pose(Some([0.5, -0.25, 0.0]))),
-        ("reports_after", Message::ReportsAfter { frame: FrameId(6) }),
+        (
+            "reports_after",
+            Message::ReportsAfter {
+                view: ViewId { stream: 0, view: 1 },
+                frame: FrameId(6),
+            },
+        ),
     ]
 }
 
@@ -569,6 +667,22 @@ fn negotiation(v: &mut Vectors) {
                     bitrate: Some(Bitrate::from_mbps(5)),
                     size: Some(Size::new(1280, 720)),
                 },
+                streams: vec![
+                    StreamOffer {
+                        stream: StreamId::first(StreamKind::Video),
+                        to_client: true,
+                        to_host: false,
+                        formats: 0,
+                        views: 2,
+                    },
+                    StreamOffer {
+                        stream: StreamId::first(StreamKind::Audio),
+                        to_client: true,
+                        to_host: true,
+                        formats: 1 << AudioFormat::Pcm as u8 | 1 << AudioFormat::Opus as u8,
+                        views: 0,
+                    },
+                ],
             }),
         ),
         (
@@ -591,6 +705,16 @@ fn negotiation(v: &mut Vectors) {
         ),
         ("relative_mouse", Negotiation::RelativeMouse(true)),
         ("source_hidden", Negotiation::SourceShown(false)),
+        (
+            "streams",
+            Negotiation::Streams(vec![Grant {
+                stream: StreamId::first(StreamKind::Audio),
+                to_client: true,
+                to_host: false,
+                format: AudioFormat::Opus as u8,
+                views: 0,
+            }]),
+        ),
     ];
     v.title("Messages of the reliable stream, without their length");
     for (name, message) in messages {

@@ -9,7 +9,7 @@ mod support;
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
-use openuvr_proto::id::{FrameId, PathId};
+use openuvr_proto::id::{FrameId, PathId, ViewId};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::ResendRequest;
@@ -37,6 +37,7 @@ fn wishes_without_end_are_not_all_heard_but_the_next_are() {
         second_player: SecondPlayer::Refuse,
         max_observers: 1,
         keys: Keys::default(),
+        streams: Vec::new(),
     });
     host.established(Instant(0), PATH, &established());
     let offer = Offer {
@@ -46,6 +47,7 @@ fn wishes_without_end_are_not_all_heard_but_the_next_are() {
         name: String::new(),
         software: String::new(),
         wishes: Wishes::default(),
+        streams: Vec::new(),
     };
     let mut client = ClientSession::new(Instant(0), &established(), offer);
     assert_eq!(asked(&mut host, &mut client, Instant(0)), 0);
@@ -56,6 +58,7 @@ fn wishes_without_end_are_not_all_heard_but_the_next_are() {
         for _ in 0..100 {
             let frame = FrameId(n + 1);
             client.resend(ResendRequest {
+                view: ViewId::FIRST,
                 frame,
                 ranges: Vec::new(),
             });
@@ -67,6 +70,7 @@ fn wishes_without_end_are_not_all_heard_but_the_next_are() {
         let later = now + std::time::Duration::from_millis(12);
         for _ in 0..2 {
             client.resend(ResendRequest {
+                view: ViewId::FIRST,
                 frame: FrameId(n + 1),
                 ranges: Vec::new(),
             });

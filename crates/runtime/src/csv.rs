@@ -16,7 +16,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// The columns in front of those of the stages, and behind.
 const BEFORE: [&str; 5] = ["subscriber", "frame", "outcome", "stage", "cause"];
-const BEHIND: [&str; 13] = [
+const BEHIND: [&str; 16] = [
     "clock_bound",
     "key_frame",
     "qp",
@@ -29,6 +29,9 @@ const BEHIND: [&str; 13] = [
     "runs",
     "repaired",
     "resent",
+    "stream",
+    "view",
+    "pose",
     "rendition",
 ];
 
@@ -90,6 +93,8 @@ impl Csv {
         write!(out, ",{},{}", echo_word(record.echo), record.missing)?;
         let (runs, repaired, resent) = (record.runs, record.repaired, record.resent);
         write!(out, ",{runs},{repaired},{resent}")?;
+        write!(out, ",{},{}", record.view.stream, record.view.view)?;
+        optional(out, record.pose.map(|pose| pose.0))?;
         optional(out, rendition.map(|rendition| rendition.0))?;
         writeln!(out)
     }

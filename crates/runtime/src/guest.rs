@@ -173,6 +173,9 @@ struct Drawing {
     input: Option<Taken>,
     /// What was taken last.
     newest: Option<Taken>,
+    /// The pose that it shows at least, and the one that was taken last.
+    pose: Option<Posed>,
+    newest_pose: Option<Posed>,
 }
 
 impl Guest {
@@ -332,6 +335,7 @@ impl Guest {
         let mut drawing = lock(&self.drawing);
         drawing.begun = Some(clock::now());
         drawing.input = drawing.newest;
+        drawing.pose = drawing.newest_pose;
     }
 
     /// What there is to say of the picture of this size that was drawn; the next one begins.
@@ -344,11 +348,11 @@ impl Guest {
         drop(placed);
         let mut drawing = lock(&self.drawing);
         let begun = drawing.begun.take();
-        let input = match begun {
-            Some(_) => drawing.input,
-            None => drawing.newest,
+        let (input, pose) = match begun {
+            Some(_) => (drawing.input, drawing.pose),
+            None => (drawing.newest, drawing.newest_pose),
         };
-        Drawn { input, begun }
+        Drawn { input, pose, begun }
     }
 
     /// Hands over the picture that was drawn; `None` if the host is over.
@@ -418,10 +422,14 @@ impl Guest {
         host.unmap_device(device)
     }
 
-    /// Where the player's head was last; `None` before the first pose of the current player.
+    /// Where the player's head was last; `None` before the first pose of the current player. The
+    /// application takes it with this call: the next picture that it begins says that it was drawn with
+    /// this pose. Call it before [`Guest::begin_frame`], if that is used.
     #[must_use]
     pub fn pose(&self) -> Option<Posed> {
-        self.host()?.pose()
+        let posed = self.host()?.pose();
+        lock(&self.drawing).newest_pose = posed;
+        posed
     }
 
     /// Where the picture lies on the display that input is injected into: its left and upper edge and

@@ -41,7 +41,7 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Asked, Host, HostPolicy};
 use openuvr_proto::id::{DeviceId, PathId, SubscriberId};
 use openuvr_proto::pose::Posed;
-use openuvr_proto::send::packetize::MediaSender;
+use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::send::rendition::{AppliedInput, FrameOutcome};
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::units::Bitrate;

@@ -13,7 +13,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::decision::Decision;
 use openuvr_proto::host::Ending;
-use openuvr_proto::id::{FrameId, RenditionId, SessionId, SubscriberId};
+use openuvr_proto::id::{FrameId, PoseId, RenditionId, SessionId, SubscriberId, ViewId};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{
     ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,
@@ -415,7 +415,9 @@ impl Text {
         self.put(word_in(&ECHOES, &record.echo));
         self.put(record.received).put(record.missing);
         self.put(record.runs);
-        self.put(record.repaired).put(record.resent)
+        self.put(record.repaired).put(record.resent);
+        self.put(record.view.stream).put(record.view.view);
+        self.put_if(record.pose.map(|pose| pose.0))
     }
 }
 
@@ -505,8 +507,9 @@ impl<'a> Fields<'a> {
             submitted: self.span_if()?,
             presented: self.span_if()?,
         };
-        Some(FrameRecord {
+        let mut record = FrameRecord {
             subscriber,
+            view: ViewId::FIRST,
             frame,
             host,
             client,
@@ -525,7 +528,12 @@ impl<'a> Fields<'a> {
             runs: self.number()?,
             repaired: self.number()?,
             resent: self.number()?,
-        })
+            pose: None,
+        };
+        record.view.stream = self.number()?;
+        record.view.view = self.number()?;
+        record.pose = self.number_if()?.map(PoseId);
+        Some(record)
     }
 }
 

@@ -334,7 +334,7 @@ fn the_host_keeps_to_a_players_wishes_of_rate_and_size() {
 fn the_application_knows_where_the_players_head_is() {
     let folder = Folder::new("pose");
     let size = Size::new(160, 90);
-    let (guest, _told) = start(&folder.0, "pose", size);
+    let (guest, told) = start(&folder.0, "pose", size);
     let watcher = watch(&guest, &folder.0);
     draw_until_seen(&guest, &watcher, size, 60);
     assert_eq!(guest.pose(), None);
@@ -351,10 +351,27 @@ fn the_application_knows_where_the_players_head_is() {
     });
     // One machine, one clock: it is known within its bound when it was sampled.
     assert!(here.at + here.bound >= begun && here.at <= posed.received + here.bound);
+    // The next picture is drawn with it, and the client reads so from the frame.
+    draw_until_seen(&guest, &watcher, size, 200);
     drop(watcher);
     eventually("its player is gone", || {
         guest.pose().is_none().then_some(())
     });
+    drop(guest);
+    let poses = told.try_iter().filter_map(|notice| match notice {
+        Notice::Record(record) => Some(record.pose),
+        _ => None,
+    });
+    let poses: Vec<_> = poses.collect();
+    assert_eq!(
+        poses.first(),
+        Some(&None),
+        "before the application took one"
+    );
+    assert!(poses.contains(&Some(posed.id)), "{poses:?}");
+    let csv = std::fs::read_to_string(folder.0.join("pose.csv")).unwrap();
+    let last = format!(",0,0,{}", posed.id.0);
+    assert!(csv.lines().any(|row| row.ends_with(&last)), "{csv}");
 }
 
 #[test]

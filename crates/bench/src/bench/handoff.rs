@@ -17,7 +17,8 @@ use openuvr_media::capture::Waker;
 use openuvr_proto::control::handshake::{Established, SessionSecret};
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::id::{ConfigEpoch, FrameId, SessionId};
-use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::send::packetize::SendBuf;
+use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::video::{Extensions, FrameHeader, InputEcho, SlicePlace};
 use openuvr_runtime::sched::{Policy, Scheduler, ThreadRole};
@@ -278,7 +279,8 @@ fn sealing(slices: u8) -> Result<Micros> {
         secret: SessionSecret([7; 32]),
         peer: PublicKey([0; 32]),
         version: 1,
-    });
+    })
+    .video();
     let slice = vec![0x5a; FRAME / usize::from(slices)];
     let mut out = SendBuf::default();
     let mut samples = Vec::new();

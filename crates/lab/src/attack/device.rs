@@ -89,6 +89,7 @@ impl Probing {
             name: "attacker".to_owned(),
             software: String::new(),
             wishes: Wishes::default(),
+            streams: Vec::new(),
         };
         socket.set_nonblocking(true)?;
         Ok(Probing {

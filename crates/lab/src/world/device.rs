@@ -1,8 +1,9 @@
 //! A device that connects to the world's host.
 
 use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::streams::StreamOffer;
 
-use super::Clock;
+use super::{Clock, tone, two_views};
 use crate::link::Impairment;
 use crate::schedule::ImpairmentSchedule;
 
@@ -21,6 +22,10 @@ pub struct Device {
     pub up: ImpairmentSchedule,
     /// Its clock.
     pub clock: Clock,
+    /// Whether it plays sound.
+    pub hears: bool,
+    /// Whether it shows two views.
+    pub sees_both: bool,
 }
 
 impl Device {
@@ -33,11 +38,20 @@ impl Device {
             take_over: false,
             down: ImpairmentSchedule::default(),
             up: ImpairmentSchedule::default(),
+            hears: false,
+            sees_both: false,
             clock: Clock {
                 offset: 7_000_000_000_000 * i64::from(number),
                 ppm: 40 - 30 * i64::from(number),
             },
         }
+    }
+
+    /// The streams that it asks for.
+    pub(super) fn streams(&self) -> Vec<StreamOffer> {
+        let sound = self.hears.then_some(tone::OFFER);
+        let views = self.sees_both.then(two_views);
+        sound.into_iter().chain(views).collect()
     }
 
     /// The same impairment both ways.

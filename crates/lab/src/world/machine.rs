@@ -1,5 +1,6 @@
 //! A client machine: its clock, its session, its receiver, and the link to the host.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use openuvr_proto::client::playout::{self, Fate, Playout};
@@ -7,7 +8,7 @@ use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::handshake::Established;
 use openuvr_proto::control::negotiate::Offer;
 use openuvr_proto::host::Wakeup;
-use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId};
+use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId, ViewId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::recv::reassemble::Step;
@@ -16,8 +17,11 @@ use openuvr_proto::trace::{DropCause, Fidelity};
 use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
+use openuvr_proto::wire::video::PoseEcho;
 
-use super::{Device, source::Source};
+use super::Device;
+use super::tone::{AUDIO, Heard};
+use super::view::View;
 use crate::link::LinkModel;
 
 /// A clock that is off and runs too fast or too slow.
@@ -55,7 +59,9 @@ impl Clock {
 /// A frame that came to an end at a client; moments of the world's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {
-    /// The frame.
+    /// The view.
+    pub view: ViewId,
+    /// Its frame.
     pub frame: FrameId,
     /// What it was worth.
     pub fidelity: Fidelity,
@@ -67,6 +73,8 @@ pub struct Shown {
     pub at: Instant,
     /// Whether it was a key frame.
     pub key_frame: bool,
+    /// The pose that it was drawn with.
+    pub pose: Option<PoseEcho>,
     /// Motion-to-photon as the client computed it, and as it was.
     pub motion: Option<(Duration, Duration)>,
 }
@@ -88,9 +96,11 @@ pub struct Machine {
     pub shown: Vec<Shown>,
     /// Frames that the receiver gave up, in order.
     pub lost: Vec<(FrameId, DropCause)>,
+    /// What it heard of the test tone.
+    pub heard: Heard,
     /// What its session said.
     pub events: Vec<ClientEvent>,
-    newest: FrameId,
+    newest: BTreeMap<ViewId, FrameId>,
 }
 
 impl Machine {
@@ -114,15 +124,16 @@ impl Machine {
             sampled: Vec::new(),
             shown: Vec::new(),
             lost: Vec::new(),
+            heard: Heard::default(),
             events: Vec::new(),
-            newest: FrameId::NONE,
+            newest: BTreeMap::new(),
         }
     }
 
     /// The state of its picture.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.playout.receiver.picture().broken
+        self.playout.media.views().any(|view| view.picture().broken)
     }
 
     pub(super) fn send_down(&mut self, now: Instant, datagram: &[u8]) {
@@ -149,9 +160,7 @@ impl Machine {
 
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let control = self.control.next_timeout().map(|t| t.0);
-        let own = control
-            .into_iter()
-            .chain(self.playout.receiver.next_timeout());
+        let own = control.into_iter().chain(self.playout.media.next_timeout());
         let links = self
             .down
             .next_timeout()
@@ -165,24 +174,24 @@ impl Machine {
     }
 
     /// Does what is due at `now`; whether there was anything.
-    pub(super) fn turn(&mut self, now: Instant, source: &Source) -> bool {
+    pub(super) fn turn(&mut self, now: Instant, views: &[View]) -> bool {
         let mine = self.clock.show(now);
         let mut busy = false;
         while let Some(datagram) = self.down.poll(now) {
             busy = true;
-            self.take(now, mine, &datagram, source);
+            self.take(now, mine, &datagram, views);
         }
         self.control.handle_timeout(mine);
-        self.hand_out(now, mine, source);
-        self.playout.receiver.check_invariants();
+        self.hand_out(now, mine, views);
+        self.playout.media.check_invariants();
         self.control.check_invariants();
         self.check_clock(now, mine);
         busy | self.send_up(now)
     }
 
-    fn take(&mut self, now: Instant, mine: Instant, datagram: &[u8], source: &Source) {
+    fn take(&mut self, now: Instant, mine: Instant, datagram: &[u8], views: &[View]) {
         let taken = match plane_of(datagram) {
-            Ok(Plane::Media) => self.playout.receiver.handle_datagram(mine, datagram),
+            Ok(Plane::Media) => self.playout.media.handle_datagram(mine, datagram),
             _ => self
                 .control
                 .handle_datagram(mine, PathId::default(), datagram),
@@ -191,7 +200,7 @@ impl Machine {
             Ok(()) | Err(Reject::Replayed) => {}
             Err(reject) => panic!("an honest host was refused: {reject}"),
         }
-        self.hand_out(now, mine, source);
+        self.hand_out(now, mine, views);
     }
 
     fn send_up(&mut self, now: Instant) -> bool {
@@ -208,17 +217,38 @@ impl Machine {
         any
     }
 
-    /// What the decoder and the display would do.
-    fn hand_out(&mut self, now: Instant, mine: Instant, source: &Source) {
+    /// What the decoders, the display and the loudspeaker would do.
+    fn hand_out(&mut self, now: Instant, mine: Instant, views: &[View]) {
         while let Some(event) = self.control.poll_event() {
-            if let ClientEvent::Announced(newest) = event {
-                self.playout.receiver.announce(mine, newest);
-            } else {
-                self.events.push(event);
+            match event {
+                ClientEvent::Announced(view, newest) => {
+                    if let Some(view) = self.playout.media.view(view) {
+                        view.announce(mine, newest);
+                    }
+                }
+                event => {
+                    if let ClientEvent::Streams(grants) = &event {
+                        self.playout.media.granted(grants);
+                    }
+                    self.events.push(event);
+                }
             }
         }
-        while let Some(step) = self.playout.receiver.poll(mine) {
+        for view in views {
+            self.show(now, mine, view);
+        }
+        if let Some(stream) = self.playout.media.timed(AUDIO) {
+            self.heard.listen(now, mine, stream);
+        }
+        self.playout.consult(mine, &mut self.control);
+    }
+
+    /// Takes out what there is of a view.
+    fn show(&mut self, now: Instant, mine: Instant, view: &View) {
+        while let Some(step) = (self.playout.media.view(view.id)).and_then(|v| v.poll(mine)) {
             let fate = Fate::of(&step);
+            let newest = self.newest.get(&view.id).copied();
+            let newest = newest.unwrap_or(FrameId::NONE);
             match step {
                 Step::Slice {
                     header,
@@ -226,32 +256,33 @@ impl Machine {
                     bytes,
                     ..
                 } => {
-                    assert!(header.frame > self.newest, "slices in order");
-                    let sent = source.slice(&header, macroblocks.0);
+                    assert!(header.frame > newest, "slices in order");
+                    assert_eq!(header.view_id(), view.id, "a slice of another view");
+                    let sent = view.source.slice(&header, macroblocks.0);
                     assert!(bytes == sent, "the bytes of {:?} are others", header.frame);
                 }
                 Step::Missing { header, .. } => {
-                    assert!(header.frame > self.newest, "slices in order");
+                    assert!(header.frame > newest, "slices in order");
                 }
                 Step::End(_) | Step::Dropped { .. } => {}
             }
             if let Some(fate) = fate {
-                self.finish(now, mine, &fate);
+                self.finish(now, mine, view.id, &fate);
             }
         }
-        self.playout.consult(mine, &mut self.control);
     }
 
     /// A frame came to its end. What came out is decoded and shown in no time.
-    fn finish(&mut self, now: Instant, mine: Instant, fate: &Fate) {
+    fn finish(&mut self, now: Instant, mine: Instant, view: ViewId, fate: &Fate) {
         let shown = playout::Presentation {
             decoded: Some(mine),
             submitted: Some(mine),
             failure: None,
         };
-        let report = (self.playout).finish(mine, fate, &shown, &mut self.control);
-        assert!(report.frame > self.newest, "frames in order, once each");
-        self.newest = report.frame;
+        let report = (self.playout).finish(mine, view, fate, &shown, &mut self.control);
+        assert_eq!(report.view, view);
+        let before = self.newest.insert(view, report.frame);
+        assert!(before < Some(report.frame), "frames in order, once each");
         match fate {
             Fate::Dropped { frame, why, .. } => self.lost.push((*frame, *why)),
             Fate::Out(end) => {
@@ -259,12 +290,14 @@ impl Machine {
                 let sampled = place.and_then(|place| self.sampled.get(place));
                 let motion = report.motion_to_photon.zip(sampled);
                 self.shown.push(Shown {
+                    view,
                     frame: report.frame,
                     fidelity: end.fidelity,
                     captured: Instant(end.header.captured),
                     first_received: self.clock.world(end.first_received),
                     at: now,
                     key_frame: end.header.is_key(),
+                    pose: end.pose,
                     motion: motion.map(|(computed, sampled)| (computed, now.since(*sampled))),
                 });
             }

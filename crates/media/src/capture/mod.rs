@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openuvr_proto::id::{InputSeq, SubscriberId};
+use openuvr_proto::pose::Posed;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
@@ -62,6 +63,8 @@ pub trait Capture: Send {
 pub struct Drawn {
     /// The newest input that it had taken.
     pub input: Option<Taken>,
+    /// The newest pose that it had taken.
+    pub pose: Option<Posed>,
     /// When it began to draw.
     pub begun: Option<Instant>,
 }

@@ -10,17 +10,20 @@ use std::time::Duration;
 
 use super::ClientSession;
 use crate::control::handshake::Established;
-use crate::id::{FrameId, InputSeq};
-use crate::recv::reassemble::{Counters, FrameEnd, MediaReceiver, Step};
+use crate::id::{FrameId, InputSeq, ViewId};
+use crate::recv::output::Counters;
+use crate::recv::plane::MediaReceiver;
+use crate::recv::reassemble::{FrameEnd, Step};
 use crate::time::{Instant, PeerInstant};
 use crate::trace::{DropCause, Outcome, Stage};
 use crate::wire::control::Report;
 use crate::wire::video::EchoKind;
 
-/// A session's video, from its datagrams to its reports.
+/// A session's media, from their datagrams to the reports on each view's frames.
 pub struct Playout {
-    /// Makes slices of datagrams. What it says of a frame's end goes to [`Playout::finish`].
-    pub receiver: MediaReceiver,
+    /// Makes slices and payloads of datagrams. What a view's receiver says of a frame's end goes to
+    /// [`Playout::finish`].
+    pub media: MediaReceiver,
     /// What was reported of the datagrams.
     counted: Counters,
     /// The newest input that a displayed frame was the first to show.
@@ -75,39 +78,44 @@ pub struct Presentation {
 }
 
 impl Playout {
-    /// The video of a session.
+    /// The media of a session.
     #[must_use]
     pub fn new(established: &Established) -> Playout {
         Playout {
-            receiver: MediaReceiver::new(established),
+            media: MediaReceiver::new(established),
             counted: Counters::default(),
             shown_input: InputSeq::default(),
         }
     }
 
     /// Tells the session what it has to ask for, and learns from it how far the host is. Call it whenever
-    /// something arrived, and when [`MediaReceiver::next_timeout`] is over.
+    /// something arrived, and when [`MediaReceiver::next_timeout`](crate::recv::plane::MediaReceiver::next_timeout) is over.
     pub fn consult(&mut self, now: Instant, session: &mut ClientSession) {
-        session.picture(now, self.receiver.picture(), self.receiver.epoch());
-        self.receiver.round_trip(session.round_trip());
-        while let Some(request) = self.receiver.poll_request(now) {
-            session.resend(request);
+        for view in self.media.views_mut() {
+            session.picture(now, view.view(), view.picture(), view.epoch());
+            view.round_trip(session.round_trip());
+            while let Some(request) = view.poll_request(now) {
+                session.resend(request);
+            }
         }
     }
 
-    /// A frame is over: what is reported of it.
+    /// A frame of a view is over: what is reported of it.
     pub fn finish(
         &mut self,
         now: Instant,
+        view: ViewId,
         fate: &Fate,
         presentation: &Presentation,
         session: &mut ClientSession,
     ) -> Report {
-        let counters = self.receiver.counters();
+        self.media.settle(view);
+        let counters = self.media.counters();
         let counted = std::mem::replace(&mut self.counted, counters);
         let news =
             |now: u64, then: u64| u16::try_from(now.saturating_sub(then)).unwrap_or(u16::MAX);
         let mut report = Report {
+            view,
             frame: FrameId::NONE,
             outcome: outcome(fate, presentation),
             first_received: None,
@@ -122,6 +130,7 @@ impl Playout {
             runs: news(counters.runs, counted.runs),
             repaired: 0,
             resent: 0,
+            pose: None,
         };
         match fate {
             Fate::Dropped {
@@ -140,6 +149,7 @@ impl Playout {
                 report.decoded = since(presentation.decoded);
                 report.repaired = end.repaired;
                 report.resent = end.resent;
+                report.pose = end.pose.map(|echo| echo.pose);
                 if let Outcome::Displayed(_) = report.outcome {
                     report.submitted = since(presentation.submitted);
                     report.motion_to_photon = self.motion_to_photon(session, end, presentation);
@@ -148,7 +158,9 @@ impl Playout {
             }
         }
         session.report(now, report);
-        session.picture(now, self.receiver.picture(), self.receiver.epoch());
+        if let Some(view) = self.media.view(view) {
+            session.picture(now, view.view(), view.picture(), view.epoch());
+        }
         report
     }
 

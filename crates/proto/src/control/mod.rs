@@ -13,3 +13,4 @@ pub mod pairing;
 pub(crate) mod path;
 pub mod plane;
 pub mod stream;
+pub mod streams;

@@ -1,5 +1,6 @@
 //! Negotiation: what a client asks for, what the host grants. Messages of the reliable stream.
 
+use super::streams::{self, Grant, StreamOffer};
 use crate::input::keys::Keys;
 use crate::printable::printable;
 use crate::units::{Bitrate, Size};
@@ -84,6 +85,8 @@ pub struct Offer {
     pub software: String,
     /// What the picture may cost it.
     pub wishes: Wishes,
+    /// The streams that it can carry beside the first view of its video.
+    pub streams: Vec<StreamOffer>,
 }
 
 /// What a client wants of the video. The host grants a player's wishes within its own limits; an
@@ -157,6 +160,9 @@ pub enum Negotiation {
     /// Host to client: whether what is streamed is to be seen there. It is at first; a window that
     /// was minimised is not, and no pictures come until it is back.
     SourceShown(bool),
+    /// Host to client: the streams that the session carries beside the first view of its video. Said once,
+    /// behind the first [`Negotiation::Granted`], and only if there are any.
+    Streams(Vec<Grant>),
 }
 
 /// The longest side of a cursor in pixels; XFixes gives at most what the server's largest cursor
@@ -181,6 +187,7 @@ impl Negotiation {
                     .u64(o.wishes.bitrate.unwrap_or_default().0)
                     .u32(size.width)
                     .u32(size.height);
+                streams::write_offers(&mut w, &o.streams);
             }
             Negotiation::Granted {
                 role,
@@ -212,6 +219,9 @@ impl Negotiation {
             }
             Negotiation::SourceShown(shown) => {
                 w.u8(6).u8(u8::from(*shown));
+            }
+            Negotiation::Streams(grants) => {
+                streams::write_grants(w.u8(7), grants);
             }
         }
         out
@@ -247,6 +257,7 @@ impl Negotiation {
                         _ => return Err(Reject::Range("picture size")),
                     },
                 },
+                streams: streams::parse_offers(&mut r)?,
             }),
             2 => Negotiation::Granted {
                 role: role(r.u8()?)?,
@@ -276,6 +287,7 @@ impl Negotiation {
             }
             5 => Negotiation::RelativeMouse(r.u8()? != 0),
             6 => Negotiation::SourceShown(r.u8()? != 0),
+            7 => Negotiation::Streams(streams::parse_grants(&mut r)?),
             _ => return Ok(None),
         }))
     }

@@ -351,13 +351,19 @@ impl ControlPlane {
 fn owned(message: Message<'_>) -> Option<Message<'static>> {
     Some(match message {
         Message::Report(r) => Message::Report(r),
-        Message::ReportsSeen { through } => Message::ReportsSeen { through },
-        Message::ReportsAfter { frame } => Message::ReportsAfter { frame },
-        Message::KeyFrameWanted { last_good, newest } => {
-            Message::KeyFrameWanted { last_good, newest }
-        }
+        Message::ReportsSeen { view, through } => Message::ReportsSeen { view, through },
+        Message::ReportsAfter { view, frame } => Message::ReportsAfter { view, frame },
+        Message::KeyFrameWanted {
+            view,
+            last_good,
+            newest,
+        } => Message::KeyFrameWanted {
+            view,
+            last_good,
+            newest,
+        },
         Message::Resend(request) => Message::Resend(request),
-        Message::Beacon { newest } => Message::Beacon { newest },
+        Message::Beacon { view, newest } => Message::Beacon { view, newest },
         Message::CursorMoved { serial, at } => Message::CursorMoved { serial, at },
         Message::Input(batch) => Message::Input(batch),
         Message::InputSeen { through } => Message::InputSeen { through },
@@ -390,7 +396,7 @@ mod tests {
     use super::*;
     use crate::control::handshake::{PublicKey, SessionSecret};
     use crate::control::negotiate::{Refusal, Role};
-    use crate::id::{FrameId, SessionId};
+    use crate::id::{FrameId, SessionId, ViewId};
     use crate::input::keys::Keys;
     use crate::wire::control::GoodbyeReason;
 
@@ -486,6 +492,7 @@ mod tests {
         assert!(client.outgoing.push(&[2, 9, 0]));
         assert!(client.negotiate(&granted));
         let seen = Message::ReportsSeen {
+            view: ViewId::FIRST,
             through: FrameId(3),
         };
         client.queue(&seen);

@@ -3,9 +3,10 @@
 use super::others::SubscribeRequest;
 use crate::control::handshake::PublicKey;
 use crate::control::negotiate::{Offer, Refusal, Role};
-use crate::id::{FrameId, PathId, SessionId, SubscriberId};
+use crate::control::streams::Grant;
+use crate::id::{FrameId, PathId, SessionId, SubscriberId, ViewId};
 use crate::input::inbox::Arrived;
-use crate::send::packetize::MediaSender;
+use crate::send::plane::MediaSender;
 use crate::time::Instant;
 use crate::trace::FrameRecord;
 use crate::wire::control::{GoodbyeReason, ResendRequest};
@@ -26,7 +27,9 @@ pub enum HostEvent {
         role: Role,
         /// Its name and software, as it says.
         offer: Box<Offer>,
-        /// The one owner of its media key.
+        /// What its session carries beside the first view of its video.
+        streams: Vec<Grant>,
+        /// Makes the senders of its streams: the one owner of its media key.
         media: Box<MediaSender>,
     },
     /// A new subscriber that is no session: it takes frames from the next key frame on.
@@ -67,12 +70,14 @@ pub enum HostEvent {
     KeyFrameWanted {
         /// Whose.
         session: SessionId,
+        /// The view.
+        view: ViewId,
         /// The newest frame that they displayed whole.
         last_good: FrameId,
         /// The newest frame that they had heard of.
         newest: FrameId,
     },
-    /// A client lacks parts of a frame: its [`MediaSender`] may send them again.
+    /// A client lacks parts of a frame: the view's sender may send them again.
     ResendWanted(SessionId, ResendRequest),
     /// A frame's end.
     Record(Box<FrameRecord>),

@@ -1,18 +1,23 @@
 //! What a host keeps of each subscriber, whatever kind it is.
 
 use super::event::Ending;
+use super::views::Views;
 use crate::control::clock::ClockMap;
 use crate::id::{PoseId, SubscriberId};
-use crate::ledger::{Ledger, SentFrame};
+use crate::ledger::SentFrame;
 use crate::pose::{Pose, Posed};
+use crate::send::loss::LossMeter;
 use crate::send::rendition::FrameOutcome;
 use crate::seq;
 use crate::time::{Instant, PeerInstant};
 use crate::trace::{DropCause, Stage};
+use crate::wire::control::Report;
 
 pub(super) struct Member {
     pub(super) id: SubscriberId,
-    pub(super) ledger: Ledger,
+    pub(super) views: Views,
+    /// What the reports on all of them say of the link.
+    pub(super) loss: LossMeter,
     /// Whether it did something as the player since everything was released.
     pub(super) holds_input: bool,
     /// The newest pose since it became the player.
@@ -25,7 +30,8 @@ impl Member {
     pub(super) fn new(id: SubscriberId, reports: bool) -> Member {
         Member {
             id,
-            ledger: Ledger::new(id, reports),
+            views: Views::new(id, reports),
+            loss: LossMeter::default(),
             holds_input: false,
             posed: None,
             ending: None,
@@ -36,7 +42,20 @@ impl Member {
         self.ending.is_some()
     }
 
-    /// How a frame ended here, for its ledger; `in_hand`: one that left was handed over. Of one that is over nobody will say more.
+    /// Of frames that left nobody will say more.
+    pub(super) fn end_frames(&mut self) {
+        self.views.iter_mut().for_each(|view| view.ledger.end());
+    }
+
+    /// Its client reported on a frame; on one of a view that it does not get, it says nothing.
+    pub(super) fn reported(&mut self, now: Instant, report: &Report, clock: &ClockMap) {
+        if let Some(view) = self.views.get(report.view) {
+            (view.ledger).reported(now, report, clock, &mut self.loss);
+        }
+    }
+
+    /// How a frame ended here, for its ledger; `in_hand`: one that left was handed over. Of one that is
+    /// over nobody will say more.
     pub(super) fn record(
         &mut self,
         now: Instant,
@@ -45,20 +64,26 @@ impl Member {
         clock: &ClockMap,
     ) {
         let (frame, stamps) = (end.frame, end.stamps);
+        let over = self.is_over();
+        let Some(view) = self.views.get(end.view) else {
+            return;
+        };
+        let ledger = &mut view.ledger;
         match end.end {
-            Ok(_) if self.is_over() => {
+            Ok(_) if over => {
                 let (stage, why) = (Stage::FirstReceived, DropCause::SessionEnded);
-                self.ledger.dropped(frame, stamps, stage, why);
+                ledger.dropped(frame, stamps, stage, why);
             }
             Ok(cost) => {
                 let sent = SentFrame {
+                    view: end.view,
                     frame,
                     stamps,
                     cost,
                 };
-                self.ledger.sent(now, sent, in_hand, clock);
+                ledger.sent(now, sent, in_hand, clock, &mut self.loss);
             }
-            Err((stage, why)) => self.ledger.dropped(frame, stamps, stage, why),
+            Err((stage, why)) => ledger.dropped(frame, stamps, stage, why),
         }
     }
 

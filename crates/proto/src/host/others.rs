@@ -11,7 +11,7 @@ use crate::control::clock::ClockMap;
 use crate::control::negotiate::{Refusal, Role, Wishes};
 use crate::control::plane::{Wakeup, earlier};
 use crate::decision::Decision;
-use crate::id::{FrameId, InputSeq, PoseId, SubscriberId};
+use crate::id::{FrameId, InputSeq, PoseId, SubscriberId, ViewId};
 use crate::input::event::InputEvent;
 use crate::input::inbox::Arrived;
 use crate::pose::Pose;
@@ -193,8 +193,8 @@ impl Host {
             return;
         }
         member.ending = Some(ending);
-        member.ledger.end();
-        while let Some(record) = member.ledger.poll() {
+        member.end_frames();
+        while let Some(record) = member.views.poll() {
             self.events.push_back(HostEvent::Record(Box::new(record)));
         }
         let id = member.id;
@@ -271,7 +271,7 @@ impl Host {
         other.heard = now;
         match *feedback {
             Feedback::Frame(report) => {
-                other.member.ledger.reported(now, &report, &other.clock);
+                other.member.reported(now, &report, &other.clock);
             }
             Feedback::Clock {
                 asked,
@@ -292,10 +292,14 @@ impl Host {
         end: Result<Departure, (Stage, DropCause)>,
     ) {
         let Some(other) = self.other(id) else { return };
-        let ledger = &mut other.member.ledger;
+        // It gets no other view.
+        let Some(view) = other.member.views.get(ViewId::FIRST) else {
+            return;
+        };
+        let (ledger, loss) = (&mut view.ledger, &mut other.member.loss);
         match end {
-            Ok(left) => ledger.departed(now, frame, left, &other.clock),
-            Err(why) => ledger.missed(now, frame, why, &other.clock),
+            Ok(left) => ledger.departed(now, frame, left, &other.clock, loss),
+            Err(why) => ledger.missed(now, frame, why, &other.clock, loss),
         }
     }
 
@@ -344,7 +348,7 @@ impl Other {
 
     pub(super) fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         let release = self.release_at().map(|at| (at, Wakeup::ReleaseInput));
-        let unreported = self.member.ledger.next_timeout();
+        let unreported = self.member.views.next_timeout();
         let unreported = unreported.map(|at| (at, Wakeup::Unreported));
         earlier(release, unreported)
     }

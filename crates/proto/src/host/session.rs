@@ -4,16 +4,18 @@ use std::time::Duration;
 
 use super::event::{Asked, Ending};
 use super::member::Member;
-use super::sessions::{BEACONS, OFFER_TIMEOUT};
 use crate::control::handshake::Established;
 use crate::control::path::Paths;
 use crate::control::plane::{ControlEvent, ControlPlane};
-use crate::id::{FrameId, PathId, SessionId};
+use crate::id::{PathId, SessionId};
 use crate::input::inbox::Inbox;
-use crate::send::packetize::MediaSender;
+use crate::send::plane::MediaSender;
 use crate::time::Instant;
 use crate::wire::control::{GoodbyeReason, Message};
 use crate::wire::seal::Direction;
+
+/// A client that did not say what it wants by then is dropped.
+pub(super) const OFFER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Wishes of a client (a key frame, parts of a frame again) that are heard within [`WISHES_IN`]. Each
 /// has the media thread look through what it sent lately; a client on a bad link has one for a slice
@@ -71,7 +73,6 @@ pub(super) struct Session {
     /// Whether it was granted a role.
     pub(super) joined: bool,
     pub(super) inbox: Inbox,
-    pub(super) newest_sent: FrameId,
     /// The pointer's shape was not said yet. It is when the one before it has arrived, so that an
     /// animated pointer fills no queue: the latest wins.
     pub(super) shape_due: bool,
@@ -79,7 +80,6 @@ pub(super) struct Session {
     pub(super) mouse_due: bool,
     /// The same for whether the source is shown.
     pub(super) shown_due: bool,
-    pub(super) beacon: Option<(Instant, usize)>,
     /// Wishes and probes that are heard.
     pub(super) wishes: Allowance,
     pub(super) probes: Allowance,
@@ -101,11 +101,9 @@ impl Session {
             media: Some(Box::new(MediaSender::new(established))),
             joined: false,
             inbox: Inbox::default(),
-            newest_sent: FrameId::NONE,
             shape_due: false,
             mouse_due: false,
             shown_due: false,
-            beacon: None,
             wishes: Allowance::new(now, WISHES, WISHES_IN),
             probes: Allowance::new(now, PROBES, PROBES_IN),
             asked: None,
@@ -169,12 +167,6 @@ impl Session {
     pub(super) fn poll_asked(&mut self) -> Option<Asked> {
         let paths = &self.paths;
         self.asked.take_if(|asked| paths.is_shown(asked.path))
-    }
-
-    /// Says the number of the newest frame, now and then, until a newer one comes.
-    pub(super) fn announce(&mut self, now: Instant, frame: FrameId) {
-        self.newest_sent = self.newest_sent.max(frame);
-        self.beacon = Some((now + BEACONS[0], 0));
     }
 
     /// Whether what is only said in its newest state may be said now.

@@ -1,36 +1,22 @@
 //! The OpenUVR sessions of a host: who shakes hands, asks, reports and goes, and what the control plane
 //! says to each.
 
-use std::time::Duration;
-
 use super::roles::Grant;
-use super::session::Session;
+use super::session::{OFFER_TIMEOUT, Session};
+use super::views::View;
 use super::{Asked, Ending, Host, HostEvent, RELEASE_AFTER};
 use crate::control::handshake::{Established, PublicKey};
 use crate::control::ladder::{BURST, Rung};
 use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
 use crate::control::no_session::{self, NO_SESSION};
 use crate::control::plane::{ControlEvent, SILENCE, Wakeup, earlier};
-use crate::id::{FrameId, PathId, SubscriberId};
+use crate::control::streams;
+use crate::id::{FrameId, PathId, SubscriberId, ViewId};
 use crate::send::loss::LinkState;
 use crate::time::Instant;
 use crate::wire::Reject;
-use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message};
+use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message, ResendRequest};
 use crate::wire::header::{Header, Plane};
-
-/// After a burst the newest frame's number is sent again at these times, so that a lost last
-/// frame is noticed although nothing moves (architecture, section 5).
-pub(super) const BEACONS: [Duration; 3] = [
-    Duration::from_millis(5),
-    Duration::from_millis(20),
-    Duration::from_millis(100),
-];
-
-/// Then this often.
-const BEACON_EVERY: Duration = Duration::from_millis(500);
-
-/// A client that did not say what it wants by then is dropped.
-pub(super) const OFFER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What makes the answer to a probe a full datagram: kind, length and six bytes are beside it.
 #[expect(clippy::cast_possible_truncation, reason = "a datagram has 1400 bytes")]
@@ -85,15 +71,21 @@ impl Host {
         let reports =
             |heard: &ControlEvent| matches!(heard, ControlEvent::Message(Message::Report(_)));
         let reports = heard.iter().any(reports);
-        let mut after = FrameId::NONE;
+        let mut after = (ViewId::FIRST, FrameId::NONE);
         for heard in heard {
             match heard {
                 ControlEvent::Negotiation(Negotiation::Offer(offer)) => self.offered(i, offer),
                 ControlEvent::Negotiation(_) => {}
-                ControlEvent::Message(Message::ReportsAfter { frame }) => after = frame,
+                ControlEvent::Message(Message::ReportsAfter { view, frame }) => {
+                    after = (view, frame);
+                }
                 ControlEvent::Message(message) => {
-                    if let Message::Report(report) = &message {
-                        self.sessions[i].member.ledger.followed(after, report.frame);
+                    if let Message::Report(report) = &message
+                        && let Some(view) = self.sessions[i].member.views.get(report.view)
+                    {
+                        let of_it = Some(after.1).filter(|_| after.0 == report.view);
+                        let after = of_it.unwrap_or(FrameId::NONE);
+                        view.ledger.followed(after, report.frame);
                     }
                     self.handle_message(now, i, &message);
                 }
@@ -101,9 +93,12 @@ impl Host {
         }
         if reports && self.sessions[i].joined {
             let s = &mut self.sessions[i];
-            s.member.ledger.close_lost();
-            let through = s.member.ledger.reported_through();
-            s.plane.queue(&Message::ReportsSeen { through });
+            for view in s.member.views.iter_mut() {
+                view.ledger.close_lost();
+                let through = view.ledger.reported_through();
+                let view = view.id;
+                s.plane.queue(&Message::ReportsSeen { view, through });
+            }
         }
         self.reap();
         Ok(())
@@ -144,9 +139,15 @@ impl Host {
         };
         self.settle_roles();
         let granted = self.granted(grant);
+        let streams = streams::granted(&self.policy.streams, &offer.streams);
         let session = &mut self.sessions[i];
         session.joined = true;
+        session.member.views.granted(&streams);
         let _ = session.plane.negotiate(&granted);
+        if !streams.is_empty() {
+            let grants = Negotiation::Streams(streams.clone());
+            let _ = session.plane.negotiate(&grants);
+        }
         session.shape_due = self.cursor.shape().is_some();
         session.mouse_due = self.cursor.relative_mouse();
         session.shown_due = !self.source_shown;
@@ -159,6 +160,7 @@ impl Host {
                 peer: PublicKey(session.peer),
                 role: grant.role,
                 offer: Box::new(offer),
+                streams,
                 media,
             });
         }
@@ -208,11 +210,19 @@ impl Host {
                 s.member.pose(now, (*id, *pose), *sampled, &s.plane.clock);
             }
             Message::Report(report) => {
-                s.member.ledger.reported(now, report, &s.plane.clock);
+                s.member.reported(now, report, &s.plane.clock);
             }
-            Message::KeyFrameWanted { last_good, newest } if s.wishes.take(now) => {
+            // Of a view that it does not get nothing is wanted.
+            Message::KeyFrameWanted { view, .. } | Message::Resend(ResendRequest { view, .. })
+                if s.member.views.get(*view).is_none() => {}
+            Message::KeyFrameWanted {
+                view,
+                last_good,
+                newest,
+            } if s.wishes.take(now) => {
                 self.events.push_back(HostEvent::KeyFrameWanted {
                     session: s.id,
+                    view: *view,
                     last_good: *last_good,
                     newest: *newest,
                 });
@@ -262,8 +272,8 @@ impl Host {
                 return Some(path);
             }
             if let Some(ending) = s.member.ending.filter(|_| !s.lingers(now)) {
-                s.member.ledger.end();
-                while let Some(record) = s.member.ledger.poll() {
+                s.member.end_frames();
+                while let Some(record) = s.member.views.poll() {
                     self.events.push_back(HostEvent::Record(Box::new(record)));
                 }
                 let ended = HostEvent::Ended(s.member.id, ending);
@@ -312,7 +322,7 @@ impl Host {
         let session = self.sessions.iter().find(|s| s.member.id == id)?;
         Some(LinkState {
             round_trip: session.plane.round_trip(),
-            loss: session.member.ledger.loss.loss(now),
+            loss: session.member.loss.loss(now),
         })
     }
 
@@ -332,19 +342,12 @@ impl Host {
                 s.member.holds_input = false;
                 self.events.push_back(HostEvent::ReleaseInput);
             }
-            if let Some((at, step)) = s.beacon
-                && at <= now
-            {
-                s.plane.queue(&Message::Beacon {
-                    newest: s.newest_sent,
-                });
-                // Its last move may be lost like a last frame.
-                s.plane.queue(&self.cursor.moved());
-                let wait = match BEACONS.get(step + 1) {
-                    Some(next) => *next - BEACONS[step],
-                    None => BEACON_EVERY,
-                };
-                s.beacon = Some((now + wait, step + 1));
+            for view in s.member.views.iter_mut() {
+                if let Some(beacon) = view.poll_beacon(now) {
+                    s.plane.queue(&beacon);
+                    // Its last move may be lost like a last frame.
+                    s.plane.queue(&self.cursor.moved());
+                }
             }
         }
     }
@@ -356,12 +359,13 @@ impl Session {
         if over || self.can_say_state() {
             return Some((Instant(i64::MIN), Wakeup::Transmit));
         }
-        let beacon = self.beacon.map(|(at, _)| (at, Wakeup::Beacon));
+        let beacon = self.member.views.iter().filter_map(View::next_beacon);
+        let beacon = beacon.min().map(|at| (at, Wakeup::Beacon));
         let release = (self.member.holds_input).then(|| {
             let at = self.plane.last_heard() + RELEASE_AFTER;
             (at, Wakeup::ReleaseInput)
         });
-        let unreported = self.member.ledger.next_timeout();
+        let unreported = self.member.views.next_timeout();
         let unreported = unreported.map(|at| (at, Wakeup::Unreported));
         let patience = (!self.joined).then_some((self.began + OFFER_TIMEOUT, Wakeup::Silence));
         // Who is over is followed nowhere.

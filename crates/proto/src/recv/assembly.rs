@@ -337,8 +337,11 @@ impl Assembly {
                 slice.missing_ranges(u8::try_from(i).unwrap_or(u8::MAX), all, &mut ranges);
             }
         }
-        let frame = self.header.frame;
-        Some(ResendRequest { frame, ranges })
+        Some(ResendRequest {
+            view: self.header.view_id(),
+            frame: self.header.frame,
+            ranges,
+        })
     }
 
     /// Until when answers may come to what it was asked for.

@@ -7,15 +7,18 @@
 /// any link that loses. What is older counts as lost.
 const WINDOW: u64 = 1024;
 
+/// How far the datagrams had come when the last frame of a view ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mark(u64);
+
 /// Counts what was lost.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     arrived: [u64; (WINDOW / 64) as usize],
     /// Numbers below it are settled.
     settled: u64,
-    /// One more than the newest number, now and at the last settling.
+    /// One more than the newest number.
     newest: u64,
-    newest_before: u64,
     in_run: bool,
     /// Numbers that were lost.
     pub(super) lost: u64,
@@ -42,10 +45,11 @@ impl Losses {
         self.arrived[word] |= bit;
     }
 
-    /// A frame came to an end: what was overtaken before the last one did is not waited for.
-    pub(super) fn settle(&mut self) {
-        self.settle_through(self.newest_before);
-        self.newest_before = self.newest;
+    /// A frame of a view came to an end: what was overtaken before the view's last one did is not
+    /// waited for.
+    pub(super) fn settle(&mut self, mark: &mut Mark) {
+        self.settle_through(mark.0);
+        mark.0 = self.newest;
     }
 
     fn settle_through(&mut self, through: u64) {
@@ -77,37 +81,37 @@ mod tests {
 
     #[test]
     fn late_ones_are_not_lost_and_runs_are_counted_once() {
-        let mut losses = Losses::default();
+        let (mut losses, mut mark) = (Losses::default(), Mark::default());
         // 3 is late, 5–7 and 12 are lost.
         for number in [0, 1, 2, 4, 3, 8, 9, 10, 11, 13] {
             losses.note(number);
         }
-        losses.settle();
+        losses.settle(&mut mark);
         assert_eq!((losses.lost, losses.runs), (0, 0));
-        losses.settle();
+        losses.settle(&mut mark);
         assert_eq!((losses.lost, losses.runs), (4, 2));
     }
 
     #[test]
     fn a_run_across_settlings_is_one() {
-        let mut losses = Losses::default();
+        let (mut losses, mut mark) = (Losses::default(), Mark::default());
         losses.note(0);
         losses.note(5);
-        losses.settle();
+        losses.settle(&mut mark);
         losses.note(9);
-        losses.settle();
-        losses.settle();
+        losses.settle(&mut mark);
+        losses.settle(&mut mark);
         assert_eq!((losses.lost, losses.runs), (7, 2));
     }
 
     #[test]
     fn a_jump_of_any_length_costs_nothing() {
-        let mut losses = Losses::default();
+        let (mut losses, mut mark) = (Losses::default(), Mark::default());
         losses.note(3);
         losses.note(u64::MAX - 1);
         losses.note(7);
-        losses.settle();
-        losses.settle();
+        losses.settle(&mut mark);
+        losses.settle(&mut mark);
         assert_eq!((losses.lost, losses.runs), (u64::MAX - 2, 2));
     }
 }

@@ -1,8 +1,10 @@
-//! From datagrams to slices in order, and what is missing of them.
+//! From datagrams to slices and payloads in order, and what is missing of them.
 
 pub mod assembly;
 mod history;
 mod losses;
 pub mod output;
+pub mod plane;
 pub mod reassemble;
 mod repair;
+pub mod timed;

@@ -3,7 +3,7 @@
 use crate::id::FrameId;
 use crate::time::Instant;
 use crate::trace::{DropCause, Fidelity};
-use crate::wire::video::{Configuration, FrameHeader};
+use crate::wire::video::{Configuration, FieldOfView, FrameHeader, PoseEcho};
 
 /// What comes out next.
 #[derive(Debug)]
@@ -64,6 +64,10 @@ pub struct FrameEnd {
     pub repaired: u16,
     /// Fragments that came because they were asked for.
     pub resent: u16,
+    /// The pose that it was drawn with …
+    pub pose: Option<PoseEcho>,
+    /// … and what it shows, if the application said so.
+    pub field_of_view: Option<FieldOfView>,
 }
 
 /// Whether the picture is sound, and what the receiver knows: the content of a request for a key
@@ -86,6 +90,8 @@ pub struct PictureState {
 pub struct Counters {
     /// Datagrams opened.
     pub received: u64,
+    /// Those among them of streams that nobody here receives.
+    pub skipped: u64,
     /// Packet numbers that did not arrive: those that were overtaken before the last frame but one
     /// came to an end.
     pub missing: u64,

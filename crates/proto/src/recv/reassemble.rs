@@ -1,4 +1,4 @@
-//! Datagrams become slices, in order, each as soon as it is whole; what is missing is named.
+//! One view's datagrams become slices, in order, each as soon as it is whole; what is missing is named.
 //!
 //! Frames come out in order, and within a frame its slices. A slice that is overtaken by later
 //! data is waited for, but not for long ([`REORDER_WAIT`]), or, where parity or an answer of the
@@ -14,17 +14,13 @@ use std::time::Duration;
 
 use super::assembly::{Arrival, Assembly, MAX_FRAME_BYTES, SliceAssembly};
 use super::history::{Health, History};
-use super::losses::Losses;
-pub use super::output::{Counters, FrameEnd, PictureState, Step};
+pub use super::output::{FrameEnd, PictureState, Step};
 use super::repair::Repair;
-use crate::control::handshake::Established;
-use crate::id::{ConfigEpoch, FrameId};
+use crate::id::{ConfigEpoch, FrameId, ViewId};
 use crate::time::Instant;
 use crate::trace::{DropCause, Fidelity};
 use crate::wire::Reject;
-use crate::wire::header::Plane;
 use crate::wire::parity::Parity;
-use crate::wire::seal::{Direction, Opener};
 use crate::wire::video::{Configuration, Flags, Fragment};
 pub(super) use deadlines::ASKS;
 
@@ -36,7 +32,7 @@ pub const REORDER_WAIT: Duration = Duration::from_millis(3);
 /// Frames under way at most. Beyond it the oldest is finished as it is.
 const MAX_FRAMES: usize = 16;
 
-/// Frames that one call may leave behind before the next [`MediaReceiver::poll`]: beyond it
+/// Frames that one call may leave behind before the next [`VideoReceiver::poll`]: beyond it
 /// datagrams of new frames are refused.
 const MAX_UNPOLLED: usize = 2 * MAX_FRAMES;
 
@@ -50,10 +46,11 @@ const KEPT_FRAMES: usize = 4;
 /// Side of a macroblock in pixels (ITU-T H.264, section 3).
 const MACROBLOCK: u32 = 16;
 
-/// Opens and reassembles one session's video; owned by the client's media thread.
-pub struct MediaReceiver {
-    opener: Opener,
-    body: Vec<u8>,
+/// Reassembles one view's video. [`MediaReceiver`](super::plane::MediaReceiver) hands it the bodies.
+pub struct VideoReceiver {
+    view: ViewId,
+    /// What parity brings back, body by body.
+    restored: Vec<u8>,
     frames: VecDeque<Assembly>,
     storage: Vec<Vec<SliceAssembly>>,
     finished: Option<Assembly>,
@@ -69,22 +66,15 @@ pub struct MediaReceiver {
     round_trip: Option<Duration>,
     /// A frame of which nothing came, when it was asked for last, and how often.
     sought: Option<(FrameId, Instant, u8)>,
-    losses: Losses,
-    received: u64,
 }
 
-impl MediaReceiver {
-    /// The receiver of a session.
+impl VideoReceiver {
+    /// The receiver of a view.
     #[must_use]
-    pub fn new(established: &Established) -> MediaReceiver {
-        MediaReceiver {
-            opener: Opener::new(
-                &established.secret,
-                established.session,
-                Direction::HostToClient,
-                Plane::Media,
-            ),
-            body: Vec::new(),
+    pub(super) fn new(view: ViewId) -> VideoReceiver {
+        VideoReceiver {
+            view,
+            restored: Vec::new(),
             frames: VecDeque::with_capacity(MAX_FRAMES + 1),
             storage: Vec::new(),
             finished: None,
@@ -97,27 +87,32 @@ impl MediaReceiver {
             resends: false,
             round_trip: None,
             sought: None,
-            losses: Losses::default(),
-            received: 0,
         }
     }
 
-    /// Takes a datagram of the media plane in. Call [`MediaReceiver::poll`] afterwards.
+    /// Its view.
+    #[must_use]
+    pub fn view(&self) -> ViewId {
+        self.view
+    }
+
+    /// Takes the body of a fragment in. Call [`VideoReceiver::poll`] afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is not authentic, was seen before, or is absurd; nothing changes then.
-    pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
-        let opened = self.opener.open(datagram, &mut self.body)?;
-        self.received += 1;
-        self.losses.note(opened.number);
-        let mut body = std::mem::take(&mut self.body);
-        let outcome = if Parity::is(&body) {
-            Parity::parse(&body).map(|parity| self.parity(now, &parity))
-        } else {
-            self.fragment(now, &mut body)
-        };
-        self.take_restored(now, &mut body);
-        self.body = body;
+    /// [`Reject`] if it is absurd; nothing changes then.
+    pub(super) fn handle_fragment(&mut self, now: Instant, body: &mut [u8]) -> Result<(), Reject> {
+        let outcome = self.fragment(now, body);
+        self.take_restored(now);
+        outcome
+    }
+
+    /// Takes a body of parity in. Call [`VideoReceiver::poll`] afterwards.
+    ///
+    /// # Errors
+    /// [`Reject`] if it is absurd; nothing changes then.
+    pub(super) fn handle_parity(&mut self, now: Instant, body: &[u8]) -> Result<(), Reject> {
+        let outcome = Parity::parse(body).map(|parity| self.parity(now, &parity));
+        self.take_restored(now);
         outcome
     }
 
@@ -154,16 +149,19 @@ impl MediaReceiver {
     }
 
     /// Takes in what parity brought back.
-    fn take_restored(&mut self, now: Instant, body: &mut Vec<u8>) {
-        while let Some((frame, place)) = self.repair.take(body) {
+    fn take_restored(&mut self, now: Instant) {
+        let mut body = std::mem::take(&mut self.restored);
+        while let Some((frame, place)) = self.repair.take(&mut body) {
             // What a host says of a body and what is in it may differ, if it is absurd.
-            if let Ok(fragment) = Fragment::parse(body)
+            if let Ok(fragment) = Fragment::parse(&body)
                 && fragment.header.frame == frame
+                && fragment.header.view_id() == self.view
                 && fragment.fec == place
             {
                 let _ = self.insert(now, &fragment, Arrival::Repaired);
             }
         }
+        self.restored = body;
     }
 
     /// Whether it is of use.
@@ -275,11 +273,10 @@ impl MediaReceiver {
         }
     }
 
-    /// The frame [`MediaReceiver::done`] came to an end.
+    /// The frame [`VideoReceiver::done`] came to an end.
     fn ended(&mut self, health: Health) {
         self.history.note(self.done, health);
         self.state.broken = health != Health::WHOLE;
-        self.losses.settle();
         self.repair.forget(self.done);
     }
 
@@ -382,6 +379,8 @@ impl MediaReceiver {
             recoverable: front.recoverable,
             repaired: front.repaired,
             resent: front.resent,
+            pose: front.extensions.pose,
+            field_of_view: front.extensions.field_of_view,
         };
         self.finished = Some(front);
         self.ended(health);
@@ -448,16 +447,6 @@ impl MediaReceiver {
     pub fn epoch(&self) -> ConfigEpoch {
         self.configuration
             .map_or(ConfigEpoch(0), |(epoch, _)| epoch)
-    }
-
-    /// What was counted.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        Counters {
-            received: self.received,
-            missing: self.losses.lost,
-            runs: self.losses.runs,
-        }
     }
 
     /// Panics if something that always holds does not: for tests and fuzzing.

@@ -64,12 +64,13 @@ impl LossMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::FrameId;
+    use crate::id::{FrameId, ViewId};
     use crate::trace::{Fidelity, Outcome};
     use crate::wire::video::EchoKind;
 
     fn report(datagrams: u16, missing: u16, runs: u16) -> Report {
         Report {
+            view: ViewId::FIRST,
             frame: FrameId(1),
             outcome: Outcome::Displayed(Fidelity::Whole),
             first_received: None,
@@ -84,6 +85,7 @@ mod tests {
             runs,
             repaired: 0,
             resent: 0,
+            pose: None,
         }
     }
 

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use super::fec::{BlockCoder, ParityLevel, ParityPlan};
 use super::resend::SentBodies;
-use crate::control::handshake::Established;
 use crate::send::loss::LinkState;
 use crate::time::Instant;
 use crate::wire::MAX_DATAGRAM;
 use crate::wire::control::ResendRequest;
-use crate::wire::header::{HEADER, Plane, TAG};
+use crate::wire::header::{HEADER, TAG};
 use crate::wire::parity::{BLOCK, Parity};
-use crate::wire::seal::{Direction, Sealer};
+use crate::wire::seal::Sealer;
 use crate::wire::video::{
     Extensions, FULL_PAYLOAD, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, MAX_FRAGMENTS,
     SlicePlace,
@@ -95,7 +94,12 @@ impl SendBuf {
     }
 
     /// Appends a datagram with the body that `write` writes.
-    fn push(&mut self, now: Instant, sealer: &mut Sealer, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn push(
+        &mut self,
+        now: Instant,
+        sealer: &mut Sealer,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
         let start = self.bytes.len();
         self.bytes.resize(start + HEADER, 0);
         write(&mut self.bytes);
@@ -129,8 +133,8 @@ impl Protection {
     }
 }
 
-/// Fragments and seals one subscriber's video; the owner of its media key's counter.
-pub struct MediaSender {
+/// Fragments and seals one view of a subscriber's video.
+pub struct VideoSender {
     sealer: Sealer,
     protection: Protection,
     /// The frame that is being sent.
@@ -141,17 +145,10 @@ pub struct MediaSender {
     bodies: SentBodies,
 }
 
-impl MediaSender {
-    /// The sender of a session. There must be only one.
-    #[must_use]
-    pub fn new(established: &Established) -> MediaSender {
-        let sealer = Sealer::new(
-            &established.secret,
-            established.session,
-            Direction::HostToClient,
-            Plane::Media,
-        );
-        MediaSender {
+impl VideoSender {
+    /// A view's sender; [`MediaSender::video`](super::plane::MediaSender::video) makes them.
+    pub(super) fn new(sealer: Sealer) -> VideoSender {
+        VideoSender {
             sealer,
             protection: Protection::default(),
             header: None,

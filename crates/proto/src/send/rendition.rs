@@ -29,7 +29,7 @@ use crate::send::top_up::{Improvement, TopUp};
 use crate::time::Instant;
 use crate::trace::{DropCause, Stage, Stamps};
 use crate::units::{Bitrate, Size};
-use crate::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho};
+use crate::wire::video::{Configuration, EchoKind, FieldOfView, FrameHeader, InputEcho, PoseEcho};
 
 pub use self::frame::{AppliedInput, FrameOutcome, OpenedEncoder, Plan, Settings};
 pub use self::subscribers::FanOut;
@@ -62,6 +62,8 @@ struct Current {
     /// The picture was sent before, and is not due for having been held back.
     still: bool,
     echo: InputEcho,
+    pose: Option<PoseEcho>,
+    field_of_view: Option<FieldOfView>,
     stamps: Stamps,
     key_frame: bool,
     qp: u8,
@@ -118,7 +120,7 @@ impl<S: Subscriber> Rendition<S> {
             wishes: Wishes::default(),
             encoder: None,
             epoch: ConfigEpoch(0),
-            subscribers: Subscribers::default(),
+            subscribers: Subscribers::new(settings.view),
             player: None,
             departures: VecDeque::with_capacity(REMEMBERED),
             frame: FrameId::NONE,
@@ -373,6 +375,14 @@ impl<S: Subscriber> Rendition<S> {
         };
     }
 
+    /// The application said how it drew the frame: with which pose of whom, and what the view shows.
+    pub fn drawn(&mut self, pose: Option<(SubscriberId, PoseEcho)>, view: Option<FieldOfView>) {
+        // What a player before this one sent is numbered otherwise.
+        let of_player = pose.filter(|(from, _)| self.player == Some(*from));
+        self.current.pose = of_player.map(|(_, echo)| echo);
+        self.current.field_of_view = view;
+    }
+
     /// Whether an encoder for pictures of `size` must be opened before the frame can be coded.
     #[must_use]
     pub fn needs_encoder(&self, size: Size) -> bool {
@@ -458,8 +468,8 @@ impl<S: Subscriber> Rendition<S> {
             frame: self.frame,
             reference,
             epoch: self.epoch,
-            stream: 0,
-            view: 0,
+            stream: self.settings.view.stream,
+            view: self.settings.view.view,
             captured: (self.current.stamps.at(Stage::Captured)).map_or(0, |at| at.0),
             clock_epoch: 0,
             echo: self.current.echo,
@@ -473,6 +483,8 @@ impl<S: Subscriber> Rendition<S> {
         let frame = Frame {
             header,
             configuration,
+            pose: self.current.pose,
+            field_of_view: self.current.field_of_view,
             slices: encoder.slices,
             interval: self.settings.policy.interval(),
             link: None,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::id::FrameId;
 use crate::send::fec::ParityPlan;
 use crate::send::pace::Pacer;
-use crate::send::packetize::{MediaSender, Protection, SendBuf};
+use crate::send::packetize::{Protection, SendBuf, VideoSender};
 use crate::send::policy::TRANSPORT_HEADERS;
 use crate::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
 use crate::time::Instant;
@@ -43,9 +43,9 @@ pub struct Allowed {
     pub resend: bool,
 }
 
-/// The video of one session.
+/// One view of the video of one session.
 pub struct Session<T> {
-    media: Box<MediaSender>,
+    media: Box<VideoSender>,
     way: T,
     protection: Protection,
     allowed: Allowed,
@@ -89,9 +89,9 @@ impl Waiting {
 }
 
 impl<T: Transmit> Session<T> {
-    /// The only owner of a session's media key, and its way to the client.
+    /// The sender of one view, and its way to the client.
     #[must_use]
-    pub fn new(media: Box<MediaSender>, way: T) -> Session<T> {
+    pub fn new(media: Box<VideoSender>, way: T) -> Session<T> {
         Session {
             media,
             way,
@@ -134,6 +134,8 @@ impl<T: Transmit> Session<T> {
         let extensions = Extensions {
             configuration: frame.configuration,
             clean_after: slice.clean_after,
+            pose: frame.pose,
+            field_of_view: frame.field_of_view,
         };
         (self.media).slice(
             now,

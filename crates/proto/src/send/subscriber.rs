@@ -13,7 +13,7 @@ use crate::time::{Instant, PeerInstant};
 use crate::trace::{DropCause, Stage};
 use crate::units::Bitrate;
 use crate::wire::control::Report;
-use crate::wire::video::{Configuration, FrameHeader, SlicePlace};
+use crate::wire::video::{Configuration, FieldOfView, FrameHeader, PoseEcho, SlicePlace};
 
 /// Takes the frames of a rendition. The calls for one frame are [`begin`](Subscriber::begin), one
 /// [`slice`](Subscriber::slice) for each slice, and [`end`](Subscriber::end) until it has left; or
@@ -80,6 +80,10 @@ pub struct Frame {
     pub header: FrameHeader,
     /// What a decoder has to know, with a key frame.
     pub configuration: Option<Configuration>,
+    /// The player's pose that it was drawn with: nobody else is told of it, either.
+    pub pose: Option<PoseEcho>,
+    /// What it shows, if the application said so.
+    pub field_of_view: Option<FieldOfView>,
     /// How many slices follow.
     pub slices: u8,
     /// Between two frames at the highest rate.

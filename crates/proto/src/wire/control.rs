@@ -5,6 +5,7 @@ mod decision;
 mod input;
 mod report;
 mod resend;
+mod view;
 
 pub use self::input::{InputBatch, MAX_EVENTS, MAX_PRESSED};
 pub use self::report::Report;
@@ -13,7 +14,7 @@ use super::Reject;
 use super::fields::{Reader, Writer};
 use crate::control::ladder::Rung;
 use crate::decision::Decision;
-use crate::id::{FrameId, InputSeq, PoseId};
+use crate::id::{FrameId, InputSeq, PoseId, ViewId};
 use crate::pose::Pose;
 use crate::time::PeerInstant;
 
@@ -38,24 +39,30 @@ pub enum Message<'a> {
         /// When the answer left, on the answerer's clock.
         answered: PeerInstant,
     },
-    /// What became of one frame at the client. Reports come in order and without a gap: of a frame
-    /// between two neighbours the client has never heard. Nor has it of any before the first of a
+    /// What became of one frame at the client. Reports of a view come in order and without a gap: of a
+    /// frame between two neighbours the client has never heard. Nor has it of any before the first of a
     /// datagram that is not acknowledged, unless [`Message::ReportsAfter`] says otherwise.
     Report(Report),
     /// The reports behind it in the datagram follow the one on this frame: older ones that are not
     /// acknowledged are not repeated here.
     ReportsAfter {
-        /// The frame.
+        /// The view.
+        view: ViewId,
+        /// Its frame.
         frame: FrameId,
     },
-    /// All reports up to and with this frame arrived, without a gap.
+    /// All reports of a view up to and with this frame arrived, without a gap.
     ReportsSeen {
+        /// The view.
+        view: ViewId,
         /// The newest of them.
         through: FrameId,
     },
     /// The client's picture is broken: a key frame is wanted. Idempotent: it names what the
     /// client knew.
     KeyFrameWanted {
+        /// The view.
+        view: ViewId,
         /// The newest frame that was displayed whole.
         last_good: FrameId,
         /// The newest frame that came to an end at the client, whatever became of it.
@@ -63,8 +70,10 @@ pub enum Message<'a> {
     },
     /// Parts of a frame that the client lacks are to be sent again.
     Resend(ResendRequest),
-    /// The newest frame that was sent, sent again after a burst of activity.
+    /// The newest frame of a view that was sent, sent again after a burst of activity.
     Beacon {
+        /// The view.
+        view: ViewId,
         /// That frame.
         newest: FrameId,
     },
@@ -201,13 +210,23 @@ impl Message<'_> {
                 w.i64(*asked).i64(received.0).i64(answered.0);
             }
             Message::Report(report) => report::write(&mut w, report),
-            Message::ReportsSeen { through: frame }
-            | Message::Beacon { newest: frame }
-            | Message::ReportsAfter { frame } => {
-                w.u32(frame.0);
+            Message::ReportsSeen {
+                view,
+                through: frame,
             }
-            Message::KeyFrameWanted { last_good, newest } => {
-                w.u32(last_good.0).u32(newest.0);
+            | Message::Beacon {
+                view,
+                newest: frame,
+            }
+            | Message::ReportsAfter { view, frame } => {
+                view::write(&mut w, *view).u32(frame.0);
+            }
+            Message::KeyFrameWanted {
+                view,
+                last_good,
+                newest,
+            } => {
+                view::write(&mut w, *view).u32(last_good.0).u32(newest.0);
             }
             Message::Resend(request) => resend::write(&mut w, request),
             Message::CursorMoved { serial, at } => {
@@ -326,17 +345,21 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
         },
         kind::REPORT => Message::Report(report::parse(&mut r)?),
         kind::REPORTS_SEEN => Message::ReportsSeen {
+            view: view::parse(&mut r)?,
             through: FrameId(r.u32()?),
         },
         kind::REPORTS_AFTER => Message::ReportsAfter {
+            view: view::parse(&mut r)?,
             frame: FrameId(r.u32()?),
         },
         kind::KEY_FRAME_WANTED => Message::KeyFrameWanted {
+            view: view::parse(&mut r)?,
             last_good: FrameId(r.u32()?),
             newest: FrameId(r.u32()?),
         },
         kind::RESEND => Message::Resend(resend::parse(&mut r)?),
         kind::BEACON => Message::Beacon {
+            view: view::parse(&mut r)?,
             newest: FrameId(r.u32()?),
         },
         kind::CURSOR_MOVED => {

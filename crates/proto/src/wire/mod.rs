@@ -7,10 +7,13 @@
 //! nothing beyond this module looks at bytes.
 
 pub mod control;
+pub mod extensions;
 pub mod fields;
 pub mod header;
+pub mod media;
 pub mod parity;
 pub mod seal;
+pub mod timed;
 pub mod video;
 
 /// The largest datagram in bytes, the same over every link: what a 1500-byte Ethernet frame

@@ -17,8 +17,8 @@ use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::header::{HEADER, TAG};
-use super::video::{StreamKind, VIDEO_HEADER};
-use super::{MAX_DATAGRAM, Reject, range};
+use super::video::VIDEO_HEADER;
+use super::{MAX_DATAGRAM, Reject, media, range};
 use crate::id::FrameId;
 
 /// Data shards of a block at most: with half as many parity shards they can be counted in a byte.
@@ -82,16 +82,10 @@ const _: () = assert!(PARITY_HEADER == 12);
 const LAST: u8 = 1;
 
 impl<'a> Parity<'a> {
-    /// Whether an opened body is of this kind.
-    #[must_use]
-    pub fn is(body: &[u8]) -> bool {
-        body.first() == Some(&(StreamKind::Parity as u8))
-    }
-
     /// Appends the body to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let layout = Layout {
-            kind: StreamKind::Parity as u8,
+            kind: media::PARITY,
             stream: self.stream,
             view: self.view,
             flags: if self.last { LAST } else { 0 },
@@ -111,7 +105,7 @@ impl<'a> Parity<'a> {
     /// [`Reject`] if it is no parity or a field is out of its range.
     pub fn parse(body: &'a [u8]) -> Result<Parity<'a>, Reject> {
         let (l, shard) = Layout::ref_from_prefix(body).map_err(|_| Reject::Truncated)?;
-        if l.kind != StreamKind::Parity as u8 {
+        if l.kind != media::PARITY {
             return Err(Reject::Kind(l.kind));
         }
         range(l.frame.get() != 0, "frame id")?;

@@ -1,9 +1,13 @@
 //! Sealing: AES-128-GCM over each datagram, a key per direction and plane, rotation, replay.
 //!
-//! Each key has exactly one owner that counts its packets ([`Sealer`]), so a nonce can't repeat.
+//! Each key has exactly one counter of packets, which all [`Sealer`]s of the key take their numbers
+//! from ([`Sealer::share`]), so a nonce can't repeat.
 //! Session keys come from the handshake's fresh secret by HKDF-SHA256 (RFC 5869); a new phase is
 //! derived from the one before, so an old key can't be computed from a newer one.
 //! Measured (`docs/adr/0002-wire-format.md`): about 5 µs for a 42 kB frame, so it is always on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
@@ -84,18 +88,21 @@ fn nonce(number: u64) -> Nonce {
     Nonce::assume_unique_for_key(bytes)
 }
 
-/// Seals the datagrams of one direction and plane: the only owner of its key's counter.
+/// Seals datagrams of one direction and plane. Several may share the key, one for each stream: none
+/// waits for another.
 pub struct Sealer {
     generation: Generation,
-    phase: bool,
+    /// How many keys were before this one.
+    rotations: u64,
     plane: Plane,
     session: SessionId,
-    next_number: u64,
-    rotate_at: u64,
+    next_number: Arc<AtomicU64>,
+    packets_per_key: u64,
 }
 
 impl Sealer {
-    /// The sealer of a session's `direction` and `plane`. There must be only one.
+    /// The first sealer of a session's `direction` and `plane`. There must be only one: others come
+    /// from [`Sealer::share`].
     #[must_use]
     pub fn new(
         secret: &SessionSecret,
@@ -105,25 +112,40 @@ impl Sealer {
     ) -> Sealer {
         Sealer {
             generation: Generation::first(secret, direction, plane),
-            phase: false,
+            rotations: 0,
             plane,
             session,
-            next_number: 0,
-            rotate_at: PACKETS_PER_KEY,
+            next_number: Arc::default(),
+            packets_per_key: PACKETS_PER_KEY,
+        }
+    }
+
+    /// Another one of the same key, which counts with the same counter. Each may be used by a thread
+    /// of its own.
+    #[must_use]
+    pub fn share(&self) -> Sealer {
+        Sealer {
+            generation: Generation::from_chain(self.generation.secret),
+            rotations: self.rotations,
+            plane: self.plane,
+            session: self.session,
+            next_number: self.next_number.clone(),
+            packets_per_key: self.packets_per_key,
         }
     }
 
     /// Finishes a datagram in place: `datagram` holds [`HEADER`] bytes of room, the body, and
     /// [`TAG`] bytes of room.
     pub fn seal(&mut self, now: Instant, datagram: &mut [u8]) {
-        if self.next_number == self.rotate_at {
+        // Only that no number is taken twice counts: nothing else is shared.
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        // Others may have used up whole keys meanwhile.
+        while self.rotations < number / self.packets_per_key {
             self.generation = self.generation.next();
-            self.phase = !self.phase;
-            self.rotate_at += PACKETS_PER_KEY;
+            self.rotations += 1;
         }
-        let number = self.next_number;
-        self.next_number += 1;
-        let header = Header::new(self.plane, self.phase, self.session, number, now.0);
+        let phase = self.rotations % 2 == 1;
+        let header = Header::new(self.plane, phase, self.session, number, now.0);
         let (head, rest) = datagram.split_at_mut(HEADER);
         let body_len = rest.len() - TAG;
         let (body, tag) = rest.split_at_mut(body_len);
@@ -137,8 +159,8 @@ impl Sealer {
     }
 
     #[cfg(test)]
-    fn rotate_after(&mut self, packets: u64) {
-        self.rotate_at = self.next_number + packets;
+    fn rotate_every(&mut self, packets: u64) {
+        self.packets_per_key = packets;
     }
 }
 
@@ -333,10 +355,10 @@ mod tests {
     fn keys_rotate_and_late_packets_of_the_old_key_still_open() {
         let (mut sealer, mut opener) = pair();
         let mut body = Vec::new();
-        sealer.rotate_after(3);
+        sealer.rotate_every(3);
         let early: Vec<_> = (0..3).map(|_| sealed(&mut sealer, b"old")).collect();
         let late = sealed(&mut sealer, b"new");
-        sealer.rotate_after(1);
+        let _ = sealed(&mut sealer, b"new");
         let third = [sealed(&mut sealer, b"new"), sealed(&mut sealer, b"newer")];
         opener.open(&early[0], &mut body).unwrap();
         opener.open(&late, &mut body).unwrap();
@@ -345,6 +367,46 @@ mod tests {
         opener.open(&third[0], &mut body).unwrap();
         opener.open(&third[1], &mut body).unwrap();
         assert_eq!(body, b"newer");
+    }
+
+    #[test]
+    fn shared_sealers_count_together_and_rotate_together() {
+        let (mut first, mut opener) = pair();
+        first.rotate_every(10);
+        let mut second = first.share();
+        let mut body = Vec::new();
+        let mut numbers = Vec::new();
+        let mut open = |datagram: &[u8]| {
+            let opened = opener.open(datagram, &mut body).unwrap();
+            numbers.push(opened.number);
+        };
+        // The second is silent while the first goes through its key.
+        (0..9).for_each(|_| open(&sealed(&mut first, b"video")));
+        open(&sealed(&mut second, b"audio"));
+        open(&sealed(&mut second, b"audio"));
+        (0..19).for_each(|_| open(&sealed(&mut first, b"video")));
+        open(&sealed(&mut second, b"audio"));
+        open(&sealed(&mut first.share(), b"haptics"));
+        assert_eq!(numbers, (0..32).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn sealers_in_threads_never_take_a_number_twice() {
+        let (first, mut opener) = pair();
+        let each = 300;
+        let seal = |mut sealer: Sealer| {
+            move || -> Vec<_> { (0..each).map(|_| sealed(&mut sealer, b"x")).collect() }
+        };
+        let threads: Vec<_> = (0..3)
+            .map(|_| std::thread::spawn(seal(first.share())))
+            .collect();
+        let sealed = threads.into_iter().flat_map(|t| t.join().unwrap());
+        let mut body = Vec::new();
+        let mut numbers: Vec<u64> = sealed
+            .map(|datagram| opener.open(&datagram, &mut body).unwrap().number)
+            .collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..3 * each).collect::<Vec<_>>());
     }
 
     proptest! {

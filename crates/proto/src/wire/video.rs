@@ -16,16 +16,14 @@
 //! │ last input applied        │ how  │clock │ ext. bytes  │
 //! └───────────────────────────┴──────┴──────┴─────────────┘ 48   extensions, payload
 //! ```
-//! Extensions are type (u8), length (u16), bytes; unknown types are skipped. Block and shard name
-//! the body's place in the erasure code of [`parity`](super::parity).
+//! Extensions are those of [`extensions`](super::extensions). Block and shard name the body's place in the erasure code of [`parity`](super::parity).
 
 use zerocopy::little_endian::{I64, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::fields::{Reader, Writer};
-use super::{Reject, range};
-use crate::id::{ConfigEpoch, FrameId, InputSeq};
-use crate::units::Size;
+pub use super::extensions::{Configuration, Extensions, FieldOfView, PoseEcho};
+use super::{Reject, media, range};
+use crate::id::{ConfigEpoch, FrameId, InputSeq, ViewId};
 
 /// Bytes of the fixed part of a fragment's body.
 pub const VIDEO_HEADER: usize = size_of::<Layout>();
@@ -39,22 +37,6 @@ pub const MAX_SLICES: u8 = 64;
 
 /// Fragments a slice can have; with [`FULL_PAYLOAD`] this is 21.3 MB, a raw 4K picture in two.
 pub const MAX_FRAGMENTS: u16 = 16_384;
-
-/// What a media datagram carries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum StreamKind {
-    /// Pictures: the fragment that this module describes.
-    Video = 1,
-    /// Reserved: sound.
-    Audio = 2,
-    /// Parity of pictures: [`parity`](super::parity).
-    Parity = 3,
-    /// Reserved: haptics.
-    Haptics = 4,
-    /// Reserved: poses.
-    Pose = 5,
-}
 
 /// How the frame relates to the input that it echoes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -77,94 +59,6 @@ pub struct InputEcho {
     pub seq: InputSeq,
     /// How sure it is that the frame shows it.
     pub kind: EchoKind,
-}
-
-/// What a decoder has to know, sent with each key frame: the configuration epoch's content.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Configuration {
-    /// Visible size of the picture in pixels.
-    pub size: Size,
-    /// The bit stream's number (`media::codec::Codec`).
-    pub codec: u8,
-    /// Colour: 1 is BT.709, limited range (ITU-T H.273 code points 1/1/1).
-    pub colour: u8,
-    /// Highest number of frames a second.
-    pub fps: u16,
-}
-
-/// What a frame says besides its header, on fragment 0 of its slice 0. Readers skip what they do not
-/// know.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Extensions {
-    /// The configuration, on a key frame.
-    pub configuration: Option<Configuration>,
-    /// An intra refresh begins here: if this frame and those of its chain after it arrive
-    /// whole, the picture is clean at the one so many after it, whatever it was before.
-    pub clean_after: Option<u16>,
-}
-
-impl Extensions {
-    /// Bytes that they take.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        let configuration = self.configuration.map_or(0, |_| CONFIGURATION_BODY);
-        let clean_after = self.clean_after.map_or(0, |_| CLEAN_AFTER_BODY);
-        [configuration, clean_after]
-            .iter()
-            .filter(|body| **body > 0)
-            .map(|body| EXTENSION_HEAD + usize::from(*body))
-            .sum()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Extensions::default()
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        if let Some(c) = self.configuration {
-            Writer(out)
-                .u8(EXTENSION_CONFIGURATION)
-                .u16(CONFIGURATION_BODY)
-                .u32(c.size.width)
-                .u32(c.size.height)
-                .u8(c.codec)
-                .u8(c.colour)
-                .u16(c.fps);
-        }
-        if let Some(frames) = self.clean_after {
-            Writer(out)
-                .u8(EXTENSION_CLEAN_AFTER)
-                .u16(CLEAN_AFTER_BODY)
-                .u16(frames);
-        }
-    }
-
-    fn parse(bytes: &[u8]) -> Result<Extensions, Reject> {
-        let mut r = Reader::new(bytes);
-        let mut extensions = Extensions::default();
-        while r.remaining() > 0 {
-            let kind = r.u8()?;
-            let length = r.u16()?;
-            let mut body = Reader::new(r.bytes(usize::from(length))?);
-            match kind {
-                EXTENSION_CONFIGURATION => {
-                    let size = Size::new(body.u32()?, body.u32()?);
-                    range(size.is_valid(), "picture size")?;
-                    extensions.configuration = Some(Configuration {
-                        size,
-                        codec: body.u8()?,
-                        colour: body.u8()?,
-                        fps: body.u16()?,
-                    });
-                }
-                EXTENSION_CLEAN_AFTER => extensions.clean_after = Some(body.u16()?),
-                _ => {}
-            }
-        }
-        Ok(extensions)
-    }
 }
 
 /// What all fragments of a frame share.
@@ -193,6 +87,13 @@ impl FrameHeader {
     #[must_use]
     pub fn is_key(&self) -> bool {
         self.reference == FrameId::NONE
+    }
+
+    /// Whose frame it is.
+    #[must_use]
+    pub fn view_id(&self) -> ViewId {
+        let (stream, view) = (self.stream, self.view);
+        ViewId { stream, view }
     }
 }
 
@@ -308,21 +209,11 @@ struct Layout {
 
 const _: () = assert!(VIDEO_HEADER == 48);
 
-const EXTENSION_CONFIGURATION: u8 = 1;
-const EXTENSION_CLEAN_AFTER: u8 = 2;
-
-/// Bytes of an extension's type and length.
-const EXTENSION_HEAD: usize = 1 + 2;
-
-/// Bytes of each one's fields.
-const CONFIGURATION_BODY: u16 = 4 + 4 + 1 + 1 + 2;
-const CLEAN_AFTER_BODY: u16 = 2;
-
 impl Fragment<'_> {
     /// Appends the body to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let layout = Layout {
-            kind: StreamKind::Video as u8,
+            kind: media::FRAGMENT,
             stream: self.header.stream,
             view: self.header.view,
             flags: self.flags.to_wire(),
@@ -359,7 +250,7 @@ impl<'a> Fragment<'a> {
     /// may still be wrong: what passes here is bounded.
     pub fn parse(body: &'a [u8]) -> Result<Fragment<'a>, Reject> {
         let (l, rest) = Layout::ref_from_prefix(body).map_err(|_| Reject::Truncated)?;
-        if l.kind != StreamKind::Video as u8 {
+        if l.kind != media::FRAGMENT {
             return Err(Reject::Kind(l.kind));
         }
         range(l.slices >= 1 && l.slices <= MAX_SLICES, "slices")?;

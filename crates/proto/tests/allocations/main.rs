@@ -6,12 +6,15 @@ mod rendition;
 #[path = "../support/mod.rs"]
 mod support;
 mod sys;
+mod timed;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
-use openuvr_proto::recv::reassemble::{MediaReceiver, Step};
+use openuvr_proto::recv::plane::MediaReceiver;
+use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
 use openuvr_proto::send::loss::Loss;
-use openuvr_proto::send::packetize::{MediaSender, Protection, SendBuf};
+use openuvr_proto::send::packetize::{Protection, SendBuf};
+use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::Fidelity;
 use openuvr_proto::units::Size;
@@ -29,7 +32,7 @@ fn a_datagram_costs_no_allocation() {
     sys::count();
     drop(vec![0_u8; 100]);
     assert_eq!(sys::counted(), 1, "it counts");
-    let mut sender = MediaSender::new(&established());
+    let mut sender = MediaSender::new(&established()).video();
     let loss = Loss {
         rate: 0.05,
         run: 2.0,
@@ -96,7 +99,7 @@ fn a_datagram_costs_no_allocation() {
                     }
                 }
             }
-            while let Some(step) = receiver.poll(now) {
+            while let Some(step) = receiver.first().poll(now) {
                 if let Step::End(end) = step {
                     repaired += u32::from(end.repaired);
                     whole += u32::from(end.fidelity == Fidelity::Whole);

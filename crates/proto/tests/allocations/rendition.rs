@@ -1,9 +1,10 @@
 //! Nor does a frame's whole way through a rendition to a player and an observer.
 
 use openuvr_proto::control::negotiate::{Role, Wishes};
-use openuvr_proto::id::{SessionId, SubscriberId};
+use openuvr_proto::id::{SessionId, SubscriberId, ViewId};
 use openuvr_proto::send::congestion::Range;
-use openuvr_proto::send::packetize::{MediaSender, SendBuf};
+use openuvr_proto::send::packetize::SendBuf;
+use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::send::rendition::{OpenedEncoder, PolicySettings, Rendition, Settings};
 use openuvr_proto::send::session::{Session, Transmit, Transmitted};
@@ -38,6 +39,7 @@ impl Transmit for Count {
 fn a_frame_costs_no_allocation() {
     let rate = Bitrate::from_mbps(10);
     let mut rendition = Rendition::new(Settings {
+        view: ViewId::FIRST,
         policy: PolicySettings {
             fps: 60.0,
             range: Range {
@@ -53,7 +55,7 @@ fn a_frame_costs_no_allocation() {
     });
     let ids = [1, 2].map(|id| SubscriberId::from(SessionId(id)));
     for (id, role) in ids.into_iter().zip([Role::Player, Role::Observer]) {
-        let media = Box::new(MediaSender::new(&established()));
+        let media = Box::new(MediaSender::new(&established()).video());
         let session = Session::new(media, Count(0));
         rendition.subscribe(id, role, Wishes::default(), session);
     }

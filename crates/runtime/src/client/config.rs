@@ -179,6 +179,7 @@ impl Config {
                 name,
                 software: self.software.clone(),
                 wishes: self.wishes,
+                streams: Vec::new(),
             },
             decoder: decoder.copied(),
             unusable,

@@ -13,6 +13,7 @@ use openuvr_proto::control::credentials::{HostCredentials, PairingOutcome};
 use openuvr_proto::control::handshake::Established;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Role, WatchReason};
+use openuvr_proto::id::ViewId;
 use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::units::Size;
@@ -307,7 +308,7 @@ impl Media {
             .and_then(|s| s.next_timeout())
             .map(|(at, _)| at);
         let playout = self.playout.as_ref().filter(|_| self.granted);
-        let media_next = playout.and_then(|playout| playout.receiver.next_timeout());
+        let media_next = playout.and_then(|playout| playout.media.next_timeout());
         let now = clock::now();
         let next = session_next
             .into_iter()
@@ -335,7 +336,7 @@ impl Media {
                     self.overlay.received(datagram.len());
                     if let Some(playout) = self.playout.as_mut() {
                         // What is refused is forged, repeated or absurd: it never was.
-                        let _ = playout.receiver.handle_datagram(now, datagram);
+                        let _ = playout.media.handle_datagram(now, datagram);
                     }
                 }
                 Ok(Plane::Control) => {
@@ -439,10 +440,16 @@ impl Media {
                 ClientEvent::Refused(why) => {
                     ended = Some(Ended::StopReason(StopReason::Refused(why)))
                 }
-                ClientEvent::Announced(newest) => {
+                ClientEvent::Announced(view, newest) => {
                     self.pictures.announced = true;
+                    let media = self.playout.as_mut().map(|playout| &mut playout.media);
+                    if let Some(view) = media.and_then(|media| media.view(view)) {
+                        view.announce(now, newest);
+                    }
+                }
+                ClientEvent::Streams(grants) => {
                     if let Some(playout) = self.playout.as_mut() {
-                        playout.receiver.announce(now, newest);
+                        playout.media.granted(&grants);
                     }
                 }
                 ClientEvent::SourceShown(shown) => {
@@ -476,7 +483,7 @@ impl Media {
                 .or(ended);
         }
         let playout = self.playout.as_ref();
-        let received = playout.is_some_and(|playout| playout.receiver.counters().received > 0);
+        let received = playout.is_some_and(|playout| playout.media.counters().received > 0);
         if self.pictures.are_late(now, received) {
             shared.notice(Notice::Trouble(NO_PICTURE.to_owned()));
         }
@@ -493,8 +500,8 @@ impl Media {
         let mut playout = self.playout.take()?;
         let mut ended = None;
         loop {
-            let outdated = playout.receiver.has_later();
-            let Some(step) = playout.receiver.poll(clock::now()) else {
+            let outdated = playout.media.first().has_later();
+            let Some(step) = playout.media.first().poll(clock::now()) else {
                 break;
             };
             if let Some(fate) = Fate::of(&step) {
@@ -528,7 +535,7 @@ impl Media {
                             if !std::mem::replace(&mut self.complained, true) {
                                 self.shared.notice(Notice::Trouble(why));
                             }
-                            playout.receiver.decoding_failed();
+                            playout.media.first().decoding_failed();
                         }
                         Shown::Gone(why) => {
                             ended = Some(Ended::StopReason(StopReason::Failed(why)));
@@ -579,7 +586,7 @@ impl Media {
             return;
         };
         let now = clock::now();
-        let report = playout.finish(now, fate, &self.screen.presentation, session);
+        let report = playout.finish(now, ViewId::FIRST, fate, &self.screen.presentation, session);
         let end = match fate {
             Fate::Out(end) => Some(end),
             Fate::Dropped { .. } => None,

@@ -244,7 +244,7 @@ fn millis(span: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use openuvr_proto::id::FrameId;
+    use openuvr_proto::id::{FrameId, ViewId};
     use openuvr_proto::time::PeerInstant;
     use openuvr_proto::trace::{DropCause, Fidelity};
     use openuvr_proto::wire::video::EchoKind;
@@ -265,6 +265,7 @@ mod tests {
     fn report(frame: u32) -> Report {
         let span = |ms| Some(Duration::from_millis(ms));
         Report {
+            view: ViewId::FIRST,
             frame: FrameId(frame),
             outcome: Outcome::Displayed(Fidelity::Whole),
             first_received: Some(PeerInstant(0)),
@@ -279,6 +280,7 @@ mod tests {
             runs: 0,
             repaired: 0,
             resent: 0,
+            pose: None,
         }
     }
 

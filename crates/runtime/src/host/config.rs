@@ -19,6 +19,7 @@ use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{HostPolicy, SecondPlayer};
+use openuvr_proto::id::ViewId;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::policy::Recovery;
@@ -256,6 +257,7 @@ impl Config {
             second_player: one_of("second_player", &self.second_player, &second)?,
             max_observers: self.max_observers.into(),
             keys: one_of("keys", &self.keys, &keys)?,
+            streams: Vec::new(),
         })
     }
 
@@ -311,6 +313,7 @@ impl Config {
             }),
             refresh_every: self.refresh_every,
             rendition: rendition::Settings {
+                view: ViewId::FIRST,
                 policy: rendition::PolicySettings {
                     fps: self.fps,
                     range,

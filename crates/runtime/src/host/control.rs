@@ -263,6 +263,7 @@ impl Control {
                 role,
                 offer,
                 media,
+                ..
             } => {
                 let path = segmented(path, may);
                 if role == Role::Player {
@@ -332,6 +333,7 @@ impl Control {
                 session,
                 last_good,
                 newest,
+                ..
             } => {
                 let wish = Feedback::KeyFrame { last_good, newest };
                 self.command_media(MediaCommand::Feedback(session.into(), wish));

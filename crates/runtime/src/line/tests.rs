@@ -8,6 +8,7 @@ fn record() -> FrameRecord {
     host.stamp(Stage::LastSent, Instant(-3));
     FrameRecord {
         subscriber: SessionId(77).into(),
+        view: ViewId { stream: 2, view: 1 },
         frame: FrameId(4_000_000_000),
         host,
         client: ClientStamps {
@@ -36,6 +37,7 @@ fn record() -> FrameRecord {
         runs: 2,
         repaired: 3,
         resent: 4,
+        pose: Some(PoseId(9)),
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use openuvr_proto::control::clock::Mapped;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::{FrameId, RenditionId, SessionId, SubscriberId};
+use openuvr_proto::id::{FrameId, RenditionId, SessionId, SubscriberId, ViewId};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{
     ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,
@@ -77,6 +77,7 @@ fn whole(session: u32, n: u32) -> FrameRecord {
     let span = |n| Some(Duration::from_millis(n));
     FrameRecord {
         subscriber: SessionId(session).into(),
+        view: ViewId::FIRST,
         frame: FrameId(n),
         host,
         client: ClientStamps {
@@ -105,6 +106,7 @@ fn whole(session: u32, n: u32) -> FrameRecord {
         runs: 0,
         repaired: 0,
         resent: 0,
+        pose: None,
     }
 }
 

@@ -22,6 +22,7 @@ fn client() -> (Playout, ClientSession) {
         name: String::new(),
         software: String::new(),
         wishes: Wishes::default(),
+        streams: Vec::new(),
     };
     let session = ClientSession::new(Instant(0), &established, offer);
     (Playout::new(&established), session)
@@ -48,6 +49,8 @@ fn out(frame: u32, at: Instant, seq: u32) -> Fate {
         recoverable: Some(at + MS),
         repaired: 1,
         resent: 2,
+        pose: None,
+        field_of_view: None,
     })
 }
 
@@ -73,7 +76,13 @@ fn a_frame_is_reported_with_stages_and_first_shown_input() {
     }
     let mut finish = |frame, ms, seq| {
         let fate = out(frame, at(ms), seq);
-        playout.finish(at(ms) + MS * 2, &fate, &shown(at(ms)), &mut session)
+        playout.finish(
+            at(ms) + MS * 2,
+            ViewId::FIRST,
+            &fate,
+            &shown(at(ms)),
+            &mut session,
+        )
     };
     let first = finish(1, 40, 2);
     assert_eq!(first.outcome, Outcome::Displayed(Fidelity::Whole));
@@ -98,7 +107,13 @@ fn what_was_not_shown_shows_no_input_and_says_where_it_ended() {
         submitted: None,
         failure: Some(superseded),
     };
-    let report = playout.finish(at(42), &out(1, at(40), 1), &late, &mut session);
+    let report = playout.finish(
+        at(42),
+        ViewId::FIRST,
+        &out(1, at(40), 1),
+        &late,
+        &mut session,
+    );
     let (stage, why) = superseded;
     assert_eq!(report.outcome, Outcome::Dropped { stage, why });
     assert_eq!((report.decoded, report.submitted), (Some(MS), None));
@@ -108,6 +123,7 @@ fn what_was_not_shown_shows_no_input_and_says_where_it_ended() {
     );
     let report = playout.finish(
         at(52),
+        ViewId::FIRST,
         &out(2, at(50), 1),
         &Presentation::default(),
         &mut session,
@@ -115,7 +131,13 @@ fn what_was_not_shown_shows_no_input_and_says_where_it_ended() {
     let (stage, why) = (Stage::Decoded, DropCause::DecodeFailed);
     assert_eq!(report.outcome, Outcome::Dropped { stage, why });
     // The next one that is shown is the first.
-    let report = playout.finish(at(62), &out(3, at(60), 1), &shown(at(60)), &mut session);
+    let report = playout.finish(
+        at(62),
+        ViewId::FIRST,
+        &out(3, at(60), 1),
+        &shown(at(60)),
+        &mut session,
+    );
     assert_eq!(report.motion_to_photon, Some(MS * 52));
 }
 
@@ -133,7 +155,7 @@ fn an_undecoded_frame_ended_where_it_was_looked_at_last() {
             why,
             first_received: first,
         };
-        let report = playout.finish(at(9), &fate, &shown(at(5)), &mut session);
+        let report = playout.finish(at(9), ViewId::FIRST, &fate, &shown(at(5)), &mut session);
         assert_eq!(report.outcome, Outcome::Dropped { stage, why });
         assert_eq!(report.frame, FrameId(9));
         assert_eq!(report.first_received, first.map(|at| PeerInstant(at.0)));

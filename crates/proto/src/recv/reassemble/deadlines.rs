@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{MediaReceiver, REORDER_WAIT};
+use super::{REORDER_WAIT, VideoReceiver};
 use crate::id::FrameId;
 use crate::recv::assembly::RetransmitTiming;
 use crate::time::Instant;
@@ -20,7 +20,7 @@ const ANSWER_WAIT: Duration = Duration::from_millis(3);
 /// Between two frames, before a host has said how fast they follow each other.
 const INTERVAL: Duration = Duration::from_nanos(16_666_667);
 
-impl MediaReceiver {
+impl VideoReceiver {
     /// Until when frames before the front one are waited for to which it does not refer: they may
     /// only be late.
     pub(super) fn gap_until(&self) -> Option<Instant> {
@@ -87,7 +87,7 @@ impl MediaReceiver {
         self.round_trip = round_trip;
     }
 
-    /// What the host should be asked for again; call until `None`, after [`MediaReceiver::poll`].
+    /// What the host should be asked for again; call until `None`, after [`VideoReceiver::poll`].
     pub fn poll_request(&mut self, now: Instant) -> Option<ResendRequest> {
         let timing = self.retransmit_timing()?;
         if let Some((frame, at)) = self.seek_at(&timing)
@@ -99,6 +99,7 @@ impl MediaReceiver {
             };
             self.sought = Some((frame, now, asks + 1));
             return Some(ResendRequest {
+                view: self.view,
                 frame,
                 ranges: Vec::new(),
             });
@@ -126,7 +127,7 @@ impl MediaReceiver {
         })
     }
 
-    /// When [`MediaReceiver::poll`] and [`MediaReceiver::poll_request`] must be called again although
+    /// When [`VideoReceiver::poll`] and [`VideoReceiver::poll_request`] must be called again although
     /// nothing arrives: when something that is missing is asked for or given up.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {

@@ -1,7 +1,7 @@
 //! What a rendition is told of a picture and its encoder, and what it says of a frame.
 
 use super::PolicySettings;
-use crate::id::{FrameId, InputSeq, SubscriberId};
+use crate::id::{FrameId, InputSeq, SubscriberId, ViewId};
 use crate::send::top_up::Improvement;
 use crate::time::Instant;
 use crate::trace::{DropCause, FrameCost, Stage, Stamps};
@@ -11,6 +11,8 @@ use crate::wire::video::EchoKind;
 /// What a rendition is to be.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
+    /// Which view of which video stream of a session it is; [`ViewId::FIRST`] for all who have one only.
+    pub view: ViewId,
     /// Its frame rate, bit rate, and what is done about losses.
     pub policy: PolicySettings,
     /// Whether a picture that does not move is sent again in better quality.
@@ -81,7 +83,9 @@ impl Plan<'_> {
 pub struct FrameOutcome {
     /// The subscriber.
     pub subscriber: SubscriberId,
-    /// The frame.
+    /// The view.
+    pub view: ViewId,
+    /// Its frame.
     pub frame: FrameId,
     /// What happened to it until then.
     pub stamps: Stamps,

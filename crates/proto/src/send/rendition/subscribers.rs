@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Current, FrameOutcome};
 use crate::control::negotiate::{Role, Wishes};
-use crate::id::{FrameId, SubscriberId};
+use crate::id::{FrameId, SubscriberId, ViewId};
 use crate::send::loss::LinkState;
 use crate::send::policy::Policy;
 use crate::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
@@ -45,13 +45,16 @@ impl<S> Member<S> {
 }
 
 pub(super) struct Subscribers<S> {
+    view: ViewId,
     /// The player first.
     pub(super) members: Vec<Member<S>>,
 }
 
-impl<S> Default for Subscribers<S> {
-    fn default() -> Subscribers<S> {
+impl<S> Subscribers<S> {
+    /// Nobody takes the view yet.
+    pub(super) fn new(view: ViewId) -> Subscribers<S> {
         Subscribers {
+            view,
             members: Vec::new(),
         }
     }
@@ -128,6 +131,7 @@ impl<S: Subscriber> Subscribers<S> {
                     true => *header,
                     false => unechoed(header),
                 },
+                pose: frame.pose.filter(|_| plays),
                 link: member.link,
                 // The policy knows the player's link only.
                 capacity: frame.capacity.filter(|_| plays),
@@ -209,6 +213,7 @@ impl<S: Subscriber> Subscribers<S> {
             (member.present, member.progress) = (false, None);
             ends.push_back(FrameOutcome {
                 subscriber: member.id,
+                view: self.view,
                 frame,
                 stamps,
                 end,
@@ -229,6 +234,7 @@ impl<S: Subscriber> Subscribers<S> {
             member.subscriber.dropped(now, frame, stage, why);
             ends.push_back(FrameOutcome {
                 subscriber: member.id,
+                view: self.view,
                 frame,
                 stamps,
                 end: Err((stage, why)),

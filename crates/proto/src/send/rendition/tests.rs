@@ -1,4 +1,5 @@
 use super::*;
+use crate::id::ViewId;
 use crate::send::key_frame::OBSERVER_BUDGET;
 use crate::send::loss::Loss;
 use crate::send::subscriber::{Progress, Slice};
@@ -62,6 +63,7 @@ impl Subscriber for Recorder {
 fn rendition() -> Rendition<Recorder> {
     let rate = Bitrate::from_mbps(10);
     Rendition::new(Settings {
+        view: ViewId::FIRST,
         policy: PolicySettings {
             fps: 60.0,
             range: Range {

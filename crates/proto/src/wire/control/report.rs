@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::id::FrameId;
+use super::view;
+use crate::id::{FrameId, PoseId, ViewId};
 use crate::time::PeerInstant;
 use crate::trace::{DropCause, Fidelity, FrameRecord, Outcome, Stage};
 use crate::wire::Reject;
@@ -12,7 +13,9 @@ use crate::wire::video::EchoKind;
 /// What became of one frame at the client; stamps on the client's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// The frame.
+    /// The view.
+    pub view: ViewId,
+    /// Its frame.
     pub frame: FrameId,
     /// How it ended.
     pub outcome: Outcome,
@@ -42,13 +45,16 @@ pub struct Report {
     pub repaired: u16,
     /// Fragments of this frame that came because they were asked for.
     pub resent: u16,
+    /// The pose that the application drew the frame with, if it said so.
+    pub pose: Option<PoseId>,
 }
 
 impl Report {
-    /// On a frame of which no more than its end is known.
+    /// On a frame of the first view, of which no more than its end is known.
     #[must_use]
     pub fn new(frame: FrameId, outcome: Outcome) -> Report {
         Report {
+            view: ViewId::FIRST,
             frame,
             outcome,
             first_received: None,
@@ -63,6 +69,7 @@ impl Report {
             runs: 0,
             repaired: 0,
             resent: 0,
+            pose: None,
         }
     }
 }
@@ -72,6 +79,7 @@ impl From<&FrameRecord> for Report {
     fn from(record: &FrameRecord) -> Report {
         let client = record.client;
         Report {
+            view: record.view,
             frame: record.frame,
             outcome: record.outcome,
             first_received: client.first_received,
@@ -86,6 +94,7 @@ impl From<&FrameRecord> for Report {
             runs: record.runs,
             repaired: record.repaired,
             resent: record.resent,
+            pose: record.pose,
         }
     }
 }
@@ -109,7 +118,7 @@ const CAUSES: [DropCause; 9] = [
 ];
 
 pub(super) fn write(w: &mut Writer<'_>, report: &Report) {
-    w.u32(report.frame.0);
+    view::write(w, report.view).u32(report.frame.0);
     match report.outcome {
         Outcome::Displayed(fidelity) => {
             let how = match fidelity {
@@ -142,10 +151,12 @@ pub(super) fn write(w: &mut Writer<'_>, report: &Report) {
         .u16(report.missing)
         .u16(report.runs)
         .u16(report.repaired)
-        .u16(report.resent);
+        .u16(report.resent)
+        .u32(report.pose.map_or(0, |pose| pose.0));
 }
 
 pub(super) fn parse(r: &mut Reader<'_>) -> Result<Report, Reject> {
+    let view = view::parse(r)?;
     let frame = FrameId(r.u32()?);
     let how = r.u8()?;
     let stage = usize::from(r.u8()?);
@@ -164,6 +175,7 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Report, Reject> {
     };
     let first_received = r.i64()?;
     Ok(Report {
+        view,
         frame,
         outcome,
         first_received: (first_received != NO_INSTANT).then_some(PeerInstant(first_received)),
@@ -183,5 +195,6 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Report, Reject> {
         runs: r.u16()?,
         repaired: r.u16()?,
         resent: r.u16()?,
+        pose: Some(PoseId(r.u32()?)).filter(|pose| pose.0 != 0),
     })
 }

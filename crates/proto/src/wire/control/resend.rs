@@ -1,13 +1,16 @@
 //! What a client lacks of a frame, and its bytes.
 
-use crate::id::FrameId;
+use super::view;
+use crate::id::{FrameId, ViewId};
 use crate::wire::Reject;
 use crate::wire::fields::{Reader, Writer};
 
 /// What a client lacks of a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResendRequest {
-    /// The frame.
+    /// The view.
+    pub view: ViewId,
+    /// Its frame.
     pub frame: FrameId,
     /// At most [`MAX_RANGES`]; none: all of the frame.
     pub ranges: Vec<MissingRange>,
@@ -38,7 +41,8 @@ pub const MAX_RANGES: usize = 64;
 
 pub(super) fn write(w: &mut Writer<'_>, request: &ResendRequest) {
     let ranges = &request.ranges[..request.ranges.len().min(MAX_RANGES)];
-    w.u32(request.frame.0)
+    view::write(w, request.view)
+        .u32(request.frame.0)
         .u8(u8::try_from(ranges.len()).unwrap_or(u8::MAX));
     for range in ranges {
         w.u8(range.slice).u16(range.first).u16(range.last);
@@ -46,6 +50,7 @@ pub(super) fn write(w: &mut Writer<'_>, request: &ResendRequest) {
 }
 
 pub(super) fn parse(r: &mut Reader<'_>) -> Result<ResendRequest, Reject> {
+    let view = view::parse(r)?;
     let frame = FrameId(r.u32()?);
     let count = usize::from(r.u8()?);
     if count > MAX_RANGES {
@@ -59,5 +64,9 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<ResendRequest, Reject> {
             last: r.u16()?,
         });
     }
-    Ok(ResendRequest { frame, ranges })
+    Ok(ResendRequest {
+        view,
+        frame,
+        ranges,
+    })
 }

@@ -21,7 +21,7 @@ use openuvr_proto::send::subscriber::Slice;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::Stage;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::video::{EchoKind, SlicePlace};
+use openuvr_proto::wire::video::{EchoKind, PoseEcho, SlicePlace};
 
 use super::encoder::open;
 use super::session_path::SessionPath;
@@ -180,7 +180,7 @@ impl Pipeline {
                 let way = SessionPath::new(self.shared.link.clone(), path);
                 (
                     wishes,
-                    HostSubscriber::Session(Box::new(Session::new(media, way))),
+                    HostSubscriber::Session(Box::new(Session::new(Box::new(media.video()), way))),
                 )
             }
             Attachment::Other { wishes, detached } => (wishes, HostSubscriber::Other(detached)),
@@ -303,6 +303,15 @@ impl Pipeline {
         if let Some(at) = about.drawn.begun {
             self.rendition.stamp(Stage::RenderBegun, at);
         }
+        let pose = about.drawn.pose.map(|posed| {
+            let echo = PoseEcho {
+                pose: posed.id,
+                at: posed.pose,
+                display: None,
+            };
+            (posed.subscriber, echo)
+        });
+        self.rendition.drawn(pose, None);
         let taken = about.drawn.input.map(|taken| AppliedInput {
             from: taken.from,
             seq: taken.seq,

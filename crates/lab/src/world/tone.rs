@@ -1,0 +1,139 @@
+//! Test tones: a stream of sound whose samples can be computed again at the other end.
+
+use std::time::Duration;
+
+use openuvr_proto::control::streams::{AudioFormat, StreamOffer};
+use openuvr_proto::id::SessionId;
+use openuvr_proto::recv::timed::{TimedReceiver, TimedStep};
+use openuvr_proto::send::loss::Loss;
+use openuvr_proto::send::packetize::SendBuf;
+use openuvr_proto::send::timed::TimedSender;
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::wire::media::{StreamId, StreamKind};
+
+pub(super) const AUDIO: StreamId = StreamId::first(StreamKind::Audio);
+
+/// What the world's host and clients can do with sound.
+pub(super) const OFFER: StreamOffer = StreamOffer {
+    stream: AUDIO,
+    to_client: true,
+    to_host: false,
+    formats: 1 << AudioFormat::Pcm as u8,
+    views: 0,
+};
+
+/// Samples a second, in a payload, and what a payload takes: 2.5 ms, as short as Opus has it.
+const RATE: u32 = 48_000;
+const SAMPLES: u16 = 120;
+const PAYLOAD_EVERY: Duration = Duration::from_micros(2500);
+
+/// The pitch of concert A. After a second the samples are the same again.
+const PITCH: f64 = 440.0;
+
+/// The sample of this number.
+fn sample(number: u64) -> i16 {
+    let within = u32::try_from(number % u64::from(RATE)).unwrap_or(0);
+    let seconds = f64::from(within) / f64::from(RATE);
+    let phase = seconds * PITCH * std::f64::consts::TAU;
+    #[expect(clippy::cast_possible_truncation, reason = "20 000 at most")]
+    let sample = (phase.sin() * 20_000.0) as i16;
+    sample
+}
+
+/// Plays a tone to a session.
+pub(super) struct Tone {
+    pub(super) session: SessionId,
+    sender: TimedSender,
+    /// When the first sample of the next payload is played, and when that payload is complete.
+    begins: Instant,
+    pub(super) next: Instant,
+    played: u64,
+    out: SendBuf,
+}
+
+impl Tone {
+    pub(super) fn new(now: Instant, session: SessionId, sender: TimedSender) -> Tone {
+        Tone {
+            session,
+            sender,
+            begins: now,
+            next: now + PAYLOAD_EVERY,
+            played: 0,
+            out: SendBuf::default(),
+        }
+    }
+
+    pub(super) fn follow(&mut self, loss: Loss) {
+        self.sender.follow(loss);
+    }
+
+    /// Payloads that were sent.
+    pub(super) fn payloads(&self) -> u64 {
+        self.played / u64::from(SAMPLES)
+    }
+
+    /// The next payload, if it is due.
+    pub(super) fn play(&mut self, now: Instant) -> Option<&SendBuf> {
+        if self.next > now {
+            return None;
+        }
+        let samples = self.played..self.played + u64::from(SAMPLES);
+        let bytes: Vec<u8> = samples.flat_map(|n| sample(n).to_le_bytes()).collect();
+        self.played += u64::from(SAMPLES);
+        let captured = std::mem::replace(&mut self.begins, self.next);
+        self.next = self.next + PAYLOAD_EVERY;
+        let sent = (self.sender).send(now, (captured, SAMPLES), &bytes, &mut self.out);
+        sent.expect("240 bytes fit into a datagram");
+        Some(&self.out)
+    }
+}
+
+/// What a client heard of a tone.
+#[derive(Clone, Debug, Default)]
+pub struct Heard {
+    /// The number of the first sample that came out: those before it were played before the client knew
+    /// of the stream.
+    pub first: Option<u64>,
+    /// Samples that came out; each was compared with the one that was played.
+    pub samples: u64,
+    /// Samples that were told of as missing.
+    pub missing: u64,
+    /// From a payload's capture to its coming out, of each, on the world's clock.
+    pub delays: Vec<Duration>,
+    /// The longest run of payloads that were missing.
+    pub longest_gap: u64,
+}
+
+impl Heard {
+    /// Takes out what there is at `now` of the world's clock, at which the client's shows `mine`.
+    pub(super) fn listen(&mut self, now: Instant, mine: Instant, stream: &mut TimedReceiver) {
+        while let Some(step) = stream.poll(mine) {
+            let known = self.samples + self.missing;
+            match step {
+                TimedStep::Payload(payload, arrived) => {
+                    let number = payload.seq.0 * u64::from(SAMPLES);
+                    let next = *self.first.get_or_insert(number) + known;
+                    assert_eq!(payload.seq.0 * u64::from(SAMPLES), next, "in order, once");
+                    assert_eq!(payload.samples, SAMPLES);
+                    let samples = payload.bytes.chunks_exact(2);
+                    for (number, bytes) in (next..).zip(samples) {
+                        let bytes = [bytes[0], bytes[1]];
+                        assert_eq!(i16::from_le_bytes(bytes), sample(number), "{number}");
+                    }
+                    assert_eq!(payload.bytes.len(), usize::from(SAMPLES) * 2);
+                    assert!(arrived <= mine);
+                    let PeerInstant(captured) = payload.captured;
+                    self.delays.push(now.since(Instant(captured)));
+                    self.samples += u64::from(SAMPLES);
+                }
+                TimedStep::Missing { first, count } => {
+                    let next = self.first.expect("a hole is behind something") + known;
+                    assert_eq!(first.0 * u64::from(SAMPLES), next, "in order, once");
+                    self.missing += count * u64::from(SAMPLES);
+                    self.longest_gap = self.longest_gap.max(count);
+                }
+            }
+        }
+        stream.check_invariants();
+    }
+}

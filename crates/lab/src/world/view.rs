@@ -1,0 +1,123 @@
+//! A view of the world's host: what it shows, and who takes it.
+
+use openuvr_proto::id::{SessionId, ViewId};
+use openuvr_proto::send::congestion::Range;
+use openuvr_proto::send::packetize::SendBuf;
+use openuvr_proto::send::policy::Recovery;
+use openuvr_proto::send::rendition::{PolicySettings, Rendition, Settings};
+use openuvr_proto::send::session::{Session, Transmit, Transmitted};
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Bitrate;
+
+use super::source::{Coding, Source};
+use crate::random::Random;
+
+/// A host whose frames have the size that they have.
+pub(super) const FREE: Settings = Settings {
+    view: ViewId::FIRST,
+    policy: PolicySettings {
+        fps: 60.0,
+        range: Range {
+            min: Bitrate::from_mbps(1000),
+            start: Bitrate::from_mbps(1000),
+            max: Bitrate::from_mbps(1000),
+        },
+        adaptive: false,
+        recovery: Recovery::KeyFrame,
+        key_frame_every: None,
+    },
+    // There is no picture that could be made better.
+    top_up: false,
+};
+
+/// Datagrams on their way from a sender to its link.
+#[derive(Default)]
+pub(super) struct Outbox(pub(super) Vec<Vec<u8>>);
+
+impl Transmit for Outbox {
+    fn transmit(&mut self, now: Instant, datagrams: &SendBuf) -> Transmitted {
+        self.0.extend(datagrams.iter().map(<[u8]>::to_vec));
+        let sent = (!datagrams.is_empty()).then_some(now);
+        Transmitted {
+            first: sent,
+            last: sent,
+            overflowed: false,
+        }
+    }
+}
+
+/// What the frames show, of which only the sizes are modelled.
+pub(super) struct Content {
+    /// Bits of a frame at quantiser 0; a key frame takes four times as many.
+    complexity: f64,
+    noise: Random,
+}
+
+impl Content {
+    pub(super) fn new(seed: u64, complexity: f64) -> Content {
+        Content {
+            complexity,
+            noise: Random::new(seed, 99),
+        }
+    }
+
+    /// The bytes of the next frame.
+    pub(super) fn bytes(&mut self, qp: u8, key_frame: bool) -> u64 {
+        let content = self.complexity * (0.7 + 0.6 * self.noise.unit());
+        let bits = content * if key_frame { 4.0 } else { 1.0 };
+        let bytes = bits * 2_f64.powf(-f64::from(qp) / 6.0) / 8.0;
+        #[expect(clippy::cast_possible_truncation, reason = "a frame's bytes")]
+        #[expect(clippy::cast_sign_loss, reason = "> 0")]
+        let bytes = bytes as u64;
+        bytes
+    }
+}
+
+/// One view: what it shows, and who takes it.
+pub(super) struct View {
+    pub(super) id: ViewId,
+    pub(super) rendition: Rendition<Session<Outbox>>,
+    pub(super) source: Source,
+    pub(super) coding: Option<Coding>,
+    pub(super) content: Option<Content>,
+    /// The newest picture was held back.
+    pub(super) held: bool,
+}
+
+impl View {
+    /// A view of which nothing moves yet.
+    pub(super) fn new(seed: u64, settings: Settings) -> View {
+        let id = settings.view;
+        View {
+            id,
+            rendition: Rendition::new(settings),
+            // What they show differs.
+            source: Source::new(seed ^ u64::from(id.view) << 32),
+            coding: None,
+            content: None,
+            held: false,
+        }
+    }
+
+    /// When a frame is due although nothing moves: the media thread's own deadline.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let idle = self.coding.is_none() && self.source.is_pictured();
+        self.rendition.next_deadline().filter(|_| idle)
+    }
+
+    /// When something happens next.
+    pub(super) fn next_event(&self) -> Option<Instant> {
+        let own = [
+            self.source.next.filter(|_| self.coding.is_none()),
+            self.deadline(),
+            self.coding.as_ref().map(|c| c.next),
+        ];
+        own.into_iter().flatten().min()
+    }
+
+    /// Those who take it.
+    pub(super) fn sessions(&mut self) -> Vec<SessionId> {
+        let ids = self.rendition.subscribers();
+        ids.filter_map(|(id, _)| id.session()).collect()
+    }
+}

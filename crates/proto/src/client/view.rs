@@ -1,0 +1,149 @@
+//! What the client says of one view: reports on its frames, and that its picture is broken.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::INPUT_AGAIN;
+use crate::control::plane::ControlPlane;
+use crate::id::{FrameId, ViewId};
+use crate::recv::reassemble::PictureState;
+use crate::time::Instant;
+use crate::wire::control::{Message, Report};
+
+/// Reports that wait for the host's acknowledgement at most: four seconds at 60 frames/s.
+const MAX_REPORTS: usize = 256;
+
+/// Reports in one datagram at most: 25 of 54 bytes each, and 9 bytes that say which one they follow.
+const REPORTS_AT_ONCE: usize = 25;
+
+/// A new report takes so many with it that are not acknowledged: two datagrams in a row may be
+/// lost without a wait for the next repetition (guess).
+const REPORTS_REPEATED: usize = 2;
+
+/// The client's side of one view.
+pub(super) struct View {
+    pub(super) id: ViewId,
+    /// Those that are not acknowledged, and when each was sent last.
+    reports: VecDeque<(Report, Option<Instant>)>,
+    report_again: Option<Instant>,
+    picture: PictureState,
+    key_frame_again: Option<Instant>,
+}
+
+impl View {
+    pub(super) fn new(id: ViewId) -> View {
+        View {
+            id,
+            reports: VecDeque::new(),
+            report_again: None,
+            picture: PictureState::default(),
+            key_frame_again: None,
+        }
+    }
+
+    /// What became of a frame of it.
+    pub(super) fn report(&mut self, now: Instant, report: Report, plane: &mut ControlPlane) {
+        let place = self
+            .reports
+            .partition_point(|(r, _)| r.frame < report.frame);
+        match self.reports.get_mut(place) {
+            Some(known) if known.0.frame == report.frame => *known = (report, None),
+            _ => self.reports.insert(place, (report, None)),
+        }
+        if self.reports.len() > MAX_REPORTS {
+            self.reports.pop_front();
+        }
+        self.send_reports(now, plane);
+    }
+
+    /// Sends what is new, with the few before it, and all from the first on that has waited long
+    /// for its acknowledgement.
+    fn send_reports(&mut self, now: Instant, plane: &mut ControlPlane) {
+        let wait = report_wait(plane);
+        let due = |at: Option<Instant>| at.is_none_or(|at| at + wait <= now);
+        let Some(first) = self.reports.iter().position(|(_, at)| due(*at)) else {
+            self.report_again = self.report_due(plane);
+            return;
+        };
+        let first = first.saturating_sub(REPORTS_REPEATED);
+        let before = first.checked_sub(1).and_then(|i| self.reports.get(i));
+        let mut after = before.map(|(r, _)| r.frame);
+        let view = self.id;
+        let rest = &mut self.reports.make_contiguous()[first..];
+        for some in rest.chunks_mut(REPORTS_AT_ONCE) {
+            let reports = some.iter().map(|(report, _)| Message::Report(*report));
+            let follow = after.map(|frame| Message::ReportsAfter { view, frame });
+            plane.queue_together(follow.into_iter().chain(reports));
+            after = some.last().map(|(r, _)| r.frame);
+            some.iter_mut().for_each(|(_, at)| *at = Some(now));
+        }
+        self.report_again = self.report_due(plane);
+    }
+
+    /// When the oldest has waited long enough; those behind it were sent later, or with it.
+    fn report_due(&self, plane: &ControlPlane) -> Option<Instant> {
+        let (_, at) = self.reports.front()?;
+        Some((*at)? + report_wait(plane))
+    }
+
+    /// The host has all reports up to this one.
+    pub(super) fn reports_seen(&mut self, through: FrameId, plane: &ControlPlane) {
+        self.reports.retain(|(r, _)| r.frame > through);
+        self.report_again = self.report_due(plane);
+    }
+
+    /// The state of its picture. While it is broken, a key frame is asked for now and again (OpenUVR
+    /// paper, section IV-B: after every frame until one arrives).
+    pub(super) fn picture(&mut self, now: Instant, state: PictureState, plane: &mut ControlPlane) {
+        let news = state != self.picture;
+        self.picture = state;
+        if !state.broken {
+            self.key_frame_again = None;
+        } else if news || self.key_frame_again.is_none() {
+            self.want_key_frame(now, plane);
+        }
+    }
+
+    fn want_key_frame(&mut self, now: Instant, plane: &mut ControlPlane) {
+        let PictureState {
+            last_good, newest, ..
+        } = self.picture;
+        plane.queue(&Message::KeyFrameWanted {
+            view: self.id,
+            last_good,
+            newest,
+        });
+        self.key_frame_again = Some(now + (plane.round_trip() * 2).max(Duration::from_millis(20)));
+    }
+
+    /// Time has passed.
+    pub(super) fn handle_timeout(&mut self, now: Instant, plane: &mut ControlPlane) {
+        if self.report_again.is_some_and(|at| at <= now) {
+            self.send_reports(now, plane);
+        }
+        if self.key_frame_again.is_some_and(|at| at <= now) {
+            self.want_key_frame(now, plane);
+        }
+    }
+
+    /// When reports are repeated.
+    pub(super) fn next_report(&self) -> Option<Instant> {
+        self.report_again
+    }
+
+    /// When a key frame is asked for again.
+    pub(super) fn next_key_frame(&self) -> Option<Instant> {
+        self.key_frame_again
+    }
+
+    pub(super) fn check_invariants(&self) {
+        assert!(self.reports.len() <= MAX_REPORTS);
+        let frames = self.reports.iter().map(|(r, _)| r.frame);
+        assert!(frames.clone().zip(frames.skip(1)).all(|(a, b)| a < b));
+    }
+}
+
+/// How long a report waits for its acknowledgement.
+fn report_wait(plane: &ControlPlane) -> Duration {
+    plane.round_trip() * 2 + INPUT_AGAIN
+}

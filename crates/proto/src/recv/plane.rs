@@ -1,0 +1,184 @@
+//! The receiving side of a session's media plane: each datagram is opened once, and its body goes to the
+//! receiver that owns its stream.
+//!
+//! Nothing here knows of pictures or sound. A stream that was not granted, or of a kind that only a newer
+//! peer knows, is counted and skipped. The body stays in one buffer until the receiver has looked at it.
+
+use super::losses::{Losses, Mark};
+use super::output::Counters;
+use super::reassemble::VideoReceiver;
+use super::timed::TimedReceiver;
+use crate::control::handshake::Established;
+use crate::control::streams::Grant;
+use crate::id::ViewId;
+use crate::time::Instant;
+use crate::wire::Reject;
+use crate::wire::header::Plane;
+use crate::wire::media::{Owner, StreamId, StreamKind};
+use crate::wire::seal::{Direction, Opener};
+
+/// Views of a session at most: two eyes of four video streams. A host that grants more is absurd.
+pub const MAX_VIEWS: usize = 8;
+
+/// Timed streams of a session at most.
+pub const MAX_TIMED: usize = 8;
+
+/// A view's receiver, and up to where the datagrams before its frames were counted.
+struct View {
+    receiver: VideoReceiver,
+    mark: Mark,
+}
+
+/// Opens a session's media plane and takes it apart; owned by the client's media thread.
+pub struct MediaReceiver {
+    opener: Opener,
+    body: Vec<u8>,
+    views: Vec<View>,
+    timed: Vec<TimedReceiver>,
+    losses: Losses,
+    received: u64,
+    skipped: u64,
+}
+
+impl MediaReceiver {
+    /// The receiver of a session, with the view that each session has.
+    #[must_use]
+    pub fn new(established: &Established) -> MediaReceiver {
+        let mut receiver = MediaReceiver {
+            opener: Opener::new(
+                &established.secret,
+                established.session,
+                Direction::HostToClient,
+                Plane::Media,
+            ),
+            body: Vec::new(),
+            views: Vec::new(),
+            timed: Vec::new(),
+            losses: Losses::default(),
+            received: 0,
+            skipped: 0,
+        };
+        receiver.add_view(ViewId::FIRST);
+        receiver
+    }
+
+    /// What the host granted: a receiver for each view and each timed stream that comes from it. Those
+    /// that are here already go on.
+    pub fn granted(&mut self, grants: &[Grant]) {
+        for grant in grants.iter().filter(|grant| grant.to_client) {
+            let stream = grant.stream;
+            if stream.kind == StreamKind::Video {
+                for view in 0..grant.views {
+                    let stream = stream.number;
+                    self.add_view(ViewId { stream, view });
+                }
+            } else if self.timed.len() < MAX_TIMED && self.timed(stream).is_none() {
+                self.timed.push(TimedReceiver::new(stream));
+            }
+        }
+    }
+
+    fn add_view(&mut self, id: ViewId) {
+        if self.views.len() < MAX_VIEWS && self.view(id).is_none() {
+            self.views.push(View {
+                receiver: VideoReceiver::new(id),
+                mark: Mark::default(),
+            });
+        }
+    }
+
+    /// Takes a datagram of the media plane in. Poll the receivers afterwards.
+    ///
+    /// # Errors
+    /// [`Reject`] if it is not authentic, was seen before, or is absurd; nothing changes then.
+    pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
+        let opened = self.opener.open(datagram, &mut self.body)?;
+        self.received += 1;
+        self.losses.note(opened.number);
+        let (views, body) = (&mut self.views, &mut self.body);
+        let taken = match Owner::of(body)? {
+            Some(Owner::Fragment(id)) => {
+                receiver_of(views, id).map(|view| view.handle_fragment(now, body))
+            }
+            Some(Owner::Parity(id)) => {
+                receiver_of(views, id).map(|view| view.handle_parity(now, body))
+            }
+            Some(Owner::Timed(stream)) => {
+                let owner = self.timed.iter_mut().find(|t| t.stream() == stream);
+                owner.map(|owner| owner.handle_body(now, body))
+            }
+            None => None,
+        };
+        taken.unwrap_or_else(|| {
+            self.skipped += 1;
+            Ok(())
+        })
+    }
+
+    /// The views, the first one first.
+    pub fn views(&self) -> impl Iterator<Item = &VideoReceiver> {
+        self.views.iter().map(|view| &view.receiver)
+    }
+
+    /// The same, to be polled.
+    pub fn views_mut(&mut self) -> impl Iterator<Item = &mut VideoReceiver> {
+        self.views.iter_mut().map(|view| &mut view.receiver)
+    }
+
+    /// A view's receiver; `None` if it was not granted.
+    pub fn view(&mut self, id: ViewId) -> Option<&mut VideoReceiver> {
+        receiver_of(&mut self.views, id)
+    }
+
+    /// The view that each session has.
+    #[must_use]
+    pub fn first(&mut self) -> &mut VideoReceiver {
+        &mut self.views[0].receiver
+    }
+
+    /// A timed stream's receiver; `None` if it was not granted.
+    pub fn timed(&mut self, stream: StreamId) -> Option<&mut TimedReceiver> {
+        self.timed.iter_mut().find(|t| t.stream() == stream)
+    }
+
+    /// When something must be polled again although nothing arrives.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let views = self.views().filter_map(VideoReceiver::next_timeout);
+        let timed = self.timed.iter().filter_map(TimedReceiver::next_timeout);
+        views.chain(timed).min()
+    }
+
+    /// A frame of this view came to an end: datagrams that were overtaken before its last one did are
+    /// lost.
+    pub(crate) fn settle(&mut self, view: ViewId) {
+        let of = |v: &&mut View| v.receiver.view() == view;
+        if let Some(view) = self.views.iter_mut().find(of) {
+            self.losses.settle(&mut view.mark);
+        }
+    }
+
+    /// What was counted of all streams together.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters {
+            received: self.received,
+            skipped: self.skipped,
+            missing: self.losses.lost,
+            runs: self.losses.runs,
+        }
+    }
+
+    /// Panics if something that always holds does not: for tests and fuzzing.
+    pub fn check_invariants(&self) {
+        assert!((1..=MAX_VIEWS).contains(&self.views.len()));
+        assert!(self.timed.len() <= MAX_TIMED);
+        self.views().for_each(VideoReceiver::check_invariants);
+        self.timed.iter().for_each(TimedReceiver::check_invariants);
+    }
+}
+
+fn receiver_of(views: &mut [View], id: ViewId) -> Option<&mut VideoReceiver> {
+    let mut receivers = views.iter_mut().map(|view| &mut view.receiver);
+    receivers.find(|receiver| receiver.view() == id)
+}

@@ -1,0 +1,16 @@
+//! The bytes of a view's number.
+
+use crate::id::ViewId;
+use crate::wire::Reject;
+use crate::wire::fields::{Reader, Writer};
+
+pub(super) fn write<'a, 'w>(w: &'a mut Writer<'w>, view: ViewId) -> &'a mut Writer<'w> {
+    w.u8(view.stream).u8(view.view)
+}
+
+pub(super) fn parse(r: &mut Reader<'_>) -> Result<ViewId, Reject> {
+    Ok(ViewId {
+        stream: r.u8()?,
+        view: r.u8()?,
+    })
+}

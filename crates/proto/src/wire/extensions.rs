@@ -1,0 +1,196 @@
+//! What a frame says besides its header: typed fields that a reader may skip.
+//!
+//! Each is type (u8), length (u16), bytes, on fragment 0 of slice 0. Readers skip types that they do not
+//! know, and bytes behind the last field that they know.
+
+use super::fields::{Reader, Writer};
+use super::{Reject, range};
+use crate::id::PoseId;
+use crate::pose::{Pose, PoseError};
+use crate::time::PeerInstant;
+use crate::units::Size;
+
+/// What a decoder has to know, sent with each key frame: the configuration epoch's content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Configuration {
+    /// Visible size of the picture in pixels.
+    pub size: Size,
+    /// The bit stream's number (`media::codec::Codec`).
+    pub codec: u8,
+    /// Colour: 1 is BT.709, limited range (ITU-T H.273 code points 1/1/1).
+    pub colour: u8,
+    /// Highest number of frames a second.
+    pub fps: u16,
+}
+
+/// The pose that the application drew a view with: it has consumed it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoseEcho {
+    /// The player's pose that the application took.
+    pub pose: PoseId,
+    /// The pose that it drew with: that one, or what it predicted from it, or an eye beside it.
+    pub at: Pose,
+    /// When it expected the frame to be displayed, on the host's clock, if it said so.
+    pub display: Option<PeerInstant>,
+}
+
+/// What a view shows: the angles between its axis and its four sides, in radians, as OpenXR's
+/// `XrFovf` has them. Left and down are usually negative.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FieldOfView {
+    left: f32,
+    right: f32,
+    up: f32,
+    down: f32,
+}
+
+// Its numbers are finite, and so equal to themselves.
+impl Eq for FieldOfView {}
+
+impl FieldOfView {
+    /// Half angles to the left, to the right, up and down.
+    ///
+    /// # Errors
+    /// [`PoseError::NotFinite`], also for an angle of 90° or more: nothing is seen there.
+    pub fn new(left: f32, right: f32, up: f32, down: f32) -> Result<FieldOfView, PoseError> {
+        let within = |angle: f32| angle.is_finite() && angle.abs() < std::f32::consts::FRAC_PI_2;
+        let view = FieldOfView {
+            left,
+            right,
+            up,
+            down,
+        };
+        match view.angles().into_iter().all(within) {
+            true => Ok(view),
+            false => Err(PoseError::NotFinite),
+        }
+    }
+
+    /// Left, right, up, down, in radians.
+    #[must_use]
+    pub fn angles(&self) -> [f32; 4] {
+        [self.left, self.right, self.up, self.down]
+    }
+}
+
+/// All that a frame may say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Extensions {
+    /// The configuration, on a key frame.
+    pub configuration: Option<Configuration>,
+    /// An intra refresh begins here: if this frame and those of its chain after it arrive
+    /// whole, the picture is clean at the one so many after it, whatever it was before.
+    pub clean_after: Option<u16>,
+    /// The pose that the view was drawn with.
+    pub pose: Option<PoseEcho>,
+    /// What the view shows.
+    pub field_of_view: Option<FieldOfView>,
+}
+
+const CONFIGURATION: u8 = 1;
+const CLEAN_AFTER: u8 = 2;
+const POSE: u8 = 3;
+const FIELD_OF_VIEW: u8 = 4;
+
+/// Bytes of an extension's type and length.
+const HEAD: usize = 1 + 2;
+
+/// In place of a time that was not told.
+const NO_INSTANT: i64 = i64::MIN;
+
+impl Extensions {
+    /// Bytes that they take.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let configuration = self.configuration.map_or(0, |_| 4 + 4 + 1 + 1 + 2);
+        let clean_after = self.clean_after.map_or(0, |_| 2);
+        let pose = self.pose.map_or(0, |echo| 4 + 8 + echo.at.len());
+        let field_of_view = self.field_of_view.map_or(0, |_| 4 * 4);
+        let bodies = [configuration, clean_after, pose, field_of_view];
+        bodies.iter().filter(|b| **b > 0).map(|b| HEAD + b).sum()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Extensions::default()
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        if let Some(c) = self.configuration {
+            extension(out, CONFIGURATION, |w| {
+                w.u32(c.size.width)
+                    .u32(c.size.height)
+                    .u8(c.codec)
+                    .u8(c.colour)
+                    .u16(c.fps);
+            });
+        }
+        if let Some(frames) = self.clean_after {
+            extension(out, CLEAN_AFTER, |w| {
+                w.u16(frames);
+            });
+        }
+        if let Some(echo) = self.pose {
+            extension(out, POSE, |w| {
+                w.u32(echo.pose.0)
+                    .i64(echo.display.map_or(NO_INSTANT, |at| at.0));
+                echo.at.write(w);
+            });
+        }
+        if let Some(view) = self.field_of_view {
+            extension(out, FIELD_OF_VIEW, |w| {
+                for angle in view.angles() {
+                    w.f32(angle);
+                }
+            });
+        }
+    }
+
+    pub(super) fn parse(bytes: &[u8]) -> Result<Extensions, Reject> {
+        let mut r = Reader::new(bytes);
+        let mut extensions = Extensions::default();
+        while r.remaining() > 0 {
+            let kind = r.u8()?;
+            let length = r.u16()?;
+            let mut body = Reader::new(r.bytes(usize::from(length))?);
+            match kind {
+                CONFIGURATION => {
+                    let size = Size::new(body.u32()?, body.u32()?);
+                    range(size.is_valid(), "picture size")?;
+                    extensions.configuration = Some(Configuration {
+                        size,
+                        codec: body.u8()?,
+                        colour: body.u8()?,
+                        fps: body.u16()?,
+                    });
+                }
+                CLEAN_AFTER => extensions.clean_after = Some(body.u16()?),
+                POSE => {
+                    let (pose, display) = (PoseId(body.u32()?), body.i64()?);
+                    // Numbers that are no pose say nothing, but the picture may be fine.
+                    extensions.pose = Pose::parse(&mut body)?.map(|at| PoseEcho {
+                        pose,
+                        at,
+                        display: (display != NO_INSTANT).then_some(PeerInstant(display)),
+                    });
+                }
+                FIELD_OF_VIEW => {
+                    let [left, right] = [body.f32()?, body.f32()?];
+                    let view = FieldOfView::new(left, right, body.f32()?, body.f32()?);
+                    extensions.field_of_view = view.ok();
+                }
+                _ => {}
+            }
+        }
+        Ok(extensions)
+    }
+}
+
+fn extension(out: &mut Vec<u8>, kind: u8, write: impl FnOnce(&mut Writer<'_>)) {
+    let start = out.len();
+    let mut w = Writer(out);
+    write(w.u8(kind).u16(0));
+    let length = u16::try_from(out.len() - start - HEAD).unwrap_or(u16::MAX);
+    out[start + 1..start + HEAD].copy_from_slice(&length.to_le_bytes());
+}
