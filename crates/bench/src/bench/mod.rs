@@ -7,6 +7,7 @@ mod emulated;
 mod figures;
 mod floor;
 mod handoff;
+mod jitter;
 mod journey;
 mod latency;
 mod link;
