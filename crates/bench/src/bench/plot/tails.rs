@@ -124,7 +124,7 @@ impl Plot for Outliers {
             )
         });
         chart.draw_series(bars).map_err(failed)?;
-        let half = (0.0012, 1.012);
+        let half = (0.002, 1.035);
         let dots = self.dots.iter().map(|&(at, latency)| {
             let corners = [
                 (at - half.0, latency / half.1),

@@ -154,7 +154,8 @@ impl fmt::Display for Cell {
 }
 
 /// All cells: every runtime with every policy, ping-pong and paced; every runtime flooded; and every
-/// collector with the policies of the slides. What is not about collectors has G1, the JVM's own choice.
+/// collector with the policies of the slides, ping-pong and flooded. What is not about collectors has G1,
+/// the JVM's own choice.
 pub(super) fn all() -> Vec<Cell> {
     let mut cells = Vec::new();
     let cell = |runtime: Runtime, pattern, policy| Cell {
@@ -180,6 +181,14 @@ pub(super) fn all() -> Vec<Cell> {
     let mut names = std::collections::BTreeSet::new();
     cells.retain(|cell| names.insert(cell.to_string()));
     cells
+}
+
+impl Cell {
+    /// Whether a quick study leaves it out: starting a JVM takes most of its time, and a flood shows
+    /// nothing more of a collector in so short a time.
+    pub(super) fn is_slow(&self) -> bool {
+        self.pattern == Pattern::Flood && !matches!(self.collector, None | Some(Collector::G1))
+    }
 }
 
 #[cfg(test)]

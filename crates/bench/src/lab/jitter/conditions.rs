@@ -1,15 +1,17 @@
 //! What the machine is like while it is measured: without it, no figure means anything.
 
 use std::fs::read_to_string;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use openuvr_lab::jitter::analysis::analyse;
 use openuvr_lab::jitter::distribution::Summary;
 use openuvr_lab::jitter::samples::{self, Header, Pattern, Sample, Samples};
+use openuvr_runtime::clock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use rustix::thread::clock_nanosleep_absolute;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, Timespec};
 use serde::{Deserialize, Serialize};
 
 const NANOS: u64 = 1_000_000_000;
@@ -34,16 +36,17 @@ pub(super) struct Conditions {
 
 impl Conditions {
     /// Looks, and measures the floor for so long: no software on this machine can hand over sooner after
-    /// a sleep than that.
+    /// a sleep than that. Its samples lie in `scratch` meanwhile.
     ///
     /// # Errors
     /// What the system says.
-    pub(super) fn measure(lasting: Duration) -> Result<Conditions> {
+    pub(super) fn measure(lasting: Duration, scratch: &Path) -> Result<Conditions> {
         let number = |name: &str| {
             let text = read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
             text.trim().parse().ok()
         };
-        let (floor, floor_policy) = floor(lasting).context("can't measure the timer's floor")?;
+        let (floor, floor_policy) =
+            floor(lasting, scratch).context("can't measure the timer's floor")?;
         let kernel = read_to_string("/proc/sys/kernel/version").unwrap_or_default();
         let patched = read_to_string("/sys/kernel/realtime").unwrap_or_default();
         Ok(Conditions {
@@ -83,7 +86,7 @@ impl Conditions {
 
 /// Sleeps until absolute times in a thread that is as urgent as the system lets us, and takes the time
 /// when it wakes: what `cyclictest` measures, by our own clock and in our own format.
-fn floor(lasting: Duration) -> Result<(Summary, String)> {
+fn floor(lasting: Duration, scratch: &Path) -> Result<(Summary, String)> {
     let count = u64::try_from(lasting.as_nanos())? / EVERY;
     let scheduler = Scheduler::new();
     let thread = scheduler.spawn(ThreadRole::EmulatedLink, "floor", move || {
@@ -121,7 +124,7 @@ fn floor(lasting: Duration) -> Result<(Summary, String)> {
         rate_millihertz: NANOS * 1000 / EVERY,
         counts: Vec::new(),
     };
-    let path = std::env::temp_dir().join(format!("openuvr-floor-{}.jitter", std::process::id()));
+    let path = scratch.join("floor.jitter");
     samples::write(&path, &header, &all)?;
     let analysis = Samples::open(&path).and_then(|mut samples| analyse(&mut samples, None));
     let _ = std::fs::remove_file(&path);
@@ -129,6 +132,5 @@ fn floor(lasting: Duration) -> Result<(Summary, String)> {
 }
 
 fn now() -> u64 {
-    let at = clock_gettime(ClockId::Monotonic);
-    at.tv_sec.cast_unsigned() * NANOS + at.tv_nsec.cast_unsigned()
+    clock::now().0.cast_unsigned()
 }

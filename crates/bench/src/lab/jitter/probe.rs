@@ -117,7 +117,11 @@ impl Probes {
             true => memory.to_owned(),
             false => std::env::temp_dir(),
         };
-        let scratch = parent.join(format!("openuvr-jitter-{}", std::process::id()));
+        let scratch = parent.join(format!(
+            "openuvr-jitter-{}-{}",
+            std::process::id(),
+            clock::now().0
+        ));
         std::fs::create_dir_all(&scratch)
             .with_context(|| format!("can't make the folder {}", scratch.display()))?;
         Ok(Probes {
@@ -125,6 +129,11 @@ impl Probes {
             scratch,
             jvms: BTreeMap::new(),
         })
+    }
+
+    /// Where samples lie until they are read.
+    pub(super) fn scratch(&self) -> &Path {
+        &self.scratch
     }
 
     /// Runs one cell.
