@@ -5,6 +5,11 @@
 //! figures of the published study that is repeated.
 //!
 //! What it is not: it starts no probe, and reads no clock.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "statistics work in floating point; classes and cells of plots are small"
+)]
 
 pub mod analysis;
 pub mod distribution;

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
@@ -381,12 +381,12 @@ fn fault(analysis: &Analysis) -> Option<String> {
     }
 }
 
-/// The lines of its output; the channel ends with it.
+/// The lines of its output; the channel ends with it. It says one.
 fn lines(child: &mut Child) -> Result<Receiver<String>> {
     let output = child
         .stdout()
         .ok_or_else(|| anyhow!("the probe has no output"))?;
-    let (sender, lines) = channel();
+    let (sender, lines) = sync_channel(16);
     std::thread::Builder::new()
         .name("probe-lines".into())
         .spawn(move || {
