@@ -238,7 +238,8 @@ impl Probes {
                 _ => {}
             }
             let now = policies(child.id());
-            if !now.is_empty() {
+            // Threads are started later, and are gone at its end.
+            if now.values().sum::<usize>() >= running.policies.values().sum() {
                 running.policies = now;
             }
         };
@@ -331,7 +332,7 @@ impl Probes {
                 .ok()
                 .filter(|output| output.status.success())?;
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            let version = said.lines().find(|line| line.contains("version"));
+            let version = said.lines().find(|line| line.contains("version \""));
             Some((java, version.unwrap_or_default().trim().to_owned()))
         });
         let found = found.ok_or_else(|| {
