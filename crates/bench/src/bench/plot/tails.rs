@@ -178,7 +178,7 @@ mod tests {
             series: vec![("one".into(), vec![(1e3, 1.0), (1e4, 0.01), (2e7, 1e-6)])],
         };
         let drawn = svg(&tails).unwrap();
-        for word in ["1 µs", "10 ms", "100 %", "0.0001 %", "one"] {
+        for word in ["1 µs", "10 ms", "100 %", "0.001 %", "one"] {
             assert!(drawn.contains(word), "{word}: {drawn}");
         }
         assert!(svg(&Tails::default()).unwrap().contains("</svg>"));
