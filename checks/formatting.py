@@ -5,6 +5,5 @@ import repository
 
 def check():
     yield from repository.passes("cargo", "fmt", "--all", "--check")
-    yield from repository.passes(
-        "cargo", "fmt", "--manifest-path", "fuzz/Cargo.toml", "--", "--check"
-    )
+    for manifest in ("fuzz/Cargo.toml", "probes/rust/Cargo.toml"):
+        yield from repository.passes("cargo", "fmt", "--manifest-path", manifest, "--", "--check")

@@ -1,5 +1,7 @@
 //! `openuvr lab`: the studies, from the command line.
 
+mod folder;
+mod jitter;
 mod wifi;
 
 use std::net::SocketAddr;
@@ -45,6 +47,7 @@ enum Study {
     #[command(after_help = HOP_HELP)]
     Hop(Box<HopArgs>),
     Wifi(wifi::WifiArgs),
+    Jitter(jitter::JitterArgs),
     Attack(crate::attack::Args),
     Soak(crate::soak::Args),
 }
@@ -149,6 +152,7 @@ pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
     match &args.study {
         Study::Hop(hop) => run_hop(hop),
         Study::Wifi(wifi) => wifi::run(wifi),
+        Study::Jitter(jitter) => jitter::run(jitter),
         Study::Attack(attack) => crate::attack::attack(attack),
         Study::Soak(soak) => crate::soak::run(soak),
     }
@@ -342,6 +346,7 @@ mod tests {
         match program.lab.study {
             Study::Hop(args) => *args,
             Study::Wifi(args) => panic!("{args:?}"),
+            Study::Jitter(args) => panic!("{args:?}"),
             Study::Attack(args) => panic!("{args:?}"),
             Study::Soak(args) => panic!("{args:?}"),
         }

@@ -7,6 +7,7 @@ pub mod attack;
 pub mod bridge;
 pub mod hop;
 pub mod impairment;
+pub mod jitter;
 pub mod lateness;
 pub mod link;
 mod random;

@@ -23,6 +23,8 @@ pub(super) struct Data {
     pub(super) quality_files: Vec<Value>,
     /// What `lab wifi` left.
     pub(super) wifi: Value,
+    /// What `lab jitter` left.
+    pub(super) jitter: Value,
 }
 
 impl Data {
@@ -56,6 +58,7 @@ impl Data {
                 "doors" => data.doors = value,
                 "handoff" => data.handoff = value,
                 "wifi" => data.wifi = value,
+                "jitter" => data.jitter = value,
                 "link" => data.link = value.as_array().cloned().unwrap_or_default(),
                 _ if name.starts_with("quality") => {
                     collect(&value, &mut data.quality);
@@ -73,6 +76,7 @@ impl Data {
                 &data.doors,
                 &data.handoff,
                 &data.wifi,
+                &data.jitter,
             ]
             .iter()
             .all(|v| v.is_null());

@@ -2,11 +2,13 @@
 //! claims, whether that holds here, and why. It draws nothing.
 //!
 //! Papers: OpenUVR (figures 6, 10, 11, sections IV-B3 and V-E), GamingAnywhere (figures 9 to 11) and
-//! Unity Render Streaming over Wi-Fi (figures 19 to 22, in [`wifi`]). A figure without data is "not measured", never a guess.
+//! Unity Render Streaming over Wi-Fi (figures 19 to 22, in [`wifi`]), and the SEARIS slides on latency
+//! jitter (in [`jitter`]). A figure without data is "not measured", never a guess.
 
 use serde_json::Value;
 
 use super::data::{Data, list, named, number, words};
+use super::jitter;
 use super::machine::QUIET;
 use super::stats::Range;
 use super::wifi;
@@ -141,7 +143,10 @@ pub(super) fn all(data: &Data) -> Vec<Figure> {
             "quality",
         ),
     ];
-    let figures = figures.into_iter().chain(wifi::CLAIMS);
+    let figures = figures
+        .into_iter()
+        .chain(wifi::CLAIMS)
+        .chain(jitter::CLAIMS);
     let judged = figures.map(|(name, claim, judge, bench)| {
         let (mark, why) = judge(data).unwrap_or_else(|| {
             let group = if bench.starts_with("lab ") {

@@ -56,6 +56,8 @@ pub(crate) struct Load {
     at: Instant,
     /// Ticks in which a processor did something.
     busy: u64,
+    /// Ticks that the hypervisor gave to others.
+    stolen: u64,
     /// Ticks of each process of our tree.
     own: BTreeMap<u32, u64>,
     loopback_bytes: u64,
@@ -66,6 +68,8 @@ pub(crate) struct Load {
 pub(crate) struct Used {
     /// Cores used by all processes that are not ours.
     pub(crate) other_cores: f64,
+    /// Cores that the hypervisor gave to others while we wanted them; part of the former.
+    pub(crate) stolen_cores: f64,
     /// Cores used by each process asked for.
     pub(crate) cores: BTreeMap<u32, f64>,
     /// Megabits a second on the loopback device, all traffic of the network namespace.
@@ -97,6 +101,7 @@ impl Load {
         Load {
             at: clock::now(),
             busy,
+            stolen: fields.get(7).copied().unwrap_or(0),
             own,
             loopback_bytes: loopback_bytes(),
         }
@@ -121,6 +126,7 @@ impl Load {
         let bytes = self.loopback_bytes.saturating_sub(earlier.loopback_bytes);
         Used {
             other_cores: cores(busy.saturating_sub(own)),
+            stolen_cores: cores(self.stolen.saturating_sub(earlier.stolen)),
             cores: grown
                 .into_iter()
                 .map(|(id, ticks)| (id, cores(ticks)))
@@ -176,6 +182,19 @@ pub(crate) fn threads() -> BTreeMap<Thread, usize> {
         }
     }
     threads
+}
+
+/// How the threads of one process are scheduled, and how many so; none if it has ended.
+pub(crate) fn policies(id: u32) -> BTreeMap<String, usize> {
+    let mut policies = BTreeMap::new();
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task"));
+    for task in tasks.into_iter().flatten().flatten() {
+        let stat = read_to_string(task.path().join("stat")).unwrap_or_default();
+        if let Some((_, fields)) = split_stat(&stat) {
+            *policies.entry(policy(&fields)).or_insert(0) += 1;
+        }
+    }
+    policies
 }
 
 /// Field 41 is the policy, 40 the real-time priority, 19 the nice value (counted from 1, with the

@@ -11,6 +11,7 @@ mod floor;
 mod handoff;
 mod head;
 pub(crate) mod html;
+mod jitter;
 mod journey;
 mod latency;
 mod link;

@@ -4,6 +4,7 @@
 //! The font is part of the program (`assets/`): a machine that measures may have none.
 
 mod boxes;
+mod tails;
 
 use std::sync::OnceLock;
 
@@ -18,6 +19,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontStyle, IntoFont, RGBColor, TextStyle, WHITE, register_font};
 
 pub(crate) use self::boxes::{Boxes, Spread};
+pub(crate) use self::tails::{Outliers, Tails};
 
 /// Something that can be drawn.
 pub(crate) trait Plot {

@@ -27,10 +27,25 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 impl Child {
     /// Starts `command`; `name` is what messages call it. With a `log`, its standard error goes
     /// there, else it is ours.
-    pub(crate) fn start(
+    pub(crate) fn start(name: &'static str, command: Command, log: Option<&Path>) -> Result<Child> {
+        Child::start_with(name, command, log, Stdio::null())
+    }
+
+    /// The same for one that reads: [`stdin`](Self::stdin) and [`stdout`](Self::stdout) are pipes.
+    pub(crate) fn start_piped(
+        name: &'static str,
+        mut command: Command,
+        log: &Path,
+    ) -> Result<Child> {
+        command.stdout(Stdio::piped());
+        Child::start_with(name, command, Some(log), Stdio::piped())
+    }
+
+    fn start_with(
         name: &'static str,
         mut command: Command,
         log: Option<&Path>,
+        stdin: Stdio,
     ) -> Result<Child> {
         use std::os::unix::process::CommandExt as _;
         if let Some(log) = log {
@@ -38,7 +53,7 @@ impl Child {
                 .with_context(|| format!("can't write the log {}", log.display()))?;
             command.stderr(file);
         }
-        command.stdin(Stdio::null()).process_group(0);
+        command.stdin(stdin).process_group(0);
         sys::die_with_parent(&mut command);
         let program = command.get_program().to_string_lossy().into_owned();
         let process = command
@@ -59,6 +74,11 @@ impl Child {
     /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Its standard input, if that is piped; only once.
+    pub(crate) fn stdin(&mut self) -> Option<std::process::ChildStdin> {
+        self.process.stdin.take()
     }
 
     /// Its standard output, if that is piped; only once.

@@ -10,15 +10,15 @@ use openuvr_lab::wifi::study::{self, Summary, Unfinished};
 use serde_json::{Value, json};
 
 use super::ImpairmentSchedule;
-use super::folder::{Folder, print_table};
 use super::quantities;
 use crate::bench::plot::{Boxes, Spread};
+use crate::lab::folder::{Folder, print_table};
 
 /// Exit code where a figure is not what it should be.
 const NOT_REPRODUCED: u8 = 1;
 
 pub(super) fn run(schedule: &ImpairmentSchedule, out: &Path) -> Result<ExitCode> {
-    let mut folder = Folder::make(out, TITLE, schedule)?;
+    let mut folder = schedule.folder(out, TITLE)?;
     let (mut case, mut last) = (0, String::new());
     let table = paper::run(&schedule.repetition, schedule.lasting, &mut |name| {
         if name != last {
@@ -35,7 +35,7 @@ pub(super) fn run(schedule: &ImpairmentSchedule, out: &Path) -> Result<ExitCode>
     };
     print(&table);
     write(&mut folder, &table)?;
-    folder.finish()?;
+    folder.finish("wifi.json")?;
     println!("\nthe study is {}", out.join("index.html").display());
     Ok(match table.is_reproduced() {
         true => ExitCode::SUCCESS,

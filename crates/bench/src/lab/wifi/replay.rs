@@ -13,9 +13,9 @@ use openuvr_lab::wifi::{Estimate, MILLISECOND, Nanos, SECOND, milliseconds, word
 use serde_json::json;
 
 use super::ImpairmentSchedule;
-use super::folder::{Folder, print_table};
 use super::quantities::{self, Quantity};
 use crate::bench::plot::{Lines, Point, Series};
+use crate::lab::folder::{Folder, print_table};
 
 /// How long the network may take for what is left behind the last packet.
 const AFTER: Nanos = 2 * SECOND;
@@ -33,7 +33,7 @@ pub(super) fn run(
     let scenario = words::parse(text)?;
     let recording = Recording::read(file)?;
     let title = format!("{} over Wi-Fi", file.display());
-    let mut folder = Folder::make(out, &title, schedule)?;
+    let mut folder = schedule.folder(out, &title)?;
     let (mut runs, mut sent) = (Vec::new(), Vec::new());
     for number in 0..u64::from(schedule.repetition.runs) {
         if !schedule.goes_on() {
@@ -72,7 +72,7 @@ pub(super) fn run(
             "late_percent": late.map(|late| late.mean),
         }),
     );
-    folder.finish()?;
+    folder.finish("wifi.json")?;
     println!("\nthe study is {}", out.join("index.html").display());
     Ok(ExitCode::SUCCESS)
 }

@@ -11,9 +11,9 @@ use openuvr_lab::wifi::words;
 use serde_json::{Value, json};
 
 use super::ImpairmentSchedule;
-use super::folder::{Folder, print_table};
 use super::quantities::{self, Quantity};
 use crate::bench::plot::{Lines, Point, Series};
+use crate::lab::folder::{Folder, print_table};
 
 /// A word and its values.
 struct Varied {
@@ -66,7 +66,7 @@ pub(super) fn run(
     );
     // All of them first: a sweep must not end in the middle because of its last value.
     let cases = cases(words, &varied)?;
-    let mut folder = Folder::make(out, "A Wi-Fi network in the model", schedule)?;
+    let mut folder = schedule.folder(out, "A Wi-Fi network in the model")?;
     folder.keep("words", words.into());
     let (mut found, mut interrupted) = (Vec::new(), false);
     for (number, (values, scenario)) in (1..).zip(&cases) {
@@ -98,7 +98,7 @@ pub(super) fn run(
         several(&mut folder, &varied, &found)?;
     }
     let done = found.len();
-    folder.finish()?;
+    folder.finish("wifi.json")?;
     ensure!(
         !interrupted,
         "interrupted: {done} of {} cases are in {}",

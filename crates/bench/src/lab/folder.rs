@@ -1,12 +1,11 @@
-//! The folder that a study leaves.
+//! The folder that a study leaves: tables, plots, a page, and the data.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::ImpairmentSchedule;
 use crate::bench::html::{HEAD, escaped, figure, section, table};
 use crate::bench::machine::Machine;
 use crate::bench::plot::{self, Plot};
@@ -19,8 +18,8 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Makes it, if it is not there.
-    pub(super) fn make(path: &Path, title: &str, schedule: &ImpairmentSchedule) -> Result<Folder> {
+    /// Makes it, if it is not there. `how` it was measured stands at the top of the page.
+    pub(super) fn make(path: &Path, title: &str, how: &str) -> Result<Folder> {
         std::fs::create_dir_all(path)
             .with_context(|| format!("can't make the folder {}", path.display()))?;
         let machine = Machine::this();
@@ -30,24 +29,18 @@ impl Folder {
         let mut page = HEAD.replace("OpenUVR: what was measured", &escaped(title));
         let _ = write!(
             page,
-            "<h1>{}</h1><p><code>{}</code></p><p>openuvr {} on {}. {} runs of {} s of model time \
-             for each case, seeds from {} on; ± is the 95 % confidence interval of the mean.</p>",
+            "<h1>{}</h1><p><code>{}</code></p><p>openuvr {} on {}. {}</p>",
             escaped(title),
             escaped(&command),
             env!("CARGO_PKG_VERSION"),
             escaped(&machine.to_string()),
-            schedule.repetition.runs,
-            schedule.lasting as f64 / 1e9,
-            schedule.repetition.seed,
+            escaped(how),
         );
         let mut data = Map::new();
         data.insert("study".into(), title.into());
         data.insert("command".into(), command.into());
         data.insert("version".into(), env!("CARGO_PKG_VERSION").into());
         data.insert("machine".into(), serde_json::to_value(&machine)?);
-        data.insert("runs".into(), schedule.repetition.runs.into());
-        data.insert("seed".into(), schedule.repetition.seed.into());
-        data.insert("seconds".into(), json!(schedule.lasting as f64 / 1e9));
         Ok(Folder {
             path: path.to_owned(),
             page,
@@ -105,12 +98,12 @@ impl Folder {
         Ok(())
     }
 
-    /// Writes data and page.
-    pub(super) fn finish(mut self) -> Result<()> {
+    /// Writes the page, and the data as the file `name`.
+    pub(super) fn finish(mut self, name: &str) -> Result<()> {
         self.page.push_str("</body></html>\n");
         self.write("index.html", self.page.as_bytes())?;
         let data = serde_json::to_string_pretty(&Value::Object(self.data.clone()))?;
-        self.write("wifi.json", data.as_bytes())
+        self.write(name, data.as_bytes())
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {

@@ -1,0 +1,199 @@
+//! `openuvr lab jitter`: how long a message takes from one thread or actor to another, and what makes
+//! some of them late.
+//!
+//! The probes are programs of `probes/`; what their samples tell is computed in crate `lab`.
+
+mod analyse;
+mod cells;
+mod conditions;
+mod probe;
+mod store;
+mod study;
+mod sys;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use openuvr_lab::script;
+
+use self::conditions::Conditions;
+use self::probe::{Outcome, Probes, Size};
+use self::store::Store;
+
+/// Exit code where a cell was skipped or is not whole.
+const INCOMPLETE: u8 = 1;
+
+/// How long a message takes from one thread or actor to another: the SEARIS study of latency jitter.
+///
+/// Six ways to hand a message over, each a small program (a probe) that ./dev lab builds: C++ threads,
+/// C++ actors (CAF), Rust threads, Rust tasks (tokio), Java threads, Pekko actors. Three patterns:
+/// ping-pong (one message of each pair on its way), flood (the sender never waits), paced (absolute
+/// deadlines). Four policies of the scheduler, set for every thread of the probe: OTHER, FIFO, RR,
+/// DEADLINE. Six garbage collectors, whose pauses are laid over the samples.
+///
+/// Without a word it measures all cells, such as pthread/ping-pong/other or pekko/flood/rr/cms, in about
+/// half an hour, and prints the tables of the slides beside their figures. Each cell is kept as it ends:
+/// a later run with --only measures some anew and leaves the others. Real-time cells take the machine
+/// from everything else while they run.
+///
+/// It leaves a folder: a table (cells.csv), the slides' tables, plots (SVG), the data with machine and
+/// command (jitter.json, which `openuvr bench report` reads), and a page (index.html).
+#[derive(clap::Args, Debug)]
+#[command(after_help = AFTER, args_conflicts_with_subcommands = true)]
+pub(crate) struct JitterArgs {
+    #[command(subcommand)]
+    other: Option<Other>,
+    /// Only cells whose name has one of these words in it: pthread,caf or ping-pong/other
+    #[arg(long, value_name = "WORDS", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Small cells, all but floods by collector, in less than a minute: they show that it works
+    #[arg(long)]
+    quick: bool,
+    /// Messages of a ping-pong cell, of all pairs together; a flood has a tenth
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10_000_000,
+        conflicts_with = "quick"
+    )]
+    samples: u64,
+    /// Pairs of threads or actors
+    #[arg(long, value_name = "N", default_value_t = 16,
+        value_parser = clap::value_parser!(u32).range(1..=496))]
+    pairs: u32,
+    /// Messages a second of each pair that is paced
+    #[arg(long, value_name = "HZ", default_value_t = 240.0)]
+    rate: f64,
+    /// How long a cell is paced
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = script::time,
+        conflicts_with = "quick")]
+    paced_for: Duration,
+    /// A cell that takes longer is given up; what it measured until then is kept
+    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = script::time)]
+    limit: Duration,
+    /// Where the probes are (default: the folder "probes" beside this program)
+    #[arg(long, value_name = "FOLDER")]
+    probes: Option<PathBuf>,
+    /// Where the study goes; made if it is not there
+    #[arg(long, value_name = "FOLDER", default_value = "jitter-study")]
+    out: PathBuf,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Other {
+    Analyse(analyse::AnalyseArgs),
+}
+
+const AFTER: &str = "\
+Examples:
+  ./dev lab jitter --quick            builds the probes, and tries every cell
+  openuvr lab jitter --out study      all cells as in the slides: 16 pairs, 10 million samples
+  openuvr lab jitter --only pekko/ping-pong --out study
+  openuvr lab jitter --only paced --rate 60 --paced-for 60s
+  openuvr lab jitter analyse samples.jitter --log gc.log";
+
+/// Does the study.
+///
+/// # Errors
+/// What is impossible or went wrong, in one line.
+pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
+    if let Some(Other::Analyse(args)) = &args.other {
+        return analyse::run(args);
+    }
+    ensure!(
+        args.samples >= u64::from(args.pairs),
+        "--samples {} is less than one for each of {} pairs",
+        args.samples,
+        args.pairs
+    );
+    ensure!(
+        args.rate.is_finite() && args.rate > 0.0 && args.rate <= 100_000.0,
+        "--rate is above 0 and at most 100000"
+    );
+    let mut cells = cells::all();
+    let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|w| name.contains(w));
+    cells.retain(|cell| wanted(&cell.to_string()) && !(args.quick && cell.is_slow()));
+    ensure!(
+        !cells.is_empty(),
+        "--only {}: no cell has such a name; one is pthread/ping-pong/other",
+        args.only.join(",")
+    );
+    let folder = match &args.probes {
+        Some(folder) => folder.clone(),
+        None => beside_this_program()?,
+    };
+    let mut probes = Probes::find(&folder)?;
+    let store = Store::open(&args.out)?;
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let lasting = match args.quick {
+        true => Duration::from_millis(500),
+        false => Duration::from_secs(5),
+    };
+    let conditions = Conditions::measure(lasting, probes.scratch())?;
+    eprintln!("{}", conditions.words());
+    let size = size(args);
+    let mut incomplete = Vec::new();
+    for (number, cell) in cells.iter().enumerate() {
+        eprintln!("{} of {}: {cell}", number + 1, cells.len());
+        let problem = match probes.run(*cell, &size, &conditions, &stop) {
+            Ok(Outcome::Measured(mut measured)) => {
+                measured.quick = args.quick;
+                store.keep(&measured)?;
+                measured.error
+            }
+            Ok(Outcome::Skipped(why)) => Some(format!("skipped: {why}")),
+            Err(error) => Some(format!("{error:#}")),
+        };
+        if stop.load(Ordering::Relaxed) {
+            incomplete.push("interrupted: the cells after it are not measured".to_owned());
+            break;
+        }
+        if let Some(problem) = problem {
+            eprintln!("{cell}: {problem}");
+            incomplete.push(format!("{cell}: {problem}"));
+        }
+    }
+    let all = store.read()?;
+    if all.is_empty() {
+        bail!("nothing was measured; {}", incomplete.join("; "));
+    }
+    study::write(&args.out, &all, &conditions, &incomplete)?;
+    println!("\nthe study is {}", args.out.join("index.html").display());
+    if incomplete.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!(
+        "{} of {} cells are skipped or not whole",
+        incomplete.len(),
+        cells.len()
+    );
+    Ok(ExitCode::from(INCOMPLETE))
+}
+
+fn size(args: &JitterArgs) -> Size {
+    let (samples, paced_for) = match args.quick {
+        true => (
+            16_000.max(u64::from(args.pairs)),
+            Duration::from_millis(250),
+        ),
+        false => (args.samples, args.paced_for),
+    };
+    Size {
+        pairs: args.pairs,
+        samples,
+        rate: args.rate,
+        paced_for,
+        limit: args.limit,
+    }
+}
+
+fn beside_this_program() -> Result<PathBuf> {
+    let program = std::env::current_exe().context("can't find where this program is")?;
+    Ok(program.with_file_name("probes"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! What the machine is like while it is measured: without it, no figure means anything.
+
+use std::fs::read_to_string;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use openuvr_lab::jitter::analysis::analyse;
+use openuvr_lab::jitter::distribution::Summary;
+use openuvr_lab::jitter::samples::{self, Header, Pattern, Sample, Samples};
+use openuvr_runtime::clock;
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec};
+use serde::{Deserialize, Serialize};
+
+const NANOS: u64 = 1_000_000_000;
+/// How often the floor's thread wakes, as `cyclictest` does by default.
+const EVERY: u64 = 1_000_000;
+
+/// What is the same for all cells of a run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Conditions {
+    /// As `uname -v` says: it names PREEMPT_RT or PREEMPT_DYNAMIC.
+    pub(super) kernel: String,
+    /// Whether the kernel has the RT patch (`/sys/kernel/realtime`).
+    pub(super) real_time_kernel: bool,
+    /// What real-time threads get of each period, µs; -1: all of it.
+    pub(super) throttled_to_us: Option<i64>,
+    pub(super) throttling_period_us: Option<i64>,
+    /// How late a thread wakes that sleeps until absolute times, ns.
+    pub(super) floor: Summary,
+    /// What its thread was given.
+    pub(super) floor_policy: String,
+}
+
+impl Conditions {
+    /// Looks, and measures the floor for so long: no software on this machine can hand over sooner after
+    /// a sleep than that. Its samples lie in `scratch` meanwhile.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn measure(lasting: Duration, scratch: &Path) -> Result<Conditions> {
+        let number = |name: &str| {
+            let text = read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
+            text.trim().parse().ok()
+        };
+        let (floor, floor_policy) =
+            floor(lasting, scratch).context("can't measure the timer's floor")?;
+        let kernel = read_to_string("/proc/sys/kernel/version").unwrap_or_default();
+        let patched = read_to_string("/sys/kernel/realtime").unwrap_or_default();
+        Ok(Conditions {
+            kernel: kernel.trim().to_owned(),
+            real_time_kernel: patched.trim() == "1",
+            throttled_to_us: number("sched_rt_runtime_us"),
+            throttling_period_us: number("sched_rt_period_us"),
+            floor,
+            floor_policy,
+        })
+    }
+
+    /// In one line.
+    pub(super) fn words(&self) -> String {
+        let throttled = match (self.throttled_to_us, self.throttling_period_us) {
+            (Some(-1), _) => "not throttled".to_owned(),
+            (Some(of), Some(period)) => format!("throttled to {of} of {period} µs"),
+            _ => "throttling unknown".to_owned(),
+        };
+        let micros = |nanos: f64| format!("{:.0}", nanos / 1e3);
+        format!(
+            "{} kernel ({}); real-time threads {throttled}; a {} thread that sleeps until absolute times \
+             wakes {} µs late (median; 99 %: {}, at most: {})",
+            if self.real_time_kernel {
+                "real-time"
+            } else {
+                "vanilla"
+            },
+            self.kernel,
+            self.floor_policy,
+            micros(self.floor.median),
+            self.floor.p99.map_or("–".to_owned(), micros),
+            micros(self.floor.max),
+        )
+    }
+}
+
+/// Sleeps until absolute times in a thread that is as urgent as the system lets us, and takes the time
+/// when it wakes: what `cyclictest` measures, by our own clock and in our own format.
+fn floor(lasting: Duration, scratch: &Path) -> Result<(Summary, String)> {
+    let count = u64::try_from(lasting.as_nanos())? / EVERY;
+    let scheduler = Scheduler::new();
+    let thread = scheduler.spawn(ThreadRole::EmulatedLink, "floor", move || {
+        let mut samples = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
+        let begin = now() + EVERY;
+        for number in 0..count {
+            let intended = begin + number * EVERY;
+            let at = Timespec {
+                tv_sec: (intended / NANOS).cast_signed(),
+                tv_nsec: (intended % NANOS).cast_signed(),
+            };
+            // Interrupted by a signal: it wakes early, and goes back to sleep.
+            while clock_nanosleep_absolute(ClockId::Monotonic, &at).is_err() {}
+            samples.push(Sample {
+                intended,
+                sent: intended,
+                received: now(),
+            });
+        }
+        let policy = crate::bench::machine::threads()
+            .into_keys()
+            .find(|thread| thread.thread == "floor")
+            .map_or("OTHER".to_owned(), |thread| thread.policy);
+        (samples, policy)
+    })?;
+    let Ok((all, policy)) = thread.join() else {
+        anyhow::bail!("its thread panicked");
+    };
+    let header = Header {
+        name: "floor".into(),
+        pattern: Pattern::Paced,
+        capacity: 0,
+        begin: all.first().map_or(0, |sample| sample.intended),
+        end: all.last().map(|sample| sample.received),
+        rate_millihertz: NANOS * 1000 / EVERY,
+        counts: Vec::new(),
+    };
+    let path = scratch.join("floor.jitter");
+    samples::write(&path, &header, &all)?;
+    let analysis = Samples::open(&path).and_then(|mut samples| analyse(&mut samples, None));
+    let _ = std::fs::remove_file(&path);
+    Ok((analysis?.sent, policy))
+}
+
+fn now() -> u64 {
+    clock::now().0.cast_unsigned()
+}

@@ -1,0 +1,66 @@
+//! The scheduling of threads of other processes.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::time::Duration;
+
+/// `struct sched_attr` of sched_setattr(2), its first version.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// SCHED_FLAG_RESET_ON_FORK: what such a thread starts is SCHED_OTHER; without it a thread under
+/// SCHED_DEADLINE can't start any.
+const RESET_ON_FORK: u64 = 1;
+
+/// How a thread is to be scheduled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Scheduling {
+    Fifo(u32),
+    Rr(u32),
+    /// So much of each period.
+    Deadline(Duration, Duration),
+}
+
+/// Sets it for one thread, by its id.
+pub(super) fn schedule(thread: i32, scheduling: Scheduling) -> io::Result<()> {
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let mut attributes = Attributes {
+        size: size_of::<Attributes>() as u32,
+        ..Attributes::default()
+    };
+    let policy = match scheduling {
+        Scheduling::Fifo(priority) => {
+            attributes.priority = priority;
+            libc::SCHED_FIFO
+        }
+        Scheduling::Rr(priority) => {
+            attributes.priority = priority;
+            libc::SCHED_RR
+        }
+        Scheduling::Deadline(runtime, period) => {
+            attributes.flags = RESET_ON_FORK;
+            attributes.runtime = nanos(runtime);
+            attributes.deadline = nanos(period);
+            attributes.period = nanos(period);
+            libc::SCHED_DEADLINE
+        }
+    };
+    attributes.policy = policy.unsigned_abs();
+    // SAFETY: the structure is whole, says its own size, and outlives the call, which only reads it.
+    let result =
+        unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attributes, 0) };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,278 @@
+//! What a sample file tells: two clocks, outliers, and what pauses have to do with them.
+//!
+//! *Received − sent* is what the slides print. It misses what a sender that was itself late did not send:
+//! *received − intended* counts that too (coordinated omission). Where messages answer each other they
+//! are the same, and nothing can be known of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::Nanos;
+use super::distribution::{Distribution, Summary};
+use super::pauses::{Covered, Kind, Pause};
+use super::samples::{Sample, Samples, SamplesError};
+
+/// The scatter's cells over the time of the test, and for each power of ten of the latency.
+const COLUMNS: f64 = 400.0;
+const ROWS: f64 = 30.0;
+/// The share of the test that counts as its beginning.
+const BEGINNING: f64 = 0.01;
+/// The modified z-score above which a sample is an outlier, and the factor that makes it comparable
+/// with standard deviations (Iglewicz and Hoaglin 1993, as the follow-up of the slides uses it).
+const Z_LIMIT: f64 = 3.5;
+const Z_FACTOR: f64 = 0.6745;
+
+/// Which samples are outliers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Rule {
+    /// Longer than the median and two standard deviations: the slides.
+    MedianAndTwoSd,
+    /// A modified z-score above 3.5: their follow-up of the same year.
+    ModifiedZ,
+}
+
+/// The outliers by a rule, of received − sent.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Outliers {
+    /// The rule.
+    pub rule: Rule,
+    /// Above which latency a sample is one, ns.
+    pub above: f64,
+    /// How many there are.
+    pub count: u64,
+    /// Those sent in the first hundredth of the test.
+    pub at_the_beginning: u64,
+    /// The share that was on its way while a collector paused; `None`: there is no log.
+    pub in_pauses: Option<f64>,
+    /// The share that would have been, were they spread evenly over the test.
+    pub by_chance: Option<f64>,
+}
+
+/// A pause of the scatter: from and to, as shares of the test.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Shade {
+    /// From.
+    pub from: f64,
+    /// To.
+    pub to: f64,
+    /// Whether everything was collected (red in the slides), or less (green).
+    pub full: bool,
+}
+
+/// What a file tells.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Analysis {
+    /// Who wrote it.
+    pub name: String,
+    /// Samples that the file lacks, of those it should have.
+    pub missing: u64,
+    /// Samples whose times run backwards; they count nowhere else.
+    pub backwards: u64,
+    /// From its beginning to its last sample, s.
+    pub seconds: f64,
+    /// Received − sent.
+    pub sent: Summary,
+    /// Received − intended.
+    pub intended: Summary,
+    /// By each rule.
+    pub outliers: Vec<Outliers>,
+    /// Where outliers by the first rule lie: share of the test, latency in ns.
+    pub scatter: Vec<(f64, f64)>,
+    /// Pauses of the collector.
+    pub pauses: Vec<Shade>,
+    /// Their number, which may be larger, and the longest, ns.
+    pub pause_count: usize,
+    /// The longest, ns.
+    pub longest_pause: f64,
+}
+
+/// Reads a file twice and tells what is in it. `pauses` are in order of their beginning; `None`: nothing
+/// is known of any.
+///
+/// # Errors
+/// What the system says.
+pub fn analyse(samples: &mut Samples, pauses: Option<&[Pause]>) -> Result<Analysis, SamplesError> {
+    let (mut sent, mut intended) = (Distribution::default(), Distribution::default());
+    let (mut backwards, mut last, mut first) = (0, 0, Nanos::MAX);
+    samples.for_each(|sample| {
+        if !is_forward(sample) {
+            backwards += 1;
+            return;
+        }
+        sent.record(sample.received - sample.sent);
+        intended.record(sample.received - sample.intended);
+        last = last.max(sample.received);
+        first = first.min(sample.sent);
+    })?;
+    let header = samples.header();
+    // A probe that died at once may not have written when it began.
+    let begin = if header.begin > 0 {
+        header.begin.min(first)
+    } else {
+        first.min(last)
+    };
+    let test = Test {
+        begin,
+        end: header.end.unwrap_or(last).max(last).max(begin + 1),
+    };
+    let median = sent.quantile(0.5) as f64;
+    let deviation = sent.median_deviation();
+    let limits = [
+        (Rule::MedianAndTwoSd, median + 2.0 * sent.sd()),
+        (Rule::ModifiedZ, median + Z_LIMIT * deviation / Z_FACTOR),
+    ];
+    let covered = pauses.map(Covered::by);
+    let mut found = limits.map(|(rule, above)| Found::new(rule, above));
+    let mut cells = BTreeSet::new();
+    samples.for_each(|sample| {
+        if !is_forward(sample) {
+            return;
+        }
+        let latency = sample.received - sample.sent;
+        for found in &mut found {
+            found.look_at(sample, &test, covered.as_ref());
+        }
+        if latency as f64 > limits[0].1 {
+            let row = (latency.max(1) as f64).log10() * ROWS;
+            cells.insert(((test.share(sample.sent) * COLUMNS) as u32, row as u32));
+        }
+    })?;
+    let header = samples.header();
+    Ok(Analysis {
+        name: header.name.clone(),
+        missing: samples.missing()
+            + header
+                .counts
+                .iter()
+                .map(|n| header.capacity - n)
+                .sum::<u64>(),
+        backwards,
+        seconds: (test.end - test.begin) as f64 / 1e9,
+        sent: sent.summary(),
+        intended: intended.summary(),
+        outliers: found
+            .into_iter()
+            .map(|found| found.told(covered.as_ref(), &test))
+            .collect(),
+        scatter: cells
+            .into_iter()
+            .map(|(column, row)| {
+                let at = (f64::from(column) + 0.5) / COLUMNS;
+                (at, 10_f64.powf((f64::from(row) + 0.5) / ROWS))
+            })
+            .collect(),
+        pauses: shades(pauses.unwrap_or_default(), &test),
+        pause_count: pauses
+            .unwrap_or_default()
+            .iter()
+            .filter(|p| test.has(p))
+            .count(),
+        longest_pause: pauses
+            .unwrap_or_default()
+            .iter()
+            .filter(|pause| test.has(pause))
+            .map(|pause| (pause.end - pause.start) as f64)
+            .fold(0.0, f64::max),
+    })
+}
+
+fn is_forward(sample: Sample) -> bool {
+    sample.intended <= sample.sent && sample.sent <= sample.received
+}
+
+/// The time that samples are from.
+struct Test {
+    begin: Nanos,
+    end: Nanos,
+}
+
+impl Test {
+    /// Which share of the test is over at a time.
+    fn share(&self, at: Nanos) -> f64 {
+        let share = at.saturating_sub(self.begin) as f64 / (self.end - self.begin) as f64;
+        share.min(1.0)
+    }
+
+    fn has(&self, pause: &Pause) -> bool {
+        pause.end >= self.begin && pause.start <= self.end
+    }
+}
+
+/// Pauses as shares of the test; those in one column of the plot are one.
+fn shades(pauses: &[Pause], test: &Test) -> Vec<Shade> {
+    let mut shades: Vec<Shade> = Vec::new();
+    for pause in pauses.iter().filter(|pause| test.has(pause)) {
+        let full = pause.kind == Kind::Full;
+        let (from, to) = (test.share(pause.start), test.share(pause.end));
+        match shades.last_mut() {
+            Some(last) if last.full == full && from - last.to < 0.5 / COLUMNS => {
+                last.to = last.to.max(to);
+            }
+            _ => shades.push(Shade { from, to, full }),
+        }
+    }
+    shades
+}
+
+/// Outliers while they are counted: how long they are decides how many meet a pause by chance.
+struct Found {
+    rule: Rule,
+    above: f64,
+    at_the_beginning: u64,
+    in_pauses: u64,
+    lengths: Lengths,
+}
+
+/// How many outliers there are of each length, in steps of an eighth of a power of two.
+#[derive(Default)]
+struct Lengths(BTreeMap<u32, (u64, f64)>);
+
+impl Found {
+    fn new(rule: Rule, above: f64) -> Found {
+        Found {
+            rule,
+            above,
+            at_the_beginning: 0,
+            in_pauses: 0,
+            lengths: Lengths::default(),
+        }
+    }
+
+    fn look_at(&mut self, sample: Sample, test: &Test, covered: Option<&Covered>) {
+        let latency = (sample.received - sample.sent) as f64;
+        if latency <= self.above {
+            return;
+        }
+        if test.share(sample.sent) < BEGINNING {
+            self.at_the_beginning += 1;
+        }
+        if covered.is_some_and(|covered| covered.meets(sample.sent, sample.received)) {
+            self.in_pauses += 1;
+        }
+        let class = ((latency + 1.0).log2() * 8.0) as u32;
+        let (count, sum) = self.lengths.0.entry(class).or_default();
+        *count += 1;
+        *sum += latency;
+    }
+
+    fn told(self, covered: Option<&Covered>, test: &Test) -> Outliers {
+        let count: u64 = self.lengths.0.values().map(|(count, _)| count).sum();
+        let of = |sum: f64| sum / count.max(1) as f64;
+        let by_chance = covered.map(|covered| {
+            let classes = self.lengths.0.values().map(|(count, sum)| {
+                let length = (sum / *count as f64) as Nanos;
+                covered.chance(length, test.begin, test.end) * *count as f64
+            });
+            of(classes.sum())
+        });
+        Outliers {
+            rule: self.rule,
+            above: self.above,
+            count,
+            at_the_beginning: self.at_the_beginning,
+            in_pauses: covered.map(|_| of(self.in_pauses as f64)),
+            by_chance,
+        }
+    }
+}

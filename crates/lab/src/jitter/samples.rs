@@ -1,0 +1,288 @@
+//! The sample file: what a probe writes, and its reader. `probes/README.md` describes the format.
+//!
+//! A file is read as a stream: whatever its size, a buffer and the header are all that is held.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::Nanos;
+
+const MAGIC: [u8; 8] = *b"JITTER01";
+const HEADER: usize = 4096;
+const RECORD: usize = 24;
+const NAME: usize = 64;
+const COUNTS: usize = 128;
+
+/// Pairs whose counts have room in the header.
+pub const MOST_PAIRS: usize = (HEADER - COUNTS) / 8;
+
+/// How messages follow each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pattern {
+    /// One is on the way for each pair; the next leaves when it has been answered.
+    PingPong,
+    /// The sender never waits.
+    Flood,
+    /// Each leaves at its time, whatever became of those before.
+    Paced,
+}
+
+impl Pattern {
+    /// All of them, in the order of their numbers in a file.
+    pub const ALL: [Pattern; 3] = [Pattern::PingPong, Pattern::Flood, Pattern::Paced];
+
+    /// As probes and people call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Pattern::PingPong => "ping-pong",
+            Pattern::Flood => "flood",
+            Pattern::Paced => "paced",
+        }
+    }
+}
+
+/// One message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// When it was to be sent. Where nothing paces the sender it is when it was sent.
+    pub intended: Nanos,
+    /// When it was sent.
+    pub sent: Nanos,
+    /// When it was received.
+    pub received: Nanos,
+}
+
+/// What a file says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Who wrote it.
+    pub name: String,
+    /// How messages followed each other.
+    pub pattern: Pattern,
+    /// Records for which each pair has room.
+    pub capacity: u64,
+    /// When the test began.
+    pub begin: Nanos,
+    /// When it ended; `None` if it did not come to its end.
+    pub end: Option<Nanos>,
+    /// Messages a second for each pair, in thousandths; 0 if not paced.
+    pub rate_millihertz: u64,
+    /// Records that each pair has written.
+    pub counts: Vec<u64>,
+}
+
+/// Why a file can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SamplesError {
+    /// The system says why.
+    #[error("can't read {0}: {1}")]
+    Io(PathBuf, #[source] io::Error),
+    /// It is something else, or damaged.
+    #[error("{0} is no sample file: {1}")]
+    Foreign(PathBuf, String),
+}
+
+/// A file of samples, ready to be read.
+#[derive(Debug)]
+pub struct Samples {
+    path: PathBuf,
+    file: File,
+    header: Header,
+    /// Records that are in the file, of those that the header counts, for each pair.
+    present: Vec<u64>,
+}
+
+impl Samples {
+    /// Opens a file and reads its header.
+    ///
+    /// # Errors
+    /// What the system says, or what is wrong with the header. A file that ends too early is none:
+    /// see [`missing`](Self::missing).
+    pub fn open(path: &Path) -> Result<Samples, SamplesError> {
+        let failed = |error| SamplesError::Io(path.to_owned(), error);
+        let mut file = File::open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        let mut bytes = Vec::with_capacity(HEADER);
+        let mut head = Read::by_ref(&mut file).take(HEADER as u64);
+        head.read_to_end(&mut bytes).map_err(failed)?;
+        let header =
+            Header::parse(&bytes).map_err(|wrong| SamplesError::Foreign(path.to_owned(), wrong))?;
+        let records = length.saturating_sub(HEADER as u64) / RECORD as u64;
+        let present = (0..).zip(&header.counts).map(|(pair, count)| {
+            let before = header.capacity.saturating_mul(pair);
+            records.saturating_sub(before).min(*count)
+        });
+        let present = present.collect();
+        Ok(Samples {
+            path: path.to_owned(),
+            file,
+            header,
+            present,
+        })
+    }
+
+    /// What the file says of itself.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Records that the header counts and the file lacks, because its end was cut off.
+    #[must_use]
+    pub fn missing(&self) -> u64 {
+        self.header.counts.iter().sum::<u64>() - self.present.iter().sum::<u64>()
+    }
+
+    /// Calls `each` with every sample, pair by pair and in order.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn for_each(&mut self, mut each: impl FnMut(Sample)) -> Result<(), SamplesError> {
+        let failed = |error| SamplesError::Io(self.path.clone(), error);
+        for (pair, count) in (0..).zip(&self.present) {
+            let at = HEADER as u64 + self.header.capacity * pair * RECORD as u64;
+            self.file.seek(SeekFrom::Start(at)).map_err(failed)?;
+            let mut reader = BufReader::with_capacity(1 << 18, &self.file);
+            for _ in 0..*count {
+                let mut record = [0; RECORD];
+                reader.read_exact(&mut record).map_err(failed)?;
+                each(Sample::parse(&record));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Sample {
+    fn parse(bytes: &[u8; RECORD]) -> Sample {
+        Sample {
+            intended: number(bytes, 0),
+            sent: number(bytes, 8),
+            received: number(bytes, 16),
+        }
+    }
+
+    fn bytes(self) -> [u8; RECORD] {
+        let mut bytes = [0; RECORD];
+        let times = [self.intended, self.sent, self.received];
+        for (place, time) in bytes.chunks_exact_mut(8).zip(times) {
+            place.copy_from_slice(&time.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+impl Header {
+    fn parse(bytes: &[u8]) -> Result<Header, String> {
+        if bytes.get(..8) != Some(&MAGIC) {
+            return Err("it does not begin with JITTER01".to_owned());
+        }
+        if bytes.len() < HEADER {
+            return Err(format!("{} bytes, less than a header", bytes.len()));
+        }
+        let sizes = (word(bytes, 8), word(bytes, 12));
+        if sizes != (HEADER as u32, RECORD as u32) {
+            return Err(format!(
+                "header and records of {sizes:?} bytes, not (4096, 24)"
+            ));
+        }
+        let pairs = word(bytes, 16) as usize;
+        if !(1..=MOST_PAIRS).contains(&pairs) {
+            return Err(format!("{pairs} pairs, not 1 to {MOST_PAIRS}"));
+        }
+        let pattern = word(bytes, 20);
+        let pattern = Pattern::ALL
+            .get(pattern as usize)
+            .ok_or_else(|| format!("there is no pattern {pattern}"))?;
+        let capacity = number(bytes, 24);
+        let total = capacity.checked_mul((pairs * RECORD) as u64);
+        if total
+            .and_then(|total| total.checked_add(HEADER as u64))
+            .is_none()
+        {
+            return Err(format!("room for {capacity} records is impossible"));
+        }
+        let counts: Vec<u64> = (0..pairs)
+            .map(|pair| number(bytes, COUNTS + 8 * pair))
+            .collect();
+        if let Some(count) = counts.iter().find(|count| **count > capacity) {
+            return Err(format!(
+                "{count} records where there is room for {capacity}"
+            ));
+        }
+        let name = bytes[NAME..COUNTS].split(|byte| *byte == 0).next();
+        Ok(Header {
+            name: String::from_utf8_lossy(name.unwrap_or_default()).into_owned(),
+            pattern: *pattern,
+            capacity,
+            begin: number(bytes, 32),
+            end: Some(number(bytes, 40)).filter(|end| *end > 0),
+            rate_millihertz: number(bytes, 48),
+            counts,
+        })
+    }
+
+    fn bytes(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, &MAGIC);
+        let words = [HEADER, RECORD, self.counts.len(), self.pattern as usize];
+        for (value, at) in words.into_iter().zip((8..).step_by(4)) {
+            put(at, &u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes());
+        }
+        let numbers = [
+            self.capacity,
+            self.begin,
+            self.end.unwrap_or(0),
+            self.rate_millihertz,
+        ];
+        for (value, at) in numbers.into_iter().zip((24..).step_by(8)) {
+            put(at, &value.to_le_bytes());
+        }
+        let name = self.name.as_bytes();
+        put(NAME, &name[..name.len().min(COUNTS - NAME)]);
+        for (count, at) in self
+            .counts
+            .iter()
+            .take(MOST_PAIRS)
+            .zip((COUNTS..).step_by(8))
+        {
+            put(at, &count.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// Writes a file of one pair: what a loop of this program measured of itself.
+///
+/// # Errors
+/// What the system says.
+pub fn write(path: &Path, header: &Header, samples: &[Sample]) -> io::Result<()> {
+    let header = Header {
+        capacity: samples.len() as u64,
+        counts: vec![samples.len() as u64],
+        ..header.clone()
+    };
+    let mut writer = io::BufWriter::new(File::create(path)?);
+    writer.write_all(&header.bytes())?;
+    for sample in samples {
+        writer.write_all(&sample.bytes())?;
+    }
+    writer.flush()
+}
+
+/// The 64 bits at `at`, which must be inside.
+fn number(bytes: &[u8], at: usize) -> u64 {
+    let mut value = [0; 8];
+    value.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(value)
+}
+
+/// The 32 bits at `at`, which must be inside.
+fn word(bytes: &[u8], at: usize) -> u32 {
+    let mut value = [0; 4];
+    value.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(value)
+}
