@@ -1,5 +1,7 @@
 //! `openuvr lab`: the studies, from the command line.
 
+mod folder;
+mod traffic;
 mod wifi;
 
 use std::net::SocketAddr;
@@ -45,6 +47,7 @@ enum Study {
     #[command(after_help = HOP_HELP)]
     Hop(Box<HopArgs>),
     Wifi(wifi::WifiArgs),
+    Traffic(traffic::TrafficArgs),
     Attack(crate::attack::Args),
     Soak(crate::soak::Args),
 }
@@ -126,6 +129,10 @@ struct HopArgs {
             "queue", "down", "up",
         ])]
     wifi: Option<Scenario>,
+    /// Capture what is relayed, as both ends of the link would: host.pcapng and client.pcapng in this
+    /// folder, for `openuvr lab traffic`
+    #[arg(long, value_name = "FOLDER", conflicts_with = "bridge")]
+    capture: Option<std::path::PathBuf>,
     /// Decides what happens to which datagram
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -149,6 +156,7 @@ pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
     match &args.study {
         Study::Hop(hop) => run_hop(hop),
         Study::Wifi(wifi) => wifi::run(wifi),
+        Study::Traffic(traffic) => traffic::run(traffic),
         Study::Attack(attack) => crate::attack::attack(attack),
         Study::Soak(soak) => crate::soak::run(soak),
     }
@@ -177,7 +185,7 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
         (report.to_string(), came, report.lateness)
     } else {
         let to = args.to.context("neither --to nor --bridge is given")?;
-        let hop = Hop::open(hop::Config {
+        let mut hop = Hop::open(hop::Config {
             listen: args.listen,
             to,
             up,
@@ -185,6 +193,9 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
             wifi,
             seed,
         })?;
+        if let Some(folder) = &args.capture {
+            hop.capture(folder)?;
+        }
         println!("relaying from {} to {to}", hop.local_addr()?);
         let report = args.carry(hop.stopper(), move || hop.run())?;
         let came = report.up.sent + report.down.sent;
@@ -342,6 +353,7 @@ mod tests {
         match program.lab.study {
             Study::Hop(args) => *args,
             Study::Wifi(args) => panic!("{args:?}"),
+            Study::Traffic(args) => panic!("{args:?}"),
             Study::Attack(args) => panic!("{args:?}"),
             Study::Soak(args) => panic!("{args:?}"),
         }

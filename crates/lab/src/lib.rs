@@ -5,11 +5,13 @@
 
 pub mod attack;
 pub mod bridge;
+pub mod capture;
 pub mod hop;
 pub mod lateness;
 pub mod link;
 mod random;
 pub mod schedule;
 pub mod script;
+pub mod traffic;
 pub mod wifi;
 pub mod world;

@@ -2,14 +2,14 @@
 //! claims, whether that holds here, and why. It draws nothing.
 //!
 //! Papers: OpenUVR (figures 6, 10, 11, sections IV-B3 and V-E), GamingAnywhere (figures 9 to 11) and
-//! Unity Render Streaming over Wi-Fi (figures 19 to 22, in [`wifi`]). A figure without data is "not measured", never a guess.
+//! Unity Render Streaming over Wi-Fi (sections 5 to 7 and 8.1, in [`traffic`]; figures 19 to 22, in [`wifi`]). A figure without data is "not measured", never a guess.
 
 use serde_json::Value;
 
 use super::page::{Data, list, named, number, words};
 use super::report::QUIET;
 use super::stats::Range;
-use super::wifi;
+use super::{traffic, wifi};
 
 /// What became of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,7 +141,7 @@ pub(super) fn all(data: &Data) -> Vec<Figure> {
             "quality",
         ),
     ];
-    let figures = figures.into_iter().chain(wifi::CLAIMS);
+    let figures = figures.into_iter().chain(traffic::CLAIMS).chain(wifi::CLAIMS);
     let judged = figures.map(|(name, claim, judge, bench)| {
         let (mark, why) = judge(data).unwrap_or_else(|| {
             let group = if bench.starts_with("lab ") {

@@ -21,6 +21,7 @@ mod sched;
 mod stats;
 mod sync;
 mod sys;
+mod traffic;
 mod wifi;
 
 use anyhow::Result;

@@ -22,7 +22,7 @@ use crate::pair;
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
 ///
 /// Reads latency.json, ablation.json, sync.json, doors.json, handoff.json, link.json, quality*.json and
-/// the wifi.json of `openuvr lab wifi --paper`. Each figure of the papers is marked as reproduced, refuted here, undecided, or not
+/// the wifi.json of `openuvr lab wifi --paper` and the traffic.json of `openuvr lab traffic`. Each figure of the papers is marked as reproduced, refuted here, undecided, or not
 /// testable here, with the reason, computed from that data. A busy machine decides nothing, and a
 /// quick or single run only what is far beyond what runs differ by.
 #[derive(clap::Args, Clone, Debug)]
@@ -74,6 +74,8 @@ pub(super) struct Data {
     pub(super) quality_files: Vec<Value>,
     /// What `lab wifi` left.
     pub(super) wifi: Value,
+    /// What `lab traffic` left.
+    pub(super) traffic: Value,
 }
 
 /// Runs what is missing, if asked, and writes the page.
@@ -173,6 +175,7 @@ impl Data {
                 "doors" => data.doors = value,
                 "handoff" => data.handoff = value,
                 "wifi" => data.wifi = value,
+                "traffic" => data.traffic = value,
                 "link" => data.link = value.as_array().cloned().unwrap_or_default(),
                 _ if name.starts_with("quality") => {
                     collect(&value, &mut data.quality);
@@ -190,6 +193,7 @@ impl Data {
                 &data.doors,
                 &data.handoff,
                 &data.wifi,
+                &data.traffic,
             ]
             .iter()
             .all(|v| v.is_null());
@@ -336,6 +340,7 @@ fn page(data: &Data) -> Result<String> {
     link(data, &mut page);
     quality(data, &mut page)?;
     super::wifi::show(data, &mut page);
+    super::traffic::show(data, &mut page);
     page.push_str("</body></html>\n");
     Ok(page)
 }

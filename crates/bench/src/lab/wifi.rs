@@ -2,13 +2,12 @@
 //!
 //! The model is in crate `lab`; here are its options, and the folder that a study leaves.
 
-mod folder;
 mod paper;
 mod quantities;
 mod replay;
 mod sweep;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +17,8 @@ use anyhow::{Result, ensure};
 use openuvr_lab::script;
 use openuvr_lab::wifi::study::Repetition;
 use openuvr_lab::wifi::{Nanos, words};
+
+use super::folder::Folder;
 
 /// What Wi-Fi does to a stream: an 802.11ax network as a model, a thousand times faster than time.
 ///
@@ -117,6 +118,21 @@ pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
 }
 
 impl ImpairmentSchedule {
+    /// The folder of a study of so many runs.
+    fn folder(&self, out: &Path, title: &str) -> Result<Folder> {
+        let Repetition { runs, seed } = self.repetition;
+        let seconds = self.lasting as f64 / 1e9;
+        let said = format!(
+            "{runs} runs of {seconds} s of model time for each case, seeds from {seed} on; ± is the 95 % \
+             confidence interval of the mean."
+        );
+        let mut folder = Folder::make(out, title, "wifi.json", &said)?;
+        folder.keep("runs", runs.into());
+        folder.keep("seed", seed.into());
+        folder.keep("seconds", seconds.into());
+        Ok(folder)
+    }
+
     fn goes_on(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
     }

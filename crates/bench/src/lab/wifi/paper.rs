@@ -10,7 +10,7 @@ use openuvr_lab::wifi::study::{self, Summary, Unfinished};
 use serde_json::{Value, json};
 
 use super::ImpairmentSchedule;
-use super::folder::{Folder, print_table};
+use super::super::folder::{Folder, print_table};
 use super::quantities;
 use crate::bench::plot::{Boxes, Spread};
 
@@ -18,7 +18,7 @@ use crate::bench::plot::{Boxes, Spread};
 const NOT_REPRODUCED: u8 = 1;
 
 pub(super) fn run(schedule: &ImpairmentSchedule, out: &Path) -> Result<ExitCode> {
-    let mut folder = Folder::make(out, TITLE, schedule)?;
+    let mut folder = schedule.folder(out, TITLE)?;
     let (mut case, mut last) = (0, String::new());
     let table = paper::run(&schedule.repetition, schedule.lasting, &mut |name| {
         if name != last {

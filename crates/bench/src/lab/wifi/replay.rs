@@ -13,7 +13,7 @@ use openuvr_lab::wifi::{Estimate, MILLISECOND, Nanos, SECOND, milliseconds, word
 use serde_json::json;
 
 use super::ImpairmentSchedule;
-use super::folder::{Folder, print_table};
+use super::super::folder::{Folder, print_table};
 use super::quantities::{self, Quantity};
 use crate::bench::plot::{Lines, Point, Series};
 
@@ -33,7 +33,7 @@ pub(super) fn run(
     let scenario = words::parse(text)?;
     let recording = Recording::read(file)?;
     let title = format!("{} over Wi-Fi", file.display());
-    let mut folder = Folder::make(out, &title, schedule)?;
+    let mut folder = schedule.folder(out, &title)?;
     let (mut runs, mut sent) = (Vec::new(), Vec::new());
     for number in 0..u64::from(schedule.repetition.runs) {
         if !schedule.goes_on() {

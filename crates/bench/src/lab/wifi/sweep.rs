@@ -11,7 +11,7 @@ use openuvr_lab::wifi::words;
 use serde_json::{Value, json};
 
 use super::ImpairmentSchedule;
-use super::folder::{Folder, print_table};
+use super::super::folder::{Folder, print_table};
 use super::quantities::{self, Quantity};
 use crate::bench::plot::{Lines, Point, Series};
 
@@ -66,7 +66,7 @@ pub(super) fn run(
     );
     // All of them first: a sweep must not end in the middle because of its last value.
     let cases = cases(words, &varied)?;
-    let mut folder = Folder::make(out, "A Wi-Fi network in the model", schedule)?;
+    let mut folder = schedule.folder(out, "A Wi-Fi network in the model")?;
     folder.keep("words", words.into());
     let (mut found, mut interrupted) = (Vec::new(), false);
     for (number, (values, scenario)) in (1..).zip(&cases) {

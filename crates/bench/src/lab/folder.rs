@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::ImpairmentSchedule;
 use crate::bench::machine::Machine;
 use crate::bench::page::{HEAD, escaped, figure, section, table};
 use crate::bench::plot::{self, Plot};
@@ -14,13 +13,15 @@ use crate::bench::plot::{self, Plot};
 /// A folder that is being filled, and the page in it.
 pub(super) struct Folder {
     path: PathBuf,
+    /// The file with all data.
+    name: &'static str,
     page: String,
     data: Map<String, Value>,
 }
 
 impl Folder {
-    /// Makes it, if it is not there.
-    pub(super) fn make(path: &Path, title: &str, schedule: &ImpairmentSchedule) -> Result<Folder> {
+    /// Makes it, if it is not there. Data goes into the file `name`; `said` is what the page begins with.
+    pub(super) fn make(path: &Path, title: &str, name: &'static str, said: &str) -> Result<Folder> {
         std::fs::create_dir_all(path)
             .with_context(|| format!("can't make the folder {}", path.display()))?;
         let machine = Machine::this();
@@ -30,26 +31,21 @@ impl Folder {
         let mut page = HEAD.replace("OpenUVR: what was measured", &escaped(title));
         let _ = write!(
             page,
-            "<h1>{}</h1><p><code>{}</code></p><p>openuvr {} on {}. {} runs of {} s of model time \
-             for each case, seeds from {} on; ± is the 95 % confidence interval of the mean.</p>",
+            "<h1>{}</h1><p><code>{}</code></p><p>openuvr {} on {}. {}</p>",
             escaped(title),
             escaped(&command),
             env!("CARGO_PKG_VERSION"),
             escaped(&machine.to_string()),
-            schedule.repetition.runs,
-            schedule.lasting as f64 / 1e9,
-            schedule.repetition.seed,
+            escaped(said),
         );
         let mut data = Map::new();
         data.insert("study".into(), title.into());
         data.insert("command".into(), command.into());
         data.insert("version".into(), env!("CARGO_PKG_VERSION").into());
         data.insert("machine".into(), serde_json::to_value(&machine)?);
-        data.insert("runs".into(), schedule.repetition.runs.into());
-        data.insert("seed".into(), schedule.repetition.seed.into());
-        data.insert("seconds".into(), json!(schedule.lasting as f64 / 1e9));
         Ok(Folder {
             path: path.to_owned(),
+            name,
             page,
             data,
         })
@@ -110,7 +106,7 @@ impl Folder {
         self.page.push_str("</body></html>\n");
         self.write("index.html", self.page.as_bytes())?;
         let data = serde_json::to_string_pretty(&Value::Object(self.data.clone()))?;
-        self.write("wifi.json", data.as_bytes())
+        self.write(self.name, data.as_bytes())
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
