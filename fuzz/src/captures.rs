@@ -24,7 +24,10 @@ pub fn captures(bytes: &[u8]) {
     let Ok(analysis) = analyse(&mut open, Window::default()) else {
         return;
     };
-    let of_streams = analysis.streams.iter().map(|found| found.stream.sizes.count());
+    let of_streams = analysis
+        .streams
+        .iter()
+        .map(|found| found.stream.sizes.count());
     let counted = of_streams.sum::<u64>() + analysis.beyond;
     assert_eq!(counted, analysis.account.datagrams);
     for found in &analysis.streams {
@@ -33,7 +36,11 @@ pub fn captures(bytes: &[u8]) {
         }
     }
     let mut again = || Ok(Box::new(Cursor::new(file.clone())) as Box<dyn Read>);
-    let joined = join::join((&mut open, &analysis), (&mut again, &analysis), Window::default());
+    let joined = join::join(
+        (&mut open, &analysis),
+        (&mut again, &analysis),
+        Window::default(),
+    );
     if let Ok(joined) = joined {
         assert!(joined.down.arrived <= joined.down.sent);
     }

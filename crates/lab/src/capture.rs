@@ -81,7 +81,7 @@ const COMPRESSED: [(&[u8], &str); 3] = [
 #[must_use]
 pub fn is_capture(begins: &[u8]) -> bool {
     begins
-        .first_chunk()
+        .first_chunk::<4>()
         .is_some_and(|magic| *magic == PCAPNG || PCAP.contains(magic))
 }
 
@@ -104,7 +104,7 @@ pub fn read(
         .iter()
         .find(|(magic, _)| begins.starts_with(magic))
     {
-        return Err(CaptureError::Compressed(tool));
+        return Err(CaptureError::Compressed(*tool));
     }
     if !is_capture(&begins) {
         return Err(CaptureError::Foreign);

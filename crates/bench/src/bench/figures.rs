@@ -141,7 +141,10 @@ pub(super) fn all(data: &Data) -> Vec<Figure> {
             "quality",
         ),
     ];
-    let figures = figures.into_iter().chain(traffic::CLAIMS).chain(wifi::CLAIMS);
+    let figures = figures
+        .into_iter()
+        .chain(traffic::CLAIMS)
+        .chain(wifi::CLAIMS);
     let judged = figures.map(|(name, claim, judge, bench)| {
         let (mark, why) = judge(data).unwrap_or_else(|| {
             let group = if bench.starts_with("lab ") {

@@ -112,9 +112,9 @@ fn doubt(data: &Data) -> Option<String> {
             Some("the capture is broken".to_owned())
         }
         // Captured seconds are a little short of those that were asked for.
-        () if shortest < SECONDS * 0.9 => {
-            Some(format!("{shortest:.0} s of capture are fewer than the study's {SECONDS}"))
-        }
+        () if shortest < SECONDS * 0.9 => Some(format!(
+            "{shortest:.0} s of capture are fewer than the study's {SECONDS}"
+        )),
         () => None,
     }
 }
@@ -141,7 +141,11 @@ fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     let value = |row: &Value, at: &str| number(row, at).map_or("–".into(), |n| format!("{n:.2}"));
     let each = rows.iter().map(|row| {
         let (what, unit) = (words(row, "/what"), words(row, "/unit"));
-        format!("{what}: {} {unit}, not {}", value(row, "/ours"), value(row, "/study"))
+        format!(
+            "{what}: {} {unit}, not {}",
+            value(row, "/ours"),
+            value(row, "/study")
+        )
     });
     let same = rows.iter().map(|row| {
         let (what, unit) = (words(row, "/what"), words(row, "/unit"));
@@ -162,7 +166,10 @@ fn over_wifi(data: &Data, place: &str) -> Option<(Mark, String)> {
     let (mark, why) = judge(data, place)?;
     Some(match mark {
         Mark::NotTestable => (mark, why),
-        _ => (Mark::NotTestable, format!("{why}; a capture does not say whether it came over Wi-Fi")),
+        _ => (
+            Mark::NotTestable,
+            format!("{why}; a capture does not say whether it came over Wi-Fi"),
+        ),
     })
 }
 
@@ -175,7 +182,9 @@ pub(super) fn show(data: &Data, page: &mut String) {
     page.push_str(&section("Captured traffic"));
     let streams = captures.iter().flat_map(|capture| {
         let end = words(capture, "/end");
-        list(capture, "/streams").iter().map(move |stream| (end, stream))
+        list(capture, "/streams")
+            .iter()
+            .map(move |stream| (end, stream))
     });
     let cell = |row: &Value, at: &str, scale: f64, digits: usize| {
         let value = number(row, at).map(|value| value / scale);
@@ -193,7 +202,16 @@ pub(super) fn show(data: &Data, page: &mut String) {
             cell(stream, "/sequence/lost", 1.0, 0),
         ]
     });
-    let heads = ["captured at", "way", "stream", "packets", "bytes", "ms", "Mb/s", "lost"];
+    let heads = [
+        "captured at",
+        "way",
+        "stream",
+        "packets",
+        "bytes",
+        "ms",
+        "Mb/s",
+        "lost",
+    ];
     page.push_str(&table(&heads, rows));
     let rows = list(&data.traffic, "/paper/rows").iter().map(|row| {
         let unit = words(row, "/unit");
@@ -258,8 +276,14 @@ mod tests {
     fn the_page_has_streams_and_the_study() {
         let mut page = String::new();
         show(&found(30.0, 5.5, false), &mut page);
-        assert!(page.contains("RTP video") && page.contains("53.4"), "{page}");
-        assert!(page.contains("5.56 ms") && page.contains("5.50 ms"), "{page}");
+        assert!(
+            page.contains("RTP video") && page.contains("53.4"),
+            "{page}"
+        );
+        assert!(
+            page.contains("5.56 ms") && page.contains("5.50 ms"),
+            "{page}"
+        );
         let mut nothing = String::new();
         show(&Data::default(), &mut nothing);
         assert_eq!(nothing, "");

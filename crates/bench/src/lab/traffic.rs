@@ -58,7 +58,12 @@ pub(crate) struct TrafficArgs {
     #[arg(long, conflicts_with_all = ["files", "end", "from"])]
     generate: bool,
     /// With --generate: frames a second
-    #[arg(long, value_name = "NUMBER", default_value_t = 90.0, requires = "generate")]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 90.0,
+        requires = "generate"
+    )]
     fps: f64,
     /// With --generate: bits of video a second
     #[arg(long, value_name = "BITS", default_value = "50M", value_parser = script::rate,
@@ -73,11 +78,21 @@ pub(crate) struct TrafficArgs {
         requires = "generate")]
     offset: Duration,
     /// With --generate: by how many millionths the client's clock is faster
-    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, requires = "generate",
-        allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 0.0,
+        requires = "generate",
+        allow_negative_numbers = true
+    )]
     drift: f64,
     /// With --generate: decides sizes, losses and the air
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "generate")]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 1,
+        requires = "generate"
+    )]
     seed: u64,
     /// Where it goes; made if it is not there
     #[arg(long, value_name = "FOLDER", default_value = "traffic-study")]

@@ -166,17 +166,26 @@ fn udp<'a>(at: u64, packet: &LaxSlicedPacket<'a>) -> Result<Datagram<'a>, NoData
     let (from, to, header): (IpAddr, IpAddr, usize) = match net {
         LaxNetSlice::Ipv4(ip) => {
             let header = ip.header();
-            let ends = (header.source_addr().into(), header.destination_addr().into());
+            let ends = (
+                header.source_addr().into(),
+                header.destination_addr().into(),
+            );
             (ends.0, ends.1, header.slice().len())
         }
         LaxNetSlice::Ipv6(ip) => {
             let header = ip.header();
-            let ends = (header.source_addr().into(), header.destination_addr().into());
+            let ends = (
+                header.source_addr().into(),
+                header.destination_addr().into(),
+            );
             (ends.0, ends.1, header.slice().len())
         }
         LaxNetSlice::Arp(_) => return Err(NoDatagram::Other),
     };
-    if net.ip_payload_ref().is_some_and(|payload| payload.fragmented) {
+    if net
+        .ip_payload_ref()
+        .is_some_and(|payload| payload.fragmented)
+    {
         return Err(NoDatagram::Fragment);
     }
     match &packet.transport {

@@ -56,7 +56,11 @@ fn what_is_no_capture_or_broken_is_named() {
     // Four billion bytes in a packet.
     let mut absurd = cut_to_60();
     absurd[24 + 8..24 + 12].copy_from_slice(&[0xff; 4]);
-    assert!(said(&absurd).contains("behind packet 0"), "{}", said(&absurd));
+    assert!(
+        said(&absurd).contains("behind packet 0"),
+        "{}",
+        said(&absurd)
+    );
     assert!(said(&PCAPNG).contains("broken behind packet 0"));
 }
 
@@ -67,7 +71,9 @@ fn times_have_the_unit_of_their_interface() {
         let mut interface = InterfaceDescriptionBlock::new(DataLink::RAW, 65_535);
         let resolution = resolution.map(InterfaceDescriptionOption::IfTsResol);
         let offset = offset.map(InterfaceDescriptionOption::IfTsOffset);
-        interface.options.extend(resolution.into_iter().chain(offset));
+        interface
+            .options
+            .extend(resolution.into_iter().chain(offset));
         writer.write_pcapng_block(interface).unwrap();
         let block = EnhancedPacketBlock {
             interface_id: 0,

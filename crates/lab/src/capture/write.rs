@@ -15,10 +15,15 @@ use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeade
 use pcap_file::{DataLink, PcapError};
 
 /// A capture that grows, one datagram after the other.
-#[derive(Debug)]
 pub struct CaptureWriter<W: Write> {
     writer: PcapNgWriter<W>,
     packet: Vec<u8>,
+}
+
+impl<W: Write> std::fmt::Debug for CaptureWriter<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CaptureWriter").finish_non_exhaustive()
+    }
 }
 
 /// Hops that an IP packet may make; no more than a number here.
@@ -49,7 +54,12 @@ impl<W: Write> CaptureWriter<W> {
     ///
     /// # Errors
     /// The writer's; if sender and receiver have not the same version of IP, or it is too long.
-    pub fn udp(&mut self, at: u64, ends: (SocketAddr, SocketAddr), payload: &[u8]) -> io::Result<()> {
+    pub fn udp(
+        &mut self,
+        at: u64,
+        ends: (SocketAddr, SocketAddr),
+        payload: &[u8],
+    ) -> io::Result<()> {
         self.packet.clear();
         let builder = match ends {
             (SocketAddr::V4(from), SocketAddr::V4(to)) => {

@@ -61,7 +61,14 @@ impl Ends {
     }
 
     /// A datagram of a client at one end.
-    pub(super) fn see(&mut self, at: Instant, end: End, way: Way, client: SocketAddr, bytes: &[u8]) {
+    pub(super) fn see(
+        &mut self,
+        at: Instant,
+        end: End,
+        way: Way,
+        client: SocketAddr,
+        bytes: &[u8],
+    ) {
         let nanos = at.since(Instant(0)).as_nanos();
         let at = self.origin + u64::try_from(nanos).unwrap_or(0);
         let ends = match way {

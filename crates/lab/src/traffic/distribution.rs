@@ -59,7 +59,7 @@ impl Distribution {
     pub fn quantile(&self, share: f64) -> Option<u64> {
         (self.count > 0).then(|| match share {
             // Beyond three digits only the extremes are exact.
-            1.. => self.histogram.max(),
+            1.0.. => self.histogram.max(),
             share => self.histogram.value_at_quantile(share),
         })
     }

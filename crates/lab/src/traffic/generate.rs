@@ -66,7 +66,7 @@ pub struct Truth {
     pub lost: u64,
     /// Packets that it sent again.
     pub repeated: u64,
-    /// Frames.
+    /// Frames that were sent to their end.
     pub frames: u64,
     /// Mean number of batches that a frame was sent in.
     pub batches: f64,
@@ -122,9 +122,9 @@ enum What {
         timestamp: u32,
     },
     Dtls(u64),
-    Stun(u64),
-    Rtcp(u64),
-    Other(u64),
+    Stun,
+    Rtcp,
+    Other,
 }
 
 /// When the first packet is sent, ns since 1970: a moment in 2023.
@@ -157,11 +157,11 @@ type Periodic = (Way, usize, Nanos, fn(u64) -> What);
 const PERIODIC: [Periodic; 7] = [
     (Way::Down, 83, 20 * MILLISECOND, audio),
     (Way::Down, 107, 8_940 * MICROSECOND, What::Dtls),
-    (Way::Down, 112, 8_260 * MICROSECOND, What::Other),
-    (Way::Down, 122, 1_287_420 * MICROSECOND, What::Stun),
+    (Way::Down, 112, 8_260 * MICROSECOND, |_| What::Other),
+    (Way::Down, 122, 1_287_420 * MICROSECOND, |_| What::Stun),
     (Way::Up, 175, 4_900 * MICROSECOND, What::Dtls),
-    (Way::Up, 434, 67_270 * MICROSECOND, What::Rtcp),
-    (Way::Up, 124, 1_287_480 * MICROSECOND, What::Stun),
+    (Way::Up, 434, 67_270 * MICROSECOND, |_| What::Rtcp),
+    (Way::Up, 124, 1_287_480 * MICROSECOND, |_| What::Stun),
 ];
 
 #[allow(clippy::cast_possible_truncation)] // They begin anew.
@@ -184,7 +184,8 @@ impl Plan {
     pub fn generate(&self) -> Result<Generated, Impossible> {
         let is_possible = self.fps >= 1.0 && self.fps <= 1000.0 && self.bitrate >= 10_000;
         if !is_possible || self.lasting == 0 || self.bitrate > 10_000_000_000 {
-            let what = "1 to 1000 frames/s and 10k to 10G bits/s can be generated, for more than 0 s";
+            let what =
+                "1 to 1000 frames/s and 10k to 10G bits/s can be generated, for more than 0 s";
             return Err(Impossible(what.into()));
         }
         self.wifi.check()?;
@@ -201,7 +202,10 @@ impl Plan {
             packet,
         };
         let mut server: Vec<Captured> = Vec::new();
-        let down = packets.iter().enumerate().filter(|(_, p)| p.way == Way::Down);
+        let down = packets
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| p.way == Way::Down);
         server.extend(down.map(seen));
         let mut client: Vec<Captured> = Vec::new();
         for (packet, arrived) in self.cross(&packets, &mut truth)? {
@@ -250,7 +254,6 @@ impl Plan {
             let now = tick * INTERVAL;
             while f64::from(frame) * SECOND as f64 / self.fps <= now as f64 {
                 waiting.extend(self.frame(frame, &mut random));
-                truth.frames += 1;
                 frame += 1;
             }
             let (mut spent, mut place) = (0.0, 0);
@@ -262,14 +265,29 @@ impl Plan {
                 #[allow(clippy::cast_possible_truncation)] // It begins anew.
                 let timestamp = timestamp as u32;
                 let is_lost = random.chance(self.loss);
-                packets.push(video(at, (VIDEO, 102, sequence), marker, timestamp, length, is_lost));
+                packets.push(video(
+                    at,
+                    (VIDEO, 102, sequence),
+                    marker,
+                    timestamp,
+                    length,
+                    is_lost,
+                ));
                 truth.video_packets += 1;
+                truth.frames += u64::from(marker);
                 if is_lost {
                     truth.lost += 1;
                     truth.repeated += 1;
                     // The original's number goes first.
                     let what = (REPAIRS, 103, again);
-                    packets.push(video(at + REPAIR, what, marker, timestamp, length + 2, false));
+                    packets.push(video(
+                        at + REPAIR,
+                        what,
+                        marker,
+                        timestamp,
+                        length + 2,
+                        false,
+                    ));
                     again = again.wrapping_add(1);
                 }
                 sequence = sequence.wrapping_add(1);
@@ -298,8 +316,11 @@ impl Plan {
         // Nearly normal: the sum of twelve uniform numbers.
         let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
         let size = self.bitrate as f64 / 8.0 / self.fps * (1.0 + SIZE_VARIATION * normal).max(0.1);
-        let count = usize::try_from(nanos((size / VIDEO_PACKET as f64).ceil())).unwrap_or(1).max(1);
-        let last = nanos(size) as usize - (count - 1) * VIDEO_PACKET;
+        let count = usize::try_from(nanos((size / VIDEO_PACKET as f64).ceil()))
+            .unwrap_or(1)
+            .max(1);
+        let whole = usize::try_from(nanos(size)).unwrap_or(usize::MAX);
+        let last = whole.saturating_sub((count - 1) * VIDEO_PACKET);
         (0..count)
             .map(|place| match place + 1 == count {
                 false => (frame, false, VIDEO_PACKET),
@@ -329,7 +350,11 @@ impl Plan {
     }
 
     /// Which packets arrive, and when.
-    fn cross(&self, packets: &[Packet], truth: &mut Truth) -> Result<Vec<(usize, Nanos)>, Impossible> {
+    fn cross(
+        &self,
+        packets: &[Packet],
+        truth: &mut Truth,
+    ) -> Result<Vec<(usize, Nanos)>, Impossible> {
         let mut network = Network::new(self.wifi.setup.clone(), self.wifi.wire, self.seed)?;
         let mut arrived = Vec::new();
         let (mut delays, mut down) = (0.0, 0_u64);
@@ -442,15 +467,15 @@ impl Packet {
                 bytes.extend(&record.to_be_bytes()[2..]);
                 bytes
             }
-            What::Stun(_) => {
+            What::Stun => {
                 let body = u16::try_from(self.length - 20).unwrap_or(0);
                 let mut bytes = vec![0, 1];
                 bytes.extend(body.to_be_bytes());
                 bytes.extend([0x21, 0x12, 0xa4, 0x42]);
                 bytes
             }
-            What::Rtcp(_) => vec![0x80, 201, 0, 7],
-            What::Other(_) => vec![0xf0],
+            What::Rtcp => vec![0x80, 201, 0, 7],
+            What::Other => vec![0xf0],
         };
         let mut filler = Random::new(number as u64, 23);
         let room = self.length.saturating_sub(bytes.len());

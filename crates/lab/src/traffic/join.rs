@@ -59,7 +59,9 @@ pub struct Crossing {
 
 /// Why captures can't be joined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the two captures have no packet in common ({server} and {client} packets that can be told apart)")]
+#[error(
+    "the two captures have no packet in common ({server} and {client} packets that can be told apart)"
+)]
 pub struct Unrelated {
     /// Of the first.
     pub server: usize,
@@ -99,7 +101,10 @@ impl<V> Thinned<V> {
         if self.values.len() >= MOST {
             self.thin(self.bits + 1);
         }
-        (key.trailing_zeros() >= self.bits).then(|| self.values.entry(key))
+        match key.trailing_zeros() >= self.bits {
+            true => Some(self.values.entry(key)),
+            false => None,
+        }
     }
 
     fn thin(&mut self, bits: u32) {
@@ -255,7 +260,9 @@ fn joined(
         if let Some((_, arrived)) = client.frames.values.get(key)
             && last > first
         {
-            result.frame_ns.record(whole(*arrived as f64 - to_client(*first)));
+            result
+                .frame_ns
+                .record(whole(*arrived as f64 - to_client(*first)));
         }
     }
     let median = |crossing: &Crossing| crossing.delay_ns.quantile(0.5);
@@ -270,13 +277,7 @@ fn joined(
 /// tens of milliseconds).
 const UNDER_WAY: f64 = 200e6;
 
-fn count(
-    from: &End,
-    to: &End,
-    way: Way,
-    there: &dyn Fn(u64) -> f64,
-    crossing: &mut Crossing,
-) {
+fn count(from: &End, to: &End, way: Way, there: &dyn Fn(u64) -> f64, crossing: &mut Crossing) {
     let Some((first, last)) = to.span else {
         return;
     };

@@ -149,8 +149,9 @@ fn is_stun(payload: &[u8], length: usize) -> bool {
 /// RTP's header, if there is a whole one.
 fn rtp(payload: &[u8]) -> Option<Rtp> {
     let header = payload.first_chunk::<RTP_HEADER>()?;
-    let word =
-        |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let word = |at: usize| {
+        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
     Some(Rtp {
         marker: header[1] & 0x80 != 0,
         payload_type: header[1] & 0x7f,

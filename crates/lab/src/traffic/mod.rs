@@ -26,7 +26,8 @@ pub mod video;
 use std::collections::HashMap;
 
 use self::kind::Kind;
-use self::reader::{Account, Open, StreamKey, Window, walk};
+pub use self::reader::Window;
+use self::reader::{Account, Open, StreamKey, walk};
 use self::survey::{Direction, Role, Stream, Survey};
 use self::video::Video;
 use crate::capture::CaptureError;
@@ -135,7 +136,13 @@ pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingF
             video,
         });
     }
-    let place = |found: &StreamFound| (found.way.is_none(), found.way == Some(Way::Up), found.key.kind);
+    let place = |found: &StreamFound| {
+        (
+            found.way.is_none(),
+            found.way == Some(Way::Up),
+            found.key.kind,
+        )
+    };
     streams.sort_by_key(|found| (place(found), std::cmp::Reverse(found.stream.sizes.count())));
     let mut directions = [None, None];
     for ((from, to), direction) in survey.directions {
@@ -145,7 +152,10 @@ pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingF
             () => continue,
         };
         let busiest: &mut Option<Direction> = &mut directions[place];
-        if busiest.as_ref().is_none_or(|most| most.bytes < direction.bytes) {
+        if busiest
+            .as_ref()
+            .is_none_or(|most| most.bytes < direction.bytes)
+        {
             *busiest = Some(direction);
         }
     }
@@ -169,7 +179,10 @@ impl Analysis {
     /// The video stream with most bytes, from the server.
     #[must_use]
     pub fn main_video(&self) -> Option<(&StreamFound, &Video)> {
-        let videos = self.streams.iter().filter(|found| found.way == Some(Way::Down));
+        let videos = self
+            .streams
+            .iter()
+            .filter(|found| found.way == Some(Way::Down));
         let videos = videos.filter_map(|found| Some((found, found.video.as_ref()?)));
         videos.max_by(|(a, _), (b, _)| a.bytes().total_cmp(&b.bytes()))
     }

@@ -193,7 +193,7 @@ impl Walk {
         if self.account.packets == 0 {
             self.account.origin_ns = packet.at;
         }
-        if packet.at + LARGEST_STEP_BACK < latest {
+        if packet.at.saturating_add(LARGEST_STEP_BACK) < latest {
             let by = seconds(latest - packet.at);
             return Err(format!("the clock goes back by {by} s there"));
         }
@@ -267,7 +267,7 @@ impl Walk {
         };
         let size = match Cut::of(payload, length, &content) {
             Cut::Single => {
-                if length <= LARGEST && (self.sizes.len() < MOST_SIZES) {
+                if length <= LARGEST && self.sizes.len() < MOST_SIZES {
                     let usual = self.sizes.entry(key).or_default();
                     *usual = (*usual).max(length);
                 }

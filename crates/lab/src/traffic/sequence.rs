@@ -47,6 +47,7 @@ impl Sequence {
     pub fn see16(&mut self, number: u16) -> (u64, bool) {
         // Room to go back in, so that a first packet may be one that was overtaken.
         let highest = self.highest.unwrap_or(1 << 32 | u64::from(number));
+        #[allow(clippy::cast_possible_truncation)] // Its last 16 bits.
         let ahead = number.wrapping_sub((highest & 0xffff) as u16);
         let number = match ahead {
             0..0x8000 => highest + u64::from(ahead),
@@ -117,7 +118,8 @@ impl Sequence {
     fn shift(&mut self, by: u64) {
         let seen = self.seen;
         for (place, word) in self.seen.iter_mut().enumerate() {
-            let of = |behind: Option<usize>| behind.and_then(|at| seen.get(at)).copied().unwrap_or(0);
+            let of =
+                |behind: Option<usize>| behind.and_then(|at| seen.get(at)).copied().unwrap_or(0);
             let words = usize::try_from(by / 64).unwrap_or(usize::MAX);
             let low = of(place.checked_sub(words));
             let lower = of(place.checked_sub(words.saturating_add(1)));

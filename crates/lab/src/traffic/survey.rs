@@ -237,7 +237,8 @@ impl Stream {
     /// Seconds from the first to the last.
     #[must_use]
     pub fn seconds(&self) -> f64 {
-        self.span.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9)
+        self.span
+            .map_or(0.0, |(first, last)| (last - first) as f64 / 1e9)
     }
 
     /// What its numbers tell, where it has any.
@@ -297,7 +298,10 @@ impl Source {
         self.markers += u64::from(rtp.marker);
         self.echoed += u64::from(echoed);
         // Signed: what was overtaken goes back.
-        let step = rtp.timestamp.wrapping_sub(self.last_timestamp).cast_signed();
+        let step = rtp
+            .timestamp
+            .wrapping_sub(self.last_timestamp)
+            .cast_signed();
         self.changes += u64::from(step != 0);
         self.ticks += i64::from(step);
         self.last_timestamp = rtp.timestamp;
@@ -312,7 +316,9 @@ impl Source {
         let rate = self.ticks as f64 / seconds;
         let tolerance = RATE_TOLERANCE + 0.5 / frames;
         let off = |known: u32| (rate / f64::from(known) - 1.0).abs();
-        let nearest = RATES.into_iter().min_by(|a, b| off(*a).total_cmp(&off(*b)))?;
+        let nearest = RATES
+            .into_iter()
+            .min_by(|a, b| off(*a).total_cmp(&off(*b)))?;
         (off(nearest) < tolerance).then_some(nearest)
     }
 }

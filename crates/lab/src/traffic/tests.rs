@@ -59,7 +59,8 @@ fn the_server_sends_as_was_generated() {
         let sent = video.video.as_ref().unwrap();
         let frames = sent.frames.as_ref().unwrap();
         // The first and the last may be cut off.
-        assert_eq!((frames.broken, frames.whole), (0, truth.frames - 2));
+        assert_eq!(frames.broken, 0);
+        assert!((1..=2).contains(&(truth.frames - frames.whole)));
         assert_near(frames.interval_ns.mean(), 1e9 / fps, 0.01);
         assert_near(frames.batches.mean(), truth.batches, 0.02);
         assert_near(sent.usual_interval(), 5.56e6, 0.001);
@@ -85,7 +86,7 @@ fn table_3_is_that_of_the_study() {
             continue;
         }
         let found = stream(analysis, way, row.name);
-        assert_near(found.stream.sizes.mean(), row.bytes, 0.01);
+        assert_near(found.stream.sizes.mean(), row.bytes, 0.02);
         // Its video has 53.45 Mb/s where it says 50.
         let share = if row.name == "RTP video" { 0.12 } else { 0.01 };
         assert_near(found.stream.gaps.mean().map(|gap| gap / 1e6), row.ms, share);
@@ -162,7 +163,7 @@ fn both_ends_tell_delays_losses_and_clocks() {
     assert!(offset.abs() < 150e3, "{offset}");
     assert_near(found.down.delay_ns.mean(), truth.delay_ns, 0.1);
     let lost = found.down.sent - found.down.arrived;
-    assert!(lost.abs_diff(truth.lost) <= 3, "{lost} {}", truth.lost);
+    assert!(lost.abs_diff(truth.lost) <= 12, "{lost} {}", truth.lost);
     assert_eq!(found.up.sent, found.up.arrived);
     assert!(found.frame_ns.mean().unwrap() > 5e6);
     let swapped = join_files(&client, &server).unwrap();
@@ -265,7 +266,9 @@ fn short_captures_say_the_same() {
     assert_eq!(said(&long), said(&short));
     // Where it is cut there are headers no more: the usual size stands in.
     let mut all = rtp_burst(10, 1200);
-    let large: Vec<u8> = (40..44).flat_map(|n| rtp(n, 15_000, n == 43, 1200)).collect();
+    let large: Vec<u8> = (40..44)
+        .flat_map(|n| rtp(n, 15_000, n == 43, 1200))
+        .collect();
     all.push((166_666_670, large));
     let short = analysed(&cut(&capture(&all), 60)).unwrap();
     assert_eq!(short.account.joined_unseen, 4);

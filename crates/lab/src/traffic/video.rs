@@ -171,7 +171,8 @@ impl Video {
         let slots = self.batch_interval_ns.values();
         let slots: f64 = slots.map(|(at, count)| times(at) * f64::from(count)).sum();
         let busy = self.batch_interval_ns.count() as f64;
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Whole and not negative.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        // Whole and not negative.
         let count = slots as u64;
         Some((count, 1.0 - busy / slots))
     }
@@ -180,7 +181,7 @@ impl Video {
         let goes_on = |batch: &Batch| seen.at.saturating_sub(batch.last) <= self.pause_ns;
         let Some(batch) = self.state.batch.as_mut().filter(|batch| goes_on(batch)) else {
             if let Some(before) = self.state.batch {
-                self.batch_interval_ns.record(seen.at - before.first);
+                self.batch_interval_ns.record(seen.at.saturating_sub(before.first));
             }
             self.end_batch();
             self.state.number += 1;
@@ -210,7 +211,7 @@ impl Video {
         let state = &mut self.state;
         if let Some(last) = state.last {
             let between = match state.tick {
-                0.0 => (sent - last.sent) as f64,
+                0.0 => sent.wrapping_sub(last.sent) as f64,
                 // Timestamps have 32 bits and begin anew.
                 #[allow(clippy::cast_possible_truncation)]
                 tick => f64::from((sent - last.sent) as i32) * tick,
@@ -274,7 +275,9 @@ impl Video {
         }
         frames.bytes.record(frame.bytes);
         frames.packets.record(frame.packets);
-        frames.interval_ns.record(frame.first.saturating_sub(before.first));
+        frames
+            .interval_ns
+            .record(frame.first.saturating_sub(before.first));
         frames.batches.record(frame.batches);
         frames.assembly_ns.record(frame.last - frame.first);
     }

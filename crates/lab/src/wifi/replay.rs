@@ -16,9 +16,8 @@ use super::network::{Network, Offer};
 use super::scenario::{Run, Scenario, carry};
 use super::setup::{Category, Impossible, Way};
 use super::traffic::{Departure, Frame};
-use crate::capture::datagram::{Datagram, Machine, NoDatagram};
 use crate::capture;
-
+use crate::capture::datagram::{Datagram, Machine, NoDatagram};
 
 /// Packets as they left their senders.
 #[derive(Debug, Clone, PartialEq)]

@@ -51,19 +51,54 @@ pub(super) fn rows(captures: &[Capture], joined: Option<&Joined>) -> Vec<Row> {
     if let Some(any) = captures.first() {
         let (down, video) = loads(&any.analysis);
         row("section 5.2", "of the load, down", "%", paper::DOWN, down);
-        row("section 5.2", "of what goes down, video", "%", paper::VIDEO, video);
+        row(
+            "section 5.2",
+            "of what goes down, video",
+            "%",
+            paper::VIDEO,
+            video,
+        );
     }
-    if let Some((found, video)) = at(End::Server).and_then(|capture| capture.analysis.main_video()) {
-        let close = found.stream.gaps.share_below(MICROSECONDS).map(|share| share * 100.0);
-        row("section 6.1", "video packets microseconds behind another", "%", paper::MICROSECONDS, close);
+    if let Some((found, video)) = at(End::Server).and_then(|capture| capture.analysis.main_video())
+    {
+        let close = found
+            .stream
+            .gaps
+            .share_below(MICROSECONDS)
+            .map(|share| share * 100.0);
+        row(
+            "section 6.1",
+            "video packets microseconds behind another",
+            "%",
+            paper::MICROSECONDS,
+            close,
+        );
         let interval = video.usual_interval().map(|ns| ns / MS);
-        row("section 6.3", "from batch to batch", "ms", paper::INTERVAL, interval);
+        row(
+            "section 6.3",
+            "from batch to batch",
+            "ms",
+            paper::INTERVAL,
+            interval,
+        );
         if let Some((rate, frames)) = rate(video).zip(video.frames.as_ref()) {
             let ms = frames.interval_ns.mean().map(|ns| ns / MS);
             row("fig. 10b", "from frame to frame", "ms", 1e3 / rate.fps, ms);
-            row("fig. 12", "batches of a frame", "", rate.batches, frames.batches.mean());
+            row(
+                "fig. 12",
+                "batches of a frame",
+                "",
+                rate.batches,
+                frames.batches.mean(),
+            );
             let idle = video.idle().map(|(_, share)| share * 100.0);
-            row("fig. 13", "intervals of batches without a packet", "%", rate.idle, idle);
+            row(
+                "fig. 13",
+                "intervals of batches without a packet",
+                "%",
+                rate.idle,
+                idle,
+            );
         }
     }
     if let Some(client) = at(End::Client) {
@@ -71,9 +106,16 @@ pub(super) fn rows(captures: &[Capture], joined: Option<&Joined>) -> Vec<Row> {
     }
     if let Some(joined) = joined {
         let round_trip = joined.round_trip_ns.map(|ns| ns / MS);
-        row("fig. 15a", "round trip: median down and median up", "ms", paper::ROUND_TRIP, round_trip);
+        row(
+            "fig. 15a",
+            "round trip: median down and median up",
+            "ms",
+            paper::ROUND_TRIP,
+            round_trip,
+        );
         let down = &joined.down;
-        let lost = (down.sent > 0).then(|| 100.0 * (down.sent - down.arrived) as f64 / down.sent as f64);
+        let lost =
+            (down.sent > 0).then(|| 100.0 * (down.sent - down.arrived) as f64 / down.sent as f64);
         rows.extend(lost.map(|lost| Row {
             place: "section 7.2",
             what: "packets lost on the way down",
@@ -100,15 +142,39 @@ fn client_rows(
         && let Some((rate, frames)) = rate(video).zip(video.frames.as_ref())
     {
         let ms = |ns: Option<f64>| ns.map(|ns| ns / MS);
-        row("fig. 15b", "jitter, once a frame", "ms", rate.jitter, ms(video.frame_jitter_ns.mean()));
-        row("fig. 15c", "assembly of a frame", "ms", rate.assembly, ms(frames.assembly_ns.mean()));
+        row(
+            "fig. 15b",
+            "jitter, once a frame",
+            "ms",
+            rate.jitter,
+            ms(video.frame_jitter_ns.mean()),
+        );
+        row(
+            "fig. 15c",
+            "assembly of a frame",
+            "ms",
+            rate.assembly,
+            ms(frames.assembly_ns.mean()),
+        );
         let aggregates = analysis.directions[0].as_ref();
         let mean = aggregates.and_then(|direction| direction.aggregates.mean());
-        row("fig. 18", "packets that arrive at once", "", rate.aggregate, mean);
+        row(
+            "fig. 18",
+            "packets that arrive at once",
+            "",
+            rate.aggregate,
+            mean,
+        );
     }
     let down = analysis.directions[0].as_ref();
     let at_once = down.and_then(|direction| direction.at_once_percent());
-    row("fig. 16", "packets down that arrive with others", "%", paper::AT_ONCE.0, at_once);
+    row(
+        "fig. 16",
+        "packets down that arrive with others",
+        "%",
+        paper::AT_ONCE.0,
+        at_once,
+    );
 }
 
 fn rate(video: &Video) -> Option<&'static paper::Rate> {
@@ -119,7 +185,9 @@ fn rate(video: &Video) -> Option<&'static paper::Rate> {
 fn loads(analysis: &Analysis) -> (Option<f64>, Option<f64>) {
     let of = |is: &dyn Fn(&openuvr_lab::traffic::StreamFound) -> bool| {
         let streams = analysis.streams.iter().filter(|found| is(found));
-        streams.map(openuvr_lab::traffic::StreamFound::bytes).sum::<f64>()
+        streams
+            .map(openuvr_lab::traffic::StreamFound::bytes)
+            .sum::<f64>()
     };
     let down = of(&|found| found.way == Some(Way::Down));
     let video = of(&|found| found.way == Some(Way::Down) && found.video.is_some());
@@ -157,7 +225,9 @@ pub(super) fn show(folder: &mut Folder, captures: &[Capture], rows: &[Row]) -> R
          there, delays both. Frames decoded (figure 14) are in no capture.",
         TOLERANCE * 100.0
     ));
-    let generated = captures.iter().any(|capture| capture.analysis.is_generated());
+    let generated = captures
+        .iter()
+        .any(|capture| capture.analysis.is_generated());
     if generated {
         folder.say(GENERATED);
         println!("{GENERATED}");

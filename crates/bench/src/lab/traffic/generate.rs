@@ -16,7 +16,7 @@ const LASTING: Duration = Duration::from_secs(30);
 pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
     let plan = Plan {
         fps: args.fps,
-        bitrate: args.bitrate.bps(),
+        bitrate: args.bitrate.0,
         lasting: nanos(args.lasting.unwrap_or(LASTING))?,
         loss: args.loss,
         offset: i64::try_from(args.offset.as_nanos())?,

@@ -24,18 +24,31 @@ const TIMES: [&str; 8] = [
 pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: bool) -> Result<()> {
     folder.section("Plots");
     let analysis = &capture.analysis;
-    let mut plot = |name: &str, plot: &Lines| folder.plot(&file(name, capture, is_one_of_two), plot);
+    let mut plot =
+        |name: &str, plot: &Lines| folder.plot(&file(name, capture, is_one_of_two), plot);
     let ways = [Way::Down, Way::Up].into_iter().zip(&analysis.directions);
     let gaps = ways.filter_map(|(way, direction)| {
         let gaps = &direction.as_ref()?.gaps;
         Some(curve(way_name(way), gaps, &microseconds))
     });
-    plot("packet-interval.svg", &times("From packet to packet, all streams (figure 6)", gaps.collect()))?;
-    let streams = analysis.streams.iter().filter(|found| found.way == Some(Way::Down));
+    plot(
+        "packet-interval.svg",
+        &times(
+            "From packet to packet, all streams (figure 6)",
+            gaps.collect(),
+        ),
+    )?;
+    let streams = analysis
+        .streams
+        .iter()
+        .filter(|found| found.way == Some(Way::Down));
     let gaps = streams.map(|found| curve(&found.name(), &found.stream.gaps, &microseconds));
     plot(
         "stream-interval.svg",
-        &times("From packet to packet, streams down (figure 8)", gaps.take(7).collect()),
+        &times(
+            "From packet to packet, streams down (figure 8)",
+            gaps.take(7).collect(),
+        ),
     )?;
     let aggregates = analysis.directions[0].as_ref();
     if let Some(direction) = aggregates {
@@ -43,7 +56,10 @@ pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: boo
         if let Some(rate) = rate(capture) {
             series.push(study(rate.aggregate));
         }
-        plot("at-once.svg", &shares("Packets that come at once (figure 18)", "packets", series))?;
+        plot(
+            "at-once.svg",
+            &shares("Packets that come at once (figure 18)", "packets", series),
+        )?;
     }
     if let Some((found, video)) = analysis.main_video() {
         plot(
@@ -51,7 +67,10 @@ pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: boo
             &shares(
                 "Size of video packets (figure 9a)",
                 "bytes on Ethernet",
-                vec![curve("packets", &found.stream.sizes, &plain), study(paper::TABLE_3[2].bytes)],
+                vec![
+                    curve("packets", &found.stream.sizes, &plain),
+                    study(paper::TABLE_3[2].bytes),
+                ],
             ),
         )?;
         for (name, lines) in video_plots(video, rate(capture)) {
@@ -80,7 +99,12 @@ fn video_plots(video: &Video, rate: Option<&paper::Rate>) -> Vec<(&'static str, 
             shares(
                 "From batch to batch (section 6.3)",
                 "ms",
-                with(&video.batch_interval_ns, "batches", MS, Some(paper::INTERVAL)),
+                with(
+                    &video.batch_interval_ns,
+                    "batches",
+                    MS,
+                    Some(paper::INTERVAL),
+                ),
             ),
         ),
         ("batch-packets.svg", slots(video)),
@@ -122,9 +146,17 @@ fn video_plots(video: &Video, rate: Option<&paper::Rate>) -> Vec<(&'static str, 
             ),
         ]);
     }
-    let mut jitter = vec![curve("each packet (RFC 3550)", &video.jitter_ns, &milliseconds)];
+    let mut jitter = vec![curve(
+        "each packet (RFC 3550)",
+        &video.jitter_ns,
+        &milliseconds,
+    )];
     if video.frames.is_some() {
-        jitter.push(curve("once a frame (libwebrtc)", &video.frame_jitter_ns, &milliseconds));
+        jitter.push(curve(
+            "once a frame (libwebrtc)",
+            &video.frame_jitter_ns,
+            &milliseconds,
+        ));
         jitter.extend(rate.map(|rate| study(rate.jitter)));
     }
     all.push(("jitter.svg", shares("Jitter (figure 15b)", "ms", jitter)));
@@ -156,7 +188,14 @@ pub(super) fn joined(folder: &mut Folder, joined: &Joined) -> Result<()> {
         curve("packets up", &joined.up.delay_ns, &milliseconds),
         curve("frames down", &joined.frame_ns, &milliseconds),
     ];
-    folder.plot("delay.svg", &shares("There within so long", "ms from one end to the other", series))
+    folder.plot(
+        "delay.svg",
+        &shares(
+            "There within so long",
+            "ms from one end to the other",
+            series,
+        ),
+    )
 }
 
 /// The share of the values that is not above one; beyond 99.5 % the curve ends, so that one value does not
@@ -215,6 +254,9 @@ fn shares(title: &str, x: &str, series: Vec<Series>) -> Lines {
         x: x.to_owned(),
         y: "% of all".to_owned(),
         names: Vec::new(),
-        series: series.into_iter().filter(|series| !series.points.is_empty()).collect(),
+        series: series
+            .into_iter()
+            .filter(|series| !series.points.is_empty())
+            .collect(),
     }
 }

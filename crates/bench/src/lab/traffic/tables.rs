@@ -53,7 +53,12 @@ pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: boo
     ));
     for found in &analysis.streams {
         if let Some(video) = &found.video {
-            folder.section(&format!("{}, {} → {}", found.name(), found.key.from, found.key.to));
+            folder.section(&format!(
+                "{}, {} → {}",
+                found.name(),
+                found.key.from,
+                found.key.to
+            ));
             let rows = video_rows(found, video);
             println!("\n{} from {}:", found.name(), found.key.from);
             print_table(&VIDEO_HEADS, &rows);
@@ -74,9 +79,11 @@ const SEALED: &str = "OpenUVR seals which frame a datagram is of, and whether it
 
 fn described(capture: &Capture) -> String {
     let account = &capture.analysis.account;
-    let place = capture.end.map_or("at an end that was not named (--end)".to_owned(), |end| {
-        format!("at the {}", end.name())
-    });
+    let place = capture
+        .end
+        .map_or("at an end that was not named (--end)".to_owned(), |end| {
+            format!("at the {}", end.name())
+        });
     let by = account.application.as_ref();
     let by = by.map_or(String::new(), |name| format!(", written by {name}"));
     format!(
@@ -112,14 +119,26 @@ fn notes(analysis: &Analysis) -> Vec<String> {
         "large packets look joined and could not be cut: each counts as one datagram",
     );
     note(account.tcp, "packets are TCP and were left out");
-    note(account.fragments, "packets are fragments of IP and were left out");
-    note(account.others, "packets are something else and were left out");
-    note(account.cut, "packets have no whole headers: too little of each was captured");
+    note(
+        account.fragments,
+        "packets are fragments of IP and were left out",
+    );
+    note(
+        account.others,
+        "packets are something else and were left out",
+    );
+    note(
+        account.cut,
+        "packets have no whole headers: too little of each was captured",
+    );
     note(
         account.out_of_order,
         "packets have an earlier time than the one before: gaps there count as 0",
     );
-    note(analysis.beyond, "datagrams are of streams beyond the first 128, which have no rows");
+    note(
+        analysis.beyond,
+        "datagrams are of streams beyond the first 128, which have no rows",
+    );
     if let Some(error) = &analysis.ended {
         notes.push(format!("NOT ALL OF IT: {error}"));
     }
@@ -127,8 +146,22 @@ fn notes(analysis: &Analysis) -> Vec<String> {
 }
 
 const STREAM_HEADS: [&str; 16] = [
-    "way", "stream", "from", "to", "packets", "bytes", "ms", "Mb/s", "study's bytes", "study's ms",
-    "study's Mb/s", "lost", "reordered", "repeated", "clock, Hz", "id",
+    "way",
+    "stream",
+    "from",
+    "to",
+    "packets",
+    "bytes",
+    "ms",
+    "Mb/s",
+    "study's bytes",
+    "study's ms",
+    "study's Mb/s",
+    "lost",
+    "reordered",
+    "repeated",
+    "clock, Hz",
+    "id",
 ];
 
 fn streams(analysis: &Analysis) -> Rows {
@@ -228,24 +261,60 @@ fn video_rows(found: &StreamFound, video: &Video) -> Rows {
             spread("bytes of a frame", "kB", &frames.bytes, 1e3),
             spread("packets of a frame", "", &frames.packets, 1.0),
             spread("batches of a frame", "", &frames.batches, 1.0),
-            spread("assembly: first to last packet", "ms", &frames.assembly_ns, MS),
+            spread(
+                "assembly: first to last packet",
+                "ms",
+                &frames.assembly_ns,
+                MS,
+            ),
         ]);
     }
-    rows.push(spread("jitter, each packet (RFC 3550)", "ms", &video.jitter_ns, MS));
+    rows.push(spread(
+        "jitter, each packet (RFC 3550)",
+        "ms",
+        &video.jitter_ns,
+        MS,
+    ));
     if video.frames.is_some() {
-        rows.push(spread("jitter, once a frame (libwebrtc)", "ms", &video.frame_jitter_ns, MS));
+        rows.push(spread(
+            "jitter, once a frame (libwebrtc)",
+            "ms",
+            &video.frame_jitter_ns,
+            MS,
+        ));
     }
     let mut one = |what: &str, unit: &str, value: Option<f64>| {
-        let mut row = vec![what.to_owned(), unit.to_owned(), String::new(), cell(value, 3)];
+        let mut row = vec![
+            what.to_owned(),
+            unit.to_owned(),
+            String::new(),
+            cell(value, 3),
+        ];
         row.resize(VIDEO_HEADS.len(), String::new());
         rows.push(row);
     };
-    one("a batch ends after a pause of", "ms", Some(video.pause_ns as f64 / MS));
-    one("usual interval of batches", "ms", video.usual_interval().map(|ns| ns / MS));
-    one("of these intervals, idle", "%", video.idle().map(|(_, share)| share * 100.0));
+    one(
+        "a batch ends after a pause of",
+        "ms",
+        Some(video.pause_ns as f64 / MS),
+    );
+    one(
+        "usual interval of batches",
+        "ms",
+        video.usual_interval().map(|ns| ns / MS),
+    );
+    one(
+        "of these intervals, idle",
+        "%",
+        video.idle().map(|(_, share)| share * 100.0),
+    );
     if let Some(frames) = &video.frames {
         one("whole frames", "", Some(frames.whole as f64));
-        one("frames with packets missing", "", Some(frames.broken as f64));
+        one(
+            "frames with packets missing",
+            "",
+            Some(frames.broken as f64),
+        );
     }
     rows
 }
@@ -276,7 +345,8 @@ pub(super) fn joined(folder: &mut Folder, joined: &Joined) -> Result<()> {
         ),
     };
     if joined.swapped {
-        said += " The captures were named in the other order: packets of one arrived before they left.";
+        said +=
+            " The captures were named in the other order: packets of one arrived before they left.";
     }
     if joined.one_of > 1 {
         said += &format!(" One of {} packets was looked at.", joined.one_of);
@@ -288,7 +358,12 @@ pub(super) fn joined(folder: &mut Folder, joined: &Joined) -> Result<()> {
         spread("packets down", "ms", &joined.down.delay_ns, MS),
         spread("video down", "ms", &joined.down.video_delay_ns, MS),
         spread("packets up", "ms", &joined.up.delay_ns, MS),
-        spread("frames: first sent to last there", "ms", &joined.frame_ns, MS),
+        spread(
+            "frames: first sent to last there",
+            "ms",
+            &joined.frame_ns,
+            MS,
+        ),
     ];
     let mut one = |what: &str, unit: &str, value: String| {
         let mut row = vec![what.to_owned(), unit.to_owned(), value];

@@ -39,14 +39,26 @@ impl Drop for Scratch {
 
 fn traffic(folder: &Scratch, options: &[&str]) -> Result<ExitCode> {
     let out = folder.0.to_string_lossy().into_owned();
-    let line = ["traffic", "--out", &out].into_iter().chain(options.iter().copied());
+    let line = ["traffic", "--out", &out]
+        .into_iter()
+        .chain(options.iter().copied());
     run(&Program::try_parse_from(line)?.traffic)
 }
 
 #[test]
 fn generated_captures_are_analysed_and_joined() {
     let made = Scratch::new("made");
-    let options = ["--generate", "--for", "2s", "--loss", "1%", "--offset", "3s", "--drift", "-9"];
+    let options = [
+        "--generate",
+        "--for",
+        "2s",
+        "--loss",
+        "1%",
+        "--offset",
+        "3s",
+        "--drift",
+        "-9",
+    ];
     traffic(&made, &options).unwrap();
     let truth: Value = serde_json::from_str(&made.read("truth.json")).unwrap();
     let folder = Scratch::new("joined");
@@ -73,7 +85,11 @@ fn generated_captures_are_analysed_and_joined() {
     }
     let table = folder.read("server-streams.csv");
     assert!(table.starts_with("way,stream,from,to,packets,bytes,ms,Mb/s,"));
-    assert!(folder.read("server-batch-interval.svg").contains("study: 5.56"));
+    assert!(
+        folder
+            .read("server-batch-interval.svg")
+            .contains("study: 5.56")
+    );
     assert!(folder.read("index.html").ends_with("</body></html>\n"));
     assert!(data["paper"]["rows"].as_array().unwrap().len() > 9);
 }
@@ -89,7 +105,12 @@ fn a_broken_capture_leaves_a_folder_and_fails() {
     assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(BROKEN)));
     assert!(folder.read("index.html").contains("NOT ALL OF IT"));
     let data: Value = serde_json::from_str(&folder.read("traffic.json")).unwrap();
-    assert!(data["captures"][0]["broken"].as_str().unwrap().contains("broken behind packet"));
+    assert!(
+        data["captures"][0]["broken"]
+            .as_str()
+            .unwrap()
+            .contains("broken behind packet")
+    );
     assert!(folder.read("streams.csv").lines().count() > 4);
 }
 
@@ -102,7 +123,10 @@ fn what_cannot_be_is_said_before_anything_is_made() {
     for (options, says) in [
         (&["/nowhere/at/all"][..], "/nowhere/at/all"),
         (&[&notes], "neither a pcap nor a pcapng"),
-        (&[&notes, &notes, "--end", "client"], "--end is for a single capture"),
+        (
+            &[&notes, &notes, "--end", "client"],
+            "--end is for a single capture",
+        ),
         (&[], "required"),
         (&["--generate", "--fps", "0"], "frames/s"),
         (&[&notes, "--for", "0s"], "--for 0s"),
@@ -112,4 +136,14 @@ fn what_cannot_be_is_said_before_anything_is_made() {
         assert!(said.contains(says), "{options:?}: {said}");
         assert!(!folder.0.exists(), "{options:?}");
     }
+}
+
+#[test]
+fn frames_that_we_send_are_those_that_are_looked_for() {
+    use openuvr_lab::capture::datagram::{OPENUVR_ETHER_TYPE, OPENUVR_MAGIC};
+    use openuvr_net::ether;
+    assert_eq!(OPENUVR_ETHER_TYPE, ether::ETHER_TYPE);
+    let prefix = ether::prefix(0x1234, 0x5678, 0x3ff);
+    assert_eq!(prefix[..2], OPENUVR_MAGIC);
+    assert_eq!(prefix[2..], [0xff, 3, 0x34, 0x12, 0x78, 0x56]);
 }

@@ -9,8 +9,8 @@ use openuvr_lab::wifi::setup::Setup;
 use openuvr_lab::wifi::study::{self, Summary, Unfinished};
 use serde_json::{Value, json};
 
-use super::ImpairmentSchedule;
 use super::super::folder::{Folder, print_table};
+use super::ImpairmentSchedule;
 use super::quantities;
 use crate::bench::plot::{Boxes, Spread};
 

@@ -12,8 +12,8 @@ use openuvr_lab::wifi::traffic::Departure;
 use openuvr_lab::wifi::{Estimate, MILLISECOND, Nanos, SECOND, milliseconds, words};
 use serde_json::json;
 
-use super::ImpairmentSchedule;
 use super::super::folder::{Folder, print_table};
+use super::ImpairmentSchedule;
 use super::quantities::{self, Quantity};
 use crate::bench::plot::{Lines, Point, Series};
 

@@ -10,8 +10,8 @@ use openuvr_lab::wifi::study::{Summary, Unfinished};
 use openuvr_lab::wifi::words;
 use serde_json::{Value, json};
 
-use super::ImpairmentSchedule;
 use super::super::folder::{Folder, print_table};
+use super::ImpairmentSchedule;
 use super::quantities::{self, Quantity};
 use crate::bench::plot::{Lines, Point, Series};
 
