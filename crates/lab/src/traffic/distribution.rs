@@ -5,11 +5,21 @@ use hdrhistogram::Histogram;
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
 /// Values, and how often each came.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Distribution {
     histogram: Histogram<u32>,
     sum: u128,
     count: u64,
+}
+
+impl std::fmt::Debug for Distribution {
+    /// Without its thousands of counters.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut fields = f.debug_struct("Distribution");
+        fields.field("count", &self.count);
+        fields.field("mean", &self.mean());
+        fields.finish_non_exhaustive()
+    }
 }
 
 /// Digits that are kept: values are off by less than 1 in 1000.
@@ -85,7 +95,8 @@ impl Distribution {
     #[must_use]
     pub fn mode(&self, least: u64) -> Option<f64> {
         let all: Vec<(u64, u32)> = self.values().filter(|(value, _)| *value >= least).collect();
-        let (mut first, mut sum, mut most) = (0, 0_u64, None);
+        let (mut first, mut sum) = (0, 0_u64);
+        let mut most: Option<(u64, usize, usize)> = None;
         for (place, (value, count)) in all.iter().enumerate() {
             sum += u64::from(*count);
             while all[first].0 < value - value / 10 {

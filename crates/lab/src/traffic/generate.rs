@@ -176,6 +176,19 @@ fn audio(number: u64) -> What {
     }
 }
 
+/// An answer of STUN on Ethernet (section 5.3 of the study). Asked and answered in turn, its requests are what
+/// makes the mean right.
+const STUN_ANSWER: usize = 106;
+
+/// Bytes on Ethernet of a packet whose mean is `bytes`.
+fn length(what: What, number: u64, bytes: usize) -> usize {
+    match what {
+        What::Stun if number % 2 == 1 => STUN_ANSWER,
+        What::Stun => 2 * bytes - STUN_ANSWER,
+        _ => bytes,
+    }
+}
+
 impl Plan {
     /// Makes both captures.
     ///
@@ -341,7 +354,7 @@ impl Plan {
                     at,
                     way,
                     what: what(number),
-                    length: bytes - HEADERS,
+                    length: length(what(number), number, bytes) - HEADERS,
                     is_lost: false,
                 });
                 at += period;
