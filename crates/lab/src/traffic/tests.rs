@@ -368,3 +368,14 @@ fn streams_without_end_take_no_memory() {
     assert_eq!(analysis.streams.len(), survey::MOST_STREAMS);
     assert_eq!(analysis.beyond, 3000 - survey::MOST_STREAMS as u64);
 }
+
+#[test]
+fn a_sender_that_is_late_still_sends_video() {
+    // 60 frames a second by their timestamps, 38 by the clock.
+    let mut late = rtp_burst(100, 1200);
+    for (at, _) in &mut late {
+        *at = *at / 38 * 60;
+    }
+    let analysis = analysed(&capture(&late)).unwrap();
+    stream(&analysis, Way::Down, "RTP video");
+}

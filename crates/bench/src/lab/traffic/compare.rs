@@ -187,7 +187,7 @@ fn loads(analysis: &Analysis) -> (Option<f64>, Option<f64>) {
         let streams = analysis.streams.iter().filter(|found| is(found));
         streams
             .map(openuvr_lab::traffic::StreamFound::bytes)
-            .sum::<f64>()
+            .fold(0.0, |all, bytes| all + bytes)
     };
     let down = of(&|found| found.way == Some(Way::Down));
     let video = of(&|found| found.way == Some(Way::Down) && found.video.is_some());
