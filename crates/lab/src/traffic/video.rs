@@ -181,7 +181,8 @@ impl Video {
         let goes_on = |batch: &Batch| seen.at.saturating_sub(batch.last) <= self.pause_ns;
         let Some(batch) = self.state.batch.as_mut().filter(|batch| goes_on(batch)) else {
             if let Some(before) = self.state.batch {
-                self.batch_interval_ns.record(seen.at.saturating_sub(before.first));
+                self.batch_interval_ns
+                    .record(seen.at.saturating_sub(before.first));
             }
             self.end_batch();
             self.state.number += 1;

@@ -101,7 +101,8 @@ impl Header {
     pub fn seen(payload: &[u8], length: usize) -> Option<&Header> {
         let (header, _) = Header::ref_from_prefix(payload).ok()?;
         let is_sealed = matches!(header.plane & !PHASE, 1 | 2);
-        (header.version == PROTOCOL_VERSION && is_sealed && length >= HEADER + TAG).then_some(header)
+        (header.version == PROTOCOL_VERSION && is_sealed && length >= HEADER + TAG)
+            .then_some(header)
     }
 
     /// The session's name.
