@@ -201,7 +201,7 @@ fn rtp_of_gstreamer_has_its_frames_and_clock() {
             "!",
         ])
         .args([
-            "video/x-raw,width=320,height=240,framerate=30/1",
+            "video/x-raw,format=I420,width=320,height=240,framerate=30/1",
             "!",
             "jpegenc",
             "!",
