@@ -104,7 +104,7 @@ pub fn read(
         .iter()
         .find(|(magic, _)| begins.starts_with(magic))
     {
-        return Err(CaptureError::Compressed(*tool));
+        return Err(CaptureError::Compressed(tool));
     }
     if !is_capture(&begins) {
         return Err(CaptureError::Foreign);

@@ -1,4 +1,5 @@
 //! Captures of known truth.
+#![allow(clippy::cast_possible_truncation, reason = "captures of a test are short")]
 
 use std::io::Cursor;
 use std::net::SocketAddr;
