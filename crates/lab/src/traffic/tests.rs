@@ -1,5 +1,8 @@
 //! Captures of known truth.
-#![allow(clippy::cast_possible_truncation, reason = "captures of a test are short")]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "captures of a test are short"
+)]
 
 use std::io::Cursor;
 use std::net::SocketAddr;
