@@ -7,6 +7,7 @@
 //! What it is not: a test of what the parsers return; that is the unit and property tests' work.
 #![no_main]
 
+mod captures;
 mod conversation;
 mod files;
 mod handshake;
@@ -44,6 +45,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("hook_lines", files::hook_lines),
     ("trust_files", files::trust_files),
     ("link_script", link_script),
+    ("captures", captures::captures),
     ("capi_host", sys::host),
     ("capi_mud", sys::mud),
 ];

@@ -2,6 +2,7 @@
 
 mod folder;
 mod jitter;
+mod traffic;
 mod wifi;
 
 use std::net::SocketAddr;
@@ -48,6 +49,7 @@ enum Study {
     Hop(Box<HopArgs>),
     Wifi(wifi::WifiArgs),
     Jitter(jitter::JitterArgs),
+    Traffic(traffic::TrafficArgs),
     Attack(crate::attack::Args),
     Soak(crate::soak::Args),
 }
@@ -129,6 +131,10 @@ struct HopArgs {
             "queue", "down", "up",
         ])]
     wifi: Option<Scenario>,
+    /// Capture what is relayed, as both ends of the link would: host.pcapng and client.pcapng in this
+    /// folder, for `openuvr lab traffic`
+    #[arg(long, value_name = "FOLDER", conflicts_with = "bridge")]
+    capture: Option<std::path::PathBuf>,
     /// Decides what happens to which datagram
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -153,6 +159,7 @@ pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
         Study::Hop(hop) => run_hop(hop),
         Study::Wifi(wifi) => wifi::run(wifi),
         Study::Jitter(jitter) => jitter::run(jitter),
+        Study::Traffic(traffic) => traffic::run(traffic),
         Study::Attack(attack) => crate::attack::attack(attack),
         Study::Soak(soak) => crate::soak::run(soak),
     }
@@ -181,7 +188,7 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
         (report.to_string(), came, report.lateness)
     } else {
         let to = args.to.context("neither --to nor --bridge is given")?;
-        let hop = Hop::open(hop::Config {
+        let mut hop = Hop::open(hop::Config {
             listen: args.listen,
             to,
             up,
@@ -189,6 +196,9 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
             wifi,
             seed,
         })?;
+        if let Some(folder) = &args.capture {
+            hop.capture(folder)?;
+        }
         println!("relaying from {} to {to}", hop.local_addr()?);
         let report = args.carry(hop.stopper(), move || hop.run())?;
         let came = report.up.sent + report.down.sent;
@@ -347,6 +357,7 @@ mod tests {
             Study::Hop(args) => *args,
             Study::Wifi(args) => panic!("{args:?}"),
             Study::Jitter(args) => panic!("{args:?}"),
+            Study::Traffic(args) => panic!("{args:?}"),
             Study::Attack(args) => panic!("{args:?}"),
             Study::Soak(args) => panic!("{args:?}"),
         }

@@ -9,10 +9,13 @@
 //! What it is not: a wire that clients share, or a router; and it sees datagrams, not Ethernet
 //! frames (that is [`bridge`](crate::bridge)).
 
+mod ends;
+
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,6 +24,7 @@ use openuvr_proto::time::Instant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::sockopt;
 
+use self::ends::{End, Ends};
 use crate::lateness::Lateness;
 use crate::link::{Counters, LinkModel};
 use crate::schedule::ImpairmentSchedule;
@@ -55,6 +59,7 @@ pub struct Hop {
     flows: Vec<Flow>,
     air: Option<Live>,
     meter: Meter,
+    ends: Option<Ends>,
     report: Report,
     buffer: Vec<u8>,
 }
@@ -107,6 +112,8 @@ pub struct Report {
     pub unsent: u64,
     /// How long after their time datagrams were released.
     pub lateness: Lateness,
+    /// Datagrams that are not in a capture that was asked for.
+    pub uncaptured: u64,
     /// How long datagrams took to clients in the model, where it is Wi-Fi.
     pub crossing: Option<Lateness>,
 }
@@ -180,6 +187,7 @@ impl Hop {
             flows: Vec::new(),
             air,
             meter: Meter::default(),
+            ends: None,
             report: Report::default(),
             buffer: vec![0; 1 << 16],
         })
@@ -205,6 +213,19 @@ impl Hop {
         self.meter.clone()
     }
 
+    /// Captures what it relays, as host.pcapng and client.pcapng in a folder.
+    ///
+    /// # Errors
+    /// If they can't be made.
+    pub fn capture(&mut self, folder: &Path) -> Result<(), HopError> {
+        let ends = Ends::begin(folder, self.config.to).map_err(|source| {
+            let what = format!("cannot capture into the folder {}", folder.display());
+            HopError { what, source }
+        })?;
+        self.ends = Some(ends);
+        Ok(())
+    }
+
     /// Relays until it is stopped; what is under way then is forgotten. The courses begin now, for
     /// clients that come later too.
     ///
@@ -219,11 +240,14 @@ impl Hop {
         };
         let listen = self.config.listen;
         self.origin = std::time::Instant::now();
+        if let Some(ends) = &mut self.ends {
+            ends.begin_clock();
+        }
         loop {
             self.release_what_is_due();
             let ready = self.wait().map_err(failed(listen))?;
             if ready.stop {
-                return Ok(self.into_report());
+                return self.into_report();
             }
             for index in ready.flows {
                 self.read_target(index);
@@ -251,6 +275,9 @@ impl Hop {
                 && let Some(bytes) = up.poll(started)
             {
                 self.report.lateness.record(now().since(due));
+                if let Some(ends) = &mut self.ends {
+                    ends.see(now(), End::Host, Way::Up, flow.client, &bytes);
+                }
                 let sent = has_left(|| flow.socket.send(&bytes));
                 self.report.unsent += u64::from(!sent);
             }
@@ -258,6 +285,9 @@ impl Hop {
                 && let Some(bytes) = down.poll(started)
             {
                 self.report.lateness.record(now().since(due));
+                if let Some(ends) = &mut self.ends {
+                    ends.see(now(), End::Client, Way::Down, flow.client, &bytes);
+                }
                 let sent = has_left(|| self.socket.send_to(&bytes, flow.client));
                 self.report.unsent += u64::from(!sent);
             }
@@ -268,6 +298,13 @@ impl Hop {
             let mut flows = self.flows.iter();
             let sent = flows.find(|flow| flow.station() == Some(arrival.station));
             let sent = sent.is_some_and(|flow| {
+                if let Some(ends) = &mut self.ends {
+                    let end = match arrival.way {
+                        Way::Up => End::Host,
+                        Way::Down => End::Client,
+                    };
+                    ends.see(now(), end, arrival.way, flow.client, &arrival.bytes);
+                }
                 has_left(|| match arrival.way {
                     Way::Up => flow.socket.send(&arrival.bytes),
                     Way::Down => self.socket.send_to(&arrival.bytes, flow.client),
@@ -329,6 +366,9 @@ impl Hop {
             let flow = &mut self.flows[index];
             flow.last_heard = now;
             self.meter.0[0].add(len);
+            if let Some(ends) = &mut self.ends {
+                ends.see(now, End::Client, Way::Up, client, &self.buffer[..len]);
+            }
             let bytes = self.buffer[..len].to_vec();
             flow.carry(now, Way::Up, bytes, self.air.as_mut());
         }
@@ -342,6 +382,9 @@ impl Hop {
             match flow.socket.recv(&mut self.buffer) {
                 Ok(len) => {
                     self.meter.0[1].add(len);
+                    if let Some(ends) = &mut self.ends {
+                        ends.see(now, End::Host, Way::Down, flow.client, &self.buffer[..len]);
+                    }
                     let bytes = self.buffer[..len].to_vec();
                     flow.carry(now, Way::Down, bytes, self.air.as_mut());
                 }
@@ -401,7 +444,13 @@ impl Hop {
         Some(self.flows.len() - 1)
     }
 
-    fn into_report(mut self) -> Report {
+    fn into_report(mut self) -> Result<Report, HopError> {
+        if let Some(ends) = self.ends.take() {
+            self.report.uncaptured = ends.finish().map_err(|source| HopError {
+                what: "the captures were not written to their end".to_owned(),
+                source,
+            })?;
+        }
         for flow in &self.flows {
             self.report.count(flow);
         }
@@ -411,7 +460,7 @@ impl Hop {
             self.report.down += down;
             self.report.crossing = Some(air.crossing().clone());
         }
-        self.report
+        Ok(self.report)
     }
 }
 
@@ -508,6 +557,9 @@ impl fmt::Display for Report {
             "{} clients, {} datagrams refused, {} unsent; released late by {}",
             self.flows, self.refused, self.unsent, self.lateness
         )?;
+        if self.uncaptured > 0 {
+            write!(f, "\n{} datagrams could not be captured", self.uncaptured)?;
+        }
         match &self.crossing {
             Some(crossing) => write!(f, "\nover Wi-Fi to clients: {crossing}"),
             None => Ok(()),

@@ -5,6 +5,7 @@
 
 pub mod attack;
 pub mod bridge;
+pub mod capture;
 pub mod hop;
 pub mod impairment;
 pub mod jitter;
@@ -13,5 +14,6 @@ pub mod link;
 mod random;
 pub mod schedule;
 pub mod script;
+pub mod traffic;
 pub mod wifi;
 pub mod world;

@@ -25,6 +25,8 @@ pub(super) struct Data {
     pub(super) wifi: Value,
     /// What `lab jitter` left.
     pub(super) jitter: Value,
+    /// What `lab traffic` left.
+    pub(super) traffic: Value,
 }
 
 impl Data {
@@ -59,6 +61,7 @@ impl Data {
                 "handoff" => data.handoff = value,
                 "wifi" => data.wifi = value,
                 "jitter" => data.jitter = value,
+                "traffic" => data.traffic = value,
                 "link" => data.link = value.as_array().cloned().unwrap_or_default(),
                 _ if name.starts_with("quality") => {
                     collect(&value, &mut data.quality);
@@ -77,6 +80,7 @@ impl Data {
                 &data.handoff,
                 &data.wifi,
                 &data.jitter,
+                &data.traffic,
             ]
             .iter()
             .all(|v| v.is_null());

@@ -2,8 +2,9 @@
 //! claims, whether that holds here, and why. It draws nothing.
 //!
 //! Papers: OpenUVR (figures 6, 10, 11, sections IV-B3 and V-E), GamingAnywhere (figures 9 to 11) and
-//! Unity Render Streaming over Wi-Fi (figures 19 to 22, in [`wifi`]), and the SEARIS slides on latency
-//! jitter (in [`jitter`]). A figure without data is "not measured", never a guess.
+//! Unity Render Streaming over Wi-Fi (sections 5 to 7 and 8.1, in [`traffic`]; figures 19 to 22, in
+//! [`wifi`]), and the SEARIS slides on latency jitter (in [`jitter`]). A figure without data is "not
+//! measured", never a guess.
 
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ use super::data::{Data, list, named, number, words};
 use super::jitter;
 use super::machine::QUIET;
 use super::stats::Range;
-use super::wifi;
+use super::{traffic, wifi};
 
 /// What became of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,6 +146,7 @@ pub(super) fn all(data: &Data) -> Vec<Figure> {
     ];
     let figures = figures
         .into_iter()
+        .chain(traffic::CLAIMS)
         .chain(wifi::CLAIMS)
         .chain(jitter::CLAIMS);
     let judged = figures.map(|(name, claim, judge, bench)| {

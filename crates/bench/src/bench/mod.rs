@@ -28,6 +28,7 @@ mod sections;
 mod stats;
 mod sync;
 mod sys;
+mod traffic;
 mod verdict;
 mod wifi;
 

@@ -21,8 +21,9 @@ use crate::programs;
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
 ///
 /// Reads latency.json, ablation.json, sync.json, doors.json, handoff.json, link.json, quality*.json and
-/// the wifi.json of `openuvr lab wifi --paper`, and the jitter.json of `openuvr lab jitter`. Each figure of
-/// the papers is marked as reproduced, refuted here, undecided, or not testable here, with the reason, computed from that data. A busy machine decides nothing, and a
+/// the wifi.json of `openuvr lab wifi --paper`, the jitter.json of `openuvr lab jitter` and the traffic.json
+/// of `openuvr lab traffic`. Each figure of the papers is marked as reproduced, refuted here, undecided, or
+/// not testable here, with the reason, computed from that data. A busy machine decides nothing, and a
 /// quick or single run only what is far beyond what runs differ by.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
@@ -167,6 +168,7 @@ fn page(data: &Data) -> Result<String> {
     sections::quality(data, &mut page)?;
     super::wifi::show(data, &mut page);
     super::jitter::show(data, &mut page);
+    super::traffic::show(data, &mut page);
     page.push_str("</body></html>\n");
     Ok(page)
 }

@@ -13,13 +13,15 @@ use crate::bench::plot::{self, Plot};
 /// A folder that is being filled, and the page in it.
 pub(super) struct Folder {
     path: PathBuf,
+    /// The file with all data.
+    name: &'static str,
     page: String,
     data: Map<String, Value>,
 }
 
 impl Folder {
-    /// Makes it, if it is not there. `how` it was measured stands at the top of the page.
-    pub(super) fn make(path: &Path, title: &str, how: &str) -> Result<Folder> {
+    /// Makes it, if it is not there. Data goes into the file `name`; `said` is what the page begins with.
+    pub(super) fn make(path: &Path, title: &str, name: &'static str, said: &str) -> Result<Folder> {
         std::fs::create_dir_all(path)
             .with_context(|| format!("can't make the folder {}", path.display()))?;
         let machine = Machine::this();
@@ -34,7 +36,7 @@ impl Folder {
             escaped(&command),
             env!("CARGO_PKG_VERSION"),
             escaped(&machine.to_string()),
-            escaped(how),
+            escaped(said),
         );
         let mut data = Map::new();
         data.insert("study".into(), title.into());
@@ -43,6 +45,7 @@ impl Folder {
         data.insert("machine".into(), serde_json::to_value(&machine)?);
         Ok(Folder {
             path: path.to_owned(),
+            name,
             page,
             data,
         })
@@ -99,11 +102,11 @@ impl Folder {
     }
 
     /// Writes the page, and the data as the file `name`.
-    pub(super) fn finish(mut self, name: &str) -> Result<()> {
+    pub(super) fn finish(mut self) -> Result<()> {
         self.page.push_str("</body></html>\n");
         self.write("index.html", self.page.as_bytes())?;
         let data = serde_json::to_string_pretty(&Value::Object(self.data.clone()))?;
-        self.write(name, data.as_bytes())
+        self.write(self.name, data.as_bytes())
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {

@@ -86,7 +86,7 @@ fn after_help() -> String {
 }
 
 /// What all studies need.
-struct ImpairmentSchedule {
+struct RunSettings {
     repetition: Repetition,
     lasting: Nanos,
     stop: Arc<AtomicBool>,
@@ -99,7 +99,7 @@ struct ImpairmentSchedule {
 pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
     ensure!(args.runs > 0, "--runs 0 finds nothing: at least 1");
     ensure!(!args.lasting.is_zero(), "--for 0s finds nothing: 10s");
-    let schedule = ImpairmentSchedule {
+    let schedule = RunSettings {
         repetition: Repetition {
             runs: args.runs,
             seed: args.seed,
@@ -117,16 +117,16 @@ pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
     sweep::run(&schedule, &words, &args.vary, &args.out)
 }
 
-impl ImpairmentSchedule {
+impl RunSettings {
     /// The folder of a study of so many runs.
-    fn folder(&self, path: &Path, title: &str) -> Result<Folder> {
+    fn folder(&self, out: &Path, title: &str) -> Result<Folder> {
         let Repetition { runs, seed } = self.repetition;
         let seconds = self.lasting as f64 / 1e9;
-        let how = format!(
-            "{runs} runs of {seconds} s of model time for each case, seeds from {seed} on; ± is the \
-             95 % confidence interval of the mean."
+        let said = format!(
+            "{runs} runs of {seconds} s of model time for each case, seeds from {seed} on; ± is the 95 % \
+             confidence interval of the mean."
         );
-        let mut folder = Folder::make(path, title, &how)?;
+        let mut folder = Folder::make(out, title, "wifi.json", &said)?;
         folder.keep("runs", runs.into());
         folder.keep("seed", seed.into());
         folder.keep("seconds", seconds.into());

@@ -9,6 +9,7 @@
 mod program;
 mod quality;
 mod soak;
+mod traffic;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -8,20 +8,16 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::Duration;
-
-use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
-use pcap_file::DataLink;
-use pcap_file::pcap::PcapReader;
-use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
-use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::network::{Network, Offer};
 use super::scenario::{Run, Scenario, carry};
 use super::setup::{Category, Way};
 use super::traffic::{Departure, Frame};
 use super::{Impossible, Nanos};
+use crate::capture;
+use crate::capture::datagram::{Datagram, Machine, NoDatagram};
 
 /// Packets as they left their senders.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,21 +54,13 @@ pub enum ReplayError {
 /// The largest packet of Ethernet.
 const LARGEST: u32 = 1500;
 
-/// The first bytes of a pcapng file.
-const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-
-/// Those of pcap files, in both orders of bytes, with micro- and nanoseconds.
-const PCAP: [[u8; 4]; 4] = [
-    [0xd4, 0xc3, 0xb2, 0xa1],
-    [0xa1, 0xb2, 0xc3, 0xd4],
-    [0x4d, 0x3c, 0xb2, 0xa1],
-    [0xa1, 0xb2, 0x3c, 0x4d],
-];
+/// The header of Ethernet.
+const ETHERNET: usize = 14;
 
 /// A packet of a capture.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
-    at: Duration,
+    at: Nanos,
     from: IpAddr,
     to: IpAddr,
     /// From the IP header on.
@@ -94,10 +82,9 @@ impl Recording {
         let mut first = (&mut file).take(4);
         (first.read_to_end(&mut magic)).map_err(|error| unreadable(error.to_string()))?;
         let whole = std::io::Cursor::new(magic.clone()).chain(BufReader::new(file));
-        let recording = match <[u8; 4]>::try_from(magic.as_slice()) {
-            Ok(PCAPNG) => from_pcapng(whole).map_err(unreadable)?,
-            Ok(magic) if PCAP.contains(&magic) => from_pcap(whole).map_err(unreadable)?,
-            _ => from_table(whole).map_err(unreadable)?,
+        let recording = match capture::is_capture(&magic) {
+            true => from_capture(whole).map_err(unreadable)?,
+            false => from_table(whole).map_err(unreadable)?,
         };
         if recording.departures.is_empty() {
             return Err(ReplayError::Empty(format!(
@@ -154,83 +141,49 @@ impl Recording {
     }
 }
 
-fn from_pcap(file: impl std::io::Read) -> Result<Recording, String> {
-    let mut reader = PcapReader::new(file).map_err(|error| error.to_string())?;
-    let link = reader.header().datalink;
-    let mut capture = Capture::default();
-    while let Some(packet) = reader.next_packet() {
-        let packet = packet.map_err(|error| capture.broken(&error))?;
-        capture.add(link, packet.timestamp, &packet.data)?;
-    }
-    Ok(capture.finish())
-}
-
-fn from_pcapng(file: impl std::io::Read) -> Result<Recording, String> {
-    let mut reader = PcapNgReader::new(file).map_err(|error| error.to_string())?;
-    let mut capture = Capture::default();
-    loop {
-        let Some(block) = reader.next_block() else {
-            return Ok(capture.finish());
-        };
-        let block = block.map_err(|error| capture.broken(&error))?;
-        if let Block::EnhancedPacket(packet) = block {
-            // The library takes every timestamp for nanoseconds; its unit is the interface's.
-            let (raw, number) = (packet.timestamp.as_nanos(), packet.interface_id);
-            let data = packet.data.into_owned();
-            let interface = reader.interfaces().get(number as usize);
-            let interface = interface.ok_or("a packet of an interface that is not named")?;
-            let resolution = interface.options.iter().find_map(|option| match option {
-                InterfaceDescriptionOption::IfTsResol(resolution) => Some(*resolution),
-                _ => None,
-            });
-            let link = interface.linktype;
-            capture.add(link, timestamp(raw, resolution.unwrap_or(6)), &data)?;
+fn from_capture(file: impl std::io::Read) -> Result<Recording, String> {
+    let mut seen = Datagrams::default();
+    let mut unknown = None;
+    let read = capture::read(file, &mut |packet| {
+        match Datagram::of(&packet) {
+            Ok(datagram) => seen.add(&datagram),
+            Err(NoDatagram::Link) => {
+                unknown = Some(packet.link);
+                return ControlFlow::Break(());
+            }
+            Err(_) => seen.skipped += 1,
         }
+        ControlFlow::Continue(())
+    });
+    read.map_err(|error| error.to_string())?;
+    match unknown {
+        Some(link) => Err(format!("packets of link type {link:?} are not understood")),
+        None => Ok(seen.finish()),
     }
 }
 
-/// A timestamp in units of 10 to the minus `resolution` seconds, or of 2 to it if its highest bit is
-/// set.
-fn timestamp(raw: u128, resolution: u8) -> Duration {
-    let power = u32::from(resolution & 0x7f).min(63);
-    let units = if resolution & 0x80 == 0 {
-        10_u128.saturating_pow(power.min(30))
-    } else {
-        1 << power
-    };
-    let nanos = raw.saturating_mul(1_000_000_000) / units;
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-}
-
-/// A capture while it is read.
+/// What is known of a capture while it is read.
 #[derive(Debug, Default)]
-struct Capture {
+struct Datagrams {
     seen: Vec<Seen>,
     skipped: u64,
-    packets: u64,
 }
 
-impl Capture {
-    fn broken(&self, error: &impl std::fmt::Display) -> String {
-        format!("it is broken behind packet {}: {error}", self.packets)
-    }
-
-    fn add(&mut self, link: DataLink, at: Duration, data: &[u8]) -> Result<(), String> {
-        self.packets += 1;
-        let parsed = match link {
-            DataLink::ETHERNET => LaxSlicedPacket::from_ethernet(data).ok(),
-            // "Cooked", from all interfaces at once: its header has 16 bytes.
-            DataLink::LINUX_SLL => data
-                .get(16..)
-                .and_then(|data| LaxSlicedPacket::from_ip(data).ok()),
-            DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => LaxSlicedPacket::from_ip(data).ok(),
-            other => return Err(format!("packets of link type {other:?} are not understood")),
+impl Datagrams {
+    fn add(&mut self, datagram: &Datagram<'_>) {
+        let (Machine::Ip(from), Machine::Ip(to)) = (datagram.from.machine(), datagram.to.machine())
+        else {
+            self.skipped += 1;
+            return;
         };
-        match parsed.and_then(|parsed| Seen::of(at, &parsed)) {
-            Some(seen) => self.seen.push(seen),
-            None => self.skipped += 1,
-        }
-        Ok(())
+        let bytes = datagram.headers - ETHERNET + datagram.length;
+        self.seen.push(Seen {
+            at: datagram.at,
+            from,
+            to,
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+            rtp: rtp(datagram.payload),
+        });
     }
 
     fn finish(mut self) -> Recording {
@@ -252,7 +205,7 @@ impl Capture {
             skipped: self.skipped,
             merged: 0,
         };
-        let origin = self.seen.first().map_or(Duration::ZERO, |seen| seen.at);
+        let origin = self.seen.first().map_or(0, |seen| seen.at);
         let mut numbering = Numbering::default();
         for seen in self.seen {
             let (way, peer) = match server {
@@ -271,7 +224,7 @@ impl Capture {
             recording.merged += u64::from(seen.bytes > LARGEST);
             let frame = seen.rtp.filter(|_| way == Way::Down);
             let frame = frame.map(|rtp| numbering.number(station, rtp));
-            let at = u64::try_from((seen.at - origin).as_nanos()).unwrap_or(u64::MAX);
+            let at = seen.at - origin;
             let mut left = seen.bytes;
             while left > 0 {
                 let bytes = left.min(LARGEST);
@@ -333,43 +286,6 @@ impl Recording {
             }
         }
         self.frames = packets.len();
-    }
-}
-
-impl Seen {
-    fn of(at: Duration, packet: &LaxSlicedPacket<'_>) -> Option<Seen> {
-        let (from, to, bytes): (IpAddr, IpAddr, u32) = match packet.net.as_ref()? {
-            LaxNetSlice::Ipv4(ip) => {
-                let header = ip.header();
-                let length = u32::from(header.total_len());
-                (
-                    header.source_addr().into(),
-                    header.destination_addr().into(),
-                    length,
-                )
-            }
-            LaxNetSlice::Ipv6(ip) => {
-                let header = ip.header();
-                let length = u32::from(header.payload_length()) + 40;
-                (
-                    header.source_addr().into(),
-                    header.destination_addr().into(),
-                    length,
-                )
-            }
-            LaxNetSlice::Arp(_) => return None,
-        };
-        let Some(TransportSlice::Udp(udp)) = &packet.transport else {
-            return None;
-        };
-        let payload = udp.payload();
-        Some(Seen {
-            at,
-            from,
-            to,
-            bytes: bytes.max(28),
-            rtp: rtp(payload),
-        })
     }
 }
 

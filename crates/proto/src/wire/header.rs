@@ -95,6 +95,16 @@ impl Header {
         Ok((header, plane))
     }
 
+    /// The header of a datagram of a sealed plane that somebody captured: of `length` bytes, or several
+    /// of them that a card cuts or has joined, of which `payload` is the beginning.
+    #[must_use]
+    pub fn seen(payload: &[u8], length: usize) -> Option<&Header> {
+        let (header, _) = Header::ref_from_prefix(payload).ok()?;
+        let is_sealed = matches!(header.plane & !PHASE, 1 | 2);
+        (header.version == PROTOCOL_VERSION && is_sealed && length >= HEADER + TAG)
+            .then_some(header)
+    }
+
     /// The session's name.
     #[must_use]
     pub fn session(&self) -> SessionId {

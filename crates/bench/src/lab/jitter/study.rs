@@ -57,7 +57,12 @@ pub(super) fn write(
     let how = "How long a message takes from one thread or actor to another; times are received − sent \
                unless said otherwise. In ping-pong and flood nothing is intended but to go on, so that \
                what a late sender did not send is missed; paced cells show it.";
-    let mut folder = Folder::make(out, "Latency jitter: the SEARIS study again", how)?;
+    let mut folder = Folder::make(
+        out,
+        "Latency jitter: the SEARIS study again",
+        "jitter.json",
+        how,
+    )?;
     folder.say(&format!("The machine now: {}.", conditions.words()));
     if all.iter().any(|cell| cell.quick) {
         folder.say("Some cells are quick ones: they show that it works, and decide nothing.");
@@ -116,7 +121,7 @@ pub(super) fn write(
     folder.keep("conditions", serde_json::to_value(conditions)?);
     folder.keep("incomplete", json!(incomplete));
     folder.keep("cells", all.iter().map(as_json).collect());
-    folder.finish("jitter.json")
+    folder.finish()
 }
 
 /// A table of the slides beside ours, printed and on the page.
@@ -389,7 +394,12 @@ pub(super) fn print_files(all: &[(String, Analysis)]) {
 
 /// A page about files.
 pub(super) fn write_files(out: &Path, all: &[(String, Analysis)]) -> Result<()> {
-    let mut folder = Folder::make(out, "Latency jitter: samples", "Times of messages.")?;
+    let mut folder = Folder::make(
+        out,
+        "Latency jitter: samples",
+        "samples.json",
+        "Times of messages.",
+    )?;
     folder.section("Latency");
     folder.table(Some("latency.csv"), &FILE_HEADS, &file_rows(all))?;
     folder.section("Outliers");
@@ -419,7 +429,7 @@ pub(super) fn write_files(out: &Path, all: &[(String, Analysis)]) -> Result<()> 
         .iter()
         .map(|(file, analysis)| json!({"file": file, "analysis": analysis}));
     folder.keep("files", files.collect());
-    folder.finish("samples.json")
+    folder.finish()
 }
 
 /// Nanoseconds as microseconds with three significant digits or more.

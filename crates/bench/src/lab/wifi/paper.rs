@@ -9,7 +9,7 @@ use openuvr_lab::wifi::setup::Setup;
 use openuvr_lab::wifi::study::{self, Summary, Unfinished};
 use serde_json::{Value, json};
 
-use super::ImpairmentSchedule;
+use super::RunSettings;
 use super::quantities;
 use crate::bench::plot::{Boxes, Spread};
 use crate::lab::folder::{Folder, print_table};
@@ -17,7 +17,7 @@ use crate::lab::folder::{Folder, print_table};
 /// Exit code where a figure is not what it should be.
 const NOT_REPRODUCED: u8 = 1;
 
-pub(super) fn run(schedule: &ImpairmentSchedule, out: &Path) -> Result<ExitCode> {
+pub(super) fn run(schedule: &RunSettings, out: &Path) -> Result<ExitCode> {
     let mut folder = schedule.folder(out, TITLE)?;
     let (mut case, mut last) = (0, String::new());
     let table = paper::run(&schedule.repetition, schedule.lasting, &mut |name| {
@@ -35,7 +35,7 @@ pub(super) fn run(schedule: &ImpairmentSchedule, out: &Path) -> Result<ExitCode>
     };
     print(&table);
     write(&mut folder, &table)?;
-    folder.finish("wifi.json")?;
+    folder.finish()?;
     println!("\nthe study is {}", out.join("index.html").display());
     Ok(match table.is_reproduced() {
         true => ExitCode::SUCCESS,

@@ -12,7 +12,7 @@ use openuvr_lab::wifi::traffic::Departure;
 use openuvr_lab::wifi::{Estimate, MILLISECOND, Nanos, SECOND, milliseconds, words};
 use serde_json::json;
 
-use super::ImpairmentSchedule;
+use super::RunSettings;
 use super::quantities::{self, Quantity};
 use crate::bench::plot::{Lines, Point, Series};
 use crate::lab::folder::{Folder, print_table};
@@ -24,7 +24,7 @@ const AFTER: Nanos = 2 * SECOND;
 const STEPS: usize = 200;
 
 pub(super) fn run(
-    schedule: &ImpairmentSchedule,
+    schedule: &RunSettings,
     text: &str,
     file: &Path,
     deadline: Duration,
@@ -72,7 +72,7 @@ pub(super) fn run(
             "late_percent": late.map(|late| late.mean),
         }),
     );
-    folder.finish("wifi.json")?;
+    folder.finish()?;
     println!("\nthe study is {}", out.join("index.html").display());
     Ok(ExitCode::SUCCESS)
 }

@@ -10,7 +10,7 @@ use openuvr_lab::wifi::study::{Summary, Unfinished};
 use openuvr_lab::wifi::words;
 use serde_json::{Value, json};
 
-use super::ImpairmentSchedule;
+use super::RunSettings;
 use super::quantities::{self, Quantity};
 use crate::bench::plot::{Lines, Point, Series};
 use crate::lab::folder::{Folder, print_table};
@@ -51,7 +51,7 @@ struct Found {
 }
 
 pub(super) fn run(
-    schedule: &ImpairmentSchedule,
+    schedule: &RunSettings,
     words: &str,
     vary: &[String],
     out: &Path,
@@ -98,7 +98,7 @@ pub(super) fn run(
         several(&mut folder, &varied, &found)?;
     }
     let done = found.len();
-    folder.finish("wifi.json")?;
+    folder.finish()?;
     ensure!(
         !interrupted,
         "interrupted: {done} of {} cases are in {}",

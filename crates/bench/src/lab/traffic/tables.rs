@@ -1,0 +1,425 @@
+//! What was found as tables, and as data.
+
+use anyhow::Result;
+use openuvr_lab::traffic::distribution::Distribution;
+use openuvr_lab::traffic::join::{Crossing, Joined};
+use openuvr_lab::traffic::kind::Kind;
+use openuvr_lab::traffic::paper;
+use openuvr_lab::traffic::survey::AT_ONCE;
+use openuvr_lab::traffic::video::Video;
+use openuvr_lab::traffic::{Analysis, StreamFound};
+use openuvr_lab::wifi::Way;
+use serde_json::{Value, json};
+
+use super::super::folder::{Folder, print_table};
+use super::{Capture, file};
+
+type Rows = Vec<Vec<String>>;
+
+/// Nanoseconds of a millisecond.
+pub(super) const MS: f64 = 1e6;
+
+/// The tables of one capture.
+pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: bool) -> Result<()> {
+    let analysis = &capture.analysis;
+    let name = |name: &str| file(name, capture, is_one_of_two);
+    let said = described(capture);
+    println!("{said}\n");
+    folder.say(&said);
+    for note in notes(analysis) {
+        println!("{note}");
+        folder.say(&note);
+    }
+    println!();
+    folder.section("Streams (table 3 of the study)");
+    let rows = streams(analysis);
+    print_table(&STREAM_HEADS, &rows);
+    folder.table(Some(&name("streams.csv")), &STREAM_HEADS, &rows)?;
+    folder.say(
+        "Bytes are those on Ethernet, from its header on and without its checksum, as in the study. \
+         Lost, reordered and repeated are told from packet numbers, as they were here: what was lost \
+         behind this place is not in it.",
+    );
+    folder.section("Directions");
+    let rows = directions(analysis);
+    println!();
+    print_table(&DIRECTION_HEADS, &rows);
+    folder.table(Some(&name("directions.csv")), &DIRECTION_HEADS, &rows)?;
+    folder.say(&format!(
+        "At once: within {} µs of the packet before, faster than most links carry packets one by one. How \
+         many come at once is an estimate of what the link sends as one (an A-MPDU of Wi-Fi), or of what an \
+         offload joined.",
+        AT_ONCE / 1000
+    ));
+    for found in &analysis.streams {
+        if let Some(video) = &found.video {
+            folder.section(&format!(
+                "{}, {} → {}",
+                found.name(),
+                found.key.from,
+                found.key.to
+            ));
+            let rows = video_rows(found, video);
+            println!("\n{} from {}:", found.name(), found.key.from);
+            print_table(&VIDEO_HEADS, &rows);
+            let file = name(&format!("video-{:08x}.csv", found.key.id));
+            folder.table(Some(&file), &VIDEO_HEADS, &rows)?;
+            if found.key.kind == Kind::OpenUvrMedia {
+                folder.say(SEALED);
+            }
+        }
+    }
+    Ok(())
+}
+
+const SEALED: &str = "OpenUVR seals which frame a datagram is of, and whether it is video, parity or sent again: \
+                      frames, assembly and retransmission can't be told without keys. In clear are session, \
+                      plane, number (losses, reordering) and the time at which the sender sent it (jitter). A \
+                      batch is what a frame or a slice of it leaves.";
+
+fn described(capture: &Capture) -> String {
+    let account = &capture.analysis.account;
+    let place = capture
+        .end
+        .map_or("at an end that was not named (--end)".to_owned(), |end| {
+            format!("at the {}", end.name())
+        });
+    let by = account.application.as_ref();
+    let by = by.map_or(String::new(), |name| format!(", written by {name}"));
+    format!(
+        "{}, captured {place}{by}: {} datagrams in {:.1} s; the server is {}, which sent most",
+        capture.path.display(),
+        account.datagrams,
+        capture.analysis.seconds(),
+        capture.analysis.server
+    )
+}
+
+/// What must be known to read the figures.
+fn notes(analysis: &Analysis) -> Vec<String> {
+    let account = &analysis.account;
+    let mut notes = Vec::new();
+    let mut note = |count: u64, words: &str| {
+        if count > 0 {
+            notes.push(format!("{count} {words}"));
+        }
+    };
+    note(
+        account.joined,
+        "packets were several datagrams joined by segmentation or receive offload (GSO, GRO); they \
+         were cut apart by their headers, and those of each have one time",
+    );
+    note(account.joined_datagrams, "datagrams were in them");
+    note(
+        account.joined_unseen,
+        "datagrams of those were cut by the stream's usual size: too little of each packet was captured",
+    );
+    note(
+        account.joined_uncut,
+        "large packets look joined and could not be cut: each counts as one datagram",
+    );
+    note(account.tcp, "packets are TCP and were left out");
+    note(
+        account.fragments,
+        "packets are fragments of IP and were left out",
+    );
+    note(
+        account.others,
+        "packets are something else and were left out",
+    );
+    note(
+        account.cut,
+        "packets have no whole headers: too little of each was captured",
+    );
+    note(
+        account.out_of_order,
+        "packets have an earlier time than the one before: gaps there count as 0",
+    );
+    note(
+        analysis.beyond,
+        "datagrams are of streams beyond the first 128, which have no rows",
+    );
+    if let Some(error) = &analysis.ended {
+        notes.push(format!("NOT ALL OF IT: {error}"));
+    }
+    notes
+}
+
+const STREAM_HEADS: [&str; 16] = [
+    "way",
+    "stream",
+    "from",
+    "to",
+    "packets",
+    "bytes",
+    "ms",
+    "Mb/s",
+    "study's bytes",
+    "study's ms",
+    "study's Mb/s",
+    "lost",
+    "reordered",
+    "repeated",
+    "clock, Hz",
+    "id",
+];
+
+fn streams(analysis: &Analysis) -> Rows {
+    let row = |found: &StreamFound| {
+        let stream = &found.stream;
+        let way = found.way.map_or("–", way_name);
+        let study = paper::TABLE_3.iter().find(|row| {
+            let down = found.way == Some(Way::Down);
+            found.way.is_some() && row.down == down && row.name == found.name()
+        });
+        let of = |value: Option<f64>, digits: usize| cell(value, digits);
+        let account = stream.account(found.key.kind);
+        let count = |value: Option<u64>| value.map_or("–".to_owned(), |value| value.to_string());
+        let rate = found.role.and_then(|(_, rate)| rate);
+        vec![
+            way.to_owned(),
+            found.name(),
+            found.key.from.to_string(),
+            found.key.to.to_string(),
+            stream.sizes.count().to_string(),
+            of(stream.sizes.mean(), 2),
+            of(stream.gaps.mean().map(|gap| gap / MS), 3),
+            of(load(found, analysis), 4),
+            of(study.map(|row| row.bytes), 2),
+            of(study.map(|row| row.ms), 2),
+            of(study.map(|row| row.mbps), 4),
+            count(account.map(|account| account.lost)),
+            count(account.map(|account| account.reordered)),
+            count(account.map(|account| account.repeated)),
+            count(rate.map(u64::from)),
+            format!("{:08x}", found.key.id),
+        ]
+    };
+    analysis.streams.iter().map(row).collect()
+}
+
+/// Megabits a second, over all of the capture.
+pub(super) fn load(found: &StreamFound, analysis: &Analysis) -> Option<f64> {
+    let seconds = analysis.seconds();
+    (seconds > 0.0).then(|| found.bytes() * 8.0 / seconds / 1e6)
+}
+
+pub(super) fn way_name(way: Way) -> &'static str {
+    match way {
+        Way::Down => "down",
+        Way::Up => "up",
+    }
+}
+
+fn cell(value: Option<f64>, digits: usize) -> String {
+    value.map_or("–".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+const DIRECTION_HEADS: [&str; 6] = [
+    "way",
+    "packets",
+    "Mb/s",
+    "ms to the next, mean",
+    "at once, %",
+    "packets at once, mean",
+];
+
+fn directions(analysis: &Analysis) -> Rows {
+    let ways = [Way::Down, Way::Up].into_iter().zip(&analysis.directions);
+    let rows = ways.filter_map(|(way, direction)| {
+        let direction = direction.as_ref()?;
+        let packets = direction.gaps.count() + 1;
+        let load = direction.bytes as f64 * 8.0 / analysis.seconds().max(1e-9) / 1e6;
+        Some(vec![
+            way_name(way).to_owned(),
+            packets.to_string(),
+            format!("{load:.3}"),
+            cell(direction.gaps.mean().map(|gap| gap / MS), 3),
+            cell(direction.at_once_percent(), 1),
+            cell(direction.aggregates.mean(), 2),
+        ])
+    });
+    rows.collect()
+}
+
+const VIDEO_HEADS: [&str; 10] = [
+    "what", "unit", "count", "mean", "min", "p25", "p50", "p75", "p99", "max",
+];
+
+fn video_rows(found: &StreamFound, video: &Video) -> Rows {
+    let mut rows = vec![
+        spread("packet size", "bytes", &found.stream.sizes, 1.0),
+        spread("packet to packet", "ms", &found.stream.gaps, MS),
+        spread("batch to batch", "ms", &video.batch_interval_ns, MS),
+        spread("packets of a batch", "", &video.batch_packets, 1.0),
+        spread("bytes of a batch", "kB", &video.batch_bytes, 1e3),
+        spread("a batch lasts", "ms", &video.batch_lasted_ns, MS),
+    ];
+    if let Some(frames) = &video.frames {
+        rows.extend([
+            spread("frame to frame", "ms", &frames.interval_ns, MS),
+            spread("bytes of a frame", "kB", &frames.bytes, 1e3),
+            spread("packets of a frame", "", &frames.packets, 1.0),
+            spread("batches of a frame", "", &frames.batches, 1.0),
+            spread(
+                "assembly: first to last packet",
+                "ms",
+                &frames.assembly_ns,
+                MS,
+            ),
+        ]);
+    }
+    rows.push(spread(
+        "jitter, each packet (RFC 3550)",
+        "ms",
+        &video.jitter_ns,
+        MS,
+    ));
+    if video.frames.is_some() {
+        rows.push(spread(
+            "jitter, once a frame (libwebrtc)",
+            "ms",
+            &video.frame_jitter_ns,
+            MS,
+        ));
+    }
+    let mut one = |what: &str, unit: &str, value: Option<f64>| {
+        let mut row = vec![
+            what.to_owned(),
+            unit.to_owned(),
+            String::new(),
+            cell(value, 3),
+        ];
+        row.resize(VIDEO_HEADS.len(), String::new());
+        rows.push(row);
+    };
+    one(
+        "a batch ends after a pause of",
+        "ms",
+        Some(video.pause_ns as f64 / MS),
+    );
+    one(
+        "usual interval of batches",
+        "ms",
+        video.usual_interval().map(|ns| ns / MS),
+    );
+    one(
+        "of these intervals, idle",
+        "%",
+        video.idle().map(|(_, share)| share * 100.0),
+    );
+    if let Some(frames) = &video.frames {
+        one("whole frames", "", Some(frames.whole as f64));
+        one(
+            "frames with packets missing",
+            "",
+            Some(frames.broken as f64),
+        );
+    }
+    rows
+}
+
+fn spread(what: &str, unit: &str, of: &Distribution, scale: f64) -> Vec<String> {
+    let at = |share: f64| cell(of.quantile(share).map(|value| value as f64 / scale), 3);
+    let mut row = vec![what.to_owned(), unit.to_owned(), of.count().to_string()];
+    row.push(cell(of.mean().map(|mean| mean / scale), 3));
+    row.extend([0.0, 0.25, 0.5, 0.75, 0.99, 1.0].map(at));
+    row
+}
+
+/// What both captures say together.
+pub(super) fn joined(folder: &mut Folder, joined: &Joined) -> Result<()> {
+    folder.section("Between the ends");
+    let mut said = match joined.offset_ns {
+        Some(offset) => format!(
+            "The client's clock is {:.6} s ahead of the server's and {:+.2} millionths faster; both are \
+             taken out. The offset is right if the fastest packets of both directions are equally fast, \
+             which can't be known; the round trip does not depend on it.",
+            offset / 1e9,
+            joined.drift_ppm
+        ),
+        None => format!(
+            "The client's clock is {:+.2} millionths faster, which is taken out. There are packets of one \
+             direction alone, so the offset can't be known: delays are counted from the fastest packet's.",
+            joined.drift_ppm
+        ),
+    };
+    if joined.swapped {
+        said +=
+            " The captures were named in the other order: packets of one arrived before they left.";
+    }
+    if joined.one_of > 1 {
+        said += &format!(" One of {} packets was looked at.", joined.one_of);
+    }
+    println!("\n{said}");
+    folder.say(&said);
+    let lost = |crossing: &Crossing| crossing.sent - crossing.arrived;
+    let mut rows = vec![
+        spread("packets down", "ms", &joined.down.delay_ns, MS),
+        spread("video down", "ms", &joined.down.video_delay_ns, MS),
+        spread("packets up", "ms", &joined.up.delay_ns, MS),
+        spread(
+            "frames: first sent to last there",
+            "ms",
+            &joined.frame_ns,
+            MS,
+        ),
+    ];
+    let mut one = |what: &str, unit: &str, value: String| {
+        let mut row = vec![what.to_owned(), unit.to_owned(), value];
+        row.resize(VIDEO_HEADS.len(), String::new());
+        rows.push(row);
+    };
+    one("sent down", "packets", joined.down.sent.to_string());
+    one("lost of them", "packets", lost(&joined.down).to_string());
+    one("sent up", "packets", joined.up.sent.to_string());
+    one("lost of them", "packets", lost(&joined.up).to_string());
+    print_table(&VIDEO_HEADS, &rows);
+    folder.table(Some("joined.csv"), &VIDEO_HEADS, &rows)
+}
+
+/// All of a capture.
+pub(super) fn as_json(capture: &Capture) -> Value {
+    let analysis = &capture.analysis;
+    let streams = analysis.streams.iter().map(|found| {
+        let rtp = found.stream.rtp.as_ref();
+        json!({
+            "name": found.name(), "way": found.way.map(way_name),
+            "from": found.key.from.to_string(), "to": found.key.to.to_string(),
+            "id": found.key.id, "relayed": found.key.relayed,
+            "mbps": load(found, analysis), "bytes": found.stream.sizes,
+            "interval_ns": found.stream.gaps,
+            "role": found.role.map(|(role, _)| role),
+            "clock_hz": found.role.and_then(|(_, rate)| rate),
+            "payload_type": rtp.map(|source| source.payload_type.0),
+            "sequence": found.stream.account(found.key.kind),
+            "video": found.video.as_ref().map(video_json),
+        })
+    });
+    let directions = analysis.directions.iter().map(|direction| {
+        direction.as_ref().map(|direction| {
+            json!({
+                "bytes": direction.bytes, "interval_ns": direction.gaps,
+                "at_once_percent": direction.at_once_percent(),
+                "packets_at_once": direction.aggregates,
+            })
+        })
+    });
+    json!({
+        "file": capture.path.display().to_string(),
+        "end": capture.end.map(super::End::name),
+        "account": analysis.account, "seconds": analysis.seconds(),
+        "server": analysis.server.to_string(), "beyond": analysis.beyond,
+        "generated": analysis.is_generated(),
+        "broken": analysis.ended.as_ref().map(ToString::to_string),
+        "streams": streams.collect::<Vec<_>>(),
+        "directions": directions.collect::<Vec<_>>(),
+    })
+}
+
+fn video_json(video: &Video) -> Value {
+    let mut value = json!(video);
+    value["usual_interval_ns"] = json!(video.usual_interval());
+    value["idle"] = json!(video.idle().map(|(_, share)| share));
+    value
+}

@@ -1,0 +1,149 @@
+//! The command, from its arguments to its folder.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use serde_json::Value;
+
+use super::*;
+
+#[derive(Parser)]
+struct Program {
+    #[command(flatten)]
+    traffic: TrafficArgs,
+}
+
+/// A folder that goes with its owner.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let name = format!("openuvr-traffic-{}-{name}", std::process::id());
+        Scratch(std::env::temp_dir().join(name))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_string_lossy().into_owned()
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn traffic(folder: &Scratch, options: &[&str]) -> Result<ExitCode> {
+    let out = folder.0.to_string_lossy().into_owned();
+    let line = ["traffic", "--out", &out]
+        .into_iter()
+        .chain(options.iter().copied());
+    run(&Program::try_parse_from(line)?.traffic)
+}
+
+#[test]
+fn generated_captures_are_analysed_and_joined() {
+    let made = Scratch::new("made");
+    let options = [
+        "--generate",
+        "--for",
+        "2s",
+        "--loss",
+        "1%",
+        "--offset",
+        "3s",
+        "--drift",
+        "-9",
+    ];
+    traffic(&made, &options).unwrap();
+    let truth: Value = serde_json::from_str(&made.read("truth.json")).unwrap();
+    let folder = Scratch::new("joined");
+    let (server, client) = (made.path("server.pcapng"), made.path("client.pcapng"));
+    traffic(&folder, &[&server, &client]).unwrap();
+    let data: Value = serde_json::from_str(&folder.read("traffic.json")).unwrap();
+    assert_eq!(data["captures"][0]["end"], "server");
+    assert_eq!(data["captures"][0]["generated"], true);
+    let offset = data["joined"]["offset_ns"].as_f64().unwrap();
+    assert!((offset - 3e9).abs() < 1e6, "{offset}");
+    let streams = data["captures"][1]["streams"].as_array().unwrap();
+    let video = streams.iter().find(|stream| stream["name"] == "RTP video");
+    assert_eq!(video.unwrap()["sequence"]["lost"], truth["lost"]);
+    for name in [
+        "server-streams.csv",
+        "client-streams.csv",
+        "server-frame-batches.svg",
+        "client-jitter.svg",
+        "delay.svg",
+        "joined.csv",
+        "study.csv",
+    ] {
+        assert!(folder.0.join(name).is_file(), "{name}");
+    }
+    let table = folder.read("server-streams.csv");
+    assert!(table.starts_with("way,stream,from,to,packets,bytes,ms,Mb/s,"));
+    assert!(
+        folder
+            .read("server-batch-interval.svg")
+            .contains("study: 5.56")
+    );
+    assert!(folder.read("index.html").ends_with("</body></html>\n"));
+    assert!(data["paper"]["rows"].as_array().unwrap().len() > 9);
+}
+
+#[test]
+fn a_broken_capture_leaves_a_folder_and_fails() {
+    let made = Scratch::new("whole");
+    traffic(&made, &["--generate", "--for", "1s"]).unwrap();
+    let whole = std::fs::read(made.0.join("server.pcapng")).unwrap();
+    std::fs::write(made.0.join("cut.pcapng"), &whole[..whole.len() / 2 + 1]).unwrap();
+    let folder = Scratch::new("cut");
+    let code = traffic(&folder, &[&made.path("cut.pcapng"), "--end", "server"]).unwrap();
+    assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(BROKEN)));
+    assert!(folder.read("index.html").contains("NOT ALL OF IT"));
+    let data: Value = serde_json::from_str(&folder.read("traffic.json")).unwrap();
+    assert!(
+        data["captures"][0]["broken"]
+            .as_str()
+            .unwrap()
+            .contains("broken behind packet")
+    );
+    assert!(folder.read("streams.csv").lines().count() > 4);
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_is_made() {
+    let text = Scratch::new("text");
+    std::fs::create_dir_all(&text.0).unwrap();
+    std::fs::write(text.0.join("notes"), "no capture").unwrap();
+    let notes = text.path("notes");
+    for (options, says) in [
+        (&["/nowhere/at/all"][..], "/nowhere/at/all"),
+        (&[&notes], "neither a pcap nor a pcapng"),
+        (
+            &[&notes, &notes, "--end", "client"],
+            "--end is for a single capture",
+        ),
+        (&[], "required"),
+        (&["--generate", "--fps", "0"], "frames/s"),
+        (&[&notes, "--for", "0s"], "--for 0s"),
+    ] {
+        let folder = Scratch::new("none");
+        let said = format!("{:#}", traffic(&folder, options).unwrap_err());
+        assert!(said.contains(says), "{options:?}: {said}");
+        assert!(!folder.0.exists(), "{options:?}");
+    }
+}
+
+#[test]
+fn frames_that_we_send_are_those_that_are_looked_for() {
+    use openuvr_lab::capture::datagram::{OPENUVR_ETHER_TYPE, OPENUVR_MAGIC};
+    use openuvr_net::ether;
+    assert_eq!(OPENUVR_ETHER_TYPE, ether::ETHER_TYPE);
+    let prefix = ether::prefix(0x1234, 0x5678, 0x3ff);
+    assert_eq!(prefix[..2], OPENUVR_MAGIC);
+    assert_eq!(prefix[2..], [0xff, 3, 0x34, 0x12, 0x78, 0x56]);
+}

@@ -1,0 +1,255 @@
+//! `openuvr lab traffic` on what real programs send: a stream of our own, and one of RTP.
+
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+
+use super::{Folder, openuvr_bench};
+
+/// A process that ends with its owner.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Running {
+        let command = command.stderr(Stdio::null());
+        Running(command.spawn().expect("it starts"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A relay that captures into a folder for some seconds, and where it listens.
+fn relay(
+    to: SocketAddr,
+    words: &[&str],
+    folder: &Path,
+) -> (Running, SocketAddr, BufReader<ChildStdout>) {
+    let mut hop = openuvr_bench();
+    hop.args([
+        "lab",
+        "hop",
+        "--listen",
+        "127.0.0.1:0",
+        "--to",
+        &to.to_string(),
+    ])
+    .args(words)
+    .arg("--capture")
+    .arg(folder)
+    .stdout(Stdio::piped());
+    let mut hop = Running::start(&mut hop);
+    let mut said = BufReader::new(hop.0.stdout.take().expect("piped"));
+    let mut line = String::new();
+    let listens = loop {
+        line.clear();
+        assert!(
+            said.read_line(&mut line).expect("text") > 0,
+            "it said where it listens"
+        );
+        if let Some(rest) = line.strip_prefix("relaying from ") {
+            break rest
+                .split(' ')
+                .next()
+                .expect("an address")
+                .parse()
+                .expect("an address");
+        }
+    };
+    (hop, listens, said)
+}
+
+/// Waits until the relay has ended by itself.
+fn end(mut hop: (Running, SocketAddr, BufReader<ChildStdout>)) {
+    let mut rest = String::new();
+    while hop.2.read_line(&mut rest).expect("text") > 0 {}
+    hop.0.0.wait().expect("it ended");
+}
+
+fn traffic(folder: &Folder, files: [&str; 2]) -> Value {
+    let out = folder.0.join("analysis");
+    let done = openuvr_bench()
+        .args(["lab", "traffic", "--out"])
+        .arg(&out)
+        .args(files.map(|file| folder.0.join(file)))
+        .output()
+        .expect("it starts");
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{errors}");
+    folder.json("analysis/traffic.json")
+}
+
+fn stream<'a>(data: &'a Value, capture: usize, name: &str) -> &'a Value {
+    let all = data["captures"][capture]["streams"]
+        .as_array()
+        .expect("a list");
+    let found = all.iter().find(|stream| stream["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {all:?}"))
+}
+
+#[test]
+fn a_stream_of_our_own_is_told_without_keys() {
+    let folder = Folder::new("traffic-own");
+    let port = UdpSocket::bind("127.0.0.1:0")
+        .expect("a port")
+        .local_addr()
+        .expect("bound");
+    let openuvr = || {
+        let bench = openuvr_bench();
+        let beside = Path::new(bench.get_program()).with_file_name("openuvr");
+        Command::new(beside)
+    };
+    let mut host = openuvr();
+    host.args([
+        "host", "--source", "pattern", "--size", "640x360", "--fps", "60",
+    ])
+    .args([
+        "--bind",
+        &port.to_string(),
+        "--pin",
+        "73915",
+        "--table",
+        "off",
+        "--config-dir",
+    ])
+    .arg(folder.0.join("host"))
+    .stdout(Stdio::null());
+    let host = Running::start(&mut host);
+    let words = ["--delay", "3ms", "--loss", "0.5%", "--for", "8s"];
+    let hop = relay(port, &words, &folder.0.join("ends"));
+    let mut client = openuvr();
+    client
+        .args([
+            "client",
+            &hop.1.to_string(),
+            "--present",
+            "null",
+            "--pin",
+            "73915",
+        ])
+        .args(["--table", "off", "--config-dir"])
+        .arg(folder.0.join("client"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    let client = Running::start(&mut client);
+    end(hop);
+    drop((client, host));
+
+    let data = traffic(&folder, ["ends/host.pcapng", "ends/client.pcapng"]);
+    let media = stream(&data, 0, "OpenUVR media");
+    assert_eq!(media["way"], "down");
+    assert_eq!(
+        media["sequence"]["lost"], 0,
+        "nothing is lost before the link: {media}"
+    );
+    assert!(
+        media["video"]["batch_packets"]["count"].as_u64() > Some(60),
+        "{media}"
+    );
+    assert!(media["video"]["frames"].is_null(), "frames are sealed");
+    let behind = stream(&data, 1, "OpenUVR media");
+    assert!(behind["sequence"]["lost"].as_u64() > Some(0), "{behind}");
+    stream(&data, 0, "OpenUVR handshake");
+    assert_eq!(stream(&data, 0, "OpenUVR control")["way"], "down");
+    let joined = &data["joined"];
+    assert!(
+        joined["down"]["arrived"].as_u64() < joined["down"]["sent"].as_u64(),
+        "{joined}"
+    );
+    // The same machine: no drift, no offset, and nothing is faster than the link.
+    let delay = joined["down"]["delay_ns"]["min"].as_f64().expect("a delay");
+    assert!((2.9e6..4.5e6).contains(&delay), "{joined}");
+}
+
+#[test]
+fn rtp_of_gstreamer_has_its_frames_and_clock() {
+    const SENDER: &str = "gst-launch-1.0";
+    let there = Command::new(SENDER)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status();
+    if there.is_err() {
+        assert!(
+            std::env::var("CI").as_deref() != Ok("true"),
+            "{SENDER} is missing: apt install gstreamer1.0-tools"
+        );
+        eprintln!("skipped: {SENDER} is missing (apt install gstreamer1.0-tools)");
+        return;
+    }
+    let folder = Folder::new("traffic-rtp");
+    let sink = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let to = sink.local_addr().expect("bound");
+    let long = Some(std::time::Duration::from_secs(60));
+    sink.set_read_timeout(long).expect("a time that can be");
+    let hop = relay(to, &["--delay", "1ms"], &folder.0.join("ends"));
+    let mut sender = Command::new(SENDER);
+    let port = format!("port={}", hop.1.port());
+    sender
+        .args([
+            "-q",
+            "videotestsrc",
+            "num-buffers=91",
+            "pattern=snow",
+            "is-live=true",
+            "!",
+        ])
+        .args([
+            "video/x-raw,format=I420,width=320,height=240,framerate=30/1",
+            "!",
+            "jpegenc",
+            "!",
+        ])
+        .args([
+            "rtpjpegpay",
+            "mtu=1200",
+            "ssrc=77",
+            "!",
+            "udpsink",
+            "host=127.0.0.1",
+            &port,
+        ])
+        .stdout(Stdio::null());
+    let sender = Running::start(&mut sender);
+    // All frames: the last packet of each has the marker.
+    let mut packet = [0; 2048];
+    let mut frames = 0;
+    while frames < 91 {
+        sink.recv(&mut packet).expect("a packet");
+        frames += u32::from(packet[1] & 0x80 != 0);
+    }
+    let id = hop.0.0.id().to_string();
+    Command::new("kill")
+        .args(["-TERM", &id])
+        .status()
+        .expect("kill is there");
+    end(hop);
+    drop(sender);
+
+    // It sends to the relay: its end is the client's.
+    let data = traffic(&folder, ["ends/client.pcapng", "ends/host.pcapng"]);
+    for capture in 0..2 {
+        let video = stream(&data, capture, "RTP video");
+        assert_eq!(
+            (&video["id"], &video["clock_hz"]),
+            (&77.into(), &90_000.into())
+        );
+        assert_eq!(video["payload_type"], 26, "JPEG (RFC 3551)");
+        assert_eq!(video["sequence"]["lost"], 0);
+        let frames = &video["video"]["frames"];
+        assert_eq!(
+            (&frames["whole"], &frames["broken"]),
+            (&89.into(), &0.into())
+        );
+        assert!(frames["packets"]["min"].as_u64() > Some(3), "{frames}");
+    }
+    let joined = &data["joined"];
+    assert!(joined["offset_ns"].is_null(), "nothing came back");
+    assert_eq!(joined["down"]["sent"], joined["down"]["arrived"]);
+}

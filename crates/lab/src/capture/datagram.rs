@@ -1,0 +1,238 @@
+//! The datagram in a captured packet: UDP over IPv4 and IPv6, with or without VLAN tags, on Ethernet,
+//! Linux cooked and raw IP links; and OpenUVR's own frames on Ethernet.
+//!
+//! What it is not: a reassembler. Fragments of IP are not put together.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, LinkSlice, TransportSlice};
+use pcap_file::DataLink;
+
+use super::Packet;
+
+/// One end of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Endpoint {
+    /// A UDP port.
+    Udp(SocketAddr),
+    /// A program on an Ethernet station that speaks OpenUVR without IP.
+    Ethernet {
+        /// Its machine's address.
+        mac: [u8; 6],
+        /// Its port.
+        port: u16,
+    },
+}
+
+/// A machine, as far as a capture knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Machine {
+    /// By its IP address.
+    Ip(IpAddr),
+    /// By its Ethernet address.
+    Ethernet([u8; 6]),
+}
+
+/// A datagram, as far as it was captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// When, as [`Packet::at`].
+    pub at: u64,
+    /// Who sent it.
+    pub from: Endpoint,
+    /// To whom.
+    pub to: Endpoint,
+    /// What it carries, as far as it was captured.
+    pub payload: &'a [u8],
+    /// How many bytes it carried.
+    pub length: usize,
+    /// Bytes of headers before the payload, on Ethernet: 14 and those of IP and UDP, or of ours. What a
+    /// cooked or raw link lacks is counted as if it were Ethernet, so that captures compare.
+    pub headers: usize,
+}
+
+/// Why a packet has no datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoDatagram {
+    /// TCP.
+    Tcp,
+    /// A fragment of IP.
+    Fragment,
+    /// Something else: ARP, ICMP, other EtherTypes.
+    Other,
+    /// Its headers are cut off or broken.
+    Cut,
+    /// Nobody here knows this kind of link.
+    Link,
+}
+
+/// The EtherType of OpenUVR's frames: the first of those for local experiments (IEEE 802, 9.2.4), as
+/// `docs/protocol.md` says.
+pub const OPENUVR_ETHER_TYPE: u16 = 0x88b5;
+
+/// What such a frame begins with, and how many bytes stand before its datagram.
+pub const OPENUVR_MAGIC: [u8; 2] = *b"OV";
+const OPENUVR_PREFIX: usize = 8;
+
+/// Destination, source and EtherType.
+const ETHERNET: usize = 14;
+
+/// Bytes before the packet on a Linux cooked link, versions 1 and 2, and where the EtherType is
+/// (pcap's LINKTYPE_LINUX_SLL and LINKTYPE_LINUX_SLL2).
+const COOKED: (usize, usize) = (16, 14);
+const COOKED_2: (usize, usize) = (20, 0);
+
+/// The family of BSD's loopback link before each packet.
+const NULL: usize = 4;
+
+impl Endpoint {
+    /// The machine.
+    #[must_use]
+    pub fn machine(&self) -> Machine {
+        match self {
+            Endpoint::Udp(address) => Machine::Ip(address.ip()),
+            Endpoint::Ethernet { mac, .. } => Machine::Ethernet(*mac),
+        }
+    }
+
+    /// The machine alone: its port is 0.
+    #[must_use]
+    pub fn without_port(self) -> Endpoint {
+        match self {
+            Endpoint::Udp(address) => Endpoint::Udp((address.ip(), 0).into()),
+            Endpoint::Ethernet { mac, .. } => Endpoint::Ethernet { mac, port: 0 },
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Udp(address) if address.port() == 0 => write!(f, "{}", address.ip()),
+            Endpoint::Udp(address) => write!(f, "{address}"),
+            Endpoint::Ethernet { port: 0, .. } => write!(f, "{}", self.machine()),
+            Endpoint::Ethernet { port, .. } => write!(f, "{}#{port}", self.machine()),
+        }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Machine::Ip(address) => write!(f, "{address}"),
+            Machine::Ethernet([a, b, c, d, e, g]) => {
+                write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+            }
+        }
+    }
+}
+
+impl<'a> Datagram<'a> {
+    /// Finds it.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn of(packet: &Packet<'a>) -> Result<Datagram<'a>, NoDatagram> {
+        let data = packet.data;
+        let cooked = |(header, kind): (usize, usize)| {
+            let kind = data.get(kind..kind + 2)?;
+            let kind = EtherType(u16::from_be_bytes([kind[0], kind[1]]));
+            Some(LaxSlicedPacket::from_ether_type(kind, data.get(header..)?))
+        };
+        let parsed = match packet.link {
+            DataLink::ETHERNET => LaxSlicedPacket::from_ethernet(data).ok(),
+            DataLink::LINUX_SLL => cooked(COOKED),
+            DataLink::LINUX_SLL2 => cooked(COOKED_2),
+            DataLink::NULL | DataLink::LOOP => data
+                .get(NULL..)
+                .and_then(|data| LaxSlicedPacket::from_ip(data).ok()),
+            DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => LaxSlicedPacket::from_ip(data).ok(),
+            _ => return Err(NoDatagram::Link),
+        };
+        let parsed = parsed.ok_or(NoDatagram::Cut)?;
+        if let Some(found) = openuvr(packet, &parsed) {
+            return Ok(found);
+        }
+        udp(packet.at, &parsed)
+    }
+}
+
+fn udp<'a>(at: u64, packet: &LaxSlicedPacket<'a>) -> Result<Datagram<'a>, NoDatagram> {
+    let net = packet.net.as_ref().ok_or(match packet.stop_err {
+        Some(_) => NoDatagram::Cut,
+        None => NoDatagram::Other,
+    })?;
+    let (from, to, header): (IpAddr, IpAddr, usize) = match net {
+        LaxNetSlice::Ipv4(ip) => {
+            let header = ip.header();
+            let ends = (
+                header.source_addr().into(),
+                header.destination_addr().into(),
+            );
+            (ends.0, ends.1, header.slice().len())
+        }
+        LaxNetSlice::Ipv6(ip) => {
+            let header = ip.header();
+            let ends = (
+                header.source_addr().into(),
+                header.destination_addr().into(),
+            );
+            (ends.0, ends.1, header.slice().len())
+        }
+        LaxNetSlice::Arp(_) => return Err(NoDatagram::Other),
+    };
+    if net
+        .ip_payload_ref()
+        .is_some_and(|payload| payload.fragmented)
+    {
+        return Err(NoDatagram::Fragment);
+    }
+    match &packet.transport {
+        Some(TransportSlice::Udp(udp)) => {
+            let payload = udp.payload();
+            // 0 where it is too long for the field (RFC 2675), or not filled in yet.
+            let length = usize::from(udp.length()).saturating_sub(8);
+            Ok(Datagram {
+                at,
+                from: Endpoint::Udp((from, udp.source_port()).into()),
+                to: Endpoint::Udp((to, udp.destination_port()).into()),
+                payload,
+                length: length.max(payload.len()),
+                headers: ETHERNET + header + 8,
+            })
+        }
+        Some(TransportSlice::Tcp(_)) => Err(NoDatagram::Tcp),
+        Some(_) => Err(NoDatagram::Other),
+        None => Err(match packet.stop_err {
+            Some(_) => NoDatagram::Cut,
+            None => NoDatagram::Other,
+        }),
+    }
+}
+
+/// OpenUVR on Ethernet: magic, length, port of the receiver and of the sender, all little-endian.
+fn openuvr<'a>(packet: &Packet<'a>, parsed: &LaxSlicedPacket<'a>) -> Option<Datagram<'a>> {
+    let Some(LinkSlice::Ethernet2(ethernet)) = &parsed.link else {
+        return None;
+    };
+    let inner = parsed.ether_payload()?;
+    if inner.ether_type != EtherType(OPENUVR_ETHER_TYPE) {
+        return None;
+    }
+    let (prefix, payload) = inner.payload.split_at_checked(OPENUVR_PREFIX)?;
+    let word = |at: usize| u16::from_le_bytes([prefix[at], prefix[at + 1]]);
+    if prefix[..2] != OPENUVR_MAGIC {
+        return None;
+    }
+    let length = usize::from(word(2));
+    let station = |mac, port| Endpoint::Ethernet { mac, port };
+    Some(Datagram {
+        at: packet.at,
+        from: station(ethernet.source(), word(6)),
+        to: station(ethernet.destination(), word(4)),
+        payload: &payload[..length.min(payload.len())],
+        length,
+        headers: ETHERNET + OPENUVR_PREFIX,
+    })
+}

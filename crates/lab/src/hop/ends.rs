@@ -1,0 +1,91 @@
+//! Captures of what a hop relays, as both ends of its link would have made them, on one clock: with them the
+//! link's own delays and losses can be found again (`openuvr lab traffic`).
+//!
+//! Datagrams carry the addresses of client and target, as if there were no relay.
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use openuvr_proto::time::Instant;
+
+use crate::capture::write::CaptureWriter;
+use crate::wifi::Way;
+
+/// Who made such a capture, in its header.
+const APPLICATION: &str = "openuvr lab hop --capture";
+
+/// Two captures that grow.
+#[derive(Debug)]
+pub(super) struct Ends {
+    target: SocketAddr,
+    /// When the hop's clock began, in nanoseconds since 1970.
+    origin: u64,
+    host: CaptureWriter<BufWriter<File>>,
+    client: CaptureWriter<BufWriter<File>>,
+    /// Datagrams that could not be written.
+    unwritten: u64,
+}
+
+/// An end of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Host,
+    Client,
+}
+
+impl Ends {
+    /// Begins host.pcapng and client.pcapng in a folder, which is made if it is not there.
+    pub(super) fn begin(folder: &Path, target: SocketAddr) -> io::Result<Ends> {
+        std::fs::create_dir_all(folder)?;
+        let begin = |name: &str| {
+            let file = BufWriter::new(File::create(folder.join(name))?);
+            CaptureWriter::new(file, APPLICATION)
+        };
+        Ok(Ends {
+            target,
+            origin: 0,
+            host: begin("host.pcapng")?,
+            client: begin("client.pcapng")?,
+            unwritten: 0,
+        })
+    }
+
+    /// The hop's clock begins now.
+    pub(super) fn begin_clock(&mut self) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let nanos = since.map_or(0, |since| since.as_nanos());
+        self.origin = u64::try_from(nanos).unwrap_or(0);
+    }
+
+    /// A datagram of a client at one end.
+    pub(super) fn see(
+        &mut self,
+        at: Instant,
+        end: End,
+        way: Way,
+        client: SocketAddr,
+        bytes: &[u8],
+    ) {
+        let nanos = at.since(Instant(0)).as_nanos();
+        let at = self.origin + u64::try_from(nanos).unwrap_or(0);
+        let ends = match way {
+            Way::Up => (client, self.target),
+            Way::Down => (self.target, client),
+        };
+        let writer = match end {
+            End::Host => &mut self.host,
+            End::Client => &mut self.client,
+        };
+        self.unwritten += u64::from(writer.udp(at, ends, bytes).is_err());
+    }
+
+    /// Ends both; how many datagrams are not in them.
+    pub(super) fn finish(self) -> io::Result<u64> {
+        self.host.finish()?;
+        self.client.finish()?;
+        Ok(self.unwritten)
+    }
+}

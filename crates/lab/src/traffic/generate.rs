@@ -1,0 +1,500 @@
+//! Captures of known content: the study's traffic, as its server and its client would have captured it.
+//!
+//! Streams are those of table 3. Video frames vary in size, and a pacer sends what waits in batches
+//! 5.56 ms apart, 1.54 times the bitrate at most: of two fitted models the one that gives the study's
+//! own batches, idle times and assembly delays (`docs/studies/traffic.md`). The way to the client is the
+//! model of Wi-Fi ([`crate::wifi`]); the client's clock is off and drifts. What is lost is sent
+//! again after a while, under a source of its own (RFC 4588).
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+
+use serde::Serialize;
+
+use crate::capture::write::CaptureWriter;
+use crate::random::Random;
+use crate::wifi::network::{Network, Offer, Outcome};
+use crate::wifi::scenario::Scenario;
+use crate::wifi::{Event, Impossible, MICROSECOND, MILLISECOND, Nanos, SECOND, Way, nanos};
+
+/// Who made such a capture, in its header.
+pub const APPLICATION: &str = "openuvr lab traffic --generate";
+
+/// What to generate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Frames a second.
+    pub fps: f64,
+    /// Bits of video a second.
+    pub bitrate: u64,
+    /// How long.
+    pub lasting: Nanos,
+    /// Share of the video packets that are lost behind the server, and sent again.
+    pub loss: f64,
+    /// How far the client's clock is before the server's, ns.
+    pub offset: i64,
+    /// By how much it is faster, millionths.
+    pub drift_ppm: f64,
+    /// The network.
+    pub wifi: Scenario,
+    /// Decides sizes, losses and the air.
+    pub seed: u64,
+}
+
+impl Default for Plan {
+    /// 90 frames a second at 50 Mb/s for 30 s, nothing lost, as in the study.
+    fn default() -> Plan {
+        Plan {
+            fps: 90.0,
+            bitrate: 50_000_000,
+            lasting: 30 * SECOND,
+            loss: 0.0,
+            offset: 0,
+            drift_ppm: 0.0,
+            wifi: Scenario::paper(),
+            seed: 1,
+        }
+    }
+}
+
+/// What is true of generated captures.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Truth {
+    /// Video packets that the server sent first, of whole frames.
+    pub video_packets: u64,
+    /// Those that were lost behind it.
+    pub lost: u64,
+    /// Packets that it sent again.
+    pub repeated: u64,
+    /// Frames that were sent to their end.
+    pub frames: u64,
+    /// Mean number of batches that a frame was sent in.
+    pub batches: f64,
+    /// Share of the pacer's times at which it had nothing to send, from its first batch to its last.
+    pub idle: f64,
+    /// Mean packets in an A-MPDU that came through to the client, whatever they are.
+    pub aggregate: f64,
+    /// Mean delay of packets to the client, ns.
+    pub delay_ns: f64,
+    /// The client's clock minus the server's at the beginning, ns.
+    pub offset_ns: i64,
+    /// By how much it is faster, millionths.
+    pub drift_ppm: f64,
+}
+
+/// A packet of a generated capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Captured {
+    /// When, ns since 1970 on the clock of who captured.
+    pub at: u64,
+    packet: usize,
+}
+
+/// Both captures.
+#[derive(Debug)]
+pub struct Generated {
+    packets: Vec<Packet>,
+    /// At the server.
+    pub server: Vec<Captured>,
+    /// At the client.
+    pub client: Vec<Captured>,
+    /// What is true of them.
+    pub truth: Truth,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    at: Nanos,
+    way: Way,
+    what: What,
+    /// Of UDP's payload.
+    length: usize,
+    is_lost: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Rtp {
+        ssrc: u32,
+        payload_type: u8,
+        marker: bool,
+        sequence: u16,
+        timestamp: u32,
+    },
+    Dtls(u64),
+    Stun,
+    Rtcp,
+    Other,
+}
+
+/// When the first packet is sent, ns since 1970: a moment in 2023.
+const BEGINS: u64 = 1_700_000_000 * SECOND;
+
+/// From batch to batch, what one takes at most in bitrates, and how frame sizes vary: the study's
+/// interval, and two figures that were fitted to its batches and idle times.
+const INTERVAL: Nanos = 5_560 * MICROSECOND;
+const BUDGET: f64 = 1.54;
+const SIZE_VARIATION: f64 = 0.4;
+
+/// From packet to packet in a batch (section 8.2 of the study).
+const GAP: Nanos = 5 * MICROSECOND;
+
+/// Ethernet, IPv4 and UDP.
+const HEADERS: usize = 14 + 20 + 8;
+
+/// Payload of a video packet: with headers 1242 bytes, as in table 3.
+const VIDEO_PACKET: usize = 1200;
+
+/// A lost packet is sent again so much later: a round trip and a report.
+const REPAIR: Nanos = 8 * MILLISECOND;
+
+const VIDEO: u32 = 0x5649_4445;
+const REPAIRS: u32 = 0x5254_5854;
+const AUDIO: u32 = 0x4155_4449;
+
+/// The streams of table 3 that come in equal distances: which way, bytes on Ethernet, and the distance.
+type Periodic = (Way, usize, Nanos, fn(u64) -> What);
+const PERIODIC: [Periodic; 7] = [
+    (Way::Down, 83, 20 * MILLISECOND, audio),
+    (Way::Down, 107, 8_940 * MICROSECOND, What::Dtls),
+    (Way::Down, 112, 8_260 * MICROSECOND, |_| What::Other),
+    (Way::Down, 122, 1_287_420 * MICROSECOND, |_| What::Stun),
+    (Way::Up, 175, 4_900 * MICROSECOND, What::Dtls),
+    (Way::Up, 434, 67_270 * MICROSECOND, |_| What::Rtcp),
+    (Way::Up, 124, 1_287_480 * MICROSECOND, |_| What::Stun),
+];
+
+#[allow(clippy::cast_possible_truncation)] // They begin anew.
+fn audio(number: u64) -> What {
+    What::Rtp {
+        ssrc: AUDIO,
+        payload_type: 111,
+        marker: false,
+        sequence: number as u16,
+        // 20 ms of 48 000 a second.
+        timestamp: (number as u32).wrapping_mul(960),
+    }
+}
+
+/// An answer of STUN on Ethernet (section 5.3 of the study). Asked and answered in turn, its requests are what
+/// makes the mean right.
+const STUN_ANSWER: usize = 106;
+
+/// Bytes on Ethernet of a packet whose mean is `bytes`.
+fn length(what: What, number: u64, bytes: usize) -> usize {
+    match what {
+        What::Stun if number % 2 == 1 => STUN_ANSWER,
+        What::Stun => 2 * bytes - STUN_ANSWER,
+        _ => bytes,
+    }
+}
+
+impl Plan {
+    /// Makes both captures.
+    ///
+    /// # Errors
+    /// If no such network or video can be.
+    pub fn generate(&self) -> Result<Generated, Impossible> {
+        let is_possible = self.fps >= 1.0 && self.fps <= 1000.0 && self.bitrate >= 10_000;
+        if !is_possible || self.lasting == 0 || self.bitrate > 10_000_000_000 {
+            let what =
+                "1 to 1000 frames/s and 10k to 10G bits/s can be generated, for more than 0 s";
+            return Err(Impossible(what.into()));
+        }
+        self.wifi.check()?;
+        let mut truth = Truth {
+            offset_ns: self.offset,
+            drift_ppm: self.drift_ppm,
+            ..Truth::default()
+        };
+        let mut packets = self.video(&mut truth);
+        self.periodic(&mut packets);
+        packets.sort_by_key(|packet| packet.at);
+        let seen = |(packet, sent): (usize, &Packet)| Captured {
+            at: BEGINS + sent.at,
+            packet,
+        };
+        let mut server: Vec<Captured> = Vec::new();
+        let down = packets
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| p.way == Way::Down);
+        server.extend(down.map(seen));
+        let mut client: Vec<Captured> = Vec::new();
+        for (packet, arrived) in self.cross(&packets, &mut truth)? {
+            match packets[packet].way {
+                Way::Down => client.push(Captured {
+                    at: self.client_clock(arrived),
+                    packet,
+                }),
+                Way::Up => server.push(Captured {
+                    at: BEGINS + arrived,
+                    packet,
+                }),
+            }
+        }
+        let up = packets.iter().enumerate().filter(|(_, p)| p.way == Way::Up);
+        client.extend(up.map(|(packet, sent)| Captured {
+            at: self.client_clock(sent.at),
+            packet,
+        }));
+        server.sort_by_key(|seen| seen.at);
+        client.sort_by_key(|seen| seen.at);
+        Ok(Generated {
+            packets,
+            server,
+            client,
+            truth,
+        })
+    }
+
+    fn client_clock(&self, at: Nanos) -> u64 {
+        let drifted = nanos(at as f64 * (1.0 + self.drift_ppm / 1e6));
+        (BEGINS + drifted).saturating_add_signed(self.offset)
+    }
+
+    /// What the pacer sends of frames, and again.
+    fn video(&self, truth: &mut Truth) -> Vec<Packet> {
+        let mut random = Random::new(self.seed, 21);
+        let budget = self.bitrate as f64 / 8.0 * BUDGET * INTERVAL as f64 / SECOND as f64;
+        let mut packets = Vec::new();
+        let mut waiting: std::collections::VecDeque<(u32, bool, usize)> = Default::default();
+        let (mut frame, mut sequence, mut again) = (0_u32, 0_u16, 0_u16);
+        let (mut batches, mut slots, mut busy) = (0_u64, 0_u64, 0_u64);
+        let mut in_batch = None;
+        let mut empty = 0;
+        for tick in 0..self.lasting / INTERVAL {
+            let now = tick * INTERVAL;
+            while f64::from(frame) * SECOND as f64 / self.fps <= now as f64 {
+                waiting.extend(self.frame(frame, &mut random));
+                frame += 1;
+            }
+            let (mut spent, mut place) = (0.0, 0);
+            while spent < budget
+                && let Some((of, marker, length)) = waiting.pop_front()
+            {
+                let at = now + place * GAP;
+                let timestamp = nanos(f64::from(of) * 90_000.0 / self.fps);
+                #[allow(clippy::cast_possible_truncation)] // It begins anew.
+                let timestamp = timestamp as u32;
+                let is_lost = random.chance(self.loss);
+                packets.push(video(
+                    at,
+                    (VIDEO, 102, sequence),
+                    marker,
+                    timestamp,
+                    length,
+                    is_lost,
+                ));
+                truth.video_packets += 1;
+                truth.frames += u64::from(marker);
+                if is_lost {
+                    truth.lost += 1;
+                    truth.repeated += 1;
+                    // The original's number goes first.
+                    let what = (REPAIRS, 103, again);
+                    packets.push(video(
+                        at + REPAIR,
+                        what,
+                        marker,
+                        timestamp,
+                        length + 2,
+                        false,
+                    ));
+                    again = again.wrapping_add(1);
+                }
+                sequence = sequence.wrapping_add(1);
+                spent += (length + HEADERS) as f64;
+                place += 1;
+                batches += u64::from(in_batch != Some((of, tick)));
+                in_batch = Some((of, tick));
+            }
+            match place {
+                0 => empty += 1,
+                _ if slots == 0 => (slots, busy, empty) = (1, 1, 0),
+                _ => {
+                    slots += empty + 1;
+                    busy += 1;
+                    empty = 0;
+                }
+            }
+        }
+        truth.batches = batches as f64 / truth.frames.max(1) as f64;
+        truth.idle = 1.0 - busy as f64 / slots.max(1) as f64;
+        packets
+    }
+
+    /// The packets of a frame: which, whether it is the last, and its length.
+    fn frame(&self, frame: u32, random: &mut Random) -> Vec<(u32, bool, usize)> {
+        // Nearly normal: the sum of twelve uniform numbers.
+        let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+        let size = self.bitrate as f64 / 8.0 / self.fps * (1.0 + SIZE_VARIATION * normal).max(0.1);
+        let count = usize::try_from(nanos((size / VIDEO_PACKET as f64).ceil()))
+            .unwrap_or(1)
+            .max(1);
+        let whole = usize::try_from(nanos(size)).unwrap_or(usize::MAX);
+        let last = whole.saturating_sub((count - 1) * VIDEO_PACKET);
+        (0..count)
+            .map(|place| match place + 1 == count {
+                false => (frame, false, VIDEO_PACKET),
+                true => (frame, true, last.clamp(20, VIDEO_PACKET)),
+            })
+            .collect()
+    }
+
+    fn periodic(&self, packets: &mut Vec<Packet>) {
+        let mut random = Random::new(self.seed, 22);
+        for (way, bytes, period, what) in PERIODIC {
+            let mut at = nanos(random.unit() * period as f64);
+            for number in 0.. {
+                if at >= self.lasting {
+                    break;
+                }
+                packets.push(Packet {
+                    at,
+                    way,
+                    what: what(number),
+                    length: length(what(number), number, bytes) - HEADERS,
+                    is_lost: false,
+                });
+                at += period;
+            }
+        }
+    }
+
+    /// Which packets arrive, and when.
+    fn cross(
+        &self,
+        packets: &[Packet],
+        truth: &mut Truth,
+    ) -> Result<Vec<(usize, Nanos)>, Impossible> {
+        let mut network = Network::new(self.wifi.setup.clone(), self.wifi.wire, self.seed)?;
+        let mut arrived = Vec::new();
+        let (mut delays, mut down) = (0.0, 0_u64);
+        let (mut aggregates, mut through) = (0_u64, 0_u64);
+        let mut note = |outcome| match outcome {
+            Outcome::Air(Event::Delivered { at, packet }) => {
+                let Ok(number) = usize::try_from(packet.id) else {
+                    return;
+                };
+                arrived.push((number, at));
+                if packet.way == Way::Down {
+                    delays += (at - packets[number].at) as f64;
+                    down += 1;
+                }
+            }
+            Outcome::Air(Event::Sent(sent)) if sent.way == Way::Down && sent.delivered > 0 => {
+                aggregates += 1;
+                through += u64::from(sent.delivered);
+            }
+            _ => {}
+        };
+        for (id, packet) in (0..).zip(packets) {
+            while let Some(outcome) = network.poll(packet.at.saturating_sub(1)) {
+                note(outcome);
+            }
+            let offer = Offer {
+                way: packet.way,
+                station: 0,
+                category: self.wifi.video.category,
+                id,
+                bytes: u32::try_from(packet.length + HEADERS - 14).unwrap_or(1500),
+            };
+            if !packet.is_lost {
+                network.send(packet.at, offer);
+            }
+        }
+        while let Some(outcome) = network.poll(self.lasting + SECOND) {
+            note(outcome);
+        }
+        truth.delay_ns = delays / down.max(1) as f64;
+        truth.aggregate = through as f64 / aggregates.max(1) as f64;
+        Ok(arrived)
+    }
+}
+
+fn video(
+    at: Nanos,
+    (ssrc, payload_type, sequence): (u32, u8, u16),
+    marker: bool,
+    timestamp: u32,
+    length: usize,
+    is_lost: bool,
+) -> Packet {
+    Packet {
+        at,
+        way: Way::Down,
+        what: What::Rtp {
+            ssrc,
+            payload_type,
+            marker,
+            sequence,
+            timestamp,
+        },
+        length,
+        is_lost,
+    }
+}
+
+impl Generated {
+    /// Writes one of the captures, as pcapng.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn write(&self, captured: &[Captured], file: impl Write) -> io::Result<()> {
+        let server = SocketAddr::from(([192, 168, 50, 2], 50_000));
+        let client = SocketAddr::from(([192, 168, 50, 3], 60_000));
+        let mut writer = CaptureWriter::new(file, APPLICATION)?;
+        for seen in captured {
+            let packet = &self.packets[seen.packet];
+            let ends = match packet.way {
+                Way::Down => (server, client),
+                Way::Up => (client, server),
+            };
+            writer.udp(seen.at, ends, &packet.payload(seen.packet))?;
+        }
+        writer.finish().map(drop)
+    }
+}
+
+impl Packet {
+    /// Its bytes; `number` makes those that would be encrypted.
+    fn payload(&self, number: usize) -> Vec<u8> {
+        let mut bytes = match self.what {
+            What::Rtp {
+                ssrc,
+                payload_type,
+                marker,
+                sequence,
+                timestamp,
+            } => {
+                let mut bytes = vec![0x80, payload_type | u8::from(marker) << 7];
+                bytes.extend(sequence.to_be_bytes());
+                bytes.extend(timestamp.to_be_bytes());
+                bytes.extend(ssrc.to_be_bytes());
+                bytes
+            }
+            What::Dtls(record) => {
+                // Application data, DTLS 1.2, epoch 1.
+                let mut bytes = vec![23, 0xfe, 0xfd, 0, 1];
+                bytes.extend(&record.to_be_bytes()[2..]);
+                bytes
+            }
+            What::Stun => {
+                let body = u16::try_from(self.length - 20).unwrap_or(0);
+                let mut bytes = vec![0, 1];
+                bytes.extend(body.to_be_bytes());
+                bytes.extend([0x21, 0x12, 0xa4, 0x42]);
+                bytes
+            }
+            What::Rtcp => vec![0x80, 201, 0, 7],
+            What::Other => vec![0xf0],
+        };
+        let mut filler = Random::new(number as u64, 23);
+        let room = self.length.saturating_sub(bytes.len());
+        // Random as far as packets are told apart by it.
+        bytes.extend((0..room.min(32)).map(|_| filler.byte()));
+        bytes.resize(self.length, 0);
+        bytes
+    }
+}

@@ -1,0 +1,305 @@
+//! One walk through a capture: every datagram with its stream, what is joined cut apart, what is
+//! something else counted, and an end where the clock makes no sense.
+
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+
+use super::kind::{Content, Kind};
+use super::merged::{Cut, LARGEST, content_behind};
+use crate::capture::datagram::{Datagram, Endpoint, NoDatagram};
+use crate::capture::{self, CaptureError, Facts, Packet};
+use crate::wifi::Way;
+
+/// Opens a capture; each walk begins at its beginning.
+pub type Open<'a> = dyn FnMut() -> io::Result<Box<dyn Read>> + 'a;
+
+/// Which part of a capture is looked at, in nanoseconds from its first packet on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Window {
+    /// Where it begins.
+    pub from: u64,
+    /// How long it is; `None`: to the end.
+    pub lasting: Option<u64>,
+}
+
+/// Datagrams of one kind from one end to another; of RTP those of one source, of OpenUVR those of one
+/// session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamKey {
+    /// Who sends.
+    pub from: Endpoint,
+    /// To whom.
+    pub to: Endpoint,
+    /// What.
+    pub kind: Kind,
+    /// SSRC, or the session's name.
+    pub id: u32,
+    /// Whether a TURN channel carries it.
+    pub relayed: bool,
+}
+
+/// Which of the two sends: machines, with port 0; programs, where both are on one machine.
+pub type Ends = (Endpoint, Endpoint);
+
+impl StreamKey {
+    /// Between whom it is.
+    #[must_use]
+    pub fn ends(&self) -> Ends {
+        match self.from.machine() == self.to.machine() {
+            true => (self.from, self.to),
+            false => (self.from.without_port(), self.to.without_port()),
+        }
+    }
+
+    /// Which way it goes, if it comes from the server or goes there.
+    #[must_use]
+    pub fn way(&self, server: Endpoint) -> Option<Way> {
+        match self.ends() {
+            (from, _) if from == server => Some(Way::Down),
+            (_, to) if to == server => Some(Way::Up),
+            _ => None,
+        }
+    }
+}
+
+/// A datagram of a stream.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// When, in nanoseconds from the first packet of the capture on.
+    pub at: u64,
+    /// Whose.
+    pub key: StreamKey,
+    /// What its header says.
+    pub content: Content,
+    /// Its bytes on Ethernet, from the Ethernet header on, without the checksum.
+    pub bytes: u64,
+    /// What it carries, as far as it was captured.
+    pub payload: &'a [u8],
+    /// How many bytes it carried.
+    pub length: usize,
+}
+
+/// What a capture had besides datagrams, and what was done to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Account {
+    /// Packets of the capture, as far as it was read.
+    pub packets: u64,
+    /// Datagrams within the window.
+    pub datagrams: u64,
+    /// When the first packet was captured, in nanoseconds since 1970.
+    pub origin_ns: u64,
+    /// From the first datagram of the window to the last, in nanoseconds.
+    pub lasted_ns: u64,
+    /// Packets of TCP.
+    pub tcp: u64,
+    /// Fragments of IP: not put together.
+    pub fragments: u64,
+    /// Packets of something else.
+    pub others: u64,
+    /// Packets whose headers are cut off.
+    pub cut: u64,
+    /// Packets that were several datagrams joined (GSO, GRO), cut apart by their headers.
+    pub joined: u64,
+    /// The datagrams in those.
+    pub joined_datagrams: u64,
+    /// Those of them that were cut by the stream's usual size, since headers were not captured.
+    pub joined_unseen: u64,
+    /// Large packets that look joined and can't be cut: they count as one.
+    pub joined_uncut: u64,
+    /// Packets that were earlier than the one before.
+    pub out_of_order: u64,
+    /// The program that wrote the capture.
+    pub application: Option<String>,
+}
+
+/// A step back that is larger is a clock that was set: captures of several queues are out of order by
+/// milliseconds (a guess with room).
+const LARGEST_STEP_BACK: u64 = 1_000_000_000;
+
+/// A step forward that is larger is a clock that was set, or two captures in one (a guess).
+const LARGEST_STEP_FORWARD: u64 = 3_600_000_000_000;
+
+/// Streams whose usual size is remembered.
+const MOST_SIZES: usize = 1024;
+
+/// Walks through a capture, and gives each datagram of the window to `each`.
+///
+/// # Errors
+/// Where it breaks off, with what there was until then.
+pub fn walk(
+    open: &mut Open<'_>,
+    window: Window,
+    each: &mut dyn FnMut(&Seen<'_>),
+) -> (Account, Result<(), CaptureError>) {
+    let mut walk = Walk {
+        window,
+        ..Walk::default()
+    };
+    let file = match open() {
+        Ok(file) => file,
+        Err(error) => {
+            let why = error.to_string();
+            let broken = CaptureError::Broken { packets: 0, why };
+            return (walk.account, Err(broken));
+        }
+    };
+    let mut wrong = None;
+    let read = capture::read(file, &mut |packet| match walk.packet(&packet, each) {
+        Ok(true) => ControlFlow::Continue(()),
+        Ok(false) => ControlFlow::Break(()),
+        Err(why) => {
+            wrong = Some(why);
+            ControlFlow::Break(())
+        }
+    });
+    if let Some((first, last)) = walk.span {
+        walk.account.lasted_ns = last - first;
+    }
+    let result = match (read, wrong) {
+        (_, Some(why)) => Err(CaptureError::Broken {
+            packets: walk.account.packets,
+            why,
+        }),
+        (Ok(Facts { application, .. }), None) => {
+            walk.account.application = application;
+            Ok(())
+        }
+        (Err(error), None) => Err(error),
+    };
+    (walk.account, result)
+}
+
+#[derive(Default)]
+struct Walk {
+    window: Window,
+    account: Account,
+    latest: Option<u64>,
+    span: Option<(u64, u64)>,
+    /// The largest single datagram of a stream.
+    sizes: HashMap<StreamKey, usize>,
+}
+
+impl Walk {
+    /// Whether to go on.
+    fn packet(
+        &mut self,
+        packet: &Packet<'_>,
+        each: &mut dyn FnMut(&Seen<'_>),
+    ) -> Result<bool, String> {
+        let latest = *self.latest.get_or_insert(packet.at);
+        if self.account.packets == 0 {
+            self.account.origin_ns = packet.at;
+        }
+        if packet.at.saturating_add(LARGEST_STEP_BACK) < latest {
+            let by = seconds(latest - packet.at);
+            return Err(format!("the clock goes back by {by} s there"));
+        }
+        if packet.at > latest.saturating_add(LARGEST_STEP_FORWARD) {
+            let by = seconds(packet.at - latest);
+            return Err(format!("the clock goes forward by {by} s there"));
+        }
+        self.account.packets += 1;
+        self.account.out_of_order += u64::from(packet.at < latest);
+        self.latest = Some(latest.max(packet.at));
+        let at = packet.at.saturating_sub(self.account.origin_ns);
+        if at < self.window.from {
+            return Ok(true);
+        }
+        let lasting = self.window.lasting;
+        if lasting.is_some_and(|lasting| at >= self.window.from.saturating_add(lasting)) {
+            return Ok(false);
+        }
+        match Datagram::of(packet) {
+            Ok(datagram) => self.datagram(at, &datagram, each),
+            Err(NoDatagram::Tcp) => self.account.tcp += 1,
+            Err(NoDatagram::Fragment) => self.account.fragments += 1,
+            Err(NoDatagram::Other) => self.account.others += 1,
+            Err(NoDatagram::Cut) => self.account.cut += 1,
+            Err(NoDatagram::Link) => {
+                return Err(format!(
+                    "packets of link type {:?} are not understood: capture on Ethernet, \"any\" or raw \
+                     IP",
+                    packet.link
+                ));
+            }
+        }
+        Ok(true)
+    }
+
+    fn datagram(&mut self, at: u64, datagram: &Datagram<'_>, each: &mut dyn FnMut(&Seen<'_>)) {
+        let (first, last) = self.span.unwrap_or((at, at));
+        self.span = Some((first.min(at), last.max(at)));
+        let Datagram {
+            from,
+            to,
+            payload,
+            length,
+            headers,
+            ..
+        } = *datagram;
+        let (content, relayed) = Content::of(payload, length);
+        let id = match content {
+            Content::Rtp(rtp) => rtp.ssrc,
+            Content::OpenUvr(_, sealed) => sealed.session,
+            Content::Plain(_) => 0,
+        };
+        let kind = content.kind();
+        let key = StreamKey {
+            from,
+            to,
+            kind,
+            id,
+            relayed,
+        };
+        let mut give = |content: Content, payload: &[u8], length: usize| {
+            self.account.datagrams += 1;
+            each(&Seen {
+                at,
+                key,
+                content,
+                bytes: (headers + length) as u64,
+                payload,
+                length,
+            });
+        };
+        let size = match Cut::of(payload, length, &content) {
+            Cut::Single => {
+                if length <= LARGEST && self.sizes.len() < MOST_SIZES {
+                    let usual = self.sizes.entry(key).or_default();
+                    *usual = (*usual).max(length);
+                }
+                return give(content, payload, length);
+            }
+            Cut::Every(size) => size,
+            Cut::Unseen => match self.sizes.get(&key) {
+                Some(size) => {
+                    self.account.joined_unseen += length.div_ceil(*size) as u64;
+                    *size
+                }
+                None => {
+                    self.account.joined_uncut += 1;
+                    return give(content, payload, length);
+                }
+            },
+        };
+        self.account.joined += 1;
+        self.account.joined_datagrams += length.div_ceil(size) as u64;
+        for (index, begins) in (0..length).step_by(size).enumerate() {
+            let captured = payload.get(begins..).unwrap_or_default();
+            let captured = &captured[..captured.len().min(size)];
+            let part = size.min(length - begins);
+            let content = match Content::of(captured, part).0 {
+                Content::Plain(_) => content_behind(&content, index),
+                own => own,
+            };
+            give(content, captured, part);
+        }
+    }
+}
+
+fn seconds(nanos: u64) -> String {
+    format!("{:.1}", nanos as f64 / 1e9)
+}

@@ -1,0 +1,329 @@
+//! The first walk: which streams there are, and what Table 3 of the study says of each: mean bytes, mean
+//! milliseconds from one to the next, megabits a second. Also how packets come from one machine to
+//! another, whatever stream they are of.
+
+use std::collections::{HashMap, VecDeque};
+
+use serde::Serialize;
+
+use super::distribution::Distribution;
+use super::kind::{Content, Kind, Rtp};
+use super::reader::{Ends, Seen, StreamKey};
+use super::sequence::{Sequence, SequenceAccount};
+use crate::capture::datagram::Endpoint;
+
+/// Streams and pairs of machines that are kept apart; what is beyond is counted.
+pub const MOST_STREAMS: usize = 128;
+
+/// Packets that are less apart came at once: no link that they could have come by one after the other is so
+/// fast (10 µs is what 1250 bytes take at 1 Gb/s; the study says "simultaneous" without a number).
+pub const AT_ONCE: u64 = 10_000;
+
+/// What a stream of RTP holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Several packets have one timestamp, or its clock has 90 000 ticks a second (RFC 3551, section 5).
+    Video,
+    /// Another clock.
+    Audio,
+    /// Its timestamps are those of another stream: packets sent again (RFC 4588), or parity.
+    Repair,
+    /// Too short to say.
+    Unknown,
+}
+
+/// One stream.
+#[derive(Debug, Default)]
+pub struct Stream {
+    /// Bytes on Ethernet of each datagram.
+    pub sizes: Distribution,
+    /// Nanoseconds from each to the next.
+    pub gaps: Distribution,
+    /// When the first and the last came.
+    pub span: Option<(u64, u64)>,
+    /// What its numbers tell, where it has any.
+    pub sequence: Sequence,
+    /// What else RTP tells.
+    pub rtp: Option<Source>,
+}
+
+/// A source of RTP.
+#[derive(Debug)]
+pub struct Source {
+    /// The first payload type, and whether there were others.
+    pub payload_type: (u8, bool),
+    /// Packets with a marker.
+    pub markers: u64,
+    /// Packets with the timestamp of a stream that had it before.
+    echoed: u64,
+    last_timestamp: u32,
+    ticks: i64,
+    changes: u64,
+}
+
+/// How packets come from one machine to another.
+#[derive(Debug, Default)]
+pub struct Direction {
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Nanoseconds from each to the next.
+    pub gaps: Distribution,
+    /// Packets that came [`AT_ONCE`] behind the one before.
+    pub at_once: u64,
+    /// Of packets that came at once, how many there were: an estimate of what a link sent as one, such as
+    /// an A-MPDU.
+    pub aggregates: Distribution,
+    last: Option<u64>,
+    run: u64,
+}
+
+/// All of a capture.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// The streams, in the order in which they began.
+    pub streams: Vec<(StreamKey, Stream)>,
+    /// The pairs of machines.
+    pub directions: Vec<(Ends, Direction)>,
+    /// Datagrams of streams for which there was no room.
+    pub beyond: u64,
+    places: HashMap<StreamKey, usize>,
+    recent: HashMap<Ends, Recent>,
+}
+
+/// Which stream had a timestamp first.
+#[derive(Debug, Default)]
+struct Recent {
+    first: HashMap<u32, u32>,
+    order: VecDeque<u32>,
+}
+
+/// Timestamps that are remembered: some seconds of video and audio.
+const MOST_TIMESTAMPS: usize = 1024;
+
+impl Survey {
+    /// The next datagram.
+    pub fn see(&mut self, seen: &Seen<'_>) {
+        let ends = seen.key.ends();
+        self.direction(ends, seen);
+        let Some(place) = self.place(seen.key) else {
+            self.beyond += 1;
+            return;
+        };
+        let echoed = match seen.content {
+            Content::Rtp(rtp) => self.is_echo(ends, &rtp),
+            _ => false,
+        };
+        let stream = &mut self.streams[place].1;
+        stream.see(seen, echoed);
+    }
+
+    /// Ends the runs that the capture's end leaves open.
+    pub fn finish(&mut self) {
+        for (_, direction) in &mut self.directions {
+            direction.end_run();
+        }
+    }
+
+    /// Who sent most bytes: the server. Of two that sent the same, the lower address.
+    #[must_use]
+    pub fn server(&self) -> Option<Endpoint> {
+        let mut sent: HashMap<Endpoint, u64> = HashMap::new();
+        for ((from, _), direction) in &self.directions {
+            *sent.entry(*from).or_default() += direction.bytes;
+        }
+        let most = sent
+            .into_iter()
+            .max_by_key(|(end, bytes)| (*bytes, std::cmp::Reverse(*end)));
+        most.map(|(end, _)| end)
+    }
+
+    fn place(&mut self, key: StreamKey) -> Option<usize> {
+        if let Some(place) = self.places.get(&key) {
+            return Some(*place);
+        }
+        if self.streams.len() >= MOST_STREAMS {
+            return None;
+        }
+        self.streams.push((key, Stream::default()));
+        self.places.insert(key, self.streams.len() - 1);
+        Some(self.streams.len() - 1)
+    }
+
+    fn direction(&mut self, ends: Ends, seen: &Seen<'_>) {
+        let known = self.directions.iter().position(|(known, _)| *known == ends);
+        let place = match known {
+            Some(place) => place,
+            None if self.directions.len() >= MOST_STREAMS => return,
+            None => {
+                self.directions.push((ends, Direction::default()));
+                self.directions.len() - 1
+            }
+        };
+        self.directions[place].1.see(seen.at, seen.bytes);
+    }
+
+    fn is_echo(&mut self, ends: Ends, rtp: &Rtp) -> bool {
+        if !self.recent.contains_key(&ends) && self.recent.len() >= MOST_STREAMS {
+            return false;
+        }
+        let recent = self.recent.entry(ends).or_default();
+        if let Some(first) = recent.first.get(&rtp.timestamp) {
+            return *first != rtp.ssrc;
+        }
+        recent.first.insert(rtp.timestamp, rtp.ssrc);
+        recent.order.push_back(rtp.timestamp);
+        if recent.order.len() > MOST_TIMESTAMPS
+            && let Some(oldest) = recent.order.pop_front()
+        {
+            recent.first.remove(&oldest);
+        }
+        false
+    }
+}
+
+impl Direction {
+    fn see(&mut self, at: u64, bytes: u64) {
+        self.bytes += bytes;
+        if let Some(last) = self.last {
+            let gap = at.saturating_sub(last);
+            self.gaps.record(gap);
+            match gap < AT_ONCE {
+                true => self.at_once += 1,
+                false => self.end_run(),
+            }
+        }
+        self.run += 1;
+        self.last = Some(at);
+    }
+
+    /// The share of packets that came [`AT_ONCE`] behind another, percent.
+    #[must_use]
+    pub fn at_once_percent(&self) -> Option<f64> {
+        let gaps = self.gaps.count();
+        (gaps > 0).then(|| 100.0 * self.at_once as f64 / gaps as f64)
+    }
+
+    fn end_run(&mut self) {
+        if self.run > 0 {
+            self.aggregates.record(self.run);
+        }
+        self.run = 0;
+    }
+}
+
+impl Stream {
+    fn see(&mut self, seen: &Seen<'_>, echoed: bool) {
+        self.sizes.record(seen.bytes);
+        let (first, last) = self.span.unwrap_or((seen.at, seen.at));
+        if self.span.is_some() {
+            self.gaps.record(seen.at.saturating_sub(last));
+        }
+        self.span = Some((first, last.max(seen.at)));
+        match seen.content {
+            Content::Rtp(rtp) => {
+                self.sequence.see16(rtp.sequence);
+                self.rtp
+                    .get_or_insert_with(|| Source::begin(&rtp))
+                    .see(&rtp, echoed);
+            }
+            Content::OpenUvr(_, sealed) => {
+                self.sequence.see(sealed.number);
+            }
+            Content::Plain(_) => {}
+        }
+    }
+
+    /// Seconds from the first to the last.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.span
+            .map_or(0.0, |(first, last)| (last - first) as f64 / 1e9)
+    }
+
+    /// What its numbers tell, where it has any.
+    #[must_use]
+    pub fn account(&self, kind: Kind) -> Option<SequenceAccount> {
+        let numbered = matches!(kind, Kind::Rtp | Kind::OpenUvrMedia | Kind::OpenUvrControl);
+        numbered.then(|| self.sequence.account())
+    }
+
+    /// Ticks a second of its clock and what it holds, where it is RTP.
+    #[must_use]
+    pub fn role(&self) -> Option<(Role, Option<u32>)> {
+        let source = self.rtp.as_ref()?;
+        let packets = self.sizes.count();
+        // Nearly all, so that a stream is not taken for its own repair where timestamps meet by chance.
+        if source.echoed * 10 >= packets * 9 {
+            return Some((Role::Repair, None));
+        }
+        // Frames of video take several packets; each packet of audio has a time of its own. A sender that is
+        // late does not keep its clock, so this comes first.
+        if packets * 2 >= (source.changes + 1) * 3 {
+            return Some((Role::Video, Some(VIDEO_RATE)));
+        }
+        let rate = source.rate(self.seconds());
+        let role = match rate {
+            Some(VIDEO_RATE) => Role::Video,
+            Some(_) => Role::Audio,
+            None => Role::Unknown,
+        };
+        Some((role, rate))
+    }
+}
+
+/// Ticks a second of video (RFC 3551, section 5).
+pub const VIDEO_RATE: u32 = 90_000;
+
+/// Those of audio and video that are in use (RFC 3551, section 6; Opus: RFC 7587).
+const RATES: [u32; 9] = [
+    8000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, VIDEO_RATE,
+];
+
+/// How far a clock that is measured may be off: less than half of the distance between two rates.
+const RATE_TOLERANCE: f64 = 0.04;
+
+/// Timestamps below which the clock is not known: some frames.
+const FEWEST_CHANGES: u64 = 4;
+
+impl Source {
+    fn begin(rtp: &Rtp) -> Source {
+        Source {
+            payload_type: (rtp.payload_type, false),
+            markers: 0,
+            echoed: 0,
+            last_timestamp: rtp.timestamp,
+            ticks: 0,
+            changes: 0,
+        }
+    }
+
+    fn see(&mut self, rtp: &Rtp, echoed: bool) {
+        self.payload_type.1 |= rtp.payload_type != self.payload_type.0;
+        self.markers += u64::from(rtp.marker);
+        self.echoed += u64::from(echoed);
+        // Signed: what was overtaken goes back.
+        let step = rtp
+            .timestamp
+            .wrapping_sub(self.last_timestamp)
+            .cast_signed();
+        self.changes += u64::from(step != 0);
+        self.ticks += i64::from(step);
+        self.last_timestamp = rtp.timestamp;
+    }
+
+    fn rate(&self, seconds: f64) -> Option<u32> {
+        let frames = self.changes as f64;
+        if self.changes < FEWEST_CHANGES || self.ticks <= 0 {
+            return None;
+        }
+        // The last frame is not over.
+        let rate = self.ticks as f64 / seconds;
+        let tolerance = RATE_TOLERANCE + 0.5 / frames;
+        let off = |known: u32| (rate / f64::from(known) - 1.0).abs();
+        let nearest = RATES
+            .into_iter()
+            .min_by(|a, b| off(*a).total_cmp(&off(*b)))?;
+        (off(nearest) < tolerance).then_some(nearest)
+    }
+}

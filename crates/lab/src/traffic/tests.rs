@@ -1,0 +1,385 @@
+//! Captures of known truth.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "captures of a test are short"
+)]
+
+use std::io::Cursor;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::generate::{Captured, Generated, Plan};
+use super::join::{Joined, Unrelated, join};
+use super::*;
+use crate::capture::write::CaptureWriter;
+use crate::wifi::{MICROSECOND, MILLISECOND, SECOND};
+
+type File = Arc<[u8]>;
+
+fn open(file: &File) -> impl FnMut() -> std::io::Result<Box<dyn std::io::Read>> + use<> {
+    let file = Arc::clone(file);
+    move || Ok(Box::new(Cursor::new(Arc::clone(&file))))
+}
+
+fn analysed(file: &File) -> Result<Analysis, NothingFound> {
+    analyse(&mut open(file), Window::default())
+}
+
+fn written(generated: &Generated, captured: &[Captured]) -> File {
+    let mut file = Vec::new();
+    generated.write(captured, &mut file).unwrap();
+    file.into()
+}
+
+fn plan(fps: f64) -> Plan {
+    Plan {
+        fps,
+        lasting: 6 * SECOND,
+        ..Plan::default()
+    }
+}
+
+fn stream<'a>(analysis: &'a Analysis, way: Way, name: &str) -> &'a StreamFound {
+    let mut all = analysis.streams.iter();
+    let found = all.find(|found| found.way == Some(way) && found.name() == name);
+    found.unwrap_or_else(|| panic!("no {name} in {:?}", analysis.streams))
+}
+
+/// Off by at most this share.
+fn assert_near(value: Option<f64>, want: f64, share: f64) {
+    let value = value.expect("a value");
+    assert!((value / want - 1.0).abs() <= share, "{value}, not {want}");
+}
+
+#[test]
+fn the_server_sends_as_was_generated() {
+    for (fps, batches, idle) in [(90.0, 2.1, 0.15), (60.0, 2.54, 0.20), (30.0, 4.56, 0.25)] {
+        let generated = plan(fps).generate().unwrap();
+        let truth = generated.truth.clone();
+        let analysis = analysed(&written(&generated, &generated.server)).unwrap();
+        let video = stream(&analysis, Way::Down, "RTP video");
+        assert_eq!(video.stream.sizes.count(), truth.video_packets);
+        assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
+        let sent = video.video.as_ref().unwrap();
+        let frames = sent.frames.as_ref().unwrap();
+        // The first and the last may be cut off.
+        assert_eq!(frames.broken, 0);
+        assert!((1..=2).contains(&(truth.frames - frames.whole)));
+        assert_near(frames.interval_ns.mean(), 1e9 / fps, 0.01);
+        assert_near(frames.batches.mean(), truth.batches, 0.02);
+        assert_near(sent.usual_interval(), 5.56e6, 0.001);
+        let found = sent.idle().unwrap().1;
+        assert!((found - truth.idle).abs() < 0.005, "{found} {}", truth.idle);
+        // As the study's captures.
+        assert_near(Some(truth.batches), batches, 0.15);
+        assert!((truth.idle - idle).abs() < 0.08, "{} at {fps}", truth.idle);
+    }
+}
+
+#[test]
+fn table_3_is_that_of_the_study() {
+    let generated = plan(90.0).generate().unwrap();
+    let server = analysed(&written(&generated, &generated.server)).unwrap();
+    let client = analysed(&written(&generated, &generated.client)).unwrap();
+    for row in &paper::TABLE_3 {
+        let (analysis, way) = match row.down {
+            true => (&server, Way::Down),
+            false => (&client, Way::Up),
+        };
+        if (row.name, row.down) == ("other UDP", false) {
+            continue;
+        }
+        let found = stream(analysis, way, row.name);
+        assert_near(found.stream.sizes.mean(), row.bytes, 0.03);
+        // Its video has 53.45 Mb/s where it says 50.
+        let share = if row.name == "RTP video" { 0.12 } else { 0.01 };
+        assert_near(found.stream.gaps.mean().map(|gap| gap / 1e6), row.ms, share);
+    }
+    let audio = stream(&server, Way::Down, "RTP audio");
+    assert_eq!(audio.role, Some((Role::Audio, Some(48_000))));
+    let last = server.streams.last().unwrap();
+    assert_eq!(last.way, Some(Way::Up));
+}
+
+#[test]
+fn what_arrives_at_once_is_what_was_sent_as_one() {
+    let generated = plan(60.0).generate().unwrap();
+    let client = analysed(&written(&generated, &generated.client)).unwrap();
+    let down = client.directions[0].as_ref().unwrap();
+    assert!(down.at_once_percent().unwrap() > 80.0);
+    assert_near(down.aggregates.mean(), generated.truth.aggregate, 0.05);
+    let (_, video) = client.main_video().unwrap();
+    let assembly = video.frames.as_ref().unwrap().assembly_ns.mean();
+    assert!(assembly > Some(5e6), "{assembly:?}");
+    // The two kinds of jitter: one forgets within a batch, the other is about the assembly.
+    let each = video.jitter_ns.mean().unwrap();
+    assert!(video.frame_jitter_ns.mean().unwrap() > 3.0 * each);
+}
+
+#[test]
+fn losses_are_counted_and_repairs_recognised() {
+    let mut plan = plan(60.0);
+    plan.loss = 0.01;
+    let generated = plan.generate().unwrap();
+    let truth = generated.truth.clone();
+    assert!(truth.lost > 100);
+    let client = analysed(&written(&generated, &generated.client)).unwrap();
+    let video = stream(&client, Way::Down, "RTP video");
+    let account = video.stream.account(Kind::Rtp).unwrap();
+    assert_eq!((account.lost, account.restarts), (truth.lost, 0));
+    let frames = video.video.as_ref().unwrap().frames.as_ref().unwrap();
+    assert!(frames.broken > 50 && frames.whole > 50);
+    let repair = stream(&client, Way::Down, "RTP repair");
+    assert_eq!(repair.stream.sizes.count(), truth.repeated);
+    // At the server nothing is lost yet.
+    let server = analysed(&written(&generated, &generated.server)).unwrap();
+    let video = stream(&server, Way::Down, "RTP video");
+    assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
+}
+
+fn join_files(server: &File, client: &File) -> Result<Joined, Unrelated> {
+    let (one, other) = (analysed(server).unwrap(), analysed(client).unwrap());
+    join(
+        (&mut open(server), &one),
+        (&mut open(client), &other),
+        Window::default(),
+    )
+}
+
+#[test]
+fn both_ends_tell_delays_losses_and_clocks() {
+    let plan = Plan {
+        loss: 0.005,
+        offset: 1_700_000_000,
+        drift_ppm: 20.0,
+        lasting: 10 * SECOND,
+        ..plan(60.0)
+    };
+    let generated = plan.generate().unwrap();
+    let server = written(&generated, &generated.server);
+    let client = written(&generated, &generated.client);
+    let truth = generated.truth.clone();
+    let found = join_files(&server, &client).unwrap();
+    assert!(!found.swapped);
+    assert!((found.drift_ppm - 20.0).abs() < 2.0, "{}", found.drift_ppm);
+    // In the middle it has drifted by 20 millionths of 5 s. Packets up and down are not equally fast.
+    let offset = found.offset_ns.unwrap() - 1.7e9 - 100e3;
+    assert!(offset.abs() < 150e3, "{offset}");
+    assert_near(found.down.delay_ns.mean(), truth.delay_ns, 0.1);
+    let lost = found.down.sent - found.down.arrived;
+    assert!(lost.abs_diff(truth.lost) <= 12, "{lost} {}", truth.lost);
+    assert_eq!(found.up.sent, found.up.arrived);
+    assert!(found.frame_ns.mean().unwrap() > 5e6);
+    let swapped = join_files(&client, &server).unwrap();
+    assert!(swapped.swapped);
+    assert_near(swapped.down.delay_ns.mean(), truth.delay_ns, 0.1);
+}
+
+#[test]
+fn captures_of_different_things_are_not_joined() {
+    let one = plan(60.0).generate().unwrap();
+    let other = capture(&rtp_burst(20, 1200));
+    let error = join_files(&written(&one, &one.server), &other).unwrap_err();
+    assert!(error.to_string().contains("no packet in common"), "{error}");
+}
+
+/// Datagrams from 10.0.0.1 to 10.0.0.2, each with its time.
+fn capture(datagrams: &[(u64, Vec<u8>)]) -> File {
+    let ends: (SocketAddr, SocketAddr) = (
+        "10.0.0.1:5004".parse().unwrap(),
+        "10.0.0.2:5004".parse().unwrap(),
+    );
+    let mut writer = CaptureWriter::new(Vec::new(), "a test").unwrap();
+    for (at, bytes) in datagrams {
+        writer.udp(SECOND + at, ends, bytes).unwrap();
+    }
+    writer.finish().unwrap().into()
+}
+
+fn rtp(sequence: u16, timestamp: u32, marker: bool, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0x80, 96 | u8::from(marker) << 7];
+    bytes.extend(sequence.to_be_bytes());
+    bytes.extend(timestamp.to_be_bytes());
+    bytes.extend(7_u32.to_be_bytes());
+    bytes.resize(length, 0);
+    bytes
+}
+
+/// Frames at 60 a second, of four packets each, as single packets.
+fn rtp_burst(frames: u16, length: usize) -> Vec<(u64, Vec<u8>)> {
+    (0..frames * 4)
+        .map(|packet| {
+            let (frame, place) = (packet / 4, packet % 4);
+            let at = u64::from(frame) * 16_666_667 + u64::from(place) * 20 * MICROSECOND;
+            (at, rtp(packet, u32::from(frame) * 1500, place == 3, length))
+        })
+        .collect()
+}
+
+#[test]
+fn joined_packets_are_the_same_as_single_ones() {
+    let single = rtp_burst(100, 1200);
+    let joined: Vec<(u64, Vec<u8>)> = single
+        .chunks(4)
+        .map(|frame| (frame[0].0, frame.iter().flat_map(|f| f.1.clone()).collect()))
+        .collect();
+    let (single, joined) = (capture(&single), capture(&joined));
+    let (one, other) = (analysed(&single).unwrap(), analysed(&joined).unwrap());
+    assert_eq!((one.account.joined, other.account.joined), (0, 100));
+    assert_eq!(other.account.joined_datagrams, 400);
+    for analysis in [&one, &other] {
+        let video = stream(analysis, Way::Down, "RTP video");
+        assert_eq!(video.stream.sizes.count(), 400);
+        assert_eq!(video.stream.sizes.mean(), Some(1242.0));
+        let frames = video.video.as_ref().unwrap().frames.as_ref().unwrap();
+        assert_eq!((frames.whole, frames.broken), (98, 0));
+        assert_eq!(frames.batches.mean(), Some(1.0));
+    }
+}
+
+/// A pcap file of raw IP packets that were cut to so many bytes.
+fn cut(file: &File, most: usize) -> File {
+    let mut short: Vec<u8> = vec![0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0];
+    short.extend([0; 8]);
+    for word in [most, 101] {
+        short.extend((word as u32).to_le_bytes());
+    }
+    let read = crate::capture::read(&**file, &mut |packet| {
+        let data = &packet.data[..packet.data.len().min(most)];
+        let (seconds, rest) = (packet.at / SECOND, packet.at % SECOND);
+        for word in [seconds, rest, data.len() as u64, packet.length.into()] {
+            short.extend((word as u32).to_le_bytes());
+        }
+        short.extend(data);
+        std::ops::ControlFlow::Continue(())
+    });
+    read.unwrap();
+    short.into()
+}
+
+#[test]
+fn short_captures_say_the_same() {
+    let generated = plan(60.0).generate().unwrap();
+    let long = written(&generated, &generated.server);
+    let (long, short) = (analysed(&long).unwrap(), analysed(&cut(&long, 52)).unwrap());
+    let said = |analysis: &Analysis| {
+        let all = analysis.streams.iter();
+        all.map(|f| (f.name(), f.stream.sizes.count(), f.stream.sizes.mean()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(said(&long), said(&short));
+    // Where it is cut there are headers no more: the usual size stands in.
+    let mut all = rtp_burst(10, 1200);
+    let large: Vec<u8> = (40..44)
+        .flat_map(|n| rtp(n, 15_000, n == 43, 1200))
+        .collect();
+    all.push((166_666_670, large));
+    let short = analysed(&cut(&capture(&all), 60)).unwrap();
+    assert_eq!(short.account.joined_unseen, 4);
+    let video = stream(&short, Way::Down, "RTP video");
+    assert_eq!(video.stream.sizes.count(), 44);
+    assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
+}
+
+/// OpenUVR's media, 20 datagrams a frame; the sender stamps each as it leaves.
+fn openuvr(number: u64, sent: u64) -> Vec<u8> {
+    let mut bytes = vec![1, 2, 0, 0, 9, 0, 0, 0];
+    bytes.extend(number.to_le_bytes());
+    bytes.extend(sent.to_le_bytes());
+    bytes.resize(1400, 0xaa);
+    bytes
+}
+
+#[test]
+fn our_own_header_tells_losses_and_jitter() {
+    let mut all = Vec::new();
+    for number in 0..2000_u64 {
+        let sent = number / 20 * 16_666_667 + number % 20 * 10 * MICROSECOND;
+        // Every second frame takes 2 ms longer.
+        let late = number / 20 % 2 * 2 * MILLISECOND;
+        if number % 500 != 250 {
+            all.push((sent + late, openuvr(number, sent)));
+        }
+    }
+    all.swap(100, 101);
+    let analysis = analysed(&capture(&all)).unwrap();
+    let media = stream(&analysis, Way::Down, "OpenUVR media");
+    let account = media.stream.account(Kind::OpenUvrMedia).unwrap();
+    assert_eq!((account.lost, account.reordered), (4, 1));
+    let video = media.video.as_ref().unwrap();
+    assert!(video.frames.is_none());
+    assert_eq!(video.batch_packets.count(), 100);
+    let highest = video.jitter_ns.quantile(1.0).unwrap();
+    assert!((100_000..400_000).contains(&highest), "{highest}");
+}
+
+#[test]
+fn a_broken_capture_is_told_up_to_there() {
+    let whole = capture(&rtp_burst(100, 1200));
+    let cut: File = whole[..whole.len() / 2].into();
+    let analysis = analysed(&cut).unwrap();
+    let ended = analysis.ended.unwrap().to_string();
+    assert!(ended.contains("broken behind packet 199"), "{ended}");
+    assert_eq!(analysis.account.datagrams, 199);
+    let mut back = rtp_burst(100, 1200);
+    back[300].0 = 0;
+    let mut jumps = back.clone();
+    jumps[50].0 += 90_000 * SECOND;
+    for (all, says, count) in [
+        (back, "clock goes back by 1.2 s", 300),
+        (jumps, "clock goes forward by 90000.0 s", 50),
+    ] {
+        let analysis = analysed(&capture(&all)).unwrap();
+        let ended = analysis.ended.unwrap().to_string();
+        assert!(ended.contains(says), "{ended}");
+        assert_eq!(analysis.account.datagrams, count);
+    }
+}
+
+#[test]
+fn what_holds_no_datagram_is_named() {
+    let said = |file: &[u8]| analysed(&file.into()).unwrap_err().to_string();
+    assert!(said(b"hello, this is text").contains("neither a pcap"));
+    assert!(said(&capture(&[])).contains("no datagram in 0 packets"));
+    let whole = capture(&rtp_burst(3, 1200));
+    // Radio: captured in monitor mode.
+    let mut radio = cut(&whole, 60).to_vec();
+    radio[20] = 127;
+    assert!(said(&radio).contains("link type"), "{}", said(&radio));
+}
+
+#[test]
+fn a_window_is_what_is_looked_at() {
+    let file = capture(&rtp_burst(100, 1200));
+    let window = Window {
+        from: 500 * MILLISECOND,
+        lasting: Some(500 * MILLISECOND),
+    };
+    let analysis = analyse(&mut open(&file), window).unwrap();
+    assert_eq!(analysis.account.datagrams, 30 * 4);
+}
+
+#[test]
+fn streams_without_end_take_no_memory() {
+    let all: Vec<(u64, Vec<u8>)> = (0..3000_u32)
+        .map(|number| {
+            let mut bytes = rtp(0, 0, false, 100);
+            bytes[8..12].copy_from_slice(&number.to_be_bytes());
+            (u64::from(number) * MICROSECOND, bytes)
+        })
+        .collect();
+    let analysis = analysed(&capture(&all)).unwrap();
+    assert_eq!(analysis.streams.len(), survey::MOST_STREAMS);
+    assert_eq!(analysis.beyond, 3000 - survey::MOST_STREAMS as u64);
+}
+
+#[test]
+fn a_sender_that_is_late_still_sends_video() {
+    // 60 frames a second by their timestamps, 38 by the clock.
+    let mut late = rtp_burst(100, 1200);
+    for (at, _) in &mut late {
+        *at = *at / 38 * 60;
+    }
+    let analysis = analysed(&capture(&late)).unwrap();
+    stream(&analysis, Way::Down, "RTP video");
+}

@@ -1,0 +1,290 @@
+//! The second walk: how a video stream is sent, in batches and frames, and what that does at this place.
+//!
+//! A batch ends where a packet comes later than the stream's packets usually do. A frame of RTP is what
+//! has one timestamp. OpenUVR's frames are sealed: of them there are batches alone, and what its header says
+//! in clear, when each datagram left.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+use super::distribution::Distribution;
+use super::kind::{Content, Rtp};
+use super::reader::Seen;
+use super::sequence::Sequence;
+
+/// A gap that ends a batch is at least this long, and so many times the stream's median gap: batches
+/// of the study are 5.56 ms apart, its packets 5 to 50 µs (research for the study; a guess with room on
+/// both sides).
+const LEAST_PAUSE: u64 = 500_000;
+const PAUSE_GAPS: u64 = 20;
+
+/// Frames that are under way at a time: what comes later of an older one is not counted.
+const MOST_FRAMES: usize = 32;
+
+/// One video stream.
+#[derive(Debug, Serialize)]
+pub struct Video {
+    /// A gap longer than this ends a batch, ns.
+    pub pause_ns: u64,
+    /// Packets of each batch.
+    pub batch_packets: Distribution,
+    /// Bytes on Ethernet of each batch.
+    pub batch_bytes: Distribution,
+    /// From the first packet of a batch to its last, ns.
+    pub batch_lasted_ns: Distribution,
+    /// From the beginning of a batch to that of the next, ns.
+    pub batch_interval_ns: Distribution,
+    /// Frames, where they can be told apart.
+    pub frames: Option<Frames>,
+    /// The jitter of RFC 3550, section 6.4.1, after each packet, ns.
+    pub jitter_ns: Distribution,
+    /// The same, but only from the last packet of a frame to the first of the next, as libwebrtc's
+    /// statistics have it, ns.
+    pub frame_jitter_ns: Distribution,
+    #[serde(skip)]
+    state: State,
+}
+
+/// Frames of a stream. The first and the last of the capture are left out: they may be cut off.
+#[derive(Debug, Default, Serialize)]
+pub struct Frames {
+    /// Those of which every packet came.
+    pub whole: u64,
+    /// Those of which some are missing.
+    pub broken: u64,
+    /// Bytes on Ethernet.
+    pub bytes: Distribution,
+    /// Packets.
+    pub packets: Distribution,
+    /// From the first packet of a frame to the first of the next, ns.
+    pub interval_ns: Distribution,
+    /// In how many batches packets of it were.
+    pub batches: Distribution,
+    /// From its first packet to its last, ns.
+    pub assembly_ns: Distribution,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Nanoseconds of a tick; 0: not RTP.
+    tick: f64,
+    batch: Option<Batch>,
+    number: u64,
+    sequence: Sequence,
+    under_way: VecDeque<Frame>,
+    finished: Option<Frame>,
+    last: Option<Last>,
+    jitter: f64,
+    frame_jitter: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Batch {
+    first: u64,
+    last: u64,
+    packets: u64,
+    bytes: u64,
+}
+
+/// The packet before.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    at: u64,
+    /// On the sender's clock: ticks of RTP, or nanoseconds.
+    sent: i64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    timestamp: u32,
+    first: u64,
+    last: u64,
+    bytes: u64,
+    packets: u64,
+    numbers: (u64, u64),
+    has_end: bool,
+    batches: u64,
+    batch: u64,
+}
+
+impl Video {
+    /// A stream whose median gap is so long, and whose clock has so many ticks a second, if it is RTP.
+    #[must_use]
+    pub fn new(median_gap: u64, rate: Option<u32>) -> Video {
+        Video {
+            pause_ns: LEAST_PAUSE.max(PAUSE_GAPS * median_gap),
+            batch_packets: Distribution::default(),
+            batch_bytes: Distribution::default(),
+            batch_lasted_ns: Distribution::default(),
+            batch_interval_ns: Distribution::default(),
+            frames: rate.map(|_| Frames::default()),
+            jitter_ns: Distribution::default(),
+            frame_jitter_ns: Distribution::default(),
+            state: State {
+                tick: rate.map_or(0.0, |rate| 1e9 / f64::from(rate)),
+                ..State::default()
+            },
+        }
+    }
+
+    /// The next datagram of the stream.
+    pub fn see(&mut self, seen: &Seen<'_>) {
+        self.see_batch(seen);
+        match seen.content {
+            Content::Rtp(rtp) => {
+                let (number, is_new) = self.state.sequence.see16(rtp.sequence);
+                if is_new {
+                    self.see_jitter(seen.at, i64::from(rtp.timestamp));
+                    self.see_frame(seen, &rtp, number);
+                }
+            }
+            Content::OpenUvr(_, sealed) => {
+                if self.state.sequence.see(sealed.number) {
+                    self.see_jitter(seen.at, sealed.sent);
+                }
+            }
+            Content::Plain(_) => {}
+        }
+    }
+
+    /// The stream is over.
+    pub fn finish(&mut self) {
+        self.end_batch();
+        while self.state.under_way.len() > 1 {
+            self.finish_frame();
+        }
+    }
+
+    /// From batch to batch, where that has a usual value, ns.
+    #[must_use]
+    pub fn usual_interval(&self) -> Option<f64> {
+        // Batches closer than a pause are none.
+        self.batch_interval_ns.mode(self.pause_ns)
+    }
+
+    /// How many times of the usual interval there were, and the share of them without a packet.
+    #[must_use]
+    pub fn idle(&self) -> Option<(u64, f64)> {
+        let usual = self.usual_interval()?;
+        let times = |interval: u64| (interval as f64 / usual).round().max(1.0);
+        let slots = self.batch_interval_ns.values();
+        let slots: f64 = slots.map(|(at, count)| times(at) * f64::from(count)).sum();
+        let busy = self.batch_interval_ns.count() as f64;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        // Whole and not negative.
+        let count = slots as u64;
+        Some((count, 1.0 - busy / slots))
+    }
+
+    fn see_batch(&mut self, seen: &Seen<'_>) {
+        let goes_on = |batch: &Batch| seen.at.saturating_sub(batch.last) <= self.pause_ns;
+        let Some(batch) = self.state.batch.as_mut().filter(|batch| goes_on(batch)) else {
+            if let Some(before) = self.state.batch {
+                self.batch_interval_ns
+                    .record(seen.at.saturating_sub(before.first));
+            }
+            self.end_batch();
+            self.state.number += 1;
+            self.state.batch = Some(Batch {
+                first: seen.at,
+                last: seen.at,
+                packets: 1,
+                bytes: seen.bytes,
+            });
+            return;
+        };
+        batch.last = batch.last.max(seen.at);
+        batch.packets += 1;
+        batch.bytes += seen.bytes;
+    }
+
+    fn end_batch(&mut self) {
+        if let Some(batch) = self.state.batch.take() {
+            self.batch_packets.record(batch.packets);
+            self.batch_bytes.record(batch.bytes);
+            self.batch_lasted_ns.record(batch.last - batch.first);
+        }
+    }
+
+    /// RFC 3550, appendix A.8, with times in nanoseconds.
+    fn see_jitter(&mut self, at: u64, sent: i64) {
+        let state = &mut self.state;
+        if let Some(last) = state.last {
+            let between = match state.tick {
+                0.0 => sent.wrapping_sub(last.sent) as f64,
+                // Timestamps have 32 bits and begin anew.
+                #[allow(clippy::cast_possible_truncation)]
+                tick => f64::from((sent - last.sent) as i32) * tick,
+            };
+            let apart = (at as f64 - last.at as f64 - between).abs();
+            state.jitter += (apart - state.jitter) / 16.0;
+            self.jitter_ns.record(whole(state.jitter));
+            if state.tick > 0.0 && sent != last.sent {
+                state.frame_jitter += (apart - state.frame_jitter) / 16.0;
+                self.frame_jitter_ns.record(whole(state.frame_jitter));
+            }
+        }
+        state.last = Some(Last { at, sent });
+    }
+
+    fn see_frame(&mut self, seen: &Seen<'_>, rtp: &Rtp, number: u64) {
+        let batch = self.state.number;
+        let frames = &mut self.state.under_way;
+        if let Some(frame) = frames.iter_mut().find(|f| f.timestamp == rtp.timestamp) {
+            frame.last = frame.last.max(seen.at);
+            frame.bytes += seen.bytes;
+            frame.packets += 1;
+            frame.numbers = (frame.numbers.0.min(number), frame.numbers.1.max(number));
+            frame.has_end |= rtp.marker;
+            frame.batches += u64::from(frame.batch != batch);
+            frame.batch = batch;
+            return;
+        }
+        frames.push_back(Frame {
+            timestamp: rtp.timestamp,
+            first: seen.at,
+            last: seen.at,
+            bytes: seen.bytes,
+            packets: 1,
+            numbers: (number, number),
+            has_end: rtp.marker,
+            batches: 1,
+            batch,
+        });
+        if frames.len() > MOST_FRAMES {
+            self.finish_frame();
+        }
+    }
+
+    /// The oldest frame gets nothing more.
+    fn finish_frame(&mut self) {
+        let Some(frame) = self.state.under_way.pop_front() else {
+            return;
+        };
+        let before = self.state.finished.replace(frame);
+        let (Some(before), Some(frames)) = (before, &mut self.frames) else {
+            return;
+        };
+        let (first, last) = frame.numbers;
+        // In the order of packet numbers, even where frames overtook each other.
+        let follows = before.numbers.1 + 1 == first;
+        let is_whole = frame.has_end && last - first + 1 == frame.packets && follows;
+        match is_whole {
+            true => frames.whole += 1,
+            false => frames.broken += 1,
+        }
+        frames.bytes.record(frame.bytes);
+        frames.packets.record(frame.packets);
+        frames
+            .interval_ns
+            .record(frame.first.saturating_sub(before.first));
+        frames.batches.record(frame.batches);
+        frames.assembly_ns.record(frame.last - frame.first);
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Not negative, and less than ages.
+fn whole(nanos: f64) -> u64 {
+    nanos.round() as u64
+}
