@@ -7,7 +7,7 @@ use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::rendition::{AppliedInput, OpenedEncoder};
 use openuvr_proto::send::session::{Allowed, Session};
 use openuvr_proto::send::subscriber::{Feedback, Slice};
-use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::time::PeerInstant;
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::wire::control::Report;
 use openuvr_proto::wire::media::{StreamId, StreamKind};
@@ -229,7 +229,8 @@ impl World {
             };
             (posed.subscriber, echo)
         });
-        view.rendition.drawn(drawn, None);
+        let shows = view.shows.filter(|_| self.draws_poses);
+        view.rendition.drawn(drawn, shows);
         if view.rendition.needs_encoder(SIZE) {
             view.rendition.encoder_opened(OpenedEncoder {
                 size: SIZE,
