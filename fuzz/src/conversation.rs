@@ -106,7 +106,7 @@ impl Talk {
         let e = established(1, SESSION.0);
         let mut host = Host::new(HostPolicy {
             name: "fuzz".into(),
-            codec: 1,
+            codecs: 1 << 1,
             second_player: SecondPlayer::Refuse,
             max_observers: 1,
             keys: Keys::default(),

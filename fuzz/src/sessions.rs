@@ -237,7 +237,7 @@ pub(crate) fn host(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let mut host = Host::new(HostPolicy {
         name: "fuzz".into(),
-        codec: 1,
+        codecs: 1 << 1,
         second_player: [
             SecondPlayer::Refuse,
             SecondPlayer::Observe,

@@ -425,8 +425,9 @@ struct openuvr_config {
     uint32_t encoder_threads;
     // Where the player's input goes, an `OPENUVR_INPUT_TO`.
     uint32_t input;
-    // Not used.
-    uint32_t unused;
+    // 1: each MUD gets an encoder of its own, whose rate follows that MUD's link; 0: all get the same
+    // frames, the default.
+    uint32_t each_its_own;
     // The X display for `OPENUVR_INPUT_TO_DISPLAY`; NULL: `$DISPLAY`.
     const char *display;
     // Given to the callbacks below as it is.

@@ -59,8 +59,9 @@ pub struct openuvr_config {
     pub encoder_threads: u32,
     /// Where the player's input goes, an `OPENUVR_INPUT_TO`.
     pub input: u32,
-    /// Not used.
-    pub unused: u32,
+    /// 1: each MUD gets an encoder of its own, whose rate follows that MUD's link; 0: all get the same
+    /// frames, the default.
+    pub each_its_own: u32,
     /// The X display for `OPENUVR_INPUT_TO_DISPLAY`; NULL: `$DISPLAY`.
     pub display: *const c_char,
     /// Given to the callbacks below as it is.
@@ -105,7 +106,7 @@ impl Default for openuvr_config {
             slices: 8,
             encoder_threads: 0,
             input: OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_APPLICATION as u32,
-            unused: 0,
+            each_its_own: 0,
             display: std::ptr::null(),
             user: std::ptr::null_mut(),
             log: None,

@@ -208,7 +208,7 @@ fn of_ending(ending: Ending) -> u32 {
 #[cfg(test)]
 mod tests {
     use openuvr_proto::control::negotiate::Wishes;
-    use openuvr_proto::id::SessionId;
+    use openuvr_proto::id::{RenditionId, SessionId};
     use openuvr_proto::units::Size;
     use openuvr_proto::wire::control::GoodbyeReason;
 
@@ -224,6 +224,7 @@ mod tests {
                 bitrate: None,
                 size: Some(Size::new(640, 480)),
             },
+            rendition: RenditionId(1),
         }
     }
 

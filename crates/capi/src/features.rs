@@ -79,7 +79,7 @@ impl Settings {
                     whole,
                     enums::OPENUVR_NETWORK_TYPE::OPENUVR_NETWORK_ANY as u32,
                 )?;
-                config.encoder = enums::encoder(whole)?.encoder.to_owned();
+                config.encoders = vec![enums::encoder(whole)?.encoder.to_owned()];
             }
         }
         Ok(DONE)

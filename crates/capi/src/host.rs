@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use openuvr_media::capture::submit::Pool;
+use openuvr_media::capture::pool::Pool;
 use openuvr_media::input_sink::device::Descriptor;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::DeviceId;
@@ -180,7 +180,8 @@ impl Kind for Host {
             pair_for: config.pair_seconds,
             second_player: second_player(config.second_player)?.to_owned(),
             max_observers: narrow("max_observers", config.max_observers)?,
-            encoder: word.encoder.to_owned(),
+            encoders: vec![word.encoder.to_owned()],
+            each_its_own: config.each_its_own != 0,
             slices: narrow("slices", config.slices)?,
             encoder_threads: match config.encoder_threads {
                 0 => None,
@@ -192,7 +193,7 @@ impl Kind for Host {
             csv: csv.map(PathBuf::from),
             ..usual
         };
-        told.encoding().map_err(Failure::argument)?;
+        told.encodings().map_err(Failure::argument)?;
         let settings = Settings {
             config: told,
             size: Size::new(config.width, config.height),

@@ -43,7 +43,19 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
         ),
         Notice::Ended(_, ending) => (OPENUVR_LOG_INFO, format!("a client is gone: {ending:?}")),
         Notice::Resized(size) => (OPENUVR_LOG_INFO, format!("the picture is {size} now")),
-        Notice::Decision(decision) => (OPENUVR_LOG_DEBUG, decision.to_string()),
+        Notice::Decision { decision, .. } => (OPENUVR_LOG_DEBUG, decision.to_string()),
+        Notice::EncoderOpened {
+            rendition,
+            encoder,
+            size,
+        } => (
+            OPENUVR_LOG_INFO,
+            format!("{rendition}: {encoder} is open for {size}"),
+        ),
+        Notice::EncoderClosed(rendition) => (
+            OPENUVR_LOG_INFO,
+            format!("{rendition}: its encoder is closed"),
+        ),
         Notice::SourceEnded(why) => (OPENUVR_LOG_ERROR, (*why).to_owned()),
         Notice::Failed(why) => (OPENUVR_LOG_ERROR, why.clone()),
         Notice::Trouble(why) => (OPENUVR_LOG_WARNING, why.clone()),

@@ -2,7 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use openuvr_media::capture::submit::{Frame, Pool};
+use openuvr_media::capture::pool::Pool;
+use openuvr_media::capture::submit::Frame;
 use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
 use openuvr_proto::units::Size;
 

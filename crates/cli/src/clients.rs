@@ -69,6 +69,7 @@ impl Clients {
                 role,
                 name,
                 software,
+                rendition,
             } => {
                 let role_name = role.name();
                 match software.as_str() {
@@ -76,6 +77,7 @@ impl Clients {
                     _ => eprintln!("openuvr {who}: {name} joins as {role_name} ({software})"),
                 }
                 self.recorder.joined(subscriber, role, &name);
+                self.recorder.takes(subscriber, rendition);
                 self.remember(subscriber, role, name);
             }
             Line::RoleChanged(subscriber, role) => {
@@ -105,9 +107,17 @@ impl Clients {
                     self.recorder.record(clock::now(), &record, *role, name);
                 }
             }
-            Line::Decision(decision) => {
-                tracing::debug!("{decision}");
-                self.recorder.decision(clock::now(), &decision);
+            Line::Decision(rendition, decision) => {
+                tracing::debug!("{rendition}: {decision}");
+                self.recorder.decision(clock::now(), rendition, &decision);
+            }
+            Line::EncoderOpened {
+                rendition,
+                encoder,
+                size,
+            } => eprintln!("openuvr {who}: {rendition}: {encoder} is open for {size}"),
+            Line::EncoderClosed(rendition) => {
+                eprintln!("openuvr {who}: {rendition}: its encoder is closed");
             }
             Line::Resized(size) => eprintln!("openuvr {who}: the picture is {size}"),
             Line::Shown(false) => eprintln!("openuvr {who}: the window is hidden; waiting for it"),

@@ -218,7 +218,7 @@ fn start(config: &HostConfig, stop: &AtomicBool) -> Result<Started> {
         cursor: source.cursor,
         input: Input::Sink(input),
         converter,
-        encoding: opened.encoding,
+        encodings: opened.encodings,
         scheduler: scheduler.clone(),
     };
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;

@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use openuvr_media::application::{Application, Atoms, WindowScope};
-use openuvr_media::capture::submit::{Copied, Pool};
+use openuvr_media::capture::pool::{Copied, Pool};
 use x11rb::connection::Connection as _;
 use x11rb::errors::{ReplyError, ReplyOrIdError};
 use x11rb::protocol::Event;

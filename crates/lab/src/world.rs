@@ -99,7 +99,7 @@ impl World {
             seed,
             host: Host::new(HostPolicy {
                 name: "world".into(),
-                codec: 1,
+                codecs: 1 << 1,
                 second_player,
                 max_observers,
                 keys: Keys::default(),

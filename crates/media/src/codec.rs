@@ -22,6 +22,17 @@ pub enum Codec {
 impl Codec {
     /// All of them.
     const ALL: [Codec; 4] = [Codec::Null, Codec::Raw, Codec::H264, Codec::Jpeg];
+
+    /// What people call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Codec::Null => "frames without pictures",
+            Codec::Raw => "raw pixels",
+            Codec::H264 => "H.264",
+            Codec::Jpeg => "JPEG",
+        }
+    }
 }
 
 impl TryFrom<u8> for Codec {

@@ -19,6 +19,22 @@ pub struct Block {
     pub rows: Range<u32>,
 }
 
+impl Block {
+    /// The smallest that holds both.
+    #[must_use]
+    pub fn joined(&self, other: &Block) -> Block {
+        let span = |a: &Range<u32>, b: &Range<u32>| match (a.is_empty(), b.is_empty()) {
+            (true, _) => b.clone(),
+            (_, true) => a.clone(),
+            _ => a.start.min(b.start)..a.end.max(b.end),
+        };
+        Block {
+            columns: span(&self.columns, &other.columns),
+            rows: span(&self.rows, &other.rows),
+        }
+    }
+}
+
 /// Which macroblocks of a picture differ from those of an earlier one of the same size.
 #[derive(Clone, Debug, Default)]
 pub struct Damage {
@@ -155,6 +171,16 @@ mod tests {
         let blocks: Vec<Block> = damage.blocks().collect();
         assert_eq!(blocks, [block(0..100, 0..16), block(0..16, 32..48)]);
         assert!(damage.is_partial(SIZE));
+    }
+
+    #[test]
+    fn two_blocks_are_joined_to_one_that_holds_both() {
+        let (left, right) = (block(3..5, 10..20), block(50..60, 2..4));
+        assert_eq!(left.joined(&right), block(3..60, 2..20));
+        assert_eq!(right.joined(&left), block(3..60, 2..20));
+        let nothing = block(7..7, 9..9);
+        assert_eq!(left.joined(&nothing), left);
+        assert_eq!(nothing.joined(&left), left);
     }
 
     #[test]

@@ -49,8 +49,8 @@ use crate::wire::control::{GoodbyeReason, Message};
 pub struct HostPolicy {
     /// The host's name, for the clients' windows.
     pub name: String,
-    /// The codec that it encodes: its number on the wire.
-    pub codec: u8,
+    /// The codecs that it encodes: bit n for codec number n.
+    pub codecs: u32,
     /// What a second player gets, unless it asks to take over and may.
     pub second_player: SecondPlayer,
     /// How many observers it serves.

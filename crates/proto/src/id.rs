@@ -43,6 +43,16 @@ pub struct PayloadSeq(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ConfigEpoch(pub u16);
 
+/// A rendition of a host's source: one encoder and its configuration; counted by the host from 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RenditionId(pub u32);
+
+impl std::fmt::Display for RenditionId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rendition {}", self.0)
+    }
+}
+
 /// A session between one host and one client; chosen at random by the host, never zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SessionId(pub u32);

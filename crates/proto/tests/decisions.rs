@@ -38,7 +38,7 @@ fn talk(host: &mut Host, client: &mut ClientSession) {
 fn what_was_decided_reaches_the_player_as_a_value() {
     let mut host = Host::new(HostPolicy {
         name: "host".into(),
-        codec: 1,
+        codecs: 1 << 1,
         second_player: SecondPlayer::Refuse,
         max_observers: 1,
         keys: Keys::default(),

@@ -27,7 +27,7 @@ const MS: Duration = Duration::from_millis(1);
 fn new_host() -> Host {
     Host::new(HostPolicy {
         name: "host".into(),
-        codec: 1,
+        codecs: 1 << 1,
         second_player: SecondPlayer::Refuse,
         max_observers: 0,
         keys: Keys::default(),

@@ -35,7 +35,7 @@ impl Pair {
         let (now, out) = (Instant(0), Vec::new());
         let mut host = Host::new(HostPolicy {
             name: "host".into(),
-            codec: 1,
+            codecs: 1 << 1,
             second_player: SecondPlayer::Refuse,
             max_observers: 0,
             keys: Keys::default(),

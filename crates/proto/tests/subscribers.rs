@@ -27,7 +27,7 @@ const OTHER: SubscriberId = SubscriberId::Other(2);
 fn host() -> Host {
     Host::new(HostPolicy {
         name: "host".into(),
-        codec: 1,
+        codecs: 1 << 1,
         second_player: SecondPlayer::TakeOver,
         max_observers: 4,
         keys: Keys::default(),

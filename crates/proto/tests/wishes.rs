@@ -33,7 +33,7 @@ fn asked(host: &mut Host, client: &mut ClientSession, now: Instant) -> usize {
 fn wishes_without_end_are_not_all_heard_but_the_next_are() {
     let mut host = Host::new(HostPolicy {
         name: "host".into(),
-        codec: 1,
+        codecs: 1 << 1,
         second_player: SecondPlayer::Refuse,
         max_observers: 1,
         keys: Keys::default(),

@@ -6,6 +6,7 @@
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
+use openuvr_proto::id::RenditionId;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome, Stage};
 use openuvr_proto::wire::video::EchoKind;
@@ -15,7 +16,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// The columns in front of those of the stages, and behind.
 const BEFORE: [&str; 5] = ["subscriber", "frame", "outcome", "stage", "cause"];
-const BEHIND: [&str; 15] = [
+const BEHIND: [&str; 16] = [
     "clock_bound",
     "key_frame",
     "qp",
@@ -31,6 +32,7 @@ const BEHIND: [&str; 15] = [
     "stream",
     "view",
     "pose",
+    "rendition",
 ];
 
 /// Writes the rows.
@@ -53,11 +55,15 @@ impl Csv {
         Ok(Csv { out, flushed: None })
     }
 
-    /// Writes a row.
+    /// Writes a row of a frame of this rendition; a client does not know which one it gets.
     ///
     /// # Errors
     /// The system's.
-    pub fn row(&mut self, record: &FrameRecord) -> std::io::Result<()> {
+    pub fn row(
+        &mut self,
+        record: &FrameRecord,
+        rendition: Option<RenditionId>,
+    ) -> std::io::Result<()> {
         let out = &mut self.out;
         write!(out, "{},{}", record.subscriber, record.frame.0)?;
         match record.outcome {
@@ -89,6 +95,7 @@ impl Csv {
         write!(out, ",{runs},{repaired},{resent}")?;
         write!(out, ",{},{}", record.view.stream, record.view.view)?;
         optional(out, record.pose.map(|pose| pose.0))?;
+        optional(out, rendition.map(|rendition| rendition.0))?;
         writeln!(out)
     }
 

@@ -2,7 +2,7 @@
 //! rest is ours.
 //!
 //! ```no_run
-//! use openuvr_media::capture::submit::Pool;
+//! use openuvr_media::capture::pool::Pool;
 //! use openuvr_proto::units::Size;
 //! use openuvr_runtime::guest::{Guest, InputTo};
 //! use openuvr_runtime::host::config::Config;
@@ -121,9 +121,17 @@ struct NoticeReader {
 
 impl NoticeReader {
     fn tell(&mut self, notice: Notice) {
-        lock(&self.statistics).note(&notice);
+        let mut statistics = lock(&self.statistics);
+        statistics.note(&notice);
         if let Notice::Record(record) = &notice {
-            self.write(|csv| csv.row(record).and_then(|()| csv.tick(clock::now())));
+            let rendition = statistics.rendition(record.subscriber);
+            drop(statistics);
+            self.write(|csv| {
+                csv.row(record, rendition)?;
+                csv.tick(clock::now())
+            });
+        } else {
+            drop(statistics);
         }
         (self.tell)(notice);
     }
@@ -244,7 +252,7 @@ impl Guest {
             cursor,
             input,
             converter: Converter::new(),
-            encoding: opened.encoding,
+            encodings: opened.encodings,
             scheduler: scheduler.clone(),
         })?;
         let host = Arc::new(host);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! media    capture ─► convert ─► encode ─► (each slice) seal ─► send     one thread, one frame
+//! further  └─ copy ─► convert ─► encode ─► (each slice) seal ─► send     one for each further rendition
 //! control  receive ─► handshake │ sessions ─► input sink                 at a time
 //! cursor   pointer ─► sessions
 //! trust    who paired, who came ─► disk
@@ -12,6 +13,7 @@
 pub mod config;
 mod control;
 mod cursor;
+mod encodings;
 mod media;
 mod notices;
 mod subscribe;
@@ -19,7 +21,7 @@ mod trust;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -28,7 +30,6 @@ use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Capture, Waker};
 use openuvr_media::convert::Converter;
-use openuvr_media::encode::{self, Pixels};
 use openuvr_media::input_sink::InputSink;
 use openuvr_media::input_sink::device::{Descriptor, Devices};
 use openuvr_net::Link;
@@ -41,11 +42,13 @@ use openuvr_proto::host::{Asked, Host, HostPolicy};
 use openuvr_proto::id::{DeviceId, PathId, SubscriberId};
 use openuvr_proto::pose::Posed;
 use openuvr_proto::send::plane::MediaSender;
-use openuvr_proto::send::rendition::{self, AppliedInput};
+use openuvr_proto::send::rendition::{AppliedInput, FrameOutcome};
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
+use self::encodings::Assigned;
+pub use self::encodings::{Encoding, Encodings, SUBPEL_PIXELS, codec_of};
 use self::notices::Board;
 pub use self::notices::{Notice, Notices};
 pub use self::subscribe::SubscribeError;
@@ -58,34 +61,9 @@ use crate::trust_store::DeviceStore;
 /// wish, of which there are few.
 const MEDIA_COMMANDS: usize = 256;
 
-/// The largest picture whose motion is searched to quarters of a pixel by itself: 1280 × 720, where
-/// it costs 1.2 ms a frame and gains 3.5 dB of luma (two cores, both ends on them); at 1920 × 1080 it
-/// costs about 3 ms, and the picture would come late.
-pub const SUBPEL_PIXELS: usize = 1280 * 720;
-
-/// How pictures are encoded.
-#[derive(Clone, Debug)]
-pub struct Encoding {
-    /// The encoder's name in [`encode::BACKENDS`].
-    pub encoder: String,
-    /// Slices a frame, 1–64.
-    pub slices: u8,
-    /// Encoder threads, 1–64.
-    pub threads: u8,
-    /// Whether motion is searched to quarters of a pixel; `None`: for pictures of at most
-    /// [`SUBPEL_PIXELS`].
-    pub subpel: Option<bool>,
-    /// As what colours are coded; `None`: as the encoder usually does.
-    pub pixels: Option<Pixels>,
-    /// Who decides how many bits a picture gets; `None`: who usually does with this encoder.
-    pub rate: Option<encode::Rate>,
-    /// With [`Recovery::Refresh`](openuvr_proto::send::policy::Recovery::Refresh): an intra
-    /// refresh every so many frames, 2 or more, wanted or not; `None`: only those that are wanted.
-    pub refresh_every: Option<u16>,
-    /// Frame rate (which the capture enforces), bit rate, and what is done about losses; recovery by
-    /// refresh needs an encoder that can.
-    pub rendition: rendition::Settings,
-}
+/// Ends of frames that may wait for the control thread, which takes them at each turn: a frame of
+/// each of 64 clients ([`config::Config::max_observers`]) four times.
+const ENDS: usize = 256;
 
 /// Everything that a host needs. All of it is opened by the caller, so that each failure has its
 /// own clear line before a thread starts.
@@ -110,8 +88,8 @@ pub struct HostSetup {
     pub input: Input,
     /// Converts pictures for encoders that want NV12.
     pub converter: Converter,
-    /// How pictures are encoded.
-    pub encoding: Encoding,
+    /// How pictures are encoded, and for whom.
+    pub encodings: Encodings,
     /// How urgent the threads are.
     pub scheduler: Scheduler,
 }
@@ -129,6 +107,7 @@ enum MediaCommand {
     Add {
         id: SubscriberId,
         role: Role,
+        assigned: Assigned,
         attachment: Attachment,
     },
     Role(SubscriberId, Role),
@@ -137,6 +116,25 @@ enum MediaCommand {
     /// What a subscriber says of what it gets.
     Feedback(SubscriberId, Feedback),
     Resend(SubscriberId, ResendRequest),
+    /// What the video may take at most.
+    Limit(Bitrate),
+    /// A rendition's thread gives back what it made it with.
+    Returned(Box<media::Returned>),
+}
+
+impl MediaCommand {
+    /// Whom it is about.
+    fn subscriber(&self) -> Option<SubscriberId> {
+        match self {
+            MediaCommand::Add { id, .. }
+            | MediaCommand::Role(id, _)
+            | MediaCommand::Path(id, _)
+            | MediaCommand::Remove(id)
+            | MediaCommand::Feedback(id, _)
+            | MediaCommand::Resend(id, _) => Some(*id),
+            MediaCommand::Limit(_) | MediaCommand::Returned(_) => None,
+        }
+    }
 }
 
 /// How a subscriber takes frames.
@@ -170,12 +168,34 @@ struct Shared {
     /// What the application lets the video take at most, in bits a second, until the media thread
     /// has seen it; then 0.
     highest: AtomicU64,
+    /// How frames of further renditions ended, for the control thread, which tells the sessions: an
+    /// ordinary thread must not hold them while the player's waits.
+    ends: SyncSender<FrameOutcome>,
     notices: Board,
     /// The threads of subscribers that are no sessions.
     others: subscribe::Others,
 }
 
 impl Shared {
+    /// Those of a host that starts, and where its frames' ends come out.
+    fn new(policy: HostPolicy, link: Arc<dyn Link>) -> (Arc<Shared>, Receiver<FrameOutcome>) {
+        let (ends, end_inbox) = sync_channel(ENDS);
+        let shared = Shared {
+            sessions: Mutex::new(Host::new(policy)),
+            datagram: Mutex::default(),
+            link,
+            stop: AtomicBool::new(false),
+            farewell: Mutex::new(GoodbyeReason::Quit),
+            control_sleeps_until: AtomicI64::new(i64::MAX),
+            injected: Mutex::default(),
+            highest: AtomicU64::new(0),
+            ends,
+            notices: Board::default(),
+            others: subscribe::Others::default(),
+        };
+        (Arc::new(shared), end_inbox)
+    }
+
     fn sessions(&self) -> MutexGuard<'_, Host> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -260,6 +280,25 @@ impl Drop for PanicReporter {
     }
 }
 
+/// Each is opened anew for each size, whenever it fails, and whenever somebody comes to take what it makes;
+/// that it can be opened at all is better known before somebody connects.
+fn open_encoders(setup: &HostSetup) -> Result<(), String> {
+    let size = setup.capture.size();
+    for encoding in setup.encodings.all() {
+        let target = encoding.rendition.policy.range.start;
+        media::open(encoding, size, target).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+fn handshake(setup: &HostSetup) -> Result<HostHandshake, String> {
+    let mut handshake = HostHandshake::new(&setup.identity).map_err(|e| e.to_string())?;
+    if let Some((pin, span)) = &setup.pairing {
+        handshake.open_pairing(clock::now(), pin.clone(), *span);
+    }
+    Ok(handshake)
+}
+
 /// A running host. Dropping it stops it.
 pub struct HostRuntime {
     shared: Arc<Shared>,
@@ -280,109 +319,101 @@ impl HostRuntime {
     /// Starts the threads.
     ///
     /// # Errors
-    /// One line, if a thread can't be started, the encoder can't be opened, or no randomness is
+    /// One line, if a thread can't be started, an encoder can't be opened, or no randomness is
     /// to be had.
     pub fn start(setup: HostSetup) -> Result<HostRuntime, String> {
-        let HostSetup {
-            policy,
-            identity,
-            devices,
-            pairing,
-            link,
-            scheduler,
-            ..
-        } = setup;
-        // The media thread opens it anew for each size and whenever it fails; that it can be
-        // opened at all is better known before somebody connects.
-        media::open(
-            &setup.encoding,
-            setup.capture.size(),
-            setup.encoding.rendition.policy.range.start,
-        )
-        .map_err(|e| e.to_string())?;
-        let mut handshake = HostHandshake::new(&identity).map_err(|e| e.to_string())?;
-        if let Some((pin, span)) = pairing {
-            handshake.open_pairing(clock::now(), pin, span);
-        }
-        let notices = Board::default();
-        let first = notices.reader();
-        let shared = Arc::new(Shared {
-            sessions: Mutex::new(Host::new(policy)),
-            datagram: Mutex::default(),
-            link,
-            stop: AtomicBool::new(false),
-            farewell: Mutex::new(GoodbyeReason::Quit),
-            control_sleeps_until: AtomicI64::new(i64::MAX),
-            injected: Mutex::default(),
-            highest: AtomicU64::new(0),
-            notices,
-            others: subscribe::Others::default(),
-        });
+        open_encoders(&setup)?;
+        let handshake = handshake(&setup)?;
+        let encodings = Arc::new(setup.encodings);
+        let (shared, ends) = Shared::new(setup.policy, setup.link);
+        let notices = shared.notices.reader();
         let (media_commands, order_inbox) = sync_channel(MEDIA_COMMANDS);
         let (commands, command_inbox) = sync_channel(16);
-        let waker = setup.capture.waker();
+        let media = setup.capture.waker();
         // From here on a failure stops what was started, by its drop.
         let mut host = HostRuntime {
-            shared: shared.clone(),
-            notices: first,
+            shared,
+            notices,
             threads: Vec::new(),
-            wakers: vec![waker.clone()],
+            wakers: vec![media.clone()],
             commands,
             media_commands: media_commands.clone(),
-            media: waker.clone(),
-            scheduler: scheduler.clone(),
+            media: media.clone(),
+            scheduler: setup.scheduler,
             others: AtomicU32::new(0),
         };
-        let start = |e: std::io::Error| format!("can't start a thread: {e}");
-
-        let media = media::Media::new(
-            shared.clone(),
-            setup.capture,
-            setup.converter,
-            setup.encoding,
-            order_inbox,
-        );
-        let panic_reporter = PanicReporter(shared.clone(), "media");
-        let media = scheduler.spawn(sched::ThreadRole::Encode, "ouvr-media", move || {
-            let _panic_reporter = panic_reporter;
-            media.run();
-        });
-        host.threads.push(media.map_err(start)?);
-
-        let (trust, writer) = trust::Trust::start(&shared, devices, &scheduler).map_err(start)?;
-        let control = control::Control {
-            shared: shared.clone(),
-            handshake,
-            trust,
-            input: setup.input,
-            input_devices: Devices::default(),
-            viewport: setup.viewport,
-            media_commands,
-            media: waker,
-            commands: command_inbox,
-            ways: std::collections::HashMap::new(),
-            player: None,
-            told_lost: false,
-            kept_back: None,
-        };
-        let panic_reporter = PanicReporter(shared.clone(), "control");
-        let control = scheduler.spawn(sched::ThreadRole::HandOff, "ouvr-control", move || {
-            let _panic_reporter = panic_reporter;
-            control.run();
-        });
-        host.threads.push(control.map_err(start)?);
-        // It ends when the control thread has.
-        host.threads.push(writer);
-
-        if let Some(watch) = setup.cursor {
-            host.wakers.push(watch.waker());
-            let panic_reporter = PanicReporter(shared, "cursor");
-            let cursor = scheduler.spawn(sched::ThreadRole::Input, "ouvr-cursor", move || {
-                cursor::run(&panic_reporter.0, watch);
-            });
-            host.threads.push(cursor.map_err(start)?);
-        }
+        let pictures = (setup.capture, setup.converter);
+        host.start_media(
+            pictures,
+            encodings.clone(),
+            (media_commands.clone(), order_inbox),
+        )
+        .and_then(|()| {
+            let (trust, writer) =
+                trust::Trust::start(&host.shared, setup.devices, &host.scheduler)?;
+            host.start_control(control::Control {
+                shared: host.shared.clone(),
+                handshake,
+                trust,
+                input: setup.input,
+                input_devices: Devices::default(),
+                viewport: setup.viewport,
+                encodings,
+                media_commands,
+                media,
+                ends,
+                commands: command_inbox,
+                ways: std::collections::HashMap::new(),
+                player: None,
+                told_lost: false,
+                kept_back: None,
+            })?;
+            // It ends when the control thread has.
+            host.threads.push(writer);
+            setup
+                .cursor
+                .map_or(Ok(()), |watch| host.start_cursor(watch))
+        })
+        .map_err(|e| format!("can't start a thread: {e}"))?;
         Ok(host)
+    }
+
+    fn start_media(
+        &mut self,
+        pictures: (Box<dyn Capture>, Converter),
+        encodings: Arc<Encodings>,
+        media_commands: (SyncSender<MediaCommand>, Receiver<MediaCommand>),
+    ) -> std::io::Result<()> {
+        let (shared, scheduler) = (self.shared.clone(), self.scheduler.clone());
+        let media = media::Media::new(shared, pictures, encodings, scheduler, media_commands);
+        self.start_thread(sched::ThreadRole::Encode, "media", move || media.run())
+    }
+
+    fn start_control(&mut self, control: control::Control) -> std::io::Result<()> {
+        self.start_thread(sched::ThreadRole::HandOff, "control", move || control.run())
+    }
+
+    fn start_cursor(&mut self, watch: CursorWatch) -> std::io::Result<()> {
+        self.wakers.push(watch.waker());
+        let shared = self.shared.clone();
+        self.start_thread(sched::ThreadRole::Input, "cursor", move || {
+            cursor::run(&shared, watch);
+        })
+    }
+
+    fn start_thread(
+        &mut self,
+        role: sched::ThreadRole,
+        name: &'static str,
+        run: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<()> {
+        let panic_reporter = PanicReporter(self.shared.clone(), name);
+        let thread = (self.scheduler).spawn(role, &format!("ouvr-{name}"), move || {
+            let _panic_reporter = panic_reporter;
+            run();
+        });
+        self.threads.push(thread?);
+        Ok(())
     }
 
     /// The next notice since the start; `None` when `timeout` is over. For the one who started the host.
@@ -481,13 +512,4 @@ impl Drop for HostRuntime {
     fn drop(&mut self) {
         self.halt();
     }
-}
-
-/// The number on the wire of what an encoder makes.
-#[must_use]
-pub fn codec_of(encoder: &str) -> Option<u8> {
-    encode::BACKENDS
-        .iter()
-        .find(|b| b.name == encoder)
-        .map(|b| b.codec as u8)
 }

@@ -13,7 +13,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::decision::Decision;
 use openuvr_proto::host::Ending;
-use openuvr_proto::id::{FrameId, PoseId, SessionId, SubscriberId, ViewId};
+use openuvr_proto::id::{FrameId, PoseId, RenditionId, SessionId, SubscriberId, ViewId};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{
     ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,
@@ -100,6 +100,8 @@ pub enum Line {
         name: String,
         /// Its program and version.
         software: String,
+        /// Which rendition it gets.
+        rendition: RenditionId,
     },
     /// A subscriber's role changed.
     RoleChanged(SubscriberId, Role),
@@ -109,8 +111,19 @@ pub enum Line {
     Ended(SubscriberId, Ending),
     /// A frame's end.
     Record(Box<FrameRecord>),
-    /// What the policy decided.
-    Decision(Decision),
+    /// What the policy of a rendition decided.
+    Decision(RenditionId, Decision),
+    /// An encoder was opened for a rendition.
+    EncoderOpened {
+        /// The rendition.
+        rendition: RenditionId,
+        /// The encoder's name.
+        encoder: String,
+        /// Of its pictures.
+        size: Size,
+    },
+    /// A rendition's encoder was closed.
+    EncoderClosed(RenditionId),
     /// The picture has a new size.
     Resized(Size),
     /// Whether the source is to be seen.
@@ -138,17 +151,32 @@ impl From<Notice> for Line {
                 name,
                 software,
                 wishes: _,
+                rendition,
             } => Line::Subscribed {
                 subscriber,
                 role,
                 name,
                 software,
+                rendition,
             },
             Notice::RoleChanged(subscriber, role) => Line::RoleChanged(subscriber, role),
             Notice::Link(session, rung) => Line::Link(session, rung),
             Notice::Ended(subscriber, ending) => Line::Ended(subscriber, ending),
             Notice::Record(record) => Line::Record(record),
-            Notice::Decision(decision) => Line::Decision(decision),
+            Notice::Decision {
+                rendition,
+                decision,
+            } => Line::Decision(rendition, decision),
+            Notice::EncoderOpened {
+                rendition,
+                encoder,
+                size,
+            } => Line::EncoderOpened {
+                rendition,
+                encoder,
+                size,
+            },
+            Notice::EncoderClosed(rendition) => Line::EncoderClosed(rendition),
             Notice::Resized(size) => Line::Resized(size),
             Notice::NoPicture => {
                 Line::Trouble("a client waits, and the game has shown no picture yet".to_owned())
@@ -183,16 +211,26 @@ impl Line {
                 role,
                 name,
                 software,
+                rendition,
             } => (text.put("subscribed").put(subscriber).put(role.name()))
                 .put(name)
-                .put(software),
+                .put(software)
+                .put(rendition.0),
             Line::RoleChanged(subscriber, role) => {
                 text.put("role").put(subscriber).put(role.name())
             }
             Line::Link(session, rung) => text.put("link").put(session.0).put(rung.name()),
             Line::Ended(subscriber, ending) => text.put("ended").put(subscriber).put(word(*ending)),
             Line::Record(record) => text.put("record").record(record),
-            Line::Decision(decision) => text.put("decision").decision(decision),
+            Line::Decision(rendition, decision) => {
+                text.put("decision").put(rendition.0).decision(decision)
+            }
+            Line::EncoderOpened {
+                rendition,
+                encoder,
+                size,
+            } => (text.put("encoder-opened").put(rendition.0).put(encoder)).size(*size),
+            Line::EncoderClosed(rendition) => text.put("encoder-closed").put(rendition.0),
             Line::Resized(size) => text.put("resized").size(*size),
             Line::Shown(true) => text.put("shown"),
             Line::Shown(false) => text.put("hidden"),
@@ -229,6 +267,7 @@ impl Line {
                 role: fields.role()?,
                 name: fields.words()?,
                 software: fields.words()?,
+                rendition: RenditionId(fields.number()?),
             },
             "role" => Line::RoleChanged(fields.number()?, fields.role()?),
             "link" => {
@@ -238,7 +277,13 @@ impl Line {
             }
             "ended" => Line::Ended(fields.number()?, meant(&ENDINGS, fields.word()?)?),
             "record" => Line::Record(Box::new(fields.record()?)),
-            "decision" => Line::Decision(fields.decision()?),
+            "decision" => Line::Decision(RenditionId(fields.number()?), fields.decision()?),
+            "encoder-opened" => Line::EncoderOpened {
+                rendition: RenditionId(fields.number()?),
+                encoder: fields.words()?,
+                size: fields.size()?,
+            },
+            "encoder-closed" => Line::EncoderClosed(RenditionId(fields.number()?)),
             "resized" => Line::Resized(fields.size()?),
             "shown" => Line::Shown(true),
             "hidden" => Line::Shown(false),
@@ -493,147 +538,4 @@ impl<'a> Fields<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record() -> FrameRecord {
-        let mut host = Stamps::default();
-        host.stamp(Stage::Captured, Instant(5_000_000_007));
-        host.stamp(Stage::LastSent, Instant(-3));
-        FrameRecord {
-            subscriber: SessionId(77).into(),
-            view: ViewId { stream: 2, view: 1 },
-            frame: FrameId(4_000_000_000),
-            host,
-            client: ClientStamps {
-                first_received: Some(PeerInstant(12)),
-                first_received_here: Some(Mapped {
-                    at: Instant(13),
-                    bound: Duration::from_micros(9),
-                }),
-                recoverable: Some(Duration::from_millis(1)),
-                decoded: None,
-                submitted: Some(Duration::ZERO),
-                presented: None,
-            },
-            outcome: Outcome::Displayed(Fidelity::Tainted),
-            cost: FrameCost {
-                key_frame: true,
-                qp: 23,
-                datagrams: 31,
-                parity: 4,
-                bytes: 42_000,
-            },
-            motion_to_photon: Some(Duration::from_millis(20)),
-            echo: EchoKind::Injected,
-            received: 27,
-            missing: 1,
-            runs: 2,
-            repaired: 3,
-            resent: 4,
-            pose: Some(PoseId(9)),
-        }
-    }
-
-    #[test]
-    fn lines_are_read_as_they_were_written() {
-        let dropped = FrameRecord {
-            outcome: Outcome::Dropped {
-                stage: Stage::FirstSent,
-                why: DropCause::SendBufferFull,
-            },
-            client: ClientStamps::default(),
-            ..record()
-        };
-        let left = FrameRecord {
-            subscriber: SubscriberId::Other(3),
-            outcome: Outcome::Left,
-            ..dropped
-        };
-        let decision = Decision::SkipBack {
-            frame: FrameId(9),
-            to: FrameId(7),
-        };
-        let size = Size::new(640, 480);
-        let mut lines = vec![
-            Line::Streaming {
-                size,
-                place: "UDP [::]:4710, udp-gso".into(),
-            },
-            Line::Invitation {
-                pin: "004711".into(),
-                seconds: 120,
-            },
-            Line::Paired {
-                name: "a b".into(),
-                fingerprint: "ab:cd".into(),
-            },
-            Line::Pairing("a wrong PIN came from [::1]:9; it has one more try".into()),
-            Line::Subscribed {
-                subscriber: SessionId(u32::MAX).into(),
-                role: Role::Observer,
-                name: String::new(),
-                software: "openuvr 0.1".into(),
-            },
-            Line::RoleChanged(SubscriberId::Other(1), Role::Player),
-            Line::Link(SessionId(1), Rung::Xdp),
-            Line::Record(Box::new(record())),
-            Line::Record(Box::new(dropped)),
-            Line::Record(Box::new(left)),
-            Line::Decision(decision),
-            Line::Resized(size),
-            Line::Shown(true),
-            Line::Shown(false),
-            Line::InputGoesTo(":1".into()),
-            Line::InputKeptBack(Some("covered".into())),
-            Line::InputKeptBack(None),
-            Line::SourceEnded("it ended".into()),
-            Line::Failed("x".into()),
-            Line::Trouble("y".into()),
-        ];
-        lines.extend(ENDINGS.map(|(_, ending)| Line::Ended(SessionId(9).into(), ending)));
-        for line in lines {
-            let text = line.text();
-            assert!(text.len() < Line::LONGEST);
-            assert_eq!(Line::read(&text), Some(line), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_name_can_not_forge_a_field_and_nonsense_is_passed_over() {
-        let line = Line::Trouble("a\tb\nc".into());
-        assert_eq!(line.text(), "trouble\ta b c");
-        let text = Line::Record(Box::new(record())).text();
-        for (at, _) in text.char_indices().filter(|(_, c)| *c == '\t') {
-            assert_eq!(Line::read(&text[..at]), None, "{}", &text[..at]);
-        }
-        for text in [
-            "",
-            "what",
-            "role\t1\tking",
-            "resized\t0\t5",
-            "ended\t1\t?",
-            "decision\té",
-        ] {
-            assert_eq!(Line::read(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn an_order_survives_the_way() {
-        let order = Order {
-            input: true,
-            window: Some("glx".into()),
-            host: Config {
-                pin: Some("0042".into()),
-                bitrate: Some(5_000_000),
-                ..Config::default()
-            },
-        };
-        let text = order.text().unwrap();
-        assert!(text.len() < Order::LONGEST);
-        assert_eq!(Order::read(text.as_bytes()), Ok(order));
-        let refused = Order::read(b"input = 7").unwrap_err();
-        assert!(refused.contains("different versions"), "{refused}");
-    }
-}
+mod tests;

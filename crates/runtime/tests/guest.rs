@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use openuvr_media::capture::submit::Pool;
+use openuvr_media::capture::pool::Pool;
 use openuvr_media::cursor::Cursor;
 use openuvr_media::input_source::evdev::Evdev;
 use openuvr_media::input_source::{InputSource, SourceError, SourceEvent};
@@ -395,7 +395,7 @@ fn two_guests_of_one_process_have_clients_of_their_own() {
 #[test]
 fn what_is_out_of_range_starts_nothing_and_says_why() {
     let config = Config {
-        encoder: "vhs".into(),
+        encoders: vec!["vhs".into()],
         ..Config::default()
     };
     let size = Size::new(160, 90);

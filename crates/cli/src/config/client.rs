@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Command;
+use openuvr_media::codec::Codec;
 use openuvr_media::input_source::x11::SHORTCUTS;
 use openuvr_proto::control::negotiate::Wishes;
 use openuvr_proto::input::keys::Keys;
@@ -86,6 +87,11 @@ the last counts. --help says more on each than -h.";
             /// hardware through libavcodec, which begins when it is whole. One that does not work
             /// here is an error.
             decoder: Option<DecoderName> = "decoder", optional(choice()), Default::Unset("avcodec");
+            /// Take only this kind of video.
+            /// For a host with several encoders, of which a client gets the first that it can decode:
+            /// `jpeg` for a fast network, although the host would rather send H.264.
+            codec: Option<CodecName> = "codec", optional(choice()),
+                Default::Unset("what the host sends first");
             /// The X display of the window.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
                 Default::From("$DISPLAY", |s| s.display.clone());
@@ -166,6 +172,7 @@ impl From<&ClientConfig> for Config {
             name: config.name.clone(),
             config_dir: Some(config.config_dir.clone()),
             decoder: config.decoder.map(|name| name.0.to_owned()),
+            codec: config.codec.map(|name| name.0),
             realtime: config.realtime == Realtime::Auto,
             pin_cores: config.pin_cores.clone(),
             wishes: Wishes {
@@ -175,6 +182,18 @@ impl From<&ClientConfig> for Config {
             ..Config::new(config.host.clone())
         }
     }
+}
+
+/// A kind of video.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct CodecName(Codec);
+
+impl Choice for CodecName {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("h264", CodecName(Codec::H264)),
+        ("jpeg", CodecName(Codec::Jpeg)),
+        ("raw", CodecName(Codec::Raw)),
+    ];
 }
 
 /// A decoder: its name in `openuvr_media::decode::BACKENDS`.

@@ -15,7 +15,7 @@ use tracing::Level;
 
 use super::kind::{
     Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice,
-    cores, count, flag, number, optional, path, pin, region, size, text, time, window,
+    choices, cores, count, flag, number, optional, path, pin, region, size, text, time, window,
 };
 use super::{Default, LONGEST_NAME, NO_DISPLAY, Refused, Surroundings, apart, settings};
 use crate::scene::source::Submit;
@@ -31,6 +31,7 @@ Examples:
   openuvr host --fps 120 --bitrate 80M      for a fast wired network
   openuvr host --pair                       let in one more device
   openuvr host --csv run.csv --for 60s      measure for a minute
+  openuvr host --encoder x264,jpeg          JPEG for clients with --codec jpeg, H.264 for all others
   openuvr host --window blender --save      keep these settings in ~/.config/openuvr/host.toml
 
 --FLAG=false turns a flag off, --OPTION '' unsets an option that was saved; of an option given twice
@@ -81,8 +82,15 @@ the last counts. --help says more on each than -h.";
             /// the network (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_nvenc`, `h264_qsv`,
             /// `h264_v4l2m2m` and `h264_vaapi` are hardware, through libavcodec, which also has
             /// `libx264`, to compare. `raw` sends the pixels as they are (1.8 Gbit/s); `null` sends
-            /// frames without pictures, to try a link. One that does not work here is an error.
-            encoder: EncoderName = "encoder", choice(), Default::Is("x264");
+            /// frames without pictures, to try a link. One that does not work here is an error. Several
+            /// with commas between, such as x264,jpeg: a client gets the first that it can decode, and
+            /// each runs only while a client takes it.
+            encoders: Vec<EncoderName> = "encoder", choices(), Default::Is("x264");
+            /// An encoder for each client.
+            /// Without it all clients get the same frames, at the rate that the player's link carries.
+            /// With it each link's rate and losses are its own, and every client costs an encoder; those
+            /// of clients that only watch run behind the player's.
+            each_its_own: bool = "each-its-own", flag(), Default::Is("false");
             /// Bits per second that the video takes at most.
             /// Repairs and headers included. With K, M or G for thousands, millions and billions.
             bitrate: Option<Bitrate> = "bitrate", optional(bitrate(BITRATES)),
@@ -331,9 +339,10 @@ impl HostConfig {
         }
     }
 
-    /// Bits per second that the video aims at.
+    /// Bits per second that the video aims at; of several encoders the least.
     pub(crate) fn bitrate(&self) -> Bitrate {
-        self.bitrate.unwrap_or(usual_bitrate(self.encoder.0))
+        let usual = self.encoders.iter().map(|name| usual_bitrate(name.0));
+        self.bitrate.or(usual.min()).unwrap_or_default()
     }
 
     /// A bitrate as the setting takes it.
@@ -405,6 +414,8 @@ impl HostConfig {
         let above = |rate: Option<Bitrate>| rate.is_some_and(|rate| rate > self.bitrate());
         let (min, start) = (self.min_bitrate, self.start_bitrate);
         let refresh = self.recovery == Recovery::Refresh;
+        let names: Vec<&str> = self.encoders.iter().map(|name| name.0).collect();
+        let backends = encode::find_all(&names).map_err(|e| Refused(format!("encoder: {e}")))?;
         let words = match () {
             () if self.rate == Rate::Constant && (min.is_some() || start.is_some()) => {
                 "min-bitrate and start-bitrate are for a rate that varies: they need rate adaptive"
@@ -412,7 +423,7 @@ impl HostConfig {
             () if above(min) || above(start) => {
                 "min-bitrate and start-bitrate must not be above bitrate"
             }
-            () if refresh && !encode::find(self.encoder.0).is_ok_and(|found| found.refreshes) => {
+            () if refresh && !backends.iter().all(|backend| backend.refreshes) => {
                 "this encoder can't refresh a picture part by part: choose x264, or another recovery"
             }
             () if !refresh && self.refresh_every.is_some() => {
@@ -437,7 +448,8 @@ impl From<&HostConfig> for Config {
             second_player: config.second_player.word().to_owned(),
             max_observers: config.max_observers,
             keys: config.keys.name().to_owned(),
-            encoder: config.encoder.0.to_owned(),
+            encoders: (config.encoders.iter().map(|name| name.0.to_owned())).collect(),
+            each_its_own: config.each_its_own,
             slices: config.slices,
             encoder_threads: config.encoder_threads,
             subpel: config.subpel.wanted(),

@@ -137,6 +137,19 @@ pub(super) fn choice<T: Choice>() -> Kind<T> {
     }
 }
 
+/// One or several of the words of `T`, with commas between.
+pub(super) fn choices<T: Choice>() -> Kind<Vec<T>> {
+    let one = choice::<T>();
+    Kind {
+        placeholder: "WORD,…",
+        range: one.range,
+        allowed: format!("{}, or several of them with commas between", one.allowed),
+        form: one.form,
+        parse: Box::new(move |text| text.split(',').map(&one.parse).collect()),
+        absent: None,
+    }
+}
+
 impl Choice for SecondPlayer {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("refuse", SecondPlayer::Refuse),

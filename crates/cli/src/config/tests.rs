@@ -79,7 +79,7 @@ fn without_flags_and_file_the_defaults_hold() {
     assert_eq!(host.subject(), Subject::Display);
     assert_eq!(host.display.as_deref(), Some(":7"));
     assert_eq!(host.fps, 60.0);
-    assert_eq!(host.encoder, EncoderName("x264"));
+    assert_eq!(host.encoders, [EncoderName("x264")]);
     assert_eq!(host.bitrate(), Bitrate::from_mbps(20));
     assert_eq!((host.slices, host.encoder_threads), (8, None));
     assert_eq!(host.bind.to_string(), "[::]:4710");
@@ -174,7 +174,7 @@ fn a_game_has_its_own_arguments() {
 fn every_encoder_of_the_table_can_be_asked_for() {
     for backend in openuvr_media::encode::BACKENDS {
         let config = host(&["--encoder", backend.name]).expect(backend.name);
-        assert_eq!(config.encoder.0, backend.name);
+        assert_eq!(config.encoders, [EncoderName(backend.name)]);
     }
     for backend in openuvr_media::decode::BACKENDS {
         let h264 = backend.codec == openuvr_media::codec::Codec::H264;
@@ -374,7 +374,13 @@ fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
             "encoder",
             "x265",
             "one of x264, jpeg, openh264, h264_nvenc, h264_qsv, h264_v4l2m2m, h264_vaapi, \
-             libx264, raw, null",
+             libx264, raw, null, or several of them with commas between",
+        ),
+        (
+            "encoder",
+            "x264,",
+            "one of x264, jpeg, openh264, h264_nvenc, h264_qsv, h264_v4l2m2m, h264_vaapi, \
+             libx264, raw, null, or several of them with commas between",
         ),
         (
             "bitrate",
@@ -592,7 +598,10 @@ fn a_bad_file_is_refused_with_its_line() {
 
 #[test]
 fn contradictions_are_refused() {
-    let hosts: [&[&str]; 9] = [
+    let hosts: [&[&str]; 12] = [
+        &["--encoder", "x264,openh264"],
+        &["--encoder", "jpeg,jpeg"],
+        &["--recovery", "refresh", "--encoder", "x264,jpeg"],
         &["--window", "a", "--region", "1x1+0+0"],
         &["--source", "pattern", "--window", "a"],
         &["--source", "clip"],

@@ -11,6 +11,7 @@ mod tests;
 mod totals;
 mod trace;
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ use anyhow::Context as _;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::decision::Decision;
-use openuvr_proto::id::SubscriberId;
+use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
 
@@ -26,6 +27,7 @@ use openuvr_runtime::csv::Csv;
 
 pub(crate) use self::table::IdleText;
 use self::table::{Drawing, Table};
+use self::totals::MOST;
 pub(crate) use self::totals::{Summary, Totals};
 use self::trace::Trace;
 use crate::config::kind::TableMode;
@@ -79,6 +81,8 @@ pub(crate) struct Recorder {
     trace: Option<File<Trace>>,
     table: Option<Table>,
     totals: Totals,
+    /// Which rendition each subscriber gets.
+    renditions: HashMap<SubscriberId, RenditionId>,
     /// What files could not be written to their end, and why.
     failed: Vec<String>,
 }
@@ -100,6 +104,7 @@ impl Recorder {
             trace: File::create(options.trace.as_deref(), Trace::new)?,
             table: shown.then(|| Table::new(terminal, options.nobody)),
             totals: Totals::default(),
+            renditions: HashMap::new(),
             failed: Vec::new(),
         })
     }
@@ -107,8 +112,9 @@ impl Recorder {
     /// Notes one frame of one subscriber, who is called `name` and has `role` now.
     pub(crate) fn record(&mut self, now: Instant, record: &FrameRecord, role: Role, name: &str) {
         self.totals.count(now, record, role, name);
-        self.csv(|csv| csv.row(record));
-        self.trace(|trace| trace.frame(record, name));
+        let rendition = self.renditions.get(&record.subscriber).copied();
+        self.csv(|csv| csv.row(record, rendition));
+        self.trace(|trace| trace.frame(record, name, rendition));
         if let Some(table) = &mut self.table {
             table.note(now, record);
         }
@@ -121,8 +127,19 @@ impl Recorder {
         }
     }
 
+    /// Somebody gets this rendition as long as they are here.
+    pub(crate) fn takes(&mut self, subscriber: SubscriberId, rendition: RenditionId) {
+        if self.renditions.len() < MOST {
+            self.renditions.insert(subscriber, rendition);
+        }
+        if let Some(table) = &mut self.table {
+            table.takes(subscriber, rendition);
+        }
+    }
+
     /// Somebody is gone.
     pub(crate) fn left(&mut self, subscriber: SubscriberId) {
+        self.renditions.remove(&subscriber);
         if let Some(table) = &mut self.table {
             table.left(subscriber);
         }
@@ -135,11 +152,13 @@ impl Recorder {
         }
     }
 
-    /// Notes what the host's policy decided for the player.
-    pub(crate) fn decision(&mut self, now: Instant, decision: &Decision) {
-        self.trace(|trace| trace.decision(now, decision));
+    /// Notes what the policy of a rendition decided.
+    pub(crate) fn decision(&mut self, now: Instant, rendition: RenditionId, decision: &Decision) {
+        let several = self.renditions.values().any(|other| *other != rendition);
+        let of = several.then_some(rendition);
+        self.trace(|trace| trace.decision(now, of, decision));
         if let Some(table) = &mut self.table {
-            table.decision(decision);
+            table.decision(of, decision);
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::decision::Decision;
-use openuvr_proto::id::SubscriberId;
+use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{FrameRecord, Outcome, Stage};
 use openuvr_proto::wire::video::EchoKind;
@@ -64,13 +64,15 @@ pub(super) struct Table {
     begun: Option<Instant>,
     /// Who is there, whether a frame has come of them or not.
     present: HashMap<SubscriberId, (Role, String)>,
+    /// Which rendition each of them gets.
+    renditions: HashMap<SubscriberId, RenditionId>,
     /// Whether somebody ever was.
     visited: bool,
     journeys: HashMap<SubscriberId, Journey>,
     /// What each client's video goes with, also before its first frame.
     links: HashMap<SubscriberId, Rung>,
     /// What the policy decided last.
-    decision: Option<Decision>,
+    decision: Option<(Option<RenditionId>, Decision)>,
 }
 
 /// What is to be shown.
@@ -189,6 +191,7 @@ impl Table {
             drawn: None,
             begun: None,
             present: HashMap::new(),
+            renditions: HashMap::new(),
             visited: false,
             journeys: HashMap::new(),
             links: HashMap::new(),
@@ -204,13 +207,38 @@ impl Table {
         }
     }
 
+    /// Somebody gets this rendition.
+    pub(super) fn takes(&mut self, id: SubscriberId, rendition: RenditionId) {
+        if self.present.contains_key(&id) {
+            self.renditions.insert(id, rendition);
+        }
+    }
+
+    /// Which rendition somebody gets, if there are several.
+    fn rendition(&self, id: SubscriberId) -> Option<RenditionId> {
+        let own = self.renditions.get(&id).copied()?;
+        let several = self.renditions.values().any(|other| *other != own);
+        several.then_some(own)
+    }
+
+    /// Name and role, and the rendition if there are several.
+    fn title(&self, id: SubscriberId, role: Role, name: &str) -> String {
+        let (name, role) = (short(name), role.name());
+        match self.rendition(id) {
+            Some(rendition) => format!("{name} ({role}, {rendition})"),
+            None => format!("{name} ({role})"),
+        }
+    }
+
     /// Somebody is gone.
     pub(super) fn left(&mut self, id: SubscriberId) {
+        self.renditions.remove(&id);
         self.present.remove(&id);
     }
 
-    pub(super) fn decision(&mut self, decision: &Decision) {
-        self.decision = Some(*decision);
+    /// What a policy decided; of which rendition, if there are several.
+    pub(super) fn decision(&mut self, of: Option<RenditionId>, decision: &Decision) {
+        self.decision = Some((of, *decision));
     }
 
     pub(super) fn link(&mut self, id: SubscriberId, rung: Rung) {
@@ -295,8 +323,9 @@ impl Table {
                 true => self.nobody.now,
                 false => self.nobody.yet,
             });
-        } else if let Some(decision) = &self.decision {
-            push(&mut text, format_args!("last decision: {decision}"));
+        } else if let Some((of, decision)) = &self.decision {
+            let of = of.map_or(String::new(), |rendition| format!("{rendition}: "));
+            push(&mut text, format_args!("last decision: {of}{decision}"));
         }
         // A terminal of few rows: the top is what matters.
         text.lines().take(most).map(str::to_owned).collect()
@@ -309,7 +338,7 @@ impl Table {
 
     /// The row of one of whom no frame comes.
     fn still(&self, now: Instant, id: SubscriberId, role: Role, name: &str) -> String {
-        let line = format!("{} ({})", short(name), role.name());
+        let line = self.title(id, role, name);
         match self.journeys.get(&id) {
             Some(journey) => {
                 let seconds = now.since(journey.heard).as_secs();
@@ -362,7 +391,7 @@ impl Table {
 
     /// The line on top: name, role, and what flows.
     fn headline(&mut self, now: Instant, id: SubscriberId, subscriber: &Subscriber) -> String {
-        let mut line = format!("{} ({})", short(&subscriber.name), subscriber.role.name());
+        let mut line = self.title(id, subscriber.role, &subscriber.name);
         if let Some(journey) = self.journeys.get_mut(&id) {
             push(&mut line, format_args!("  {}", flow(now, journey)));
         }
@@ -384,12 +413,16 @@ impl Table {
                 continue;
             }
             let total = self.total(now, id);
+            let rendition = self.rendition(id);
             let Some(journey) = self.journeys.get_mut(&id) else {
                 continue;
             };
             push(&mut text, format_args!("{}", subscriber.name));
             if subscriber.role == Role::Observer {
                 text.push_str(" (observer)");
+            }
+            if let Some(rendition) = rendition {
+                push(&mut text, format_args!(" ({rendition})"));
             }
             push(&mut text, format_args!(": {}", flow(now, journey)));
             if let Some(rung) = self.links.get(&id) {

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use openuvr_proto::decision::Decision;
-use openuvr_proto::id::{FrameId, SubscriberId};
+use openuvr_proto::id::{FrameId, RenditionId, SubscriberId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{FrameRecord, Outcome, Stage};
 use serde::Serialize;
@@ -73,7 +73,8 @@ pub(super) struct Trace {
     flushed: Option<Instant>,
     /// When each lane is free again, by its track.
     lanes: HashMap<u32, Instant>,
-    drawn: VecDeque<FrameId>,
+    /// Frames of which that is drawn what all subscribers share.
+    drawn: VecDeque<(Option<RenditionId>, FrameId)>,
     sessions: HashMap<SubscriberId, Session>,
 }
 
@@ -164,17 +165,24 @@ impl Trace {
     }
 
     /// Draws one frame of one subscriber.
-    pub(super) fn frame(&mut self, record: &FrameRecord, name: &str) -> std::io::Result<()> {
-        let Some(client) = self.process_of(record.subscriber, name)? else {
+    pub(super) fn frame(
+        &mut self,
+        record: &FrameRecord,
+        name: &str,
+        rendition: Option<RenditionId>,
+    ) -> std::io::Result<()> {
+        let Some(client) = self.process_of(record.subscriber, name, rendition)? else {
             return Ok(());
         };
         let mut slices = Vec::new();
-        if !self.drawn.contains(&record.frame) {
+        let frame = (rendition, record.frame);
+        if !self.drawn.contains(&frame) {
             if self.drawn.len() == REMEMBERED {
                 self.drawn.pop_front();
             }
-            self.drawn.push_back(record.frame);
-            chain(&mut slices, AT_HOST, record, HOST, HOST * TRACKS, "");
+            self.drawn.push_back(frame);
+            let (block, of) = block_of(rendition);
+            chain(&mut slices, AT_HOST, record, HOST, block, &of);
         }
         let to = format!(" to {name}");
         let block = client * TRACKS;
@@ -222,7 +230,12 @@ impl Trace {
     }
 
     /// The process of a subscriber; `None` if there have been too many.
-    fn process_of(&mut self, id: SubscriberId, name: &str) -> std::io::Result<Option<u32>> {
+    fn process_of(
+        &mut self,
+        id: SubscriberId,
+        name: &str,
+        rendition: Option<RenditionId>,
+    ) -> std::io::Result<Option<u32>> {
         if let Some(known) = self.sessions.get(&id) {
             return Ok(Some(known.process));
         }
@@ -239,9 +252,12 @@ impl Trace {
                 counted: None,
             },
         );
+        let gets = rendition.map_or(String::new(), |rendition| format!(", {rendition}"));
         let title = match id {
-            SubscriberId::Session(session) => format!("client {name} (session {})", session.0),
-            SubscriberId::Other(_) => format!("subscriber {name} ({id})"),
+            SubscriberId::Session(session) => {
+                format!("client {name} (session {}{gets})", session.0)
+            }
+            SubscriberId::Other(_) => format!("subscriber {name} ({id}{gets})"),
         };
         self.name("process_name", process, process * TRACKS, &title, true)?;
         Ok(Some(process))
@@ -367,13 +383,21 @@ impl Trace {
         self.push(&instant)
     }
 
-    /// What the host's policy decided for the player.
-    pub(super) fn decision(&mut self, now: Instant, decision: &Decision) -> std::io::Result<()> {
+    /// What a policy decided; of which rendition, if there are several.
+    pub(super) fn decision(
+        &mut self,
+        now: Instant,
+        of: Option<RenditionId>,
+        decision: &Decision,
+    ) -> std::io::Result<()> {
         let track = HOST * TRACKS + DROPS;
         if self.lanes.insert(track, now).is_none() {
             self.name("thread_name", HOST, track, "decisions", true)?;
         }
-        let words = decision.to_string();
+        let words = match of {
+            Some(rendition) => format!("{rendition}: {decision}"),
+            None => decision.to_string(),
+        };
         let mut instant = event(&words, "i", now, HOST, track);
         instant.cat = Some("decision");
         instant.s = Some("p");
@@ -458,6 +482,19 @@ impl Trace {
         self.out.write_all(&self.waiting)?;
         self.waiting.clear();
         self.out.flush()
+    }
+}
+
+/// Where the host's tracks of a rendition begin, and what they are called beside the stages. Those of
+/// further renditions are behind all clients' blocks.
+fn block_of(rendition: Option<RenditionId>) -> (u32, String) {
+    match rendition {
+        None | Some(RenditionId(1)) => (HOST * TRACKS, String::new()),
+        Some(further) => {
+            let clients = u32::try_from(MOST).unwrap_or(u32::MAX / TRACKS / 2);
+            let block = (HOST + clients).saturating_add(further.0);
+            (block.saturating_mul(TRACKS), format!(" of {further}"))
+        }
     }
 }
 

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use openuvr_media::capture::Drawn;
-use openuvr_media::capture::submit::{self, Pool, Submitted, Submitter};
+use openuvr_media::capture::pool::Pool;
+use openuvr_media::capture::submit::{self, Submitted, Submitter};
 use openuvr_proto::units::Size;
 
 use super::sys::{Renderer, Window};

@@ -260,6 +260,11 @@ fn a_bad_value_on_the_command_line_is_told_with_what_is_allowed() {
         (["--slices", "65"], ["slices", "64"]),
         (["--bitrate", "1"], ["bitrate", "1G"]),
         (["--encoder", "vp9"], ["encoder", "x264"]),
+        (["--encoder", "x264,vp9"], ["encoder", "commas between"]),
+        (
+            ["--encoder", "x264,openh264"],
+            ["both make H.264", "ever get openh264"],
+        ),
     ] {
         let folder = Folder::new();
         let dir = folder.join("host");

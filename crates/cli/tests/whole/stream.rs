@@ -391,6 +391,77 @@ fn raw_pictures_of_a_headless_client_are_those_of_the_pattern() {
     }
 }
 
+/// The last column of each row of a host's CSV, by its first.
+fn renditions(csv: &str) -> BTreeMap<String, String> {
+    let rows = csv.lines().skip(1).filter_map(|row| {
+        let (session, _) = row.split_once(',')?;
+        let (_, rendition) = row.rsplit_once(',')?;
+        Some((session.to_owned(), rendition.to_owned()))
+    });
+    rows.collect()
+}
+
+#[test]
+fn each_client_can_have_an_encoder_of_its_own() {
+    let folder = Folder::new();
+    let csv = folder.join("frames.csv");
+    let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
+    let own = ["--each-its-own", "--csv", &csv, "--table", "on"];
+    let mut host = Host::knowing(&["player", "observer"], &[&words[..], &own].concat());
+    let (mut player, a) = writer(&host, "player", &[]);
+    host.program.line("rendition 1: x264 is open for 320x200");
+    let (mut observer, b) = writer(&host, "observer", &["--observe"]);
+    host.program.line("rendition 2: x264 is open for 320x200");
+    eventually("20 pictures at each", || {
+        let there = [&a, &b].into_iter().all(|folder| count_files(folder) >= 20);
+        there.then_some(())
+    });
+    host.program.line("(observer) (rendition 2)");
+    observer.stop();
+    host.program.line("rendition 2: its encoder is closed");
+    player.stop();
+    host.program.line("rendition 1: its encoder is closed");
+    host.program.stop();
+    let given = renditions(&std::fs::read_to_string(&csv).unwrap());
+    let given: Vec<&str> = given.values().map(String::as_str).collect();
+    assert!(
+        given.len() == 2 && given.contains(&"1") && given.contains(&"2"),
+        "{given:?}"
+    );
+    for text in [player.text(), observer.text()] {
+        assert!(text.contains("0 concealed + 0 tainted"), "{text}");
+    }
+}
+
+#[test]
+fn a_client_gets_the_first_encoder_that_it_takes() {
+    let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
+    let both = ["--encoder", "x264,jpeg"];
+    let host = Host::knowing(&["jpeg", "h264"], &[&words[..], &both].concat());
+    let (mut jpeg, a) = writer(&host, "jpeg", &["--codec", "jpeg"]);
+    host.program.line("rendition 2: jpeg is open for 320x200");
+    let (mut h264, b) = writer(&host, "h264", &["--observe"]);
+    host.program.line("rendition 1: x264 is open for 320x200");
+    eventually("20 pictures at each", || {
+        let there = [&a, &b].into_iter().all(|folder| count_files(folder) >= 20);
+        there.then_some(())
+    });
+    jpeg.stop();
+    h264.stop();
+    let seen = |folder| -> Vec<u32> {
+        let stamps = pictures(folder);
+        let stamps = stamps
+            .iter()
+            .map(|shot| shot.stamp().expect("a bar code").frame);
+        stamps.collect()
+    };
+    let (a, b) = (seen(&a), seen(&b));
+    assert!(
+        a.iter().filter(|frame| b.contains(frame)).count() > 5,
+        "{a:?} {b:?}"
+    );
+}
+
 #[test]
 fn a_player_and_two_observers_see_the_same() {
     let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];

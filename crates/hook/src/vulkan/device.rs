@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ash::khr::swapchain::DeviceFn as SwapchainFn;
 use ash::vk;
+use openuvr_media::capture::vulkan::{InitCommands, Pixels, Ring, Wait};
 use openuvr_proto::units::Size;
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 use super::instance::{Instance, Window};
 use super::loader::NextOfDevice;
-use super::pixels::Pixels;
 use super::registry::Registry;
-use super::ring::Ring;
 
 pub(super) static DEVICES: Registry<Device> = Registry::new();
 
@@ -34,7 +34,7 @@ pub(super) struct Device {
     /// Where pictures are read back to, from the first one on; `None` if that can't be had.
     ring: OnceLock<Option<Ring>>,
     memory: vk::PhysicalDeviceMemoryProperties,
-    set_loader_data: Option<super::loader::SetDeviceLoaderData>,
+    init_commands: InitCommands,
     /// Several physical devices in one: each has a part of the picture.
     pub(super) group: bool,
 }
@@ -103,7 +103,7 @@ impl Device {
             semaphores: Mutex::default(),
             ring: OnceLock::new(),
             memory,
-            set_loader_data: next.set_loader_data,
+            init_commands: next.init_commands,
             // SAFETY: of this kind, so of this type.
             group: group.is_some_and(|group| unsafe {
                 (*group.cast::<vk::DeviceGroupDeviceCreateInfo<'_>>()).physical_device_count > 1
@@ -233,7 +233,15 @@ impl Device {
 
     /// Where pictures are read back to.
     pub(super) fn ring(&self) -> Option<&Ring> {
-        let make = || Ring::new(self.functions.clone(), self.set_loader_data, self.memory);
+        let spawn = |wait: Wait| {
+            Scheduler::ordinary().spawn(ThreadRole::HandOff, "openuvr-vulkan", || {
+                crate::stream::guarded(wait);
+            })
+        };
+        let make = || {
+            let functions = self.functions.clone();
+            Ring::new(functions, Some(self.init_commands), self.memory, spawn).ok()
+        };
         self.ring.get_or_init(make).as_ref()
     }
 

@@ -5,6 +5,7 @@
 use std::ffi::{c_char, c_void};
 
 use ash::vk;
+use openuvr_media::capture::vulkan::InitCommands;
 
 /// The interface that this layer speaks.
 pub(super) const INTERFACE: u32 = 2;
@@ -15,9 +16,16 @@ pub(super) const NEGOTIATE: i32 = 1;
 const LINK_INFO: i32 = 0;
 const DATA_CALLBACK: i32 = 1;
 
-/// `PFN_vkSetDeviceLoaderData`: makes a command buffer of ours known to the layers below.
-pub(super) type SetDeviceLoaderData =
-    unsafe extern "system" fn(vk::Device, *mut c_void) -> vk::Result;
+/// What an old loader leaves to the layer: the command buffer gets the device's dispatch table, as
+/// `vkSetDeviceLoaderData` does it.
+unsafe extern "system" fn copy_dispatch(
+    device: vk::Device,
+    commands: vk::CommandBuffer,
+) -> vk::Result {
+    // SAFETY: both are live dispatchable handles, whose first word is the loader's.
+    unsafe { *object(commands) = key(device) };
+    vk::Result::SUCCESS
+}
 
 /// `PFN_GetPhysicalDeviceProcAddr`, which this layer does not need.
 pub(super) type PhysicalDeviceProc =
@@ -80,7 +88,8 @@ pub(super) unsafe fn next_of_instance(
 /// What `vkCreateDevice` needs of the layers below.
 pub(super) struct NextOfDevice {
     pub(super) device_proc: vk::PFN_vkGetDeviceProcAddr,
-    pub(super) set_loader_data: Option<SetDeviceLoaderData>,
+    /// `PFN_vkSetDeviceLoaderData`, which takes any dispatchable handle.
+    pub(super) init_commands: InitCommands,
 }
 
 /// As [`next_of_instance`], for a device.
@@ -98,9 +107,11 @@ pub(super) unsafe fn next_of_device(info: *const vk::DeviceCreateInfo<'_>) -> Op
         let callback = find((*info).p_next, kind, DATA_CALLBACK);
         Some(NextOfDevice {
             device_proc: (*link).device_proc?,
-            set_loader_data: callback.and_then(|callback| {
-                std::mem::transmute::<*mut c_void, Option<SetDeviceLoaderData>>((*callback).value)
-            }),
+            init_commands: callback
+                .and_then(|callback| {
+                    std::mem::transmute::<*mut c_void, Option<InitCommands>>((*callback).value)
+                })
+                .unwrap_or(copy_dispatch),
         })
     }
 }

@@ -27,11 +27,8 @@ mod device;
 mod entry;
 mod instance;
 mod loader;
-mod pixels;
 mod present;
 mod registry;
-mod ring;
-mod slot;
 
 use ash::vk;
 

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ash::vk::{self, Handle};
+use openuvr_media::capture::vulkan::{Copy, Pixels};
 
 use super::device::{Device, Swapchain, chained};
 use super::instance::{Instance, Window};
-use super::pixels::Pixels;
-use super::ring::Copy;
 use crate::stream::{Stream, stream};
 use crate::windows::{Key, Place};
 

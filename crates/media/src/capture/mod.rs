@@ -6,7 +6,10 @@ pub mod cursor;
 pub mod gl;
 pub mod pace;
 pub mod pattern;
+pub mod pool;
 pub mod submit;
+#[cfg(feature = "vulkan")]
+pub mod vulkan;
 pub mod x11;
 
 use std::os::fd::{AsFd, BorrowedFd};

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::pace::Pace;
 use super::{Capture, CaptureError, CaptureEvent, Drawn, Waker};
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::Picture;
 
 /// While nobody watches, a picture is wanted this often, so that who comes then sees something at
 /// once even if the application draws no more (guess).
@@ -415,94 +415,6 @@ impl Drop for Submitted {
         };
         drop(next);
         self.shared.progress.notify_all();
-    }
-}
-
-/// Buffers in ordinary memory that go round: for who copies a picture that is not theirs to keep.
-#[derive(Clone, Debug, Default)]
-pub struct Pool {
-    free: Arc<Mutex<Vec<Vec<u8>>>>,
-}
-
-impl Pool {
-    /// A picture of BGRX without gaps whose bytes are of an earlier one, or zero.
-    #[must_use]
-    pub fn take(&self, size: Size) -> Copied {
-        let mut data = self.spare();
-        data.resize(size.pixels() * 4, 0);
-        Copied {
-            size,
-            format: PixelFormat::Bgrx,
-            rows: Rows::TopDown,
-            stride: size.width as usize * 4,
-            data,
-            home: self.clone(),
-        }
-    }
-
-    /// A copy of a packed picture, as it lies.
-    #[must_use]
-    pub fn copy_of(&self, picture: &Picture<'_>) -> Copied {
-        let Plane { data, stride } = picture.planes[0];
-        let mut copy = self.spare();
-        copy.clear();
-        copy.extend_from_slice(data);
-        Copied {
-            size: picture.size,
-            format: picture.format,
-            rows: picture.rows,
-            stride,
-            data: copy,
-            home: self.clone(),
-        }
-    }
-
-    fn spare(&self) -> Vec<u8> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        free.pop().unwrap_or_default()
-    }
-}
-
-/// A picture in a buffer of a [`Pool`], which gets it back.
-#[derive(Debug)]
-pub struct Copied {
-    size: Size,
-    format: PixelFormat,
-    rows: Rows,
-    stride: usize,
-    data: Vec<u8>,
-    home: Pool,
-}
-
-impl Copied {
-    /// The bytes of one that was taken empty are to be read as `format`, of 4 bytes a pixel, and its
-    /// rows come in this order.
-    pub fn order(&mut self, format: PixelFormat, rows: Rows) {
-        debug_assert_eq!(format.packed(), Some(4), "{format:?}");
-        (self.format, self.rows) = (format, rows);
-    }
-
-    /// The rows; of one that was taken empty one after the other, 4 bytes a pixel.
-    pub fn bytes(&mut self) -> &mut [u8] {
-        &mut self.data
-    }
-}
-
-impl Frame for Copied {
-    fn picture(&self) -> Picture<'_> {
-        Picture {
-            format: self.format,
-            rows: self.rows,
-            ..Picture::bgrx(self.size, &self.data, self.stride)
-        }
-    }
-}
-
-impl Drop for Copied {
-    fn drop(&mut self) {
-        let data = std::mem::take(&mut self.data);
-        let free = self.home.free.lock();
-        free.unwrap_or_else(PoisonError::into_inner).push(data);
     }
 }
 

@@ -248,6 +248,16 @@ impl Nv12Buffer {
         }
     }
 
+    /// What was converted last.
+    pub(super) fn converted(&self) -> Option<Picture<'_>> {
+        self.holds.map(|_| self.picture())
+    }
+
+    /// Nothing is known of what it holds: the next picture is converted as a whole.
+    pub(super) fn forget(&mut self) {
+        self.holds = None;
+    }
+
     fn picture(&self) -> Picture<'_> {
         let stride = self.size.width as usize;
         Picture {

@@ -66,14 +66,20 @@ impl Converter {
         to: PixelFormat,
         damage: &Damage,
     ) -> Result<Picture<'a>, ConvertError> {
-        if to == PixelFormat::Nv12 && damage.is_partial(picture.size) {
+        if to == PixelFormat::Nv12 && picture.format != to && damage.is_partial(picture.size) {
             return self.nv12.convert_changed(picture, damage);
         }
         self.convert(picture, to)
     }
 
+    /// The picture that was converted last, if it was to NV12.
+    #[must_use]
+    pub fn nv12(&self) -> Option<Picture<'_>> {
+        self.nv12.converted()
+    }
+
     /// The `picture` (packed: [`PixelFormat::packed`]) as `to`, of size [`Converter::padded`], valid
-    /// until the next call; one that is packed so already stays where it is. Rows that come bottom-up may leave so:
+    /// until the next call; one that is of that format already stays where it is. Rows that come bottom-up may leave so:
     /// [`Picture::rows`] of the result says it.
     ///
     /// # Errors
@@ -85,7 +91,11 @@ impl Converter {
         to: PixelFormat,
     ) -> Result<Picture<'a>, ConvertError> {
         match to {
-            _ if picture.format == to && to.packed().is_some() => Ok(*picture),
+            _ if picture.format == to => {
+                // What this one keeps is not the newest picture any more.
+                self.nv12.forget();
+                Ok(*picture)
+            }
             PixelFormat::Bgrx => packed_to_bgrx(picture, &mut self.bgrx),
             PixelFormat::Nv12 => self.nv12.convert(picture),
             PixelFormat::I420 => self.i420.convert(picture),

@@ -87,6 +87,35 @@ pub fn find(name: &str) -> Result<&'static Backend, EncodeError> {
         })
 }
 
+/// The encoders of these names, for clients that get the first whose codec they decode.
+///
+/// # Errors
+/// [`EncodeError`] if there is none of a name, if none is named, or if one would never be used: it is
+/// named twice, or one before it makes the same codec.
+pub fn find_all<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Backend>, EncodeError> {
+    let mut found: Vec<&Backend> = Vec::new();
+    for name in names {
+        let backend = find(name.as_ref())?;
+        let name = backend.name;
+        if let Some(before) = found.iter().find(|before| before.codec == backend.codec) {
+            return Err(EncodeError(match before.name {
+                same if same == name => format!("{name} is named twice"),
+                other => format!(
+                    "{other} and {name} both make {}: no client would ever get {name}",
+                    backend.codec.name()
+                ),
+            }));
+        }
+        found.push(backend);
+    }
+    match found.is_empty() {
+        true => Err(EncodeError(
+            "name at least one encoder, such as x264".to_owned(),
+        )),
+        false => Ok(found),
+    }
+}
+
 /// As what a picture's colours are coded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pixels {

@@ -90,7 +90,7 @@ pub struct Offer {
 }
 
 /// What a client wants of the video. The host grants a player's wishes within its own limits; an
-/// observer's are not heard.
+/// observer's are heard where each client has an encoder of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wishes {
     /// The most bits per second; `None`: what the host allows.

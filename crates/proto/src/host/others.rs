@@ -118,8 +118,7 @@ impl Host {
         id: SubscriberId,
         request: SubscribeRequest,
     ) -> Result<Grant, Refusal> {
-        let codec = u32::from(self.policy.codec);
-        if request.codecs.checked_shr(codec).unwrap_or(0) & 1 == 0 {
+        if request.codecs & self.policy.codecs == 0 {
             return Err(Refusal::NoCommonCodec);
         }
         let grant = self.roles.request(id, request.role, request.take_over)?;

@@ -48,7 +48,7 @@ enum Claim {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum DeviceStatus {
+enum Standing {
     /// The role waits for what it will ask for: it follows a player.
     Reserved,
     Player,
@@ -61,7 +61,7 @@ enum DeviceStatus {
 pub(crate) struct Roles {
     second_player: SecondPlayer,
     max_observers: usize,
-    members: Vec<(SubscriberId, DeviceStatus)>,
+    members: Vec<(SubscriberId, Standing)>,
     /// How often the player's role was taken over.
     take_overs: u32,
     changes: VecDeque<Change>,
@@ -80,7 +80,7 @@ impl Roles {
 
     /// Who plays.
     pub(crate) fn player(&self) -> Option<SubscriberId> {
-        let plays = |(_, standing): &&(_, DeviceStatus)| *standing == DeviceStatus::Player;
+        let plays = |(_, standing): &&(_, Standing)| *standing == Standing::Player;
         self.members.iter().find(plays).map(|(id, _)| *id)
     }
 
@@ -88,26 +88,25 @@ impl Roles {
     pub(crate) fn role(&self, id: SubscriberId) -> Option<Role> {
         let found = self.members.iter().find(|(member, _)| *member == id)?;
         match found.1 {
-            DeviceStatus::Reserved => None,
-            DeviceStatus::Player => Some(Role::Player),
-            DeviceStatus::Observer(_) => Some(Role::Observer),
+            Standing::Reserved => None,
+            Standing::Player => Some(Role::Player),
+            Standing::Observer(_) => Some(Role::Observer),
         }
     }
 
     pub(crate) fn observers(&self) -> usize {
-        let watches =
-            |(_, standing): &&(_, DeviceStatus)| matches!(standing, DeviceStatus::Observer(_));
+        let watches = |(_, standing): &&(_, Standing)| matches!(standing, Standing::Observer(_));
         self.members.iter().filter(watches).count()
     }
 
     /// One that follows `before`, and will ask later: if that one plays, nobody who waits gets the role
     /// meanwhile.
     pub(crate) fn succeed(&mut self, before: SubscriberId, id: SubscriberId) {
-        let holds = |(member, standing): &(SubscriberId, DeviceStatus)| {
-            *member == before && !matches!(standing, DeviceStatus::Observer(_))
+        let holds = |(member, standing): &(SubscriberId, Standing)| {
+            *member == before && !matches!(standing, Standing::Observer(_))
         };
         if self.members.iter().any(holds) {
-            self.members.push((id, DeviceStatus::Reserved));
+            self.members.push((id, Standing::Reserved));
         }
     }
 
@@ -132,14 +131,14 @@ impl Roles {
         let standing = match (grant.role, wanted, was) {
             (Role::Player, _, _) => {
                 self.displace();
-                DeviceStatus::Player
+                Standing::Player
             }
-            (Role::Observer, Role::Observer, _) => DeviceStatus::Observer(Claim::None),
+            (Role::Observer, Role::Observer, _) => Standing::Observer(Claim::None),
             // Who asks again keeps what it has of a claim.
-            (Role::Observer, Role::Player, Some((_, DeviceStatus::Observer(claim)))) => {
-                DeviceStatus::Observer(claim.max(Claim::Requested))
+            (Role::Observer, Role::Player, Some((_, Standing::Observer(claim)))) => {
+                Standing::Observer(claim.max(Claim::Requested))
             }
-            (Role::Observer, Role::Player, _) => DeviceStatus::Observer(Claim::Requested),
+            (Role::Observer, Role::Player, _) => Standing::Observer(Claim::Requested),
         };
         let place = known.map_or(self.members.len(), |place| place.min(self.members.len()));
         self.members.insert(place, (id, standing));
@@ -184,7 +183,7 @@ impl Roles {
     /// Makes the player an observer, since another takes over; without room for one more it is out.
     fn displace(&mut self) {
         let room = self.observers() < self.max_observers;
-        let plays = |(_, standing): &(_, DeviceStatus)| *standing == DeviceStatus::Player;
+        let plays = |(_, standing): &(_, Standing)| *standing == Standing::Player;
         let Some(place) = self.members.iter().position(plays) else {
             return;
         };
@@ -200,7 +199,7 @@ impl Roles {
             false => Change::Removed(*id),
         });
         self.take_overs = self.take_overs.wrapping_add(1);
-        *standing = DeviceStatus::Observer(Claim::Displaced(self.take_overs));
+        *standing = Standing::Observer(Claim::Displaced(self.take_overs));
         if !room {
             self.members.remove(place);
         }
@@ -208,20 +207,19 @@ impl Roles {
 
     /// If nobody plays, whoever lost the role last gets it back; if nobody lost it, whoever waits longest.
     pub(crate) fn promote(&mut self) {
-        let held =
-            |(_, standing): &(_, DeviceStatus)| !matches!(standing, DeviceStatus::Observer(_));
+        let held = |(_, standing): &(_, Standing)| !matches!(standing, Standing::Observer(_));
         if self.members.iter().any(held) {
             return;
         }
         let waiting = self.members.iter_mut().filter_map(|member| match member.1 {
-            DeviceStatus::Observer(claim) if claim != Claim::None => Some((claim, member)),
+            Standing::Observer(claim) if claim != Claim::None => Some((claim, member)),
             _ => None,
         });
         // Of equals the last counts: who came first.
         let Some((_, (id, standing))) = waiting.rev().max_by_key(|(claim, _)| *claim) else {
             return;
         };
-        *standing = DeviceStatus::Player;
+        *standing = Standing::Player;
         let grant = Grant {
             role: Role::Player,
             watching: None,
@@ -230,15 +228,15 @@ impl Roles {
     }
 
     pub(crate) fn check_invariants(&self) {
-        let players = self.members.iter().filter(|m| m.1 == DeviceStatus::Player);
+        let players = self.members.iter().filter(|m| m.1 == Standing::Player);
         let players = players.count();
         assert!(players <= 1);
         assert!(self.observers() <= self.max_observers);
-        let waits = |(_, standing): &(_, DeviceStatus)| matches!(standing, DeviceStatus::Observer(claim) if *claim != Claim::None);
-        let reserved = self.members.iter().any(|m| m.1 == DeviceStatus::Reserved);
+        let waits = |(_, standing): &(_, Standing)| matches!(standing, Standing::Observer(claim) if *claim != Claim::None);
+        let reserved = self.members.iter().any(|m| m.1 == Standing::Reserved);
         // Nobody waits for a role that nobody has.
         assert!(players == 1 || reserved || !self.members.iter().any(waits));
-        let twice = |(i, m): (usize, &(SubscriberId, DeviceStatus))| {
+        let twice = |(i, m): (usize, &(SubscriberId, Standing))| {
             self.members[..i].iter().any(|other| other.0 == m.0)
         };
         assert!(!self.members.iter().enumerate().any(twice));

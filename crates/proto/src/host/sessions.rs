@@ -122,8 +122,7 @@ impl Host {
         if session.joined || session.member.is_over() {
             return;
         }
-        let codec = u32::from(self.policy.codec);
-        let decodes = offer.codecs.checked_shr(codec).unwrap_or(0) & 1 == 1;
+        let decodes = offer.codecs & self.policy.codecs != 0;
         let granted = match decodes {
             true => (self.roles).request(session.member.id, offer.role, offer.take_over),
             false => Err(Refusal::NoCommonCodec),

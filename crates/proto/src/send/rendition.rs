@@ -329,6 +329,18 @@ impl<S: Subscriber> Rendition<S> {
         true
     }
 
+    /// A picture was captured, and a newer one took its place before it could be coded: a frame that ends
+    /// here for everybody.
+    pub fn superseded(&mut self, now: Instant) {
+        if self.is_unwatched() {
+            return;
+        }
+        self.frame = self.frame.next();
+        self.current = Current::default();
+        self.subscribers.frame_captured();
+        self.drop_frame(now, Stage::Converted, DropCause::Superseded);
+    }
+
     /// The newest frame's name.
     #[must_use]
     pub fn frame(&self) -> FrameId {

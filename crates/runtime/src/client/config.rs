@@ -51,6 +51,8 @@ pub struct Config {
     /// Whether it decodes with [`Config::decoder`] or not at all: a host that encodes otherwise refuses
     /// it.
     pub only_decoder: bool,
+    /// The only codec that is taken; `None`: whichever can be decoded.
+    pub codec: Option<Codec>,
     /// The software and its version, for the host's log.
     pub software: String,
     /// Whether threads ask for real-time scheduling.
@@ -75,6 +77,7 @@ impl Config {
             decoder: None,
             wishes: Wishes::default(),
             only_decoder: false,
+            codec: None,
             software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
             realtime: true,
             pin_cores: BTreeSet::new(),
@@ -150,7 +153,12 @@ impl Config {
         let identity = identity.map_err(|e| e.to_string())?;
         let hosts = HostStore::open(&dir).map_err(|e| e.to_string())?;
         let (link, only, paths) = reach(&self.host, self.link)?;
-        let (codecs, unusable) = decodable(decoder, self.only_decoder)?;
+        let (decodable, unusable) = decodable(decoder, self.only_decoder)?;
+        let codecs = match self.codec {
+            None => decodable,
+            Some(only) if decodable & 1 << only as u8 != 0 => 1 << only as u8,
+            Some(only) => return Err(format!("{} can't be decoded here", only.name())),
+        };
         let role = match self.observe {
             true => Role::Observer,
             false => Role::Player,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::SubscriberId;
+use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome, Stage};
 
 use crate::host::Notice;
@@ -30,8 +30,10 @@ pub struct Statistics {
     pub dropped: u64,
     /// Bytes on the wire for them, without transport headers.
     pub bytes: u64,
-    /// What the policy decided last, in words.
+    /// What the policy of the player's rendition decided last, in words.
     pub decision: Option<String>,
+    /// Which rendition each client gets.
+    renditions: Vec<(SubscriberId, RenditionId)>,
     /// Of the newest [`KEPT`] frames that were whole.
     captured_to_last: VecDeque<Duration>,
     motion_to_photon: VecDeque<Duration>,
@@ -41,20 +43,45 @@ impl Statistics {
     pub(super) fn note(&mut self, notice: &Notice) {
         match notice {
             Notice::Subscribed {
-                subscriber, role, ..
-            } => self.clients.push((*subscriber, *role)),
+                subscriber,
+                role,
+                rendition,
+                ..
+            } => {
+                self.clients.push((*subscriber, *role));
+                self.renditions.push((*subscriber, *rendition));
+            }
             Notice::RoleChanged(subscriber, role) => {
                 let client = self.clients.iter_mut().find(|(id, _)| id == subscriber);
                 if let Some((_, now)) = client {
                     *now = *role;
                 }
             }
-            Notice::Ended(subscriber, _) => self.clients.retain(|(id, _)| id != subscriber),
+            Notice::Ended(subscriber, _) => {
+                self.clients.retain(|(id, _)| id != subscriber);
+                self.renditions.retain(|(id, _)| id != subscriber);
+            }
             Notice::Link(_, rung) => self.link = Some(*rung),
-            Notice::Decision(decision) => self.decision = Some(decision.to_string()),
+            Notice::Decision {
+                rendition,
+                decision,
+            } if self.player_takes(*rendition) => self.decision = Some(decision.to_string()),
             Notice::Record(record) => self.frame(record),
             _ => {}
         }
+    }
+
+    /// Which rendition a client gets that is here.
+    #[must_use]
+    pub fn rendition(&self, subscriber: SubscriberId) -> Option<RenditionId> {
+        let known = self.renditions.iter().find(|(id, _)| *id == subscriber);
+        known.map(|(_, rendition)| *rendition)
+    }
+
+    /// Whether it is the player's rendition, or nobody plays.
+    fn player_takes(&self, rendition: RenditionId) -> bool {
+        let player = self.clients.iter().find(|(_, role)| *role == Role::Player);
+        player.is_none_or(|(player, _)| self.rendition(*player) == Some(rendition))
     }
 
     fn frame(&mut self, record: &FrameRecord) {

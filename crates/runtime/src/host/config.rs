@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openuvr_media::encode::{self, Pixels, Rate};
+use openuvr_media::encode::{self, Backend, Pixels, Rate};
 use openuvr_net::Link as _;
 use openuvr_net::address::path_of;
 use openuvr_net::ladder::Ladder;
@@ -27,7 +27,7 @@ use openuvr_proto::send::rendition;
 use openuvr_proto::units::Bitrate;
 use serde::{Deserialize, Serialize};
 
-use super::{Encoding, codec_of};
+use super::{Encoding, Encodings, codec_of};
 use crate::PORT;
 use crate::identity_store::{self, load_or_create};
 use crate::machine;
@@ -71,8 +71,11 @@ pub struct Config {
     pub max_observers: u16,
     /// How its application reads keys, if a client's person says nothing else: `symbol` or `position`.
     pub keys: String,
-    /// The encoder's name in [`encode::BACKENDS`].
-    pub encoder: String,
+    /// The encoders by their names in [`encode::BACKENDS`], the most wanted first: a client gets the first
+    /// whose codec it decodes.
+    pub encoders: Vec<String>,
+    /// Whether each client gets an encoder of its own.
+    pub each_its_own: bool,
     /// Slices a frame, 1–64.
     pub slices: u8,
     /// Encoder threads, 1–64; `None`: [`encoder_threads`].
@@ -124,7 +127,8 @@ impl Default for Config {
             second_player: "observe".into(),
             max_observers: 8,
             keys: "symbol".into(),
-            encoder: "x264".into(),
+            encoders: vec!["x264".into()],
+            each_its_own: false,
             slices: 8,
             encoder_threads: None,
             subpel: None,
@@ -161,8 +165,8 @@ pub struct Opened {
     pub pairing: Option<(Pin, Duration)>,
     /// Names, roles, limits.
     pub policy: HostPolicy,
-    /// How pictures are encoded.
-    pub encoding: Encoding,
+    /// How pictures are encoded, and for whom.
+    pub encodings: Encodings,
 }
 
 impl Config {
@@ -171,7 +175,7 @@ impl Config {
     /// # Errors
     /// One line: what is out of range, or can't be opened.
     pub fn open(&self) -> Result<Opened, String> {
-        let encoding = self.encoding()?;
+        let encodings = Encodings::new(self.encodings()?, self.each_its_own);
         let policy = self.policy()?;
         let only = self.only()?;
         place_of_one(self.bind)?;
@@ -201,7 +205,7 @@ impl Config {
             devices,
             pairing: pin.map(|pin| (pin, span)),
             policy,
-            encoding,
+            encodings,
         })
     }
 
@@ -210,7 +214,7 @@ impl Config {
     /// # Errors
     /// One line: what is out of range.
     pub fn check(&self) -> Result<(), String> {
-        self.encoding()?;
+        self.encodings()?;
         self.policy()?;
         self.only()?;
         place_of_one(self.bind)
@@ -241,10 +245,7 @@ impl Config {
             ("take-over", SecondPlayer::TakeOver),
         ];
         let keys = [Keys::Symbol, Keys::Position].map(|keys| (keys.name(), keys));
-        let codec = codec_of(&self.encoder).ok_or_else(|| match encode::find(&self.encoder) {
-            Err(e) => e.to_string(),
-            Ok(_) => format!("the encoder {} has no number", self.encoder),
-        })?;
+        let codecs = self.encoders.iter().filter_map(|name| codec_of(name));
         let name = match self.name.as_str() {
             "" => machine::name(),
             name => machine::checked(name)?,
@@ -252,7 +253,7 @@ impl Config {
         within("max_observers", self.max_observers, 0..=64)?;
         Ok(HostPolicy {
             name,
-            codec,
+            codecs: codecs.fold(0, |all, codec| all | 1 << codec),
             second_player: one_of("second_player", &self.second_player, &second)?,
             max_observers: self.max_observers.into(),
             keys: one_of("keys", &self.keys, &keys)?,
@@ -260,12 +261,21 @@ impl Config {
         })
     }
 
-    /// How pictures are encoded.
+    /// How pictures are encoded, by each of the encoders.
     ///
     /// # Errors
-    /// What is out of range, and the range.
-    pub fn encoding(&self) -> Result<Encoding, String> {
-        let range = self.range()?;
+    /// What is out of range, and the range; an encoder that there is not, or that no client would ever
+    /// get.
+    pub fn encodings(&self) -> Result<Vec<Encoding>, String> {
+        let backends = encode::find_all(&self.encoders).map_err(|e| format!("encoder: {e}"))?;
+        backends
+            .into_iter()
+            .map(|found| self.encoding(found))
+            .collect()
+    }
+
+    fn encoding(&self, backend: &Backend) -> Result<Encoding, String> {
+        let range = self.range(backend.name)?;
         let pixels = [Pixels::Nv12, Pixels::Rgb444, Pixels::Yuv444].map(|p| (p.name(), p));
         let named = |name: &String| one_of("pixels", name, &pixels);
         let recovery = [
@@ -274,11 +284,10 @@ impl Config {
             ("refresh", Recovery::Refresh),
         ];
         let recovery = one_of("recovery", &self.recovery, &recovery)?;
-        let can = encode::find(&self.encoder).is_ok_and(|backend| backend.refreshes);
-        if recovery == Recovery::Refresh && !can {
-            let encoder = &self.encoder;
+        if recovery == Recovery::Refresh && !backend.refreshes {
             return Err(format!(
-                "recovery: the encoder {encoder} can't refresh a picture by parts"
+                "recovery: the encoder {} can't refresh a picture by parts",
+                backend.name
             ));
         }
         let threads = self.encoder_threads.unwrap_or_else(encoder_threads);
@@ -293,7 +302,7 @@ impl Config {
             one_of("recovery", &self.recovery, &[("refresh", ())])?;
         }
         Ok(Encoding {
-            encoder: self.encoder.clone(),
+            encoder: backend.name.to_owned(),
             slices: self.slices,
             threads,
             subpel: self.subpel,
@@ -318,8 +327,8 @@ impl Config {
     }
 
     /// Between what the rate may vary.
-    fn range(&self) -> Result<Range, String> {
-        let max = self.bitrate.map_or(usual_bitrate(&self.encoder), Bitrate);
+    fn range(&self, encoder: &str) -> Result<Range, String> {
+        let max = self.bitrate.map_or(usual_bitrate(encoder), Bitrate);
         let min = self.min_bitrate.map_or(LEAST.min(max), Bitrate);
         let start = self.start_bitrate.map_or(max, Bitrate);
         let bits = |rate: &Bitrate| rate.0;
@@ -445,8 +454,11 @@ mod tests {
     #[test]
     fn the_default_is_in_range_and_survives_being_written_down() {
         let config = Config::default();
-        let encoding = config.encoding().unwrap();
-        assert_eq!(encoding.rendition.policy.range.max, Bitrate::from_mbps(20));
+        let encodings = config.encodings().unwrap();
+        assert_eq!(
+            encodings[0].rendition.policy.range.max,
+            Bitrate::from_mbps(20)
+        );
         let text = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
     }
@@ -484,9 +496,9 @@ mod tests {
             change(&mut config);
             let policy = config.policy().err();
             let only = config.only().err();
-            policy.or(only).or(config.encoding().err()).unwrap()
+            policy.or(only).or(config.encodings().err()).unwrap()
         };
-        assert!(refused(&|c| c.encoder = "vhs".into()).contains("x264, jpeg"));
+        assert!(refused(&|c| c.encoders = vec!["vhs".into()]).contains("x264, jpeg"));
         assert!(refused(&|c| c.slices = 0).contains("slices: 0 must be 1 to 64"));
         assert!(refused(&|c| c.fps = f64::NAN).contains("fps"));
         assert!(refused(&|c| c.bitrate = Some(1)).contains("bitrate: 1 must be 100000"));
@@ -494,9 +506,19 @@ mod tests {
         assert!(refused(&|c| c.link = Some("post".into())).contains("udp, udp-gso, raw"));
         assert!(refused(&|c| c.second_player = String::new()).contains("refuse, observe"));
         assert!(refused(&|c| c.refresh_every = Some(30)).contains("must be one of refresh"));
+        let both = |names: &[&str]| {
+            let encoders = names.iter().map(|name| (*name).to_owned()).collect();
+            refused(&|c: &mut Config| c.encoders = Vec::clone(&encoders))
+        };
+        assert!(
+            both(&["x264", "openh264"])
+                .contains("both make H.264: no client would ever get openh264")
+        );
+        assert!(both(&["jpeg", "jpeg"]).contains("jpeg is named twice"));
+        assert!(both(&[]).contains("name at least one"));
         let jpeg_refreshed = |c: &mut Config| {
             c.recovery = "refresh".into();
-            c.encoder = "jpeg".into();
+            c.encoders = vec!["jpeg".into()];
         };
         assert!(refused(&jpeg_refreshed).contains("jpeg can't refresh"));
         assert!(refused(&|c| c.name = "x".repeat(65)).contains("longer than 64"));

@@ -3,9 +3,9 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use openuvr_media::capture::x11::Viewport;
@@ -23,7 +23,7 @@ use openuvr_proto::host::{Host, HostEvent, SubscribeRequest};
 use openuvr_proto::id::{DeviceId, PathId, SessionId, SubscriberId};
 use openuvr_proto::input::inbox::Arrived;
 use openuvr_proto::printable::printable;
-use openuvr_proto::send::rendition::AppliedInput;
+use openuvr_proto::send::rendition::{AppliedInput, FrameOutcome};
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::Reject;
@@ -32,7 +32,7 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
 use super::trust::Trust;
-use super::{Attachment, Input, MediaCommand, Notice, Shared};
+use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
 use crate::clock;
 use crate::guest::ForApplication;
 
@@ -56,7 +56,7 @@ pub(super) enum Command {
 }
 
 pub(super) struct Control {
-    pub(super) shared: std::sync::Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     pub(super) handshake: HostHandshake,
     /// Whom it lets in.
     pub(super) trust: Trust,
@@ -66,6 +66,9 @@ pub(super) struct Control {
     pub(super) viewport: Option<Viewport>,
     pub(super) media_commands: SyncSender<MediaCommand>,
     pub(super) media: Waker,
+    pub(super) encodings: Arc<Encodings>,
+    /// How frames of further renditions ended.
+    pub(super) ends: Receiver<FrameOutcome>,
     pub(super) commands: Receiver<Command>,
     /// Where each subscriber's video goes, and with what.
     pub(super) ways: HashMap<SessionId, (PathId, Rung)>,
@@ -151,6 +154,9 @@ impl Control {
     fn turn(&mut self, with: impl FnOnce(&mut Host), at_the_latest: Instant) -> Duration {
         let shared = self.shared.clone();
         let mut sessions = shared.sessions();
+        for end in self.ends.try_iter().take(ENDS) {
+            sessions.record(clock::now(), &end);
+        }
         with(&mut sessions);
         shared.flush(&mut sessions);
         loop {
@@ -263,9 +269,11 @@ impl Control {
                 if role == Role::Player {
                     self.player = Some(session.into());
                 }
+                let assigned = self.encodings.assign(offer.codecs);
                 self.command_media(MediaCommand::Add {
                     id: session.into(),
                     role,
+                    assigned,
                     attachment: Attachment::Session {
                         path,
                         wishes: offer.wishes,
@@ -278,6 +286,7 @@ impl Control {
                     name: self.trust.joined(peer, &offer.name),
                     software: offer.software,
                     wishes: offer.wishes,
+                    rendition: assigned.rendition,
                 });
                 self.goes(session, path);
             }
@@ -330,8 +339,9 @@ impl Control {
                 self.command_media(MediaCommand::Feedback(session.into(), wish));
             }
             HostEvent::Record(record) => {
-                // Nothing is learnt from others: the media thread need not wake.
-                if self.player == Some(record.subscriber) {
+                // Nothing is learnt from who shares a rendition with the player: the media thread need
+                // not wake.
+                if self.encodings.each_its_own() || self.player == Some(record.subscriber) {
                     let report = Feedback::Frame(Report::from(&*record));
                     self.command_media(MediaCommand::Feedback(record.subscriber, report));
                 }
@@ -356,9 +366,11 @@ impl Control {
             wishes: request.wishes,
             detached,
         };
+        let assigned = self.encodings.assign(request.codecs);
         self.command_media(MediaCommand::Add {
             id,
             role,
+            assigned,
             attachment,
         });
         self.shared.notice(Notice::Subscribed {
@@ -367,6 +379,7 @@ impl Control {
             name: printable(&request.name),
             software: printable(&request.software),
             wishes: request.wishes,
+            rendition: assigned.rendition,
         });
     }
 

@@ -1,180 +1,166 @@
-//! The media thread: one frame at a time from the capture to the link, slice by slice.
-//!
-//! What a frame is to be, who takes it and how it ends is the [`Rendition`]'s to decide; this is its
-//! clock, its capture and its encoder.
+//! The media thread captures, and makes the player's rendition: one frame at a time from the capture to
+//! the link, slice by slice. Further renditions are made in threads of their own, of the same pictures.
 
 mod encoder;
+mod further;
+mod pipeline;
+mod placement;
 mod session_path;
 mod subscriber;
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, PoisonError, atomic::Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
+use openuvr_media::capture::pool::{Copied, Pool};
 use openuvr_media::capture::{Capture, CaptureEvent};
-use openuvr_media::convert::{Converter, Scaler};
-use openuvr_media::damage::Damage;
-use openuvr_media::encode::{Encoder, FrameRequest, Part};
+use openuvr_media::convert::Converter;
+use openuvr_proto::host::LinkState;
 use openuvr_proto::id::SubscriberId;
-use openuvr_proto::send::rendition::{AppliedInput, Rendition};
-use openuvr_proto::send::session::Session;
-use openuvr_proto::send::subscriber::Slice;
+use openuvr_proto::send::rendition::AppliedInput;
 use openuvr_proto::time::Instant;
-use openuvr_proto::trace::Stage;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::GoodbyeReason;
-use openuvr_proto::wire::video::{EchoKind, PoseEcho, SlicePlace};
 
 pub(super) use self::encoder::open;
-use self::session_path::SessionPath;
-use self::subscriber::HostSubscriber;
-use super::{Attachment, Encoding, MediaCommand, Notice, Shared};
+pub(super) use self::further::Returned;
+use self::further::{Further, Waiting};
+use self::pipeline::{Circumstances, Pipeline};
+use super::{Encodings, MEDIA_COMMANDS, MediaCommand, Notice, Shared};
 use crate::clock;
+use crate::sched::Scheduler;
+
+/// A picture that a further rendition's thread could not be given at once is offered again this much
+/// later: the other thread holds the slot for less than a microsecond, unless it lost the processor.
+const OFFER_AGAIN: Duration = Duration::from_millis(1);
 
 pub(super) struct Media {
     shared: Arc<Shared>,
     capture: Box<dyn Capture>,
     media_commands: Receiver<MediaCommand>,
-    encoding: Encoding,
-    rendition: Rendition<HostSubscriber>,
-    encoder: Option<Box<dyn Encoder>>,
+    /// Orders that came in the middle of a frame and wait for its end.
+    deferred: VecDeque<MediaCommand>,
+    /// For threads of further renditions: how a pipeline comes back.
+    back: SyncSender<MediaCommand>,
+    encodings: Arc<Encodings>,
+    scheduler: Scheduler,
+    /// The rendition that this thread makes: the player's, if somebody plays.
+    primary: Option<Pipeline>,
+    further: Vec<Further>,
+    /// Threads that end or have ended.
+    ending: Vec<JoinHandle<()>>,
+    player: Option<SubscriberId>,
+    /// What the application lets the video take at most, if it has said so.
+    highest: Option<Bitrate>,
+    /// The converter that the next primary gets.
     converter: Converter,
-    scaler: Scaler,
-    /// Of the pictures that are encoded.
+    /// Pictures that further renditions share.
+    pool: Pool,
+    /// Of the pictures that the primary encodes.
     size: Size,
-    /// What of the picture has changed since the newest frame that was coded.
-    damage: Damage,
-    /// Why the last frame failed, if it did.
-    trouble: Option<String>,
 }
 
 impl Media {
     pub(super) fn new(
         shared: Arc<Shared>,
-        capture: Box<dyn Capture>,
-        converter: Converter,
-        encoding: Encoding,
-        media_commands: Receiver<MediaCommand>,
+        (capture, converter): (Box<dyn Capture>, Converter),
+        encodings: Arc<Encodings>,
+        scheduler: Scheduler,
+        (back, media_commands): (SyncSender<MediaCommand>, Receiver<MediaCommand>),
     ) -> Media {
         Media {
             shared,
             capture,
             media_commands,
-            rendition: Rendition::new(encoding.rendition),
-            encoding,
-            encoder: None,
+            deferred: VecDeque::new(),
+            back,
+            encodings,
+            scheduler,
+            primary: None,
+            further: Vec::new(),
+            ending: Vec::new(),
+            player: None,
+            highest: None,
             converter,
-            scaler: Scaler::default(),
+            pool: Pool::default(),
             size: Size::default(),
-            damage: Damage::default(),
-            trouble: None,
         }
     }
 
     pub(super) fn run(mut self) {
-        while !self.shared.stopping() {
-            self.take_orders();
-            let timeout = self.next_deadline().map(|at| at.since(clock::now()));
-            match self.capture.next(timeout) {
-                Ok(CaptureEvent::Frame) => {
-                    let changed = self.capture.changed();
-                    self.damage.add(self.capture.size(), changed.as_ref());
-                    self.frame(true);
+        while !self.shared.stopping() && self.turn() {}
+        self.end_all();
+    }
+
+    /// Waits for the next event and does what follows from it; whether the source goes on.
+    fn turn(&mut self) -> bool {
+        self.take_orders();
+        let timeout = self.next_deadline().map(|at| at.since(clock::now()));
+        match self.capture.next(timeout) {
+            Ok(CaptureEvent::Frame) => {
+                let changed = self.capture.changed();
+                if let Some(primary) = &mut self.primary {
+                    primary.changed(self.capture.size(), changed.as_ref());
                 }
-                Ok(CaptureEvent::TimedOut | CaptureEvent::Woken) => {
-                    self.take_orders();
-                    if self.next_deadline().is_some_and(|at| at <= clock::now()) {
-                        // Nothing moved, but somebody needs the picture, or a better one.
-                        self.frame(false);
-                    }
-                }
-                // The next frame has the new size, and begins a new epoch.
-                Ok(CaptureEvent::Resized(_)) => {}
-                Ok(CaptureEvent::Hidden) => self.shared.source_shown(false),
-                Ok(CaptureEvent::Shown) => self.shared.source_shown(true),
-                Ok(CaptureEvent::Ended(why)) => {
-                    self.shared.source_is_over(GoodbyeReason::SourceEnded);
-                    self.shared.finish(Notice::SourceEnded(why));
-                    return;
-                }
-                Err(e) => {
-                    self.shared.source_is_over(GoodbyeReason::Failed);
-                    self.shared
-                        .finish(Notice::Failed(format!("capture failed: {e}")));
-                    return;
+                self.frame(true);
+            }
+            Ok(CaptureEvent::TimedOut | CaptureEvent::Woken) => {
+                self.take_orders();
+                if self.frame_deadline().is_some_and(|at| at <= clock::now()) {
+                    // Nothing moved, but somebody needs the picture, or a better one.
+                    self.frame(false);
                 }
             }
+            // The next frame has the new size, and begins a new epoch.
+            Ok(CaptureEvent::Resized(_)) => {}
+            Ok(CaptureEvent::Hidden) => self.shared.source_shown(false),
+            Ok(CaptureEvent::Shown) => self.shared.source_shown(true),
+            Ok(CaptureEvent::Ended(why)) => {
+                self.shared.source_is_over(GoodbyeReason::SourceEnded);
+                self.shared.finish(Notice::SourceEnded(why));
+                return false;
+            }
+            Err(e) => {
+                self.shared.source_is_over(GoodbyeReason::Failed);
+                self.shared
+                    .finish(Notice::Failed(format!("capture failed: {e}")));
+                return false;
+            }
         }
+        true
     }
 
     fn take_orders(&mut self) {
         // Not more than can wait: the control thread is the more urgent one, and could go on for ever.
-        for _ in 0..super::MEDIA_COMMANDS {
-            let Ok(command) = self.media_commands.try_recv() else {
+        for _ in 0..MEDIA_COMMANDS {
+            let next = self.deferred.pop_front();
+            let Some(command) = next.or_else(|| self.media_commands.try_recv().ok()) else {
                 break;
             };
             self.command_media(command);
         }
         let highest = Bitrate(self.shared.highest.swap(0, Ordering::Relaxed));
         if highest != Bitrate(0) {
-            self.rendition.limit(highest);
+            self.limit(highest);
         }
-        self.capture.set_watched(!self.rendition.is_unwatched());
+        self.settle();
+        let watched = self.primary.is_some() || !self.further.is_empty();
+        self.capture.set_watched(watched);
         self.tell_decisions();
     }
 
-    fn command_media(&mut self, command: MediaCommand) {
-        match command {
-            MediaCommand::Add {
-                id,
-                role,
-                attachment,
-            } => {
-                let (wishes, taker) = match attachment {
-                    Attachment::Session {
-                        path,
-                        wishes,
-                        media,
-                    } => {
-                        let way = SessionPath::new(self.shared.link.clone(), path);
-                        let video = Box::new(media.video());
-                        (
-                            wishes,
-                            HostSubscriber::Session(Box::new(Session::new(video, way))),
-                        )
-                    }
-                    Attachment::Other { wishes, detached } => {
-                        (wishes, HostSubscriber::Other(detached))
-                    }
-                };
-                self.rendition.subscribe(id, role, wishes, taker);
-            }
-            MediaCommand::Role(id, role) => self.rendition.set_role(id, role),
-            MediaCommand::Path(id, path) => {
-                if let Some(session) = self.session(id) {
-                    session.transmit_path().path = path;
-                    self.rendition.path_changed(id);
-                }
-            }
-            MediaCommand::Remove(id) => drop(self.rendition.unsubscribe(id)),
-            MediaCommand::Feedback(id, feedback) => {
-                self.rendition.feedback(clock::now(), id, feedback);
-            }
-            MediaCommand::Resend(id, request) => {
-                if let Some(session) = self.session(id) {
-                    session.resend(clock::now(), &request);
-                }
-            }
-        }
-    }
-
-    fn session(&mut self, id: SubscriberId) -> Option<&mut Session<SessionPath>> {
-        self.rendition.subscriber(id)?.session()
-    }
-
     fn tell_decisions(&mut self) {
+        let Some(primary) = &mut self.primary else {
+            return;
+        };
         let mut newest = None;
-        while let Some(decision) = self.rendition.poll_decision() {
-            self.shared.notice(Notice::Decision(decision));
+        while let Some(decision) = primary.poll_decision() {
+            self.shared.notice(Notice::Decision {
+                rendition: primary.id(),
+                decision,
+            });
             newest = Some(decision);
         }
         if let Some(decision) = newest {
@@ -185,192 +171,133 @@ impl Media {
     }
 
     /// When a frame is due although nothing moves.
-    fn next_deadline(&self) -> Option<Instant> {
+    fn frame_deadline(&self) -> Option<Instant> {
         self.capture.picture()?;
-        self.rendition.next_deadline()
+        self.primary.as_ref()?.next_deadline()
+    }
+
+    /// When something is due although nothing moves.
+    fn next_deadline(&mut self) -> Option<Instant> {
+        let mut left = false;
+        for further in &mut self.further {
+            left |= further.retry();
+        }
+        let again = left.then(|| clock::now() + OFFER_AGAIN);
+        self.frame_deadline().into_iter().chain(again).min()
     }
 
     /// Sends the newest picture, which has just been captured if it is `fresh`.
     fn frame(&mut self, fresh: bool) {
         let captured = clock::now();
         self.take_orders();
-        if self.rendition.is_unwatched() || self.capture.picture().is_none() {
+        let links = self.follow_links(captured);
+        let about = Circumstances {
+            captured,
+            drawn: self.capture.drawn(),
+            injected: self.injected(),
+        };
+        let Some(picture) = self.capture.picture() else {
             return;
-        }
-        let sessions = self.shared.sessions();
-        self.rendition
-            .follow_links(|id| sessions.link(captured, id));
-        drop(sessions);
-        if self.rendition.captured(captured, fresh) {
-            self.echo();
-            match self.encode() {
-                Ok(()) => {
-                    self.leave();
-                    self.trouble = None;
-                }
-                Err((stage, why)) => self.fail(stage, why),
-            }
+        };
+        if let Some(primary) = &mut self.primary
+            && primary.frame(&picture, &about, fresh)
+        {
+            self.leave();
         }
         self.tell_ends();
         self.tell_decisions();
-    }
-
-    fn fail(&mut self, stage: Stage, why: String) {
-        // A new encoder for the next frame: this one may be the trouble.
-        self.encoder = None;
-        self.rendition.failed(clock::now(), stage);
-        // Said once, however many frames it takes.
-        if self.trouble.as_ref() != Some(&why) {
-            self.shared.notice(Notice::Trouble(why.clone()));
-        }
-        self.trouble = Some(why);
-    }
-
-    /// The newest input that was injected before this frame was captured, or that the application
-    /// says it had taken before it drew it.
-    fn echo(&mut self) {
-        let drawn = self.capture.drawn();
-        if let Some(at) = drawn.begun {
-            self.rendition.stamp(Stage::RenderBegun, at);
-        }
-        let pose = drawn.pose.map(|posed| {
-            let echo = PoseEcho {
-                pose: posed.id,
-                at: posed.pose,
-                display: None,
-            };
-            (posed.subscriber, echo)
-        });
-        self.rendition.drawn(pose, None);
-        let taken = drawn.input.map(|taken| AppliedInput {
-            from: taken.from,
-            seq: taken.seq,
-            kind: EchoKind::Consumed,
-            received: taken.received,
-            applied: taken.taken,
-        });
-        let player = self.rendition.player();
-        let injected = || {
-            let injected = self.shared.injected.lock();
-            *injected.unwrap_or_else(PoisonError::into_inner)
-        };
-        let taken = taken.filter(|taken| player == Some(taken.from));
-        if let Some(input) = taken.or_else(injected) {
-            self.rendition.applied(&input);
+        self.tell_size();
+        if fresh {
+            self.share(&about, links);
         }
     }
 
-    /// Encodes the picture; each slice leaves from the encoder's callback.
-    fn encode(&mut self) -> Result<(), (Stage, String)> {
-        let fail = |stage| move |e: &dyn std::fmt::Display| (stage, e.to_string());
-        let Some(picture) = self.capture.picture() else {
-            return Err(fail(Stage::Converted)(&"the picture is gone"));
-        };
-        let picture = match self.rendition.wishes().size {
-            // What is not packed was made by this program itself.
-            Some(limit) if picture.format.packed().is_some() => {
-                let size = Scaler::fitted(picture.size, limit);
-                let scaled = self.scaler.scale(&picture, size);
-                scaled.map_err(|e| fail(Stage::Converted)(&e))?
-            }
-            _ => picture,
-        };
-        if self.rendition.needs_encoder(picture.size) {
-            let (encoder, opened) = open(&self.encoding, picture.size, self.rendition.target())
-                .map_err(|e| fail(Stage::FirstSlice)(&e))?;
-            self.encoder = Some(encoder);
-            self.rendition.encoder_opened(opened);
-            if std::mem::replace(&mut self.size, picture.size) != picture.size {
-                self.shared.notice(Notice::Resized(picture.size));
-            }
+    fn injected(&self) -> Option<AppliedInput> {
+        let injected = self.shared.injected.lock();
+        *injected.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the primary what is known of its subscribers' links; the same of each further rendition's.
+    fn follow_links(&mut self, now: Instant) -> Vec<Vec<(SubscriberId, LinkState)>> {
+        let sessions = self.shared.sessions();
+        if let Some(primary) = &mut self.primary {
+            primary.follow_links(|id| sessions.link(now, id));
         }
-        let Some(encoder) = self.encoder.as_mut() else {
-            return Err(fail(Stage::FirstSlice)(&"no encoder is open"));
-        };
-        let input = encoder.input_for(picture.format);
-        let picture = (self.converter)
-            .convert_changed(&picture, input, &self.damage)
-            .map_err(|e| fail(Stage::Converted)(&e))?;
-        self.rendition.stamp(Stage::Converted, clock::now());
-        if let Some(target) = self.rendition.new_target() {
-            encoder
-                .retarget(target)
-                .map_err(|e| fail(Stage::FirstSlice)(&e))?;
-        }
-        let changed = |mb: usize| self.damage.has(mb);
-        let changed: Option<&dyn Fn(usize) -> bool> = match self.damage.is_partial(self.size) {
-            true => Some(&changed),
-            false => None,
-        };
-        let count = encoder.slices();
-        let Some((plan, mut fan_out)) = self.rendition.begin(clock::now(), changed) else {
-            return Err(fail(Stage::FirstSlice)(&"no encoder is open"));
-        };
-        let ask = FrameRequest {
-            frame: plan.frame,
-            key_frame: plan.is_key(),
-            reference: plan.reference,
-            refresh: plan.refresh,
-            qp: plan.qp,
-            part: plan.part.map(|part| Part {
-                first_mb: part.first_mb,
-                mbs: part.mbs,
-            }),
-            unchanged: plan.unchanged,
-        };
-        let mut sink = |slice: openuvr_media::encode::Slice<'_>| {
-            let slice = Slice {
-                place: SlicePlace {
-                    index: slice.index,
-                    count,
-                    first_mb: slice.first_mb,
-                    mbs: slice.mbs,
-                },
-                clean_after: slice.clean_after,
-                bytes: slice.bytes,
-            };
-            fan_out.slice(clock::now(), &slice);
-        };
-        let encoded = encoder
-            .encode(&picture, &ask, &mut sink)
-            .map_err(|e| fail(Stage::Encoded)(&e))?;
-        debug_assert!(encoded.key_frame || !ask.key_frame);
-        Ok(())
+        let look = |id: &SubscriberId| Some((*id, sessions.link(now, *id)?));
+        let links = |further: &Further| further.members.iter().filter_map(look).collect();
+        self.further.iter().map(links).collect()
     }
 
     /// Lets the rest of the frame leave, which may have to wait for the player's link. Meanwhile what
-    /// others ask for is done.
+    /// others ask for is done, and who comes or goes waits for the frame's end.
     fn leave(&mut self) {
-        while let Some(at) = self.rendition.end(clock::now()) {
+        while let Some(at) = self.primary.as_mut().and_then(Pipeline::leave) {
             let wait = at.since(clock::now());
             match self.media_commands.recv_timeout(wait) {
-                Ok(command) => self.command_media(command),
+                Ok(command @ (MediaCommand::Feedback(..) | MediaCommand::Resend(..))) => {
+                    self.command_media(command)
+                }
+                Ok(command) => self.deferred.push_back(command),
                 Err(RecvTimeoutError::Timeout) => {}
                 // The host stops.
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
             }
         }
-        self.damage.clear(self.size);
     }
 
     /// Tells the sessions how frames ended.
     fn tell_ends(&mut self) {
-        for (_, taker) in self.rendition.subscribers() {
-            let refusal = taker
-                .session()
-                .and_then(|session| session.transmit_path().refusal());
-            if let Some(why) = refusal {
-                self.shared.notice(Notice::Trouble(why));
-            }
-        }
-        let Some(first) = self.rendition.poll_end() else {
+        let Some(primary) = &mut self.primary else {
+            return;
+        };
+        primary.tell_refusals();
+        let Some(first) = primary.poll_end() else {
             return;
         };
         let (now, mut sessions) = (clock::now(), self.shared.sessions());
         sessions.record(now, &first);
-        while let Some(end) = self.rendition.poll_end() {
+        while let Some(end) = primary.poll_end() {
             sessions.record(now, &end);
         }
         self.shared.flush(&mut sessions);
+    }
+
+    fn tell_size(&mut self) {
+        let size = self.primary.as_ref().map_or(self.size, Pipeline::size);
+        if size.is_valid() && std::mem::replace(&mut self.size, size) != size {
+            self.shared.notice(Notice::Resized(size));
+        }
+    }
+
+    /// Gives the newest picture to further renditions: one copy of it for all who take it as it was
+    /// captured, and one for all who take it as the primary has converted it. The player's frame has left
+    /// before.
+    fn share(&mut self, about: &Circumstances, links: Vec<Vec<(SubscriberId, LinkState)>>) {
+        if self.further.is_empty() {
+            return;
+        }
+        let Some(picture) = self.capture.picture() else {
+            return;
+        };
+        let converted = self.primary.as_ref();
+        let converted = converted.and_then(|primary| primary.converted(picture.size));
+        let copy = |of| Arc::new(self.pool.copy_of(of));
+        let (mut captured_copy, mut converted_copy) = (None::<Arc<Copied>>, None::<Arc<Copied>>);
+        for (further, links) in self.further.iter_mut().zip(links) {
+            let shared = match &converted {
+                Some(nv12) if further.takes_nv12() => {
+                    converted_copy.get_or_insert_with(|| copy(nv12))
+                }
+                _ => captured_copy.get_or_insert_with(|| copy(&picture)),
+            };
+            further.offer(Waiting {
+                picture: shared.clone(),
+                size: picture.size,
+                about: *about,
+                changed: self.capture.changed(),
+                superseded: 0,
+                links,
+            });
+        }
     }
 }

@@ -9,7 +9,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::decision::Decision;
 use openuvr_proto::host::Ending;
-use openuvr_proto::id::{SessionId, SubscriberId};
+use openuvr_proto::id::{RenditionId, SessionId, SubscriberId};
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::Size;
 
@@ -43,6 +43,8 @@ pub enum Notice {
         software: String,
         /// What it wants of the video while it plays.
         wishes: Wishes,
+        /// Which rendition it gets, as long as it is here.
+        rendition: RenditionId,
     },
     /// A subscriber's role changed.
     RoleChanged(SubscriberId, Role),
@@ -52,9 +54,25 @@ pub enum Notice {
     Ended(SubscriberId, Ending),
     /// A frame's end.
     Record(Box<FrameRecord>),
-    /// The policy decided something for the player.
-    Decision(Decision),
-    /// The picture has a new size, and a new configuration epoch began.
+    /// The policy of a rendition decided something.
+    Decision {
+        /// The rendition.
+        rendition: RenditionId,
+        /// The decision, with its reason.
+        decision: Decision,
+    },
+    /// An encoder was opened: somebody takes this rendition, or it goes on in another size or thread.
+    EncoderOpened {
+        /// The rendition.
+        rendition: RenditionId,
+        /// The encoder's name in [`BACKENDS`](openuvr_media::encode::BACKENDS).
+        encoder: String,
+        /// Of its pictures.
+        size: Size,
+    },
+    /// The encoder of a rendition was closed: nobody takes it any more, or it goes on in another thread.
+    EncoderClosed(RenditionId),
+    /// The player's picture has a new size, and a new configuration epoch began.
     Resized(Size),
     /// A client has waited for two seconds, and the application has handed over no picture yet
     /// ([`guest`](crate::guest)).

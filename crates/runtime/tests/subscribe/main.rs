@@ -190,7 +190,7 @@ fn start(name: &str) -> Streaming {
         cursor: None,
         input: Input::Sink(Box::new(Application(application))),
         converter: Converter::new(),
-        encoding: opened.encoding,
+        encodings: opened.encodings,
         scheduler: config.scheduler(),
     });
     let (eye, seen) = sync_channel(MOST);

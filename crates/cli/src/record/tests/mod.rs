@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use openuvr_proto::control::clock::Mapped;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::{FrameId, SessionId, SubscriberId, ViewId};
+use openuvr_proto::id::{FrameId, RenditionId, SessionId, SubscriberId, ViewId};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{
     ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,

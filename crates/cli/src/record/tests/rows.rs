@@ -4,7 +4,7 @@ fn rows(records: &[FrameRecord]) -> Vec<HashMap<String, String>> {
     let paper = Paper::default();
     let mut csv = Csv::new(Box::new(paper.clone())).unwrap();
     for record in records {
-        csv.row(record).unwrap();
+        csv.row(record, Some(RenditionId(2))).unwrap();
     }
     csv.finish().unwrap();
     let text = paper.text();
@@ -53,6 +53,7 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
     );
     let losses = ["missing", "runs", "repaired", "resent"].map(row);
     assert_eq!(losses, ["3", "2", "1", "4"]);
+    assert_eq!(row("rendition"), "2");
 }
 
 #[test]
@@ -110,7 +111,7 @@ fn rows_reach_the_disk_within_a_second() {
     let paper = Paper::default();
     let mut csv = Csv::new(Box::new(paper.clone())).unwrap();
     csv.tick(ms(0)).unwrap();
-    csv.row(&whole(1, 1)).unwrap();
+    csv.row(&whole(1, 1), None).unwrap();
     csv.tick(ms(999)).unwrap();
     assert_eq!(paper.text().lines().count(), 1);
     csv.tick(ms(1000)).unwrap();

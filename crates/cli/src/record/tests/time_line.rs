@@ -92,7 +92,7 @@ fn trace(records: &[FrameRecord], name: &str) -> Vec<Value> {
     let paper = Paper::default();
     let mut trace = Trace::new(Box::new(paper.clone())).unwrap();
     for record in records {
-        trace.frame(record, name).unwrap();
+        trace.frame(record, name, Some(RenditionId(1))).unwrap();
     }
     trace.finish().unwrap();
     assert!(paper.text().ends_with("]\n"));
@@ -237,7 +237,7 @@ fn what_a_killed_program_leaves_can_be_read() {
     let mut trace = Trace::new(Box::new(paper.clone())).unwrap();
     assert_eq!(check(&paper.text()).len(), 1);
     for n in 1..=300 {
-        trace.frame(&whole(1, n), "a \"b\"\\\u{7}\n").unwrap();
+        trace.frame(&whole(1, n), "a \"b\"\\\u{7}\n", None).unwrap();
         trace.tick(Instant(i64::from(n) * 16_666_667)).unwrap();
         if n % 50 == 0 {
             check(&paper.text());
@@ -264,4 +264,24 @@ fn hostile_stamps_do_not_break_it() {
     let mut none = dropped(1, 3, Stage::Captured, DropCause::HeldBack);
     none.host = Stamps::default();
     trace(&[backwards, far, none, whole(1, 4)], "desk");
+}
+
+#[test]
+fn frames_of_two_renditions_have_tracks_of_their_own() {
+    let paper = Paper::default();
+    let mut trace = Trace::new(Box::new(paper.clone())).unwrap();
+    for n in 1..4 {
+        for session in [1, 2] {
+            let rendition = Some(RenditionId(session));
+            trace.frame(&whole(session, n), "desk", rendition).unwrap();
+        }
+    }
+    trace.finish().unwrap();
+    let events = check(&paper.text());
+    let encodes = |event: &&Value| event["cat"] == "Converted→Encoded";
+    let tracks: Vec<&Value> = events.iter().filter(encodes).map(|e| &e["tid"]).collect();
+    assert_eq!(tracks.len(), 6, "each frame of each is drawn");
+    let first = tracks.iter().filter(|track| *track == &tracks[0]).count();
+    assert_eq!(first, 3, "{tracks:?}");
+    assert!(paper.text().contains("of rendition 2"));
 }

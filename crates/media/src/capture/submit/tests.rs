@@ -1,6 +1,7 @@
 //! What an application hands over, and what the host gets of it.
 
 use super::*;
+use crate::capture::pool::{Copied, Pool};
 
 const SIZE: Size = Size::new(16, 8);
 const FAST: f64 = 1000.0;
@@ -16,7 +17,7 @@ fn shown(capture: &Submitted) -> u8 {
 }
 
 fn free(pool: &Pool) -> usize {
-    pool.free.lock().unwrap().len()
+    pool.spares()
 }
 
 #[test]

@@ -208,6 +208,27 @@ fn a_failed_frame_ends_for_all_and_a_key_frame_follows() {
 }
 
 #[test]
+fn a_superseded_picture_is_a_frame_that_ends_for_everybody() {
+    let mut rendition = rendition();
+    rendition.superseded(at(0));
+    assert_eq!(ends(&mut rendition), [], "nobody was there");
+    join(&mut rendition, PLAYER, Role::Player);
+    join(&mut rendition, OBSERVER, Role::Observer);
+    assert!(code(&mut rendition, at(1)), "a key frame");
+    rendition.superseded(at(2));
+    rendition.superseded(at(2));
+    assert!(
+        !code(&mut rendition, at(3)),
+        "it builds on what was coded, and needs no key frame"
+    );
+    let superseded = Some(DropCause::Superseded);
+    let all = [(1, None), (2, superseded), (3, superseded), (4, None)];
+    let expected = all.map(|(frame, why)| [(PLAYER, frame, why), (OBSERVER, frame, why)]);
+    assert_eq!(words(&ends(&mut rendition)), expected.concat());
+    rendition.check_invariants();
+}
+
+#[test]
 fn the_player_is_waited_for_and_told_again_at_its_deadline() {
     let mut rendition = rendition();
     join(&mut rendition, OBSERVER, Role::Observer);

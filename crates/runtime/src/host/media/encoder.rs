@@ -8,7 +8,7 @@ use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::send::rendition::OpenedEncoder;
 use openuvr_proto::units::{Bitrate, Size};
 
-use crate::host::{Encoding, SUBPEL_PIXELS};
+use crate::host::encodings::{Encoding, SUBPEL_PIXELS};
 
 /// The values of `Configuration::colour`.
 const BT709_LIMITED: u8 = 1;

@@ -1,6 +1,7 @@
-//! The OpenGL calls: what a context can do, the ring of pixel buffers, and who waits for them.
+//! The OpenGL calls: the ring of pixel buffers, and who waits for them.
 #![allow(unsafe_code)]
 
+mod capabilities;
 mod functions;
 mod memory;
 mod sharing;
@@ -10,36 +11,33 @@ mod state;
 mod tests;
 mod waiter;
 
-use std::collections::{HashSet, VecDeque};
-use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::collections::VecDeque;
+use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use openuvr_proto::units::Size;
 
-use super::super::submit::{Pool, Ticket};
+use super::super::pool::Pool;
+use super::super::submit::Ticket;
 use super::super::{CaptureError, Drawn};
 use super::{Loader, Reading, Sharing, Skipped, Submit, What};
-use crate::picture::{PixelFormat, Rows};
-use functions::{
-    Base, Binding, Buffers, Copies, Framebuffers, Indexed, ReadBuffer, Storage, Sync as Fence,
-    storage,
-};
+use crate::picture::Rows;
+use capabilities::Gl;
+#[cfg(test)]
+#[cfg(feature = "client")]
+use capabilities::Version;
+use functions::{Buffers, Sync as Fence};
 use memory::{Loan, Memory, Shape};
-use state::{PIXEL_PACK_BUFFER, PIXEL_UNPACK_BUFFER, Saved, Targets};
+use state::{PIXEL_PACK_BUFFER, PIXEL_UNPACK_BUFFER, Saved};
 use waiter::Waiter;
 
 /// Buffers in the ring: one with the host, one that it has not taken yet, and two on which the GPU
 /// is at work, for drivers queue up to two pictures before they make the application wait (guess).
 const RING: usize = 4;
 
-const VERSION: c_uint = 0x1F02;
-const EXTENSIONS: c_uint = 0x1F03;
-const NUM_EXTENSIONS: c_uint = 0x821D;
 const UNSIGNED_BYTE: c_uint = 0x1401;
-const RGBA: c_uint = 0x1908;
-const BGRA: c_uint = 0x80E1;
 const STREAM_READ: c_uint = 0x88E1;
 const BUFFER_SIZE: c_uint = 0x8764;
 const BUFFER_MAPPED: c_uint = 0x88BC;
@@ -53,163 +51,6 @@ const SYNC_GPU_COMMANDS_COMPLETE: c_uint = 0x9117;
 const SYNC_FLUSH_COMMANDS: c_uint = 0x1;
 const ALREADY_SIGNALED: c_uint = 0x911A;
 const CONDITION_SATISFIED: c_uint = 0x911C;
-
-/// What a context is and can do.
-struct Gl {
-    version: Version,
-    base: Base,
-    read_buffer: Option<ReadBuffer>,
-    framebuffers: Option<(Framebuffers, Targets)>,
-    binding: Option<Binding>,
-    buffers: Option<Buffers>,
-    copies: Option<Copies>,
-    storage: Option<Storage>,
-    /// See [`state::packing`].
-    packing: Vec<(c_uint, c_int)>,
-    /// How a window is read.
-    format: (c_uint, PixelFormat),
-}
-
-/// Of OpenGL, or of OpenGL ES (`embedded`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Version {
-    embedded: bool,
-    major: u32,
-    minor: u32,
-}
-
-impl Version {
-    /// From `GL_VERSION`: "4.5 (Core Profile) Mesa 22", "OpenGL ES 3.2 Mesa 22",
-    /// "OpenGL ES-CM 1.1".
-    fn parse(words: &str) -> Option<Version> {
-        let number = words
-            .split(' ')
-            .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
-        let mut parts = number.split('.').map(|part| part.parse().ok());
-        Some(Version {
-            embedded: words.starts_with("OpenGL ES"),
-            major: parts.next()??,
-            minor: parts.next()??,
-        })
-    }
-
-    fn is(self, major: u32, minor: u32) -> bool {
-        (self.major, self.minor) >= (major, minor)
-    }
-
-    /// Whether it is at least this GL or this ES.
-    fn has(self, gl: (u32, u32), es: (u32, u32)) -> bool {
-        let (major, minor) = if self.embedded { es } else { gl };
-        self.is(major, minor)
-    }
-}
-
-impl Gl {
-    /// # Safety
-    /// A context is current, and `loader` finds its functions.
-    unsafe fn load(loader: Loader<'_>) -> Result<Gl, CaptureError> {
-        let missing = |what| CaptureError(format!("this OpenGL can't be read: it has no {what}"));
-        // SAFETY: by the caller's word, here and below. Functions of extensions and versions that
-        // the context doesn't have are loaded, but not kept: a loader may find anything by name.
-        let base = unsafe { Base::load(loader) }.ok_or_else(|| missing("glReadPixels"))?;
-        // SAFETY: the name is one that each context knows.
-        let words = unsafe { text((base.string)(VERSION)) }.ok_or_else(|| {
-            CaptureError("no OpenGL context is current on this thread: make one so first".into())
-        })?;
-        let version = Version::parse(&words)
-            .ok_or_else(|| CaptureError(format!("\"{words}\" is no version of OpenGL")))?;
-        // SAFETY: as above.
-        let extensions = unsafe { extensions(&base, version, loader) };
-        let has = |name: &str| extensions.contains(name);
-        let desktop = !version.embedded;
-        let two = version.has((3, 0), (3, 0))
-            || has("GL_ARB_framebuffer_object")
-            || (desktop && has("GL_EXT_framebuffer_object") && has("GL_EXT_framebuffer_blit"));
-        let one = !desktop && version.is(2, 0) || desktop && has("GL_EXT_framebuffer_object");
-        let mapped = version.has((3, 2), (3, 0))
-            || desktop && version.is(2, 1) && has("GL_ARB_map_buffer_range") && has("GL_ARB_sync");
-        let bound = version.has((2, 1), (3, 0))
-            || has("GL_ARB_pixel_buffer_object")
-            || has("GL_NV_pixel_buffer_object");
-        let copied = version.has((3, 1), (3, 0)) || desktop && has("GL_ARB_copy_buffer");
-        // SAFETY: as above.
-        let (read_buffer, framebuffers, binding, buffers, copies) = unsafe {
-            (
-                (desktop || version.is(3, 0))
-                    .then(|| ReadBuffer::load(loader))
-                    .flatten(),
-                (two || one).then(|| Framebuffers::load(loader)).flatten(),
-                bound.then(|| Binding::load(loader)).flatten(),
-                mapped.then(|| Buffers::load(loader)).flatten(),
-                copied.then(|| Copies::load(loader)).flatten(),
-            )
-        };
-        let lasting = if desktop && (version.is(4, 4) || has("GL_ARB_buffer_storage")) {
-            Some(c"glBufferStorage")
-        } else if version.embedded && has("GL_EXT_buffer_storage") {
-            Some(c"glBufferStorageEXT")
-        } else {
-            None
-        };
-        Ok(Gl {
-            version,
-            base,
-            read_buffer,
-            framebuffers: framebuffers.zip(Some(if two { Targets::Two } else { Targets::One })),
-            binding,
-            buffers,
-            copies,
-            // SAFETY: as above.
-            storage: lasting.and_then(|name| unsafe { storage(loader, name) }),
-            packing: state::packing(&version, &has),
-            format: if desktop && version.is(1, 2) || has("GL_EXT_read_format_bgra") {
-                (BGRA, PixelFormat::Bgrx)
-            } else {
-                (RGBA, PixelFormat::Rgbx)
-            },
-        })
-    }
-
-    /// A piece of state that the context knows and that is one number.
-    fn integer(&self, name: c_uint) -> c_int {
-        let mut value = 0;
-        // SAFETY: the context is current (the contract of `ReadBack::new`), and writes one number.
-        unsafe { (self.base.integers)(name, &raw mut value) };
-        value
-    }
-}
-
-/// # Safety
-/// `words` is null or ends in NUL and stays for this call.
-unsafe fn text(words: *const std::ffi::c_char) -> Option<String> {
-    if words.is_null() {
-        return None;
-    }
-    // SAFETY: by the caller's word.
-    let words = unsafe { CStr::from_ptr(words) };
-    Some(words.to_string_lossy().into_owned())
-}
-
-/// # Safety
-/// See [`Gl::load`].
-unsafe fn extensions(base: &Base, version: Version, loader: Loader<'_>) -> HashSet<String> {
-    // SAFETY: by the caller's word; each name is asked for only where it is known.
-    unsafe {
-        if version.is(3, 0) {
-            let Some(indexed) = Indexed::load(loader) else {
-                return HashSet::new();
-            };
-            let mut count = 0;
-            (base.integers)(NUM_EXTENSIONS, &raw mut count);
-            (0..count.cast_unsigned())
-                .filter_map(|index| text((indexed.string)(EXTENSIONS, index)))
-                .collect()
-        } else {
-            let all = text((base.string)(EXTENSIONS)).unwrap_or_default();
-            all.split(' ').map(str::to_owned).collect()
-        }
-    }
-}
 
 /// Reads the pictures of one OpenGL context, on whichever thread it is current.
 pub struct ReadBack {

@@ -5,8 +5,8 @@ use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null_mut;
 
 use super::super::{Loader, Sharing};
+use super::capabilities::{Gl, text};
 use super::functions::functions;
-use super::{Gl, text};
 
 type Ptr = *mut c_void;
 

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::Gl;
+use super::capabilities::{Gl, Version};
 
 const PACK_SWAP_BYTES: c_uint = 0x0D00;
 const PACK_ROW_LENGTH: c_uint = 0x0D02;
@@ -40,7 +40,7 @@ const FRONT: c_uint = 0x0404;
 const BACK: c_uint = 0x0405;
 
 /// The parameters of packing that a context has, and what they must be.
-pub(super) fn packing(gl: &super::Version, has: &dyn Fn(&str) -> bool) -> Vec<(c_uint, c_int)> {
+pub(super) fn packing(gl: &Version, has: &dyn Fn(&str) -> bool) -> Vec<(c_uint, c_int)> {
     // Rows of 4-byte pixels have no gap with this alignment, whatever their length.
     let mut all = vec![(PACK_ALIGNMENT, 4)];
     if !gl.embedded || gl.is(3, 0) {

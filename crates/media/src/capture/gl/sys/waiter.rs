@@ -8,8 +8,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::super::{Loader, Sharing, Submit};
+use super::capabilities::Gl;
 use super::sharing::{Maker, Shared};
-use super::{ALREADY_SIGNALED, CONDITION_SATISFIED, Flight, Gl, delete_fence};
+use super::{ALREADY_SIGNALED, CONDITION_SATISFIED, Flight, delete_fence};
 use crate::capture::submit::Ticket;
 
 /// `GL_TIMEOUT_EXPIRED`.

@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
-use openuvr_media::capture::submit::{Submitted, channel};
-use openuvr_media::capture::{Capture as _, CaptureEvent};
-
 use super::*;
+use crate::capture::submit::{Submitted, channel};
+use crate::capture::{Capture as _, CaptureEvent};
 
 const SMALL: Size = Size::new(33, 17);
 const LARGE: Size = Size::new(64, 40);
@@ -102,7 +101,8 @@ impl Gpu {
     }
 
     fn ring(&self) -> Ring {
-        Ring::new(self.device.clone(), None, self.memory).expect("a thread")
+        let spawn = |wait: Wait| Ok(std::thread::spawn(wait));
+        Ring::new(self.device.clone(), None, self.memory, spawn).expect("a thread")
     }
 
     /// Draws `bytes` and leaves the image as one that is about to be presented.

@@ -8,21 +8,27 @@
 //! The application waits for none of it: with no buffer free, a picture is left out. What it is not:
 //! it does not know which picture is wanted.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use ash::vk;
-use openuvr_media::capture::Drawn;
-use openuvr_media::capture::submit::{Frame, Pool, Submitter};
-use openuvr_media::picture::{Picture, PixelFormat, Rows};
 use openuvr_proto::units::Size;
-use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
-use super::loader::SetDeviceLoaderData;
-use super::pixels::Pixels;
 use super::slot::Slot;
-use crate::stream::guarded;
+use crate::capture::Drawn;
+use crate::capture::pool::Pool;
+use crate::capture::submit::{Frame, Submitter};
+use crate::capture::vulkan::Pixels;
+use crate::picture::{Picture, PixelFormat, Rows};
+
+/// Makes a command buffer known to the layers below: what a layer has to call for each that it allocates
+/// beneath the loader (`PFN_vkSetDeviceLoaderData`).
+pub type InitCommands = unsafe extern "system" fn(vk::Device, vk::CommandBuffer) -> vk::Result;
+
+/// What the thread does that waits for the device; it ends when the ring is closed.
+pub type Wait = Box<dyn FnOnce() + Send>;
 
 /// One is copied to, two are at the host (the newest and the one it encodes), one is spare.
 const SLOTS: usize = 4;
@@ -32,7 +38,7 @@ const SLOTS: usize = 4;
 const WAIT: u64 = 1_000_000_000;
 
 /// The buffers of one device.
-pub(super) struct Ring {
+pub struct Ring {
     shared: Arc<Shared>,
     /// To the waiter and its handle, until the device is destroyed.
     waiter: Mutex<Option<(SyncSender<Job>, JoinHandle<()>)>>,
@@ -41,7 +47,7 @@ pub(super) struct Ring {
 /// What the waiter and the lent pictures need too.
 pub(super) struct Shared {
     pub(super) device: ash::Device,
-    pub(super) set_loader_data: Option<SetDeviceLoaderData>,
+    pub(super) init_commands: Option<InitCommands>,
     pub(super) memory: vk::PhysicalDeviceMemoryProperties,
     state: Mutex<State>,
     /// A slot came back.
@@ -64,17 +70,23 @@ struct State {
 }
 
 /// What is to be copied, and where to.
-pub(super) struct Copy<'a> {
-    pub(super) queue: vk::Queue,
-    pub(super) family: u32,
-    pub(super) image: vk::Image,
-    pub(super) size: Size,
-    pub(super) pixels: Pixels,
+pub struct Copy<'a> {
+    /// The queue on which it is copied.
+    pub queue: vk::Queue,
+    /// Its family.
+    pub family: u32,
+    /// The picture, about to be presented.
+    pub image: vk::Image,
+    /// Its size.
+    pub size: Size,
+    /// Its pixels.
+    pub pixels: Pixels,
     /// What the copy waits for.
-    pub(super) after: &'a [vk::Semaphore],
+    pub after: &'a [vk::Semaphore],
     /// What it signals when it is done.
-    pub(super) done: vk::Semaphore,
-    pub(super) to: Arc<Submitter>,
+    pub done: vk::Semaphore,
+    /// Who gets it.
+    pub to: Arc<Submitter>,
 }
 
 /// A copy that was begun.
@@ -86,15 +98,20 @@ struct Job {
 }
 
 impl Ring {
-    /// `None` if the system has no thread left.
-    pub(super) fn new(
+    /// For pictures of `device`, which has this memory. `spawn` starts the thread that waits for the
+    /// device: not a real-time one, since some drivers wait by asking it again and again.
+    ///
+    /// # Errors
+    /// What `spawn` says.
+    pub fn new(
         device: ash::Device,
-        set_loader_data: Option<SetDeviceLoaderData>,
+        init_commands: Option<InitCommands>,
         memory: vk::PhysicalDeviceMemoryProperties,
-    ) -> Option<Ring> {
+        spawn: impl FnOnce(Wait) -> std::io::Result<JoinHandle<()>>,
+    ) -> std::io::Result<Ring> {
         let shared = Arc::new(Shared {
             device,
-            set_loader_data,
+            init_commands,
             memory,
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -102,20 +119,16 @@ impl Ring {
         });
         let (jobs, waiting) = sync_channel(SLOTS);
         let waits = shared.clone();
-        // Not real-time: some drivers wait for a device by asking it again and again.
-        let waiter = Scheduler::ordinary()
-            .spawn(ThreadRole::HandOff, "openuvr-vulkan", move || {
-                wait(&waits, &waiting)
-            })
-            .ok()?;
-        Some(Ring {
+        let waiter = spawn(Box::new(move || wait(&waits, &waiting)))?;
+        Ok(Ring {
             shared,
             waiter: Mutex::new(Some((jobs, waiter))),
         })
     }
 
     /// Whether a picture could be copied now.
-    pub(super) fn idle(&self) -> bool {
+    #[must_use]
+    pub fn idle(&self) -> bool {
         let state = self.shared.state();
         !state.broken && state.copying + state.lent < SLOTS
     }
@@ -130,7 +143,7 @@ impl Ring {
     /// # Safety
     /// What `copy` names is live and of this device; the calling thread may use its queue, and
     /// its image stays what it is until the copy has signalled.
-    pub(super) unsafe fn copy(&self, copy: &Copy<'_>) -> Result<bool, vk::Result> {
+    pub unsafe fn copy(&self, copy: &Copy<'_>) -> Result<bool, vk::Result> {
         let mut state = self.shared.state();
         if state.broken || state.copying + state.lent >= SLOTS {
             return Ok(false);
@@ -183,7 +196,7 @@ impl Ring {
     }
 
     /// Waits until no image is being read any more.
-    pub(super) fn settle(&self) {
+    pub fn settle(&self) {
         let state = self.shared.state();
         let waited = self
             .shared
@@ -197,7 +210,7 @@ impl Ring {
     ///
     /// # Safety
     /// The device is about to be destroyed: nothing runs on it.
-    pub(super) unsafe fn close(&self) {
+    pub unsafe fn close(&self) {
         let waiter = self
             .waiter
             .lock()
@@ -269,7 +282,9 @@ fn wait(shared: &Arc<Shared>, jobs: &Receiver<Job>) {
             Ok(()) => {
                 state.lent += 1;
                 drop(state);
-                guarded(|| lend(shared, job));
+                let lent = catch_unwind(AssertUnwindSafe(|| lend(shared, job)));
+                // A panic ends the read-back, and not the application.
+                shared.state().broken |= lent.is_err();
             }
             Err(_) => {
                 state.broken = true;
@@ -292,7 +307,7 @@ fn lend(shared: &Arc<Shared>, job: Job) {
     let frame: Box<dyn Frame> = match job.pixels.as_they_are() {
         Some(format) => {
             shared.state().newest = Some((Arc::downgrade(&lent), job.to.clone()));
-            Box::new(Held(lent, format))
+            Box::new(PressedKey(lent, format))
         }
         None => shared.copied(&lent),
     };
@@ -333,9 +348,9 @@ impl Drop for BorrowedSlot {
 }
 
 /// A picture in the device's memory, as the host gets it.
-struct Held(Arc<BorrowedSlot>, PixelFormat);
+struct PressedKey(Arc<BorrowedSlot>, PixelFormat);
 
-impl Frame for Held {
+impl Frame for PressedKey {
     fn picture(&self) -> Picture<'_> {
         let BorrowedSlot { slot, size, .. } = &*self.0;
         Picture {

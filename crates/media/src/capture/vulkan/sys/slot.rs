@@ -5,7 +5,6 @@
 use ash::vk;
 use openuvr_proto::units::Size;
 
-use super::loader::{key, object};
 use super::ring::{Copy, Shared};
 
 /// Handles that belong together, and go together.
@@ -109,11 +108,8 @@ impl Slot {
             self.fence = device.create_fence(&vk::FenceCreateInfo::default(), None)?;
             let made = device.allocate_command_buffers(&commands)?;
             self.commands = made[0];
-            let object = object(self.commands);
-            match shared.set_loader_data {
-                Some(set) => set(device.handle(), object.cast()).result()?,
-                // As the loader's own function does it.
-                None => *object = key(device.handle()),
+            if let Some(init) = shared.init_commands {
+                init(device.handle(), self.commands).result()?;
             }
         }
         Ok(())

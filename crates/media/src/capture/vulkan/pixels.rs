@@ -4,11 +4,12 @@
 //! would need a tone curve that their application alone knows.
 
 use ash::vk;
-use openuvr_media::picture::PixelFormat;
+
+use crate::picture::PixelFormat;
 
 /// How the bytes of a picture are arranged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Pixels {
+pub enum Pixels {
     /// Blue first.
     Bgra8,
     /// Red first.
@@ -20,9 +21,11 @@ pub(super) enum Pixels {
 }
 
 impl Pixels {
+    /// Of a swapchain's images.
+    ///
     /// # Errors
     /// Why such a swapchain is not streamed.
-    pub(super) fn of(format: vk::Format, space: vk::ColorSpaceKHR) -> Result<Pixels, String> {
+    pub fn of(format: vk::Format, space: vk::ColorSpaceKHR) -> Result<Pixels, String> {
         if space != vk::ColorSpaceKHR::SRGB_NONLINEAR {
             return Err(format!(
                 "pictures in colour space {} are not streamed, only sRGB is: switch HDR off",
@@ -45,7 +48,8 @@ impl Pixels {
     }
 
     /// As what they can be handed over where they lie; `None`: only as a copy.
-    pub(super) fn as_they_are(self) -> Option<PixelFormat> {
+    #[must_use]
+    pub fn as_they_are(self) -> Option<PixelFormat> {
         match self {
             Pixels::Bgra8 => Some(PixelFormat::Bgrx),
             Pixels::Rgba8 => Some(PixelFormat::Rgbx),

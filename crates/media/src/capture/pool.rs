@@ -1,0 +1,163 @@
+//! Copies of pictures in ordinary memory whose buffers go round: for who takes a picture that is not
+//! theirs to keep, and for several who share one (behind an [`Arc`]).
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use openuvr_proto::units::Size;
+
+use super::submit::Frame;
+use crate::picture::{Picture, PixelFormat, Plane, Rows};
+
+/// The buffers that nobody uses now: as many as were in use at once at most.
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    free: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Pool {
+    /// A picture of BGRX without gaps whose bytes are of an earlier one, or zero.
+    #[must_use]
+    pub fn take(&self, size: Size) -> Copied {
+        let mut data = self.spare();
+        data.resize(size.pixels() * 4, 0);
+        Copied {
+            size,
+            format: PixelFormat::Bgrx,
+            rows: Rows::TopDown,
+            planes: [
+                (0..data.len(), size.width as usize * 4),
+                Default::default(),
+                Default::default(),
+            ],
+            data,
+            home: self.clone(),
+        }
+    }
+
+    /// A copy of a picture, its planes as they lie.
+    #[must_use]
+    pub fn copy_of(&self, picture: &Picture<'_>) -> Copied {
+        let mut data = self.spare();
+        data.clear();
+        let planes = picture.planes.map(|plane| {
+            let begin = data.len();
+            data.extend_from_slice(plane.data);
+            (begin..data.len(), plane.stride)
+        });
+        Copied {
+            size: picture.size,
+            format: picture.format,
+            rows: picture.rows,
+            planes,
+            data,
+            home: self.clone(),
+        }
+    }
+
+    /// Buffers that nobody uses now.
+    #[cfg(test)]
+    pub(super) fn spares(&self) -> usize {
+        self.free.lock().map_or(0, |free| free.len())
+    }
+
+    fn spare(&self) -> Vec<u8> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.pop().unwrap_or_default()
+    }
+}
+
+/// A picture in a buffer of a [`Pool`], which gets it back.
+#[derive(Debug)]
+pub struct Copied {
+    size: Size,
+    format: PixelFormat,
+    rows: Rows,
+    /// Where each plane lies in the buffer, and its stride.
+    planes: [(Range<usize>, usize); 3],
+    data: Vec<u8>,
+    home: Pool,
+}
+
+impl Copied {
+    /// The bytes of one that was taken empty are to be read as `format`, of 4 bytes a pixel, and its
+    /// rows come in this order.
+    pub fn order(&mut self, format: PixelFormat, rows: Rows) {
+        debug_assert_eq!(format.packed(), Some(4), "{format:?}");
+        (self.format, self.rows) = (format, rows);
+    }
+
+    /// The rows; of one that was taken empty one after the other, 4 bytes a pixel.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        &mut self.data
+    }
+}
+
+impl Frame for Copied {
+    fn picture(&self) -> Picture<'_> {
+        let planes = self.planes.each_ref().map(|(place, stride)| Plane {
+            data: &self.data[place.clone()],
+            stride: *stride,
+        });
+        Picture {
+            size: self.size,
+            format: self.format,
+            rows: self.rows,
+            planes,
+        }
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        let data = std::mem::take(&mut self.data);
+        let free = self.home.free.lock();
+        free.unwrap_or_else(PoisonError::into_inner).push(data);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_planes_is_the_picture_and_its_buffer_comes_back() {
+        let size = Size::new(4, 2);
+        let (luma, chroma): (Vec<u8>, Vec<u8>) = ((0..12).collect(), (50..56).collect());
+        let planes = [
+            Plane {
+                data: &luma,
+                stride: 6,
+            },
+            Plane {
+                data: &chroma,
+                stride: 6,
+            },
+            Plane::EMPTY,
+        ];
+        let picture = Picture {
+            size,
+            format: PixelFormat::Nv12,
+            rows: Rows::BottomUp,
+            planes,
+        };
+        let pool = Pool::default();
+        let shared = Arc::new(pool.copy_of(&picture));
+        let other = shared.clone();
+        let seen = other.picture();
+        assert_eq!((seen.size, seen.format), (size, PixelFormat::Nv12));
+        assert_eq!(seen.rows, Rows::BottomUp);
+        assert_eq!((seen.planes[0].data, seen.planes[0].stride), (&*luma, 6));
+        assert_eq!((seen.planes[1].data, seen.planes[1].stride), (&*chroma, 6));
+        assert!(seen.planes[2].data.is_empty());
+        let place = seen.planes[0].data.as_ptr();
+        drop(shared);
+        assert_eq!(pool.spares(), 0, "somebody looks at it");
+        drop(other);
+        // The next copy lies where the first did.
+        assert_eq!(
+            pool.copy_of(&picture).picture().planes[0].data.as_ptr(),
+            place
+        );
+    }
+}

@@ -1,0 +1,439 @@
+//! One rendition and what makes its frames: scaling, conversion, encoder. It runs in whichever thread
+//! has it: the one that captures, or one of its own.
+//!
+//! What each frame is to be, who takes it and how it ends is the [`Rendition`]'s to decide; this is its
+//! clock and its encoder.
+
+use std::sync::Arc;
+
+use openuvr_media::capture::Drawn;
+use openuvr_media::convert::{Converter, Scaler};
+use openuvr_media::damage::{Block, Damage};
+use openuvr_media::encode::{self, Encoder, FrameRequest, Part};
+use openuvr_media::picture::{Picture, PixelFormat};
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::decision::Decision;
+use openuvr_proto::host::LinkState;
+use openuvr_proto::id::{RenditionId, SubscriberId};
+use openuvr_proto::send::rendition::{AppliedInput, FanOut, FrameOutcome, Plan, Rendition};
+use openuvr_proto::send::session::Session;
+use openuvr_proto::send::subscriber::Slice;
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::Stage;
+use openuvr_proto::units::{Bitrate, Size};
+use openuvr_proto::wire::video::{EchoKind, PoseEcho, SlicePlace};
+
+use super::encoder::open;
+use super::session_path::SessionPath;
+use super::subscriber::HostSubscriber;
+use crate::clock;
+use crate::host::encodings::{Assigned, Encoding, Encodings};
+use crate::host::{Attachment, MediaCommand, Notice, Shared};
+
+/// The stage that failed, and why.
+type Failed = (Stage, String);
+
+/// What is known of a captured picture beside its pixels.
+#[derive(Clone, Copy)]
+pub(super) struct Circumstances {
+    pub(super) captured: Instant,
+    /// What the application did before it drew it.
+    pub(super) drawn: Drawn,
+    /// The newest input that was injected before.
+    pub(super) injected: Option<AppliedInput>,
+}
+
+/// See the module.
+pub(super) struct Pipeline {
+    id: RenditionId,
+    shared: Arc<Shared>,
+    encoding: Encoding,
+    /// It is one client's, whose feedback drives it whether that client plays or watches.
+    of_one: bool,
+    rendition: Rendition<HostSubscriber>,
+    encoder: Option<Box<dyn Encoder>>,
+    converter: Converter,
+    scaler: Scaler,
+    /// Of the pictures that are encoded.
+    size: Size,
+    /// What of the picture has changed since the newest frame that was coded.
+    damage: Damage,
+    /// The converter holds the newest picture.
+    converted: bool,
+    /// Why the last frame failed, if it did.
+    trouble: Option<String>,
+}
+
+impl Pipeline {
+    /// Of a rendition that nobody takes yet.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        encodings: &Encodings,
+        assigned: Assigned,
+        converter: Converter,
+    ) -> Pipeline {
+        let encoding = encodings.all()[assigned.encoding].clone();
+        Pipeline {
+            id: assigned.rendition,
+            shared,
+            of_one: encodings.each_its_own(),
+            rendition: Rendition::new(encoding.rendition),
+            encoding,
+            encoder: None,
+            converter,
+            scaler: Scaler::default(),
+            size: Size::default(),
+            damage: Damage::default(),
+            converted: false,
+            trouble: None,
+        }
+    }
+
+    pub(super) fn id(&self) -> RenditionId {
+        self.id
+    }
+
+    /// Of the pictures that are encoded.
+    pub(super) fn size(&self) -> Size {
+        self.size
+    }
+
+    pub(super) fn has(&mut self, id: SubscriberId) -> bool {
+        self.rendition.subscriber(id).is_some()
+    }
+
+    pub(super) fn members(&mut self) -> Vec<SubscriberId> {
+        self.rendition.subscribers().map(|(id, _)| id).collect()
+    }
+
+    pub(super) fn is_unwatched(&self) -> bool {
+        self.rendition.is_unwatched()
+    }
+
+    /// It goes to another thread. The encoder's own threads are as urgent as the one that opened it: it is
+    /// opened anew there. Pictures that were on their way to this one are lost: nothing is known of what
+    /// has changed.
+    pub(super) fn moved(mut self) -> Pipeline {
+        self.close();
+        (self.damage, self.converted) = (Damage::default(), false);
+        self
+    }
+
+    /// Nobody takes it any more; its memory for conversions is left over.
+    pub(super) fn end(mut self) -> Converter {
+        self.close();
+        self.converter
+    }
+
+    fn close(&mut self) {
+        if self.encoder.take().is_some() {
+            self.shared.notice(Notice::EncoderClosed(self.id));
+        }
+    }
+
+    /// What the video may take at most from the next frame on.
+    pub(super) fn limit(&mut self, highest: Bitrate) {
+        self.rendition.limit(highest);
+    }
+
+    /// Does what a subscriber's coming, going or word asks for.
+    pub(super) fn command_media(&mut self, command: MediaCommand) {
+        match command {
+            MediaCommand::Add {
+                id,
+                role,
+                attachment,
+                ..
+            } => self.subscribe(id, role, attachment),
+            MediaCommand::Role(id, role) => {
+                if !self.of_one {
+                    self.rendition.set_role(id, role);
+                }
+            }
+            MediaCommand::Path(id, path) => {
+                if let Some(session) = self.session(id) {
+                    session.transmit_path().path = path;
+                    self.rendition.path_changed(id);
+                }
+            }
+            MediaCommand::Remove(id) => drop(self.rendition.unsubscribe(id)),
+            MediaCommand::Feedback(id, feedback) => {
+                self.rendition.feedback(clock::now(), id, feedback);
+            }
+            MediaCommand::Resend(id, request) => {
+                if let Some(session) = self.session(id) {
+                    session.resend(clock::now(), &request);
+                }
+            }
+            MediaCommand::Limit(highest) => self.limit(highest),
+            MediaCommand::Returned(_) => debug_assert!(false, "that is for who placed it"),
+        }
+    }
+
+    fn subscribe(&mut self, id: SubscriberId, role: Role, attachment: Attachment) {
+        let (wishes, taker) = match attachment {
+            Attachment::Session {
+                path,
+                wishes,
+                media,
+            } => {
+                let way = SessionPath::new(self.shared.link.clone(), path);
+                (
+                    wishes,
+                    HostSubscriber::Session(Box::new(Session::new(Box::new(media.video()), way))),
+                )
+            }
+            Attachment::Other { wishes, detached } => (wishes, HostSubscriber::Other(detached)),
+        };
+        let role = match self.of_one {
+            true => Role::Player,
+            false => role,
+        };
+        self.rendition.subscribe(id, role, wishes, taker);
+    }
+
+    fn session(&mut self, id: SubscriberId) -> Option<&mut Session<SessionPath>> {
+        self.rendition.subscriber(id)?.session()
+    }
+
+    pub(super) fn poll_decision(&mut self) -> Option<Decision> {
+        self.rendition.poll_decision()
+    }
+
+    /// How a frame ended for a subscriber.
+    pub(super) fn poll_end(&mut self) -> Option<FrameOutcome> {
+        self.rendition.poll_end()
+    }
+
+    /// Tells of links that do not take anything.
+    pub(super) fn tell_refusals(&mut self) {
+        for (_, taker) in self.rendition.subscribers() {
+            let refusal = taker
+                .session()
+                .and_then(|session| session.transmit_path().refusal());
+            if let Some(why) = refusal {
+                self.shared.notice(Notice::Trouble(why));
+            }
+        }
+    }
+
+    /// When a frame is due although nothing moves, if there is a picture.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.rendition.next_deadline()
+    }
+
+    pub(super) fn follow_links(&mut self, look: impl FnMut(SubscriberId) -> Option<LinkState>) {
+        self.rendition.follow_links(look);
+    }
+
+    /// A picture of `size` comes that differs from the one before in `changed`; `None`: perhaps
+    /// everywhere.
+    pub(super) fn changed(&mut self, size: Size, changed: Option<&Block>) {
+        self.damage.add(size, changed);
+    }
+
+    /// A picture was captured, and a newer one took its place.
+    pub(super) fn superseded(&mut self) {
+        self.rendition.superseded(clock::now());
+    }
+
+    /// Codes a picture, which was captured just now if it is `fresh`; slices leave from the encoder's
+    /// callback. Whether its frame is under way: see [`Pipeline::leave`].
+    pub(super) fn frame(
+        &mut self,
+        picture: &Picture<'_>,
+        about: &Circumstances,
+        fresh: bool,
+    ) -> bool {
+        self.converted &= !fresh;
+        if !self.rendition.captured(about.captured, fresh) {
+            return false;
+        }
+        self.echo(about);
+        match self.encode(picture) {
+            Ok(()) => true,
+            Err((stage, why)) => {
+                self.fail(stage, why);
+                false
+            }
+        }
+    }
+
+    /// Lets what is left of the frame leave. `Some`: the player's link is full until then, and this is to
+    /// be called again at that moment.
+    pub(super) fn leave(&mut self) -> Option<Instant> {
+        let waits = self.rendition.end(clock::now());
+        if waits.is_none() {
+            self.damage.clear(self.size);
+            self.trouble = None;
+        }
+        waits
+    }
+
+    /// The newest picture as this rendition's encoder takes it, if it is one that others can take as well:
+    /// NV12 of `size`.
+    pub(super) fn converted(&self, size: Size) -> Option<Picture<'_>> {
+        let converted = self.converter.nv12().filter(|_| self.converted);
+        converted.filter(|converted| converted.size == size)
+    }
+
+    /// Whether its encoder takes pictures of `size` as NV12.
+    pub(super) fn takes_nv12(&self, size: Size) -> bool {
+        let takes = |encoder: &dyn Encoder| encoder.input_for(PixelFormat::Bgrx);
+        let takes = self.encoder.as_deref().map(takes);
+        takes == Some(PixelFormat::Nv12) && self.size == size
+    }
+
+    fn fail(&mut self, stage: Stage, why: String) {
+        // A new encoder for the next frame: this one may be the trouble.
+        self.encoder = None;
+        self.rendition.failed(clock::now(), stage);
+        // Said once, however many frames it takes.
+        if self.trouble.as_ref() != Some(&why) {
+            let encoder = &self.encoding.encoder;
+            let told = format!("{} ({encoder}): {why}", self.id);
+            self.shared.notice(Notice::Trouble(told));
+        }
+        self.trouble = Some(why);
+    }
+
+    /// The newest input that was injected before this frame was captured, or that the application
+    /// says it had taken before it drew it.
+    fn echo(&mut self, about: &Circumstances) {
+        if let Some(at) = about.drawn.begun {
+            self.rendition.stamp(Stage::RenderBegun, at);
+        }
+        let pose = about.drawn.pose.map(|posed| {
+            let echo = PoseEcho {
+                pose: posed.id,
+                at: posed.pose,
+                display: None,
+            };
+            (posed.subscriber, echo)
+        });
+        self.rendition.drawn(pose, None);
+        let taken = about.drawn.input.map(|taken| AppliedInput {
+            from: taken.from,
+            seq: taken.seq,
+            kind: EchoKind::Consumed,
+            received: taken.received,
+            applied: taken.taken,
+        });
+        let player = self.rendition.player();
+        let taken = taken.filter(|taken| player == Some(taken.from));
+        if let Some(input) = taken.or(about.injected) {
+            self.rendition.applied(&input);
+        }
+    }
+
+    fn encode(&mut self, picture: &Picture<'_>) -> Result<(), Failed> {
+        let size = self.size_of(picture);
+        self.open_encoder(size)?;
+        let Pipeline {
+            rendition,
+            encoder,
+            converter,
+            scaler,
+            damage,
+            ..
+        } = self;
+        let encoder = encoder.as_mut().ok_or_else(no_encoder)?;
+        let scaled = scaler.scale(picture, size).map_err(at(Stage::Converted))?;
+        let input = encoder.input_for(scaled.format);
+        let converted = converter
+            .convert_changed(&scaled, input, damage)
+            .map_err(at(Stage::Converted))?;
+        self.converted = true;
+        rendition.stamp(Stage::Converted, clock::now());
+        if let Some(target) = rendition.new_target() {
+            encoder.retarget(target).map_err(at(Stage::FirstSlice))?;
+        }
+        let changed = |mb: usize| damage.has(mb);
+        let known: Option<&dyn Fn(usize) -> bool> = match damage.is_partial(size) {
+            true => Some(&changed),
+            false => None,
+        };
+        let begun = rendition.begin(clock::now(), known);
+        let (plan, fan_out) = begun.ok_or_else(no_encoder)?;
+        code(&mut **encoder, &converted, &plan, fan_out).map_err(at(Stage::Encoded))
+    }
+
+    /// The size that a picture is to have in the stream.
+    fn size_of(&self, picture: &Picture<'_>) -> Size {
+        match self.rendition.wishes().size {
+            // What is not packed was made by this program itself.
+            Some(limit) if picture.format.packed().is_some() => Scaler::fitted(picture.size, limit),
+            _ => picture.size,
+        }
+    }
+
+    /// Opens an encoder for pictures of `size`, unless there is one.
+    fn open_encoder(&mut self, size: Size) -> Result<(), Failed> {
+        if self.encoder.is_some() && !self.rendition.needs_encoder(size) {
+            return Ok(());
+        }
+        // Not two at once: a device may have room for one.
+        self.encoder = None;
+        let (encoder, opened) =
+            open(&self.encoding, size, self.rendition.target()).map_err(at(Stage::FirstSlice))?;
+        self.encoder = Some(encoder);
+        self.rendition.encoder_opened(opened);
+        self.size = size;
+        // One that fails again and again is opened again and again.
+        if self.trouble.is_none() {
+            self.shared.notice(Notice::EncoderOpened {
+                rendition: self.id,
+                encoder: self.encoding.encoder.clone(),
+                size,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// An error of a stage.
+fn at<E: std::fmt::Display>(stage: Stage) -> impl Fn(E) -> Failed {
+    move |e| (stage, e.to_string())
+}
+
+fn no_encoder() -> Failed {
+    (Stage::FirstSlice, "no encoder is open".to_owned())
+}
+
+/// Has a frame encoded; each slice goes on the moment it is there.
+fn code(
+    encoder: &mut dyn Encoder,
+    picture: &Picture<'_>,
+    plan: &Plan<'_>,
+    mut fan_out: FanOut<'_, HostSubscriber>,
+) -> Result<(), encode::EncodeError> {
+    let ask = FrameRequest {
+        frame: plan.frame,
+        key_frame: plan.is_key(),
+        reference: plan.reference,
+        refresh: plan.refresh,
+        qp: plan.qp,
+        part: plan.part.map(|part| Part {
+            first_mb: part.first_mb,
+            mbs: part.mbs,
+        }),
+        unchanged: plan.unchanged,
+    };
+    let count = encoder.slices();
+    let mut sink = |slice: encode::Slice<'_>| {
+        let slice = Slice {
+            place: SlicePlace {
+                index: slice.index,
+                count,
+                first_mb: slice.first_mb,
+                mbs: slice.mbs,
+            },
+            clean_after: slice.clean_after,
+            bytes: slice.bytes,
+        };
+        fan_out.slice(clock::now(), &slice);
+    };
+    let encoded = encoder.encode(picture, &ask, &mut sink)?;
+    debug_assert!(encoded.key_frame || !ask.key_frame);
+    Ok(())
+}

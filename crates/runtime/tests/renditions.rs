@@ -1,0 +1,571 @@
+//! Several renditions of one source: real capture, encoders, sockets and decoders.
+
+#![expect(clippy::unwrap_used, reason = "a test ends there")]
+
+mod support;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use openuvr_media::barcode;
+use openuvr_media::capture::pattern::Pattern;
+use openuvr_media::capture::{Capture, CaptureError, CaptureEvent, Waker};
+use openuvr_media::codec::Codec;
+use openuvr_media::convert::Converter;
+use openuvr_media::cursor::Cursor;
+use openuvr_media::input_sink;
+use openuvr_media::picture::{Picture, PixelFormat};
+use openuvr_media::present::{PresentError, Presenter};
+use openuvr_net::{Link, LinkError, RecvBatch};
+use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::id::{FrameId, PathId, RenditionId, SessionId, SubscriberId};
+use openuvr_proto::trace::{DropCause, Fidelity, FrameRecord, Outcome, Side, Stage};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::header::{Header, Plane};
+use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
+use openuvr_runtime::host::config::Config;
+use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
+use support::{Folder, MOST, TIMEOUT};
+
+const SIZE: Size = Size::new(320, 192);
+
+/// How far the mean brightness of 16 × 16 pixels may be from the source's: coding noise, of JPEG at 4:2:0
+/// too. A picture that is another frame's, or is shifted, is off by far more somewhere.
+const NEAR: f64 = 12.0;
+
+/// A test pattern that remembers what it drew, and for whom.
+struct Counted {
+    pattern: Pattern,
+    seen: Arc<Captured>,
+}
+
+#[derive(Default)]
+struct Captured {
+    /// Who asked for pictures.
+    threads: Mutex<Vec<ThreadId>>,
+    /// Of each picture, by its number, the mean brightness of its blocks.
+    blocks: Mutex<HashMap<u32, Vec<f64>>>,
+}
+
+impl Capture for Counted {
+    fn size(&self) -> Size {
+        self.pattern.size()
+    }
+
+    fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError> {
+        let event = self.pattern.next(timeout)?;
+        if event == CaptureEvent::Frame {
+            let picture = self.pattern.picture().expect("it was announced");
+            let number = barcode::read(&picture).expect("it was drawn").frame;
+            let mut blocks = self.seen.blocks.lock().unwrap();
+            blocks.insert(number, blocks_of(&picture));
+            let mut threads = self.seen.threads.lock().unwrap();
+            let own = std::thread::current().id();
+            if !threads.contains(&own) {
+                threads.push(own);
+            }
+        }
+        Ok(event)
+    }
+
+    fn picture(&self) -> Option<Picture<'_>> {
+        self.pattern.picture()
+    }
+
+    fn waker(&self) -> Waker {
+        self.pattern.waker()
+    }
+}
+
+/// The mean brightness of each 16 × 16 pixels, from 16 (black) to 235.
+fn blocks_of(picture: &Picture<'_>) -> Vec<f64> {
+    let plane = picture.planes[0];
+    let luma = |x: usize, y: usize| match picture.format.packed() {
+        None => f64::from(plane.data[y * plane.stride + x]),
+        Some(bytes) => {
+            let at = &plane.data[y * plane.stride + x * bytes..][..3];
+            let red_first = matches!(picture.format, PixelFormat::Rgbx | PixelFormat::Rgb);
+            let (red, blue) = if red_first {
+                (at[0], at[2])
+            } else {
+                (at[2], at[0])
+            };
+            let [red, green, blue] = [red, at[1], blue].map(f64::from);
+            16.0 + (0.2126 * red + 0.7152 * green + 0.0722 * blue) * 219.0 / 255.0
+        }
+    };
+    let (columns, rows) = (SIZE.width as usize / 16, SIZE.height as usize / 16);
+    let mean = |block: usize| {
+        let (left, top) = (block % columns * 16, block / columns * 16);
+        let pixels = (0..256).map(|n| luma(left + n % 16, top + n / 16));
+        pixels.sum::<f64>() / 256.0
+    };
+    (0..columns * rows).map(mean).collect()
+}
+
+/// What is done to the media datagrams of one session.
+#[derive(Default)]
+struct Meddler {
+    /// Whose; 0: nobody's.
+    session: AtomicU32,
+    /// One of so many is lost; 0: none.
+    loses_one_in: AtomicU32,
+    /// The sender waits as long as this holds.
+    blocks: Mutex<bool>,
+    go: Condvar,
+    sent: AtomicU32,
+    /// Of those it lost some.
+    lost: AtomicU32,
+    /// Calls that waited.
+    waited: AtomicU32,
+}
+
+impl Meddler {
+    fn block(&self, blocks: bool) {
+        *self.blocks.lock().unwrap() = blocks;
+        self.go.notify_all();
+    }
+}
+
+struct Meddled(Arc<dyn Link>, Arc<Meddler>);
+
+impl Link for Meddled {
+    fn rung(&self, path: PathId) -> Rung {
+        self.0.rung(path)
+    }
+
+    fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
+        let meddler = &self.1;
+        let of = Header::parse(batch)
+            .ok()
+            .filter(|(_, plane)| *plane == Plane::Media);
+        let meant = of.is_some_and(|(header, _)| {
+            header.session().0 == meddler.session.load(Ordering::Relaxed)
+        });
+        if !meant {
+            return self.0.send(to, batch, segment);
+        }
+        let mut blocks = meddler.blocks.lock().unwrap();
+        if *blocks {
+            meddler.waited.fetch_add(1, Ordering::Relaxed);
+        }
+        while *blocks {
+            blocks = meddler.go.wait(blocks).unwrap();
+        }
+        drop(blocks);
+        let one_in = meddler.loses_one_in.load(Ordering::Relaxed);
+        for datagram in batch.chunks(segment) {
+            let number = meddler.sent.fetch_add(1, Ordering::Relaxed) + 1;
+            if one_in != 0 && number % one_in == 0 {
+                meddler.lost.fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.0.send(to, datagram, datagram.len())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn recv(&self, batch: &mut RecvBatch, timeout: Option<Duration>) -> Result<(), LinkError> {
+        self.0.recv(batch, timeout)
+    }
+
+    fn wake(&self) {
+        self.0.wake();
+    }
+}
+
+/// What a client shows: the number of each picture, and its blocks.
+type Seen = (u32, Vec<f64>);
+
+struct Eye(SyncSender<Option<Seen>>);
+
+impl Presenter for Eye {
+    fn present(&mut self, _: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
+        let number = barcode::read(picture).map(|stamp| stamp.frame);
+        let _ = self
+            .0
+            .send(number.map(|number| (number, blocks_of(picture))));
+        Ok(())
+    }
+
+    fn cursor(&mut self, _: &Cursor) -> Result<(), PresentError> {
+        Ok(())
+    }
+}
+
+struct Client {
+    _runtime: ClientRuntime,
+    seen: Receiver<Option<Seen>>,
+}
+
+impl Client {
+    /// Waits for so many pictures more.
+    fn see(&self, pictures: usize) -> Vec<Seen> {
+        let next = || self.seen.recv_timeout(TIMEOUT).expect("a picture");
+        let next = std::iter::repeat_with(next).flatten();
+        next.take(pictures).collect()
+    }
+}
+
+/// A host of the pattern, and what it has told.
+struct Rig {
+    host: HostRuntime,
+    port: u16,
+    captured: Arc<Captured>,
+    meddler: Arc<Meddler>,
+    told: Told,
+    folder: Folder,
+}
+
+#[derive(Default)]
+struct Told {
+    /// Encoders that are open, and how often one was opened.
+    open: BTreeMap<RenditionId, String>,
+    opened: Vec<(u32, String)>,
+    clients: Vec<(SessionId, Role, RenditionId)>,
+    records: Vec<FrameRecord>,
+}
+
+impl Told {
+    fn note(&mut self, notice: Notice) {
+        match notice {
+            Notice::EncoderOpened {
+                rendition, encoder, ..
+            } => {
+                let before = self.open.insert(rendition, encoder.clone());
+                assert_eq!(before, None, "{rendition} has an encoder already");
+                self.opened.push((rendition.0, encoder));
+            }
+            Notice::EncoderClosed(rendition) => {
+                self.open.remove(&rendition).expect("it was open");
+            }
+            Notice::Subscribed {
+                subscriber,
+                role,
+                rendition,
+                ..
+            } => {
+                let session = subscriber.session().expect("all are sessions");
+                self.clients.push((session, role, rendition));
+            }
+            Notice::RoleChanged(subscriber, role) => {
+                let mut clients = self.clients.iter_mut();
+                let client = clients.find(|client| SubscriberId::from(client.0) == subscriber);
+                client.expect("it is known").1 = role;
+            }
+            Notice::Record(record) => self.records.push(*record),
+            Notice::Failed(why) | Notice::Trouble(why) => panic!("{why}"),
+            _ => {}
+        }
+    }
+
+    fn names(&self) -> Vec<(u32, &str)> {
+        let open = self.open.iter();
+        open.map(|(rendition, encoder)| (rendition.0, encoder.as_str()))
+            .collect()
+    }
+
+    /// Records of a session, from its record of this place on.
+    fn of(&self, session: SessionId) -> Vec<FrameRecord> {
+        let own = self
+            .records
+            .iter()
+            .filter(|record| record.subscriber == session.into());
+        own.copied().collect()
+    }
+}
+
+impl Rig {
+    fn new(name: &str, change: impl FnOnce(&mut Config)) -> Rig {
+        let folder = Folder::new(name);
+        let mut config = Config {
+            bind: ([127, 0, 0, 1], 0).into(),
+            config_dir: Some(folder.0.join("host")),
+            realtime: false,
+            link: Some("udp".into()),
+            ..Config::default()
+        };
+        change(&mut config);
+        let opened = config.open().unwrap();
+        let port = opened.link.local_addr().unwrap().port();
+        let captured = Arc::<Captured>::default();
+        let meddler = Arc::<Meddler>::default();
+        let pattern = Pattern::open(SIZE, 60.0).unwrap();
+        let host = HostRuntime::start(HostSetup {
+            policy: opened.policy,
+            identity: opened.identity,
+            devices: opened.devices,
+            pairing: None,
+            link: Arc::new(Meddled(opened.link, meddler.clone())),
+            capture: Box::new(Counted {
+                pattern,
+                seen: captured.clone(),
+            }),
+            viewport: None,
+            cursor: None,
+            input: Input::Sink(input_sink::open("null").unwrap()),
+            converter: Converter::new(),
+            encodings: opened.encodings,
+            scheduler: config.scheduler(),
+        });
+        Rig {
+            host: host.unwrap(),
+            port,
+            captured,
+            meddler,
+            told: Told::default(),
+            folder,
+        }
+    }
+
+    /// A client that sees its first picture.
+    fn client(&mut self, name: &str, observe: bool, codec: Option<Codec>) -> Client {
+        let pin = Pin::generate().unwrap();
+        self.host.open_pairing(pin.clone(), TIMEOUT);
+        let target: Target = format!("127.0.0.1:{}", self.port).parse().unwrap();
+        let config = client::config::Config {
+            pin: Some(pin.to_string()),
+            name: name.to_owned(),
+            config_dir: Some(self.folder.0.join(name)),
+            realtime: false,
+            observe,
+            codec,
+            ..client::config::Config::new(target)
+        };
+        let opened = config.open().unwrap();
+        let (eye, seen) = sync_channel(MOST);
+        let surface = move || Box::new(Eye(eye.clone())) as Box<dyn Presenter>;
+        let runtime = ClientRuntime::start(ClientSetup {
+            identity: opened.identity,
+            name: opened.name,
+            hosts: opened.hosts,
+            host: opened.host,
+            target: opened.target,
+            paths: opened.paths,
+            pin: opened.pin,
+            pair_again: false,
+            offer: opened.offer,
+            decoder: opened.decoder,
+            link: opened.link,
+            only: opened.only,
+            surface: Box::new(move |_, _, _| Ok((surface(), None))),
+            input: None,
+            send_input: false,
+            overlay: false,
+            reconnect: false,
+            scheduler: config.scheduler(),
+        });
+        let client = Client {
+            _runtime: runtime.unwrap(),
+            seen,
+        };
+        client.see(1);
+        client
+    }
+
+    /// Hears what the host tells until it is so.
+    fn until(&mut self, what: &str, mut holds: impl FnMut(&Told) -> bool) {
+        while !holds(&self.told) {
+            let notice = self.host.notice(TIMEOUT);
+            self.told
+                .note(notice.unwrap_or_else(|| panic!("it did not come: {what}")));
+        }
+    }
+
+    /// Whether each picture that was seen is what was captured.
+    fn assert_as_captured(&self, seen: &[Seen]) {
+        let captured = self.captured.blocks.lock().unwrap();
+        for (number, blocks) in seen {
+            let source = captured.get(number).expect("it was captured");
+            let off = blocks.iter().zip(source).map(|(a, b)| (a - b).abs());
+            let most = off.fold(0.0, f64::max);
+            assert!(most < NEAR, "picture {number}: a block is off by {most}");
+        }
+    }
+}
+
+fn numbers(seen: &[Seen]) -> Vec<u32> {
+    seen.iter().map(|(number, _)| *number).collect()
+}
+
+fn assert_increasing(seen: &[Seen]) {
+    let numbers = numbers(seen);
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+}
+
+/// It did not come to the link because of the host.
+fn dropped_at_host(record: &FrameRecord) -> bool {
+    matches!(record.outcome, Outcome::Dropped { stage, .. } if stage.side() == Side::Host)
+}
+
+#[test]
+fn each_codec_is_encoded_once_while_somebody_takes_it() {
+    let mut rig = Rig::new("codecs", |config| {
+        config.encoders = vec!["x264".into(), "jpeg".into()];
+    });
+    let player = rig.client("player", false, None);
+    rig.until("the first encoder", |told| !told.open.is_empty());
+    assert_eq!(rig.told.names(), [(1, "x264")]);
+    let watcher = rig.client("watcher", true, Some(Codec::Jpeg));
+    let second = rig.client("second", true, Some(Codec::Jpeg));
+    let (at_player, at_watcher) = (player.see(60), watcher.see(60));
+    rig.until("three clients", |told| told.clients.len() == 3);
+    assert_eq!(rig.told.names(), [(1, "x264"), (2, "jpeg")]);
+    let renditions: Vec<u32> = rig.told.clients.iter().map(|client| client.2.0).collect();
+    assert_eq!(renditions, [1, 2, 2]);
+    for seen in [&at_player, &at_watcher, &second.see(20)] {
+        assert_increasing(seen);
+        rig.assert_as_captured(seen);
+    }
+    // The same pictures: each was captured once, by one thread, for both.
+    let both = numbers(&at_player);
+    let both = numbers(&at_watcher)
+        .into_iter()
+        .filter(|number| both.contains(number));
+    assert!(both.count() > 30);
+    let captured = rig.captured.blocks.lock().unwrap();
+    let newest = captured.keys().copied().max().unwrap();
+    assert_eq!(captured.len(), newest as usize);
+    drop(captured);
+    assert_eq!(rig.captured.threads.lock().unwrap().len(), 1);
+
+    // A rendition goes with the last who takes it.
+    drop(second);
+    watcher.see(30);
+    drop(watcher);
+    rig.until("its end", |told| told.open.len() == 1);
+    assert_eq!(rig.told.names(), [(1, "x264")]);
+    player.see(30);
+    drop(player);
+    rig.until("the end of both", |told| told.open.is_empty());
+    let opened = [(1, "x264".to_owned()), (2, "jpeg".to_owned())];
+    assert_eq!(rig.told.opened, opened, "once each");
+}
+
+#[test]
+fn a_subscriber_that_blocks_costs_the_player_no_frame() {
+    let mut rig = Rig::new("blocks", |config| config.each_its_own = true);
+    let player = rig.client("player", false, None);
+    let watcher = rig.client("watcher", true, None);
+    watcher.see(10);
+    rig.until("both", |told| told.clients.len() == 2);
+    let [(plays, ..), (watches, ..)] = rig.told.clients[..] else {
+        panic!("{:?}", rig.told.clients);
+    };
+    rig.meddler.session.store(watches.0, Ordering::Relaxed);
+    rig.meddler.block(true);
+    support::eventually("it blocks", || {
+        (rig.meddler.waited.load(Ordering::Relaxed) > 0).then_some(())
+    });
+    while watcher.seen.try_recv().is_ok() {}
+    let seen = player.see(120);
+    assert_increasing(&seen);
+    assert!(watcher.seen.try_recv().is_err(), "it is blocked");
+    // The other goes on, from the newest picture, and what it missed is named.
+    rig.meddler.block(false);
+    let after = watcher.see(20);
+    assert_increasing(&after);
+    rig.assert_as_captured(&after);
+    assert!(
+        after[1].0 > seen[60].0,
+        "it does not catch up with old pictures"
+    );
+    let superseded = Outcome::Dropped {
+        stage: Stage::Converted,
+        why: DropCause::Superseded,
+    };
+    let missed = |told: &Told| {
+        let own = told.of(watches);
+        own.iter()
+            .filter(|record| record.outcome == superseded)
+            .count()
+    };
+    rig.until("the frames that it missed", |told| missed(told) >= 100);
+    let own = rig.told.of(plays);
+    let first = own.iter().map(|record| record.frame.0).min().unwrap();
+    assert!(own.len() >= 120);
+    for record in &own {
+        // Before its first key frame it may have been too early.
+        let early = record.frame.0 < first + 3;
+        assert!(early || !dropped_at_host(record), "{record:?}");
+    }
+    let mut names: Vec<u32> = own.iter().map(|record| record.frame.0).collect();
+    names.sort_unstable();
+    let last = first + u32::try_from(names.len()).unwrap();
+    assert_eq!(
+        names,
+        (first..last).collect::<Vec<u32>>(),
+        "each has one end"
+    );
+}
+
+#[test]
+fn a_link_that_loses_harms_only_its_own_clients_frames() {
+    let mut rig = Rig::new("loses", |config| config.each_its_own = true);
+    let player = rig.client("player", false, None);
+    let sound = rig.client("sound", true, None);
+    let lossy = rig.client("lossy", true, None);
+    rig.until("all", |told| {
+        told.clients.len() == 3 && told.open.len() == 3
+    });
+    assert_eq!(rig.told.names(), [(1, "x264"), (2, "x264"), (3, "x264")]);
+    let victim = rig.told.clients[2].0;
+    rig.meddler.loses_one_in.store(10, Ordering::Relaxed);
+    rig.meddler.session.store(victim.0, Ordering::Relaxed);
+    for client in [&player, &sound] {
+        let seen = client.see(120);
+        assert_increasing(&seen);
+        rig.assert_as_captured(&seen);
+    }
+    assert!(rig.meddler.lost.load(Ordering::Relaxed) > 20);
+    let missing = |told: &Told, session| {
+        let own = told.of(session);
+        own.iter()
+            .map(|record| u32::from(record.missing))
+            .sum::<u32>()
+    };
+    rig.until("reports of losses", |told| missing(told, victim) > 20);
+    for client in [0, 1] {
+        let session = rig.told.clients[client].0;
+        assert_eq!(missing(&rig.told, session), 0);
+        let damaged = rig.told.of(session).into_iter().filter(|record| {
+            matches!(
+                record.outcome,
+                Outcome::Displayed(Fidelity::Concealed | Fidelity::Tainted)
+            )
+        });
+        assert_eq!(damaged.collect::<Vec<_>>(), []);
+    }
+    let opened: Vec<u32> = rig.told.opened.iter().map(|opened| opened.0).collect();
+    assert_eq!(opened, [1, 2, 3], "once each");
+    // Whoever loses goes on, too.
+    lossy.see(20);
+}
+
+#[test]
+fn the_next_player_takes_its_own_rendition_along() {
+    let mut rig = Rig::new("next", |config| config.each_its_own = true);
+    let first = rig.client("first", false, None);
+    let next = rig.client("next", false, None);
+    rig.until("both", |told| {
+        told.clients.len() == 2 && told.open.len() == 2
+    });
+    let roles: Vec<Role> = rig.told.clients.iter().map(|client| client.1).collect();
+    assert_eq!(roles, [Role::Player, Role::Observer]);
+    first.see(20);
+    drop(first);
+    // Its encoder is opened again where the player's frames are made; no other is.
+    rig.until("the player's", |told| told.opened.len() == 3);
+    rig.until("the new role", |told| told.clients[1].1 == Role::Player);
+    assert_eq!(rig.told.names(), [(2, "x264")]);
+    while next.seen.try_recv().is_ok() {}
+    let seen = next.see(60);
+    assert_increasing(&seen);
+    rig.assert_as_captured(&seen);
+}
