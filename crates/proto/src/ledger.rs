@@ -182,8 +182,8 @@ impl Ledger {
         });
     }
 
-    /// The client reported on a frame, which `loss` learns from. A repeated report, or one on a frame that never left,
-    /// changes nothing.
+    /// The client reported on a frame, which `loss` learns from. A repeated report, or one on a frame that
+    /// never left, changes nothing.
     pub(crate) fn reported(
         &mut self,
         now: Instant,

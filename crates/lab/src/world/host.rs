@@ -229,7 +229,8 @@ impl World {
             };
             (posed.subscriber, echo)
         });
-        view.rendition.drawn(drawn, None);
+        let shows = view.shows.filter(|_| self.draws_poses);
+        view.rendition.drawn(drawn, shows);
         if view.rendition.needs_encoder(SIZE) {
             view.rendition.encoder_opened(OpenedEncoder {
                 size: SIZE,

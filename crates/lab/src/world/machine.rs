@@ -17,7 +17,7 @@ use openuvr_proto::trace::{DropCause, Fidelity};
 use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
-use openuvr_proto::wire::video::PoseEcho;
+use openuvr_proto::wire::video::{FieldOfView, PoseEcho};
 
 use super::Device;
 use super::tone::{AUDIO, Heard};
@@ -75,6 +75,8 @@ pub struct Shown {
     pub key_frame: bool,
     /// The pose that it was drawn with.
     pub pose: Option<PoseEcho>,
+    /// What its view shows.
+    pub field_of_view: Option<FieldOfView>,
     /// Motion-to-photon as the client computed it, and as it was.
     pub motion: Option<(Duration, Duration)>,
 }
@@ -298,6 +300,7 @@ impl Machine {
                     at: now,
                     key_frame: end.header.is_key(),
                     pose: end.pose,
+                    field_of_view: end.field_of_view,
                     motion: motion.map(|(computed, sampled)| (computed, now.since(*sampled))),
                 });
             }

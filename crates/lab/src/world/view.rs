@@ -8,6 +8,7 @@ use openuvr_proto::send::rendition::{PolicySettings, Rendition, Settings};
 use openuvr_proto::send::session::{Session, Transmit, Transmitted};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
+use openuvr_proto::wire::video::FieldOfView;
 
 use super::source::{Coding, Source};
 use crate::random::Random;
@@ -77,6 +78,8 @@ impl Content {
 pub(super) struct View {
     pub(super) id: ViewId,
     pub(super) rendition: Rendition<Session<Outbox>>,
+    /// Its angles, in an application that draws with poses.
+    pub(super) shows: Option<FieldOfView>,
     pub(super) source: Source,
     pub(super) coding: Option<Coding>,
     pub(super) content: Option<Content>,
@@ -91,6 +94,7 @@ impl View {
         View {
             id,
             rendition: Rendition::new(settings),
+            shows: FieldOfView::new(-0.75, 0.5 + f32::from(id.view), 0.625, -0.875).ok(),
             // What they show differs.
             source: Source::new(seed ^ u64::from(id.view) << 32),
             coding: None,

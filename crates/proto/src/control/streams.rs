@@ -109,7 +109,7 @@ fn write_entries(w: &mut Writer<'_>, entries: impl ExactSizeIterator<Item = Entr
 }
 
 fn directions(to_client: bool, to_host: bool) -> u8 {
-    u8::from(to_client) * TO_CLIENT | u8::from(to_host) * TO_HOST
+    (u8::from(to_client) * TO_CLIENT) | (u8::from(to_host) * TO_HOST)
 }
 
 /// Entries of kinds that only a newer peer knows are skipped, and so is what it adds to an entry.

@@ -272,9 +272,7 @@ impl Assembly {
             Arrival::Resent => self.resent = self.resent.saturating_add(1),
             Arrival::Repaired => self.repaired = self.repaired.saturating_add(1),
         }
-        let (known, news) = (&mut self.extensions, f.extensions);
-        known.configuration = known.configuration.or(news.configuration);
-        known.clean_after = known.clean_after.or(news.clean_after);
+        self.extensions = self.extensions.or(f.extensions);
         if slice.missing == 0
             && self.slices[..self.count]
                 .iter()

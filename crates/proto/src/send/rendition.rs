@@ -25,13 +25,14 @@ pub use crate::send::policy::Settings as PolicySettings;
 use crate::send::policy::{Decision, Next, Policy, Recovery, TRANSPORT_HEADERS};
 use crate::send::rate::RateControl;
 use crate::send::subscriber::{Departure, Feedback, Frame, Subscriber};
-use crate::send::top_up::{Improvement, TopUp};
+use crate::send::top_up::TopUp;
 use crate::time::Instant;
-use crate::trace::{DropCause, Stage, Stamps};
+use crate::trace::{DropCause, Stage};
 use crate::units::{Bitrate, Size};
 use crate::wire::video::{Configuration, EchoKind, FieldOfView, FrameHeader, InputEcho, PoseEcho};
 
 pub use self::frame::{AppliedInput, FrameOutcome, OpenedEncoder, Plan, Settings};
+use self::frame::{Current, Marked};
 pub use self::subscribers::FanOut;
 use self::subscribers::Subscribers;
 
@@ -43,35 +44,6 @@ const HELD_LOOK: Duration = Duration::from_millis(5);
 
 /// Frames whose departure is remembered until they are reported on: two seconds at 240 a second.
 const REMEMBERED: usize = 512;
-
-/// Which macroblocks [`Rendition::unchanged`] is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Marked {
-    /// None: all are coded.
-    #[default]
-    Nothing,
-    /// Those that are the same as in the newest frame.
-    SinceNewest,
-    /// Those that are the same as in an older frame, to which this one goes back.
-    SinceReference,
-}
-
-/// The frame that is under way.
-#[derive(Clone, Copy, Debug, Default)]
-struct Current {
-    /// The picture was sent before, and is not due for having been held back.
-    still: bool,
-    echo: InputEcho,
-    pose: Option<PoseEcho>,
-    field_of_view: Option<FieldOfView>,
-    stamps: Stamps,
-    key_frame: bool,
-    qp: u8,
-    improvement: Option<Improvement>,
-    marked: Marked,
-    /// All slices are there.
-    encoded: bool,
-}
 
 /// See the module.
 pub struct Rendition<S> {

@@ -99,6 +99,16 @@ const HEAD: usize = 1 + 2;
 const NO_INSTANT: i64 = i64::MIN;
 
 impl Extensions {
+    /// What is known, and what `news` adds to it.
+    pub(crate) fn or(self, news: Extensions) -> Extensions {
+        Extensions {
+            configuration: self.configuration.or(news.configuration),
+            clean_after: self.clean_after.or(news.clean_after),
+            pose: self.pose.or(news.pose),
+            field_of_view: self.field_of_view.or(news.field_of_view),
+        }
+    }
+
     /// Bytes that they take.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -391,6 +391,10 @@ mod tests {
     }
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the senders of a session seal in threads of their own"
+    )]
     fn sealers_in_threads_never_take_a_number_twice() {
         let (first, mut opener) = pair();
         let each = 300;

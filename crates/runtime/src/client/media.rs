@@ -1,5 +1,7 @@
 //! The media thread: connects, then receives, decodes and presents until the end.
 
+mod pictures;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -15,11 +17,12 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Role, WatchReason};
 use openuvr_proto::id::ViewId;
 use openuvr_proto::recv::reassemble::Step;
-use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::time::PeerInstant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
 
+use self::pictures::{NO_PICTURE, Pictures};
 use super::connect::{Caller, NoSession, pause, shake_hands};
 use super::ladder::LinkProber;
 use super::overlay::{Overlay, OverlayFacts};
@@ -34,12 +37,6 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// A host that is silent for this long is looked for anew: four of its pings.
 const LINK_CUT: Duration = Duration::from_millis(2000);
-
-/// A host that serves pictures has sent one by then, also over a bad link (guess).
-const FIRST_PICTURE: Duration = Duration::from_millis(2000);
-
-const NO_PICTURE: &str = "connected, but the host has sent no picture yet: its application has not drawn \
-                          one, or gives none to OpenUVR";
 
 pub(super) struct Media {
     shared: Arc<Shared>,
@@ -71,28 +68,6 @@ pub(super) struct Media {
     blank: Option<Size>,
     /// Whether input comes from elsewhere than the window, which would say the same again.
     window_is_mute: bool,
-}
-
-/// Whether a session has pictures at all.
-#[derive(Default)]
-struct Pictures {
-    /// When the host granted a role.
-    since: Option<Instant>,
-    announced: bool,
-    told: bool,
-}
-
-impl Pictures {
-    /// Whether it is time to say that there are none: once in a session.
-    fn are_late(&mut self, now: Instant, received: bool) -> bool {
-        let late = self
-            .since
-            .is_some_and(|since| now.since(since) >= FIRST_PICTURE);
-        if !late || received || self.announced {
-            return false;
-        }
-        !std::mem::replace(&mut self.told, true)
-    }
 }
 
 /// How a session ended.

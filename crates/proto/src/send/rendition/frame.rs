@@ -6,7 +6,7 @@ use crate::send::top_up::Improvement;
 use crate::time::Instant;
 use crate::trace::{DropCause, FrameCost, Stage, Stamps};
 use crate::units::Size;
-use crate::wire::video::EchoKind;
+use crate::wire::video::{EchoKind, FieldOfView, InputEcho, PoseEcho};
 
 /// What a rendition is to be.
 #[derive(Clone, Copy, Debug)]
@@ -91,4 +91,33 @@ pub struct FrameOutcome {
     pub stamps: Stamps,
     /// What it cost, if it left; otherwise the stage that did not happen, and why.
     pub end: Result<FrameCost, (Stage, DropCause)>,
+}
+
+/// Which macroblocks are marked as unchanged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Marked {
+    /// None: all are coded.
+    #[default]
+    Nothing,
+    /// Those that are the same as in the newest frame.
+    SinceNewest,
+    /// Those that are the same as in an older frame, to which this one goes back.
+    SinceReference,
+}
+
+/// The frame that is under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Current {
+    /// The picture was sent before, and is not due for having been held back.
+    pub(super) still: bool,
+    pub(super) echo: InputEcho,
+    pub(super) pose: Option<PoseEcho>,
+    pub(super) field_of_view: Option<FieldOfView>,
+    pub(super) stamps: Stamps,
+    pub(super) key_frame: bool,
+    pub(super) qp: u8,
+    pub(super) improvement: Option<Improvement>,
+    pub(super) marked: Marked,
+    /// All slices are there.
+    pub(super) encoded: bool,
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Current, FrameOutcome};
+use super::frame::{Current, FrameOutcome};
 use crate::control::negotiate::{Role, Wishes};
 use crate::id::{FrameId, SubscriberId, ViewId};
 use crate::send::loss::LinkState;

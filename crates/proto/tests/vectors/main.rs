@@ -10,33 +10,29 @@
     reason = "a test knows its numbers, and ends with a panic"
 )]
 
+mod messages;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
-use openuvr_proto::control::ladder::Rung;
+use messages::{decisions, messages};
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason, Wishes};
 use openuvr_proto::control::streams::{AudioFormat, Grant, StreamOffer};
-use openuvr_proto::decision::{Change, Decision, KeyReason, Loss};
-use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId, ViewId};
-use openuvr_proto::input::event::{Button, EV_KEY, EV_REL, InputEvent, KeyCode};
+use openuvr_proto::decision::Loss;
+use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PoseId, ViewId};
 use openuvr_proto::input::keys::Keys;
-use openuvr_proto::input::pressed::PressedKey;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
 use openuvr_proto::send::packetize::{Protection, SendBuf, VideoSender};
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::send::timed::TimedSender;
 use openuvr_proto::time::{Instant, PeerInstant};
-use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::control::{
-    GoodbyeReason, InputBatch, Message, MissingRange, Report, ResendRequest,
-};
+use openuvr_proto::wire::control::{Message, MissingRange, ResendRequest};
 use openuvr_proto::wire::header::{HEADER, PROTOCOL_VERSION, Plane, TAG};
 use openuvr_proto::wire::media::{StreamId, StreamKind};
 use openuvr_proto::wire::seal::{Direction, Opener, PACKETS_PER_KEY, Sealer};
@@ -359,285 +355,6 @@ fn rotation(v: &mut Vectors) {
         assert_eq!(open(media_key(phase), &datagram), b"x");
         opener.open(&datagram, &mut Vec::new()).unwrap();
         v.bytes(&format!("number {number}"), &datagram);
-    }
-}
-
-fn decisions() -> Vec<(&'static str, Decision)> {
-    let ms = Duration::from_millis;
-    let (to, capacity) = (Bitrate::from_mbps(8), Bitrate::from_mbps(10));
-    let (frame, why) = (FrameId(9), KeyReason::Futile);
-    let queue = Change::Queue {
-        to,
-        waited: ms(25),
-        capacity,
-    };
-    let protect = Decision::Protect {
-        parity: 3,
-        resend: true,
-        loss: Loss {
-            rate: 6_554.0 / 65_535.0,
-            run: 1.25,
-        },
-        round_trip: ms(4),
-    };
-    let refresh = Decision::Refresh {
-        frame,
-        lost: FrameId(7),
-    };
-    let skip = Decision::SkipBack {
-        frame,
-        to: FrameId(6),
-    };
-    let lost = 13_107.0 / 65_535.0;
-    vec![
-        ("decision_queue", Decision::Rate(queue)),
-        ("decision_loss", Decision::Rate(Change::Loss { to, lost })),
-        ("decision_silence", Decision::Rate(Change::Silence { to })),
-        ("decision_climb", Decision::Rate(Change::Climb { to })),
-        ("decision_full", Decision::Rate(Change::Full { to })),
-        (
-            "decision_longer",
-            Decision::Rate(Change::Longer { by: ms(12) }),
-        ),
-        ("decision_skip_back", skip),
-        ("decision_refresh", refresh),
-        ("decision_key", Decision::Key { frame, why }),
-        ("decision_protect", protect),
-        ("decision_hold", Decision::Hold { wait: ms(30) }),
-    ]
-}
-
-fn messages() -> Vec<(&'static str, Message<'static>)> {
-    let ms = Duration::from_millis;
-    let report = Report {
-        view: ViewId { stream: 0, view: 1 },
-        frame: FrameId(9),
-        outcome: Outcome::Displayed(Fidelity::Concealed),
-        first_received: Some(PeerInstant(5_000_000_000)),
-        recoverable: Some(ms(1)),
-        decoded: Some(ms(2)),
-        submitted: Some(ms(3)),
-        presented: None,
-        motion_to_photon: Some(ms(30)),
-        echo: EchoKind::Injected,
-        datagrams: 20,
-        missing: 4,
-        runs: 2,
-        repaired: 3,
-        resent: 1,
-        pose: Some(PoseId(12)),
-    };
-    let dropped = Report {
-        frame: FrameId(10),
-        outcome: Outcome::Dropped {
-            stage: Stage::FirstReceived,
-            why: DropCause::Lost,
-        },
-        first_received: None,
-        recoverable: None,
-        decoded: None,
-        submitted: None,
-        motion_to_photon: None,
-        echo: EchoKind::None,
-        pose: None,
-        ..report
-    };
-    let events = [
-        InputEvent::Key {
-            code: KeyCode(30),
-            text: Some('ä'),
-            pressed: true,
-        },
-        InputEvent::Key {
-            code: KeyCode(30),
-            text: None,
-            pressed: false,
-        },
-        InputEvent::PointerAbsolute { x: 1, y: 65_535 },
-        InputEvent::PointerRelative { dx: -1, dy: 300 },
-        InputEvent::Button {
-            button: Button::LEFT,
-            pressed: true,
-        },
-        InputEvent::Button {
-            button: Button::LEFT,
-            pressed: false,
-        },
-        InputEvent::Wheel { dx: 0, dy: -120 },
-        InputEvent::ReleaseAll,
-        InputEvent::Device {
-            device: DeviceId(2),
-            kind: EV_KEY,
-            code: 30,
-            value: 1,
-        },
-        InputEvent::Device {
-            device: DeviceId(255),
-            kind: EV_REL,
-            code: 0,
-            value: -2,
-        },
-    ];
-    let held = |device, code| PressedKey { device, code };
-    let events = (0_i64..).zip(events);
-    let input = InputBatch {
-        epoch: ConfigEpoch(2),
-        first: InputSeq(70),
-        events: events.map(|(i, e)| (e, PeerInstant(i * 1000))).collect(),
-        pressed: Some(vec![
-            held(None, 42),
-            held(None, 0x110),
-            held(Some(DeviceId(2)), 30),
-        ]),
-    };
-    let unsettled = InputBatch {
-        events: Vec::new(),
-        pressed: None,
-        ..input.clone()
-    };
-    vec![
-        ("ping", Message::Ping { asked: -2 }),
-        (
-            "pong",
-            Message::Pong {
-                asked: 1,
-                received: PeerInstant(2),
-                answered: PeerInstant(3),
-            },
-        ),
-        ("report_displayed", Message::Report(report)),
-        ("report_dropped", Message::Report(dropped)),
-        (
-            "reports_seen",
-            Message::ReportsSeen {
-                view: ViewId { stream: 0, view: 1 },
-                through: FrameId(9),
-            },
-        ),
-        (
-            "key_frame_wanted",
-            Message::KeyFrameWanted {
-                view: ViewId { stream: 2, view: 1 },
-                last_good: FrameId(7),
-                newest: FrameId(9),
-            },
-        ),
-        (
-            "beacon",
-            Message::Beacon {
-                view: ViewId { stream: 0, view: 1 },
-                newest: FrameId(9),
-            },
-        ),
-        (
-            "resend",
-            Message::Resend(ResendRequest {
-                view: ViewId { stream: 0, view: 1 },
-                frame: FrameId(9),
-                ranges: vec![
-                    MissingRange {
-                        slice: 2,
-                        first: 3,
-                        last: 5,
-                    },
-                    MissingRange {
-                        slice: 7,
-                        first: 0,
-                        last: u16::MAX,
-                    },
-                ],
-            }),
-        ),
-        (
-            "resend_all",
-            Message::Resend(ResendRequest {
-                view: ViewId { stream: 0, view: 1 },
-                frame: FrameId(9),
-                ranges: Vec::new(),
-            }),
-        ),
-        (
-            "cursor_inside",
-            Message::CursorMoved {
-                serial: 4,
-                at: Some((100, 200)),
-            },
-        ),
-        (
-            "cursor_outside",
-            Message::CursorMoved {
-                serial: 5,
-                at: None,
-            },
-        ),
-        ("input", Message::Input(input)),
-        ("input_unsettled", Message::Input(unsettled)),
-        (
-            "input_seen",
-            Message::InputSeen {
-                through: InputSeq(77),
-            },
-        ),
-        (
-            "segment",
-            Message::Segment {
-                offset: 1 << 33,
-                bytes: b"stream",
-            },
-        ),
-        ("segments_seen", Message::SegmentsSeen { through: 1 << 33 }),
-        (
-            "goodbye",
-            Message::Goodbye {
-                reason: GoodbyeReason::TakenOver,
-            },
-        ),
-        (
-            "path_challenge",
-            Message::PathChallenge {
-                token: 0x0102_0304_0506_0708,
-            },
-        ),
-        (
-            "path_response",
-            Message::PathResponse {
-                token: 0x0102_0304_0506_0708,
-            },
-        ),
-        (
-            "probe",
-            Message::Probe {
-                token: 0x0a0b_0c0d,
-                segmented: true,
-            },
-        ),
-        (
-            "probed",
-            Message::Probed {
-                token: 0x0a0b_0c0d,
-                piece: 7,
-                rung: Some(Rung::Raw),
-                padding: 5,
-            },
-        ),
-        ("pose", pose(None)),
-        ("pose_moving", pose(Some([0.5, -0.25, 0.0]))),
-        (
-            "reports_after",
-            Message::ReportsAfter {
-                view: ViewId { stream: 0, view: 1 },
-                frame: FrameId(6),
-            },
-        ),
-    ]
-}
-
-fn pose(velocity: Option<[f32; 3]>) -> Message<'static> {
-    let pose = Pose::new([0.25, 1.75, -3.0], [0.0, 0.6, 0.0, 0.8]).unwrap();
-    Message::Pose {
-        id: PoseId(12),
-        sampled: PeerInstant(6_000_000_000),
-        pose: pose.moving(velocity, velocity).unwrap(),
     }
 }
 
