@@ -61,7 +61,7 @@ fn sent(loss: Loss, lengths: &[usize]) -> Vec<Vec<u8>> {
         let seq = sender.send(now, (now, 240), &bytes, &mut out);
         assert_eq!(seq, Ok(PayloadSeq(payload)));
         let mut datagrams = out.iter();
-        let datagram = datagrams.next().unwrap().to_vec();
+        let datagram = datagrams.next().expect("one datagram").to_vec();
         assert!(datagrams.next().is_none() && datagram.len() <= MAX_DATAGRAM);
         datagram
     });
@@ -74,7 +74,7 @@ struct CameOut(Vec<bool>, u64);
 
 impl CameOut {
     fn drain(&mut self, receiver: &mut MediaReceiver, now: Instant, lengths: &[usize]) {
-        let stream = receiver.timed(AUDIO).unwrap();
+        let stream = receiver.timed(AUDIO).expect("sound was granted");
         while let Some(step) = stream.poll(now) {
             if let (TimedStep::Payload(payload, _), true) = (&step, self.0.is_empty()) {
                 self.1 = payload.seq.0;
