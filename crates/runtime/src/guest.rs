@@ -107,7 +107,7 @@ pub struct Guest {
 struct Running {
     host: Arc<HostRuntime>,
     over: Arc<AtomicBool>,
-    notice_reader: JoinHandle<NoticeReader>,
+    notice_reader: JoinHandle<()>,
 }
 
 type Tell = Box<dyn FnMut(Notice) + Send>;
@@ -267,7 +267,7 @@ impl Guest {
         let mut first_picture = FirstPictureTimer::default();
         let notice_reader =
             scheduler.spawn(sched::ThreadRole::Background, "ouvr-notices", move || {
-                while !end.load(Ordering::Relaxed) {
+                while !end.load(Ordering::Acquire) {
                     let notice = source.notice(TURN);
                     let watched = !lock(&notice_reader.statistics).clients.is_empty();
                     if first_picture.has_expired(clock::now(), watched, given.submitted()) {
@@ -279,7 +279,15 @@ impl Guest {
                     }
                     notice_reader.tell(notice);
                 }
-                notice_reader
+                // Whoever ended it has let go of the host before: this is the last. What it says at its end
+                // is told in this thread, too.
+                for notice in Arc::into_inner(source)
+                    .into_iter()
+                    .flat_map(HostRuntime::stop)
+                {
+                    notice_reader.tell(notice);
+                }
+                notice_reader.write(Csv::finish);
             });
         let notice_reader = notice_reader.map_err(|e| format!("can't start a thread: {e}"))?;
         Ok(Guest {
@@ -538,18 +546,12 @@ impl Drop for Guest {
             std::mem::forget((host, notice_reader, self.frames.clone()));
             return;
         }
-        over.store(true, Ordering::Relaxed);
-        // The threads end while the notice_reader finds out.
+        // The threads end while the one that reads their notices finds out.
         host.cancel();
-        let notice_reader = notice_reader.join();
-        // The thread is gone, so this is the last.
-        let (Ok(mut notice_reader), Some(host)) = (notice_reader, Arc::into_inner(host)) else {
-            return;
-        };
-        for notice in host.stop() {
-            notice_reader.tell(notice);
-        }
-        notice_reader.write(Csv::finish);
+        drop(host);
+        over.store(true, Ordering::Release);
+        // A panic of it was told by itself.
+        let _ = notice_reader.join();
     }
 }
 

@@ -145,7 +145,7 @@ fn a_frame_has_a_slice_for_each_span_on_both_sides() {
         .map(|e| e["args"]["name"].as_str().unwrap())
         .collect();
     assert!(
-        names.contains(&"host") && names.contains(&"client desk (session 1)"),
+        names.contains(&"host") && names.contains(&"client desk (session 1, rendition 1)"),
         "{names:?}"
     );
 }
