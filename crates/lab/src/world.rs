@@ -8,6 +8,7 @@
 //!
 //! What it is not: it has no codec; a frame's slices are random bytes that can be computed again.
 
+mod clock;
 mod device;
 mod host;
 mod machine;
@@ -38,8 +39,9 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::media::{StreamId, StreamKind};
 
 use crate::link::{Counters, LinkModel};
+pub use clock::Clock;
 pub use device::Device;
-pub use machine::{Clock, Machine, Shown};
+pub use machine::{Machine, Shown};
 pub use tone::Heard;
 use tone::Tone;
 use view::{Content, FREE, View};

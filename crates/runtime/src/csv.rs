@@ -29,10 +29,10 @@ const BEHIND: [&str; 16] = [
     "runs",
     "repaired",
     "resent",
+    "rendition",
     "stream",
     "view",
     "pose",
-    "rendition",
 ];
 
 /// Writes the rows.
@@ -93,9 +93,9 @@ impl Csv {
         write!(out, ",{},{}", echo_word(record.echo), record.missing)?;
         let (runs, repaired, resent) = (record.runs, record.repaired, record.resent);
         write!(out, ",{runs},{repaired},{resent}")?;
+        optional(out, rendition.map(|rendition| rendition.0))?;
         write!(out, ",{},{}", record.view.stream, record.view.view)?;
         optional(out, record.pose.map(|pose| pose.0))?;
-        optional(out, rendition.map(|rendition| rendition.0))?;
         writeln!(out)
     }
 

@@ -29,7 +29,6 @@
 //! In a child that the application forks, a guest does nothing.
 
 mod first_picture;
-mod inputs;
 mod statistics;
 
 use std::fs::File;
@@ -68,7 +67,7 @@ use crate::sched;
 
 use first_picture::FirstPictureTimer;
 
-pub use inputs::{ForApplication, Inputs};
+pub use crate::host::{ForApplication, Inputs};
 pub use statistics::Statistics;
 
 /// How long the thread that tells what happened sleeps, if nothing does, before it looks whether it

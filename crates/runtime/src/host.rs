@@ -14,6 +14,7 @@ pub mod config;
 mod control;
 mod cursor;
 mod encodings;
+mod inputs;
 mod media;
 mod notices;
 mod subscribe;
@@ -49,11 +50,11 @@ use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
 use self::encodings::Assigned;
 pub use self::encodings::{Encoding, Encodings, SUBPEL_PIXELS, codec_of};
+pub use self::inputs::{ForApplication, Inputs};
 use self::notices::Board;
 pub use self::notices::{Notice, Notices};
 pub use self::subscribe::SubscribeError;
 use crate::clock;
-use crate::guest::Inputs;
 use crate::sched::{self, Scheduler};
 use crate::trust_store::DeviceStore;
 

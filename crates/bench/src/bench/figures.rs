@@ -9,35 +9,10 @@
 use serde_json::Value;
 
 use super::data::{Data, list, named, number, words};
-use super::jitter;
 use super::machine::QUIET;
+use super::mark::{Claim, Mark, holds, holds_of};
 use super::stats::Range;
-use super::{traffic, wifi};
-
-/// What became of a claim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Mark {
-    Reproduced,
-    Refuted,
-    /// It was measured, and the data does not tell: noise, one run, a quick one, a busy machine.
-    Undecided,
-    /// What it needs is not here: a radio, a graphics card, a privilege.
-    NotTestable,
-    /// The bench has not run, or not this part.
-    NotMeasured,
-}
-
-impl Mark {
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Mark::Reproduced => "reproduced",
-            Mark::Refuted => "refuted here",
-            Mark::Undecided => "undecided",
-            Mark::NotTestable => "not testable here",
-            Mark::NotMeasured => "not measured",
-        }
-    }
-}
+use super::{jitter, traffic, wifi};
 
 /// A figure of a paper.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,108 +23,108 @@ pub(super) struct Figure {
     pub(super) why: String,
 }
 
-/// All figures, in the papers' order.
+/// What is claimed, by study; one more study is one more line.
+const STUDIES: [&[Claim]; 4] = [&CLAIMS, &traffic::CLAIMS, &wifi::CLAIMS, &jitter::CLAIMS];
+
+/// What OpenUVR and GamingAnywhere claim, in the papers' order.
+const CLAIMS: [Claim; 14] = [
+    (
+        "OpenUVR fig. 6",
+        "Of a conventional stream's time, the host's network stack takes most, encoding next, \
+         the client least.",
+        breakdown,
+        "ablation",
+    ),
+    (
+        "OpenUVR fig. 10",
+        "Visual latency stays below 20 ms, and far below that of a conventional stream (14.3 \
+         against 38 ms).",
+        visual_latency,
+        "ablation",
+    ),
+    (
+        "OpenUVR fig. 11, all",
+        "All optimisations together bring the latency below one frame at 60 a second.",
+        together,
+        "ablation",
+    ),
+    (
+        "OpenUVR fig. 11, transcoding",
+        "Encoding RGB without converting colours saves 5.51 ms.",
+        transcoding,
+        "ablation",
+    ),
+    (
+        "OpenUVR fig. 11, sharing",
+        "A host inside the application's process saves 4.71 ms against one beside it.",
+        sharing,
+        "sync",
+    ),
+    (
+        "OpenUVR fig. 11, network",
+        "Going past the network stack to the link layer saves 14.4 ms.",
+        network,
+        "ablation",
+    ),
+    (
+        "OpenUVR fig. 11, topology",
+        "Peer-to-peer Wi-Fi saves 0.8 to 1.6 ms against an access point.",
+        |_| {
+            let why = "both ends are on one machine: there is no radio";
+            Some((Mark::NotTestable, why.to_owned()))
+        },
+        "latency",
+    ),
+    (
+        "OpenUVR section IV-B3",
+        "At a given bitrate a longer GOP looks better; with loss, it stays corrupted for \
+         longer.",
+        gop,
+        "quality",
+    ),
+    (
+        "OpenUVR section V-E",
+        "An application that waits for the host sees no significant change of latency or \
+         quality.",
+        synchronous,
+        "sync",
+    ),
+    (
+        "GamingAnywhere fig. 9",
+        "The downlink carries no more than the bitrate that was set.",
+        network_load,
+        "latency",
+    ),
+    (
+        "GamingAnywhere fig. 10(a), 11(a)",
+        "Network delay hardly affects video quality.",
+        |data| against(data, "delay", false),
+        "quality",
+    ),
+    (
+        "GamingAnywhere fig. 10(b), 11(b)",
+        "Packet loss lowers video quality.",
+        |data| against(data, "loss", true),
+        "quality",
+    ),
+    (
+        "GamingAnywhere fig. 10(c), 11(c)",
+        "Quality drops suddenly where the bandwidth is below the bitrate.",
+        bandwidth,
+        "quality",
+    ),
+    (
+        "OpenUVR section V-D1",
+        "Displayed frames have a mean SSIM above 0.9 (0.918; the worst batch 0.679).",
+        similarity,
+        "quality",
+    ),
+];
+
+/// All figures, in the studies' order.
 pub(super) fn all(data: &Data) -> Vec<Figure> {
-    type Judge = fn(&Data) -> Option<(Mark, String)>;
-    let figures: [(&str, &str, Judge, &str); 14] = [
-        (
-            "OpenUVR fig. 6",
-            "Of a conventional stream's time, the host's network stack takes most, encoding next, \
-             the client least.",
-            breakdown,
-            "ablation",
-        ),
-        (
-            "OpenUVR fig. 10",
-            "Visual latency stays below 20 ms, and far below that of a conventional stream (14.3 \
-             against 38 ms).",
-            visual_latency,
-            "ablation",
-        ),
-        (
-            "OpenUVR fig. 11, all",
-            "All optimisations together bring the latency below one frame at 60 a second.",
-            together,
-            "ablation",
-        ),
-        (
-            "OpenUVR fig. 11, transcoding",
-            "Encoding RGB without converting colours saves 5.51 ms.",
-            transcoding,
-            "ablation",
-        ),
-        (
-            "OpenUVR fig. 11, sharing",
-            "A host inside the application's process saves 4.71 ms against one beside it.",
-            sharing,
-            "sync",
-        ),
-        (
-            "OpenUVR fig. 11, network",
-            "Going past the network stack to the link layer saves 14.4 ms.",
-            network,
-            "ablation",
-        ),
-        (
-            "OpenUVR fig. 11, topology",
-            "Peer-to-peer Wi-Fi saves 0.8 to 1.6 ms against an access point.",
-            |_| {
-                let why = "both ends are on one machine: there is no radio";
-                Some((Mark::NotTestable, why.to_owned()))
-            },
-            "latency",
-        ),
-        (
-            "OpenUVR section IV-B3",
-            "At a given bitrate a longer GOP looks better; with loss, it stays corrupted for \
-             longer.",
-            gop,
-            "quality",
-        ),
-        (
-            "OpenUVR section V-E",
-            "An application that waits for the host sees no significant change of latency or \
-             quality.",
-            synchronous,
-            "sync",
-        ),
-        (
-            "GamingAnywhere fig. 9",
-            "The downlink carries no more than the bitrate that was set.",
-            network_load,
-            "latency",
-        ),
-        (
-            "GamingAnywhere fig. 10(a), 11(a)",
-            "Network delay hardly affects video quality.",
-            |data| against(data, "delay", false),
-            "quality",
-        ),
-        (
-            "GamingAnywhere fig. 10(b), 11(b)",
-            "Packet loss lowers video quality.",
-            |data| against(data, "loss", true),
-            "quality",
-        ),
-        (
-            "GamingAnywhere fig. 10(c), 11(c)",
-            "Quality drops suddenly where the bandwidth is below the bitrate.",
-            bandwidth,
-            "quality",
-        ),
-        (
-            "OpenUVR section V-D1",
-            "Displayed frames have a mean SSIM above 0.9 (0.918; the worst batch 0.679).",
-            similarity,
-            "quality",
-        ),
-    ];
-    let figures = figures
-        .into_iter()
-        .chain(traffic::CLAIMS)
-        .chain(wifi::CLAIMS)
-        .chain(jitter::CLAIMS);
-    let judged = figures.map(|(name, claim, judge, bench)| {
+    let claims = STUDIES.into_iter().flatten();
+    let judged = claims.map(|&(name, claim, judge, bench)| {
         let (mark, why) = judge(data).unwrap_or_else(|| {
             let group = if bench.starts_with("lab ") {
                 ""
@@ -179,23 +154,6 @@ pub(super) fn all(data: &Data) -> Vec<Figure> {
         }
     });
     judged.collect()
-}
-
-fn holds(claim: bool) -> Mark {
-    if claim {
-        Mark::Reproduced
-    } else {
-        Mark::Refuted
-    }
-}
-
-/// The same of measurements with a range: `all` of it bears the claim out, or `some` could.
-fn holds_of(all: bool, some: bool) -> Mark {
-    match (all, some) {
-        (true, _) => Mark::Reproduced,
-        (false, false) => Mark::Refuted,
-        (false, true) => Mark::Undecided,
-    }
 }
 
 /// What a single run may lie from the next, of itself: those of five seldom lay a tenth apart

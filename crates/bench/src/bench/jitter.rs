@@ -4,10 +4,9 @@
 use serde_json::Value;
 
 use super::data::{Data, list, number, words};
-use super::figures::Mark;
 use super::html::{escaped, section, table};
 use super::machine::QUIET;
-use super::wifi::Claim;
+use super::mark::{Claim, Mark, holds};
 
 /// Samples below which a maximum says little: a tenth of the slides'.
 const ENOUGH: f64 = 1e6;
@@ -81,14 +80,6 @@ fn decided(mark: Mark, why: String, cells: &[&Value]) -> (Mark, String) {
         () => return (mark, why),
     };
     (Mark::Undecided, format!("{why}; {doubt}"))
-}
-
-fn holds(claim: bool) -> Mark {
-    if claim {
-        Mark::Reproduced
-    } else {
-        Mark::Refuted
-    }
 }
 
 /// Within a factor of 3: another processor and another kernel.

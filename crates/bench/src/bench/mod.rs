@@ -16,6 +16,7 @@ mod journey;
 mod latency;
 mod link;
 pub(crate) mod machine;
+mod mark;
 mod page;
 pub(crate) mod plot;
 mod quality;

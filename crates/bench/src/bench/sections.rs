@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::case::ratio;
 use super::data::{Data, drawn, list, number, words};
-use super::figures::{self, Mark};
+use super::figures;
 use super::html::{escaped, figure, section, table};
+use super::mark::Mark;
 use super::plot::{self, Lines, Point, Series, Stacked, Step, Waterfall};
 use super::stats::Summary;
 

@@ -4,9 +4,8 @@
 use serde_json::Value;
 
 use super::data::{Data, list, number, words};
-use super::figures::Mark;
 use super::html::{escaped, section, table};
-use super::wifi::Claim;
+use super::mark::{Claim, Mark};
 
 /// All of them, in the study's order.
 pub(super) const CLAIMS: [Claim; 13] = [

@@ -4,22 +4,14 @@
 use serde_json::Value;
 
 use super::data::{Data, list, number, words};
-use super::figures::Mark;
 use super::html::{escaped, section, table};
+use super::mark::{Claim, Mark};
 
 /// The runs and seconds of each that the paper had.
 const RUNS: f64 = 10.0;
 const SECONDS: f64 = 10.0;
 
-/// A figure of the paper that is judged: its place, what it claims, and how.
-pub(super) type Claim = (
-    &'static str,
-    &'static str,
-    fn(&Data) -> Option<(Mark, String)>,
-    &'static str,
-);
-
-/// All of them, in the paper's order. They come from the command named last.
+/// What the study claims, in the paper's order.
 pub(super) const CLAIMS: [Claim; 5] = [
     (
         "Unity Render Streaming fig. 19",

@@ -2,12 +2,9 @@
 
 use std::f32::consts::{PI, TAU};
 
+use super::matrix::Matrix;
 use super::room::HALF;
 use super::sys::Direction;
-
-/// A 4×4 matrix, column by column, as OpenGL takes it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Matrix(pub(super) [f32; 16]);
 
 /// The visitor.
 #[derive(Debug, Default)]
@@ -69,71 +66,11 @@ impl Camera {
     /// World to clip space, for a picture `aspect` times as wide as high; 66° high.
     pub(super) fn matrix(&self, aspect: f32) -> Matrix {
         let [x, y, z] = self.place;
-        perspective(1.15, aspect)
+        Matrix::perspective(1.15, aspect)
             .times(&Matrix::turn_x(-self.pitch))
             .times(&Matrix::turn_y(-self.yaw))
             .times(&Matrix::shift(-x, -y, -z))
     }
-}
-
-impl Matrix {
-    /// `self` after `other`.
-    pub(super) fn times(&self, other: &Matrix) -> Matrix {
-        Matrix(std::array::from_fn(|index| {
-            let (column, row) = (index / 4, index % 4);
-            (0..4)
-                .map(|k| self.0[k * 4 + row] * other.0[column * 4 + k])
-                .sum()
-        }))
-    }
-
-    /// Moves.
-    pub(super) fn shift(x: f32, y: f32, z: f32) -> Matrix {
-        Matrix([1., 0., 0., 0., 0., 1., 0., 0., 0., 0., 1., 0., x, y, z, 1.])
-    }
-
-    /// Grows in all directions.
-    pub(super) fn scale(by: f32) -> Matrix {
-        Matrix([
-            by, 0., 0., 0., 0., by, 0., 0., 0., 0., by, 0., 0., 0., 0., 1.,
-        ])
-    }
-
-    /// Turns about the upright axis, counter-clockwise from above.
-    pub(super) fn turn_y(angle: f32) -> Matrix {
-        let (s, c) = angle.sin_cos();
-        Matrix([c, 0., -s, 0., 0., 1., 0., 0., s, 0., c, 0., 0., 0., 0., 1.])
-    }
-
-    /// Turns about the axis to the right; positive looks up.
-    pub(super) fn turn_x(angle: f32) -> Matrix {
-        let (s, c) = angle.sin_cos();
-        Matrix([1., 0., 0., 0., 0., c, s, 0., 0., -s, c, 0., 0., 0., 0., 1.])
-    }
-}
-
-fn perspective(angle: f32, aspect: f32) -> Matrix {
-    let (near, far) = (0.05, 40.0);
-    let f = 1.0 / (angle / 2.0).tan();
-    let (a, b) = ((far + near) / (near - far), 2.0 * far * near / (near - far));
-    Matrix([
-        f / aspect,
-        0.,
-        0.,
-        0.,
-        0.,
-        f,
-        0.,
-        0.,
-        0.,
-        0.,
-        a,
-        -1.,
-        0.,
-        0.,
-        b,
-        0.,
-    ])
 }
 
 #[cfg(test)]

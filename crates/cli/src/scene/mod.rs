@@ -10,6 +10,7 @@
 
 mod api;
 mod camera;
+mod matrix;
 mod room;
 pub(crate) mod source;
 mod sys;

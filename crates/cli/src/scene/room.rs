@@ -2,7 +2,7 @@
 
 use std::f32::consts::{FRAC_PI_2, PI, TAU};
 
-use super::camera::Matrix;
+use super::matrix::Matrix;
 use super::texture::Material;
 
 /// Half the room's width (x) and depth (z) in metres.

@@ -3,7 +3,8 @@
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::streams::StreamOffer;
 
-use super::{Clock, tone, two_views};
+use super::clock::Clock;
+use super::{tone, two_views};
 use crate::link::Impairment;
 use crate::schedule::ImpairmentSchedule;
 

@@ -19,42 +19,11 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::{FieldOfView, PoseEcho};
 
-use super::Device;
+use super::clock::Clock;
+use super::device::Device;
 use super::tone::{AUDIO, Heard};
 use super::view::View;
 use crate::link::LinkModel;
-
-/// A clock that is off and runs too fast or too slow.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Clock {
-    /// What it shows when the world's clock shows zero, in nanoseconds.
-    pub offset: i64,
-    /// How much faster it runs, in millionths.
-    pub ppm: i64,
-}
-
-impl Clock {
-    /// What it shows at `world`.
-    #[must_use]
-    pub fn show(self, world: Instant) -> Instant {
-        let drift = i128::from(world.0) * i128::from(self.ppm) / 1_000_000;
-        Instant(world.0 + i64::try_from(drift).unwrap_or(0) + self.offset)
-    }
-
-    /// The first moment at which it shows `mine`.
-    fn world(self, mine: Instant) -> Instant {
-        if mine.0 == i64::MIN {
-            return mine;
-        }
-        let since = i128::from(mine.0 - self.offset);
-        let guess = since * 1_000_000 / (1_000_000 + i128::from(self.ppm));
-        let mut world = Instant(i64::try_from(guess).unwrap_or(0) - 2);
-        while self.show(world) < mine {
-            world.0 += 1;
-        }
-        world
-    }
-}
 
 /// A frame that came to an end at a client; moments of the world's clock.
 #[derive(Clone, Copy, Debug)]

@@ -31,10 +31,10 @@ use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
+use super::ForApplication;
 use super::trust::Trust;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
 use crate::clock;
-use crate::guest::ForApplication;
 
 /// How often the list of devices is looked at for a device that was forbidden meanwhile (a stat
 /// call each time), and the transports.

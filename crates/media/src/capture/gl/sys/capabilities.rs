@@ -7,7 +7,6 @@ use super::super::Loader;
 use super::functions::{
     Base, Binding, Buffers, Copies, Framebuffers, Indexed, ReadBuffer, Storage, storage,
 };
-use super::state::{self, Targets};
 use crate::capture::CaptureError;
 use crate::picture::PixelFormat;
 
@@ -16,6 +15,16 @@ const EXTENSIONS: c_uint = 0x1F03;
 const NUM_EXTENSIONS: c_uint = 0x821D;
 const RGBA: c_uint = 0x1908;
 const BGRA: c_uint = 0x80E1;
+
+const PACK_SWAP_BYTES: c_uint = 0x0D00;
+const PACK_ROW_LENGTH: c_uint = 0x0D02;
+const PACK_SKIP_ROWS: c_uint = 0x0D03;
+const PACK_SKIP_PIXELS: c_uint = 0x0D04;
+const PACK_ALIGNMENT: c_uint = 0x0D05;
+/// `GL_MESA_pack_invert`.
+const PACK_INVERT: c_uint = 0x8758;
+/// `GL_ANGLE_pack_reverse_row_order`.
+const PACK_REVERSE_ROW_ORDER: c_uint = 0x93A4;
 
 /// What a context is and can do.
 pub(super) struct Gl {
@@ -27,10 +36,19 @@ pub(super) struct Gl {
     pub(super) buffers: Option<Buffers>,
     pub(super) copies: Option<Copies>,
     pub(super) storage: Option<Storage>,
-    /// See [`state::packing`].
+    /// See [`packing`].
     pub(super) packing: Vec<(c_uint, c_int)>,
     /// How a window is read.
     pub(super) format: (c_uint, PixelFormat),
+}
+
+/// How many framebuffers can be bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Targets {
+    /// One, for drawing and reading.
+    One,
+    /// One for each.
+    Two,
 }
 
 /// Of OpenGL, or of OpenGL ES (`embedded`).
@@ -124,7 +142,7 @@ impl Gl {
             copies,
             // SAFETY: as above.
             storage: lasting.and_then(|name| unsafe { storage(loader, name) }),
-            packing: state::packing(&version, &has),
+            packing: packing(&version, &has),
             format: if desktop && version.is(1, 2) || has("GL_EXT_read_format_bgra") {
                 (BGRA, PixelFormat::Bgrx)
             } else {
@@ -140,6 +158,29 @@ impl Gl {
         unsafe { (self.base.integers)(name, &raw mut value) };
         value
     }
+}
+
+/// The parameters of packing that a context has, and what they must be.
+fn packing(gl: &Version, has: &dyn Fn(&str) -> bool) -> Vec<(c_uint, c_int)> {
+    // Rows of 4-byte pixels have no gap with this alignment, whatever their length.
+    let mut all = vec![(PACK_ALIGNMENT, 4)];
+    if !gl.embedded || gl.is(3, 0) {
+        all.extend([
+            (PACK_ROW_LENGTH, 0),
+            (PACK_SKIP_ROWS, 0),
+            (PACK_SKIP_PIXELS, 0),
+        ]);
+    }
+    if !gl.embedded {
+        all.push((PACK_SWAP_BYTES, 0));
+    }
+    if has("GL_MESA_pack_invert") {
+        all.push((PACK_INVERT, 0));
+    }
+    if has("GL_ANGLE_pack_reverse_row_order") {
+        all.push((PACK_REVERSE_ROW_ORDER, 0));
+    }
+    all
 }
 
 /// # Safety

@@ -6,17 +6,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::capabilities::{Gl, Version};
-
-const PACK_SWAP_BYTES: c_uint = 0x0D00;
-const PACK_ROW_LENGTH: c_uint = 0x0D02;
-const PACK_SKIP_ROWS: c_uint = 0x0D03;
-const PACK_SKIP_PIXELS: c_uint = 0x0D04;
-const PACK_ALIGNMENT: c_uint = 0x0D05;
-/// `GL_MESA_pack_invert`.
-const PACK_INVERT: c_uint = 0x8758;
-/// `GL_ANGLE_pack_reverse_row_order`.
-const PACK_REVERSE_ROW_ORDER: c_uint = 0x93A4;
+use super::capabilities::{Gl, Targets};
 
 pub(super) const PIXEL_PACK_BUFFER: c_uint = 0x88EB;
 pub(super) const PIXEL_UNPACK_BUFFER: c_uint = 0x88EC;
@@ -38,38 +28,6 @@ const FRONT_LEFT: c_uint = 0x0400;
 const BACK_LEFT: c_uint = 0x0402;
 const FRONT: c_uint = 0x0404;
 const BACK: c_uint = 0x0405;
-
-/// The parameters of packing that a context has, and what they must be.
-pub(super) fn packing(gl: &Version, has: &dyn Fn(&str) -> bool) -> Vec<(c_uint, c_int)> {
-    // Rows of 4-byte pixels have no gap with this alignment, whatever their length.
-    let mut all = vec![(PACK_ALIGNMENT, 4)];
-    if !gl.embedded || gl.is(3, 0) {
-        all.extend([
-            (PACK_ROW_LENGTH, 0),
-            (PACK_SKIP_ROWS, 0),
-            (PACK_SKIP_PIXELS, 0),
-        ]);
-    }
-    if !gl.embedded {
-        all.push((PACK_SWAP_BYTES, 0));
-    }
-    if has("GL_MESA_pack_invert") {
-        all.push((PACK_INVERT, 0));
-    }
-    if has("GL_ANGLE_pack_reverse_row_order") {
-        all.push((PACK_REVERSE_ROW_ORDER, 0));
-    }
-    all
-}
-
-/// How many framebuffers can be bound.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Targets {
-    /// One, for drawing and reading.
-    One,
-    /// One for each.
-    Two,
-}
 
 /// What is to be put back: undone in the opposite order when this is dropped.
 pub(super) struct Saved<'a> {

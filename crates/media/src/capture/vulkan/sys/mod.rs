@@ -1,7 +1,11 @@
 //! What calls Vulkan.
 #![allow(unsafe_code)]
 
+mod copy;
+mod device;
 mod ring;
 mod slot;
 
-pub use self::ring::{Copy, InitCommands, Ring, Wait};
+pub use self::copy::Copy;
+pub use self::device::InitCommands;
+pub use self::ring::{Ring, Wait};

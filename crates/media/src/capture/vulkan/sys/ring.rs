@@ -16,16 +16,14 @@ use std::thread::JoinHandle;
 use ash::vk;
 use openuvr_proto::units::Size;
 
+use super::copy::Copy;
+use super::device::{Device, InitCommands};
 use super::slot::Slot;
 use crate::capture::Drawn;
 use crate::capture::pool::Pool;
 use crate::capture::submit::{Frame, Submitter};
 use crate::capture::vulkan::Pixels;
 use crate::picture::{Picture, PixelFormat, Rows};
-
-/// Makes a command buffer known to the layers below: what a layer has to call for each that it allocates
-/// beneath the loader (`PFN_vkSetDeviceLoaderData`).
-pub type InitCommands = unsafe extern "system" fn(vk::Device, vk::CommandBuffer) -> vk::Result;
 
 /// What the thread does that waits for the device; it ends when the ring is closed.
 pub type Wait = Box<dyn FnOnce() + Send>;
@@ -45,10 +43,8 @@ pub struct Ring {
 }
 
 /// What the waiter and the lent pictures need too.
-pub(super) struct Shared {
-    pub(super) device: ash::Device,
-    pub(super) init_commands: Option<InitCommands>,
-    pub(super) memory: vk::PhysicalDeviceMemoryProperties,
+struct Shared {
+    device: Device,
     state: Mutex<State>,
     /// A slot came back.
     changed: Condvar,
@@ -67,26 +63,6 @@ struct State {
     newest: Option<(Weak<BorrowedSlot>, Arc<Submitter>)>,
     /// The device can't do it, or was lost: nothing is tried any more.
     broken: bool,
-}
-
-/// What is to be copied, and where to.
-pub struct Copy<'a> {
-    /// The queue on which it is copied.
-    pub queue: vk::Queue,
-    /// Its family.
-    pub family: u32,
-    /// The picture, about to be presented.
-    pub image: vk::Image,
-    /// Its size.
-    pub size: Size,
-    /// Its pixels.
-    pub pixels: Pixels,
-    /// What the copy waits for.
-    pub after: &'a [vk::Semaphore],
-    /// What it signals when it is done.
-    pub done: vk::Semaphore,
-    /// Who gets it.
-    pub to: Arc<Submitter>,
 }
 
 /// A copy that was begun.
@@ -110,9 +86,11 @@ impl Ring {
         spawn: impl FnOnce(Wait) -> std::io::Result<JoinHandle<()>>,
     ) -> std::io::Result<Ring> {
         let shared = Arc::new(Shared {
-            device,
-            init_commands,
-            memory,
+            device: Device {
+                functions: device,
+                init_commands,
+                memory,
+            },
             state: Mutex::default(),
             changed: Condvar::new(),
             pool: Pool::default(),
@@ -170,7 +148,7 @@ impl Ring {
     /// As [`Ring::copy`].
     unsafe fn begin(&self, state: &mut State, copy: &Copy<'_>) -> Result<Arc<Slot>, vk::Result> {
         let bytes = copy.size.pixels() as u64 * 4;
-        let shared = &*self.shared;
+        let device = &self.shared.device;
         // SAFETY: slots in `free` are of this device and at rest; the lock is held, so the pool is
         // used by this thread alone; the rest is the caller's duty.
         unsafe {
@@ -178,14 +156,14 @@ impl Ring {
                 Some(slot) if slot.fits(copy.family, bytes) => slot,
                 other => {
                     if let Some(slot) = other {
-                        slot.destroy(&shared.device);
+                        slot.destroy(&device.functions);
                     }
-                    let pool = pool(&mut state.pools, &shared.device, copy.family)?;
-                    Arc::new(Slot::new(shared, copy.family, pool, bytes)?)
+                    let pool = pool(&mut state.pools, &device.functions, copy.family)?;
+                    Arc::new(Slot::new(device, copy.family, pool, bytes)?)
                 }
             };
-            let begun = slot.record(&shared.device, copy.image, copy.size);
-            match begun.and_then(|()| slot.submit(&shared.device, copy)) {
+            let begun = slot.record(&device.functions, copy.image, copy.size);
+            match begun.and_then(|()| slot.submit(&device.functions, copy)) {
                 Ok(()) => Ok(slot),
                 Err(error) => {
                     state.free.push(slot);
@@ -236,7 +214,7 @@ impl Ring {
             .wait_while(state, |state| state.lent > 0);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         state.broken = true;
-        let device = &self.shared.device;
+        let device = &self.shared.device.functions;
         // SAFETY: the device is at rest and no slot is in use; a pool takes its buffers with it,
         // so that it goes last.
         unsafe {
@@ -275,7 +253,7 @@ unsafe fn pool(
 fn wait(shared: &Arc<Shared>, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
         // SAFETY: the slot's copy was submitted, and the device lives until this thread has ended.
-        let arrived = unsafe { job.slot.wait(&shared.device, WAIT) };
+        let arrived = unsafe { job.slot.wait(&shared.device.functions, WAIT) };
         let mut state = shared.state();
         state.copying -= 1;
         match arrived {

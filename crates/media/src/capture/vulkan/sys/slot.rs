@@ -5,7 +5,8 @@
 use ash::vk;
 use openuvr_proto::units::Size;
 
-use super::ring::{Copy, Shared};
+use super::copy::Copy;
+use super::device::Device;
 
 /// Handles that belong together, and go together.
 pub(super) struct Slot {
@@ -51,7 +52,7 @@ impl Slot {
     /// # Safety
     /// The device lives; `pool` is of `family`, and nobody else uses it during the call.
     pub(super) unsafe fn new(
-        shared: &Shared,
+        device: &Device,
         family: u32,
         pool: vk::CommandPool,
         bytes: u64,
@@ -69,10 +70,10 @@ impl Slot {
         };
         // SAFETY: the caller's duty; what was not made is null, which destroying passes over.
         unsafe {
-            match slot.make(shared) {
+            match slot.make(device) {
                 Ok(()) => Ok(slot),
                 Err(error) => {
-                    slot.destroy(&shared.device);
+                    slot.destroy(&device.functions);
                     Err(error)
                 }
             }
@@ -81,8 +82,8 @@ impl Slot {
 
     /// # Safety
     /// As [`Slot::new`].
-    unsafe fn make(&mut self, shared: &Shared) -> Result<(), vk::Result> {
-        let device = &shared.device;
+    unsafe fn make(&mut self, of: &Device) -> Result<(), vk::Result> {
+        let device = &of.functions;
         let buffer = vk::BufferCreateInfo::default()
             .size(self.capacity)
             .usage(vk::BufferUsageFlags::TRANSFER_DST);
@@ -93,7 +94,7 @@ impl Slot {
         unsafe {
             self.buffer = device.create_buffer(&buffer, None)?;
             let needs = device.get_buffer_memory_requirements(self.buffer);
-            let (kind, coherent) = memory_kind(&shared.memory, needs.memory_type_bits)
+            let (kind, coherent) = memory_kind(&of.memory, needs.memory_type_bits)
                 .ok_or(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)?;
             self.coherent = coherent;
             let memory = vk::MemoryAllocateInfo::default()
@@ -108,7 +109,7 @@ impl Slot {
             self.fence = device.create_fence(&vk::FenceCreateInfo::default(), None)?;
             let made = device.allocate_command_buffers(&commands)?;
             self.commands = made[0];
-            if let Some(init) = shared.init_commands {
+            if let Some(init) = of.init_commands {
                 init(device.handle(), self.commands).result()?;
             }
         }

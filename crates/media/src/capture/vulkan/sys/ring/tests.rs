@@ -388,9 +388,9 @@ fn cost_of_a_picture() {
         },
     );
     let bytes = pattern(HD, 0);
-    let shared = &ring.shared;
+    let device = &ring.shared.device;
     // SAFETY: as in `present`; the slot is used by this thread alone, each copy waited for.
-    let slot = unsafe { Slot::new(shared, 0, gpu.pool, HD.pixels() as u64 * 4).unwrap() };
+    let slot = unsafe { Slot::new(device, 0, gpu.pool, HD.pixels() as u64 * 4).unwrap() };
     let mut times = [const { Vec::new() }; 5];
     for _ in 0..ROUNDS {
         for what in 0..3 {
