@@ -10,6 +10,7 @@ mod view;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::bytes::Reject;
 use crate::control::clock::ClockMap;
 use crate::control::handshake::Established;
 use crate::control::ladder::{Found, Probe, Step};
@@ -29,7 +30,6 @@ use crate::recv::reassemble::PictureState;
 use crate::seq;
 use crate::time::{Instant, PeerInstant};
 use crate::units::Size;
-use crate::wire::Reject;
 use crate::wire::control::{GoodbyeReason, Message, Report, ResendRequest};
 use crate::wire::media::StreamKind;
 use crate::wire::seal::Direction;

@@ -13,6 +13,7 @@
     allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")
 )]
 
+pub mod bytes;
 pub mod client;
 pub mod control;
 pub mod decision;
@@ -23,6 +24,7 @@ pub mod ledger;
 pub mod pose;
 pub mod printable;
 pub mod recv;
+pub mod rung;
 pub mod send;
 pub mod seq;
 pub mod time;

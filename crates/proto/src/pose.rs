@@ -8,11 +8,9 @@
 
 use std::time::Duration;
 
-use crate::control::clock::Mapped;
+use crate::bytes::{Reader, Reject, Writer};
 use crate::id::{PoseId, SubscriberId};
-use crate::time::{Instant, PeerInstant};
-use crate::wire::Reject;
-use crate::wire::fields::{Reader, Writer};
+use crate::time::{Instant, Mapped, PeerInstant};
 
 /// Poses leave at most this often: twice the 1000 Hz of the fastest trackers of today (guess).
 pub const POSE_INTERVAL: Duration = Duration::from_micros(500);

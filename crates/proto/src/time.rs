@@ -16,6 +16,15 @@ pub struct Instant(pub i64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PeerInstant(pub i64);
 
+/// An instant of the other clock, and how wrong it may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapped<T> {
+    /// The converted instant.
+    pub at: T,
+    /// It is off by at most this much.
+    pub bound: Duration,
+}
+
 fn nanos(span: Duration) -> i64 {
     i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -5,10 +5,9 @@
 
 use std::time::Duration;
 
-use crate::control::clock::Mapped;
 use crate::id::{FrameId, PoseId, SubscriberId, ViewId};
-use crate::time::{Instant, PeerInstant};
-use crate::wire::video::EchoKind;
+use crate::input::echo::EchoKind;
+use crate::time::{Instant, Mapped, PeerInstant};
 
 macro_rules! stages {
     ($($(#[doc = $doc:literal])+ $name:ident $side:ident,)+) => {

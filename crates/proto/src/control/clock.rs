@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+pub use crate::time::Mapped;
 use crate::time::{Instant, PeerInstant};
 
 /// How fast two clocks may drift apart: ±50 ppm each, the usual tolerance of PC and phone
@@ -25,15 +26,6 @@ struct Sample {
     half_trip: i64,
     /// How far the clocks may have drifted apart between asking and hearing.
     drift: i64,
-}
-
-/// An instant of the other clock, and how wrong it may be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mapped<T> {
-    /// The converted instant.
-    pub at: T,
-    /// It is off by at most this much.
-    pub bound: Duration,
 }
 
 /// Learns the peer's clock from pings.

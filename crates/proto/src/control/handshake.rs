@@ -52,13 +52,12 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
-use zeroize::Zeroize;
-
 pub use self::client::{ClientHandshake, Trust};
 pub use self::host::{DeviceStatus, HostHandshake, Paired, PairingEvent, Reaction};
 pub use super::identity::{ClientId, DeviceName, Identity, NoRandomness, PublicKey};
 pub use super::pairing::{BadPin, MAX_TRIES, Pin};
 use crate::id::SessionId;
+pub use crate::wire::seal::SessionSecret;
 
 /// The version of the protocol that this program speaks best: byte 0 of every datagram. Hello,
 /// Challenge and Refused carry 1 for ever, since their layout never changes.
@@ -104,23 +103,6 @@ pub struct Established {
     pub peer: PublicKey,
     /// The protocol version that both sides speak best.
     pub version: u8,
-}
-
-/// The secret that a handshake leaves in both hands; media and control keys are derived from it,
-/// it never seals anything itself. Overwritten when dropped; `Debug` doesn't show it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SessionSecret(pub [u8; 32]);
-
-impl Drop for SessionSecret {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-impl fmt::Debug for SessionSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SessionSecret(..)")
-    }
 }
 
 /// The protocol versions a program speaks, both ends included.

@@ -1,11 +1,10 @@
 //! Negotiation: what a client asks for, what the host grants. Messages of the reliable stream.
 
 use super::streams::{self, Grant, StreamOffer};
+use crate::bytes::{Reader, Reject, Writer};
 use crate::input::keys::Keys;
 use crate::printable::printable;
 use crate::units::{Bitrate, Size};
-use crate::wire::Reject;
-use crate::wire::fields::{Reader, Writer};
 
 /// What a subscriber may do.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

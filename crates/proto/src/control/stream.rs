@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use crate::bytes::Reject;
 use crate::time::Instant;
-use crate::wire::Reject;
 
 /// Bytes of a segment at most: a full control datagram less the other fields.
 pub const SEGMENT: usize = 1200;

@@ -4,8 +4,7 @@
 //! A side that says nothing of streams has the first view of video stream 0 and nothing else, as every
 //! session does.
 
-use crate::wire::Reject;
-use crate::wire::fields::{Reader, Writer};
+use crate::bytes::{Reader, Reject, Writer};
 use crate::wire::media::{StreamId, StreamKind};
 
 /// Streams that an offer or a grant names at most; what follows is not looked at.

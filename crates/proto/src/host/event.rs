@@ -1,6 +1,6 @@
 //! What a host tells its runtime.
 
-use super::others::SubscribeRequest;
+use super::request::SubscribeRequest;
 use crate::control::handshake::PublicKey;
 use crate::control::negotiate::{Offer, Refusal, Role};
 use crate::control::streams::Grant;

@@ -5,10 +5,11 @@
 //! it says arrives once and in order, is its gateway's business.
 
 use super::member::Member;
+use super::request::SubscribeRequest;
 use super::roles::Grant;
 use super::{Ending, Host, HostEvent, RELEASE_AFTER};
 use crate::control::clock::ClockMap;
-use crate::control::negotiate::{Refusal, Role, Wishes};
+use crate::control::negotiate::{Refusal, Role};
 use crate::control::plane::{Wakeup, earlier};
 use crate::decision::Decision;
 use crate::id::{FrameId, InputSeq, PoseId, SubscriberId, ViewId};
@@ -25,43 +26,6 @@ use crate::wire::control::GoodbyeReason;
 /// Input events of subscribers that may wait for the host: a second of a mouse of 1000 Hz, as in a
 /// guest's application.
 const MAX_WAITING: usize = 1024;
-
-/// What a subscriber asks for that is no session: see [`Offer`](crate::control::negotiate::Offer).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SubscribeRequest {
-    /// The role that it wants.
-    pub role: Role,
-    /// Whether it wants to take the player's role from whoever has it.
-    pub take_over: bool,
-    /// The codecs that it can use: bit n for codec number n.
-    pub codecs: u32,
-    /// What it is called in lists and logs.
-    pub name: String,
-    /// What it is: the program or the protocol, for logs.
-    pub software: String,
-    /// What it wants of the video while it plays.
-    pub wishes: Wishes,
-    /// Whether it says of each frame that left for it what became of it
-    /// ([`Feedback::Frame`]). Of one that does not (a recorder) frames end as
-    /// [`Outcome::Left`](crate::trace::Outcome::Left).
-    pub reports: bool,
-}
-
-impl SubscribeRequest {
-    /// One that wants this role if nobody has it, takes any codec, has no wishes, and does not report.
-    #[must_use]
-    pub fn new(role: Role, name: &str) -> SubscribeRequest {
-        SubscribeRequest {
-            role,
-            take_over: false,
-            codecs: u32::MAX,
-            name: name.to_owned(),
-            software: String::new(),
-            wishes: Wishes::default(),
-            reports: false,
-        }
-    }
-}
 
 /// Why an input event was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -5,6 +5,7 @@ use super::roles::Grant;
 use super::session::{OFFER_TIMEOUT, Session};
 use super::views::View;
 use super::{Asked, Ending, Host, HostEvent, RELEASE_AFTER};
+use crate::bytes::Reject;
 use crate::control::handshake::{Established, PublicKey};
 use crate::control::ladder::{BURST, Rung};
 use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
@@ -14,7 +15,6 @@ use crate::control::streams;
 use crate::id::{FrameId, PathId, SubscriberId, ViewId};
 use crate::send::loss::LinkState;
 use crate::time::Instant;
-use crate::wire::Reject;
 use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message, ResendRequest};
 use crate::wire::header::{Header, Plane};
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use super::batch::InputBatch;
 use super::event::{EV_SYN, InputEvent};
 use super::pressed::Pressed;
 use crate::id::{DeviceId, InputSeq};
 use crate::seq;
 use crate::time::PeerInstant;
-use crate::wire::control::InputBatch;
 
 /// An event that is to be applied now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use super::batch::{InputBatch, MAX_EVENTS};
 use super::event::{EV_REL, EV_SYN, InputEvent};
 use super::pressed::Pressed;
 use crate::id::{ConfigEpoch, InputSeq};
 use crate::time::{Instant, PeerInstant};
-use crate::wire::control::{InputBatch, MAX_EVENTS};
 
 /// Events that may wait for an acknowledgement: a line of text that a program types in one go,
 /// over a link that loses much. Beyond that the host has been silent for long, and everything is

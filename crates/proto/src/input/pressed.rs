@@ -2,11 +2,13 @@
 
 use super::event::{Button, EV_KEY, InputEvent, KeyCode};
 use crate::id::DeviceId;
-use crate::wire::control::MAX_PRESSED;
 
 /// `BTN_MISC` of `linux/input-event-codes.h`: codes from here to `KEY_OK` are buttons.
 const FIRST_BUTTON: u16 = 0x100;
 const FIRST_KEY_BEHIND_BUTTONS: u16 = 0x160;
+
+/// Pressed keys and buttons that a snapshot names at most: more than there are fingers, twice.
+pub const MAX_PRESSED: usize = 32;
 
 /// A key or button that is down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

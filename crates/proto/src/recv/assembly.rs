@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::reassemble::ASKS;
+use crate::bytes::Reject;
 use crate::time::Instant;
-use crate::wire::Reject;
 use crate::wire::control::{MAX_RANGES, MissingRange, ResendRequest};
 use crate::wire::video::{Extensions, Flags, Fragment, FrameHeader};
 
@@ -18,6 +17,9 @@ const KEPT_BYTES: usize = 4 << 20;
 /// What is missing is asked for when it was overtaken this long ago: most links that reorder at all
 /// have it done by then, and what is asked for in vain costs a datagram (guess).
 const ASK_AFTER: Duration = Duration::from_millis(1);
+
+/// How often the same is asked for at most: the first answer may be lost like what it answers.
+const ASKS: u8 = 2;
 
 /// How a fragment came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

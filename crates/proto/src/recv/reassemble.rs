@@ -16,13 +16,12 @@ use super::assembly::{Arrival, Assembly, MAX_FRAME_BYTES, SliceAssembly};
 use super::history::{Health, History};
 pub use super::output::{FrameEnd, PictureState, Step};
 use super::repair::Repair;
+use crate::bytes::Reject;
 use crate::id::{ConfigEpoch, FrameId, ViewId};
 use crate::time::Instant;
 use crate::trace::{DropCause, Fidelity};
-use crate::wire::Reject;
 use crate::wire::parity::Parity;
 use crate::wire::video::{Configuration, Flags, Fragment};
-pub(super) use deadlines::ASKS;
 
 /// How long something missing is waited for once later data has overtaken it: the OpenUVR
 /// implementation gave up a frame after 3 ms without a packet; links that reorder (Wi-Fi block

@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
+use crate::bytes::Reject;
 use crate::id::PayloadSeq;
 use crate::time::{Instant, PeerInstant};
-use crate::wire::Reject;
 use crate::wire::media::StreamId;
 use crate::wire::timed::{Payload, Timed};
 

@@ -14,11 +14,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::bytes::MAX_DATAGRAM;
 pub use crate::decision::Change;
 use crate::id::FrameId;
 use crate::time::{Instant, PeerInstant};
 use crate::units::Bitrate;
-use crate::wire::MAX_DATAGRAM;
 
 /// Between what the target may vary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::fec::{BlockCoder, ParityLevel, ParityPlan};
 use super::resend::SentBodies;
+use crate::bytes::MAX_DATAGRAM;
 use crate::send::loss::LinkState;
 use crate::time::Instant;
-use crate::wire::MAX_DATAGRAM;
 use crate::wire::control::ResendRequest;
 use crate::wire::header::{HEADER, TAG};
 use crate::wire::parity::{BLOCK, Parity};

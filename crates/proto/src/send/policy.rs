@@ -11,6 +11,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::bytes::MAX_DATAGRAM;
 use crate::control::negotiate::Role;
 pub use crate::decision::{Decision, KeyReason, TYPICAL};
 use crate::id::FrameId;
@@ -24,7 +25,6 @@ use crate::send::subscriber::Departure;
 use crate::time::{Instant, PeerInstant};
 use crate::trace::{DropCause, Fidelity, Outcome};
 use crate::units::Bitrate;
-use crate::wire::MAX_DATAGRAM;
 use crate::wire::control::Report;
 
 /// Bytes of UDP and IPv4 headers in front of each datagram (20 + 8).

@@ -7,20 +7,20 @@ mod report;
 mod resend;
 mod view;
 
-pub use self::input::{InputBatch, MAX_EVENTS, MAX_PRESSED};
 pub use self::report::Report;
 pub use self::resend::{MAX_RANGES, MissingRange, ResendRequest};
-use super::Reject;
-use super::fields::{Reader, Writer};
-use crate::control::ladder::Rung;
+use crate::bytes::{Reader, Reject, Writer};
 use crate::decision::Decision;
 use crate::id::{FrameId, InputSeq, PoseId, ViewId};
+pub use crate::input::batch::{InputBatch, MAX_EVENTS};
+pub use crate::input::pressed::MAX_PRESSED;
 use crate::pose::Pose;
+use crate::rung::Rung;
 use crate::time::PeerInstant;
 
 /// Bytes of a control datagram's body at most: what a full datagram has beside header and tag.
 pub const MAX_CONTROL_BODY: usize =
-    super::MAX_DATAGRAM - super::header::HEADER - super::header::TAG;
+    crate::bytes::MAX_DATAGRAM - super::header::HEADER - super::header::TAG;
 
 /// One message of the control plane.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -3,8 +3,7 @@
 //! Each is type (u8), length (u16), bytes, on fragment 0 of slice 0. Readers skip types that they do not
 //! know, and bytes behind the last field that they know.
 
-use super::fields::{Reader, Writer};
-use super::{Reject, range};
+use crate::bytes::{Reader, Reject, Writer, range};
 use crate::id::PoseId;
 use crate::pose::{Pose, PoseError};
 use crate::time::PeerInstant;

@@ -17,7 +17,7 @@
 use zerocopy::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{MAX_DATAGRAM, Reject};
+use crate::bytes::{MAX_DATAGRAM, Reject};
 use crate::id::SessionId;
 use crate::time::PeerInstant;
 

@@ -8,7 +8,7 @@
 //! ```
 //! Nothing but these two bytes is known of a body before the receiver that owns the stream gets it.
 
-use super::Reject;
+use crate::bytes::Reject;
 use crate::id::ViewId;
 
 /// What a session carries: each stream has a kind and a number among those of its kind.
@@ -54,6 +54,9 @@ impl StreamId {
 
 /// The kind of a fragment's body: [`video`](super::video).
 pub const FRAGMENT: u8 = StreamKind::Video as u8;
+
+/// Bytes of the fixed part of a fragment's body.
+pub const VIDEO_HEADER: usize = 48;
 
 /// The kind of a body of parity, which belongs to a video stream: [`parity`](super::parity).
 pub const PARITY: u8 = 3;

@@ -17,8 +17,8 @@ use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::header::{HEADER, TAG};
-use super::video::VIDEO_HEADER;
-use super::{MAX_DATAGRAM, Reject, media, range};
+use super::media::{self, VIDEO_HEADER};
+use crate::bytes::{MAX_DATAGRAM, Reject, range};
 use crate::id::FrameId;
 
 /// Data shards of a block at most: with half as many parity shards they can be counted in a byte.

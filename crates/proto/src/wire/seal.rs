@@ -6,15 +6,16 @@
 //! derived from the one before, so an old key can't be computed from a newer one.
 //! Measured (`docs/adr/0002-wire-format.md`): about 5 µs for a 42 kB frame, so it is always on.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
+use zeroize::Zeroize;
 
-use super::Reject;
 use super::header::{HEADER, Header, Plane, TAG};
-use crate::control::handshake::SessionSecret;
+use crate::bytes::Reject;
 use crate::id::SessionId;
 use crate::time::Instant;
 
@@ -24,6 +25,23 @@ pub const PACKETS_PER_KEY: u64 = 1 << 22;
 
 /// How far behind the newest packet a reordered one may be, in packets: two key frames' worth.
 const REPLAY_WINDOW: u64 = 1024;
+
+/// The secret that a handshake leaves in both hands; media and control keys are derived from it,
+/// it never seals anything itself. Overwritten when dropped; `Debug` doesn't show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SessionSecret(pub [u8; 32]);
+
+impl Drop for SessionSecret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl fmt::Debug for SessionSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionSecret(..)")
+    }
+}
 
 /// Which way a key's datagrams go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,10 +19,9 @@
 use zerocopy::little_endian::{I64, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::fields::{Reader, Writer};
 use super::header::{HEADER, TAG};
 use super::media::{StreamId, StreamKind};
-use super::{MAX_DATAGRAM, Reject, range};
+use crate::bytes::{MAX_DATAGRAM, Reader, Reject, Writer, range};
 use crate::id::PayloadSeq;
 use crate::time::PeerInstant;
 

@@ -22,11 +22,11 @@ use zerocopy::little_endian::{I64, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 pub use super::extensions::{Configuration, Extensions, FieldOfView, PoseEcho};
-use super::{Reject, media, range};
+use super::media;
+pub use super::media::VIDEO_HEADER;
+use crate::bytes::{Reject, range};
 use crate::id::{ConfigEpoch, FrameId, InputSeq, ViewId};
-
-/// Bytes of the fixed part of a fragment's body.
-pub const VIDEO_HEADER: usize = size_of::<Layout>();
+pub use crate::input::echo::{EchoKind, InputEcho};
 
 /// Payload bytes of a full fragment without extensions: a parity datagram must have room for the
 /// whole body.
@@ -37,29 +37,6 @@ pub const MAX_SLICES: u8 = 64;
 
 /// Fragments a slice can have; with [`FULL_PAYLOAD`] this is 21.3 MB, a raw 4K picture in two.
 pub const MAX_FRAGMENTS: u16 = 16_384;
-
-/// How the frame relates to the input that it echoes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u8)]
-pub enum EchoKind {
-    /// No input yet.
-    #[default]
-    None = 0,
-    /// The input was handed to the window system before the frame was captured: motion-to-photon
-    /// figures from it are lower bounds.
-    Injected = 1,
-    /// The application took the input before it drew the frame: figures are exact.
-    Consumed = 2,
-}
-
-/// The newest input that was applied before a frame was made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct InputEcho {
-    /// Its sequence number.
-    pub seq: InputSeq,
-    /// How sure it is that the frame shows it.
-    pub kind: EchoKind,
-}
 
 /// What all fragments of a frame share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -207,7 +184,7 @@ struct Layout {
     extension_bytes: U16,
 }
 
-const _: () = assert!(VIDEO_HEADER == 48);
+const _: () = assert!(VIDEO_HEADER == size_of::<Layout>());
 
 impl Fragment<'_> {
     /// Appends the body to `out`.

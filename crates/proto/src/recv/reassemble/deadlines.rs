@@ -11,9 +11,6 @@ use crate::recv::assembly::RetransmitTiming;
 use crate::time::Instant;
 use crate::wire::control::ResendRequest;
 
-/// How often the same is asked for at most: the first answer may be lost like what it answers.
-pub(in crate::recv) const ASKS: u8 = 2;
-
 /// How much later than a round trip an answer of the host may come: it may be encoding (guess).
 const ANSWER_WAIT: Duration = Duration::from_millis(3);
 

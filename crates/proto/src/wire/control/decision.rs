@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
+use crate::bytes::{Reader, Reject, Writer};
 use crate::decision::{Change, Decision, KeyReason, Loss};
 use crate::id::FrameId;
 use crate::units::Bitrate;
-use crate::wire::Reject;
-use crate::wire::fields::{Reader, Writer};
 
 mod kind {
     pub(super) const QUEUE: u8 = 1;

@@ -1,44 +1,16 @@
-//! Input events on their way to the host, and their bytes.
+//! The bytes of input events on their way to the host.
 
+use crate::bytes::{Reader, Reject, Writer, span_to_wire};
 use crate::id::{ConfigEpoch, DeviceId, InputSeq};
+use crate::input::batch::{InputBatch, MAX_EVENTS};
 use crate::input::event::{Button, InputEvent, KeyCode};
-use crate::input::pressed::PressedKey;
+use crate::input::pressed::{MAX_PRESSED, PressedKey};
 use crate::time::PeerInstant;
-use crate::wire::Reject;
-use crate::wire::fields::{Reader, Writer, span_to_wire};
-
-/// Events in the order in which they happened.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct InputBatch {
-    /// The configuration epoch that pointer places refer to.
-    pub epoch: ConfigEpoch,
-    /// Number of the first event; the others follow without a gap.
-    pub first: InputSeq,
-    /// When the newest event was sampled, on the client's clock, and how much earlier each was.
-    pub events: Vec<(InputEvent, PeerInstant)>,
-    /// The keys and buttons that are pressed once all these events are applied; `None` if more
-    /// events wait than fit, so that it is not known how they end.
-    pub pressed: Option<Vec<PressedKey>>,
-}
-
-/// Events in one datagram at most: 48 of at most 14 bytes leave room for everything else.
-pub const MAX_EVENTS: usize = 48;
-/// Pressed keys and buttons that a snapshot names at most: more than there are fingers, twice.
-pub const MAX_PRESSED: usize = 32;
 
 /// In place of the number of pressed keys: not known.
 const NO_SNAPSHOT: u8 = u8::MAX;
 /// In the code of what is pressed: it is part of a device, whose number follows.
 const OF_DEVICE: u16 = 0x8000;
-
-impl InputBatch {
-    /// The number of its newest event; the one before `first` if it has none.
-    #[must_use]
-    pub fn newest(&self) -> InputSeq {
-        let count = u32::try_from(self.events.len()).unwrap_or(0);
-        InputSeq(self.first.0.wrapping_add(count).wrapping_sub(1))
-    }
-}
 
 pub(super) fn write(w: &mut Writer<'_>, batch: &InputBatch) {
     let events = &batch.events[..batch.events.len().min(MAX_EVENTS)];

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use super::view;
+use crate::bytes::{Reader, Reject, Writer, span_from_wire, span_to_wire};
 use crate::id::{FrameId, PoseId, ViewId};
+use crate::input::echo::EchoKind;
 use crate::time::PeerInstant;
 use crate::trace::{DropCause, Fidelity, FrameRecord, Outcome, Stage};
-use crate::wire::Reject;
-use crate::wire::fields::{Reader, Writer, span_from_wire, span_to_wire};
-use crate::wire::video::EchoKind;
 
 /// What became of one frame at the client; stamps on the client's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

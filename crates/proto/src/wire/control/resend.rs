@@ -1,9 +1,8 @@
 //! What a client lacks of a frame, and its bytes.
 
 use super::view;
+use crate::bytes::{Reader, Reject, Writer};
 use crate::id::{FrameId, ViewId};
-use crate::wire::Reject;
-use crate::wire::fields::{Reader, Writer};
 
 /// What a client lacks of a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,8 +1,7 @@
 //! The bytes of a view's number.
 
+use crate::bytes::{Reader, Reject, Writer};
 use crate::id::ViewId;
-use crate::wire::Reject;
-use crate::wire::fields::{Reader, Writer};
 
 pub(super) fn write<'a, 'w>(w: &'a mut Writer<'w>, view: ViewId) -> &'a mut Writer<'w> {
     w.u8(view.stream).u8(view.view)

@@ -1,0 +1,40 @@
+//! What a subscriber that is no OpenUVR session asks a host for.
+
+use crate::control::negotiate::{Role, Wishes};
+
+/// What a subscriber asks for that is no session: see [`Offer`](crate::control::negotiate::Offer).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SubscribeRequest {
+    /// The role that it wants.
+    pub role: Role,
+    /// Whether it wants to take the player's role from whoever has it.
+    pub take_over: bool,
+    /// The codecs that it can use: bit n for codec number n.
+    pub codecs: u32,
+    /// What it is called in lists and logs.
+    pub name: String,
+    /// What it is: the program or the protocol, for logs.
+    pub software: String,
+    /// What it wants of the video while it plays.
+    pub wishes: Wishes,
+    /// Whether it says of each frame that left for it what became of it
+    /// ([`Feedback::Frame`](crate::send::subscriber::Feedback::Frame)). Of one that does not (a recorder)
+    /// frames end as [`Outcome::Left`](crate::trace::Outcome::Left).
+    pub reports: bool,
+}
+
+impl SubscribeRequest {
+    /// One that wants this role if nobody has it, takes any codec, has no wishes, and does not report.
+    #[must_use]
+    pub fn new(role: Role, name: &str) -> SubscribeRequest {
+        SubscribeRequest {
+            role,
+            take_over: false,
+            codecs: u32::MAX,
+            name: name.to_owned(),
+            software: String::new(),
+            wishes: Wishes::default(),
+            reports: false,
+        }
+    }
+}
