@@ -17,6 +17,8 @@ pub struct Settings {
     pub policy: PolicySettings,
     /// Whether a picture that does not move is sent again in better quality.
     pub top_up: bool,
+    /// Whether the highest number of frames a second follows the player's display, where that is known.
+    pub follows_display: bool,
 }
 
 /// An encoder that was opened.
