@@ -223,6 +223,7 @@ mod tests {
             wishes: Wishes {
                 bitrate: None,
                 size: Some(Size::new(640, 480)),
+                fps: None,
             },
             rendition: RenditionId(1),
         }

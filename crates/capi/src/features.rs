@@ -56,7 +56,9 @@ impl Settings {
         };
         let config = &mut self.config;
         match feature {
-            OPENUVR_FEATURE_TARGET_FPS if (1..=240).contains(&whole) => config.fps = whole.into(),
+            OPENUVR_FEATURE_TARGET_FPS if (1..=240).contains(&whole) => {
+                (config.fps, config.follows_display) = (whole.into(), false);
+            }
             OPENUVR_FEATURE_TARGET_FPS => return Err(wrong("1 to 240")),
             OPENUVR_FEATURE_BITRATE => config.bitrate = Some(bitrate(value)?.0),
             OPENUVR_FEATURE_WIDTH => self.size.width = side()?,

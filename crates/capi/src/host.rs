@@ -188,6 +188,8 @@ impl Kind for Host {
                 threads => Some(narrow("encoder_threads", threads)?),
             },
             fps: config.fps,
+            // The application says how many.
+            follows_display: false,
             bitrate: Some(config.bitrate).filter(|rate| *rate != 0),
             realtime: config.realtime != 0,
             csv: csv.map(PathBuf::from),

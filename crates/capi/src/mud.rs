@@ -327,6 +327,8 @@ fn wishes(config: &openuvr_mud_config) -> Outcome<Wishes> {
     Ok(Wishes {
         bitrate: rate,
         size: Some(most).filter(|size| size.is_valid()),
+        // Where its pictures are shown is the application's affair.
+        fps: None,
     })
 }
 

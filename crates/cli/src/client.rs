@@ -2,17 +2,19 @@
 //! and tells the person what happens.
 
 use std::io::IsTerminal as _;
+use std::num::NonZeroU16;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use clap::ArgMatches;
+use openuvr_media::display;
 use openuvr_media::input_source::{self, InputSource};
 use openuvr_media::present::{self, x11::WindowConfig};
 use openuvr_net::address::{address_of, station_of};
 use openuvr_proto::control::handshake::{GIVE_UP, HandshakeError};
-use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::SessionId;
 use openuvr_proto::ledger::of_report;
@@ -24,6 +26,8 @@ use openuvr_runtime::client::{
 };
 use openuvr_runtime::clock;
 use openuvr_runtime::sched::Scheduler;
+
+use x11rb::connection::Connection as _;
 
 use crate::clients::{TICK, finish, goodbye};
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
@@ -109,6 +113,8 @@ struct Ends {
     input: Option<Box<dyn InputSource>>,
     send_input: bool,
     surface: OpenSurface,
+    /// Refreshes a second of its display, rounded up, where they are known.
+    fps: Option<NonZeroU16>,
 }
 
 impl Ends {
@@ -120,10 +126,12 @@ impl Ends {
             InputFrom::Devices(list) => Some(format!("evdev:{list}")),
             InputFrom::Window | InputFrom::Nothing => None,
         };
+        let (surface, fps) = open_surface(surface)?;
         Ok(Ends {
             input: input.map(|spec| input_source::open(&spec)).transpose()?,
             send_input: from != InputFrom::Nothing,
-            surface: open_surface(surface)?,
+            surface,
+            fps,
         })
     }
 }
@@ -139,7 +147,13 @@ fn start(config: &ClientConfig, opened: Opened, ends: Ends) -> Result<(ClientRun
         paths: opened.paths,
         pin: opened.pin,
         pair_again: opened.pair_again,
-        offer: opened.offer,
+        offer: Offer {
+            wishes: Wishes {
+                fps: ends.fps,
+                ..opened.offer.wishes
+            },
+            ..opened.offer
+        },
         decoder: opened.decoder,
         link: opened.link,
         only: opened.only,
@@ -188,9 +202,10 @@ fn ask_for_pin(opened: &Opened) -> Result<Pin> {
 }
 
 /// The surface is opened when the first picture tells its size; a display that is not there is
-/// told at once.
-fn open_surface(surface: Surface) -> Result<OpenSurface> {
-    Ok(match surface {
+/// told at once, and what it can show is known.
+fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<NonZeroU16>)> {
+    let mut fps = None;
+    let open: OpenSurface = match surface {
         Surface::X11 {
             display,
             size,
@@ -198,7 +213,11 @@ fn open_surface(surface: Surface) -> Result<OpenSurface> {
             grab,
             keys,
         } => {
-            openuvr_media::display::connect(&display).map_err(|e| anyhow!(e))?;
+            let (conn, screen) = display::connect(&display).map_err(|e| anyhow!(e))?;
+            let screen = conn.setup().roots.get(screen);
+            fps = screen
+                .and_then(|screen| display::highest_refresh_rate(&conn, screen))
+                .and_then(whole);
             Box::new(move |picture: Size, title: &str, role: Role| {
                 let window = WindowConfig {
                     display: Some(display.clone()),
@@ -223,7 +242,19 @@ fn open_surface(surface: Surface) -> Result<OpenSurface> {
             })
         }
         Surface::Null => Box::new(|_, _, _| present::open("null", &WindowConfig::default())),
-    })
+    };
+    Ok((open, fps))
+}
+
+/// The whole number that is not less, if there is one.
+fn whole(rate: f64) -> Option<NonZeroU16> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "what is too large becomes the largest"
+    )]
+    #[expect(clippy::cast_sign_loss, reason = "what is negative becomes 0")]
+    let rate = rate.ceil() as u16;
+    NonZeroU16::new(rate)
 }
 
 /// What this client knows of its session, and what is kept of its frames.

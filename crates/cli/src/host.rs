@@ -20,7 +20,7 @@ use openuvr_media::input_sink;
 use openuvr_net::Link;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_runtime::host::config::Config;
+use openuvr_runtime::host::config::{Config, USUAL_FPS};
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
 use openuvr_runtime::line::Line;
 use openuvr_runtime::sched::{self, Scheduler};
@@ -254,9 +254,10 @@ struct Source {
 }
 
 fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
+    let fps = config.fps.unwrap_or(USUAL_FPS);
     let what = match config.subject() {
         Subject::Pattern(size) => {
-            let capture = Box::new(Pattern::open(size, config.fps)?);
+            let capture = Box::new(Pattern::open(size, fps)?);
             let words = format!("a test pattern of {size}");
             return Ok(Source {
                 capture,
@@ -266,7 +267,7 @@ fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
             });
         }
         Subject::Clip(file) => {
-            let capture = Box::new(Player::open(&file, config.fps)?);
+            let capture = Box::new(Player::open(&file, fps)?);
             let words = format!("{} of {}", capture.size(), file.display());
             return Ok(Source {
                 capture,
@@ -295,6 +296,7 @@ fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
 
 /// What an X display shows, all of it or a part.
 fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<Source> {
+    let fps = config.fps.unwrap_or(USUAL_FPS);
     let display = config.display.clone();
     let mut told = false;
     let mut goes_on = || {
@@ -311,9 +313,9 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
         what,
     };
     let mut capture = x11::open_while(&target, &mut goes_on)?;
-    capture.limit_fps(config.fps);
+    capture.limit_fps(fps);
     if config.capture_mode == CaptureMode::Poll {
-        capture.poll(config.fps);
+        capture.poll(fps);
     }
     let viewport = capture.shared_viewport();
     let cursor = config

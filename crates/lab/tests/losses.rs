@@ -14,7 +14,10 @@ use openuvr_lab::link::{BurstLoss, Impairment};
 use openuvr_lab::world::{Device, World};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SecondPlayer;
+use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::send::congestion::Range;
 use openuvr_proto::trace::Fidelity;
+use openuvr_proto::units::Bitrate;
 
 const SECONDS: u32 = 20;
 const FRAMES: u32 = 60 * SECONDS;
@@ -111,6 +114,54 @@ fn one_percent_twenty_milliseconds_away() {
     assert_eq!(run.resent, 0);
 }
 
+/// Twelve frames, then nothing moves: nothing but the protocol itself can repair the last of them. A key
+/// frame is sent for the first, and then only for what was lost.
+#[test]
+fn bursts_of_frames_end_whole() {
+    for (percent, whole) in [(1, 90), (5, 80), (20, 60)] {
+        for seed in 1..=8 {
+            let mut world = World::new(seed, SecondPlayer::Refuse);
+            let link = lossy(ms(1), f64::from(percent) / 100.0);
+            let player = world.connect(&Device::new(1, Role::Player).behind(&link));
+            world.rest(ms(300));
+            for _ in 0..4 {
+                world.frames(12);
+                world.rest(Duration::from_secs(1));
+                assert!(!world.machine(player).is_broken(), "{percent} %, {seed}");
+            }
+            world.check_conservation(player);
+            let records = world.records_of(player);
+            let fine = records.iter().filter(|r| r.outcome.is_whole()).count();
+            let what = format!("{percent} %, {seed}: {fine} of {}", records.len());
+            assert!(fine * 100 >= records.len() * whole, "{what}");
+            let broken = records.len() - fine;
+            assert!(world.key_frames_sent.len() <= broken + 1, "{what}");
+        }
+    }
+}
+
+#[test]
+fn what_overtakes_or_comes_twice_costs_no_frame() {
+    for seed in 1..=8 {
+        let mut world = World::new(seed, SecondPlayer::Refuse);
+        let link = Impairment {
+            reorder: 0.1,
+            reorder_by: ms(3),
+            duplicate: 0.2,
+            ..lossy(ms(1), 0.0)
+        };
+        let player = world.connect(&Device::new(1, Role::Player).behind(&link));
+        world.rest(ms(300));
+        world.frames(120);
+        world.rest(Duration::from_secs(1));
+        world.check_conservation(player);
+        let records = world.records_of(player);
+        let broken = records.iter().filter(|r| !r.outcome.is_whole()).count();
+        assert!(broken * 50 <= records.len(), "seed {seed}: {broken}");
+        assert!(world.key_frames_sent.len() <= broken + 1);
+    }
+}
+
 /// 2 % in bursts of four, 5–8 ms each way.
 #[test]
 fn two_percent_in_bursts() {
@@ -127,6 +178,68 @@ fn two_percent_in_bursts() {
     let run = run(&link, true, true);
     assert!(run.whole >= 56 * SECONDS, "{run:?}");
     assert!(run.p99 <= ms(8 + 20), "{run:?}");
+}
+
+/// Ten percent both ways, of a stream whose rate follows the link, while a person presses keys: what is
+/// lost is mended, and not taken for a full link.
+#[test]
+fn ten_percent_both_ways_cost_no_rate_and_no_frame() {
+    for seed in 1..=6 {
+        for delay in [0, 1, 2] {
+            let mut world = World::new(seed, SecondPlayer::Refuse);
+            let max = Bitrate::from_mbps(10);
+            let range = Range {
+                min: Bitrate(500_000),
+                start: max,
+                max,
+            };
+            world.adapt(range, 5e6);
+            let link = lossy(ms(delay), 0.1);
+            let player = world.connect(&Device::new(1, Role::Player).behind(&link));
+            world.rest(ms(300));
+            for press in 0..230 {
+                world.play(ms(87));
+                let code = KeyCode(30);
+                let pressed = press % 2 == 0;
+                let text = None;
+                let key = InputEvent::Key {
+                    code,
+                    text,
+                    pressed,
+                };
+                world.input(player, key);
+            }
+            world.rest(Duration::from_secs(3));
+            world.check_conservation(player);
+            let shown = world.machine(player).shown.iter();
+            let shown: Vec<_> = shown
+                .filter(|s| !world.repeated.contains(&s.frame))
+                .collect();
+            let whole: Vec<_> = shown
+                .iter()
+                .filter(|s| s.fidelity == Fidelity::Whole)
+                .collect();
+            let gaps = whole.windows(2).map(|pair| pair[1].at.since(pair[0].at));
+            let mut input: Vec<_> = shown.iter().filter_map(|s| s.motion).collect();
+            input.sort_by_key(|(_, took)| *took);
+            let (_, p95) = input[input.len() * 95 / 100];
+            let captured = world.records_of(player).len();
+            let what = format!(
+                "seed {seed}, {delay} ms: {} of {captured} whole, input {p95:?}",
+                whole.len()
+            );
+            // 59.5 of 60.
+            assert!(whole.len() * 600 >= captured * 595, "{what}");
+            let known = whole[0].at + Duration::from_secs(1);
+            let late = whole
+                .windows(2)
+                .zip(gaps)
+                .filter(|(pair, _)| pair[0].at >= known);
+            let gap = late.map(|(_, gap)| gap).max().unwrap_or_default();
+            assert!(gap <= ms(40), "{what}: {gap:?}");
+            assert!(p95 <= ms(43), "{what}");
+        }
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! Everything of ours that talks to a display connects through here: x11rb itself computes the
 //! port of any display number and stops the program at one that has no port.
 
+use x11rb::connection::RequestConnection as _;
+use x11rb::protocol::randr::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{ImageOrder, Screen, Setup};
 use x11rb::rust_connection::RustConnection;
 
@@ -35,7 +37,6 @@ pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
 /// moment of the grab, whether or not grabs concern it (`mark_client_grab` in its `dispatch.c`).
 #[cfg(feature = "host")]
 pub(crate) fn ignore_grabs(conn: &RustConnection) -> Result<(), x11rb::errors::ConnectionError> {
-    use x11rb::connection::RequestConnection as _;
     use x11rb::protocol::xtest::{self, ConnectionExt as _};
 
     if conn
@@ -45,6 +46,40 @@ pub(crate) fn ignore_grabs(conn: &RustConnection) -> Result<(), x11rb::errors::C
         conn.xtest_grab_control(true)?;
     }
     Ok(())
+}
+
+/// The highest number of refreshes a second of the modes that `screen` shows now; `None` where none says
+/// one, as on a virtual display.
+#[must_use]
+pub fn highest_refresh_rate(conn: &RustConnection, screen: &Screen) -> Option<f64> {
+    conn.extension_information(randr::X11_EXTENSION_NAME)
+        .ok()??;
+    let resources = conn
+        .randr_get_screen_resources_current(screen.root)
+        .ok()?
+        .reply()
+        .ok()?;
+    let shown: Vec<u32> = resources
+        .crtcs
+        .iter()
+        .filter_map(|&crtc| {
+            let info = conn
+                .randr_get_crtc_info(crtc, resources.config_timestamp)
+                .ok()?;
+            Some(info.reply().ok()?.mode)
+        })
+        .collect();
+    let modes = resources
+        .modes
+        .iter()
+        .filter(|mode| shown.contains(&mode.id));
+    modes.filter_map(refresh_rate).reduce(f64::max)
+}
+
+/// Refreshes a second of a mode; `None` where it says no dot clock, as virtual displays.
+fn refresh_rate(mode: &randr::ModeInfo) -> Option<f64> {
+    let dots = f64::from(mode.htotal) * f64::from(mode.vtotal);
+    (mode.dot_clock > 0 && dots > 0.0).then(|| f64::from(mode.dot_clock) / dots)
 }
 
 /// Checks that the default visual of `screen` stores pixels as
@@ -88,6 +123,18 @@ fn number(display: &str) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_come_from_the_dot_clock() {
+        let mode = randr::ModeInfo {
+            dot_clock: 148_500_000,
+            htotal: 2200,
+            vtotal: 1125,
+            ..randr::ModeInfo::default()
+        };
+        assert_eq!(refresh_rate(&mode).map(f64::round), Some(60.0));
+        assert_eq!(refresh_rate(&randr::ModeInfo::default()), None);
+    }
 
     #[test]
     fn nonsense_is_refused_before_anything_is_opened() {

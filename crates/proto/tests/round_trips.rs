@@ -1,6 +1,7 @@
 //! Whatever is written is read back as it was.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
@@ -358,14 +359,16 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
             (
                 any::<u64>(),
                 prop::option::of((1..=Size::MAX_SIDE, 1..=Size::MAX_SIDE)),
+                any::<u16>(),
                 offers()
             ),
         )
             .prop_map(
-                |((role, take_over, codecs, name, software), (bitrate, size, streams))| {
+                |((role, take_over, codecs, name, software), (bitrate, size, fps, streams))| {
                     let wishes = Wishes {
                         bitrate: Some(Bitrate(bitrate)).filter(|rate| rate.0 != 0),
                         size: size.map(|(width, height)| Size::new(width, height)),
+                        fps: NonZeroU16::new(fps),
                     };
                     Negotiation::Offer(Offer {
                         role,

@@ -314,7 +314,7 @@ fn the_host_keeps_to_a_players_wishes_of_rate_and_size() {
         "modest",
         Wishes {
             bitrate,
-            size: None,
+            ..Wishes::default()
         },
     );
     assert_eq!(seen, Size::new(320, 180));
@@ -325,6 +325,7 @@ fn the_host_keeps_to_a_players_wishes_of_rate_and_size() {
         Wishes {
             bitrate,
             size: limit,
+            ..Wishes::default()
         },
     );
     assert_eq!(seen, Size::new(160, 90));

@@ -21,6 +21,8 @@ pub(super) struct Row {
     at: BTreeMap<String, i64>,
     /// Bytes on the wire: its datagrams and what IPv4 and UDP put before each (20 + 8).
     pub(super) wire_bytes: u64,
+    /// Nanoseconds from the newest input to this frame, if it is the first to show it.
+    pub(super) motion_to_photon: Option<i64>,
 }
 
 impl Row {
@@ -74,6 +76,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>> {
     };
     let (outcome, stage, cause) = (column("outcome")?, column("stage")?, column("cause")?);
     let (datagrams, bytes) = (column("datagrams")?, column("bytes")?);
+    let motion_to_photon = column("motion_to_photon")?;
     let stages: Vec<(usize, &str)> = STEPS
         .iter()
         .flat_map(|(from, to)| [*from, *to])
@@ -97,6 +100,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>> {
                 })
                 .collect(),
             wire_bytes: number(bytes) + number(datagrams) * IP_AND_UDP,
+            motion_to_photon: text(motion_to_photon).parse().ok(),
         }
     });
     Ok(rows.collect())
@@ -153,12 +157,13 @@ mod tests {
     use super::*;
 
     const HEADER: &str = "session,frame,outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,\
-        FirstSent,LastSent,FirstReceived,Recoverable,Decoded,Submitted,clock_bound,datagrams,bytes";
+        FirstSent,LastSent,FirstReceived,Recoverable,Decoded,Submitted,clock_bound,datagrams,bytes,\
+        motion_to_photon";
 
     fn row(frame: u32, outcome: &str, captured_us: i64, submitted_us: Option<i64>) -> String {
         let at = captured_us * 1000;
         let shown = submitted_us.map_or(String::new(), |us| (us * 1000).to_string());
-        format!("1,{frame},{outcome},{at},{at},{at},{at},{at},{at},{at},{at},{at},{shown},,2,100")
+        format!("1,{frame},{outcome},{at},{at},{at},{at},{at},{at},{at},{at},{at},{shown},,2,100,")
     }
 
     fn sighting(frame: u32, drawn_us: u64, seen_us: u64) -> Sighting {

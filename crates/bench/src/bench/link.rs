@@ -16,6 +16,7 @@ use openuvr_lab::link::{BurstLoss, Impairment, Queue};
 use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_lab::wifi::scenario::Scenario;
 use openuvr_lab::wifi::words;
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
 
 use super::emulated::Emulated;
@@ -25,21 +26,24 @@ use super::rig::pass;
 use super::sched::{Part, Sched};
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Pair, TemporaryDir};
+use crate::screen::Screen;
 use figures::{Figures, Measured, Recorded};
 use openuvr_runtime::clock;
 
 /// Measure what loss, and a link that gets narrower, leave of a stream.
 ///
-/// The scene is streamed over an emulated link that loses and delays datagrams with a seed. Whole
-/// frames are those that were displayed with every byte and whose references were; the longest gap
-/// is between two of them. Latency is from Captured to Submitted, of whole frames. Rates count IP and
-/// UDP headers, parity, and what is sent again. Where other processes used more than 0.1 core, or the
+/// The scene is streamed over an emulated link that loses and delays datagrams with a seed, in both
+/// directions: reports, requests and input are lost as video is. Whole frames are those that were
+/// displayed with every byte and whose references were; the longest gap is between two of them. Latency
+/// is from Captured to Submitted, of whole frames. Input is from a key press in the client's window to the
+/// first frame that may show it. Rates count IP and UDP headers, parity, and what is sent again. Where other processes used more than 0.1 core, or the
 /// emulated link was late itself, nothing is judged.
 ///
 /// `loss` loses 1 % of the datagrams, each by itself. `bursts` loses 2 % in bursts of 4, with a delay
 /// of 5 to 8 ms each way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each for
 /// --seconds; of it the longest freeze is told, the p99 from two seconds after the drop to the end of
-/// the narrow part, and how long it takes until the rate is back.
+/// the narrow part, and how long it takes until the rate is back. `start` carries 8 Mb/s behind 64 KiB
+/// of queue, less than the stream's 10, and counts from the very first frame on.
 ///
 /// The other cases are Wi-Fi in the model of `openuvr lab hop --wifi`: `wifi` one station of which a
 /// tenth of all MPDUs is lost, `wifi-far` one whose signal comes and goes, `wifi-shared` one of four,
@@ -51,7 +55,7 @@ pub(crate) struct Args {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "loss,bursts,heavy,narrow,wifi,wifi-far,wifi-shared"
+        default_value = "loss,bursts,heavy,narrow,start,wifi,wifi-far,wifi-shared"
     )]
     cases: Vec<Case>,
     /// What answers a loss, as the host's --recovery; each case is measured with each
@@ -113,6 +117,8 @@ enum Case {
     Heavy,
     /// 50, 8, 50 Mb/s
     Narrow,
+    /// 8 Mb/s and 64 KiB of queue from the first frame on
+    Start,
     /// 802.11ax, one station, 10 % of the MPDUs lost
     Wifi,
     /// 802.11ax, a signal of 18 ± 3 dB, learned rates
@@ -127,6 +133,8 @@ const FPS: f64 = 60.0;
 const NEAR: Duration = Duration::from_millis(2);
 /// How long pairing and the first pictures may take, before anything is counted.
 const WARM_UP: Duration = Duration::from_secs(4);
+/// Between two key presses: not a whole number of frames, so that they meet each phase of one.
+const PRESS_EVERY: Duration = Duration::from_millis(87);
 /// How long the reports of the last frames may take.
 const REPORTED: Duration = Duration::from_millis(500);
 
@@ -158,6 +166,11 @@ impl Case {
             Case::Narrow => ImpairmentSchedule::from(rate(50))
                 .then(WARM_UP + part, rate(8))
                 .then(WARM_UP + part * 2, rate(50)),
+            Case::Start => Impairment {
+                queue: Queue::Bytes(64 << 10),
+                ..rate(8)
+            }
+            .into(),
             Case::Wifi | Case::WifiFar | Case::WifiShared => ImpairmentSchedule::default(),
         }
     }
@@ -171,7 +184,9 @@ impl Case {
                 "profile=he-su per=1% signal=30,3 rate=learned background=20M,down \
                  background=20M,down background=10M,up"
             }
-            Case::Loss | Case::Bursts | Case::Heavy | Case::Narrow => return Ok(None),
+            Case::Loss | Case::Bursts | Case::Heavy | Case::Narrow | Case::Start => {
+                return Ok(None);
+            }
         };
         Ok(Some(words::parse(words)?))
     }
@@ -267,7 +282,7 @@ fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<
     };
     pass(from, stop, &mut well)?;
     let load = Load::now();
-    pass(to, stop, &mut well)?;
+    press_keys(far.name(), from, to, |until| pass(until, stop, &mut well))?;
     let used = Load::now().since(&load);
     // The last frames' reports are to be in the record.
     pass(to + REPORTED, stop, &mut well)?;
@@ -276,16 +291,39 @@ fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<
     let link = link.end()?;
     let text = std::fs::read_to_string(csv)
         .with_context(|| format!("can't read the host's record {}", csv.display()))?;
+    let record = journey::parse(&text)?;
+    let from = match case {
+        Case::Start => first_captured(&record).context("no frame was captured")?,
+        _ => from.0,
+    };
     Ok(Streamed {
-        record: journey::parse(&text)?,
-        time: Measured {
-            from: from.0,
-            part,
-            parts,
-        },
+        record,
+        time: Measured { from, part, parts },
         other_cores: used.other_cores,
         link,
     })
+}
+
+/// Presses a key again and again on a display, and waits between.
+fn press_keys(
+    display: &str,
+    from: Instant,
+    to: Instant,
+    mut wait: impl FnMut(Instant) -> Result<()>,
+) -> Result<()> {
+    let keyboard = Screen::open(display)?;
+    let mut press = from;
+    while press < to {
+        keyboard.press_key()?;
+        press = press + PRESS_EVERY;
+        wait(press)?;
+    }
+    Ok(())
+}
+
+/// When the first frame was captured, in nanoseconds of the clock.
+fn first_captured(record: &[Row]) -> Option<i64> {
+    record.iter().filter_map(|row| row.at("Captured")).min()
 }
 
 fn measure(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<Figures> {
@@ -327,6 +365,12 @@ fn print(case: Case, f: &Figures) {
         println!(
             "latency  p50 {:.1} ms, p99 {:.1}, max {:.1}  (Captured -> Submitted)",
             l.p50, l.p99, l.max
+        );
+    }
+    if let (Some(i), Some(p95)) = (&f.recorded.input_ms, f.recorded.input_p95_ms) {
+        println!(
+            "input    p50 {:.1} ms, p95 {p95:.1}, max {:.1}  (key press -> Submitted, {} seen)",
+            i.p50, i.max, i.count
         );
     }
     println!("wire     {:.1} Mb/s", f.recorded.wire_mbps);
@@ -405,7 +449,24 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             least("whole frames a second", 57.0, f.recorded.whole_per_second),
             most("longest freeze, ms", 150.0, f.recorded.longest_gap_ms),
         ],
-        Case::Heavy => Vec::new(),
+        Case::Heavy => vec![
+            least("whole frames a second", 59.5, f.recorded.whole_per_second),
+            most("longest gap, ms", 40.0, f.recorded.longest_gap_ms),
+            most(
+                "input p95, ms",
+                40.0,
+                f.recorded.input_p95_ms.unwrap_or(f64::INFINITY),
+            ),
+        ],
+        Case::Start => vec![
+            least("whole frames a second", 58.0, f.recorded.whole_per_second),
+            most("p99, ms", 25.0, p99),
+            most(
+                "slowest frame, ms",
+                60.0,
+                f.recorded.latency_ms.map_or(f64::INFINITY, |l| l.max),
+            ),
+        ],
         Case::Narrow => {
             let narrow = f.recorded.narrow.as_ref();
             let settled = narrow.and_then(|n| n.settled_p99_ms);

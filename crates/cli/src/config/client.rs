@@ -178,6 +178,8 @@ impl From<&ClientConfig> for Config {
             wishes: Wishes {
                 bitrate: config.bitrate,
                 size: config.max_size,
+                // Known once the display is.
+                fps: None,
             },
             ..Config::new(config.host.clone())
         }

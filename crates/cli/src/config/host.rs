@@ -10,7 +10,7 @@ use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_runtime::host::config::{BITRATES, Config, REFRESHES, usual_bitrate};
+use openuvr_runtime::host::config::{BITRATES, Config, REFRESHES, USUAL_FPS, usual_bitrate};
 use tracing::Level;
 
 use super::kind::{
@@ -70,7 +70,8 @@ the last counts. --help says more on each than -h.";
             /// A cap: a picture is taken when the application has drawn, never by the clock. Of
             /// pictures that come faster, the newest is sent. Up to 5 % more are let by, since the
             /// clocks of displays and games are not exact.
-            fps: f64 = "fps", number(1.0..=240.0, "frames/s"), Default::Is("60");
+            fps: Option<f64> = "fps", optional(number(1.0..=240.0, "frames/s")),
+                Default::Unset("what the player's display shows; 60 where that is not known, or with several encoders");
             /// Send the pointer's shape and place.
             /// The client draws it, so that it moves without waiting for a picture.
             cursor: bool = "cursor", flag(), Default::Is("true");
@@ -455,7 +456,13 @@ impl From<&HostConfig> for Config {
             subpel: config.subpel.wanted(),
             pixels: config.pixels.map(|pixels| pixels.name().to_owned()),
             cbr: config.rate_mode.map(|mode| mode == RateMode::Cbr),
-            fps: config.fps,
+            fps: config.fps.unwrap_or(USUAL_FPS),
+            // A pattern, a clip and the scene come by the clock.
+            follows_display: config.fps.is_none()
+                && !matches!(
+                    config.subject(),
+                    Subject::Pattern(_) | Subject::Clip(_) | Subject::Scene(_)
+                ),
             bitrate: config.bitrate.map(|rate| rate.0),
             min_bitrate: config.min_bitrate.map(|rate| rate.0),
             start_bitrate: config.start_bitrate.map(|rate| rate.0),

@@ -78,7 +78,7 @@ fn without_flags_and_file_the_defaults_hold() {
     let host = host(&[]).unwrap();
     assert_eq!(host.subject(), Subject::Display);
     assert_eq!(host.display.as_deref(), Some(":7"));
-    assert_eq!(host.fps, 60.0);
+    assert_eq!(host.fps, None);
     assert_eq!(host.encoders, [EncoderName("x264")]);
     assert_eq!(host.bitrate(), Bitrate::from_mbps(20));
     assert_eq!((host.slices, host.encoder_threads), (8, None));
@@ -113,7 +113,7 @@ fn a_game_is_run_with_the_options_of_a_host_but_for_the_source() {
         "--fps", "90", "--csv", "a.csv", "--window", "doom", "--input", "none",
     ];
     let run = effective::<RunConfig>(&args, &around).unwrap().config;
-    assert_eq!((run.host.fps, run.host.injects()), (90.0, false));
+    assert_eq!((run.host.fps, run.host.injects()), (Some(90.0), false));
     assert_eq!(run.window.as_deref(), Some("doom"));
     assert_eq!(run.host.window, None, "that of a display");
     for gone in [
@@ -143,7 +143,7 @@ fn a_game_is_run_with_the_options_of_a_host_but_for_the_source() {
     let folder = Folder::new("run");
     folder.file("run.toml", &printed);
     let again = effective::<RunConfig>(&[], &surroundings(&folder.0)).unwrap();
-    assert_eq!(again.config.host.fps, 72.0);
+    assert_eq!(again.config.host.fps, Some(72.0));
     folder.file("run.toml", "source = \"x11\"");
     let refused = effective::<RunConfig>(&[], &surroundings(&folder.0)).unwrap_err();
     assert!(
@@ -161,7 +161,7 @@ fn a_game_has_its_own_arguments() {
         let words = [&["run"], words].concat();
         let matches = RunConfig::command().try_get_matches_from(words).unwrap();
         let (effective, game) = RunConfig::with_game(&matches).unwrap();
-        assert_eq!(effective.config.host.fps, 30.0);
+        assert_eq!(effective.config.host.fps, Some(30.0));
         assert_eq!(game, ["game", "-x", "--fps", "9"]);
     }
     let none = RunConfig::command()
@@ -190,7 +190,7 @@ fn every_encoder_of_the_table_can_be_asked_for() {
 fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
     let text = "fps = 30\nbitrate = \"5M\"\ncursor = false\nsecond-player = \"refuse\"\n";
     let config = host_file("order", text, &["--fps", "59.94", "--cursor"]).unwrap();
-    assert_eq!(config.fps, 59.94);
+    assert_eq!(config.fps, Some(59.94));
     assert!(config.cursor);
     assert_eq!(config.bitrate(), Bitrate::from_mbps(5));
     assert_eq!(config.second_player, SecondPlayer::Refuse);
@@ -686,7 +686,7 @@ fn settings_are_saved_into_the_file_that_they_came_from() {
     assert_eq!(said, format!("the settings are in {}\n", file.display()));
     saved(&["--window", "blender"]);
     let now: Effective<HostConfig> = effective(&[], &around).unwrap();
-    assert_eq!(now.config.fps, 30.0, "what was there stays");
+    assert_eq!(now.config.fps, Some(30.0), "what was there stays");
     assert_eq!(
         now.config.subject(),
         Subject::Window(WindowName::Text("blender".to_owned()))
@@ -909,6 +909,7 @@ fn keys_are_symbols_for_a_host_and_places_for_a_game() {
     let expected = Wishes {
         bitrate: Some(Bitrate::from_mbps(5)),
         size: Some(Size::new(1280, 720)),
+        fps: None,
     };
     assert_eq!(config.wishes, expected);
     let refused = client(&["--observe", "--bitrate", "5M"])

@@ -4,7 +4,6 @@ use openuvr_media::capture::Capture as _;
 use openuvr_media::capture::x11::{self, Target, What};
 use openuvr_media::display;
 use x11rb::connection::{Connection as _, RequestConnection as _};
-use x11rb::protocol::randr::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::Screen;
 use x11rb::rust_connection::RustConnection;
 
@@ -101,7 +100,7 @@ fn refresh(conn: &RustConnection, screen: &Screen) -> Finding {
     let name = "refresh rate";
     let remedy =
         "choose a faster mode: `xrandr` lists them, xrandr --output NAME --rate HZ sets one";
-    match highest_rate(conn, screen) {
+    match display::highest_refresh_rate(conn, screen) {
         None => Finding::ok(name, "not told: a virtual display"),
         Some(hz) if hz >= 100.0 => Finding::ok(name, format!("{hz:.0} Hz")),
         Some(hz) => Finding::better(
@@ -112,53 +111,10 @@ fn refresh(conn: &RustConnection, screen: &Screen) -> Finding {
     }
 }
 
-fn highest_rate(conn: &RustConnection, screen: &Screen) -> Option<f64> {
-    conn.extension_information(randr::X11_EXTENSION_NAME)
-        .ok()??;
-    let resources = conn
-        .randr_get_screen_resources_current(screen.root)
-        .ok()?
-        .reply()
-        .ok()?;
-    let shown: Vec<u32> = resources
-        .crtcs
-        .iter()
-        .filter_map(|&crtc| {
-            let info = conn
-                .randr_get_crtc_info(crtc, resources.config_timestamp)
-                .ok()?;
-            Some(info.reply().ok()?.mode)
-        })
-        .collect();
-    let modes = resources
-        .modes
-        .iter()
-        .filter(|mode| shown.contains(&mode.id));
-    modes.filter_map(rate).reduce(f64::max)
-}
-
-/// Refreshes a second of a mode; `None` where it says no dot clock, as virtual displays.
-fn rate(mode: &randr::ModeInfo) -> Option<f64> {
-    let dots = f64::from(mode.htotal) * f64::from(mode.vtotal);
-    (mode.dot_clock > 0 && dots > 0.0).then(|| f64::from(mode.dot_clock) / dots)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::finding::Level;
     use super::*;
-
-    #[test]
-    fn rates_come_from_the_dot_clock() {
-        let mode = randr::ModeInfo {
-            dot_clock: 148_500_000,
-            htotal: 2200,
-            vtotal: 1125,
-            ..randr::ModeInfo::default()
-        };
-        assert_eq!(rate(&mode).map(f64::round), Some(60.0));
-        assert_eq!(rate(&randr::ModeInfo::default()), None);
-    }
 
     #[test]
     fn without_a_display_nobody_can_run() {

@@ -29,6 +29,7 @@ pub(super) const FREE: Settings = Settings {
     },
     // There is no picture that could be made better.
     top_up: false,
+    follows_display: true,
 };
 
 /// Datagrams on their way from a sender to its link.

@@ -54,6 +54,9 @@ pub trait Capture: Send {
         Drawn::default()
     }
 
+    /// At most so many frames a second from now on, where it is not the source that decides.
+    fn limit_fps(&mut self, _fps: f64) {}
+
     /// Somebody watches, or nobody any more: a source may save itself what nobody sees.
     fn set_watched(&mut self, _watched: bool) {}
 }

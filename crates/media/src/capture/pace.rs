@@ -62,6 +62,11 @@ impl Pace {
         }
     }
 
+    /// From now on at most `fps` frames a second, as [`Pace::new`]: what waits goes on waiting.
+    pub fn limit(&mut self, fps: f64) {
+        self.interval = Pace::new(fps).interval;
+    }
+
     /// A frame is there at `now`. It takes the place of one that still waits.
     pub fn offer(&mut self, now: Instant) {
         self.held = Some(now);

@@ -347,6 +347,10 @@ impl Submitted {
 }
 
 impl Capture for Submitted {
+    fn limit_fps(&mut self, fps: f64) {
+        self.shared.state().pace.limit(fps);
+    }
+
     fn size(&self) -> Size {
         self.size
     }

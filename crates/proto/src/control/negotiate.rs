@@ -1,5 +1,7 @@
 //! Negotiation: what a client asks for, what the host grants. Messages of the reliable stream.
 
+use std::num::NonZeroU16;
+
 use super::streams::{self, Grant, StreamOffer};
 use crate::bytes::{Reader, Reject, Writer};
 use crate::input::keys::Keys;
@@ -96,6 +98,9 @@ pub struct Wishes {
     pub bitrate: Option<Bitrate>,
     /// The largest picture: a larger one is made smaller, in its shape; `None`: as it is.
     pub size: Option<Size>,
+    /// Refreshes a second of the display that shows it, rounded up; `None`: not known. More frames than
+    /// these would not be seen.
+    pub fps: Option<NonZeroU16>,
 }
 
 /// Why a client does not get what it asked for.
@@ -185,7 +190,8 @@ impl Negotiation {
                     .text(&o.software)
                     .u64(o.wishes.bitrate.unwrap_or_default().0)
                     .u32(size.width)
-                    .u32(size.height);
+                    .u32(size.height)
+                    .u16(o.wishes.fps.map_or(0, NonZeroU16::get));
                 streams::write_offers(&mut w, &o.streams);
             }
             Negotiation::Granted {
@@ -255,6 +261,7 @@ impl Negotiation {
                         size if size.is_valid() => Some(size),
                         _ => return Err(Reject::Range("picture size")),
                     },
+                    fps: NonZeroU16::new(r.u16()?),
                 },
                 streams: streams::parse_offers(&mut r)?,
             }),

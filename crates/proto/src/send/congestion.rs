@@ -11,6 +11,8 @@
 //! congestion to it unless it is heavy: radio links lose without being full, and parity is made
 //! for that.
 
+mod range;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -19,41 +21,7 @@ pub use crate::decision::Change;
 use crate::id::FrameId;
 use crate::time::{Instant, PeerInstant};
 use crate::units::Bitrate;
-
-/// Between what the target may vary.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Range {
-    /// Never less: below it the picture is of no use.
-    pub min: Bitrate,
-    /// At the start of a session.
-    pub start: Bitrate,
-    /// Never more.
-    pub max: Bitrate,
-}
-
-impl Range {
-    /// With a new highest rate, which is also where the rate starts.
-    #[must_use]
-    pub fn up_to(self, max: Bitrate) -> Range {
-        Range {
-            min: self.min.min(max),
-            start: max,
-            max,
-        }
-    }
-
-    /// As far as a client's wish goes that the rate be at most `wished`: what it may be at least
-    /// stays.
-    #[must_use]
-    pub fn wished(self, wished: Option<Bitrate>) -> Range {
-        let max = wished.map_or(self.max, |wished| wished.clamp(self.min, self.max));
-        Range {
-            start: self.start.min(max),
-            max,
-            ..self
-        }
-    }
-}
+pub use range::Range;
 
 /// A frame's way over the link, from the client's report and the host's books.
 #[derive(Clone, Copy, Debug)]
@@ -89,9 +57,14 @@ const LARGEST_CUT: f64 = 0.5;
 /// Loss beyond this is congestion. Google's congestion control draws the line at a tenth
 /// (draft-ietf-rmcat-gcc-02, section 6); measured at a tenth, parity still brings every frame.
 const HEAVY_LOSS: f64 = 0.15;
-/// Loss is judged over so many datagrams at least: a tenth looks like more than the line once in
-/// a hundred times.
+/// Loss is judged over so many datagrams at least, …
 const LOSS_SAMPLE: u32 = 200;
+/// … and over so many at most: a second of 10 Mb/s.
+const LOSS_MEMORY: u32 = 1000;
+/// How far beyond the line a share must be that was counted over n datagrams, times √n: 2.5 standard
+/// deviations at the line, √(0.15 · 0.85) each. A link that loses a tenth looks like more than 15 % over
+/// 200 datagrams once in a hundred times, seven times a second; beyond this, less than once in an hour.
+const LOSS_DOUBT: f64 = 0.9;
 /// The target climbs this often …
 const CLIMB_EVERY: Duration = Duration::from_millis(250);
 /// … by this factor (8 to 20 Mb/s in four seconds), …
@@ -226,7 +199,12 @@ impl Congestion {
         self.under_way.push_back((frame, now, bytes));
         self.newest = frame;
         let takes = Duration::from_secs_f64((f64::from(bytes) * 8.0 / self.target).min(10.0));
-        self.paid_at = self.paid_at.max(now) + takes;
+        // What a link with room took is not owed to it.
+        let before = match self.capacity {
+            Some(_) => self.paid_at.max(now),
+            None => now,
+        };
+        self.paid_at = before + takes;
         self.last_sent = Some(now);
         self.last_heard.get_or_insert(now);
     }
@@ -465,9 +443,11 @@ impl Congestion {
         if all < LOSS_SAMPLE {
             return None;
         }
-        self.lost = (0, 0);
+        if all >= LOSS_MEMORY {
+            self.lost = (0, 0);
+        }
         let lost = f64::from(missing) / f64::from(all);
-        if lost <= HEAVY_LOSS {
+        if lost <= HEAVY_LOSS + LOSS_DOUBT / f64::from(all).sqrt() {
             return None;
         }
         // Half of it, as in the draft: loss that stays is answered again.

@@ -36,7 +36,8 @@ const KEPT_DECISIONS: usize = 32;
 /// What the policy is given at the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The highest number of frames a second.
+    /// The highest number of frames a second; of one that follows the player's display, where that is not
+    /// known.
     pub fps: f64,
     /// Between what the rate may vary.
     pub range: Range,
@@ -195,6 +196,11 @@ impl Policy {
         self.congestion
             .capacity()
             .filter(|_| self.settings.adaptive)
+    }
+
+    /// The highest number of frames a second from now on. Before [`Policy::player_changed`].
+    pub fn set_fps(&mut self, fps: f64) {
+        self.settings.fps = fps;
     }
 
     /// Between what the rate may vary from now on; it starts anew.

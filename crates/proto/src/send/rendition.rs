@@ -10,6 +10,7 @@
 //! come, go and say something at any moment.
 
 mod frame;
+mod player;
 mod subscribers;
 #[cfg(test)]
 mod tests;
@@ -55,6 +56,8 @@ pub struct Rendition<S> {
     /// Between what the rate varies if the player wishes nothing else.
     allowed: Range,
     wishes: Wishes,
+    /// The highest number of frames a second where the player's display is not known.
+    usual_fps: f64,
     encoder: Option<OpenedEncoder>,
     epoch: ConfigEpoch,
     subscribers: Subscribers<S>,
@@ -90,6 +93,7 @@ impl<S: Subscriber> Rendition<S> {
             settings,
             policy,
             wishes: Wishes::default(),
+            usual_fps: settings.policy.fps,
             encoder: None,
             epoch: ConfigEpoch(0),
             subscribers: Subscribers::new(settings.view),
@@ -156,37 +160,6 @@ impl<S: Subscriber> Rendition<S> {
     #[must_use]
     pub fn is_unwatched(&self) -> bool {
         self.subscribers.members.is_empty()
-    }
-
-    /// Who plays.
-    #[must_use]
-    pub fn player(&self) -> Option<SubscriberId> {
-        self.player
-    }
-
-    /// What the player wants of the video.
-    #[must_use]
-    pub fn wishes(&self) -> Wishes {
-        self.wishes
-    }
-
-    /// After who subscribes, or in which role, has changed.
-    fn who_plays(&mut self) {
-        self.subscribers.sort();
-        let player = self.subscribers.player();
-        let wishes = player.map_or_else(Wishes::default, |member| member.wishes);
-        let player = player.map(|member| member.id);
-        let before = std::mem::replace(&mut self.wishes, wishes);
-        if before.bitrate != wishes.bitrate {
-            self.policy.set_range(self.allowed.wished(wishes.bitrate));
-        }
-        if player != self.player {
-            // The next player counts its input anew, and has another link.
-            self.player = player;
-            self.policy.player_changed();
-            self.last_echo = InputSeq::default();
-            self.departures.clear();
-        }
     }
 
     /// Its datagrams take another path.

@@ -52,6 +52,7 @@ fn a_frame_costs_no_allocation() {
             key_frame_every: Some(100),
         },
         top_up: true,
+        follows_display: false,
     });
     let ids = [1, 2].map(|id| SubscriberId::from(SessionId(id)));
     for (id, role) in ids.into_iter().zip([Role::Player, Role::Observer]) {

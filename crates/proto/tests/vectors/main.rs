@@ -15,6 +15,7 @@ mod messages;
 mod support;
 
 use std::fmt::Write as _;
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -383,6 +384,7 @@ fn negotiation(v: &mut Vectors) {
                 wishes: Wishes {
                     bitrate: Some(Bitrate::from_mbps(5)),
                     size: Some(Size::new(1280, 720)),
+                    fps: NonZeroU16::new(144),
                 },
                 streams: vec![
                     StreamOffer {

@@ -86,8 +86,12 @@ pub struct Config {
     pub pixels: Option<String>,
     /// Whether the encoder decides how many bits a picture gets; `None`: who usually does.
     pub cbr: Option<bool>,
-    /// Most frames a second, 1–240.
+    /// Most frames a second, 1–240; with [`Config::follows_display`], where the player's display is not
+    /// known.
     pub fps: f64,
+    /// Whether as many frames are sent at most as the player's display shows: with one encoder for all
+    /// clients only.
+    pub follows_display: bool,
     /// Bits per second that the video takes at most; `None`: what the encoder needs to be of use.
     pub bitrate: Option<u64>,
     /// The adaptive rate never goes below it; `None`: 0.5 Mb/s.
@@ -134,7 +138,8 @@ impl Default for Config {
             subpel: None,
             pixels: None,
             cbr: None,
-            fps: 60.0,
+            fps: USUAL_FPS,
+            follows_display: true,
             bitrate: None,
             min_bitrate: None,
             start_bitrate: None,
@@ -322,6 +327,10 @@ impl Config {
                     key_frame_every: self.key_frame_every,
                 },
                 top_up: self.top_up,
+                // All renditions are made of the pictures that one capture gives.
+                follows_display: self.follows_display
+                    && !self.each_its_own
+                    && self.encoders.len() == 1,
             },
         })
     }
@@ -339,6 +348,9 @@ impl Config {
         Ok(Range { min, start, max })
     }
 }
+
+/// Frames a second where nobody says how many: what most displays show.
+pub const USUAL_FPS: f64 = 60.0;
 
 /// Bits per second that the encoder of this name needs to be of use. JPEG of quality 70 took
 /// 54 Mbit/s, measured at 1280x720 and 60 frames/s of a game.

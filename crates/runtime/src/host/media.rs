@@ -60,6 +60,8 @@ pub(super) struct Media {
     pool: Pool,
     /// Of the pictures that the primary encodes.
     size: Size,
+    /// The most frames a second that the capture gives.
+    fps: f64,
 }
 
 impl Media {
@@ -70,6 +72,7 @@ impl Media {
         scheduler: Scheduler,
         (back, media_commands): (SyncSender<MediaCommand>, Receiver<MediaCommand>),
     ) -> Media {
+        let fps = encodings.all()[0].rendition.policy.fps;
         Media {
             shared,
             capture,
@@ -83,6 +86,7 @@ impl Media {
             ending: Vec::new(),
             player: None,
             highest: None,
+            fps,
             converter,
             pool: Pool::default(),
             size: Size::default(),
@@ -148,6 +152,12 @@ impl Media {
         self.settle();
         let watched = self.primary.is_some() || !self.further.is_empty();
         self.capture.set_watched(watched);
+        if let Some(primary) = &self.primary {
+            let fps = primary.fps();
+            if std::mem::replace(&mut self.fps, fps) != fps {
+                self.capture.limit_fps(fps);
+            }
+        }
         self.tell_decisions();
     }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::super::journey::Row;
 use super::super::machine::QUIET;
-use super::super::stats::Summary;
+use super::super::stats::{Summary, percentile};
 
 /// How late 1 % of the datagrams may leave the emulated link before it has measured itself, in
 /// milliseconds: a sixteenth of a frame.
@@ -87,6 +87,10 @@ pub(super) struct Recorded {
     pub(super) longest_gap_ms: f64,
     /// From Captured to Submitted, of whole frames.
     pub(super) latency_ms: Option<Summary>,
+    /// From a key press to the first frame that may show it, where that was displayed.
+    pub(super) input_ms: Option<Summary>,
+    /// 95 % of them took at most so long.
+    pub(super) input_p95_ms: Option<f64>,
     pub(super) wire_mbps: f64,
     /// `narrow` only.
     pub(super) narrow: Option<Narrow>,
@@ -115,12 +119,16 @@ impl Recorded {
                 time.part.as_secs_f64(),
             )
         });
+        let mut input = inputs(&rows);
+        input.sort_by(f64::total_cmp);
         Recorded {
             outcomes,
             seconds,
             whole_per_second: whole.len() as f64 / seconds,
             longest_gap_ms: longest_gap(&whole, from, to),
             latency_ms: Summary::of(&latencies(&whole)),
+            input_ms: Summary::of(&input),
+            input_p95_ms: percentile(&input, 95.0),
             wire_mbps: mbps(&rows, seconds),
             narrow,
         }
@@ -134,6 +142,12 @@ fn captured(record: &[Row], from: i64, to: i64) -> Vec<&Row> {
             .is_some_and(|at| (from..to).contains(&at))
     };
     record.iter().filter(in_it).collect()
+}
+
+/// How long the key presses took that were seen first in these frames, in milliseconds.
+fn inputs(rows: &[&Row]) -> Vec<f64> {
+    let spans = rows.iter().filter_map(|row| row.motion_to_photon);
+    spans.map(|ns| ns as f64 / 1e6).collect()
 }
 
 fn latencies(whole: &[&Row]) -> Vec<f64> {
@@ -194,11 +208,11 @@ mod tests {
     /// their way.
     fn record(frames: std::ops::Range<i64>, bytes: u32) -> Vec<Row> {
         let header = "outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,FirstSent,LastSent,\
-            FirstReceived,Recoverable,Decoded,Submitted,datagrams,bytes";
+            FirstReceived,Recoverable,Decoded,Submitted,datagrams,bytes,motion_to_photon";
         let rows = frames.map(|frame| {
             let at = frame * 16_666_667;
             let shown = at + 10_000_000;
-            format!("whole,,,{at},,,,,,,,,{shown},0,{bytes}")
+            format!("whole,,,{at},,,,,,,,,{shown},0,{bytes},")
         });
         let text: Vec<_> = std::iter::once(header.to_owned()).chain(rows).collect();
         journey::parse(&text.join("\n")).expect("a record")

@@ -215,11 +215,7 @@ impl X11Capture {
 
     /// Captures at most `fps` frames a second (see [`Pace`]); 0: every one.
     pub fn limit_fps(&mut self, fps: f64) {
-        let waits = self.pace.due().is_some();
-        self.pace = Pace::new(fps);
-        if waits {
-            self.pace.offer(clock::now());
-        }
+        self.pace.limit(fps);
     }
 
     /// Takes the whole picture `fps` times a second, drawn or not, as screen grabbers do: for
@@ -515,6 +511,10 @@ fn watch(display: &Display, surface: &Surface, what: &What) -> Result<u32, Captu
 }
 
 impl Capture for X11Capture {
+    fn limit_fps(&mut self, fps: f64) {
+        X11Capture::limit_fps(self, fps);
+    }
+
     fn size(&self) -> Size {
         self.image.size()
     }

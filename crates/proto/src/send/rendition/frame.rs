@@ -17,6 +17,9 @@ pub struct Settings {
     pub policy: PolicySettings,
     /// Whether a picture that does not move is sent again in better quality.
     pub top_up: bool,
+    /// Whether no more frames a second are sent than the player's display shows, where that is known; never
+    /// more than usual.
+    pub follows_display: bool,
 }
 
 /// An encoder that was opened.

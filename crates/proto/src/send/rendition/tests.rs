@@ -1,3 +1,5 @@
+use std::num::NonZeroU16;
+
 use super::*;
 use crate::id::ViewId;
 use crate::send::key_frame::OBSERVER_BUDGET;
@@ -76,6 +78,7 @@ fn rendition() -> Rendition<Recorder> {
             key_frame_every: None,
         },
         top_up: false,
+        follows_display: false,
     })
 }
 
@@ -416,4 +419,30 @@ fn the_rate_counts_a_frame_once_however_many_take_it() {
     assert_eq!(qps(0), qps(3));
     let rises = qps(0);
     assert!(rises[49] < rises[1], "it does follow: {rises:?}");
+}
+
+/// The host sends no more frames than the player's display shows, where it was not told otherwise.
+#[test]
+fn frames_a_second_follow_the_players_display() {
+    let mut settings = rendition().settings;
+    for (follows, wished, expected) in [
+        (true, 144, 60.0),
+        (true, 30, 30.0),
+        (true, 0, 60.0),
+        (true, 50, 50.0),
+        (false, 144, 60.0),
+    ] {
+        settings.follows_display = follows;
+        let mut rendition = Rendition::new(settings);
+        let wishes = Wishes {
+            fps: NonZeroU16::new(wished),
+            ..Wishes::default()
+        };
+        rendition.subscribe(OBSERVER, Role::Observer, wishes, Recorder::default());
+        assert_eq!(rendition.fps(), 60.0, "an observer's are not heard");
+        rendition.subscribe(PLAYER, Role::Player, wishes, Recorder::default());
+        assert_eq!(rendition.fps(), expected);
+        drop(rendition.unsubscribe(PLAYER));
+        assert_eq!(rendition.fps(), 60.0);
+    }
 }

@@ -106,6 +106,11 @@ impl Pipeline {
         self.rendition.subscribers().map(|(id, _)| id).collect()
     }
 
+    /// The most frames a second that the player has a use for.
+    pub(super) fn fps(&self) -> f64 {
+        self.rendition.fps()
+    }
+
     pub(super) fn is_unwatched(&self) -> bool {
         self.rendition.is_unwatched()
     }
