@@ -1,7 +1,7 @@
 //! Captures of network traffic: pcap and pcapng files, packet by packet, with the times as nanoseconds
 //! of one unit whatever the file has.
 //!
-//! [`datagram`] finds the datagram in a packet, [`write`] makes such files. The formats themselves are
+//! [`datagram`] finds the datagram in a packet, [`mod@write`] makes such files. The formats themselves are
 //! the work of the crate `pcap-file`; a packet is lent to the caller, and nothing is kept.
 
 pub mod datagram;

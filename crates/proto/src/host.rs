@@ -1,8 +1,8 @@
 //! A host's subscribers: who plays and who watches, what each is told, what it says, and how each of its
 //! frames ended, as a value.
 //!
-//! OpenUVR [sessions](sessions) speak through the control plane here; what takes frames in another way
-//! ([`SubscribeRequest`]) speaks through its gateway. For [roles](roles), input and the
+//! OpenUVR sessions speak through the control plane here; what takes frames in another way
+//! ([`SubscribeRequest`]) speaks through its gateway. For roles, input and the
 //! [ledger](crate::ledger) both are the same. Video does not pass through here: a new session's
 //! [`MediaSender`](crate::send::plane::MediaSender) goes to the media thread, which tells the ledger
 //! what it sent. Several threads call this under one lock. Any order of calls is legal; outputs queue

@@ -162,7 +162,7 @@ impl Link for Meddled {
         let one_in = meddler.loses_one_in.load(Ordering::Relaxed);
         for datagram in batch.chunks(segment) {
             let number = meddler.sent.fetch_add(1, Ordering::Relaxed) + 1;
-            if one_in != 0 && number % one_in == 0 {
+            if one_in != 0 && number.is_multiple_of(one_in) {
                 meddler.lost.fetch_add(1, Ordering::Relaxed);
             } else {
                 self.0.send(to, datagram, datagram.len())?;

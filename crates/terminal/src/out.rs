@@ -5,7 +5,7 @@
 //! head -1`). Then the program ends where it stands and takes with it what it has started, without a
 //! word, as others do. Standard error is messages: that nobody reads them, or that they can't be
 //! written, is no reason to end. A thread of its own writes them, and the table that is drawn in place
-//! below them: nobody else waits for a slow terminal. What repeats is merged (see [`limit`]).
+//! below them: nobody else waits for a slow terminal. What repeats is merged (see `out::limit`).
 
 mod limit;
 mod screen;

@@ -265,6 +265,7 @@ impl Compressor {
 }
 
 /// The library's word for the pixels of `band`, which has all rows that its size says.
+#[cfg(feature = "host")]
 fn pixels_of(band: &Picture<'_>) -> Result<c_int, String> {
     let (pixels, each) = match band.format {
         PixelFormat::Bgrx => (PIXELS_BGRX, 4),

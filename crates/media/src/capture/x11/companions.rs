@@ -5,6 +5,7 @@
 //! storage it changes, and an open menu would close.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use openuvr_proto::units::Size;
 use x11rb::errors::ReplyError;
@@ -234,9 +235,8 @@ impl Companions {
         let own = front.iter().position(|w| *w == application.top());
         front.drain(..=own.unwrap_or(front.len().saturating_sub(1)));
         for &window in &front {
-            if !self.known.contains_key(&window) {
-                let belongs = application.has(conn, window)?;
-                self.known.insert(window, belongs);
+            if let Entry::Vacant(unknown) = self.known.entry(window) {
+                unknown.insert(application.has(conn, window)?);
             }
         }
         Ok(front)
