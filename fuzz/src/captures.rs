@@ -54,7 +54,10 @@ fn datagrams(bytes: &[u8]) -> Vec<u8> {
     while !draw.is_empty() {
         at += draw.u64(3);
         let length = usize::from(draw.u16()) % 4000;
-        let mut payload = draw.take(usize::from(draw.u8())).to_vec();
+        let mut payload = {
+            let length = usize::from(draw.u8());
+            draw.take(length).to_vec()
+        };
         // The same again and again looks like what an offload has joined.
         while payload.len() < length && !payload.is_empty() {
             payload.extend_from_within(..payload.len().min(length - payload.len()));

@@ -71,7 +71,7 @@ the last counts. --help says more on each than -h.";
             /// pictures that come faster, the newest is sent. Up to 5 % more are let by, since the
             /// clocks of displays and games are not exact.
             fps: Option<f64> = "fps", optional(number(1.0..=240.0, "frames/s")),
-                Default::Unset("what the player's display shows; 60 where that is not known, or with several encoders");
+                Default::Unset("60, or less on a slower display");
             /// Send the pointer's shape and place.
             /// The client draws it, so that it moves without waiting for a picture.
             cursor: bool = "cursor", flag(), Default::Is("true");

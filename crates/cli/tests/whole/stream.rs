@@ -393,10 +393,14 @@ fn raw_pictures_of_a_headless_client_are_those_of_the_pattern() {
 
 /// The last column of each row of a host's CSV, by its first.
 fn renditions(csv: &str) -> BTreeMap<String, String> {
-    let rows = csv.lines().skip(1).filter_map(|row| {
-        let (session, _) = row.split_once(',')?;
-        let (_, rendition) = row.rsplit_once(',')?;
-        Some((session.to_owned(), rendition.to_owned()))
+    let mut rows = csv.lines().map(|row| row.split(','));
+    let mut names = rows.next().expect("the columns' names");
+    let place = names
+        .position(|name| name == "rendition")
+        .expect("a column");
+    let rows = rows.filter_map(|mut row| {
+        let session = row.clone().next()?;
+        Some((session.to_owned(), row.nth(place)?.to_owned()))
     });
     rows.collect()
 }
