@@ -92,8 +92,8 @@ mod tests {
             .then(second, losing(0.2))
             .then(3 * second, losing(0.3));
         let at = |time| {
-            let stretch = schedule.segment_at(time);
-            (stretch.impairment.loss, stretch.until)
+            let segment = schedule.segment_at(time);
+            (segment.impairment.loss, segment.until)
         };
         assert_eq!(at(Duration::ZERO), (0.1, Some(second)));
         assert_eq!(at(second - Duration::from_nanos(1)), (0.1, Some(second)));

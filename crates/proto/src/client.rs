@@ -449,7 +449,7 @@ impl ClientSession {
         self.plane.silence(now)
     }
 
-    /// Panics if something that always holds does not: for tests and fuzzing.
+    /// Panics if an invariant does not hold: for tests and fuzzing.
     pub fn check_invariants(&self) {
         self.plane.check_invariants();
         assert!((1..=MAX_VIEWS).contains(&self.views.len()));

@@ -268,7 +268,7 @@ impl Host {
         event
     }
 
-    /// Panics if something that always holds does not: for tests and fuzzing.
+    /// Panics if an invariant does not hold: for tests and fuzzing.
     pub fn check_invariants(&self) {
         self.roles.check_invariants();
         let inputs = |event: &&HostEvent| matches!(event, HostEvent::Input { .. });

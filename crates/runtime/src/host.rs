@@ -328,7 +328,7 @@ impl HostRuntime {
         let encodings = Arc::new(setup.encodings);
         let (shared, ends) = Shared::new(setup.policy, setup.link);
         let notices = shared.notices.reader();
-        let (media_commands, order_inbox) = sync_channel(MEDIA_COMMANDS);
+        let (media_commands, media_inbox) = sync_channel(MEDIA_COMMANDS);
         let (commands, command_inbox) = sync_channel(16);
         let media = setup.capture.waker();
         // From here on a failure stops what was started, by its drop.
@@ -347,7 +347,7 @@ impl HostRuntime {
         host.start_media(
             pictures,
             encodings.clone(),
-            (media_commands.clone(), order_inbox),
+            (media_commands.clone(), media_inbox),
         )
         .and_then(|()| {
             let (trust, writer) =

@@ -28,7 +28,7 @@ use openuvr_proto::id::{FrameId, PathId, RenditionId, SessionId, SubscriberId};
 use openuvr_proto::trace::{DropCause, Fidelity, FrameRecord, Outcome, Side, Stage};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::header::{Header, Plane};
-use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
+use openuvr_runtime::client::{self, ClientRuntime, Target};
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
 use support::{Folder, MOST, TIMEOUT};
@@ -338,31 +338,11 @@ impl Rig {
             codec,
             ..client::config::Config::new(target)
         };
-        let opened = config.open().unwrap();
         let (eye, seen) = sync_channel(MOST);
         let surface = move || Box::new(Eye(eye.clone())) as Box<dyn Presenter>;
-        let runtime = ClientRuntime::start(ClientSetup {
-            identity: opened.identity,
-            name: opened.name,
-            hosts: opened.hosts,
-            host: opened.host,
-            target: opened.target,
-            paths: opened.paths,
-            pin: opened.pin,
-            pair_again: false,
-            offer: opened.offer,
-            decoder: opened.decoder,
-            link: opened.link,
-            only: opened.only,
-            surface: Box::new(move |_, _, _| Ok((surface(), None))),
-            input: None,
-            send_input: false,
-            overlay: false,
-            reconnect: false,
-            scheduler: config.scheduler(),
-        });
+        let runtime = support::start(&config, None, surface);
         let client = Client {
-            _runtime: runtime.unwrap(),
+            _runtime: runtime,
             seen,
         };
         client.see(1);

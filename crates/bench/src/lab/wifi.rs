@@ -99,7 +99,7 @@ struct RunSettings {
 pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
     ensure!(args.runs > 0, "--runs 0 finds nothing: at least 1");
     ensure!(!args.lasting.is_zero(), "--for 0s finds nothing: 10s");
-    let schedule = RunSettings {
+    let settings = RunSettings {
         repetition: Repetition {
             runs: args.runs,
             seed: args.seed,
@@ -109,12 +109,12 @@ pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
     };
     let words = args.words.join(" ");
     if args.paper {
-        return paper::run(&schedule, &args.out);
+        return paper::run(&settings, &args.out);
     }
     if let Some(file) = &args.replay {
-        return replay::run(&schedule, &words, file, args.deadline, &args.out);
+        return replay::run(&settings, &words, file, args.deadline, &args.out);
     }
-    sweep::run(&schedule, &words, &args.vary, &args.out)
+    sweep::run(&settings, &words, &args.vary, &args.out)
 }
 
 impl RunSettings {

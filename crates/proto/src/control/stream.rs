@@ -183,7 +183,7 @@ impl Incoming {
         self.through
     }
 
-    /// Panics if something that always holds does not: for tests and fuzzing.
+    /// Panics if an invariant does not hold: for tests and fuzzing.
     pub fn check_invariants(&self) {
         assert!(self.early.len() <= MAX_EARLY);
         assert!(self.ready.len() <= 2 * MAX_MESSAGE);

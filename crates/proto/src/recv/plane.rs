@@ -169,7 +169,7 @@ impl MediaReceiver {
         }
     }
 
-    /// Panics if something that always holds does not: for tests and fuzzing.
+    /// Panics if an invariant does not hold: for tests and fuzzing.
     pub fn check_invariants(&self) {
         assert!((1..=MAX_VIEWS).contains(&self.views.len()));
         assert!(self.timed.len() <= MAX_TIMED);

@@ -448,7 +448,7 @@ impl VideoReceiver {
             .map_or(ConfigEpoch(0), |(epoch, _)| epoch)
     }
 
-    /// Panics if something that always holds does not: for tests and fuzzing.
+    /// Panics if an invariant does not hold: for tests and fuzzing.
     pub fn check_invariants(&self) {
         assert!(self.frames.len() <= MAX_UNPOLLED);
         assert!(self.storage.len() <= KEPT_FRAMES);

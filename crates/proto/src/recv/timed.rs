@@ -220,7 +220,7 @@ impl TimedReceiver {
         self.counters
     }
 
-    /// Panics if something that always holds does not: for tests and fuzzing.
+    /// Panics if an invariant does not hold: for tests and fuzzing.
     pub fn check_invariants(&self) {
         let full = self.slots.iter().filter(|slot| slot.full).count();
         assert_eq!(full, self.waiting);

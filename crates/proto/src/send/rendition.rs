@@ -535,7 +535,7 @@ impl<S: Subscriber> Rendition<S> {
         (self.subscribers).drop_frame(now, (self.frame, stamps), (stage, why), &mut self.ends);
     }
 
-    /// Panics if something that always holds does not: for tests and fuzzing.
+    /// Panics if an invariant does not hold: for tests and fuzzing.
     pub fn check_invariants(&self) {
         self.subscribers.check_invariants();
         assert_eq!(

@@ -40,7 +40,7 @@ pub(super) struct Media {
     shared: Arc<Shared>,
     capture: Box<dyn Capture>,
     media_commands: Receiver<MediaCommand>,
-    /// Orders that came in the middle of a frame and wait for its end.
+    /// Commands that came in the middle of a frame and wait for its end.
     deferred: VecDeque<MediaCommand>,
     /// For threads of further renditions: how a pipeline comes back.
     back: SyncSender<MediaCommand>,
@@ -100,7 +100,7 @@ impl Media {
 
     /// Waits for the next event and does what follows from it; whether the source goes on.
     fn turn(&mut self) -> bool {
-        self.take_orders();
+        self.take_commands();
         let timeout = self.next_deadline().map(|at| at.since(clock::now()));
         match self.capture.next(timeout) {
             Ok(CaptureEvent::Frame) => {
@@ -111,7 +111,7 @@ impl Media {
                 self.frame(true);
             }
             Ok(CaptureEvent::TimedOut | CaptureEvent::Woken) => {
-                self.take_orders();
+                self.take_commands();
                 if self.frame_deadline().is_some_and(|at| at <= clock::now()) {
                     // Nothing moved, but somebody needs the picture, or a better one.
                     self.frame(false);
@@ -136,7 +136,7 @@ impl Media {
         true
     }
 
-    fn take_orders(&mut self) {
+    fn take_commands(&mut self) {
         // Not more than can wait: the control thread is the more urgent one, and could go on for ever.
         for _ in 0..MEDIA_COMMANDS {
             let next = self.deferred.pop_front();
@@ -199,7 +199,7 @@ impl Media {
     /// Sends the newest picture, which has just been captured if it is `fresh`.
     fn frame(&mut self, fresh: bool) {
         let captured = clock::now();
-        self.take_orders();
+        self.take_commands();
         let links = self.follow_links(captured);
         let about = Circumstances {
             captured,

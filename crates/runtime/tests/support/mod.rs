@@ -53,7 +53,7 @@ pub(crate) fn client(
     folder: &Path,
     wishes: Wishes,
     input: Option<Box<dyn InputSource>>,
-    mut surface: impl FnMut() -> Box<dyn Presenter> + Send + 'static,
+    surface: impl FnMut() -> Box<dyn Presenter> + Send + 'static,
 ) -> ClientRuntime {
     let target: Target = format!("127.0.0.1:{port}").parse().unwrap();
     let config = client::config::Config {
@@ -63,6 +63,15 @@ pub(crate) fn client(
         wishes,
         ..client::config::Config::new(target)
     };
+    start(&config, input, surface)
+}
+
+/// A client of this configuration, which shows its pictures on what `surface` makes.
+pub(crate) fn start(
+    config: &client::config::Config,
+    input: Option<Box<dyn InputSource>>,
+    mut surface: impl FnMut() -> Box<dyn Presenter> + Send + 'static,
+) -> ClientRuntime {
     let opened = config.open().unwrap();
     let client = ClientRuntime::start(ClientSetup {
         identity: opened.identity,

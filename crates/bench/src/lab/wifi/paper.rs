@@ -17,16 +17,16 @@ use crate::lab::folder::{Folder, print_table};
 /// Exit code where a figure is not what it should be.
 const NOT_REPRODUCED: u8 = 1;
 
-pub(super) fn run(schedule: &RunSettings, out: &Path) -> Result<ExitCode> {
-    let mut folder = schedule.folder(out, TITLE)?;
+pub(super) fn run(settings: &RunSettings, out: &Path) -> Result<ExitCode> {
+    let mut folder = settings.folder(out, TITLE)?;
     let (mut case, mut last) = (0, String::new());
-    let table = paper::run(&schedule.repetition, schedule.lasting, &mut |name| {
+    let table = paper::run(&settings.repetition, settings.lasting, &mut |name| {
         if name != last {
             last = name.to_owned();
             case += 1;
             eprintln!("{case} of {CASES}: {name}");
         }
-        schedule.goes_on()
+        settings.goes_on()
     });
     let table = match table {
         Ok(table) => table,

@@ -24,7 +24,7 @@ const AFTER: Nanos = 2 * SECOND;
 const STEPS: usize = 200;
 
 pub(super) fn run(
-    schedule: &RunSettings,
+    settings: &RunSettings,
     text: &str,
     file: &Path,
     deadline: Duration,
@@ -33,13 +33,13 @@ pub(super) fn run(
     let scenario = words::parse(text)?;
     let recording = Recording::read(file)?;
     let title = format!("{} over Wi-Fi", file.display());
-    let mut folder = schedule.folder(out, &title)?;
+    let mut folder = settings.folder(out, &title)?;
     let (mut runs, mut sent) = (Vec::new(), Vec::new());
-    for number in 0..u64::from(schedule.repetition.runs) {
-        if !schedule.goes_on() {
+    for number in 0..u64::from(settings.repetition.runs) {
+        if !settings.goes_on() {
             bail!("interrupted");
         }
-        let seed = schedule.repetition.seed.wrapping_add(number);
+        let seed = settings.repetition.seed.wrapping_add(number);
         let (run, departures) = recording.send(&scenario, AFTER, seed)?;
         runs.push(run);
         if sent.is_empty() {

@@ -51,7 +51,7 @@ struct Found {
 }
 
 pub(super) fn run(
-    schedule: &RunSettings,
+    settings: &RunSettings,
     words: &str,
     vary: &[String],
     out: &Path,
@@ -66,20 +66,20 @@ pub(super) fn run(
     );
     // All of them first: a sweep must not end in the middle because of its last value.
     let cases = cases(words, &varied)?;
-    let mut folder = schedule.folder(out, "A Wi-Fi network in the model")?;
+    let mut folder = settings.folder(out, "A Wi-Fi network in the model")?;
     folder.keep("words", words.into());
     let (mut found, mut interrupted) = (Vec::new(), false);
     for (number, (values, scenario)) in (1..).zip(&cases) {
         let scenario = Scenario {
-            lasting: schedule.lasting,
+            lasting: settings.lasting,
             ..scenario.clone()
         };
         if !varied.is_empty() {
             eprintln!("{number} of {}: {}", cases.len(), named(&varied, values));
         }
-        match schedule
+        match settings
             .repetition
-            .run(&scenario, &mut || schedule.goes_on())
+            .run(&scenario, &mut || settings.goes_on())
         {
             Ok(summary) => found.push(Found {
                 values: values.clone(),

@@ -76,7 +76,7 @@ pub(super) struct Further {
     /// Who takes it.
     pub(super) members: Vec<SubscriberId>,
     media_commands: SyncSender<MediaCommand>,
-    /// Orders that found no room.
+    /// Commands that found no room.
     unsent: VecDeque<MediaCommand>,
     slot: Arc<Slot>,
     /// A picture that found the slot taken.
@@ -128,8 +128,8 @@ impl Further {
     }
 
     /// Passes on an order for one of its members. What finds no room and comes again is lost.
-    pub(super) fn command_media(&mut self, order: MediaCommand) {
-        match &order {
+    pub(super) fn command_media(&mut self, command: MediaCommand) {
+        match &command {
             MediaCommand::Add { id, .. } => self.members.push(*id),
             MediaCommand::Remove(id) => {
                 self.members.retain(|member| member != id);
@@ -139,11 +139,14 @@ impl Further {
             }
             _ => {}
         }
-        let lost = matches!(order, MediaCommand::Feedback(..) | MediaCommand::Resend(..));
+        let lost = matches!(
+            command,
+            MediaCommand::Feedback(..) | MediaCommand::Resend(..)
+        );
         if !lost {
-            self.unsent.push_back(order);
+            self.unsent.push_back(command);
         } else if self.unsent.is_empty() {
-            let _ = self.media_commands.try_send(order);
+            let _ = self.media_commands.try_send(command);
             self.thread.thread().unpark();
         }
         self.retry();
@@ -152,9 +155,10 @@ impl Further {
     /// Drops what was not told yet of a subscriber that is gone; whether its coming was not.
     fn forget(&mut self, gone: SubscriberId) -> bool {
         let came =
-            |order: &MediaCommand| matches!(order, MediaCommand::Add { id, .. } if *id == gone);
+            |command: &MediaCommand| matches!(command, MediaCommand::Add { id, .. } if *id == gone);
         let unknown = self.unsent.iter().any(came);
-        self.unsent.retain(|order| order.subscriber() != Some(gone));
+        self.unsent
+            .retain(|command| command.subscriber() != Some(gone));
         unknown
     }
 
@@ -168,11 +172,11 @@ impl Further {
         if self.unsent.is_empty() && self.pending.is_none() {
             return false;
         }
-        while let Some(order) = self.unsent.pop_front() {
-            if let Err(TrySendError::Full(order) | TrySendError::Disconnected(order)) =
-                self.media_commands.try_send(order)
+        while let Some(command) = self.unsent.pop_front() {
+            if let Err(TrySendError::Full(command) | TrySendError::Disconnected(command)) =
+                self.media_commands.try_send(command)
             {
-                self.unsent.push_front(order);
+                self.unsent.push_front(command);
                 break;
             }
         }
@@ -245,7 +249,7 @@ impl Thread {
     /// Until nobody takes the rendition, or the capturing thread wants it back.
     fn run(mut self) -> Option<Returned> {
         loop {
-            if !self.take_orders() {
+            if !self.take_commands() {
                 self.pipeline.end();
                 return None;
             }
@@ -270,10 +274,10 @@ impl Thread {
     }
 
     /// Whether there will be more of them.
-    fn take_orders(&mut self) -> bool {
+    fn take_commands(&mut self) -> bool {
         let goes_on = loop {
             match self.media_commands.try_recv() {
-                Ok(order) => self.pipeline.command_media(order),
+                Ok(command) => self.pipeline.command_media(command),
                 Err(TryRecvError::Empty) => break true,
                 Err(TryRecvError::Disconnected) => break false,
             }
@@ -323,7 +327,7 @@ impl Thread {
         if self.pipeline.frame(&picture.picture(), &about, fresh) {
             while let Some(at) = self.pipeline.leave() {
                 std::thread::park_timeout(at.since(clock::now()));
-                let _ = self.take_orders();
+                let _ = self.take_commands();
             }
         }
         self.tell_ends();

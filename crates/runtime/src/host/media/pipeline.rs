@@ -176,7 +176,7 @@ impl Pipeline {
     }
 
     fn subscribe(&mut self, id: SubscriberId, role: Role, attachment: Attachment) {
-        let (wishes, taker) = match attachment {
+        let (wishes, subscriber) = match attachment {
             Attachment::Session {
                 path,
                 wishes,
@@ -194,7 +194,7 @@ impl Pipeline {
             true => Role::Player,
             false => role,
         };
-        self.rendition.subscribe(id, role, wishes, taker);
+        self.rendition.subscribe(id, role, wishes, subscriber);
     }
 
     fn session(&mut self, id: SubscriberId) -> Option<&mut Session<SessionPath>> {
@@ -212,8 +212,8 @@ impl Pipeline {
 
     /// Tells of links that do not take anything.
     pub(super) fn tell_refusals(&mut self) {
-        for (_, taker) in self.rendition.subscribers() {
-            let refusal = taker
+        for (_, subscriber) in self.rendition.subscribers() {
+            let refusal = subscriber
                 .session()
                 .and_then(|session| session.transmit_path().refusal());
             if let Some(why) = refusal {

@@ -15,9 +15,9 @@ use crate::host::encodings::Assigned;
 impl Media {
     /// Does what is asked, or passes it on to the rendition that it is for. Not in the middle of a frame,
     /// but for what subscribers say of frames.
-    pub(super) fn command_media(&mut self, order: MediaCommand) {
-        match &order {
-            MediaCommand::Returned(_) => return self.returned(order),
+    pub(super) fn command_media(&mut self, command: MediaCommand) {
+        match &command {
+            MediaCommand::Returned(_) => return self.returned(command),
             MediaCommand::Limit(highest) => return self.limit(*highest),
             MediaCommand::Role(id, Role::Player)
             | MediaCommand::Add {
@@ -30,29 +30,31 @@ impl Media {
             }
             _ => {}
         }
-        if let MediaCommand::Add { assigned, .. } = order {
-            return self.add(assigned, order);
+        if let MediaCommand::Add { assigned, .. } = command {
+            return self.add(assigned, command);
         }
-        let Some(id) = order.subscriber() else { return };
+        let Some(id) = command.subscriber() else {
+            return;
+        };
         if let Some(primary) = &mut self.primary
             && primary.has(id)
         {
-            return primary.command_media(order);
+            return primary.command_media(command);
         }
         let of = |further: &&mut Further| further.members.contains(&id);
         if let Some(further) = self.further.iter_mut().find(of) {
-            further.command_media(order);
+            further.command_media(command);
         }
     }
 
     /// Somebody subscribes to a rendition, perhaps as the first.
-    fn add(&mut self, assigned: Assigned, order: MediaCommand) {
+    fn add(&mut self, assigned: Assigned, command: MediaCommand) {
         let id = assigned.rendition;
         if let Some(further) = self.further.iter_mut().find(|further| further.id == id) {
-            return further.command_media(order);
+            return further.command_media(command);
         }
         if let Some(primary) = self.primary.as_mut().filter(|primary| primary.id() == id) {
-            return primary.command_media(order);
+            return primary.command_media(command);
         }
         let converter = match self.primary {
             None => std::mem::take(&mut self.converter),
@@ -63,7 +65,7 @@ impl Media {
         if let Some(highest) = self.highest {
             pipeline.limit(highest);
         }
-        pipeline.command_media(order);
+        pipeline.command_media(command);
         self.place(pipeline);
     }
 
@@ -148,8 +150,8 @@ impl Media {
     }
 
     /// A pipeline has come back from its thread.
-    fn returned(&mut self, order: MediaCommand) {
-        let MediaCommand::Returned(returned) = order else {
+    fn returned(&mut self, command: MediaCommand) {
+        let MediaCommand::Returned(returned) = command else {
             return;
         };
         let place = (self.further.iter()).position(|further| further.gave(&returned));
@@ -163,11 +165,11 @@ impl Media {
             self.ending.push(thread);
             unsent
         });
-        for order in media_commands
+        for command in media_commands
             .try_iter()
             .chain(unsent.into_iter().flatten())
         {
-            pipeline.command_media(order);
+            pipeline.command_media(command);
         }
         match pipeline.is_unwatched() {
             true => drop(pipeline.end()),
