@@ -266,6 +266,11 @@ impl Shared {
     fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
+
+    /// Whether the host stops, or its source has ended.
+    fn is_ending(&self) -> bool {
+        self.stopping() || self.notices.is_finished()
+    }
 }
 
 /// Says so when the thread that holds it panics: without it the host would go on as if nothing

@@ -70,7 +70,8 @@ pub enum Notice {
         /// Of its pictures.
         size: Size,
     },
-    /// The encoder of a rendition was closed: nobody takes it any more, or it goes on in another thread.
+    /// The encoder of a rendition was closed: nobody takes it any more, or it goes on in another thread. At the
+    /// host's end all are closed, and none is told of.
     EncoderClosed(RenditionId),
     /// The player's picture has a new size, and a new configuration epoch began.
     Resized(Size),
@@ -187,6 +188,11 @@ impl Board {
             posted.end = Some(notice.clone());
             posted.each(notice, |state, notice| state.end = Some(notice));
         }
+    }
+
+    /// Whether [`Board::finish`] was called.
+    pub(super) fn is_finished(&self) -> bool {
+        self.lock().end.is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, Posted> {

@@ -131,7 +131,7 @@ impl Pipeline {
     }
 
     fn close(&mut self) {
-        if self.encoder.take().is_some() {
+        if self.encoder.take().is_some() && !self.shared.is_ending() {
             self.shared.notice(Notice::EncoderClosed(self.id));
         }
     }
