@@ -5,9 +5,11 @@
 #[cfg(feature = "host")]
 pub mod application;
 #[cfg(any(feature = "host", feature = "client"))]
+pub mod audio;
+#[cfg(any(feature = "host", feature = "client"))]
 mod band;
 pub mod barcode;
-#[cfg(feature = "host")]
+#[cfg(any(feature = "host", feature = "client"))]
 mod clock;
 pub mod codec;
 pub mod cursor;
@@ -22,6 +24,8 @@ pub mod keyboard;
 pub mod picture;
 #[cfg(any(feature = "host", feature = "client"))]
 mod sys;
+#[cfg(any(feature = "host", feature = "client"))]
+mod waker;
 #[cfg(test)]
 #[cfg(feature = "client")]
 mod xvfb;

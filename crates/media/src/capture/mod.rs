@@ -12,8 +12,6 @@ pub mod submit;
 pub mod vulkan;
 pub mod x11;
 
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 use std::time::Duration;
 
 use openuvr_proto::id::{InputSeq, SubscriberId};
@@ -23,6 +21,9 @@ use openuvr_proto::units::Size;
 
 use crate::damage::Block;
 use crate::picture::Picture;
+use crate::waker::WakerError;
+
+pub use crate::waker::Waker;
 
 /// A source of pictures, owned by the media thread.
 pub trait Capture: Send {
@@ -104,41 +105,13 @@ pub enum CaptureEvent {
     Ended(&'static str),
 }
 
-/// Wakes a waiting [`Capture::next`]: an `eventfd` shared between threads.
-#[derive(Clone, Debug)]
-pub struct Waker(pub Arc<std::os::fd::OwnedFd>);
-
-impl Waker {
-    /// A new eventfd, not yet raised, that never blocks.
-    ///
-    /// # Errors
-    /// [`CaptureError`] if this process has no file descriptor left.
-    pub fn new() -> Result<Waker, CaptureError> {
-        use rustix::event::EventfdFlags;
-        rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
-            .map(|fd| Waker(Arc::new(fd)))
-            .map_err(|e| CaptureError(format!("can't make an eventfd to be woken by: {e}")))
-    }
-
-    /// Makes the waiting call return, or the next one if none waits now. From any thread; several
-    /// calls before the other side looks count as one.
-    pub fn wake(&self) {
-        // The only failure is a counter at its limit, and then it is raised already.
-        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
-    }
-
-    /// Whether it was raised since the last call; lowers it.
-    pub(crate) fn lower(&self) -> bool {
-        rustix::io::read(&self.0, &mut [0u8; 8]).is_ok()
-    }
-
-    /// What to wait on.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
 /// Why a source could not be opened, or broke.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct CaptureError(pub String);
+
+impl From<WakerError> for CaptureError {
+    fn from(error: WakerError) -> CaptureError {
+        CaptureError(error.to_string())
+    }
+}

@@ -2,6 +2,7 @@
 
 pub mod assembly;
 mod history;
+pub mod jitter_buffer;
 mod losses;
 pub mod output;
 pub mod plane;

@@ -1,0 +1,35 @@
+//! How loud one pitch is in some samples (Goertzel, "An Algorithm for the Evaluation of Finite
+//! Trigonometric Series", 1958): tests and measurements tell a tone by it.
+
+use super::{CHANNELS, RATE};
+
+/// The amplitude of `pitch` (Hz) in the left channel of `samples` (sample frames times [`CHANNELS`]); 1 is a
+/// sine as loud as can be. Pitches closer than a turn in all of `samples` are not told apart.
+#[must_use]
+pub fn amplitude(samples: &[f32], pitch: f64) -> f64 {
+    let turn = std::f64::consts::TAU * pitch / f64::from(RATE);
+    let factor = 2.0 * turn.cos();
+    let (mut last, mut before) = (0.0, 0.0);
+    let mut count = 0.0;
+    for frame in samples.chunks_exact(CHANNELS) {
+        (last, before) = (f64::from(frame[0]) + factor * last - before, last);
+        count += 1.0;
+    }
+    let power = last * last + before * before - factor * last * before;
+    2.0 * power.max(0.0).sqrt() / f64::max(count, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tone::Sine;
+    use super::*;
+
+    #[test]
+    fn a_tone_is_told_from_those_beside_it() {
+        let mut samples = vec![0.0; 4800 * CHANNELS];
+        Sine::new(1000.0, 0.5).fill(&mut samples);
+        assert!((amplitude(&samples, 1000.0) - 0.5).abs() < 1e-3);
+        assert!(amplitude(&samples, 900.0) < 0.01);
+        assert!(amplitude(&[], 900.0) < 1e-9);
+    }
+}

@@ -1,0 +1,149 @@
+//! Records what a sink plays, or a source.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::sys::{self, BufferAttributes, Connection, Stream};
+use super::{NAME, bytes};
+use crate::audio::timeline::Timeline;
+use crate::audio::{
+    AudioCapture, AudioError, AudioEvent, CHANNELS, CaptureBackend, CaptureCounters, RATE,
+    Settings, Waker, duration_of, frames_in,
+};
+use crate::clock;
+
+/// The line in the table.
+pub const CAPTURE: CaptureBackend = CaptureBackend {
+    name: "pulse",
+    about: "what PulseAudio or PipeWire plays; the device is a sink, whose monitor is recorded, or a source \
+            [default: the usual sink]",
+    open: |settings| Ok(Box::new(Capture::open(None, settings)?)),
+};
+
+/// The monitor of the usual sink, in the words of both servers.
+const USUAL: &str = "@DEFAULT_MONITOR@";
+
+/// What is kept for a caller that does not read: a second, as libpulse keeps for us besides.
+const LONGEST: usize = RATE as usize;
+
+/// Records from one device.
+pub struct Capture {
+    stream: Stream,
+    timeline: Timeline,
+    /// What was not read yet.
+    waiting: VecDeque<f32>,
+    counters: CaptureCounters,
+}
+
+impl Capture {
+    /// Records from the monitor of the sink [`Settings::device`], or from the source of that name, of `server`
+    /// (`None`: `$PULSE_SERVER`, or that of this session).
+    ///
+    /// # Errors
+    /// [`AudioError`] if there is no libpulse, no server or no such device.
+    pub fn open(server: Option<&str>, settings: &Settings) -> Result<Capture, AudioError> {
+        // Half a payload: what the server keeps back is on average a quarter of one then. With ADJUST_LATENCY
+        // the sink works in pieces of that length, too.
+        let attributes = BufferAttributes {
+            fragment: bytes(frames_in(settings.frame / 2)),
+            ..BufferAttributes::DEFAULT
+        };
+        let record = |device: &str| {
+            let flags = sys::ADJUST_LATENCY | sys::DONT_MOVE;
+            Stream::record(Connection::open(server, NAME)?, device, &attributes, flags)
+        };
+        let stream = match settings.device.as_deref() {
+            None => record(USUAL)?,
+            Some(device) => match record(&format!("{device}.monitor")) {
+                Ok(stream) => stream,
+                Err(_) => record(device)?,
+            },
+        };
+        tracing::debug!(device = stream.device(), attributes = ?stream.attributes(), "sound is recorded");
+        Ok(Capture {
+            stream,
+            timeline: Timeline::new(clock::now()),
+            waiting: VecDeque::new(),
+            counters: CaptureCounters::default(),
+        })
+    }
+
+    /// The name of the source that is recorded from.
+    #[must_use]
+    pub fn device(&self) -> String {
+        self.stream.device()
+    }
+
+    /// Takes what the server has sent.
+    fn take(&mut self) -> Result<(), AudioError> {
+        let (timeline, waiting) = (&mut self.timeline, &mut self.waiting);
+        let counters = &mut self.counters;
+        let mut take = |piece: Result<&[f32], usize>| {
+            let frames = piece.map_or_else(|missing| missing, |samples| samples.len() / CHANNELS);
+            let place = timeline.arrived(clock::now(), frames);
+            let silence = place.silence.min(LONGEST);
+            waiting.extend(std::iter::repeat_n(0.0, silence * CHANNELS));
+            let kept = frames - place.left_out;
+            match piece {
+                Ok(samples) => waiting.extend(&samples[place.left_out * CHANNELS..]),
+                Err(_) => waiting.extend(std::iter::repeat_n(0.0, kept.min(LONGEST) * CHANNELS)),
+            }
+            counters.silence += place.silence as u64;
+            counters.left_out += place.left_out as u64;
+        };
+        while self.stream.piece(&mut take)? {}
+        Ok(())
+    }
+
+    fn fill(&mut self) {
+        let silence = self.timeline.overdue(clock::now());
+        let zeros = std::iter::repeat_n(0.0, silence.min(LONGEST) * CHANNELS);
+        self.waiting.extend(zeros);
+        self.counters.silence += silence as u64;
+        let excess = self.waiting.len().saturating_sub(LONGEST * CHANNELS);
+        self.waiting.drain(..excess);
+        self.counters.left_out += (excess / CHANNELS) as u64;
+    }
+}
+
+impl AudioCapture for Capture {
+    fn read(
+        &mut self,
+        block: &mut [f32],
+        timeout: Option<Duration>,
+    ) -> Result<AudioEvent, AudioError> {
+        let give_up = timeout.map(|timeout| clock::now() + timeout);
+        loop {
+            self.take()?;
+            self.fill();
+            if self.waiting.len() >= block.len() {
+                let captured = self.timeline.next() - duration_of(self.waiting.len() / CHANNELS);
+                let samples = self.waiting.drain(..block.len());
+                block
+                    .iter_mut()
+                    .zip(samples)
+                    .for_each(|(to, from)| *to = from);
+                return Ok(AudioEvent::Captured(captured));
+            }
+            if self.stream.connection.waker().lower() {
+                return Ok(AudioEvent::Woken);
+            }
+            self.stream.check()?;
+            if give_up.is_some_and(|give_up| clock::now() >= give_up) {
+                return Ok(AudioEvent::TimedOut);
+            }
+            let wanted = (block.len() - self.waiting.len()) / CHANNELS;
+            let due = self.timeline.due(wanted);
+            let until = give_up.map_or(due, |give_up| give_up.min(due));
+            self.stream.connection.turn(Some(until))?;
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        self.stream.connection.waker().clone()
+    }
+
+    fn counters(&self) -> CaptureCounters {
+        self.counters
+    }
+}

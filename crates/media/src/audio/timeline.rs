@@ -1,0 +1,202 @@
+//! When each captured sample was captured, and silence where none were: the samples of a source on our
+//! clock, a value without a clock of its own.
+//!
+//! A source that gives nothing for a while (GamingAnywhere's "frame discontinuity problem", section
+//! 5.1.4 of its paper) must not make sound that comes after it early. So the time that passed is filled with
+//! silence, and what the source gives later for a time that was filled already is left out: the number of
+//! samples never departs from real time. A source whose own clock is faster or slower than ours is followed.
+
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+
+use super::{RATE, duration_of, frames_in};
+
+/// A source that gives nothing for so long is silent: more than two quanta of PipeWire (1024 samples, 21 ms each),
+/// the longest pauses between two pieces that are no silence (guess).
+pub(super) const SILENT: Duration = Duration::from_millis(50);
+
+/// Of the time by which a piece is later than the samples before it say, so much is believed: a source
+/// that is 100 ppm slower than our clock is then believed to be half a millisecond earlier than it is.
+const BELIEVED: i32 = 1024;
+
+/// A piece is this much earlier than the samples before it say, or more is left out: what a scheduler may
+/// delay one and not the next (guess).
+const EARLY: Duration = Duration::from_millis(3);
+
+/// The samples of a source on our clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timeline {
+    /// When the next sample is captured.
+    next: Instant,
+    /// The source is silent: time is filled up to now.
+    silent: bool,
+    /// Sample frames of silence for which samples may still come.
+    owed: usize,
+}
+
+/// What to do about a piece of samples.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Piece {
+    /// Sample frames of silence before it.
+    pub(super) silence: usize,
+    /// Its first sample frames, which are left out.
+    pub(super) left_out: usize,
+}
+
+impl Timeline {
+    /// Of a source that begins at `now`.
+    pub(super) fn new(now: Instant) -> Timeline {
+        Timeline {
+            next: now,
+            silent: false,
+            owed: 0,
+        }
+    }
+
+    /// When the sample behind the last one is captured.
+    pub(super) fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// So many sample frames came at `now`.
+    pub(super) fn arrived(&mut self, now: Instant, frames: usize) -> Piece {
+        self.silent = false;
+        let begins = now - duration_of(frames);
+        let late = begins.since(self.next);
+        if late >= SILENT {
+            let silence = frames_in(late);
+            self.next = begins + duration_of(frames);
+            self.owed = 0;
+            return Piece {
+                silence,
+                left_out: 0,
+            };
+        }
+        let early = self.next.since(begins);
+        let mut left_out = 0;
+        if early >= EARLY {
+            left_out = frames_in(early).min(self.owed).min(frames);
+            self.owed -= left_out;
+        }
+        // No sample is here before it was captured, and few are much later.
+        let kept = frames - left_out;
+        let expected = self.next + late / BELIEVED.unsigned_abs() + duration_of(kept);
+        self.next = expected.min(now);
+        if left_out == 0 && early < EARLY {
+            // In time again: what has not come by now won't.
+            self.owed = 0;
+        }
+        Piece {
+            silence: 0,
+            left_out,
+        }
+    }
+
+    /// Sample frames of silence that are due at `now` because nothing came. They count as given.
+    pub(super) fn overdue(&mut self, now: Instant) -> usize {
+        let passed = now.since(self.next);
+        if passed < SILENT && !self.silent {
+            return 0;
+        }
+        self.silent = true;
+        let frames = frames_in(passed);
+        self.next = self.next + duration_of(frames);
+        // As much as a server can keep back for us is no more than a second.
+        self.owed = (self.owed + frames).min(RATE as usize);
+        frames
+    }
+
+    /// When [`Timeline::overdue`] gives something unless samples come, so that `wanted` sample frames more
+    /// are there.
+    pub(super) fn due(&self, wanted: usize) -> Instant {
+        match self.silent {
+            true => self.next + duration_of(wanted.max(1)),
+            false => self.next + SILENT,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const START: Instant = Instant(5_000_000_000);
+    const NOTHING: Piece = Piece {
+        silence: 0,
+        left_out: 0,
+    };
+
+    #[test]
+    fn jitter_of_the_source_moves_nothing() {
+        let mut line = Timeline::new(START);
+        for n in 1..=10_000 {
+            let jitter = MS * (n * 7 % 5);
+            let now = START + MS * (5 * n) + jitter;
+            assert_eq!(line.arrived(now, 240), NOTHING);
+            assert!(line.next() <= now);
+            assert!((START + MS * (5 * n + 1)).since(line.next()) <= 2 * MS);
+        }
+    }
+
+    #[test]
+    fn a_source_with_another_clock_is_followed() {
+        for period in [4_999_500, 5_000_500] {
+            let mut line = Timeline::new(START);
+            let period = Duration::from_nanos(period);
+            let mut now = START;
+            for _ in 0..720_000 {
+                now = now + period;
+                assert_eq!(line.arrived(now, 240), NOTHING);
+                assert!(line.next() <= now && now.since(line.next()) < MS);
+            }
+        }
+    }
+
+    #[test]
+    fn a_silent_source_is_filled_up_to_now() {
+        let mut line = Timeline::new(START);
+        line.arrived(START + 5 * MS, 240);
+        assert_eq!(line.due(240), START + 55 * MS);
+        assert_eq!(line.overdue(START + 54 * MS), 0);
+        assert_eq!(line.overdue(START + 56 * MS), 51 * 48);
+        assert_eq!(line.due(240), START + 61 * MS);
+        assert_eq!(line.overdue(START + 61 * MS), 240);
+        assert_eq!(line.next(), START + 61 * MS);
+        // It goes on.
+        assert_eq!(line.arrived(START + 66 * MS, 240), NOTHING);
+        assert_eq!(line.next(), START + 66 * MS);
+    }
+
+    #[test]
+    fn what_comes_for_a_time_that_was_filled_is_left_out() {
+        let mut line = Timeline::new(START);
+        let mut total = 0;
+        for n in 1..=40 {
+            let now = START + 5 * MS * n;
+            let frames = line.overdue(now);
+            total += frames;
+        }
+        assert_eq!(total, 200 * 48);
+        // The server had only been slow: all 200 ms come at once, and then the rest as ever.
+        for _ in 0..40 {
+            let piece = line.arrived(START + 201 * MS, 240);
+            total += 240 - piece.left_out + piece.silence;
+        }
+        for n in 1..=100 {
+            let piece = line.arrived(START + 200 * MS + 5 * MS * n, 240);
+            total += 240 - piece.left_out + piece.silence;
+        }
+        assert!(total.abs_diff(700 * 48) <= 5 * 48, "{total}");
+    }
+
+    #[test]
+    fn a_pause_that_nobody_waited_through_is_silence_too() {
+        let mut line = Timeline::new(START);
+        line.arrived(START + 5 * MS, 240);
+        let piece = line.arrived(START + 1010 * MS, 240);
+        assert_eq!((piece.silence, piece.left_out), (1000 * 48, 0));
+        assert_eq!(line.next(), START + 1010 * MS);
+    }
+}

@@ -1,0 +1,201 @@
+//! A test tone, made in this process and paced by the clock: sound to stream where nothing plays.
+//!
+//! It is no stand-in for an application in measurements: its samples were never in a sound server.
+
+#[cfg(feature = "host")]
+use std::time::Duration;
+
+#[cfg(feature = "host")]
+use openuvr_proto::time::Instant;
+
+#[cfg(feature = "host")]
+use super::{
+    AudioCapture, AudioError, AudioEvent, CaptureBackend, Settings, Waker, duration_of, wait,
+};
+use super::{CHANNELS, RATE};
+#[cfg(feature = "host")]
+use crate::clock;
+
+/// The line in the table.
+#[cfg(feature = "host")]
+pub const BACKEND: CaptureBackend = CaptureBackend {
+    name: "tone",
+    about: "a test tone; the device is its pitch in Hz, 20 to 20000 [default: 440]",
+    open: |settings| Ok(Box::new(Tone::open(settings)?)),
+};
+
+/// The pitch of concert A, in Hz.
+pub const PITCH: f64 = 440.0;
+
+/// How loud it is, of 1: 12 dB below the loudest.
+pub const AMPLITUDE: f64 = 0.25;
+
+/// How many sample frames a capture that was called late makes up for: a fifth of a second, as a sound
+/// server's own buffer would (guess). What is older is skipped.
+#[cfg(feature = "host")]
+const LATE: usize = RATE as usize / 5;
+
+/// A sine of one pitch, the same in both channels.
+#[derive(Clone, Copy, Debug)]
+pub struct Sine {
+    /// In turns a sample.
+    step: f64,
+    /// In turns, 0 to 1.
+    phase: f64,
+    amplitude: f64,
+}
+
+impl Sine {
+    /// One of `pitch` Hz and that amplitude.
+    #[must_use]
+    pub fn new(pitch: f64, amplitude: f64) -> Sine {
+        Sine {
+            step: pitch / f64::from(RATE),
+            phase: 0.0,
+            amplitude,
+        }
+    }
+
+    /// Fills `samples` with what comes next.
+    pub fn fill(&mut self, samples: &mut [f32]) {
+        for frame in samples.chunks_mut(CHANNELS) {
+            let value = (self.phase * std::f64::consts::TAU).sin() * self.amplitude;
+            #[expect(clippy::cast_possible_truncation, reason = "f32 is what samples are")]
+            frame.fill(value as f32);
+            self.phase = (self.phase + self.step).fract();
+        }
+    }
+
+    /// Goes on by so many sample frames unheard.
+    #[cfg(feature = "host")]
+    fn skip(&mut self, frames: usize) {
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        let turns = self.step * frames as f64;
+        self.phase = (self.phase + turns).fract();
+    }
+}
+
+/// The test tone.
+#[cfg(feature = "host")]
+#[derive(Debug)]
+pub struct Tone {
+    sine: Sine,
+    /// When the next sample is captured.
+    next: Instant,
+    waker: Waker,
+}
+
+#[cfg(feature = "host")]
+impl Tone {
+    /// A tone whose first sample is captured now.
+    ///
+    /// # Errors
+    /// A pitch that is no number of 20 to 20 000, or no file descriptor left.
+    pub fn open(settings: &Settings) -> Result<Tone, AudioError> {
+        let pitch = settings.device.as_deref().map(str::parse::<f64>);
+        let pitch = pitch.unwrap_or(Ok(PITCH)).unwrap_or(f64::NAN);
+        if !(20.0..=20_000.0).contains(&pitch) {
+            return Err(AudioError(format!(
+                "a test tone of \"{}\" can't be made: its pitch is 20 to 20000 Hz",
+                settings.device.as_deref().unwrap_or_default()
+            )));
+        }
+        Ok(Tone {
+            sine: Sine::new(pitch, AMPLITUDE),
+            next: clock::now(),
+            waker: Waker::new()?,
+        })
+    }
+}
+
+#[cfg(feature = "host")]
+impl AudioCapture for Tone {
+    fn read(
+        &mut self,
+        block: &mut [f32],
+        timeout: Option<Duration>,
+    ) -> Result<AudioEvent, AudioError> {
+        let frames = block.len() / CHANNELS;
+        let complete = self.next + duration_of(frames);
+        let give_up = timeout.map(|timeout| clock::now() + timeout);
+        let until = give_up.map_or(complete, |give_up| give_up.min(complete));
+        if wait::until(Some(until), &self.waker)? {
+            return Ok(AudioEvent::Woken);
+        }
+        let now = clock::now();
+        if now < complete {
+            return Ok(AudioEvent::TimedOut);
+        }
+        let late = super::frames_in(now.since(complete));
+        if late > LATE {
+            self.sine.skip(late);
+            self.next = self.next + duration_of(late);
+        }
+        self.sine.fill(block);
+        let captured = self.next;
+        self.next = captured + duration_of(frames);
+        Ok(AudioEvent::Captured(captured))
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+}
+
+#[cfg(all(test, feature = "host"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tone_goes_on_from_block_to_block() {
+        let settings = Settings {
+            device: Some("1000".into()),
+            ..Settings::default()
+        };
+        let mut tone = Tone::open(&settings).unwrap();
+        let mut whole = vec![0.0; 2400 * CHANNELS];
+        let mut sine = Sine::new(1000.0, AMPLITUDE);
+        sine.fill(&mut whole);
+        let mut last = None;
+        for expected in whole.chunks(240 * CHANNELS) {
+            let mut block = vec![9.0; expected.len()];
+            let AudioEvent::Captured(at) = tone.read(&mut block, None).unwrap() else {
+                panic!("nobody woke it");
+            };
+            assert_eq!(block, expected);
+            assert!(
+                at + duration_of(240) <= clock::now(),
+                "captured before it is here"
+            );
+            assert_eq!(
+                last.replace(at).unwrap_or(at - duration_of(240)),
+                at - duration_of(240)
+            );
+        }
+    }
+
+    #[test]
+    fn a_waker_ends_the_waiting_and_nothing_is_lost() {
+        let mut tone = Tone::open(&Settings::default()).unwrap();
+        let begins = tone.next;
+        let mut block = [0.0; 480 * CHANNELS];
+        tone.waker().wake();
+        assert_eq!(tone.read(&mut block, None).unwrap(), AudioEvent::Woken);
+        let short = Some(Duration::ZERO);
+        assert_eq!(tone.read(&mut block, short).unwrap(), AudioEvent::TimedOut);
+        let read = tone.read(&mut block, None).unwrap();
+        assert_eq!(read, AudioEvent::Captured(begins));
+    }
+
+    #[test]
+    fn a_pitch_nobody_hears_is_refused() {
+        for pitch in ["", "A", "5", "30000", "NaN"] {
+            let settings = Settings {
+                device: Some(pitch.into()),
+                ..Settings::default()
+            };
+            let error = Tone::open(&settings).unwrap_err().to_string();
+            assert!(error.contains("20 to 20000 Hz"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Waiting for a time or for a waker, for what has no device to wait for.
+
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::{AudioError, Waker};
+use crate::clock;
+
+/// Waits until `until` (`None`: without end), or until the waker was used. Whether it was.
+pub(super) fn until(until: Option<Instant>, waker: &Waker) -> Result<bool, AudioError> {
+    loop {
+        let left = until.map(|until| until.since(clock::now()));
+        if left == Some(Duration::ZERO) {
+            return Ok(waker.lower());
+        }
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        let mut fds = [PollFd::new(&waker.0, PollFlags::IN)];
+        match poll(&mut fds, left.as_ref()) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(waker.lower()),
+            Err(error) => return Err(AudioError(format!("can't wait for sound: {error}"))),
+        }
+    }
+}

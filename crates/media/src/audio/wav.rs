@@ -1,0 +1,212 @@
+//! A playback into a file: what would be heard, pauses and all, as RIFF WAVE with 16-bit samples.
+//!
+//! The header says how long the file is, and is written anew when the playback is dropped; until then, and
+//! if the program is killed, it says the longest length, which players take as "to the end".
+#![cfg(feature = "client")]
+
+use std::fs::File;
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::null::Played;
+use super::{
+    AudioError, AudioPlayback, CHANNELS, Level, PlaybackBackend, RATE, Settings, Waker, frames_in,
+    wait,
+};
+use crate::clock;
+
+/// The line in the table.
+pub const BACKEND: PlaybackBackend = PlaybackBackend {
+    name: "wav",
+    about: "writes what would be heard to a WAV file; the device is its path",
+    open: |settings| Ok(Box::new(Wav::open(settings)?)),
+};
+
+/// Bytes of a sample frame.
+const FRAME: u32 = 4;
+
+/// The longest that 32 bits hold, less the header.
+const LONGEST: u32 = u32::MAX - HEADER;
+const HEADER: u32 = 44;
+
+/// Plays into a file.
+#[derive(Debug)]
+pub struct Wav {
+    path: PathBuf,
+    file: BufWriter<File>,
+    /// Sample bytes in the file.
+    bytes: u32,
+    clock: Played,
+    begun: bool,
+    waker: Waker,
+}
+
+impl Wav {
+    /// Makes the file; one that is there is replaced.
+    ///
+    /// # Errors
+    /// [`AudioError`] without a path, or if it can't be written.
+    pub fn open(settings: &Settings) -> Result<Wav, AudioError> {
+        let Some(path) = settings.device.as_deref().map(PathBuf::from) else {
+            return Err(AudioError(
+                "the audio playback wav needs a file to write: name its path as the device".into(),
+            ));
+        };
+        let file = File::create(&path).map_err(|error| broken(&path, &error))?;
+        let mut file = BufWriter::new(file);
+        (file.write_all(&header(LONGEST))).map_err(|error| broken(&path, &error))?;
+        Ok(Wav {
+            path,
+            file,
+            bytes: 0,
+            clock: Played::default(),
+            begun: false,
+            waker: Waker::new()?,
+        })
+    }
+
+    fn append(&mut self, samples: impl Iterator<Item = f32>) -> Result<(), AudioError> {
+        for sample in samples {
+            if self.bytes >= LONGEST - FRAME {
+                return Ok(()); // The file is as long as such a file can be: 6 hours.
+            }
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "it is clamped to the range"
+            )]
+            let sample = (sample.clamp(-1.0, 1.0) * f32::from(i16::MAX)).round() as i16;
+            let written = self.file.write_all(&sample.to_le_bytes());
+            written.map_err(|error| broken(&self.path, &error))?;
+            self.bytes += FRAME / 2;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> std::io::Result<()> {
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(&header(self.bytes))?;
+        self.file.flush()
+    }
+}
+
+fn broken(path: &Path, error: &std::io::Error) -> AudioError {
+    AudioError(format!(
+        "sound can't be written to {}: {error}; choose another file",
+        path.display()
+    ))
+}
+
+/// The header of a file with so many bytes of samples (Multimedia Programming Interface and Data
+/// Specifications 1.0, "WAVE").
+fn header(bytes: u32) -> Vec<u8> {
+    let mut header = Vec::with_capacity(HEADER as usize);
+    let mut put = |bytes: &[u8]| header.extend_from_slice(bytes);
+    put(b"RIFF");
+    put(&(bytes + HEADER - 8).to_le_bytes());
+    put(b"WAVEfmt ");
+    put(&16u32.to_le_bytes());
+    put(&1u16.to_le_bytes()); // PCM
+    put(&2u16.to_le_bytes()); // channels
+    put(&RATE.to_le_bytes());
+    put(&(RATE * FRAME).to_le_bytes());
+    put(&4u16.to_le_bytes()); // bytes of a sample frame
+    put(&16u16.to_le_bytes()); // bits of a sample
+    put(b"data");
+    put(&bytes.to_le_bytes());
+    header
+}
+
+impl AudioPlayback for Wav {
+    fn level(&mut self) -> Result<Level, AudioError> {
+        Ok(self.clock.level())
+    }
+
+    fn write(&mut self, samples: &[f32]) -> Result<(), AudioError> {
+        let pause = self.clock.write(clock::now(), samples.len() / CHANNELS);
+        if std::mem::replace(&mut self.begun, true) {
+            self.append(std::iter::repeat_n(0.0, frames_in(pause) * CHANNELS))?;
+        }
+        self.append(samples.iter().copied())
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError> {
+        wait::until(timeout.map(|timeout| clock::now() + timeout), &self.waker)
+    }
+
+    fn flush(&mut self) -> Result<(), AudioError> {
+        let frames = u32::try_from(self.clock.flush(clock::now())).unwrap_or(u32::MAX);
+        self.bytes -= frames.saturating_mul(FRAME).min(self.bytes);
+        let end = u64::from(HEADER + self.bytes);
+        let cut =
+            (self.file.seek(SeekFrom::Start(end))).and_then(|_| self.file.get_ref().set_len(end));
+        cut.map_err(|error| broken(&self.path, &error))
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+}
+
+impl Drop for Wav {
+    fn drop(&mut self) {
+        if let Err(error) = self.finish() {
+            tracing::warn!("{}", broken(&self.path, &error));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(name: &str) -> (PathBuf, Wav) {
+        let name = format!("openuvr-{}-{name}.wav", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let device = Some(path.display().to_string());
+        let settings = Settings {
+            device,
+            ..Settings::default()
+        };
+        (path, Wav::open(&settings).unwrap())
+    }
+
+    #[test]
+    fn the_file_holds_the_samples_and_says_how_long_it_is() {
+        let (path, mut wav) = open("whole");
+        wav.write(&[0.0, 1.0, -1.0, 0.5, 2.0, -2.0]).unwrap();
+        drop(wav);
+        let file = std::fs::read(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(file[..44], header(12));
+        let samples: Vec<_> = file[44..].chunks(2).collect();
+        let samples: Vec<_> = (samples.iter().map(|b| i16::from_le_bytes([b[0], b[1]]))).collect();
+        assert_eq!(samples, [0, 32767, -32767, 16384, 32767, -32767]);
+    }
+
+    #[test]
+    fn what_was_flushed_is_not_in_the_file() {
+        let (path, mut wav) = open("flushed");
+        wav.write(&vec![0.5; 480_000 * CHANNELS]).unwrap();
+        wav.flush().unwrap();
+        drop(wav);
+        let file = std::fs::read(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        assert!(file.len() < 44 + 480_000 * 4);
+        let said = u32::from_le_bytes([file[40], file[41], file[42], file[43]]);
+        assert_eq!(file.len(), 44 + said as usize);
+    }
+
+    #[test]
+    fn without_a_writable_path_it_says_so() {
+        let error = |device: Option<&str>| {
+            let settings = Settings {
+                device: device.map(Into::into),
+                ..Settings::default()
+            };
+            Wav::open(&settings).unwrap_err().to_string()
+        };
+        assert!(error(None).contains("path"));
+        assert!(error(Some("/nonexistent/a.wav")).contains("/nonexistent/a.wav"));
+    }
+}

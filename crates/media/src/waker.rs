@@ -1,0 +1,44 @@
+//! How another thread ends the waiting of one that waits for a device.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::EventfdFlags;
+
+/// Wakes a waiting device: an `eventfd` shared between threads.
+#[derive(Clone, Debug)]
+pub struct Waker(pub Arc<OwnedFd>);
+
+/// This process has no file descriptor left.
+#[derive(Debug, thiserror::Error)]
+#[error("can't make an eventfd to be woken by: {0}")]
+pub struct WakerError(rustix::io::Errno);
+
+impl Waker {
+    /// A new eventfd, not yet raised, that never blocks.
+    ///
+    /// # Errors
+    /// [`WakerError`] if this process has no file descriptor left.
+    pub fn new() -> Result<Waker, WakerError> {
+        rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+            .map(|fd| Waker(Arc::new(fd)))
+            .map_err(WakerError)
+    }
+
+    /// Makes the waiting call return, or the next one if none waits now. From any thread; several
+    /// calls before the other side looks count as one.
+    pub fn wake(&self) {
+        // The only failure is a counter at its limit, and then it is raised already.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    /// Whether it was raised since the last call; lowers it.
+    pub(crate) fn lower(&self) -> bool {
+        rustix::io::read(&self.0, &mut [0u8; 8]).is_ok()
+    }
+
+    /// What to wait on.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

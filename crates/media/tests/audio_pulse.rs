@@ -1,0 +1,321 @@
+//! Sound through a real sound server: what was played is what is recorded, sample by sample, and time goes on
+//! where nothing is.
+#![cfg(all(feature = "host", feature = "client"))]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test may panic.
+
+mod pulse_server;
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use openuvr_media::audio::goertzel::amplitude;
+use openuvr_media::audio::pulse::{Capture, NullSink, Playback};
+use openuvr_media::audio::tone::Sine;
+use openuvr_media::audio::{
+    AudioCapture, AudioError, AudioEvent, AudioPlayback, CHANNELS, Settings, duration_of,
+};
+use openuvr_proto::time::Instant;
+use pulse_server::PulseServer;
+
+const FRAME: usize = 240;
+const PITCH: f64 = 1000.0;
+
+/// A block comes every 5 ms; on a machine that is busy, later.
+const SOON: Option<Duration> = Some(Duration::from_secs(20));
+
+fn of(device: &str) -> Settings {
+    Settings {
+        device: Some(device.to_owned()),
+        ..Settings::default()
+    }
+}
+
+fn record(server: &PulseServer, device: &str) -> Capture {
+    Capture::open(Some(&server.address), &of(device)).unwrap()
+}
+
+fn play(server: &PulseServer, device: &str) -> Playback {
+    Playback::open(Some(&server.address), &of(device)).unwrap()
+}
+
+/// The next so many blocks, and when each was captured.
+fn blocks(capture: &mut Capture, count: usize) -> (Vec<f32>, Vec<Instant>) {
+    let (mut all, mut times) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let mut block = [9.0; FRAME * CHANNELS];
+        match capture.read(&mut block, SOON).unwrap() {
+            AudioEvent::Captured(at) => times.push(at),
+            other => panic!("{other:?}, not a block"),
+        }
+        all.extend_from_slice(&block);
+    }
+    (all, times)
+}
+
+fn loud(samples: &[f32]) -> bool {
+    samples.iter().any(|sample| sample.abs() > 1e-3)
+}
+
+/// Reads until something is heard, then so many blocks more; without the silence in front.
+fn heard(capture: &mut Capture, count: usize) -> Vec<f32> {
+    for _ in 0..4000 {
+        let (mut block, _) = blocks(capture, 1);
+        if loud(&block) {
+            let first = block.chunks(CHANNELS).position(loud).unwrap();
+            block.drain(..first * CHANNELS);
+            block.extend(blocks(capture, count).0);
+            return block;
+        }
+    }
+    panic!("nothing was heard in 20 s");
+}
+
+/// In how many places the tone is not what it must be after what came before: a sine is
+/// x(n+1) = 2 cos(w) x(n) − x(n−1).
+fn jumps(samples: &[f32]) -> usize {
+    let factor = 2.0 * (std::f64::consts::TAU * PITCH / 48_000.0).cos();
+    let left: Vec<f64> = samples
+        .chunks(CHANNELS)
+        .map(|frame| frame[0].into())
+        .collect();
+    let far = |x: &&[f64]| (factor * x[1] - x[0] - x[2]).abs() > 1e-4;
+    left.windows(3).filter(far).count()
+}
+
+fn tone(frames: usize) -> Vec<f32> {
+    let mut samples = vec![0.0; frames * CHANNELS];
+    Sine::new(PITCH, 0.25).fill(&mut samples);
+    samples
+}
+
+#[test]
+fn a_tone_is_recorded_as_it_was_played() {
+    let Some(server) = PulseServer::start() else {
+        return;
+    };
+    let sink = NullSink::create(Some(&server.address)).unwrap();
+    let mut capture = record(&server, sink.name());
+    assert!(
+        capture.device().contains(sink.name()),
+        "{}",
+        capture.device()
+    );
+    blocks(&mut capture, 2);
+    let mut playback = play(&server, sink.name());
+    playback.write(&tone(43_200)).unwrap();
+    let mut samples = heard(&mut capture, 200);
+    let end = samples.chunks(CHANNELS).rposition(loud).unwrap() + 1;
+    // The first sample of a sine is zero.
+    assert!(
+        (43_198..=43_199).contains(&end),
+        "{end} samples of 43 200 came through"
+    );
+    samples.truncate(end * CHANNELS);
+    assert_eq!(jumps(&samples), 0);
+    let level = amplitude(&samples, PITCH);
+    assert!((level - 0.25).abs() < 0.001, "{level}");
+    assert!(amplitude(&samples, 1100.0) < 0.001);
+    assert_eq!(
+        capture.counters().silence,
+        0,
+        "the monitor never stood still"
+    );
+}
+
+#[test]
+fn silence_is_recorded_where_nothing_plays() {
+    let Some(server) = PulseServer::start() else {
+        return;
+    };
+    // The usual sink.
+    let mut capture = Capture::open(Some(&server.address), &Settings::default()).unwrap();
+    assert_eq!(capture.device(), "usual.monitor");
+    let (samples, times) = blocks(&mut capture, 40);
+    assert!(samples.iter().all(|sample| *sample == 0.0));
+    assert!(times.is_sorted());
+    // A suspended sink gives nothing at all, and time goes on.
+    server.pactl(&["suspend-sink", "usual", "1"]);
+    let (samples, times) = blocks(&mut capture, 100);
+    assert!(samples.iter().all(|sample| *sample == 0.0));
+    assert!(times.is_sorted());
+    let filled = capture.counters().silence;
+    assert!(filled > 40 * FRAME as u64, "{filled}");
+    server.pactl(&["suspend-sink", "usual", "0"]);
+    let mut playback = play(&server, "usual");
+    playback.write(&tone(24_000)).unwrap();
+    let samples = heard(&mut capture, 50);
+    assert!((amplitude(&samples[..19_200], PITCH) - 0.25).abs() < 0.01);
+}
+
+#[test]
+fn an_application_plays_to_our_sink_and_is_recorded() {
+    let Some(server) = PulseServer::start() else {
+        return;
+    };
+    let sink = NullSink::create(Some(&server.address)).unwrap();
+    let mut usual = record(&server, "usual");
+    let mut capture = record(&server, sink.name());
+    let mut application = Command::new("pacat")
+        .args([
+            "--raw",
+            "--format=float32le",
+            "--rate=48000",
+            "--channels=2",
+        ])
+        .env("PULSE_SERVER", &server.address)
+        .env("PULSE_SINK", sink.name())
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("pacat, of the package pulseaudio-utils");
+    let bytes: Vec<u8> = tone(96_000).iter().flat_map(|s| s.to_le_bytes()).collect();
+    let mut stdin = application.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&bytes)));
+    let samples = heard(&mut capture, 100);
+    assert_eq!(jumps(&samples), 0);
+    assert!((amplitude(&samples, PITCH) - 0.25).abs() < 0.001);
+    assert!(!loud(&blocks(&mut usual, 100).0), "nobody else hears it");
+    let _ = application.kill();
+    let _ = application.wait();
+    let _ = writer.join();
+}
+
+#[test]
+fn our_sinks_go_with_us_and_those_left_behind_are_removed() {
+    let Some(server) = PulseServer::start() else {
+        return;
+    };
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
+    let namespace = namespace
+        .to_string_lossy()
+        .replace(|c: char| !c.is_ascii_digit(), "");
+    // No process has a number so high: its sink was left behind. Of the other namespace nobody knows.
+    let left = format!("openuvr_{namespace}_4194305_0");
+    for name in [&left, "openuvr_1_4194305_0", "game"] {
+        let argument = format!("sink_name={name}");
+        server.pactl(&["load-module", "module-null-sink", &argument]);
+    }
+    let one = NullSink::create(Some(&server.address)).unwrap();
+    let two = NullSink::create(Some(&server.address)).unwrap();
+    let all = [
+        "usual",
+        "openuvr_1_4194305_0",
+        "game",
+        one.name(),
+        two.name(),
+    ];
+    assert_eq!(server.sinks(), all);
+    let name = one.name().to_owned();
+    drop(one);
+    assert!(!server.sinks().contains(&name));
+    drop(two);
+    assert_eq!(server.sinks(), ["usual", "openuvr_1_4194305_0", "game"]);
+}
+
+#[test]
+fn a_server_that_ends_is_an_error_and_no_hang() {
+    let Some(mut server) = PulseServer::start() else {
+        return;
+    };
+    let sink = NullSink::create(Some(&server.address)).unwrap();
+    let mut capture = record(&server, sink.name());
+    let mut playback = play(&server, sink.name());
+    blocks(&mut capture, 2);
+    server.kill();
+    let one_line = |error: AudioError| {
+        let error = error.to_string();
+        assert!(
+            !error.contains('\n') && error.contains("open sound again"),
+            "{error}"
+        );
+    };
+    let mut block = [0.0; FRAME * CHANNELS];
+    let error = (0..100).find_map(|_| capture.read(&mut block, SOON).err());
+    one_line(error.expect("a lost connection"));
+    one_line(playback.wait(SOON).unwrap_err());
+    one_line(playback.level().unwrap_err());
+    one_line(playback.write(&block).unwrap_err());
+    drop(sink);
+    let error = Capture::open(Some(&server.address), &Settings::default());
+    let error = error.err().expect("no server").to_string();
+    assert!(error.contains("no sound server can be reached"), "{error}");
+    assert!(error.contains("PULSE_SERVER"), "{error}");
+}
+
+#[test]
+fn a_device_that_is_removed_or_unknown_is_an_error() {
+    let Some(server) = PulseServer::start() else {
+        return;
+    };
+    let sink = NullSink::create(Some(&server.address)).unwrap();
+    let mut capture = record(&server, sink.name());
+    let unknown = Capture::open(Some(&server.address), &of("gramophone"));
+    let unknown = unknown.err().expect("no such device").to_string();
+    assert!(unknown.contains("gramophone"), "{unknown}");
+    let unknown = Playback::open(Some(&server.address), &of("gramophone"));
+    assert!(unknown.err().unwrap().to_string().contains("gramophone"));
+    drop(sink);
+    let mut block = [0.0; FRAME * CHANNELS];
+    let error = (0..100).find_map(|_| capture.read(&mut block, SOON).err());
+    let error = error.expect("a device that is gone").to_string();
+    assert!(error.contains("open sound again"), "{error}");
+}
+
+#[test]
+fn a_playback_knows_how_much_it_has_to_play() {
+    let Some(server) = PulseServer::start() else {
+        return;
+    };
+    let mut playback = play(&server, "usual");
+    let level = playback.level().unwrap();
+    assert_eq!(level.dry_in, Duration::ZERO);
+    assert!(
+        level.block > Duration::ZERO && level.block <= Duration::from_millis(5),
+        "{level:?}"
+    );
+    playback.write(&[0.0; FRAME * CHANNELS]).unwrap();
+    let full = playback.level().unwrap().dry_in;
+    assert!(
+        full > Duration::ZERO && full <= duration_of(FRAME),
+        "{full:?}"
+    );
+    let played = (0..2000).any(|_| {
+        playback.wait(Some(Duration::from_millis(10))).unwrap();
+        playback.level().unwrap().dry_in.is_zero()
+    });
+    assert!(played, "it comes to an end");
+    // After it has run dry it goes on.
+    let mut capture = record(&server, "usual");
+    playback.write(&tone(4800)).unwrap();
+    let samples = heard(&mut capture, 10);
+    assert_eq!(jumps(&samples), 0);
+    playback.write(&tone(43_200)).unwrap();
+    heard(&mut capture, 1);
+    playback.flush().unwrap();
+    let silent = (0..2000).any(|_| !loud(&blocks(&mut capture, 1).0));
+    assert!(silent && playback.level().unwrap().dry_in.is_zero());
+}
+
+#[test]
+fn wakers_end_the_waiting_of_both() {
+    let Some(server) = PulseServer::start() else {
+        return;
+    };
+    let mut capture = record(&server, "usual");
+    let mut playback = play(&server, "usual");
+    capture.waker().wake();
+    let mut second = vec![0.0; 48_000 * CHANNELS];
+    assert_eq!(capture.read(&mut second, SOON).unwrap(), AudioEvent::Woken);
+    let now = Some(Duration::ZERO);
+    assert_eq!(
+        capture.read(&mut second, now).unwrap(),
+        AudioEvent::TimedOut
+    );
+    playback.waker().wake();
+    assert!(playback.wait(None).unwrap());
+    assert!(!playback.wait(now).unwrap());
+    let waker = playback.waker();
+    let other = std::thread::spawn(move || waker.wake());
+    assert!(playback.wait(None).unwrap());
+    other.join().unwrap();
+}

@@ -1,0 +1,125 @@
+//! A sound server of a test's own: PulseAudio without a sound card, on a socket of its own, ended when
+//! dropped.
+#![allow(clippy::print_stderr, reason = "the harness keeps it")]
+#![allow(dead_code)] // Each program that has it uses a part of it.
+
+use std::io::Read as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A running server.
+pub(crate) struct PulseServer {
+    child: Child,
+    folder: PathBuf,
+    /// What `$PULSE_SERVER` would be.
+    pub(crate) address: String,
+}
+
+impl PulseServer {
+    /// Starts one whose usual sink is `usual`, a null sink. `None`, with a word why, if PulseAudio isn't
+    /// installed; a failure of the test in CI.
+    pub(crate) fn start() -> Option<PulseServer> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("openuvr-pulse-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let socket = folder.join("native");
+        let protocol = format!(
+            "module-native-protocol-unix auth-anonymous=1 socket={}",
+            socket.display()
+        );
+        let child = Command::new("pulseaudio")
+            .args([
+                "-n",
+                "--daemonize=no",
+                "--exit-idle-time=-1",
+                "--use-pid-file=no",
+            ])
+            .args(["--disable-shm=yes", "--log-target=stderr", "-L", &protocol])
+            .args(["-L", "module-null-sink sink_name=usual rate=48000"])
+            .env("XDG_RUNTIME_DIR", &folder)
+            .env("PULSE_RUNTIME_PATH", &folder)
+            .env("HOME", &folder)
+            .env_remove("DISPLAY")
+            .env_remove("DBUS_SESSION_BUS_ADDRESS")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = match child {
+            Ok(child) => child,
+            Err(e) => {
+                assert!(
+                    std::env::var("CI").as_deref() != Ok("true"),
+                    "no pulseaudio: {e}"
+                );
+                eprintln!("skipped: can't start pulseaudio: {e}");
+                return None;
+            }
+        };
+        let mut up = false;
+        for _ in 0..500 {
+            up = UnixStream::connect(&socket).is_ok();
+            if up || child.try_wait().expect("a child").is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if !up {
+            let _ = child.kill();
+            let mut said = String::new();
+            let _ = child
+                .stderr
+                .take()
+                .expect("piped")
+                .read_to_string(&mut said);
+            panic!("pulseaudio did not come up: {said}");
+        }
+        // Nobody reads what it says from now on, and it must not wait for that.
+        let mut stderr = child.stderr.take().expect("piped");
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        Some(PulseServer {
+            child,
+            address: format!("unix:{}", socket.display()),
+            folder,
+        })
+    }
+
+    /// Ends it now, as a crash would.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// What `pactl` answers.
+    pub(crate) fn pactl(&self, arguments: &[&str]) -> String {
+        let output = Command::new("pactl")
+            .args(arguments)
+            .env("PULSE_SERVER", &self.address)
+            .env("HOME", &self.folder)
+            .output()
+            .expect("pactl, of the package pulseaudio-utils");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "pactl {arguments:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The names of its sinks.
+    pub(crate) fn sinks(&self) -> Vec<String> {
+        let list = self.pactl(&["list", "short", "sinks"]);
+        let names = list
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(1));
+        names.map(str::to_owned).collect()
+    }
+}
+
+impl Drop for PulseServer {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}

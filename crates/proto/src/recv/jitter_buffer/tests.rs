@@ -1,0 +1,449 @@
+//! Sound over made-up links, for an hour of made-up time: the sender's samples, the link and the device
+//! have clocks of their own.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::super::timed::TimedReceiver;
+use super::*;
+use crate::id::PayloadSeq;
+use crate::wire::media::{StreamId, StreamKind};
+use crate::wire::timed::TimedWriter;
+
+const AUDIO: StreamId = StreamId::first(StreamKind::Audio);
+const FRAME: u64 = 240;
+/// Our clock and the sender's begin at different times.
+const OFFSET: i64 = 987_654_321_000;
+/// The link's fastest delay.
+const DELAY: i64 = 3 * MS;
+
+/// A small generator, so that a test is the same each time (xorshift64*, Vigna).
+struct Dice(u64);
+
+impl Dice {
+    /// 0 to 1.
+    fn roll(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let high = u32::try_from(self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32).unwrap();
+        f64::from(high) / f64::from(u32::MAX)
+    }
+}
+
+/// Takes 2.5 ms at once, at its own pace.
+struct Sink {
+    ppm: f64,
+    blocks: u64,
+    /// Samples that wait, and the fraction that the resampler owes.
+    waiting: f64,
+    gaps: u64,
+    heard: bool,
+}
+
+const BLOCK: f64 = 120.0;
+
+impl Sink {
+    /// Plays on until `now` in nanoseconds.
+    fn advance(&mut self, now: i64) {
+        let block = 2.5e6 / (1.0 + self.ppm * 1e-6);
+        while real(now) >= block * (self.blocks + 1) as f64 {
+            self.blocks += 1;
+            if self.waiting < BLOCK {
+                self.gaps += u64::from(self.heard);
+                self.heard = false;
+            }
+            self.waiting = (self.waiting - BLOCK).max(0.0);
+        }
+    }
+
+    fn device(&self) -> Device {
+        Device {
+            dry_in: duration(whole(self.waiting.max(0.0) * 1e9 / f64::from(RATE))),
+            block: Duration::from_micros(2500),
+        }
+    }
+
+    fn write(&mut self, samples: f64) {
+        self.waiting += samples;
+        self.heard = true;
+    }
+}
+
+struct World {
+    buffer: JitterBuffer,
+    receiver: TimedReceiver,
+    sink: Sink,
+    /// How much faster the sender's samples come than 48 000 a second.
+    ppm: f64,
+    /// How many payloads before it go with one.
+    repeats: u64,
+    sent: u64,
+    arriving: BTreeMap<(i64, u64), Vec<u8>>,
+    /// From the capture of a payload's first sample to the time at which it is played, ns.
+    delays: Vec<i64>,
+    silence: u32,
+}
+
+impl World {
+    fn new(sender: f64, device: f64) -> World {
+        World {
+            buffer: JitterBuffer::new(),
+            receiver: TimedReceiver::new(AUDIO),
+            sink: Sink {
+                ppm: device,
+                blocks: 0,
+                waiting: 0.0,
+                gaps: 0,
+                heard: false,
+            },
+            ppm: sender,
+            repeats: 1,
+            sent: 0,
+            arriving: BTreeMap::new(),
+            delays: Vec::new(),
+            silence: 0,
+        }
+    }
+
+    /// When payload `n` begins, on the clock of the world.
+    fn begins(&self, n: u64) -> i64 {
+        whole(n as f64 * 5e6 / (1.0 + self.ppm * 1e-6))
+    }
+
+    /// Plays for so many payloads more; `link` says how late each is, or that it is lost.
+    fn run(&mut self, payloads: u64, mut link: impl FnMut(u64) -> Option<i64>) {
+        for n in self.sent..self.sent + payloads {
+            let sent = self.begins(n + 1);
+            if let Some(late) = link(n) {
+                let body = self.body(n);
+                self.arriving.insert((sent + DELAY + late, n), body);
+            }
+            while let Some(next) = self.arriving.first_entry().filter(|e| e.key().0 <= sent) {
+                let ((at, _), body) = next.remove_entry();
+                self.play_until(at);
+                self.receiver.handle_body(Instant(at), &body).unwrap();
+                self.play(at);
+            }
+        }
+        self.sent += payloads;
+    }
+
+    /// Nothing is sent for so many payloads.
+    fn pause(&mut self, payloads: u64) -> u64 {
+        let until = self.begins(self.sent + payloads);
+        while let Some(((at, _), body)) = self.arriving.pop_first() {
+            self.play_until(at);
+            self.receiver.handle_body(Instant(at), &body).unwrap();
+            self.play(at);
+        }
+        self.play_until(until);
+        self.sent + payloads
+    }
+
+    fn body(&self, n: u64) -> Vec<u8> {
+        let mut body = Vec::new();
+        let payload = |n| Payload {
+            seq: PayloadSeq(n),
+            captured: PeerInstant(self.begins(n) + OFFSET),
+            samples: u16::try_from(FRAME).unwrap(),
+            bytes: b"sound",
+        };
+        let mut writer = TimedWriter::new(&mut body, AUDIO, &payload(n));
+        for back in 1..=self.repeats.min(n) {
+            assert!(writer.repeat(&payload(n - back)));
+        }
+        body
+    }
+
+    /// Lets the player act at the times that it asked for.
+    fn play_until(&mut self, until: i64) {
+        while let Some(next) = self.wake().filter(|next| *next < until) {
+            self.play(next);
+        }
+    }
+
+    fn wake(&mut self) -> Option<i64> {
+        let now = self.moved();
+        let next = match self.buffer.next(Instant(now), self.sink.device()) {
+            Next::Wait(next) => next.map(|next| next.0.max(now + 1)),
+            _ => panic!("it had said that there was nothing to do"),
+        };
+        let hole = self.receiver.next_timeout().map(|hole| hole.0.max(now + 1));
+        next.into_iter().chain(hole).min()
+    }
+
+    fn moved(&self) -> i64 {
+        self.buffer.moved.map_or(0, |at| at.0)
+    }
+
+    /// The player looks at everything, as the client's thread does.
+    fn play(&mut self, now: i64) {
+        self.receiver.set_wait(self.buffer.wait());
+        while let Some(step) = self.receiver.poll(Instant(now)) {
+            self.buffer.push(&step);
+        }
+        self.sink.advance(now);
+        loop {
+            let device = self.sink.device();
+            let ratio = self.buffer.ratio();
+            match self.buffer.next(Instant(now), device) {
+                Next::Payload {
+                    samples, captured, ..
+                } => {
+                    let played = now + as_nanos(device.dry_in);
+                    self.delays.push(played - (captured.0 - OFFSET));
+                    self.sink.write(f64::from(samples) * ratio);
+                }
+                Next::Conceal { samples } => self.sink.write(f64::from(samples) * ratio),
+                Next::Silence { samples } => {
+                    self.silence += samples;
+                    self.sink.write(f64::from(samples));
+                }
+                Next::Wait(_) => break,
+            }
+        }
+    }
+
+    /// The quantile of the delays of the last so many payloads, in ms.
+    fn delay(&self, last: usize, quantile: f64) -> f64 {
+        let mut delays = self.delays[self.delays.len().saturating_sub(last)..].to_vec();
+        delays.sort_unstable();
+        let place = whole(quantile * (delays.len() - 1) as f64);
+        real(delays[usize::try_from(place).unwrap()]) / 1e6
+    }
+}
+
+const SECOND: u64 = 200;
+const MINUTE: u64 = 60 * SECOND;
+
+#[test]
+fn an_hour_of_two_clocks_has_no_gap_and_no_growth() {
+    for (sender, device) in [(100.0, 0.0), (0.0, 100.0), (-100.0, 0.0), (50.0, -50.0)] {
+        let mut world = World::new(sender, device);
+        let mut dice = Dice(7);
+        let mut link = |_| Some(whole(dice.roll() * 2e6));
+        world.run(MINUTE, &mut link);
+        let (early, gaps) = (world.delay(6000, 0.5), world.sink.gaps);
+        world.run(59 * MINUTE, &mut link);
+        let (late, worst) = (world.delay(6000, 0.5), world.delay(700_000, 1.0));
+        let counters = world.buffer.counters();
+        assert_eq!(
+            (gaps, world.sink.gaps),
+            (0, 0),
+            "{sender} {device}: {counters:?}"
+        );
+        assert_eq!(
+            (counters.concealed, counters.discarded),
+            (0, 0),
+            "{sender} {device}"
+        );
+        assert!(counters.played >= 60 * MINUTE - 20);
+        assert!(
+            (early - late).abs() < 1.5,
+            "{sender} {device}: {early} ms, then {late} ms"
+        );
+        // 5 ms of the payload, 3 of the link, 2 of jitter, 2.5 of the device, 1 to spare; 1 of drift.
+        assert!(worst < 18.0, "{sender} {device}: {worst} ms");
+    }
+}
+
+#[test]
+fn a_quiet_link_is_played_with_little_delay() {
+    let mut world = World::new(0.0, 0.0);
+    world.run(MINUTE, |_| Some(0));
+    let status = world.buffer.status();
+    assert_eq!(status.jitter, Duration::ZERO);
+    assert!(status.target <= Duration::from_micros(3500), "{status:?}");
+    let (p50, p99) = (world.delay(4000, 0.5), world.delay(4000, 0.99));
+    assert!(p50 < 12.5 && p99 < 14.0, "{p50} {p99}");
+    assert_eq!(world.buffer.counters().concealed, 0);
+}
+
+#[test]
+fn one_percent_lost_is_concealed_by_single_payloads() {
+    let mut world = World::new(20.0, 0.0);
+    world.repeats = 0;
+    let mut dice = Dice(11);
+    world.run(10 * MINUTE, |_| (dice.roll() >= 0.01).then_some(0));
+    let counters = world.buffer.counters();
+    let lost = 10 * MINUTE - counters.played;
+    assert!((1000..1500).contains(&lost), "{counters:?}");
+    assert_eq!(world.sink.gaps, 0);
+    assert!(counters.longest_concealment <= 3 * 240, "{counters:?}");
+    assert!(counters.concealed <= (lost + 5) * FRAME, "{counters:?}");
+    assert!(world.delay(6000, 0.99) < 16.0);
+}
+
+#[test]
+fn one_percent_lost_and_repeated_is_hardly_heard() {
+    let mut world = World::new(20.0, 0.0);
+    let mut dice = Dice(12);
+    world.run(10 * MINUTE, |_| (dice.roll() >= 0.01).then_some(0));
+    let counters = world.buffer.counters();
+    assert_eq!(world.sink.gaps, 0);
+    assert!(counters.concealed < 60 * FRAME, "{counters:?}");
+    assert!(
+        world.delay(6000, 0.99) < 20.0,
+        "{}",
+        world.delay(6000, 0.99)
+    );
+}
+
+/// Gilbert–Elliott: two of a hundred lost, two in a row on average.
+#[test]
+fn bursts_are_concealed_for_no_longer_than_20_ms() {
+    for seed in 1..5 {
+        let mut world = World::new(-20.0, 0.0);
+        world.repeats = 7; // what the sender chooses for such a link
+        let mut dice = Dice(seed);
+        let mut bad = false;
+        let mut lost = 0;
+        let mut link = |_| {
+            bad = dice.roll() < if bad { 0.5 } else { 0.0102 };
+            lost += u64::from(bad);
+            (!bad).then_some(0)
+        };
+        world.run(MINUTE, &mut link);
+        let silence = world.silence;
+        world.run(9 * MINUTE, &mut link);
+        assert!((1800..3000).contains(&lost), "{lost}");
+        let counters = world.buffer.counters();
+        assert!(counters.longest_concealment <= 960, "{counters:?}");
+        // Nothing went silent, but for what is longer than the link usually loses.
+        assert!(world.sink.gaps <= 2, "{} {counters:?}", world.sink.gaps);
+        assert!(
+            world.silence - silence <= 2 * 48 * 45,
+            "{}",
+            world.silence - silence
+        );
+        assert!(
+            world.delay(6000, 0.99) < 45.0,
+            "{}",
+            world.delay(6000, 0.99)
+        );
+    }
+}
+
+#[test]
+fn pauses_of_the_link_raise_the_delay_for_a_while() {
+    let mut world = World::new(0.0, 0.0);
+    // Nothing arrives for 30 ms, every two seconds; then all at once.
+    let spikes = |n: u64| Some((6 - i64::try_from(n % 400).unwrap().min(6)) * 5 * MS);
+    world.run(10 * SECOND, spikes);
+    let counters = world.buffer.counters();
+    world.run(MINUTE, spikes);
+    let later = world.buffer.counters();
+    assert_eq!(
+        counters.concealed, later.concealed,
+        "once it knows, nothing is missed"
+    );
+    assert_eq!(counters.discarded, later.discarded);
+    let status = world.buffer.status();
+    assert!(
+        status.target <= status.jitter + Duration::from_millis(20),
+        "{status:?}"
+    );
+    assert!(
+        world.delay(6000, 0.99) < 45.0,
+        "{}",
+        world.delay(6000, 0.99)
+    );
+    world.run(MINUTE, |_| Some(0));
+    assert!(
+        world.delay(2000, 0.99) < 14.0,
+        "{}",
+        world.delay(2000, 0.99)
+    );
+    assert_eq!(world.buffer.counters().concealed, later.concealed);
+}
+
+#[test]
+fn a_sender_that_pauses_is_heard_again_with_the_same_delay() {
+    let mut world = World::new(0.0, 0.0);
+    world.run(MINUTE, |_| Some(0));
+    let (before, counters) = (world.delay(1000, 0.5), world.buffer.counters());
+    // The payloads' numbers go on, their times do not: 7 s are skipped.
+    let begins = world.pause(1400);
+    let skipped = begins - world.sent;
+    let gap = world.begins(skipped);
+    for n in 0..MINUTE {
+        let number = world.sent + n;
+        let mut body = Vec::new();
+        let payload = Payload {
+            seq: PayloadSeq(number),
+            captured: PeerInstant(world.begins(number) + gap + OFFSET),
+            samples: 240,
+            bytes: b"sound",
+        };
+        drop(TimedWriter::new(&mut body, AUDIO, &payload));
+        let at = world.begins(number + 1) + gap + DELAY;
+        world.play_until(at);
+        world.receiver.handle_body(Instant(at), &body).unwrap();
+        world.play(at);
+    }
+    let after = world.delay(1000, 0.5);
+    assert!((after - before).abs() < 1.5, "{before} ms, then {after} ms");
+    let later = world.buffer.counters();
+    assert_eq!(later.played, counters.played + MINUTE);
+    assert!(later.concealed - counters.concealed <= 960);
+    assert_eq!(later.discarded, counters.discarded);
+}
+
+#[test]
+fn a_shorter_path_is_followed_at_once() {
+    let mut world = World::new(0.0, 0.0);
+    world.run(MINUTE, |_| Some(40 * MS));
+    world.run(MINUTE, |_| Some(0));
+    assert!(world.delay(2000, 1.0) < 14.0, "{}", world.delay(2000, 1.0));
+}
+
+proptest! {
+    #[test]
+    fn absurd_times_keep_memory_and_delay_bounded(
+        steps in prop::collection::vec(
+            (any::<i64>(), any::<u16>(), any::<u64>(), 0i64..100 * MS, any::<bool>(), 0u8..4),
+            1..300,
+        ),
+    ) {
+        let mut buffer = JitterBuffer::new();
+        let (mut now, mut dry) = (0i64, 0u64);
+        for (captured, samples, count, passed, small, kind) in steps {
+            now += passed;
+            dry = dry.saturating_sub(u64::try_from(passed).unwrap());
+            let step = match kind {
+                0 => TimedStep::Missing {
+                    first: PayloadSeq(0),
+                    count: if small { count % 8 } else { count },
+                },
+                _ => TimedStep::Payload(
+                    Payload {
+                        seq: PayloadSeq(0),
+                        captured: PeerInstant(captured),
+                        samples: if small { samples % 1000 } else { samples },
+                        bytes: &[1, 2, 3],
+                    },
+                    Instant(now),
+                ),
+            };
+            buffer.push(&step);
+            buffer.check_invariants();
+            for turn in 0.. {
+                prop_assert!(turn < 1000, "it comes to an end");
+                let device = Device {
+                    dry_in: Duration::from_nanos(dry),
+                    block: Duration::from_micros(2500),
+                };
+                let samples = match buffer.next(Instant(now), device) {
+                    Next::Payload { samples, .. } | Next::Conceal { samples } => u32::from(samples),
+                    Next::Silence { samples } => samples,
+                    Next::Wait(_) => break,
+                };
+                dry += u64::try_from(nanos(samples.into())).unwrap();
+                buffer.check_invariants();
+            }
+            prop_assert!(dry < 700_000_000, "{dry} ns wait in the device");
+        }
+    }
+}
