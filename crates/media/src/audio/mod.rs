@@ -13,6 +13,7 @@ pub mod goertzel;
 pub mod null;
 pub mod opus;
 pub mod pulse;
+pub mod render;
 pub mod resample;
 #[cfg(feature = "host")]
 mod timeline;
@@ -22,6 +23,7 @@ pub mod wav;
 
 use std::time::Duration;
 
+#[cfg(feature = "host")]
 use openuvr_proto::time::Instant;
 
 use crate::waker::WakerError;

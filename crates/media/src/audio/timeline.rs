@@ -18,7 +18,7 @@ pub(super) const SILENT: Duration = Duration::from_millis(50);
 
 /// Of the time by which a piece is later than the samples before it say, so much is believed: a source
 /// that is 100 ppm slower than our clock is then believed to be half a millisecond earlier than it is.
-const BELIEVED: i32 = 1024;
+const BELIEVED: u32 = 1024;
 
 /// A piece is this much earlier than the samples before it say, or more is left out: what a scheduler may
 /// delay one and not the next (guess).
@@ -81,7 +81,7 @@ impl Timeline {
         }
         // No sample is here before it was captured, and few are much later.
         let kept = frames - left_out;
-        let expected = self.next + late / BELIEVED.unsigned_abs() + duration_of(kept);
+        let expected = self.next + late / BELIEVED + duration_of(kept);
         self.next = expected.min(now);
         if left_out == 0 && early < EARLY {
             // In time again: what has not come by now won't.

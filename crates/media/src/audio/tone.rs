@@ -30,10 +30,10 @@ pub const PITCH: f64 = 440.0;
 /// How loud it is, of 1: 12 dB below the loudest.
 pub const AMPLITUDE: f64 = 0.25;
 
-/// How many sample frames a capture that was called late makes up for: a fifth of a second, as a sound
-/// server's own buffer would (guess). What is older is skipped.
+/// How many sample frames a capture that was called late makes up for: a second, as of a sound server
+/// (guess). What is older is skipped.
 #[cfg(feature = "host")]
-const LATE: usize = RATE as usize / 5;
+const LATE: usize = RATE as usize;
 
 /// A sine of one pitch, the same in both channels.
 #[derive(Clone, Copy, Debug)]
@@ -178,12 +178,12 @@ mod tests {
     fn a_waker_ends_the_waiting_and_nothing_is_lost() {
         let mut tone = Tone::open(&Settings::default()).unwrap();
         let begins = tone.next;
-        let mut block = [0.0; 480 * CHANNELS];
+        let mut block = vec![0.0; 480_000 * CHANNELS];
         tone.waker().wake();
         assert_eq!(tone.read(&mut block, None).unwrap(), AudioEvent::Woken);
         let short = Some(Duration::ZERO);
         assert_eq!(tone.read(&mut block, short).unwrap(), AudioEvent::TimedOut);
-        let read = tone.read(&mut block, None).unwrap();
+        let read = tone.read(&mut block[..480], None).unwrap();
         assert_eq!(read, AudioEvent::Captured(begins));
     }
 

@@ -17,7 +17,7 @@ pub(super) fn until(until: Option<Instant>, waker: &Waker) -> Result<bool, Audio
             return Ok(waker.lower());
         }
         let left = left.and_then(|left| Timespec::try_from(left).ok());
-        let mut fds = [PollFd::new(&waker.0, PollFlags::IN)];
+        let mut fds = [PollFd::from_borrowed_fd(waker.fd(), PollFlags::IN)];
         match poll(&mut fds, left.as_ref()) {
             Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => return Ok(waker.lower()),

@@ -257,6 +257,9 @@ impl JitterBuffer {
             // So much can't be told from another stream; how long it was, the next payload's time says.
             return;
         };
+        if samples == 0 {
+            return;
+        }
         let media = self.media();
         self.position += u64::from(samples);
         if let Some(PeerInstant(expected)) = &mut self.expected {
@@ -334,7 +337,7 @@ impl JitterBuffer {
             }
             let full = 2 * self.block + nanos(self.frame.into());
             if dry_in >= full {
-                return Next::Wait(Some(now + duration(dry_in - full + 1)));
+                return self.wait_for(now, dry_in - full);
             }
             if !std::mem::replace(&mut self.playing, true) {
                 self.error = real(excess);
@@ -408,6 +411,13 @@ impl JitterBuffer {
         Next::Silence { samples: part }
     }
 
+    /// What the device has to play is known to a block, so it makes no sense to ask all the time.
+    fn wait_for(&self, now: Instant, nanos: i64) -> Next<'_> {
+        Next::Wait(Some(
+            now + duration(nanos.max(self.block / 4).max(SLACK / 4)),
+        ))
+    }
+
     fn conceal(&mut self, samples: u32) -> Next<'_> {
         self.concealed += samples;
         self.counters.concealed += u64::from(samples);
@@ -425,7 +435,7 @@ impl JitterBuffer {
         }
         let latest = dry_in - self.block - SLACK / 2;
         if latest > 0 {
-            return Next::Wait(Some(now + duration(latest)));
+            return self.wait_for(now, latest);
         }
         self.counters.underruns += u64::from(self.inserted == 0);
         let part = u32::from(self.frame).min(MAX_CONCEALED.saturating_sub(self.concealed));

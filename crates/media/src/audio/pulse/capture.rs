@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::sys::{self, BufferAttributes, Connection, Stream};
+use super::sys::{self, BufferAttributes, Connection, FRAME, Stream};
 use super::{NAME, bytes};
 use crate::audio::timeline::Timeline;
 use crate::audio::{
@@ -78,15 +78,17 @@ impl Capture {
     fn take(&mut self) -> Result<(), AudioError> {
         let (timeline, waiting) = (&mut self.timeline, &mut self.waiting);
         let counters = &mut self.counters;
-        let mut take = |piece: Result<&[f32], usize>| {
-            let frames = piece.map_or_else(|missing| missing, |samples| samples.len() / CHANNELS);
+        let mut take = |piece: Result<&[u8], usize>| {
+            let frames = piece.map_or_else(|missing| missing, |bytes| bytes.len() / FRAME);
             let place = timeline.arrived(clock::now(), frames);
             let silence = place.silence.min(LONGEST);
             waiting.extend(std::iter::repeat_n(0.0, silence * CHANNELS));
-            let kept = frames - place.left_out;
             match piece {
-                Ok(samples) => waiting.extend(&samples[place.left_out * CHANNELS..]),
-                Err(_) => waiting.extend(std::iter::repeat_n(0.0, kept.min(LONGEST) * CHANNELS)),
+                Ok(bytes) => waiting.extend(samples(&bytes[place.left_out * FRAME..])),
+                Err(_) => {
+                    let kept = (frames - place.left_out).min(LONGEST);
+                    waiting.extend(std::iter::repeat_n(0.0, kept * CHANNELS));
+                }
             }
             counters.silence += place.silence as u64;
             counters.left_out += place.left_out as u64;
@@ -104,6 +106,12 @@ impl Capture {
         self.waiting.drain(..excess);
         self.counters.left_out += (excess / CHANNELS) as u64;
     }
+}
+
+/// The samples that these bytes are.
+fn samples(bytes: &[u8]) -> impl Iterator<Item = f32> {
+    let sample = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    bytes.chunks_exact(4).map(sample)
 }
 
 impl AudioCapture for Capture {

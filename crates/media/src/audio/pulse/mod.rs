@@ -10,6 +10,10 @@ mod capture;
 mod null_sink;
 #[cfg(feature = "client")]
 mod playback;
+#[cfg_attr(
+    not(all(feature = "host", feature = "client")),
+    allow(dead_code, unused_imports, reason = "each side uses a part of it")
+)]
 mod sys;
 
 #[cfg(feature = "host")]

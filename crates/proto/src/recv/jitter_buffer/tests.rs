@@ -220,7 +220,7 @@ const MINUTE: u64 = 60 * SECOND;
 
 #[test]
 fn an_hour_of_two_clocks_has_no_gap_and_no_growth() {
-    for (sender, device) in [(100.0, 0.0), (0.0, 100.0), (-100.0, 0.0), (50.0, -50.0)] {
+    for (sender, device) in [(100.0, 0.0), (-50.0, 50.0)] {
         let mut world = World::new(sender, device);
         let mut dice = Dice(7);
         let mut link = |_| Some(whole(dice.roll() * 2e6));

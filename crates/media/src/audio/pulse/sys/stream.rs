@@ -141,11 +141,11 @@ impl Stream {
         (code >= 0).then(|| Duration::from_micros(micros))
     }
 
-    /// Hands over the next piece that was recorded, if there is one: its samples, or, where the server has a
-    /// hole, how many are missing. Whether there was one.
+    /// Hands over the next piece that was recorded, if there is one: the bytes of its samples, or, where the
+    /// server has a hole, how many sample frames are missing. Whether there was one.
     pub(in crate::audio::pulse) fn piece(
         &mut self,
-        take: &mut dyn FnMut(Result<&[f32], usize>),
+        take: &mut dyn FnMut(Result<&[u8], usize>),
     ) -> Result<bool, AudioError> {
         let (mut data, mut bytes) = (ptr::null(), 0);
         let functions = &self.connection.functions;
@@ -158,17 +158,12 @@ impl Stream {
         if bytes == 0 {
             return Ok(false);
         }
-        match NonNull::new(data.cast_mut()).map(NonNull::cast::<f32>) {
-            // SAFETY: the library keeps that many bytes until they are dropped below. It aligns its blocks for
-            // any sample, and the assertion sees to it.
-            Some(data) => unsafe {
-                assert!(data.is_aligned(), "samples that can be read as such");
-                take(Ok(std::slice::from_raw_parts(
-                    data.as_ptr(),
-                    bytes / size_of::<f32>(),
-                )));
-            },
-            None => take(Err(bytes / FRAME)),
+        match data.is_null() {
+            // SAFETY: the library keeps that many bytes until they are dropped below.
+            false => take(Ok(unsafe {
+                std::slice::from_raw_parts(data.cast::<u8>(), bytes)
+            })),
+            true => take(Err(bytes / FRAME)),
         }
         // SAFETY: a piece was peeked at, and nobody has it any more.
         unsafe { (functions.stream_drop)(self.stream.as_ptr()) };
