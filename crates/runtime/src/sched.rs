@@ -165,6 +165,8 @@ impl fmt::Display for SchedReport {
 #[derive(Clone, Debug, Default)]
 pub struct Scheduler {
     ordinary: bool,
+    /// A role that is not real-time although the others are.
+    without: Option<ThreadRole>,
     /// Cores of the threads that may not wait; empty: any.
     cores: Arc<BTreeSet<usize>>,
     report: Arc<Mutex<SchedReport>>,
@@ -196,6 +198,21 @@ impl Scheduler {
             ordinary: true,
             ..Scheduler::default()
         }
+    }
+
+    /// Never asks for it for threads of this role: of all others it does.
+    #[must_use]
+    pub fn without(self, role: ThreadRole) -> Scheduler {
+        Scheduler {
+            without: Some(role),
+            ..self
+        }
+    }
+
+    /// The priority that threads of this role are to have; `None`: they are ordinary.
+    fn priority(&self, role: ThreadRole) -> Option<u8> {
+        let realtime = !self.ordinary && self.without != Some(role);
+        role.priority().filter(|_| realtime)
     }
 
     /// Keeps all threads that are not [`ThreadRole::Background`] on these cores (numbers as in
@@ -249,10 +266,8 @@ impl Scheduler {
     /// thread that someone else started. Its signals stay as they are.
     pub fn enter(&self, role: ThreadRole) {
         sys::set_timer_slack(1);
-        let refused = match role.priority() {
-            Some(priority) if !self.ordinary => set_fifo_within_limits(priority, role).err(),
-            _ => None,
-        };
+        let priority = self.priority(role);
+        let refused = priority.and_then(|wanted| set_fifo_within_limits(wanted, role).err());
         let unpinned = match role {
             ThreadRole::Background => None,
             _ => pin(&self.cores).err(),
@@ -275,9 +290,7 @@ impl Scheduler {
 
     /// Keeps the calling thread's stack in memory, if its role is real-time.
     fn lock_stack(&self, role: ThreadRole) -> Option<sys::LockedStack> {
-        if self.ordinary || role.priority().is_none() {
-            return None;
-        }
+        self.priority(role)?;
         let locked = sys::lock_stack();
         locked
             .map_err(|error| self.lock().refuse(Refused::Memory, &error))
@@ -373,6 +386,18 @@ mod tests {
         assert_eq!(report.threads.len(), ROLES.len());
         assert_eq!(report.threads[0].policy, Policy::Fifo(45));
         assert_eq!(report.warning(), None);
+    }
+
+    #[test]
+    fn one_role_may_be_ordinary_among_the_others() {
+        if !fifo_allowed() {
+            return;
+        }
+        let scheduler = Scheduler::new().without(ThreadRole::Encode);
+        let policy_of = |role| scheduler.spawn(role, "role", sys::policy).unwrap().join();
+        assert_eq!(policy_of(ThreadRole::Encode).unwrap().0, libc::SCHED_OTHER);
+        assert_eq!(policy_of(ThreadRole::Input).unwrap().0, libc::SCHED_FIFO);
+        assert_eq!(scheduler.report().warning(), None, "it was not asked for");
     }
 
     #[test]
