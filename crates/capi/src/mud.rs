@@ -175,6 +175,7 @@ impl Kind for Mud {
                 },
                 only_decoder: matches!(word.decoder, Decoding::Hardware(_)),
                 realtime: config.realtime != 0,
+                sound: "off".to_owned(),
                 ..Config::new(nowhere)
             },
             host: host.as_deref().map(target).transpose()?,
@@ -240,6 +241,7 @@ impl Kind for Mud {
             surface,
             input: evdev.map(|evdev| Box::new(evdev) as Box<dyn InputSource>),
             send_input: true,
+            audio: opened.audio,
             overlay: settings.overlay,
             reconnect: settings.reconnect,
             scheduler: settings.config.scheduler(),

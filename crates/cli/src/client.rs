@@ -86,6 +86,9 @@ fn open(config: &ClientConfig) -> Result<Opened> {
     for why in &opened.unusable {
         eprintln!("openuvr client: {why}");
     }
+    if let Some(why) = opened.silent.take() {
+        eprintln!("openuvr client: {why}");
+    }
     if opened.needs_no_pin() {
         eprintln!(
             "openuvr client: {} is known: --pin is not used (--pair-again pairs with it anew)",
@@ -160,6 +163,7 @@ fn start(config: &ClientConfig, opened: Opened, ends: Ends) -> Result<(ClientRun
         surface: ends.surface,
         input: ends.input,
         send_input: ends.send_input,
+        audio: opened.audio,
         overlay: config.overlay,
         reconnect: config.reconnect,
         scheduler: scheduler.clone(),
@@ -359,6 +363,7 @@ impl Session {
                 self.recorder
                     .record(clock::now(), &record, self.role, &self.host);
             }
+            Notice::Audio(report) => self.recorder.audio(clock::now(), None, &report),
             Notice::Lost(reason) => {
                 self.recorder.left(SessionId(self.count).into());
                 let (host, why) = (&self.address, reason.map_or("it fell silent", goodbye));

@@ -107,6 +107,12 @@ impl Clients {
                     self.recorder.record(clock::now(), &record, *role, name);
                 }
             }
+            Line::Audio(session, report) => {
+                let subscriber = session.into();
+                if self.known.contains_key(&subscriber) {
+                    (self.recorder).audio(clock::now(), Some(subscriber), &report);
+                }
+            }
             Line::Decision(rendition, decision) => {
                 tracing::debug!("{rendition}: {decision}");
                 self.recorder.decision(clock::now(), rendition, &decision);

@@ -219,9 +219,13 @@ fn start(config: &HostConfig, stop: &AtomicBool) -> Result<Started> {
         input: Input::Sink(input),
         converter,
         encodings: opened.encodings,
+        audio: opened.audio,
         scheduler: scheduler.clone(),
     };
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
+    if let Some(why) = opened.silent {
+        eprintln!("openuvr host: {why}");
+    }
     // Only now is it true.
     eprintln!("openuvr host: {streaming}");
     if let Some((pin, span)) = invitation {

@@ -30,7 +30,7 @@ use crate::recv::reassemble::PictureState;
 use crate::seq;
 use crate::time::{Instant, PeerInstant};
 use crate::units::Size;
-use crate::wire::control::{GoodbyeReason, Message, Report, ResendRequest};
+use crate::wire::control::{AudioReport, GoodbyeReason, Message, Report, ResendRequest};
 use crate::wire::media::StreamKind;
 use crate::wire::seal::Direction;
 
@@ -316,6 +316,11 @@ impl ClientSession {
         if let Some(view) = self.views.iter_mut().find(|v| v.id == report.view) {
             view.report(now, report, &mut self.plane);
         }
+    }
+
+    /// How a stream of sound is played: leaves with the next datagram, and only once.
+    pub fn report_audio(&mut self, report: AudioReport) {
+        self.plane.queue(&Message::AudioReport(report));
     }
 
     /// The state of a view's picture and the configuration that is shown. While it is broken, a key

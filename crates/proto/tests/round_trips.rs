@@ -17,7 +17,7 @@ use openuvr_proto::printable::printable;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::control::{
+use openuvr_proto::wire::control::{AudioReport, 
     GoodbyeReason, InputBatch, MAX_EVENTS, MAX_PRESSED, MAX_RANGES, Message, Messages,
     MissingRange, Report, ResendRequest,
 };
@@ -141,6 +141,31 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 
 fn echo_kind() -> impl Strategy<Value = EchoKind> {
     select(&[EchoKind::None, EchoKind::Injected, EchoKind::Consumed])
+}
+
+fn audio_report() -> impl Strategy<Value = AudioReport> {
+    // What is known is told in microseconds, up to an hour.
+    let span = || (0..4_000_000_000_u32).prop_map(|us| Duration::from_micros(us.into()));
+    let known = move || prop::option::of(span());
+    let counts = any::<(u8, u64, u64, u32, u64, u64)>();
+    ((known(), known(), known()), (span(), span()), counts).prop_map(
+        |((latency, latency_p99, bound), (jitter, target), counts)| {
+            let (stream, played, concealed, longest_concealment, underruns, discarded) = counts;
+            AudioReport {
+                stream,
+                latency,
+                latency_p99,
+                bound,
+                jitter,
+                target,
+                played,
+                concealed,
+                longest_concealment,
+                underruns,
+                discarded,
+            }
+        },
+    )
 }
 
 fn report() -> impl Strategy<Value = Report> {
@@ -327,6 +352,7 @@ fn message() -> impl Strategy<Value = Message<'static>> {
             .prop_map(|(offset, bytes)| Message::Segment { offset, bytes }),
         any::<u64>().prop_map(|through| Message::SegmentsSeen { through }),
         decision().prop_map(Message::Decision),
+        audio_report().prop_map(Message::AudioReport),
         reason().prop_map(|reason| Message::Goodbye { reason }),
         any::<(u32, bool)>().prop_map(|(token, segmented)| Message::Probe { token, segmented }),
         any::<u64>().prop_map(|token| Message::PathChallenge { token }),

@@ -3,12 +3,14 @@
 //! ```text
 //! media   receive ─► reassemble ─► decode ─► present     one thread, blocking; it also runs the
 //!                └─► session (control plane)             control plane of what arrives
+//! audio   jitter buffer ─► decode ─► play                 of what the media thread received
 //! input   window ─► session ─► send
 //! search  name ─► addresses, when the host is lost
 //! ```
 //! Receiving and decoding share a thread, so that a slice is decoded the moment it is here, while
 //! later slices are still being encoded.
 
+mod audio;
 pub mod config;
 mod connect;
 mod ladder;
@@ -41,12 +43,13 @@ use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use openuvr_proto::wire::control::{GoodbyeReason, Report};
+use openuvr_proto::wire::control::{AudioReport, GoodbyeReason, Report};
 
 use crate::clock;
 use crate::sched::{self, Scheduler};
 use crate::trust_store::HostStore;
 
+pub use audio::{AudioSink, OpenPlayback};
 pub use target::{BadTarget, Target};
 
 /// Notices that may wait for the application: a few seconds of reports.
@@ -98,6 +101,8 @@ pub struct ClientSetup {
     pub input: Option<Box<dyn InputSource>>,
     /// Whether input is sent at all.
     pub send_input: bool,
+    /// Where sound goes; `None`: nowhere, and the offer asks for none.
+    pub audio: Option<AudioSink>,
     /// Whether figures of the latency lie over the picture at first.
     pub overlay: bool,
     /// Whether a lost host is looked for again.
@@ -140,6 +145,8 @@ pub enum Notice {
     SourceShown(bool),
     /// What became of a frame.
     Report(Report),
+    /// How sound is played, about once a second.
+    Audio(AudioReport),
     /// The host is silent or gone; it is looked for again.
     Lost(Option<GoodbyeReason>),
     /// It is over.

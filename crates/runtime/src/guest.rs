@@ -242,6 +242,9 @@ impl Guest {
             tell(Notice::Trouble(format!("the pointer is not sent: {e}")));
             None
         });
+        if let Some(why) = opened.silent {
+            tell(Notice::Trouble(why));
+        }
         let address = opened.link.local_addr();
         let pin = opened.pairing.as_ref().map(|(pin, _)| pin.clone());
         let host = HostRuntime::start(HostSetup {
@@ -256,6 +259,7 @@ impl Guest {
             input,
             converter: Converter::new(),
             encodings: opened.encodings,
+            audio: opened.audio,
             scheduler: scheduler.clone(),
         })?;
         let host = Arc::new(host);

@@ -4,12 +4,14 @@
 //! media    capture ─► convert ─► encode ─► (each slice) seal ─► send     one thread, one frame
 //! further  └─ copy ─► convert ─► encode ─► (each slice) seal ─► send     one for each further rendition
 //! control  receive ─► handshake │ sessions ─► input sink                 at a time
+//! audio    capture ─► encode ─► seal ─► send, for each session that was granted it
 //! cursor   pointer ─► sessions
 //! trust    who paired, who came ─► disk
 //! ```
 //! The media thread never waits for the control thread but for the lock around the sessions, which
 //! nobody holds across a system call that can block. What overflows is a named drop.
 
+mod audio;
 pub mod config;
 mod control;
 mod cursor;
@@ -48,6 +50,8 @@ use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
+use self::audio::AudioCommand;
+pub use self::audio::{AudioSource, OpenCapture};
 use self::encodings::Assigned;
 pub use self::encodings::{Encoding, Encodings, SUBPEL_PIXELS, codec_of};
 pub use self::inputs::{ForApplication, Inputs};
@@ -65,6 +69,10 @@ const MEDIA_COMMANDS: usize = 256;
 /// Ends of frames that may wait for the control thread, which takes them at each turn: a frame of
 /// each of 64 clients ([`config::Config::max_observers`]) four times.
 const ENDS: usize = 256;
+
+/// Commands that may wait for the audio thread, which takes them after each payload: the coming, going or
+/// moving of a client.
+const AUDIO_COMMANDS: usize = 256;
 
 /// Everything that a host needs. All of it is opened by the caller, so that each failure has its
 /// own clear line before a thread starts.
@@ -91,6 +99,8 @@ pub struct HostSetup {
     pub converter: Converter,
     /// How pictures are encoded, and for whom.
     pub encodings: Encodings,
+    /// The sound that clients may have, if there is any: [`HostPolicy::streams`] offers it.
+    pub audio: Option<AudioSource>,
     /// How urgent the threads are.
     pub scheduler: Scheduler,
 }
@@ -305,6 +315,10 @@ fn handshake(setup: &HostSetup) -> Result<HostHandshake, String> {
     Ok(handshake)
 }
 
+fn no_thread(error: std::io::Error) -> String {
+    format!("can't start a thread: {error}")
+}
+
 /// A running host. Dropping it stops it.
 pub struct HostRuntime {
     shared: Arc<Shared>,
@@ -348,6 +362,8 @@ impl HostRuntime {
             scheduler: setup.scheduler,
             others: AtomicU32::new(0),
         };
+        let audio = setup.audio.map(|source| host.start_audio(source));
+        let audio = audio.transpose().map_err(no_thread)?;
         let pictures = (setup.capture, setup.converter);
         host.start_media(
             pictures,
@@ -367,6 +383,7 @@ impl HostRuntime {
                 encodings,
                 media_commands,
                 media,
+                audio,
                 ends,
                 commands: command_inbox,
                 ways: std::collections::HashMap::new(),
@@ -380,8 +397,15 @@ impl HostRuntime {
                 .cursor
                 .map_or(Ok(()), |watch| host.start_cursor(watch))
         })
-        .map_err(|e| format!("can't start a thread: {e}"))?;
+        .map_err(no_thread)?;
         Ok(host)
+    }
+
+    fn start_audio(&mut self, source: AudioSource) -> std::io::Result<SyncSender<AudioCommand>> {
+        let (commands, inbox) = sync_channel(AUDIO_COMMANDS);
+        let audio = audio::Audio::new(self.shared.clone(), source, inbox);
+        self.start_thread(sched::ThreadRole::Audio, "audio", move || audio.run())?;
+        Ok(commands)
     }
 
     fn start_media(

@@ -22,6 +22,7 @@ pub mod line;
 pub mod lock;
 pub mod machine;
 pub mod sched;
+pub mod sound_choice;
 pub mod store;
 mod sys;
 pub mod trust_store;

@@ -19,7 +19,7 @@ use openuvr_proto::trace::{
     ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,
 };
 use openuvr_proto::units::Size;
-use openuvr_proto::wire::control::{GoodbyeReason, Message, Messages};
+use openuvr_proto::wire::control::{AudioReport, GoodbyeReason, Message, Messages};
 use openuvr_proto::wire::video::EchoKind;
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +111,8 @@ pub enum Line {
     Ended(SubscriberId, Ending),
     /// A frame's end.
     Record(Box<FrameRecord>),
+    /// How a client plays sound.
+    Audio(SessionId, AudioReport),
     /// What the policy of a rendition decided.
     Decision(RenditionId, Decision),
     /// An encoder was opened for a rendition.
@@ -163,6 +165,7 @@ impl From<Notice> for Line {
             Notice::Link(session, rung) => Line::Link(session, rung),
             Notice::Ended(subscriber, ending) => Line::Ended(subscriber, ending),
             Notice::Record(record) => Line::Record(record),
+            Notice::Audio(session, report) => Line::Audio(session, report),
             Notice::Decision {
                 rendition,
                 decision,
@@ -222,8 +225,11 @@ impl Line {
             Line::Link(session, rung) => text.put("link").put(session.0).put(rung.name()),
             Line::Ended(subscriber, ending) => text.put("ended").put(subscriber).put(word(*ending)),
             Line::Record(record) => text.put("record").record(record),
+            Line::Audio(session, report) => {
+                (text.put("audio").put(session.0)).message(&Message::AudioReport(*report))
+            }
             Line::Decision(rendition, decision) => {
-                text.put("decision").put(rendition.0).decision(decision)
+                (text.put("decision").put(rendition.0)).message(&Message::Decision(*decision))
             }
             Line::EncoderOpened {
                 rendition,
@@ -277,7 +283,16 @@ impl Line {
             }
             "ended" => Line::Ended(fields.number()?, meant(&ENDINGS, fields.word()?)?),
             "record" => Line::Record(Box::new(fields.record()?)),
-            "decision" => Line::Decision(RenditionId(fields.number()?), fields.decision()?),
+            "audio" => match (fields.session()?, fields.message()?) {
+                (session, Message::AudioReport(report)) => Line::Audio(session, report),
+                _ => return None,
+            },
+            "decision" => match (fields.number()?, fields.message()?) {
+                (rendition, Message::Decision(decision)) => {
+                    Line::Decision(RenditionId(rendition), decision)
+                }
+                _ => return None,
+            },
             "encoder-opened" => Line::EncoderOpened {
                 rendition: RenditionId(fields.number()?),
                 encoder: fields.words()?,
@@ -374,9 +389,9 @@ impl Text {
     }
 
     /// As on the wire, in hexadecimal.
-    fn decision(&mut self, decision: &Decision) -> &mut Text {
+    fn message(&mut self, message: &Message<'_>) -> &mut Text {
         let mut bytes = Vec::new();
-        Message::Decision(*decision).write(&mut bytes);
+        message.write(&mut bytes);
         let hex = bytes.iter().map(|byte| format!("{byte:02x}"));
         self.put(hex.collect::<String>())
     }
@@ -453,7 +468,7 @@ impl<'a> Fields<'a> {
         size.is_valid().then_some(size)
     }
 
-    fn decision(&mut self) -> Option<Decision> {
+    fn message(&mut self) -> Option<Message<'static>> {
         let word = self.word()?;
         let digits = |at| word.get(at..at + 2);
         let bytes = (0..word.len())
@@ -461,7 +476,8 @@ impl<'a> Fields<'a> {
             .map(|at| u8::from_str_radix(digits(at)?, 16).ok());
         let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
         match Messages::new(&bytes).next()? {
-            Ok(Message::Decision(decision)) => Some(decision),
+            Ok(Message::Decision(decision)) => Some(Message::Decision(decision)),
+            Ok(Message::AudioReport(report)) => Some(Message::AudioReport(report)),
             _ => None,
         }
     }

@@ -30,6 +30,8 @@ pub enum ThreadRole {
     HandOff,
     /// Reads or injects input.
     Input,
+    /// Captures, codes or plays sound: a tenth of a millisecond every few.
+    Audio,
     /// Converts and encodes: about a fifth of a core.
     Encode,
     /// Decodes: likewise.
@@ -54,6 +56,7 @@ impl ThreadRole {
             ThreadRole::EmulatedLink => Some(60),
             ThreadRole::HandOff => Some(45),
             ThreadRole::Input => Some(44),
+            ThreadRole::Audio => Some(43),
             ThreadRole::Decode => Some(22),
             ThreadRole::Encode => Some(20),
             ThreadRole::Background => None,
@@ -347,9 +350,10 @@ mod tests {
     use super::{Arc, Mutex, Policy, Refused, SchedReport, Scheduler, ThreadRole, ThreadSched};
     use crate::sys;
 
-    const ROLES: [ThreadRole; 6] = [
+    const ROLES: [ThreadRole; 7] = [
         ThreadRole::HandOff,
         ThreadRole::Input,
+        ThreadRole::Audio,
         ThreadRole::Encode,
         ThreadRole::Decode,
         ThreadRole::EmulatedLink,

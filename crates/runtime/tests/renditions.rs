@@ -312,7 +312,8 @@ impl Rig {
             input: Input::Sink(input_sink::open("null").unwrap()),
             converter: Converter::new(),
             encodings: opened.encodings,
-            scheduler: config.scheduler(),
+            audio: None,
+        scheduler: config.scheduler(),
         });
         Rig {
             host: host.unwrap(),

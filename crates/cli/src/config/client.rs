@@ -119,6 +119,15 @@ the last counts. --help says more on each than -h.";
             every: Option<u32> = "every", optional(count(1..=1_000_000, "pictures")),
                 Default::Unset("only the last");
         }
+        "Sound" {
+            /// Where the host's sound is played.
+            /// `auto`: by PulseAudio or PipeWire, if one runs; `off`: nowhere, and it is not sent;
+            /// `pulse:SINK`: on that device (`pactl list short sinks`); `wav:FILE`: into a file.
+            sound: String = "sound", text("DEVICE", 4096), Default::Is("auto");
+            /// How loud, in per cent.
+            /// 0 is silent; above 100 loud passages may be distorted.
+            volume: u32 = "volume", count(0..=200, "per cent"), Default::Is("100");
+        }
         "Input" {
             /// Where input comes from.
             /// `x11` is the window; `script` is a file, see `--input-script`; `evdev:` and devices
@@ -173,6 +182,8 @@ impl From<&ClientConfig> for Config {
             config_dir: Some(config.config_dir.clone()),
             decoder: config.decoder.map(|name| name.0.to_owned()),
             codec: config.codec.map(|name| name.0),
+            sound: config.sound.clone(),
+            volume: f32::from(u8::try_from(config.volume).unwrap_or(200)) / 100.0,
             realtime: config.realtime == Realtime::Auto,
             pin_cores: config.pin_cores.clone(),
             wishes: Wishes {

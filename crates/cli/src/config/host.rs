@@ -192,6 +192,19 @@ the last counts. --help says more on each than -h.";
             config_dir: PathBuf = "config-dir", path("FOLDER"),
                 Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Surroundings::config_dir_text);
         }
+        "Sound" {
+            /// What clients hear.
+            /// `auto`: what this machine plays, by PulseAudio or PipeWire, if one runs; `off`: nothing;
+            /// `pulse:NAME`: what goes to that sink, or comes from that source (`pactl list short`);
+            /// `tone:440`: a test tone.
+            sound: String = "sound", text("SOURCE", 255), Default::Is("auto");
+            /// How long a packet of sound is, in milliseconds.
+            /// Shorter ones arrive earlier and cost more: 2.5 ms about twice what 10 ms do.
+            sound_frame: SoundFrame = "sound-frame", choice(), Default::Is("5");
+            /// Bits per second of sound.
+            /// Headers come on top, and repetitions where the link loses.
+            sound_bitrate: Bitrate = "sound-bitrate", bitrate(SOUND_BITRATES), Default::Is("128k");
+        }
         "Measuring and running" {
             /// Write a row for each frame and client.
             /// When each stage happened, in nanoseconds, what the frame cost and how it ended.
@@ -243,6 +256,22 @@ the last counts. --help says more on each than -h.";
 
 /// The test picture's size if none is given: the smallest that is called HD.
 const PATTERN: Size = Size::new(1280, 720);
+
+/// What Opus is of use with for two channels.
+const SOUND_BITRATES: RangeInclusive<Bitrate> = Bitrate(*opus::BITRATES.start())..=Bitrate(*opus::BITRATES.end());
+
+/// Microseconds of a packet of sound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SoundFrame(u32);
+
+impl Choice for SoundFrame {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("2.5", SoundFrame(2_500)),
+        ("5", SoundFrame(5_000)),
+        ("10", SoundFrame(10_000)),
+        ("20", SoundFrame(20_000)),
+    ];
+}
 
 /// Whether the rate follows the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -472,6 +501,9 @@ impl From<&HostConfig> for Config {
             top_up: config.top_up,
             key_frame_every: config.key_frame_every,
             cursor: config.cursor,
+            sound: config.sound.clone(),
+            sound_frame: config.sound_frame.0,
+            sound_bitrate: config.sound_bitrate.0,
             realtime: config.realtime == Realtime::Auto,
             pin_cores: config.pin_cores.clone(),
             // The program writes it, with the table.

@@ -368,6 +368,7 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
         Message::Input(batch) => Message::Input(batch),
         Message::InputSeen { through } => Message::InputSeen { through },
         Message::Decision(decision) => Message::Decision(decision),
+        Message::AudioReport(report) => Message::AudioReport(report),
         Message::Goodbye { reason } => Message::Goodbye { reason },
         Message::Probe { token, segmented } => Message::Probe { token, segmented },
         Message::Probed {

@@ -36,6 +36,15 @@ pub struct StreamOffer {
     pub views: u8,
 }
 
+/// The sound that clients hear, as hosts and clients offer it.
+pub const HOST_AUDIO: StreamOffer = StreamOffer {
+    stream: StreamId::first(StreamKind::Audio),
+    to_client: true,
+    to_host: false,
+    formats: 1 << AudioFormat::Opus as u8,
+    views: 0,
+};
+
 /// A stream that both sides carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {

@@ -9,7 +9,7 @@ use crate::input::inbox::Arrived;
 use crate::send::plane::MediaSender;
 use crate::time::Instant;
 use crate::trace::FrameRecord;
-use crate::wire::control::{GoodbyeReason, ResendRequest};
+use crate::wire::control::{AudioReport, GoodbyeReason, ResendRequest};
 
 /// Something for the runtime.
 pub enum HostEvent {
@@ -79,6 +79,8 @@ pub enum HostEvent {
     },
     /// A client lacks parts of a frame: the view's sender may send them again.
     ResendWanted(SessionId, ResendRequest),
+    /// How a client plays the sound that it gets.
+    AudioReport(SessionId, AudioReport),
     /// A frame's end.
     Record(Box<FrameRecord>),
 }

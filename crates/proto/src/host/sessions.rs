@@ -227,6 +227,9 @@ impl Host {
                     newest: *newest,
                 });
             }
+            Message::AudioReport(report) if s.wishes.take(now) => {
+                self.events.push_back(HostEvent::AudioReport(s.id, *report));
+            }
             Message::Resend(request) if s.wishes.take(now) => {
                 self.events
                     .push_back(HostEvent::ResendWanted(s.id, request.clone()));

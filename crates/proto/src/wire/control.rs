@@ -1,12 +1,14 @@
 //! The bodies of control datagrams: messages one behind the other, each kind (u8), length (u16),
 //! bytes. Unknown kinds are skipped, so that a newer peer can say more.
 
+mod audio;
 mod decision;
 mod input;
 mod report;
 mod resend;
 mod view;
 
+pub use self::audio::AudioReport;
 pub use self::report::Report;
 pub use self::resend::{MAX_RANGES, MissingRange, ResendRequest};
 use crate::bytes::{Reader, Reject, Writer};
@@ -149,6 +151,8 @@ pub enum Message<'a> {
         /// The pose.
         pose: Pose,
     },
+    /// How the client plays a stream of sound. Not retransmitted: the next one follows, and counts on.
+    AudioReport(AudioReport),
 }
 
 /// Why a peer leaves.
@@ -188,6 +192,7 @@ mod kind {
     pub(super) const REPORTS_AFTER: u8 = 18;
     pub(super) const PATH_CHALLENGE: u8 = 19;
     pub(super) const PATH_RESPONSE: u8 = 20;
+    pub(super) const AUDIO_REPORT: u8 = 21;
 }
 
 /// In place of a transport's number.
@@ -267,6 +272,7 @@ impl Message<'_> {
                 w.u32(id.0).i64(sampled.0);
                 pose.write(&mut w);
             }
+            Message::AudioReport(report) => audio::write(&mut w, report),
         }
         let length = u16::try_from(out.len() - start - 3).unwrap_or(u16::MAX);
         out[start + 1..start + 3].copy_from_slice(&length.to_le_bytes());
@@ -294,6 +300,7 @@ impl Message<'_> {
             Message::PathResponse { .. } => kind::PATH_RESPONSE,
             Message::Pose { .. } => kind::POSE,
             Message::ReportsAfter { .. } => kind::REPORTS_AFTER,
+            Message::AudioReport(_) => kind::AUDIO_REPORT,
         }
     }
 }
@@ -423,6 +430,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             };
             Message::Pose { id, sampled, pose }
         }
+        kind::AUDIO_REPORT => Message::AudioReport(audio::parse(&mut r)?),
         _ => return Ok(None),
     };
     r.end()?;

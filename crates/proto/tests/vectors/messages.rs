@@ -11,7 +11,7 @@ use openuvr_proto::pose::Pose;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::Bitrate;
-use openuvr_proto::wire::control::{
+use openuvr_proto::wire::control::{AudioReport, 
     GoodbyeReason, InputBatch, Message, MissingRange, Report, ResendRequest,
 };
 use openuvr_proto::wire::video::EchoKind;
@@ -275,6 +275,11 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
             },
         ),
         ("pose", pose(None)),
+        ("audio_report", Message::AudioReport(audio_report())),
+        (
+            "audio_report_unknown",
+            Message::AudioReport(AudioReport::default()),
+        ),
         ("pose_moving", pose(Some([0.5, -0.25, 0.0]))),
         (
             "reports_after",
@@ -284,6 +289,23 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
             },
         ),
     ]
+}
+
+fn audio_report() -> AudioReport {
+    let us = Duration::from_micros;
+    AudioReport {
+        stream: 1,
+        latency: Some(us(21_500)),
+        latency_p99: Some(us(38_000)),
+        bound: Some(us(40)),
+        jitter: us(3_000),
+        target: us(9_000),
+        played: 12_000,
+        concealed: 480,
+        longest_concealment: 240,
+        underruns: 1,
+        discarded: 2,
+    }
 }
 
 fn pose(velocity: Option<[f32; 3]>) -> Message<'static> {

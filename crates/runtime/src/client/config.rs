@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use openuvr_media::audio::{self, render::Renderer};
 use openuvr_media::codec::Codec;
 use openuvr_media::decode;
 use openuvr_net::address::{path_of, path_of_station, station_of};
@@ -16,12 +17,14 @@ use openuvr_proto::control::identity::{DeviceName, Identity};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::control::streams::HOST_AUDIO;
 use openuvr_proto::id::PathId;
 
-use super::Target;
+use super::{AudioSink, Target};
 use crate::identity_store::{self, load_or_create};
 use crate::machine;
 use crate::sched::Scheduler;
+use crate::sound_choice::SoundChoice;
 use crate::store;
 use crate::trust_store::HostStore;
 
@@ -53,6 +56,11 @@ pub struct Config {
     pub only_decoder: bool,
     /// The only codec that is taken; `None`: whichever can be decoded.
     pub codec: Option<Codec>,
+    /// Where sound goes, in the words of [`SoundChoice`]: `auto`, `off`, or a backend of
+    /// [`openuvr_media::audio::PLAYBACKS`] and its device.
+    pub sound: String,
+    /// By what samples are multiplied, 0 to 2: 1 leaves them as they are.
+    pub volume: f32,
     /// The software and its version, for the host's log.
     pub software: String,
     /// Whether threads ask for real-time scheduling.
@@ -78,6 +86,8 @@ impl Config {
             wishes: Wishes::default(),
             only_decoder: false,
             codec: None,
+            sound: "auto".into(),
+            volume: 1.0,
             software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
             realtime: true,
             pin_cores: BTreeSet::new(),
@@ -113,6 +123,10 @@ pub struct Opened {
     pub link: Arc<Ladder>,
     /// The one transport that will do.
     pub only: Option<Rung>,
+    /// Where sound goes.
+    pub audio: Option<AudioSink>,
+    /// Why it goes nowhere, where it could.
+    pub silent: Option<String>,
 }
 
 impl Opened {
@@ -153,6 +167,7 @@ impl Config {
         let identity = identity.map_err(|e| e.to_string())?;
         let hosts = HostStore::open(&dir).map_err(|e| e.to_string())?;
         let (link, only, paths) = reach(&self.host, self.link)?;
+        let (audio, silent) = self.audio()?;
         let (decodable, unusable) = decodable(decoder, self.only_decoder)?;
         let codecs = match self.codec {
             None => decodable,
@@ -179,13 +194,42 @@ impl Config {
                 name,
                 software: self.software.clone(),
                 wishes: self.wishes,
-                streams: Vec::new(),
+                streams: Vec::from_iter(audio.is_some().then_some(HOST_AUDIO)),
             },
             decoder: decoder.copied(),
             unusable,
             link: Arc::new(link),
             only,
+            audio,
+            silent,
         })
+    }
+
+    /// Where sound goes, and else why nowhere. It is opened once to see whether it can be.
+    fn audio(&self) -> Result<(Option<AudioSink>, Option<String>), String> {
+        if !(0.0..=2.0).contains(&self.volume) {
+            return Err(format!("volume: {} must be 0 to 2", self.volume));
+        }
+        let choice = SoundChoice::parse(&self.sound);
+        let Some((name, device)) = choice.backend() else {
+            return Ok((None, None));
+        };
+        let (name, settings) = (
+            name.to_owned(),
+            audio::Settings {
+                device: device.map(str::to_owned),
+                ..audio::Settings::default()
+            },
+        );
+        let tried = Renderer::open().and_then(|_| audio::open_playback(&name, &settings).map(drop));
+        if let Err(why) = tried {
+            return choice.without(&why.to_string()).map(|why| (None, Some(why)));
+        }
+        let sink = AudioSink {
+            open: Box::new(move || audio::open_playback(&name, &settings)),
+            volume: self.volume,
+        };
+        Ok((Some(sink), None))
     }
 
     /// How urgent its threads are.

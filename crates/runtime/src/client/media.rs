@@ -15,6 +15,7 @@ use openuvr_proto::control::credentials::{HostCredentials, PairingOutcome};
 use openuvr_proto::control::handshake::Established;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Role, WatchReason};
+use openuvr_proto::control::streams::HOST_AUDIO;
 use openuvr_proto::id::ViewId;
 use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::time::PeerInstant;
@@ -23,6 +24,7 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
 
 use self::pictures::{NO_PICTURE, Pictures};
+use super::audio::Audio;
 use super::connect::{Caller, NoSession, pause, shake_hands};
 use super::ladder::LinkProber;
 use super::overlay::{Overlay, OverlayFacts};
@@ -52,6 +54,8 @@ pub(super) struct Media {
     batch: RecvBatch,
     inputs: Vec<JoinHandle<()>>,
     playout: Option<Playout>,
+    /// While a session carries sound.
+    audio: Option<Audio>,
     prober: Option<LinkProber>,
     /// What stands above the window.
     title: String,
@@ -96,6 +100,7 @@ impl Media {
             batch: RecvBatch::default(),
             inputs: Vec::new(),
             playout: None,
+            audio: None,
             prober: None,
             title: String::new(),
             granted: false,
@@ -261,7 +266,22 @@ impl Media {
             self.shared.flush(session);
         }
         self.playout = None;
+        if let Some(audio) = self.audio.take() {
+            self.setup.audio = audio.end();
+        }
         ended
+    }
+
+    /// Plays the sound of this session, if it was granted and there is somewhere to play it.
+    fn start_audio(&mut self) -> std::io::Result<()> {
+        let media = self.playout.as_mut().map(|playout| &mut playout.media);
+        if media.and_then(|media| media.timed(HOST_AUDIO.stream)).is_none() {
+            return Ok(());
+        }
+        if let Some(sink) = self.setup.audio.take() {
+            self.audio = Some(Audio::start(&self.shared, &self.setup.scheduler, sink)?);
+        }
+        Ok(())
     }
 
     /// Says over the last picture why it stands still; the next one takes it away.
@@ -328,6 +348,11 @@ impl Media {
             }
         }
         self.batch = batch;
+        if let (Some(audio), Some(playout)) = (&self.audio, &mut self.playout)
+            && let Some(timed) = playout.media.timed(HOST_AUDIO.stream)
+        {
+            audio.receive(now, timed);
+        }
         // A window is opened with the host's name and the role, which may arrive with the first
         // picture or, if they were lost, after it.
         if !self.granted {
@@ -425,6 +450,10 @@ impl Media {
                 ClientEvent::Streams(grants) => {
                     if let Some(playout) = self.playout.as_mut() {
                         playout.media.granted(&grants);
+                    }
+                    if let Err(e) = self.start_audio() {
+                        let why = format!("no sound: can't start a thread: {e}");
+                        shared.notice(Notice::Trouble(why));
                     }
                 }
                 ClientEvent::SourceShown(shown) => {

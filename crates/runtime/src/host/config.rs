@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use openuvr_media::audio::{self, opus};
 use openuvr_media::encode::{self, Backend, Pixels, Rate};
 use openuvr_net::Link as _;
 use openuvr_net::address::path_of;
@@ -18,6 +19,7 @@ use openuvr_net::ladder::Ladder;
 use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::control::streams::HOST_AUDIO;
 use openuvr_proto::host::{HostPolicy, SecondPlayer};
 use openuvr_proto::id::ViewId;
 use openuvr_proto::input::keys::Keys;
@@ -27,11 +29,12 @@ use openuvr_proto::send::rendition;
 use openuvr_proto::units::Bitrate;
 use serde::{Deserialize, Serialize};
 
-use super::{Encoding, Encodings, codec_of};
+use super::{AudioSource, Encoding, Encodings, codec_of};
 use crate::PORT;
 use crate::identity_store::{self, load_or_create};
 use crate::machine;
 use crate::sched::Scheduler;
+use crate::sound_choice::SoundChoice;
 use crate::store;
 use crate::trust_store::DeviceStore;
 
@@ -110,6 +113,13 @@ pub struct Config {
     pub key_frame_every: Option<u32>,
     /// Whether the pointer of the application's display is sent: its shape and place.
     pub cursor: bool,
+    /// The sound that clients may hear, in the words of [`SoundChoice`]: `auto`, `off`, or a backend of
+    /// [`openuvr_media::audio::CAPTURES`] and its device.
+    pub sound: String,
+    /// How long a payload of sound is, in microseconds: 2500, 5000, 10000 or 20000.
+    pub sound_frame: u32,
+    /// Bits per second that sound takes, 16 000 to 510 000, without headers and repetitions.
+    pub sound_bitrate: u64,
     /// Whether threads ask for real-time scheduling.
     pub realtime: bool,
     /// The cores of the threads that must not wait; empty: any.
@@ -149,6 +159,9 @@ impl Default for Config {
             top_up: true,
             key_frame_every: None,
             cursor: true,
+            sound: "auto".into(),
+            sound_frame: 5_000,
+            sound_bitrate: opus::BITRATE.0,
             realtime: true,
             pin_cores: BTreeSet::new(),
             csv: None,
@@ -172,6 +185,10 @@ pub struct Opened {
     pub policy: HostPolicy,
     /// How pictures are encoded, and for whom.
     pub encodings: Encodings,
+    /// The sound that clients may hear.
+    pub audio: Option<AudioSource>,
+    /// Why there is none, where there could be.
+    pub silent: Option<String>,
 }
 
 impl Config {
@@ -181,9 +198,11 @@ impl Config {
     /// One line: what is out of range, or can't be opened.
     pub fn open(&self) -> Result<Opened, String> {
         let encodings = Encodings::new(self.encodings()?, self.each_its_own);
-        let policy = self.policy()?;
+        let mut policy = self.policy()?;
         let only = self.only()?;
         place_of_one(self.bind)?;
+        let (audio, silent) = self.audio()?;
+        policy.streams.extend(audio.is_some().then_some(HOST_AUDIO));
         let pin = match &self.pin {
             Some(pin) => Some(Pin::parse(pin).map_err(|e| format!("pin: {e}"))?),
             None => None,
@@ -211,7 +230,47 @@ impl Config {
             pairing: pin.map(|pin| (pin, span)),
             policy,
             encodings,
+            audio,
+            silent,
         })
+    }
+
+    /// The sound, if there is any, and else why not. It is opened once to see whether it can be.
+    fn audio(&self) -> Result<(Option<AudioSource>, Option<String>), String> {
+        self.check_audio()?;
+        let choice = SoundChoice::parse(&self.sound);
+        let Some((name, device)) = choice.backend() else {
+            return Ok((None, None));
+        };
+        let (name, settings) = (name.to_owned(), self.audio_settings(device));
+        let tried = audio::open_capture(&name, &settings).map(drop);
+        let tried = tried.and_then(|()| opus::Encoder::open(Bitrate(self.sound_bitrate), true));
+        if let Err(why) = tried {
+            return choice.without(&why.to_string()).map(|why| (None, Some(why)));
+        }
+        let source = AudioSource {
+            frame: settings.frame,
+            open: Box::new(move || audio::open_capture(&name, &settings)),
+            bitrate: Bitrate(self.sound_bitrate),
+        };
+        Ok((Some(source), None))
+    }
+
+    fn audio_settings(&self, device: Option<&str>) -> audio::Settings {
+        audio::Settings {
+            device: device.map(str::to_owned),
+            frame: Duration::from_micros(self.sound_frame.into()),
+        }
+    }
+
+    fn check_audio(&self) -> Result<(), String> {
+        within("sound_bitrate", self.sound_bitrate, opus::BITRATES)?;
+        match self.sound_frame {
+            2_500 | 5_000 | 10_000 | 20_000 => Ok(()),
+            other => Err(format!(
+                "sound_frame: {other} \u{b5}s is no length of Opus: choose 2500, 5000, 10000 or 20000"
+            )),
+        }
     }
 
     /// Looks at what can be looked at before anything is opened.
@@ -222,6 +281,7 @@ impl Config {
         self.encodings()?;
         self.policy()?;
         self.only()?;
+        self.check_audio()?;
         place_of_one(self.bind)
     }
 

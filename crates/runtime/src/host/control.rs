@@ -19,6 +19,7 @@ use openuvr_proto::control::identity::{ClientId, PublicKey};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::control::streams::HOST_AUDIO;
 use openuvr_proto::host::{Host, HostEvent, SubscribeRequest};
 use openuvr_proto::id::{DeviceId, PathId, SessionId, SubscriberId};
 use openuvr_proto::input::inbox::Arrived;
@@ -31,6 +32,7 @@ use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
+use super::audio::{self, AudioCommand};
 use super::ForApplication;
 use super::trust::Trust;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
@@ -66,6 +68,8 @@ pub(super) struct Control {
     pub(super) viewport: Option<Viewport>,
     pub(super) media_commands: SyncSender<MediaCommand>,
     pub(super) media: Waker,
+    /// To the audio thread, if there is sound.
+    pub(super) audio: Option<SyncSender<AudioCommand>>,
     pub(super) encodings: Arc<Encodings>,
     /// How frames of further renditions ended.
     pub(super) ends: Receiver<FrameOutcome>,
@@ -262,10 +266,18 @@ impl Control {
                 peer,
                 role,
                 offer,
+                streams,
                 media,
-                ..
             } => {
                 let path = segmented(path, may);
+                if audio::is_granted(&streams) {
+                    let sender = media.timed(HOST_AUDIO.stream);
+                    self.command_audio(AudioCommand::Add {
+                        session,
+                        path,
+                        sender,
+                    });
+                }
                 if role == Role::Player {
                     self.player = Some(session.into());
                 }
@@ -311,12 +323,14 @@ impl Control {
                 if self.ways.contains_key(&session) {
                     let path = segmented(path, may);
                     self.command_media(MediaCommand::Path(session.into(), path));
+                    self.command_audio(AudioCommand::Path(session, path));
                     self.goes(session, path);
                 }
             }
             HostEvent::Ended(subscriber, ending) => {
                 if let Some(session) = subscriber.session() {
                     self.ways.remove(&session);
+                    self.command_audio(AudioCommand::Remove(session));
                 }
                 self.shared.others.remove(subscriber);
                 self.player.take_if(|p| *p == subscriber);
@@ -346,6 +360,9 @@ impl Control {
                     self.command_media(MediaCommand::Feedback(record.subscriber, report));
                 }
                 self.shared.notice(Notice::Record(record));
+            }
+            HostEvent::AudioReport(session, report) => {
+                self.shared.notice(Notice::Audio(session, report));
             }
             HostEvent::ResendWanted(session, request) => {
                 self.command_media(MediaCommand::Resend(session.into(), request));
@@ -490,6 +507,14 @@ impl Control {
             }
         }
         self.media.wake();
+    }
+
+    /// Tells the audio thread, if there is one, which takes what is told within a payload's length.
+    fn command_audio(&self, command: AudioCommand) {
+        if let Some(audio) = &self.audio {
+            // Fails only when that thread is gone, which has said why.
+            let _ = audio.send(command);
+        }
     }
 
     fn say_goodbye(&mut self) {

@@ -9,6 +9,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::decision::Decision;
 use openuvr_proto::host::Ending;
+use openuvr_proto::wire::control::AudioReport;
 use openuvr_proto::id::{RenditionId, SessionId, SubscriberId};
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::Size;
@@ -54,6 +55,8 @@ pub enum Notice {
     Ended(SubscriberId, Ending),
     /// A frame's end.
     Record(Box<FrameRecord>),
+    /// How a client plays the sound that it gets.
+    Audio(SessionId, AudioReport),
     /// The policy of a rendition decided something.
     Decision {
         /// The rendition.

@@ -191,6 +191,7 @@ fn start(name: &str) -> Streaming {
         input: Input::Sink(Box::new(Application(application))),
         converter: Converter::new(),
         encodings: opened.encodings,
+        audio: None,
         scheduler: config.scheduler(),
     });
     let (eye, seen) = sync_channel(MOST);

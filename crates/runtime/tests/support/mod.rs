@@ -89,6 +89,7 @@ pub(crate) fn start(
         surface: Box::new(move |_, _, _| Ok((surface(), None))),
         input,
         send_input: true,
+        audio: None,
         overlay: false,
         reconnect: false,
         scheduler: config.scheduler(),

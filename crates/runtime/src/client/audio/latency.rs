@@ -1,0 +1,67 @@
+//! How long sound took from its capture to being heard, over the payloads since the last report.
+
+use std::time::Duration;
+
+/// Payloads that count between two reports: those of 2.5 ms in two seconds and a half.
+const MOST: usize = 1000;
+
+/// Latencies since they were taken last.
+#[derive(Debug, Default)]
+pub(super) struct Latencies {
+    spans: Vec<Duration>,
+    bound: Duration,
+}
+
+/// Two quantiles, by nearest rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Latency {
+    pub(super) median: Duration,
+    pub(super) p99: Duration,
+    /// How wrong each may be.
+    pub(super) bound: Duration,
+}
+
+impl Latencies {
+    pub(super) fn push(&mut self, span: Duration, bound: Duration) {
+        if self.spans.len() < MOST {
+            self.spans.push(span);
+            self.bound = self.bound.max(bound);
+        }
+    }
+
+    /// What they were; `None` if there were none.
+    pub(super) fn take(&mut self) -> Option<Latency> {
+        self.spans.sort_unstable();
+        let rank = |hundredths: usize| (self.spans.len() * hundredths).div_ceil(100).max(1) - 1;
+        let latency = Latency {
+            median: *self.spans.get(rank(50))?,
+            p99: *self.spans.get(rank(99))?,
+            bound: self.bound,
+        };
+        self.spans.clear();
+        self.bound = Duration::ZERO;
+        Some(latency)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_nearest_ranks_and_are_taken_once() {
+        let ms = Duration::from_millis;
+        let mut latencies = Latencies::default();
+        assert_eq!(latencies.take(), None);
+        for n in (1..=200).rev() {
+            latencies.push(ms(n), ms(n % 3));
+        }
+        let want = Latency {
+            median: ms(100),
+            p99: ms(198),
+            bound: ms(2),
+        };
+        assert_eq!(latencies.take(), Some(want));
+        assert_eq!(latencies.take(), None);
+    }
+}

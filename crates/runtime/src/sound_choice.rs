@@ -1,0 +1,79 @@
+//! Which sound is captured or played, in the words of a command line or a configuration file.
+
+/// Which one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SoundChoice {
+    /// The sound server's, if there is one; else none.
+    Auto,
+    /// None.
+    Off,
+    /// That of this backend, which has to be there.
+    Backend {
+        /// Its name in the table of crate `media`.
+        name: String,
+        /// What it takes for a device; `None`: the usual one.
+        device: Option<String>,
+    },
+}
+
+impl SoundChoice {
+    /// `auto`, `off`, or a backend's name, behind which a colon and a device may stand.
+    #[must_use]
+    pub fn parse(words: &str) -> SoundChoice {
+        match words {
+            "auto" => SoundChoice::Auto,
+            "off" => SoundChoice::Off,
+            words => {
+                let (name, device) = words.split_once(':').unwrap_or((words, ""));
+                SoundChoice::Backend {
+                    name: name.to_owned(),
+                    device: Some(device.to_owned()).filter(|device| !device.is_empty()),
+                }
+            }
+        }
+    }
+
+    /// The backend that is meant, and its device; `None` for no sound.
+    #[must_use]
+    pub fn backend(&self) -> Option<(&str, Option<&str>)> {
+        match self {
+            SoundChoice::Auto => Some(("pulse", None)),
+            SoundChoice::Off => None,
+            SoundChoice::Backend { name, device } => Some((name, device.as_deref())),
+        }
+    }
+
+    /// What follows if the backend can't be opened for this reason: no sound, because nobody insists on it
+    /// (`Ok`), or an error.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn without(&self, why: &str) -> Result<String, String> {
+        match self {
+            SoundChoice::Auto => Ok(format!("no sound: {why}")),
+            _ => Err(format!("sound: {why}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_name_a_backend_and_its_device() {
+        let parsed = |words| SoundChoice::parse(words);
+        assert_eq!(parsed("auto").backend(), Some(("pulse", None)));
+        assert_eq!(parsed("off").backend(), None);
+        assert_eq!(parsed("null").backend(), Some(("null", None)));
+        assert_eq!(parsed("tone:").backend(), Some(("tone", None)));
+        let wav = parsed("wav:/tmp/a:b.wav");
+        assert_eq!(wav.backend(), Some(("wav", Some("/tmp/a:b.wav"))));
+    }
+
+    #[test]
+    fn only_who_insists_on_sound_fails_without() {
+        assert!(SoundChoice::Auto.without("no server").is_ok());
+        assert!(SoundChoice::parse("pulse").without("no server").is_err());
+    }
+}
