@@ -363,7 +363,10 @@ impl Session {
                 self.recorder
                     .record(clock::now(), &record, self.role, &self.host);
             }
-            Notice::Audio(report) => self.recorder.audio(clock::now(), None, &report),
+            Notice::Audio(report) => {
+                let session = SessionId(self.count).into();
+                self.recorder.audio(clock::now(), session, &report);
+            }
             Notice::Lost(reason) => {
                 self.recorder.left(SessionId(self.count).into());
                 let (host, why) = (&self.address, reason.map_or("it fell silent", goodbye));

@@ -110,7 +110,7 @@ impl Clients {
             Line::Audio(session, report) => {
                 let subscriber = session.into();
                 if self.known.contains_key(&subscriber) {
-                    (self.recorder).audio(clock::now(), Some(subscriber), &report);
+                    self.recorder.audio(clock::now(), subscriber, &report);
                 }
             }
             Line::Decision(rendition, decision) => {

@@ -17,8 +17,8 @@ use openuvr_proto::printable::printable;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::control::{AudioReport, 
-    GoodbyeReason, InputBatch, MAX_EVENTS, MAX_PRESSED, MAX_RANGES, Message, Messages,
+use openuvr_proto::wire::control::{
+    AudioReport, GoodbyeReason, InputBatch, MAX_EVENTS, MAX_PRESSED, MAX_RANGES, Message, Messages,
     MissingRange, Report, ResendRequest,
 };
 use openuvr_proto::wire::media::{Owner, StreamId, StreamKind};

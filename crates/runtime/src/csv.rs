@@ -1,22 +1,28 @@
 //! The CSV: one row for each captured frame and subscriber (RFC 4180, the header in row 1).
 //!
 //! Times are nanoseconds on the clock of the stage's own side: the columns `Captured` and
-//! `Submitted` can't be subtracted. What was not measured is empty.
+//! `Submitted` can't be subtracted. What was not measured is empty. Of sound a row has what the client said
+//! last: latency and play-out delay in nanoseconds, and sample frames concealed until then.
 
+use std::collections::HashMap;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use openuvr_proto::id::RenditionId;
+use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome, Stage};
+use openuvr_proto::wire::control::AudioReport;
 use openuvr_proto::wire::video::EchoKind;
+
+/// Clients of which it is known how they play sound: more than a host has over hours.
+const MOST: usize = 1024;
 
 /// How long a row may wait for the disk.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// The columns in front of those of the stages, and behind.
 const BEFORE: [&str; 5] = ["subscriber", "frame", "outcome", "stage", "cause"];
-const BEHIND: [&str; 16] = [
+const BEHIND: [&str; 19] = [
     "clock_bound",
     "key_frame",
     "qp",
@@ -33,12 +39,17 @@ const BEHIND: [&str; 16] = [
     "stream",
     "view",
     "pose",
+    "audio_latency",
+    "audio_delay",
+    "audio_concealed",
 ];
 
 /// Writes the rows.
 pub struct Csv {
     out: BufWriter<Box<dyn Write + Send>>,
     flushed: Option<Instant>,
+    /// What each client said last of its sound.
+    audio: HashMap<SubscriberId, AudioReport>,
 }
 
 impl Csv {
@@ -52,7 +63,18 @@ impl Csv {
         let names: Vec<&str> = BEFORE.into_iter().chain(stages).chain(BEHIND).collect();
         writeln!(out, "{}", names.join(","))?;
         out.flush()?;
-        Ok(Csv { out, flushed: None })
+        Ok(Csv {
+            out,
+            flushed: None,
+            audio: HashMap::new(),
+        })
+    }
+
+    /// A client said how it plays sound: its rows have that from now on.
+    pub fn audio(&mut self, subscriber: SubscriberId, report: &AudioReport) {
+        if self.audio.len() < MOST || self.audio.contains_key(&subscriber) {
+            self.audio.insert(subscriber, *report);
+        }
     }
 
     /// Writes a row of a frame of this rendition; a client does not know which one it gets.
@@ -96,6 +118,11 @@ impl Csv {
         optional(out, rendition.map(|rendition| rendition.0))?;
         write!(out, ",{},{}", record.view.stream, record.view.view)?;
         optional(out, record.pose.map(|pose| pose.0))?;
+        let audio = self.audio.get(&record.subscriber);
+        let latency = audio.and_then(|report| report.latency);
+        optional(out, latency.map(|span| span.as_nanos()))?;
+        optional(out, audio.map(|report| report.target.as_nanos()))?;
+        optional(out, audio.map(|report| report.concealed))?;
         writeln!(out)
     }
 

@@ -122,6 +122,11 @@ impl NoticeReader {
     fn tell(&mut self, notice: Notice) {
         let mut statistics = lock(&self.statistics);
         statistics.note(&notice);
+        if let Notice::Audio(session, report) = &notice
+            && let Some(csv) = &mut self.csv
+        {
+            csv.audio((*session).into(), report);
+        }
         if let Notice::Record(record) = &notice {
             let rendition = statistics.rendition(record.subscriber);
             drop(statistics);

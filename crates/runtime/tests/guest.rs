@@ -93,6 +93,7 @@ fn watch_wishing(
 
 fn start(folder: &Path, name: &str, size: Size) -> (Guest, Receiver<Notice>) {
     let config = Config {
+        sound: "off".to_owned(),
         name: name.to_owned(),
         bind: ([127, 0, 0, 1], 0).into(),
         config_dir: Some(folder.join(name)),
@@ -396,6 +397,7 @@ fn two_guests_of_one_process_have_clients_of_their_own() {
 #[test]
 fn what_is_out_of_range_starts_nothing_and_says_why() {
     let config = Config {
+        sound: "off".to_owned(),
         encoders: vec!["vhs".into()],
         ..Config::default()
     };

@@ -285,6 +285,7 @@ impl Rig {
     fn new(name: &str, change: impl FnOnce(&mut Config)) -> Rig {
         let folder = Folder::new(name);
         let mut config = Config {
+            sound: "off".to_owned(),
             bind: ([127, 0, 0, 1], 0).into(),
             config_dir: Some(folder.0.join("host")),
             realtime: false,
@@ -313,7 +314,7 @@ impl Rig {
             converter: Converter::new(),
             encodings: opened.encodings,
             audio: None,
-        scheduler: config.scheduler(),
+            scheduler: config.scheduler(),
         });
         Rig {
             host: host.unwrap(),
@@ -335,6 +336,7 @@ impl Rig {
             name: name.to_owned(),
             config_dir: Some(self.folder.0.join(name)),
             realtime: false,
+            sound: "off".to_owned(),
             observe,
             codec,
             ..client::config::Config::new(target)

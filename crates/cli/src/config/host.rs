@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use openuvr_media::audio::opus;
 use openuvr_media::encode::{self, Pixels};
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
@@ -258,7 +260,8 @@ the last counts. --help says more on each than -h.";
 const PATTERN: Size = Size::new(1280, 720);
 
 /// What Opus is of use with for two channels.
-const SOUND_BITRATES: RangeInclusive<Bitrate> = Bitrate(*opus::BITRATES.start())..=Bitrate(*opus::BITRATES.end());
+const SOUND_BITRATES: RangeInclusive<Bitrate> =
+    Bitrate(*opus::BITRATES.start())..=Bitrate(*opus::BITRATES.end());
 
 /// Microseconds of a packet of sound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

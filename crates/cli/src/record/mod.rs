@@ -4,6 +4,7 @@
 //! and the live table. It measures nothing itself, and what was not measured stays empty. It
 //! writes to files, which may block: it belongs to a thread that no frame waits for.
 
+mod sound;
 mod spread;
 mod table;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use openuvr_proto::decision::Decision;
 use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::FrameRecord;
+use openuvr_proto::wire::control::AudioReport;
 
 use openuvr_runtime::csv::Csv;
 
@@ -117,6 +119,17 @@ impl Recorder {
         self.trace(|trace| trace.frame(record, name, rendition));
         if let Some(table) = &mut self.table {
             table.note(now, record);
+        }
+    }
+
+    /// Somebody said how they play sound.
+    pub(crate) fn audio(&mut self, now: Instant, subscriber: SubscriberId, report: &AudioReport) {
+        if let Some(file) = &mut self.csv {
+            file.content.audio(subscriber, report);
+        }
+        self.trace(|trace| trace.audio(now, subscriber, report));
+        if let Some(table) = &mut self.table {
+            table.audio(subscriber, report);
         }
     }
 

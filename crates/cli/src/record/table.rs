@@ -14,8 +14,10 @@ use openuvr_proto::decision::Decision;
 use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{FrameRecord, Outcome, Stage};
+use openuvr_proto::wire::control::AudioReport;
 use openuvr_proto::wire::video::EchoKind;
 
+use super::sound;
 use super::spread::{Percentiles, Spread, WINDOW};
 use super::totals::{MOST, Subscriber, Totals};
 use openuvr_terminal::out::Room;
@@ -92,6 +94,8 @@ struct Journey {
     at_least: Spread,
     recent: VecDeque<Recent>,
     bound: Option<Duration>,
+    /// What was said last of its sound.
+    audio: Option<AudioReport>,
     begun: Instant,
     heard: Instant,
 }
@@ -117,6 +121,7 @@ impl Journey {
             at_least: Spread::new(),
             recent: VecDeque::new(),
             bound: None,
+            audio: None,
             begun: now,
             heard: now,
         }
@@ -246,6 +251,13 @@ impl Table {
             self.links.retain(|id, _| self.journeys.contains_key(id));
         }
         self.links.insert(id, rung);
+    }
+
+    /// How somebody plays sound, of whom frames came.
+    pub(super) fn audio(&mut self, id: SubscriberId, report: &AudioReport) {
+        if let Some(journey) = self.journeys.get_mut(&id) {
+            journey.audio = Some(*report);
+        }
     }
 
     pub(super) fn note(&mut self, now: Instant, record: &FrameRecord) {
@@ -380,6 +392,9 @@ impl Table {
         }
         row(text, now, "motion-to-photon", &mut journey.exact, None);
         row(text, now, "motion-to-photon ≥", &mut journey.at_least, None);
+        if let Some(audio) = &journey.audio {
+            push(text, format_args!("  {}\n", sound::in_words(audio)));
+        }
         if let Some(mended) = mended(journey) {
             push(text, format_args!("  last 5 s: {mended}\n"));
         }
@@ -449,6 +464,9 @@ impl Table {
                     &mut text,
                     format_args!("; motion-to-photon ≥ {}", in_words(&least)),
                 );
+            }
+            if let Some(audio) = &journey.audio {
+                push(&mut text, format_args!("; {}", sound::in_words(audio)));
             }
             if let Some(mended) = mended(journey) {
                 push(&mut text, format_args!("; {mended}"));

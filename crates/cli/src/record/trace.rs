@@ -17,6 +17,7 @@ use openuvr_proto::decision::Decision;
 use openuvr_proto::id::{FrameId, RenditionId, SubscriberId};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{FrameRecord, Outcome, Stage};
+use openuvr_proto::wire::control::AudioReport;
 use serde::Serialize;
 use serde_json::json;
 
@@ -437,6 +438,29 @@ impl Trace {
             self.counter(&format!("bitrate to {name}"), at, "Mb/s", json!(rate))?;
         }
         Ok(())
+    }
+
+    /// Notes how a client plays sound, if a frame of it was drawn before.
+    pub(super) fn audio(
+        &mut self,
+        now: Instant,
+        subscriber: SubscriberId,
+        report: &AudioReport,
+    ) -> std::io::Result<()> {
+        let Some(process) = self.sessions.get(&subscriber).map(|s| s.process) else {
+            return Ok(());
+        };
+        let ms = |span: Duration| json!(span.as_secs_f64() * 1e3);
+        if let Some(latency) = report.latency {
+            self.counter(
+                &format!("sound of {process}"),
+                now,
+                "latency ms",
+                ms(latency),
+            )?;
+        }
+        let delay = ms(report.target);
+        self.counter(&format!("sound buffer of {process}"), now, "ms", delay)
     }
 
     fn counter(

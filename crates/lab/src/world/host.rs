@@ -99,6 +99,7 @@ impl World {
                     }
                     self.send_media();
                 }
+                HostEvent::AudioReport(..) => panic!("nobody plays what this world's clients hear"),
                 HostEvent::Record(record) => {
                     self.check_clock(&record);
                     let arrival = Feedback::Frame(Report::from(&*record));

@@ -11,8 +11,8 @@ use openuvr_proto::pose::Pose;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::Bitrate;
-use openuvr_proto::wire::control::{AudioReport, 
-    GoodbyeReason, InputBatch, Message, MissingRange, Report, ResendRequest,
+use openuvr_proto::wire::control::{
+    AudioReport, GoodbyeReason, InputBatch, Message, MissingRange, Report, ResendRequest,
 };
 use openuvr_proto::wire::video::EchoKind;
 

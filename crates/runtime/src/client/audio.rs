@@ -221,9 +221,12 @@ impl Player {
     /// A payload's first sample, captured then, is heard at `heard`.
     fn heard(&mut self, now: Instant, captured: PeerInstant, heard: Instant) {
         let session = self.shared.session();
-        let mapped = session.as_ref().and_then(|s| s.clock().to_mine(captured, now));
+        let mapped = session
+            .as_ref()
+            .and_then(|s| s.clock().to_mine(captured, now));
         if let Some(captured) = mapped {
-            self.latencies.push(heard.since(captured.at), captured.bound);
+            self.latencies
+                .push(heard.since(captured.at), captured.bound);
         }
     }
 

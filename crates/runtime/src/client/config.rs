@@ -223,7 +223,9 @@ impl Config {
         );
         let tried = Renderer::open().and_then(|_| audio::open_playback(&name, &settings).map(drop));
         if let Err(why) = tried {
-            return choice.without(&why.to_string()).map(|why| (None, Some(why)));
+            return choice
+                .without(&why.to_string())
+                .map(|why| (None, Some(why)));
         }
         let sink = AudioSink {
             open: Box::new(move || audio::open_playback(&name, &settings)),

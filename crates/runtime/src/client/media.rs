@@ -275,7 +275,10 @@ impl Media {
     /// Plays the sound of this session, if it was granted and there is somewhere to play it.
     fn start_audio(&mut self) -> std::io::Result<()> {
         let media = self.playout.as_mut().map(|playout| &mut playout.media);
-        if media.and_then(|media| media.timed(HOST_AUDIO.stream)).is_none() {
+        if media
+            .and_then(|media| media.timed(HOST_AUDIO.stream))
+            .is_none()
+        {
             return Ok(());
         }
         if let Some(sink) = self.setup.audio.take() {

@@ -246,7 +246,9 @@ impl Config {
         let tried = audio::open_capture(&name, &settings).map(drop);
         let tried = tried.and_then(|()| opus::Encoder::open(Bitrate(self.sound_bitrate), true));
         if let Err(why) = tried {
-            return choice.without(&why.to_string()).map(|why| (None, Some(why)));
+            return choice
+                .without(&why.to_string())
+                .map(|why| (None, Some(why)));
         }
         let source = AudioSource {
             frame: settings.frame,

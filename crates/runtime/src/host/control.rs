@@ -32,8 +32,8 @@ use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
-use super::audio::{self, AudioCommand};
 use super::ForApplication;
+use super::audio::{self, AudioCommand};
 use super::trust::Trust;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
 use crate::clock;

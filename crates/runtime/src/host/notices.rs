@@ -9,10 +9,10 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::decision::Decision;
 use openuvr_proto::host::Ending;
-use openuvr_proto::wire::control::AudioReport;
 use openuvr_proto::id::{RenditionId, SessionId, SubscriberId};
 use openuvr_proto::trace::FrameRecord;
 use openuvr_proto::units::Size;
+use openuvr_proto::wire::control::AudioReport;
 
 /// Notices that may wait for a reader: a few seconds of records.
 const MOST: usize = 4096;

@@ -169,6 +169,7 @@ struct Streaming {
 fn start(name: &str) -> Streaming {
     let folder = Folder::new(name);
     let config = Config {
+        sound: "off".to_owned(),
         bind: ([127, 0, 0, 1], 0).into(),
         config_dir: Some(folder.0.join("host")),
         realtime: false,

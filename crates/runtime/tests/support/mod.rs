@@ -60,6 +60,7 @@ pub(crate) fn client(
         pin: Some(pin.to_string()),
         config_dir: Some(folder.join(format!("client-{port}"))),
         realtime: false,
+        sound: "off".to_owned(),
         wishes,
         ..client::config::Config::new(target)
     };
@@ -89,7 +90,7 @@ pub(crate) fn start(
         surface: Box::new(move |_, _, _| Ok((surface(), None))),
         input,
         send_input: true,
-        audio: None,
+        audio: opened.audio,
         overlay: false,
         reconnect: false,
         scheduler: config.scheduler(),
