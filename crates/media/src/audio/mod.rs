@@ -101,7 +101,8 @@ pub trait AudioPlayback: Send {
     /// [`AudioError`] if the device is gone; open it again, or go on without sound.
     fn level(&mut self) -> Result<Level, AudioError>;
 
-    /// Appends samples (sample frames times [`CHANNELS`]). Returns at once; what the device has no room for
+    /// Appends samples (sample frames times [`CHANNELS`]). Returns at once, and what does not leave at once leaves in
+    /// the calls that follow; what the device has no room for
     /// is refused by none of the backends below a second. Where all was played before, what is
     /// written begins to be played as soon as it can.
     ///

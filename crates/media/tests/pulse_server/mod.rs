@@ -40,7 +40,10 @@ impl PulseServer {
                 "--use-pid-file=no",
             ])
             .args(["--disable-shm=yes", "--log-target=stderr", "-L", &protocol])
-            .args(["-L", "module-null-sink sink_name=usual rate=48000"])
+            .args([
+                "-L",
+                "module-null-sink sink_name=usual rate=48000 norewinds=1",
+            ])
             .env("XDG_RUNTIME_DIR", &folder)
             .env("PULSE_RUNTIME_PATH", &folder)
             .env("HOME", &folder)

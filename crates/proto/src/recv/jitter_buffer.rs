@@ -8,6 +8,10 @@
 //! the time that the sender wrote. The target is the jitter seen and what the device needs. Two clocks
 //! that differ are brought together by the ratio of a resampler ([`JitterBuffer::ratio`]).
 //!
+//! The receiver should wait for nothing itself ([`TimedReceiver::set_wait`](super::timed::TimedReceiver::set_wait) with
+//! zero): what is lost comes, if ever, with the datagram that overtakes it, and while the receiver
+//! holds that back, a device with little to play runs dry.
+//!
 //! The words are those of RFC 3550 and RFC 5481; adapting in this way is due to Ramjee et al. ("Adaptive
 //! Playout Mechanisms for Packetized Audio Applications in Wide-Area Networks", INFOCOM 1994), with a
 //! quantile in place of their estimates.
@@ -53,9 +57,9 @@ const SLACK: i64 = MS;
 /// to compare it with).
 const MAX_STRETCH: f64 = 0.005;
 
-/// An error of the delay is undone within about four seconds: 100 ppm between two clocks then are an error
-/// of 0.4 ms (guess).
-const SETTLE: f64 = 4e9;
+/// An error of the delay is undone within about two seconds: 100 ppm between two clocks then are an error
+/// of 0.2 ms (guess).
+const SETTLE: f64 = 2e9;
 
 /// A falling target is followed by what the speed can do, with a fifth to spare: 4 ms in a second.
 const FALL: f64 = 0.004;
@@ -360,7 +364,9 @@ impl JitterBuffer {
 
     /// The target rises at once, and falls as the speed allows.
     fn aim(&mut self, now: Instant) {
-        let wanted = (self.arrivals.jitter() + self.block + SLACK).min(MAX_TARGET);
+        // What the device has to play is known to a block: half a block more or less than the mean.
+        let device = self.block + self.block / 2;
+        let wanted = (self.arrivals.jitter() + device + SLACK).min(MAX_TARGET);
         let since = self
             .moved
             .replace(now)
@@ -433,8 +439,8 @@ impl JitterBuffer {
         if !self.playing {
             return Next::Wait(None);
         }
-        let latest = dry_in - self.block - SLACK / 2;
-        if latest > 0 {
+        let latest = dry_in - self.block;
+        if latest >= 0 {
             return self.wait_for(now, latest);
         }
         self.counters.underruns += u64::from(self.inserted == 0);
@@ -452,16 +458,6 @@ impl JitterBuffer {
     #[must_use]
     pub fn ratio(&self) -> f64 {
         1.0 - (self.error / SETTLE).clamp(-MAX_STRETCH, MAX_STRETCH)
-    }
-
-    /// How long the receiver is to wait for a payload that others have overtaken
-    /// ([`TimedReceiver::set_wait`](super::timed::TimedReceiver::set_wait)): as long as others are late, or a payload
-    /// is long. Its repetitions come with those that overtake it, so only one that took another path
-    /// is still on its way.
-    #[must_use]
-    pub fn wait(&self) -> Duration {
-        let jitter = self.arrivals.jitter().min(MAX_TARGET);
-        duration(jitter.max(nanos(self.frame.into())))
     }
 
     /// How it stands.

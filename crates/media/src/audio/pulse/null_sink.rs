@@ -48,7 +48,11 @@ impl NullSink {
             "sink_name={name} format=float32le rate={RATE} channels=2 \
              sink_properties=device.description={NAME}"
         );
-        let module = connection.load_module(MODULE, &argument)?;
+        // Without rewinding it renders 50 ms ahead at most, not 2 s, until somebody asks for less; what it
+        // rendered ahead is missing in its monitor when a stream begins. PulseAudio has it since 15.
+        let prompt = format!("{argument} norewinds=1");
+        let module = (connection.load_module(MODULE, &prompt))
+            .or_else(|_| connection.load_module(MODULE, &argument))?;
         Ok(NullSink {
             connection,
             module,

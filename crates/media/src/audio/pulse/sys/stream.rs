@@ -147,6 +147,7 @@ impl Stream {
         &mut self,
         take: &mut dyn FnMut(Result<&[u8], usize>),
     ) -> Result<bool, AudioError> {
+        self.check()?;
         let (mut data, mut bytes) = (ptr::null(), 0);
         let functions = &self.connection.functions;
         // SAFETY: two places that live until the call returns.
