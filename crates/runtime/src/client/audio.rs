@@ -97,13 +97,15 @@ impl Audio {
 
     /// Takes out of `timed` what has arrived.
     pub(super) fn receive(&self, now: Instant, timed: &mut TimedReceiver) {
+        // The jitter buffer waits for what is late.
+        timed.set_wait(Duration::ZERO);
         let mut buffer = lock(&self.stream.buffer);
         let mut came = false;
         while let Some(step) = timed.poll(now) {
             buffer.push(&step);
             came = true;
         }
-        timed.set_wait(buffer.wait());
+
         drop(buffer);
         if came && self.stream.waits.swap(false, Ordering::Relaxed) {
             self.wake();
