@@ -53,7 +53,13 @@ fn main() -> Result<(), Failure> {
     let server = PulseServer::start().ok_or("PulseAudio is needed: apt install pulseaudio")?;
     for sink in ["first", "second"] {
         let name = format!("sink_name={sink}");
-        server.pactl(&["load-module", "module-null-sink", &name, "rate=48000", "norewinds=1"]);
+        server.pactl(&[
+            "load-module",
+            "module-null-sink",
+            &name,
+            "rate=48000",
+            "norewinds=1",
+        ]);
     }
     let of = |device: &str| Settings {
         device: Some(device.to_owned()),
