@@ -1,7 +1,7 @@
 //! Sound: what the application plays comes out of a capture block by block, and goes into a playback.
 //!
-//! Samples are `f32` everywhere, −1 to 1, both channels of a moment side by side: Opus codes them as they are,
-//! the resampler and a volume need room above 1, and what PulseAudio mixes in 16 bits it converts anyway. One
+//! Samples are `f32` everywhere, −1 to 1, both channels of a moment side by side: Opus codes them as they
+//! are, the resampler and a volume need room above 1, and a sound server converts what it mixes anyway. One
 //! sample of each channel together is a *sample frame*; lengths are counted in them.
 //!
 //! Not how long sound waits before it is played (`openuvr_proto::recv::jitter_buffer`), and not what a

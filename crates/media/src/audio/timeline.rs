@@ -16,13 +16,19 @@ use super::{RATE, duration_of, frames_in};
 /// the longest pauses between two pieces that are no silence (guess).
 pub(super) const SILENT: Duration = Duration::from_millis(50);
 
-/// Of the time by which a piece is later than the samples before it say, so much is believed: a source
-/// that is 100 ppm slower than our clock is then believed to be half a millisecond earlier than it is.
-const BELIEVED: u32 = 1024;
+/// Of the time by which a piece is later than the samples before it say, so much is believed: of a source
+/// that is 100 ppm slower than our clock the times are then half a millisecond too early.
+const LATER: u32 = 1024;
+/// … and of the time by which it is earlier: what comes early is nearer to the truth than what comes late.
+const EARLIER: u32 = 64;
 
 /// A piece is this much earlier than the samples before it say, or more is left out: what a scheduler may
 /// delay one and not the next (guess).
 const EARLY: Duration = Duration::from_millis(3);
+
+/// So far ahead of time may samples be: a null sink that begins renders 50 ms at once, and then nothing
+/// for as long.
+const AHEAD: Duration = Duration::from_millis(60);
 
 /// The samples of a source on our clock.
 #[derive(Clone, Copy, Debug)]
@@ -79,10 +85,9 @@ impl Timeline {
             left_out = frames_in(early).min(self.owed).min(frames);
             self.owed -= left_out;
         }
-        // No sample is here before it was captured, and few are much later.
         let kept = frames - left_out;
-        let expected = self.next + late / BELIEVED + duration_of(kept);
-        self.next = expected.min(now);
+        let expected = self.next + late / LATER + duration_of(kept) - early / EARLIER;
+        self.next = expected.min(now + AHEAD);
         if left_out == 0 && early < EARLY {
             // In time again: what has not come by now won't.
             self.owed = 0;
@@ -133,10 +138,9 @@ mod tests {
         let mut line = Timeline::new(START);
         for n in 1..=10_000 {
             let jitter = MS * (n * 7 % 5);
-            let now = START + MS * (5 * n) + jitter;
-            assert_eq!(line.arrived(now, 240), NOTHING);
-            assert!(line.next() <= now);
-            assert!((START + MS * (5 * n + 1)).since(line.next()) <= 2 * MS);
+            let sent = START + MS * (5 * n);
+            assert_eq!(line.arrived(sent + jitter, 240), NOTHING);
+            assert!(line.next().since(sent) <= MS && sent.since(line.next()) <= MS);
         }
     }
 
@@ -149,7 +153,7 @@ mod tests {
             for _ in 0..720_000 {
                 now = now + period;
                 assert_eq!(line.arrived(now, 240), NOTHING);
-                assert!(line.next() <= now && now.since(line.next()) < MS);
+                assert!(line.next().since(now) < MS && now.since(line.next()) < MS);
             }
         }
     }
@@ -189,6 +193,20 @@ mod tests {
             total += 240 - piece.left_out + piece.silence;
         }
         assert!(total.abs_diff(700 * 48) <= 5 * 48, "{total}");
+    }
+
+    #[test]
+    fn what_comes_ahead_of_its_time_is_no_gap_afterwards() {
+        let mut line = Timeline::new(START);
+        for _ in 0..20 {
+            assert_eq!(line.arrived(START + MS, 120), NOTHING);
+        }
+        for n in 10..60 {
+            let now = START + 5 * MS * n;
+            assert_eq!(line.overdue(now), 0);
+            assert_eq!(line.arrived(now + MS, 240), NOTHING);
+        }
+        assert!(line.next().since(START + 300 * MS) <= 2 * MS);
     }
 
     #[test]

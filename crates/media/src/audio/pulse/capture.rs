@@ -125,7 +125,9 @@ impl AudioCapture for Capture {
             self.take()?;
             self.fill();
             if self.waiting.len() >= block.len() {
-                let captured = self.timeline.next() - duration_of(self.waiting.len() / CHANNELS);
+                let line = self.timeline.next() - duration_of(self.waiting.len() / CHANNELS);
+                // A sink may render ahead of its time; what is here was captured before now.
+                let captured = line.min(clock::now() - duration_of(block.len() / CHANNELS));
                 let samples = self.waiting.drain(..block.len());
                 block
                     .iter_mut()
