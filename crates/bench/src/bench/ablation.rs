@@ -2,7 +2,8 @@
 //! by experiment.
 //!
 //! Every configuration is a real host and client on the same two displays with the same scene,
-//! measured from pixels like `bench latency`. They take turns (A B C A B C …), so that what the
+//! measured from pixels like `bench latency`. The host is that of this program (`crate::baseline`) in all
+//! of them. They take turns (A B C A B C …), so that what the
 //! machine does meanwhile falls on all of them. It makes no claim about other machines, networks
 //! or graphics cards.
 
@@ -151,7 +152,7 @@ fn measure(
     let cable = configuration.cable.then(Cable::lay).transpose()?;
     let csv = dir.path().join("frames.csv");
     let stream = rig.stream(&Streamed {
-        source: Source::Screen,
+        source: Source::OwnHost,
         cable: cable.as_ref(),
         fps: FPS,
         bitrate: &args.bitrate,

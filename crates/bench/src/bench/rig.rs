@@ -41,6 +41,9 @@ const COMPARED: usize = 20;
 pub(super) enum Source {
     /// The scene is a process of its own, and the host captures its display.
     Screen,
+    /// As [`Source::Screen`], with the host of this program, which takes the option
+    /// [`crate::baseline::OPTION`].
+    OwnHost,
     /// The host draws the scene itself and submits its pictures: the word is the host's option
     /// `--submit`.
     Submit(&'static str),
@@ -57,7 +60,7 @@ impl Source {
     /// What the host is told.
     fn words(self) -> Vec<String> {
         match self {
-            Source::Screen | Source::Hook | Source::Api { .. } => Vec::new(),
+            Source::Screen | Source::OwnHost | Source::Hook | Source::Api { .. } => Vec::new(),
             Source::Submit(how) => ["--source", "scene", "--submit", how]
                 .map(String::from)
                 .to_vec(),
@@ -229,7 +232,7 @@ impl<'a> Rig<'a> {
         let fps = self.setup.scene_fps.to_string();
         let mut game = Vec::new();
         match of.source {
-            Source::Screen => self.with_scene()?,
+            Source::Screen | Source::OwnHost => self.with_scene()?,
             Source::Hook => {
                 self.scene = None;
                 let program = programs::program()?;
@@ -264,6 +267,7 @@ impl<'a> Rig<'a> {
             serve: match of.source {
                 Source::Hook => pair::Serve::Hook(&game),
                 Source::Api { .. } => pair::Serve::Api(&game),
+                Source::OwnHost => pair::Serve::OwnHost,
                 Source::Screen | Source::Submit(_) => pair::Serve::Host,
             },
             host_display: self.near.name(),
