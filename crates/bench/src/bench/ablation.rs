@@ -18,10 +18,10 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use openuvr_proto::units::Size;
 
 use super::machine::Machine;
-use super::rig::{Rig, Source, Streamed, Turns};
+use super::rig::{Rig, Source, Streamed};
+use super::turns::{Asked, Turns};
 use crate::cable::Cable;
 use crate::pair::TemporaryDir;
 use busy::Busy;
@@ -40,27 +40,11 @@ use rows::{Ablation, Measured, Run};
 /// each row says how many runs it stands on.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// Size of the scene
-    #[arg(long, default_value = "1280x720")]
-    size: Size,
-    /// Bitrate given to the host
-    #[arg(long, default_value = "10M")]
-    bitrate: String,
-    /// How often each configuration is measured
-    #[arg(long, default_value_t = 5)]
-    repetitions: u32,
-    /// Seconds of each measurement; 2 let the scene pass each phase against 60 Hz once
-    #[arg(long, default_value_t = 4.0)]
-    seconds: f64,
-    /// One repetition of 1 second: shows that it works and what is large
-    #[arg(long, conflicts_with_all = ["repetitions", "seconds"])]
-    quick: bool,
+    #[command(flatten)]
+    asked: Asked,
     /// Only the configurations whose name contains one of these
     #[arg(long, value_delimiter = ',', value_name = "WORDS")]
     only: Vec<String>,
-    /// Frames a second of the scene
-    #[arg(long, default_value_t = 60.5)]
-    scene_fps: f64,
     /// Write ablation.json, .csv, .svg and .png into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -71,14 +55,14 @@ const FPS: f64 = 60.0;
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(args.quick, 1.0, args.repetitions, args.seconds)?;
+    let turns = Turns::new(&args.asked, 1.0)?;
     let Turns {
         repetitions,
         seconds,
         ..
     } = turns;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    let mut rig = Rig::start(turns.setup(args.size, args.scene_fps), &stop)?;
+    let mut rig = Rig::start(turns.setup(args.asked.size, args.asked.scene_fps), &stop)?;
     let floor = rig.floor(seconds)?;
     let dir = TemporaryDir::new()?;
     let mut measured = Measured::default();
@@ -110,8 +94,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let ablation = Ablation {
         machine: Machine::this(),
-        size: args.size.to_string(),
-        bitrate: args.bitrate.clone(),
+        size: args.asked.size.to_string(),
+        bitrate: args.asked.bitrate.clone(),
         turns,
         floor_ms: floor.latency_ms,
         other_cores: measured
@@ -155,7 +139,7 @@ fn measure(
         source: Source::OwnHost,
         cable: cable.as_ref(),
         fps: FPS,
-        bitrate: &args.bitrate,
+        bitrate: &args.asked.bitrate,
         seconds,
         presses: 0,
         compare: false,
