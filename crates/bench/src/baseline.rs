@@ -99,6 +99,7 @@ pub(crate) fn commands() -> impl Iterator<Item = Command> {
         match command.get_name() {
             "host" => command
                 .about("For experiments: `openuvr host`, with parts of it as others have them")
+                .override_usage("openuvr-bench host [OPTIONS]")
                 .arg(option.clone()),
             _ => command,
         }

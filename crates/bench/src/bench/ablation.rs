@@ -34,7 +34,8 @@ use rows::{Ablation, Measured, Run};
 /// one change at a time; leave-one-out, ours without one of them; alternatives; the links, over a
 /// cable between two network namespaces (needs root); and the same with every core busy. Drawn to
 /// visible, from pixels, frames displayed whole only; the median and the range over the repetitions,
-/// which take turns. A step smaller than its range is no finding.
+/// which take turns. A step smaller than its range is no finding. Two seconds of each measurement let the
+/// scene pass each phase against 60 Hz once.
 ///
 /// What can't run here is listed with the reason; what fails is tried again in each repetition, and
 /// each row says how many runs it stands on.
