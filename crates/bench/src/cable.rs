@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::programs::openuvr;
-
 /// Where the host is, seen from the client.
 pub(crate) const HOST: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
@@ -54,13 +52,13 @@ impl Cable {
         Ok(cable)
     }
 
-    /// A command of `openuvr` at the host's end.
-    pub(crate) fn at_host(&self, command: &str) -> Result<Command> {
+    /// The command at the host's end: its program and words, no more.
+    pub(crate) fn at_host(&self, command: &Command) -> Command {
         at(&self.host, command)
     }
 
-    /// A command of `openuvr` at the client's end.
-    pub(crate) fn at_client(&self, command: &str) -> Result<Command> {
+    /// The command at the client's end: its program and words, no more.
+    pub(crate) fn at_client(&self, command: &Command) -> Command {
         at(&self.client, command)
     }
 }
@@ -73,14 +71,13 @@ impl Drop for Cable {
     }
 }
 
-fn at(end: &str, command: &str) -> Result<Command> {
-    let openuvr = openuvr(command)?;
+fn at(end: &str, command: &Command) -> Command {
     let mut there = Command::new("ip");
     there
         .args(["netns", "exec", end])
-        .arg(openuvr.get_program())
-        .args(openuvr.get_args());
-    Ok(there)
+        .arg(command.get_program())
+        .args(command.get_args());
+    there
 }
 
 fn ip(line: &str) -> Result<()> {

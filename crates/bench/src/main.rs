@@ -2,7 +2,8 @@
 //!
 //! `openuvr bench`, `openuvr lab` and `openuvr demo` become this program, with the same words. It looks
 //! at OpenUVR from outside: hosts, clients and the scene are processes of `openuvr` (`pair`), and
-//! their pictures are read from displays (`screen`). Nothing that a stream needs is in here.
+//! their pictures are read from displays (`screen`). Nothing that a stream needs is in here; a host that is
+//! worse in one part is (`baseline`).
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,
@@ -15,6 +16,7 @@
 extern crate openuvr_terminal;
 
 mod attack;
+mod baseline;
 mod bench;
 mod cable;
 mod child;
@@ -52,6 +54,7 @@ fn program() -> ExitCode {
 
 fn run(name: &str, words: &clap::ArgMatches) -> anyhow::Result<ExitCode> {
     match name {
+        name if openuvr_cli::host::has(name) => baseline::run(name, words),
         "demo" => demo::run(&demo::Args::from_arg_matches(words)?),
         "bench" => bench::run(&bench::Args::from_arg_matches(words)?).map(|()| ExitCode::SUCCESS),
         "lab" => lab::run(&lab::LabArgs::from_arg_matches(words)?),
@@ -67,6 +70,7 @@ fn command() -> Command {
         .about("Measures OpenUVR on this machine: what openuvr demo, bench and lab start")
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .subcommands(baseline::commands())
         .subcommand(demo::Args::augment_args(Command::new("demo")))
         .subcommand(bench::Args::augment_args(Command::new("bench")))
         .subcommand(lab::LabArgs::augment_args(Command::new("lab")))

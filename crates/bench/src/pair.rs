@@ -14,7 +14,7 @@ use openuvr_proto::units::Size;
 
 use crate::cable::{Cable, HOST};
 use crate::child::Child;
-use crate::programs::openuvr;
+use crate::programs::{openuvr, own};
 use openuvr_runtime::client::COMES_BY;
 use openuvr_runtime::clock;
 
@@ -23,6 +23,8 @@ use openuvr_runtime::clock;
 pub(crate) enum Serve<'a> {
     /// A host that captures the display, or makes the pictures itself.
     Host,
+    /// The same of this program, some parts of which may be others: see `baseline`.
+    OwnHost,
     /// `openuvr run` with this program and its words in it.
     Hook(&'a [String]),
     /// The scene with these words, which streams itself through the C API.
@@ -62,22 +64,22 @@ impl Options<'_> {
         pin: &str,
         dir: &Path,
     ) -> Result<Command> {
-        let command = match self.serve {
-            Serve::Host => "host",
-            Serve::Hook(_) => "run",
-            Serve::Api(_) => "scene",
+        let mut host = match self.serve {
+            Serve::Host => openuvr("host")?,
+            Serve::OwnHost => own("host")?,
+            Serve::Hook(_) => openuvr("run")?,
+            Serve::Api(_) => openuvr("scene")?,
         };
-        let mut host = match cable {
-            Some(cable) => cable.at_host(command)?,
-            None => openuvr(command)?,
-        };
+        if let Some(cable) = cable {
+            host = cable.at_host(&host);
+        }
         match self.serve {
-            Serve::Host => _ = host.args(["--display", self.host_display]),
+            Serve::Host | Serve::OwnHost => _ = host.args(["--display", self.host_display]),
             Serve::Hook(_) => {}
             Serve::Api(words) => _ = host.args(words).arg("--api").arg(api_library()?),
         }
         let fps = match self.serve {
-            Serve::Host | Serve::Hook(_) => "--fps",
+            Serve::Host | Serve::OwnHost | Serve::Hook(_) => "--fps",
             Serve::Api(_) => "--stream-fps",
         };
         host.args(["--bind", &at.to_string()])
@@ -105,7 +107,7 @@ impl Options<'_> {
         dir: &Path,
     ) -> Result<Command> {
         let mut client = match cable {
-            Some(cable) => cable.at_client("client")?,
+            Some(cable) => cable.at_client(&openuvr("client")?),
             None => openuvr("client")?,
         };
         client

@@ -1,42 +1,41 @@
 //! `openuvr host`: opens everything that the configuration names, starts the host's threads, and
 //! tells the person what happens.
 
+mod parts;
+
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
-use clap::ArgMatches;
+use anyhow::{Result, anyhow};
+use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
-use openuvr_media::convert::Converter;
 use openuvr_media::input_sink;
-use openuvr_net::Link;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_runtime::clock;
 use openuvr_runtime::host::config::{Config, USUAL_FPS};
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
 use openuvr_runtime::line::Line;
 use openuvr_runtime::sched::{self, Scheduler};
-use openuvr_runtime::{clock, hindered};
 
 use crate::clients::{Clients, HostState, TICK, invite};
 use crate::config::kind::WindowName;
-use crate::config::{
-    CaptureMode, ConverterKind, HostConfig, Pacing, Sending, Settings as _, Subject,
-};
+use crate::config::{HostConfig, Settings as _, Subject};
 use crate::realtime;
 use crate::record::{Options, Recorder};
-use crate::release::Release;
+use crate::release::{self, Release};
 use crate::scene;
 use crate::scene::source::Submit;
 use openuvr_terminal::out;
+
+pub use parts::{HostParts, SourceKind, Usual};
 
 /// How long a window that is not there yet is waited for: an application that starts.
 const WINDOW_WAIT: Duration = Duration::from_secs(15);
@@ -44,8 +43,35 @@ const WINDOW_WAIT: Duration = Duration::from_secs(15);
 /// How often the main thread looks for signals and the end of its time.
 const TURN: Duration = Duration::from_millis(50);
 
-/// Runs a host until Ctrl-C, the end of its time, or the end of its source.
-pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+/// The subcommands of a program that is a host: `host`, and a hidden one with which a host starts the same
+/// program a second time.
+#[must_use]
+pub fn commands() -> [Command; 2] {
+    let release = Command::new(release::COMMAND).hide(true);
+    [HostConfig::command(), release::Args::augment_args(release)]
+}
+
+/// Whether `name` is one of [`commands`].
+#[must_use]
+pub fn has(name: &str) -> bool {
+    [HostConfig::ROLE, release::COMMAND].contains(&name)
+}
+
+/// Runs the one of [`commands`] that is called `name`. The host is made of `parts`, and runs until Ctrl-C,
+/// the end of its time, or the end of its source; it writes to the terminal, and takes over the process's
+/// signals.
+///
+/// # Errors
+/// In one line: what is wrong with its settings, can't be opened, or broke.
+pub fn run(name: &str, matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
+    if name == release::COMMAND {
+        release::run(&release::Args::from_arg_matches(matches)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    stream(matches, parts)
+}
+
+fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     let effective = HostConfig::from_matches(matches)?;
     if let Some(text) = effective.printed {
         print!("{text}");
@@ -55,7 +81,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     openuvr_terminal::log_to_stderr(config.log);
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let recorder = Recorder::new(&Options::from(&config))?;
-    let (host, scheduler, release) = match start(&config, &stop) {
+    let (host, scheduler, release) = match start(&config, parts, &stop) {
         // Who ends the wait for a window knows why there is none.
         Err(_) if stop.load(Ordering::Relaxed) => return Ok(ExitCode::SUCCESS),
         started => started?,
@@ -181,7 +207,7 @@ fn read_wish(line: &str) -> Result<Option<TypedCommand>> {
 
 type Started = (HostRuntime, Scheduler, Option<Release>);
 
-fn start(config: &HostConfig, stop: &AtomicBool) -> Result<Started> {
+fn start(config: &HostConfig, parts: &dyn HostParts, stop: &AtomicBool) -> Result<Started> {
     let opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
     let source = open_source(config, stop)?;
     let display = config.display.clone().unwrap_or_default();
@@ -202,22 +228,18 @@ fn start(config: &HostConfig, stop: &AtomicBool) -> Result<Started> {
     // One that the person chose need not be told.
     let invitation = opened.pairing.clone().filter(|_| config.pin.is_none());
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
-    let link = hindered(config, opened.link, &scheduler)?;
-    let converter = match config.converter {
-        ConverterKind::Simd => Converter::new(),
-        ConverterKind::Swscale => Converter::with_swscale()?,
-    };
+    let fps = config.fps.unwrap_or(USUAL_FPS);
     let setup = HostSetup {
         policy: opened.policy,
         identity: opened.identity,
         devices: opened.devices,
         pairing: opened.pairing,
-        link,
-        capture: source.capture,
+        link: parts.link(opened.link, config.bitrate(), &scheduler)?,
+        capture: parts.capture(source.capture, config.source, fps)?,
         viewport: source.viewport,
         cursor: source.cursor,
         input: Input::Sink(input),
-        converter,
+        converter: parts.converter()?,
         encodings: opened.encodings,
         audio: opened.audio,
         scheduler: scheduler.clone(),
@@ -232,22 +254,6 @@ fn start(config: &HostConfig, stop: &AtomicBool) -> Result<Started> {
         invite("host", &pin, span.as_secs());
     }
     Ok((host, scheduler, release))
-}
-
-/// The link as the experiments want it.
-fn hindered(
-    config: &HostConfig,
-    mut link: Arc<dyn Link>,
-    scheduler: &Scheduler,
-) -> Result<Arc<dyn Link>> {
-    if config.sending == Sending::Single {
-        link = Arc::new(hindered::Single(link));
-    }
-    if config.pacing == Pacing::Batches {
-        let batches = hindered::Batches::start(link, config.bitrate(), scheduler);
-        link = Arc::new(batches.context("can't start a thread")?);
-    }
-    Ok(link)
 }
 
 struct Source {
@@ -318,9 +324,6 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
     };
     let mut capture = x11::open_while(&target, &mut goes_on)?;
     capture.limit_fps(fps);
-    if config.capture_mode == CaptureMode::Poll {
-        capture.poll(fps);
-    }
     let viewport = capture.shared_viewport();
     let cursor = config
         .cursor

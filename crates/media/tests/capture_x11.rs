@@ -545,27 +545,6 @@ fn a_cap_lets_the_newest_frame_by() {
 }
 
 #[test]
-fn a_poll_takes_whole_pictures_by_the_clock() {
-    let Some(server) = Xvfb::start(64, 64, &[]) else {
-        return;
-    };
-    let painter = server.painter();
-    let id = painter.shown(0, 0, 64, 64, RED);
-    let mut capture = open(&server, What::Display).unwrap();
-    capture.poll(200.0);
-    for _ in 0..5 {
-        assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
-        assert_eq!(pixel(&capture, 63, 63), RED);
-    }
-    painter.fill(id, 0, 0, 64, 64, GREEN);
-    painter.sync();
-    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
-    assert_eq!(pixel(&capture, 63, 63), GREEN);
-    capture.waker().wake();
-    assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Woken);
-}
-
-#[test]
 fn a_client_that_grabs_the_server_is_captured() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;

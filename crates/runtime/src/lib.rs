@@ -11,7 +11,6 @@ pub mod clock;
 pub mod csv;
 #[cfg(feature = "host")]
 pub mod guest;
-pub mod hindered;
 #[cfg(feature = "host")]
 pub mod host;
 pub mod identity_store;

@@ -2,7 +2,8 @@
 //! by experiment.
 //!
 //! Every configuration is a real host and client on the same two displays with the same scene,
-//! measured from pixels like `bench latency`. They take turns (A B C A B C …), so that what the
+//! measured from pixels like `bench latency`. The host is that of this program (`crate::baseline`) in all
+//! of them. They take turns (A B C A B C …), so that what the
 //! machine does meanwhile falls on all of them. It makes no claim about other machines, networks
 //! or graphics cards.
 
@@ -17,10 +18,10 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use openuvr_proto::units::Size;
 
 use super::machine::Machine;
-use super::rig::{Rig, Source, Streamed, Turns};
+use super::rig::{Rig, Source, Streamed};
+use super::turns::{Asked, Turns};
 use crate::cable::Cable;
 use crate::pair::TemporaryDir;
 use busy::Busy;
@@ -33,33 +34,18 @@ use rows::{Ablation, Measured, Run};
 /// one change at a time; leave-one-out, ours without one of them; alternatives; the links, over a
 /// cable between two network namespaces (needs root); and the same with every core busy. Drawn to
 /// visible, from pixels, frames displayed whole only; the median and the range over the repetitions,
-/// which take turns. A step smaller than its range is no finding.
+/// which take turns. A step smaller than its range is no finding. Two seconds of each measurement let the
+/// scene pass each phase against 60 Hz once.
 ///
 /// What can't run here is listed with the reason; what fails is tried again in each repetition, and
 /// each row says how many runs it stands on.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// Size of the scene
-    #[arg(long, default_value = "1280x720")]
-    size: Size,
-    /// Bitrate given to the host
-    #[arg(long, default_value = "10M")]
-    bitrate: String,
-    /// How often each configuration is measured
-    #[arg(long, default_value_t = 5)]
-    repetitions: u32,
-    /// Seconds of each measurement; 2 let the scene pass each phase against 60 Hz once
-    #[arg(long, default_value_t = 4.0)]
-    seconds: f64,
-    /// One repetition of 1 second: shows that it works and what is large
-    #[arg(long, conflicts_with_all = ["repetitions", "seconds"])]
-    quick: bool,
+    #[command(flatten)]
+    asked: Asked,
     /// Only the configurations whose name contains one of these
     #[arg(long, value_delimiter = ',', value_name = "WORDS")]
     only: Vec<String>,
-    /// Frames a second of the scene
-    #[arg(long, default_value_t = 60.5)]
-    scene_fps: f64,
     /// Write ablation.json, .csv, .svg and .png into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -70,14 +56,14 @@ const FPS: f64 = 60.0;
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(args.quick, 1.0, args.repetitions, args.seconds)?;
+    let turns = Turns::new(&args.asked, 1.0)?;
     let Turns {
         repetitions,
         seconds,
         ..
     } = turns;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    let mut rig = Rig::start(turns.setup(args.size, args.scene_fps), &stop)?;
+    let mut rig = Rig::start(turns.setup(args.asked.size, args.asked.scene_fps), &stop)?;
     let floor = rig.floor(seconds)?;
     let dir = TemporaryDir::new()?;
     let mut measured = Measured::default();
@@ -109,8 +95,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let ablation = Ablation {
         machine: Machine::this(),
-        size: args.size.to_string(),
-        bitrate: args.bitrate.clone(),
+        size: args.asked.size.to_string(),
+        bitrate: args.asked.bitrate.clone(),
         turns,
         floor_ms: floor.latency_ms,
         other_cores: measured
@@ -151,10 +137,10 @@ fn measure(
     let cable = configuration.cable.then(Cable::lay).transpose()?;
     let csv = dir.path().join("frames.csv");
     let stream = rig.stream(&Streamed {
-        source: Source::Screen,
+        source: Source::OwnHost,
         cable: cable.as_ref(),
         fps: FPS,
-        bitrate: &args.bitrate,
+        bitrate: &args.asked.bitrate,
         seconds,
         presses: 0,
         compare: false,

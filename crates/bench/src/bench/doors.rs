@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
-use openuvr_proto::units::Size;
 use serde::Serialize;
 
 use super::case::Stream;
-use super::head::{Head, keep};
-use super::rig::{Rig, Setup, Source, Streamed, Turns};
+use super::head::{Head, Report, keep};
+use super::rig::{Rig, Setup, Source, Streamed};
 use super::stats::{Range, Summary};
+use super::turns::{Asked, Turns};
 use crate::pair::TemporaryDir;
 
 /// Measure what each way into OpenUVR costs: screen capture, hook, C API.
@@ -26,28 +26,15 @@ use crate::pair::TemporaryDir;
 /// display's rate. "alone" streams nothing; "read-back" reads each picture back and throws it away.
 /// Medians and ranges over repetitions that take turns.
 #[derive(clap::Args, Clone, Debug)]
+#[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
+#[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
+#[command(mut_arg("seconds", |arg| arg.default_value("8")))]
 pub(crate) struct Args {
-    /// Size of the scene
-    #[arg(long, default_value = "1280x720")]
-    size: Size,
-    /// Bitrate given to the host
-    #[arg(long, default_value = "10M")]
-    bitrate: String,
-    /// Frames a second that the scene draws where it is held to a rate
-    #[arg(long, default_value_t = 60.25)]
-    scene_fps: f64,
+    #[command(flatten)]
+    asked: Asked,
     /// What to measure, of alone, read-back, screen, hook, c-api, c-api-sync (default: all)
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = way)]
     ways: Vec<&'static Way>,
-    /// How often each is measured
-    #[arg(long, default_value_t = 3)]
-    repetitions: u32,
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 8.0)]
-    seconds: f64,
-    /// One repetition of 1.5 seconds: shows that it works
-    #[arg(long, conflicts_with_all = ["repetitions", "seconds"])]
-    quick: bool,
     /// Write doors.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -142,16 +129,9 @@ struct Row {
     unheld_fps: Option<Range>,
 }
 
-#[derive(Debug, Serialize)]
-struct Report {
-    #[serde(flatten)]
-    head: Head,
-    ways: Vec<Row>,
-}
-
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(args.quick, 1.5, args.repetitions, args.seconds)?;
+    let turns = Turns::new(&args.asked, 1.5)?;
     let Turns {
         repetitions,
         seconds,
@@ -164,8 +144,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let runs = || Vec::from_iter(ways.iter().map(|_| Runs::default()));
     let (mut held, mut unheld) = (runs(), runs());
-    for (rate, all) in [(args.scene_fps, &mut held), (UNHELD, &mut unheld)] {
-        let setup = turns.setup(args.size, rate);
+    for (rate, all) in [(args.asked.scene_fps, &mut held), (UNHELD, &mut unheld)] {
+        let setup = turns.setup(args.asked.size, rate);
         for repetition in 1..=repetitions {
             for (way, runs) in ways.iter().zip(&mut *all) {
                 let name = way.name;
@@ -176,8 +156,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     let all = || held.iter().chain(&unheld);
-    let asked = (args.size, args.bitrate.as_str(), args.scene_fps);
-    let mut head = Head::new(asked, turns, all().flat_map(|runs| &runs.streams));
+    let mut head = Head::new(&args.asked, turns, all().flat_map(|runs| &runs.streams));
     let alone = all().map(|runs| runs.other_cores);
     head.other_cores = alone.fold(head.other_cores, f64::max);
     let report = Report {
@@ -216,7 +195,7 @@ fn once(
             source,
             cable: None,
             fps: FPS,
-            bitrate: &args.bitrate,
+            bitrate: &args.asked.bitrate,
             seconds,
             presses: 0,
             compare: false,
@@ -288,7 +267,7 @@ fn row(way: &Way, held: &Runs, unheld: &Runs) -> Row {
     }
 }
 
-fn print(report: &Report) {
+fn print(report: &Report<Row>) {
     report.head.print("doors", ", and unheld");
     println!(
         "\n{:<10} {:>18} {:>6} {:>6} {:>5} {:>20} {:>6} {:>14}",

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use openuvr_proto::units::Size;
 use serde::Serialize;
 
 use super::case::Stream;
 use super::machine::{Machine, QUIET};
-use super::rig::Turns;
+use super::turns::{Asked, Turns};
 
 /// What a comparison of several ways says of itself.
 #[derive(Debug, Serialize)]
@@ -27,17 +26,17 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// From the size, bitrate and frames a second that were asked for, and all that was streamed.
+    /// From what was asked for, and all that was streamed.
     pub(super) fn new<'a>(
-        (size, bitrate, scene_fps): (Size, &str, f64),
+        asked: &Asked,
         turns: Turns,
         streams: impl Iterator<Item = &'a Stream>,
     ) -> Head {
         let mut head = Head {
             machine: Machine::this(),
-            size: size.to_string(),
-            bitrate: bitrate.to_owned(),
-            scene_fps,
+            size: asked.size.to_string(),
+            bitrate: asked.bitrate.clone(),
+            scene_fps: asked.scene_fps,
             turns,
             other_cores: 0.0,
             links: BTreeSet::new(),
@@ -66,6 +65,14 @@ impl Head {
             );
         }
     }
+}
+
+/// A comparison, of which each way has a row.
+#[derive(Debug, Serialize)]
+pub(super) struct Report<R> {
+    #[serde(flatten)]
+    pub(super) head: Head,
+    pub(super) ways: Vec<R>,
 }
 
 /// Says what videos came by, on one machine.

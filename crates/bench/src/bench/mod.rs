@@ -30,6 +30,7 @@ mod stats;
 mod sync;
 mod sys;
 mod traffic;
+mod turns;
 mod verdict;
 mod wifi;
 

@@ -11,7 +11,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use serde::Serialize;
 
 use super::case::{Case, Sample, Stream};
 use super::floor::Copier;
@@ -41,6 +40,9 @@ const COMPARED: usize = 20;
 pub(super) enum Source {
     /// The scene is a process of its own, and the host captures its display.
     Screen,
+    /// As [`Source::Screen`], with the host of this program, which takes the option
+    /// [`crate::baseline::OPTION`].
+    OwnHost,
     /// The host draws the scene itself and submits its pictures: the word is the host's option
     /// `--submit`.
     Submit(&'static str),
@@ -57,7 +59,7 @@ impl Source {
     /// What the host is told.
     fn words(self) -> Vec<String> {
         match self {
-            Source::Screen | Source::Hook | Source::Api { .. } => Vec::new(),
+            Source::Screen | Source::OwnHost | Source::Hook | Source::Api { .. } => Vec::new(),
             Source::Submit(how) => ["--source", "scene", "--submit", how]
                 .map(String::from)
                 .to_vec(),
@@ -74,48 +76,6 @@ pub(super) struct Setup {
     pub(super) sched: Sched,
     /// What is left out at the start of a case: caches, rate control and schedulers settle.
     pub(super) warm_up: Duration,
-}
-
-/// Measurements that are repeated and take turns.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Turns {
-    pub(super) repetitions: u32,
-    pub(super) seconds: f64,
-    /// Whether it is the short version.
-    pub(super) quick: bool,
-}
-
-impl Turns {
-    /// As they were asked for; a quick run has one of `short` seconds.
-    ///
-    /// # Errors
-    /// A number is out of range.
-    pub(super) fn new(quick: bool, short: f64, repetitions: u32, seconds: f64) -> Result<Turns> {
-        ensure!(repetitions >= 1, "--repetitions must be at least 1");
-        ensure!(
-            (0.1..=3600.0).contains(&seconds),
-            "--seconds {seconds} is out of range: choose 0.1 to 3600"
-        );
-        let (repetitions, seconds) = match quick {
-            true => (1, short),
-            false => (repetitions, seconds),
-        };
-        Ok(Turns {
-            repetitions,
-            seconds,
-            quick,
-        })
-    }
-
-    pub(super) fn setup(self, size: Size, scene_fps: f64) -> Setup {
-        let warm_up = if self.quick { 0.5 } else { 1.0 };
-        Setup {
-            size,
-            scene_fps,
-            sched: Sched::Auto,
-            warm_up: Duration::from_secs_f64(warm_up),
-        }
-    }
 }
 
 /// A host and a client that are to be measured.
@@ -229,7 +189,7 @@ impl<'a> Rig<'a> {
         let fps = self.setup.scene_fps.to_string();
         let mut game = Vec::new();
         match of.source {
-            Source::Screen => self.with_scene()?,
+            Source::Screen | Source::OwnHost => self.with_scene()?,
             Source::Hook => {
                 self.scene = None;
                 let program = programs::program()?;
@@ -264,6 +224,7 @@ impl<'a> Rig<'a> {
             serve: match of.source {
                 Source::Hook => pair::Serve::Hook(&game),
                 Source::Api { .. } => pair::Serve::Api(&game),
+                Source::OwnHost => pair::Serve::OwnHost,
                 Source::Screen | Source::Submit(_) => pair::Serve::Host,
             },
             host_display: self.near.name(),

@@ -11,13 +11,13 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use openuvr_proto::units::Size;
 use serde::Serialize;
 
 use super::case::Stream;
-use super::head::{Head, keep};
-use super::rig::{Rig, Source, Streamed, Turns};
+use super::head::{Head, Report, keep};
+use super::rig::{Rig, Source, Streamed};
 use super::stats::{Range, Summary};
+use super::turns::{Asked, Turns};
 use crate::pair::TemporaryDir;
 
 /// Measure an application that waits for the host against one that does not.
@@ -27,25 +27,10 @@ use crate::pair::TemporaryDir;
 /// display, submitted from within the host, and submitted with waiting. Medians and ranges over
 /// repetitions that take turns.
 #[derive(clap::Args, Clone, Debug)]
+#[command(mut_arg("seconds", |arg| arg.default_value("6")))]
 pub(crate) struct Args {
-    /// Size of the scene
-    #[arg(long, default_value = "1280x720")]
-    size: Size,
-    /// Bitrate given to the host
-    #[arg(long, default_value = "10M")]
-    bitrate: String,
-    /// Frames a second that the scene draws, if nobody holds it up
-    #[arg(long, default_value_t = 60.5)]
-    scene_fps: f64,
-    /// How often each is measured
-    #[arg(long, default_value_t = 5)]
-    repetitions: u32,
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 6.0)]
-    seconds: f64,
-    /// One repetition of 1.5 seconds: shows that it works
-    #[arg(long, conflicts_with_all = ["repetitions", "seconds"])]
-    quick: bool,
+    #[command(flatten)]
+    asked: Asked,
     /// Write sync.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -86,23 +71,16 @@ struct Row {
     psnr_db: Option<Summary>,
 }
 
-#[derive(Debug, Serialize)]
-struct Report {
-    #[serde(flatten)]
-    head: Head,
-    ways: Vec<Row>,
-}
-
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(args.quick, 1.5, args.repetitions, args.seconds)?;
+    let turns = Turns::new(&args.asked, 1.5)?;
     let Turns {
         repetitions,
         seconds,
         ..
     } = turns;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    let mut rig = Rig::start(turns.setup(args.size, args.scene_fps), &stop)?;
+    let mut rig = Rig::start(turns.setup(args.asked.size, args.asked.scene_fps), &stop)?;
     let dir = TemporaryDir::new()?;
     let csv = dir.path().join("frames.csv");
     let mut streams: [Vec<Stream>; 3] = Default::default();
@@ -113,8 +91,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 source: *source,
                 cable: None,
                 // The cap lets 2 % more by, and the rate control shares the bitrate out by it.
-                fps: args.scene_fps.floor().max(1.0),
-                bitrate: &args.bitrate,
+                fps: args.asked.scene_fps.floor().max(1.0),
+                bitrate: &args.asked.bitrate,
                 seconds,
                 presses: 0,
                 compare: repetition == 1,
@@ -125,9 +103,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             })?);
         }
     }
-    let asked = (args.size, args.bitrate.as_str(), args.scene_fps);
     let report = Report {
-        head: Head::new(asked, turns, streams.iter().flatten()),
+        head: Head::new(&args.asked, turns, streams.iter().flatten()),
         ways: WAYS
             .iter()
             .zip(&streams)
@@ -160,7 +137,7 @@ fn row(name: &'static str, what: &'static str, streams: &[Stream]) -> Row {
     }
 }
 
-fn print(report: &Report) {
+fn print(report: &Report<Row>) {
     report.head.print("continuous against synchronous", "");
     println!(
         "\n{:<12} {:>20} {:>7} {:>9} {:>7} {:>7} {:>8}",

@@ -6,6 +6,7 @@
     reason = "the harness keeps it"
 )]
 
+mod baseline;
 mod program;
 mod quality;
 mod soak;

@@ -228,22 +228,6 @@ the last counts. --help says more on each than -h.";
             log: Level = "log", choice(), Default::Is("info");
         }
         "For experiments" {
-            /// When a picture of a display is taken.
-            /// `damage`: when the application has drawn; `poll`: by the clock, --fps times a
-            /// second, as screen grabbers do, which adds up to a frame's time.
-            capture_mode: CaptureMode = "capture-mode", choice(), Default::Is("damage");
-            /// Who converts colours for the encoder.
-            /// `simd`: this program; `swscale`: FFmpeg's libswscale, several times slower, if it
-            /// is installed.
-            converter: ConverterKind = "converter", choice(), Default::Is("simd");
-            /// When datagrams leave.
-            /// `burst`: at once; `batches`: every 5.56 ms, at half again the bitrate, as measured
-            /// of a cloud renderer on WebRTC. The record's LastSent is then when the last one
-            /// began to wait.
-            pacing: Pacing = "pacing", choice(), Default::Is("burst");
-            /// How datagrams are handed to the system.
-            /// `together`: those of a slice in one call, if the link can; `single`: one by one.
-            sending: Sending = "sending", choice(), Default::Is("together");
             /// Whether the scene waits for the host.
             /// `free`: it draws on, and the newest picture is sent; `lock-step`: it draws the next
             /// when the last one is encoded and sent. Only with the source scene.
@@ -416,9 +400,6 @@ impl HostConfig {
             () if !scene && (self.submit.is_some() || self.scene_fps.is_some()) => {
                 "submit and scene-fps belong to the scene: they need the source scene"
             }
-            () if !x11 && self.capture_mode == CaptureMode::Poll => {
-                "capture-mode poll is for a display: it needs the source x11"
-            }
             () => return self.encoding_agrees(),
         };
         Err(Refused(words.to_owned()))
@@ -517,7 +498,7 @@ impl From<&HostConfig> for Config {
 
 /// Where pictures come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SourceKind {
+pub enum SourceKind {
     /// An X display.
     X11,
     /// The test pattern.
@@ -543,64 +524,6 @@ impl Choice for SourceKind {
         ("clip", SourceKind::Clip),
         ("scene", SourceKind::Scene),
     ];
-}
-
-/// When a picture of a display is taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum CaptureMode {
-    /// When something was drawn.
-    Damage,
-    /// By the clock.
-    Poll,
-}
-
-impl Choice for CaptureMode {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("damage", CaptureMode::Damage), ("poll", CaptureMode::Poll)];
-}
-
-/// Who converts colours.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ConverterKind {
-    /// This program.
-    Simd,
-    /// libswscale.
-    Swscale,
-}
-
-impl Choice for ConverterKind {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("simd", ConverterKind::Simd),
-        ("swscale", ConverterKind::Swscale),
-    ];
-}
-
-/// When datagrams leave.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pacing {
-    /// At once.
-    Burst,
-    /// Every few milliseconds.
-    Batches,
-}
-
-impl Choice for Pacing {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("burst", Pacing::Burst), ("batches", Pacing::Batches)];
-}
-
-/// How datagrams are handed to the system.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sending {
-    /// Those of a slice in one call.
-    Together,
-    /// One by one.
-    Single,
-}
-
-impl Choice for Sending {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("together", Sending::Together), ("single", Sending::Single)];
 }
 
 impl Choice for Submit {

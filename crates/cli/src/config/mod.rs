@@ -24,7 +24,8 @@ use anyhow::bail;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 pub(crate) use self::client::{ClientConfig, InputFrom, Surface};
-pub(crate) use self::host::{CaptureMode, ConverterKind, HostConfig, Pacing, Sending, Subject};
+pub use self::host::SourceKind;
+pub(crate) use self::host::{HostConfig, Subject};
 use openuvr_runtime::machine::{self, LONGEST_NAME};
 use openuvr_runtime::store::read_text;
 

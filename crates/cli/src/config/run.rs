@@ -41,7 +41,7 @@ the last counts. --help says more on each than -h.";
 }
 
 /// Settings of a host that a game decides by itself, or that need another source.
-const NOT_OURS: [&str; 13] = [
+const NOT_OURS: [&str; 9] = [
     "source",
     "display",
     "window",
@@ -49,10 +49,6 @@ const NOT_OURS: [&str; 13] = [
     "size",
     "clip",
     "for",
-    "capture-mode",
-    "converter",
-    "pacing",
-    "sending",
     "submit",
     "scene-fps",
 ];

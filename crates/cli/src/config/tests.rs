@@ -139,7 +139,7 @@ fn a_game_is_run_with_the_options_of_a_host_but_for_the_source() {
     // What is printed is read again.
     let printed = effective::<RunConfig>(&["--fps", "72", "--print-config"], &around);
     let printed = printed.unwrap().printed.unwrap();
-    assert!(!printed.contains("capture-mode"), "{printed}");
+    assert!(!printed.contains("scene-fps"), "{printed}");
     let folder = Folder::new("run");
     folder.file("run.toml", &printed);
     let again = effective::<RunConfig>(&[], &surroundings(&folder.0)).unwrap();

@@ -39,8 +39,8 @@ pub struct Video {
     pub frames: Option<Frames>,
     /// The jitter of RFC 3550, section 6.4.1, after each packet, ns.
     pub jitter_ns: Distribution,
-    /// The same, but only from the last packet of a frame to the first of the next, as libwebrtc's
-    /// statistics have it, ns.
+    /// The same, but only from the last packet of a frame to the first of the next, which tells how long a
+    /// frame takes, ns.
     pub frame_jitter_ns: Distribution,
     #[serde(skip)]
     state: State,

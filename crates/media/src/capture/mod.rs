@@ -1,5 +1,4 @@
-//! Capture: when the application has drawn, its pixels are ours. Event-driven; never polled, but
-//! for comparison.
+//! Capture: when the application has drawn, its pixels are ours. Event-driven, never polled.
 
 pub mod clip;
 pub mod cursor;

@@ -12,8 +12,7 @@ use yuv::{
     bgra_to_yuv_nv12, rgb_to_yuv_nv12, rgba_to_yuv_nv12,
 };
 
-use super::swscale::Swscale;
-use super::{ConvertError, MODE, check, upright, whole_rows};
+use super::{ConvertError, MODE, ToNv12, check, upright, whole_rows};
 use crate::damage::{Block, Damage};
 use crate::halves::halves;
 use crate::picture::{Picture, PixelFormat, Plane, Rows};
@@ -35,8 +34,6 @@ pub struct Nv12Buffer {
     turned: Vec<u8>,
     /// Rows that could not be converted where they lay.
     copy: Vec<u8>,
-    /// Converts instead, where it was asked for.
-    swscale: Option<Swscale>,
 }
 
 impl Nv12Buffer {
@@ -44,17 +41,6 @@ impl Nv12Buffer {
     #[must_use]
     pub fn new() -> Nv12Buffer {
         Nv12Buffer::default()
-    }
-
-    /// A buffer whose pictures libswscale converts: slower, for comparison.
-    ///
-    /// # Errors
-    /// [`ConvertError`] if the library is not there.
-    pub fn with_swscale() -> Result<Nv12Buffer, ConvertError> {
-        Ok(Nv12Buffer {
-            swscale: Some(Swscale::open()?),
-            ..Nv12Buffer::default()
-        })
     }
 
     /// The size of an NV12 picture that holds `size`: both sides even.
@@ -102,7 +88,7 @@ impl Nv12Buffer {
         let known = self.holds == Some((picture.format, picture.size));
         let upright = (picture.rows, self.rows) == (Rows::TopDown, Rows::TopDown);
         let much = damage.pixels() * 2 > picture.size.pixels();
-        if !known || !upright || much || self.swscale.is_some() {
+        if !known || !upright || much {
             return self.convert(picture);
         }
         self.holds = None;
@@ -168,9 +154,6 @@ impl Nv12Buffer {
             self.luma.resize(width * height, 0);
             self.chroma.resize(width * height / 2, 0);
             self.size = even;
-        }
-        if let Some(swscale) = &mut self.swscale {
-            return swscale.convert(picture, &mut self.luma, &mut self.chroma);
         }
         let mut copy = std::mem::take(&mut self.copy);
         let converted = whole_rows(size, row, plane, &mut copy, |rows, data, stride| {
@@ -248,16 +231,6 @@ impl Nv12Buffer {
         }
     }
 
-    /// What was converted last.
-    pub(super) fn converted(&self) -> Option<Picture<'_>> {
-        self.holds.map(|_| self.picture())
-    }
-
-    /// Nothing is known of what it holds: the next picture is converted as a whole.
-    pub(super) fn forget(&mut self) {
-        self.holds = None;
-    }
-
     fn picture(&self) -> Picture<'_> {
         let stride = self.size.width as usize;
         Picture {
@@ -276,6 +249,29 @@ impl Nv12Buffer {
                 Plane::EMPTY,
             ],
         }
+    }
+}
+
+impl ToNv12 for Nv12Buffer {
+    fn convert(&mut self, picture: &Picture<'_>) -> Result<Picture<'_>, ConvertError> {
+        Nv12Buffer::convert(self, picture)
+    }
+
+    fn convert_changed(
+        &mut self,
+        picture: &Picture<'_>,
+        damage: &Damage,
+    ) -> Result<Picture<'_>, ConvertError> {
+        Nv12Buffer::convert_changed(self, picture, damage)
+    }
+
+    fn converted(&self) -> Option<Picture<'_>> {
+        self.holds.map(|_| self.picture())
+    }
+
+    /// The next picture is converted as a whole.
+    fn forget(&mut self) {
+        self.holds = None;
     }
 }
 

@@ -4,8 +4,8 @@
 pub mod bgrx_to_nv12;
 pub mod bgrx_to_planes;
 mod scale;
-mod swscale;
 
+use std::fmt;
 use std::ops::Range;
 
 use openuvr_proto::units::Size;
@@ -18,10 +18,40 @@ pub use bgrx_to_nv12::Nv12Buffer;
 pub use bgrx_to_planes::Planes;
 pub use scale::Scaler;
 
+/// Packed pictures to NV12, with the memory that this needs. Ours is [`Nv12Buffer`]; a program that measures
+/// may give a [`Converter`] another.
+pub trait ToNv12: fmt::Debug + Send {
+    /// Converts `picture` (packed: [`PixelFormat::packed`]) and lends the result, which has the size
+    /// [`Nv12Buffer::padded`] and is valid until the next call.
+    ///
+    /// # Errors
+    /// [`ConvertError`] if it does not take such a picture.
+    fn convert(&mut self, picture: &Picture<'_>) -> Result<Picture<'_>, ConvertError>;
+
+    /// The same for a picture that differs from the one converted last in `damage` only. All of it is
+    /// converted by one that can do no better.
+    ///
+    /// # Errors
+    /// As [`ToNv12::convert`].
+    fn convert_changed(
+        &mut self,
+        picture: &Picture<'_>,
+        _damage: &Damage,
+    ) -> Result<Picture<'_>, ConvertError> {
+        self.convert(picture)
+    }
+
+    /// The picture that was converted last, unless it was forgotten or there is none.
+    fn converted(&self) -> Option<Picture<'_>>;
+
+    /// The picture that was converted last is not the newest any more.
+    fn forget(&mut self);
+}
+
 /// BGRX into whatever an encoder takes, with the memory that this needs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Converter {
-    nv12: Nv12Buffer,
+    nv12: Box<dyn ToNv12>,
     i420: Planes<2>,
     i444: Planes<1>,
     bgrx: Vec<u8>,
@@ -31,18 +61,18 @@ impl Converter {
     /// One without memory; it takes what the first picture needs.
     #[must_use]
     pub fn new() -> Converter {
-        Converter::default()
+        Converter::with_nv12(Box::new(Nv12Buffer::new()))
     }
 
-    /// One whose NV12 pictures libswscale converts: slower, for comparison.
-    ///
-    /// # Errors
-    /// [`ConvertError`] if the library is not there.
-    pub fn with_swscale() -> Result<Converter, ConvertError> {
-        Ok(Converter {
-            nv12: Nv12Buffer::with_swscale()?,
-            ..Converter::default()
-        })
+    /// One whose NV12 pictures are made by `nv12` in place of [`Nv12Buffer`].
+    #[must_use]
+    pub fn with_nv12(nv12: Box<dyn ToNv12>) -> Converter {
+        Converter {
+            nv12,
+            i420: Planes::default(),
+            i444: Planes::default(),
+            bgrx: Vec::new(),
+        }
     }
 
     /// The size of a picture of format `to` that holds `size`: where colours are of fewer pixels,
@@ -104,6 +134,12 @@ impl Converter {
                 Err(ConvertError(format!("no encoder here takes {to:?}")))
             }
         }
+    }
+}
+
+impl Default for Converter {
+    fn default() -> Converter {
+        Converter::new()
     }
 }
 

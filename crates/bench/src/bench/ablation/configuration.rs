@@ -1,13 +1,17 @@
 //! The configurations that are compared: ours, without one or more of its optimisations, or with something
 //! else in their place.
 
+use crate::baseline::{Baseline, OPTION};
+
 /// One optimisation: how to do without it. With it, the host is as it is by default.
 pub(super) struct Factor {
     /// What it is.
     pub(super) name: &'static str,
     /// What is there instead.
     pub(super) instead: &'static str,
-    /// The host's words for that.
+    /// The part of the host that is another then, if there is one of ours for it.
+    pub(super) baseline: Option<Baseline>,
+    /// The host's options for that.
     pub(super) without: &'static [&'static str],
 }
 
@@ -16,41 +20,49 @@ pub(super) const FACTORS: [Factor; 8] = [
     Factor {
         name: "capture when drawn",
         instead: "polled at 60 Hz",
-        without: &["--capture-mode", "poll"],
+        baseline: Some(Baseline::Poll),
+        without: &[],
     },
     Factor {
         name: "SIMD conversion",
         instead: "swscale",
-        without: &["--converter", "swscale"],
+        baseline: Some(Baseline::Swscale),
+        without: &[],
     },
     Factor {
         name: "own rate control",
         instead: "x264's CBR",
+        baseline: None,
         without: &["--rate-mode", "cbr"],
     },
     Factor {
         name: "slices on their way",
         instead: "whole frame, one thread",
+        baseline: None,
         without: &["--slices", "1", "--encoder-threads", "1"],
     },
     Factor {
         name: "two encoder threads",
         instead: "one thread",
+        baseline: None,
         without: &["--encoder-threads", "1"],
     },
     Factor {
         name: "burst",
         instead: "batches of 5.56 ms",
-        without: &["--pacing", "batches"],
+        baseline: Some(Baseline::Batches),
+        without: &[],
     },
     Factor {
         name: "segmentation offload",
         instead: "a call per datagram",
-        without: &["--link", "udp", "--sending", "single"],
+        baseline: Some(Baseline::Single),
+        without: &["--link", "udp"],
     },
     Factor {
         name: "real-time scheduling",
         instead: "SCHED_OTHER",
+        baseline: None,
         without: &["--realtime", "off"],
     },
 ];
@@ -64,7 +76,7 @@ pub(super) const ALTERNATIVES: [(&str, &[&str]); 1] =
 pub(super) const LINKS: [(&str, &[&str], &[&str]); 5] = [
     (
         "a call per datagram",
-        &["--sending", "single"],
+        &[OPTION, Baseline::Single.word()],
         &["--link", "udp"],
     ),
     ("segmented by the kernel", &[], &["--link", "udp-gso"]),
@@ -101,7 +113,15 @@ impl Configuration {
     pub(super) fn host_words(&self) -> Vec<String> {
         let mut words: Vec<String> = ["--rate", "constant"].map(String::from).to_vec();
         for &factor in &self.without {
-            for pair in FACTORS[factor].without.chunks(2) {
+            let Factor {
+                baseline, without, ..
+            } = FACTORS[factor];
+            words.extend(
+                baseline
+                    .into_iter()
+                    .flat_map(|part| [OPTION, part.word()].map(String::from)),
+            );
+            for pair in without.chunks(2) {
                 if !words.iter().any(|word| word == pair[0]) {
                     words.extend(pair.iter().map(|word| (*word).to_owned()));
                 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::configuration::{ALTERNATIVES, BUSY_OTHER, BUSY_OURS, FACTORS, LINKS, lacking, rung};
 use crate::bench::journey::Step;
 use crate::bench::machine::{Machine, QUIET};
-use crate::bench::rig::Turns;
 use crate::bench::stats::{Range, Summary, share};
+use crate::bench::turns::Turns;
 
 /// One measurement of one configuration.
 #[derive(Clone, Debug, Serialize)]

@@ -1,6 +1,7 @@
 use super::configuration::{FACTORS, configurations, lacking, rung};
 use super::rows::{Measured, Run};
 use super::*;
+use crate::baseline::OPTION;
 use crate::bench::stats::Summary;
 
 fn run(configuration: &str, repetition: u32, p50: f64) -> Run {
@@ -32,6 +33,11 @@ fn each_configuration_has_a_name_and_adds_one_factor() {
         for option in factor.without.iter().step_by(2) {
             assert_eq!(times(option), 1, "{option} once, or the host refuses it");
         }
+    }
+    let baselines = FACTORS.iter().filter_map(|factor| factor.baseline);
+    assert!(baselines.clone().count() == 4 && times(OPTION) == 4);
+    for baseline in baselines {
+        assert_eq!(times(baseline.word()), 1);
     }
     assert!(
         all[FACTORS.len()].host_words() == ["--rate", "constant"],

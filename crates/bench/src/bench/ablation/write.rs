@@ -180,7 +180,7 @@ fn waterfall(all: &Ablation) -> Waterfall {
 mod tests {
     use super::*;
     use crate::bench::machine::Machine;
-    use crate::bench::rig::Turns;
+    use crate::bench::turns::Turns;
 
     fn row(name: &str, p50: Option<f64>) -> Row {
         Row {
@@ -208,7 +208,11 @@ mod tests {
             machine: Machine::this(),
             size: "1280x720".into(),
             bitrate: "10M".into(),
-            turns: Turns::new(false, 1.0, 3, 4.0).unwrap(),
+            turns: Turns {
+                repetitions: 3,
+                seconds: 4.0,
+                quick: false,
+            },
             floor_ms: None,
             other_cores: 0.0,
             cumulative: vec![row("conventional", Some(30.0)), row("+ burst", Some(20.0))],

@@ -112,8 +112,6 @@ pub struct X11Capture {
     damage: Damage,
     debounce: DamageDebounce,
     pace: Pace,
-    /// Set if pictures are taken by the clock: the time between them, and when the next is due.
-    poll: Option<(Duration, Instant)>,
     waker: Waker,
     viewport: Viewport,
     /// Unwatched, damage is neither subtracted nor fetched: soon the server has none to report.
@@ -182,7 +180,6 @@ impl X11Capture {
             image: Image::new(&display, size)?,
             debounce: DamageDebounce::new(size),
             pace: Pace::unlimited(),
-            poll: None,
             waker: Waker::new()?,
             viewport: Viewport::new(x, y, size),
             watched: true,
@@ -216,13 +213,6 @@ impl X11Capture {
     /// Captures at most `fps` frames a second (see [`Pace`]); 0: every one.
     pub fn limit_fps(&mut self, fps: f64) {
         self.pace.limit(fps);
-    }
-
-    /// Takes the whole picture `fps` times a second, drawn or not, as screen grabbers do: for
-    /// measuring what waiting for the application is worth. Below 0.1 and above 1000: as these.
-    pub fn poll(&mut self, fps: f64) {
-        let period = Duration::from_secs_f64(1.0 / fps.clamp(0.1, 1000.0));
-        self.poll = Some((period, clock::now()));
     }
 
     /// Takes in every event that has arrived.
@@ -458,20 +448,6 @@ impl X11Capture {
         }
         if !self.watched {
             return Ok(Step::Wait(None));
-        }
-        if let Some((period, due)) = &mut self.poll {
-            if *due > now {
-                return Ok(Step::Wait(Some(*due)));
-            }
-            // One that was missed is left out.
-            let next = *due + *period;
-            *due = if next > now { next } else { now + *period };
-            self.dirty = Area::whole(self.image.size());
-            return Ok(if self.fetch()? {
-                Step::Frame
-            } else {
-                Step::Again
-            });
         }
         let has_come = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if has_come(self.debounce.due()) {

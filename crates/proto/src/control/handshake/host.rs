@@ -1,6 +1,8 @@
 //! The host's side: many clients at a time, nothing stored for one that has not shown its address,
 //! nothing believed of one that has not shown its identity.
 
+mod finish;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -10,10 +12,9 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::begin_keys::BeginKeys;
 use super::layout::{
-    Answer, AnswerPayload, Begin, Challenge, Confirm, Finish, Hello, Kind, NOISE_3, Opening,
-    Pattern, Reason, Refused, name_from_bytes,
+    Answer, AnswerPayload, Begin, Challenge, Hello, Kind, Opening, Pattern, Reason, Refused,
 };
-use super::noise::{Keys, Noise, Prologue, is_tagged, tag};
+use super::noise::{Noise, Prologue, is_tagged};
 use super::{
     Established, HALF_OPEN_LIFE, HandshakeError, KNOWN_A_SECOND, KNOWN_FOR_ONE, MAX_HALF_OPEN,
     Versions, WORKED_A_SECOND, WORKED_FOR_ONE,
@@ -420,128 +421,6 @@ impl HostHandshake {
         })
     }
 
-    fn answer_finish(
-        &mut self,
-        now: Instant,
-        from: PathId,
-        datagram: &[u8],
-        standing: &dyn Fn(&ClientId) -> DeviceStatus,
-    ) -> Option<Reaction> {
-        let finish = Finish::parse(datagram)?;
-        let index = self.halves.iter().position(|half| {
-            half.session == finish.head.session()
-                && half.from == from
-                && finish.head.pattern() == Some(half.pattern)
-        })?;
-        let half = &self.halves[index];
-        // Whoever holds the key has read the Answer; anybody else is not even counted.
-        if !is_tagged(&half.key, datagram) {
-            return None;
-        }
-        let digest = sha256(&[datagram]);
-        if let Stage::Ended { finish, reply } = &half.stage {
-            return (*finish == digest).then(|| Reaction {
-                reply: Some(reply.clone()),
-                established: None,
-            });
-        }
-        let mut half = self.halves.remove(index)?;
-        let ended = Stage::Ended {
-            finish: digest,
-            reply: Vec::new(),
-        };
-        let Stage::Answered(noise, claim) = std::mem::replace(&mut half.stage, ended) else {
-            return None;
-        };
-        let outcome = match claim {
-            Claim::Pin { window } => {
-                self.finish_by_pin(now, from, window, noise, &finish, standing)
-            }
-            Claim::Key { id, key } => finish_by_key(&id, key, noise, &finish, standing),
-        };
-        let (reply, established) = match outcome {
-            Ok((keys, peer, paired)) => {
-                let mut confirm = Confirm::new(half.session, half.pattern);
-                confirm.tag = tag(&keys.confirm, confirm.as_bytes());
-                let established = Established {
-                    session: half.session,
-                    secret: keys.secret,
-                    peer,
-                    version: half.version,
-                };
-                (
-                    confirm.as_bytes().to_vec(),
-                    Some((from, established, paired)),
-                )
-            }
-            Err(Rejection::With(refusal)) => {
-                let mut refused = self.refusal(half.session, half.nonce, &refusal);
-                refused.tag = tag(&half.key, refused.as_bytes());
-                (refused.as_bytes().to_vec(), None)
-            }
-            Err(Rejection::Silently) => return None,
-        };
-        half.stage = Stage::Ended {
-            finish: digest,
-            reply: reply.clone(),
-        };
-        half.expires = now + HALF_OPEN_LIFE;
-        self.halves.push_back(half);
-        Some(Reaction {
-            reply: Some(reply),
-            established,
-        })
-    }
-
-    fn finish_by_pin(
-        &mut self,
-        now: Instant,
-        from: PathId,
-        window: u64,
-        mut noise: Noise,
-        finish: &Finish,
-        standing: &dyn Fn(&ClientId) -> DeviceStatus,
-    ) -> Result<(Keys, PublicKey, Paired), Rejection> {
-        // Exchanges that were begun side by side are judged one after the other, with the same
-        // delays as if they had queued.
-        if self.admitting(now, from)?.serial != window {
-            return Err(Refusal(Reason::PairingClosed, 0).into());
-        }
-        // From here on a Finish that gets no Confirm is a try that was used.
-        let name = noise.read(&finish.noise);
-        let (Some(name), Some(peer)) = (name, noise.peer()) else {
-            self.count_wrong(now, from, |tries_left| PairingEvent::WrongPin {
-                from,
-                tries_left,
-            });
-            return Err(Refusal(Reason::PairingFailed, 0).into());
-        };
-        if let DeviceStatus::Forbidden(_) = standing(&ClientId::of(&peer)) {
-            self.count_wrong(now, from, |tries_left| PairingEvent::ForbiddenTried {
-                from,
-                tries_left,
-            });
-            return Err(Refusal(Reason::Forbidden, 0).into());
-        }
-        let keys = noise.keys()?;
-        self.window = None;
-        let name = name_from_bytes(&name);
-        Ok((keys, peer, Paired::New { name }))
-    }
-
-    /// Counts a try that did not pair, and says so; the last one closes the window.
-    fn count_wrong(&mut self, now: Instant, from: PathId, event: impl Fn(u32) -> PairingEvent) {
-        let Some(window) = &mut self.window else {
-            return;
-        };
-        self.events
-            .push_back(event(window.count_wrong(now, from.network())));
-        if window.is_used_up() {
-            self.window = None;
-            self.events.push_back(PairingEvent::TooManyWrong);
-        }
-    }
-
     /// The pairing window, if it takes a try from there now.
     fn admitting(&self, now: Instant, from: PathId) -> Result<&PairingWindow, Rejection> {
         let closed = Refusal(Reason::PairingClosed, 0);
@@ -575,25 +454,6 @@ impl HostHandshake {
     fn refusal(&self, session: SessionId, nonce: [u8; 16], refusal: &Refusal) -> Refused {
         let Refusal(reason, retry_after) = *refusal;
         Refused::new(session, self.versions, nonce, reason, retry_after)
-    }
-}
-
-/// The tag of `finish` was good, and only the owner of `key` could read what makes it; what is
-/// left is whether it is still welcome.
-fn finish_by_key(
-    id: &ClientId,
-    key: PublicKey,
-    noise: Noise,
-    finish: &Finish,
-    standing: &dyn Fn(&ClientId) -> DeviceStatus,
-) -> Result<(Keys, PublicKey, Paired), Rejection> {
-    if finish.noise != [0; NOISE_3] {
-        return Err(Rejection::Silently);
-    }
-    match standing(id) {
-        DeviceStatus::Allowed(now) if now == key => Ok((noise.keys()?, key, Paired::Known)),
-        DeviceStatus::Forbidden(now) if now == key => Err(Refusal(Reason::Forbidden, 0).into()),
-        _ => Err(Refusal(Reason::UnknownDevice, 0).into()),
     }
 }
 

@@ -6,9 +6,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use openuvr_media::convert::ConvertError;
 use openuvr_proto::units::Size;
-
-use crate::convert::ConvertError;
 
 /// Bytes behind a plane that the library's vector code may touch: two AVX-512 registers are more
 /// than any of its loops (guess, generous).

@@ -1,5 +1,5 @@
-//! Links made worse on purpose, for measuring what the usual way is worth. Each wraps a link and
-//! changes how it sends; what it receives is untouched.
+//! Links that send as others do. Each wraps one of ours and changes how it sends; what it receives is
+//! untouched.
 //!
 //! Who sends through them notes the time at which a datagram was handed over here, not the time
 //! at which it left.
@@ -14,13 +14,12 @@ use openuvr_net::{Link, LinkError, MAX_DATAGRAM, RecvBatch};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::PathId;
 use openuvr_proto::units::Bitrate;
-
-use crate::clock;
-use crate::lock::lock;
-use crate::sched::{Scheduler, ThreadRole};
+use openuvr_runtime::clock;
+use openuvr_runtime::lock::lock;
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 /// Each datagram in a system call of its own.
-pub struct Single(pub Arc<dyn Link>);
+pub(super) struct Single(pub(super) Arc<dyn Link>);
 
 impl Link for Single {
     fn rung(&self, path: PathId) -> Rung {
@@ -48,7 +47,7 @@ impl Link for Single {
 
 /// How far apart batches leave: what a study of a cloud renderer on WebRTC saw on the wire,
 /// whatever the frame rate.
-pub const BATCH_EVERY: Duration = Duration::from_micros(5_560);
+const BATCH_EVERY: Duration = Duration::from_micros(5_560);
 
 /// How much faster than the video's rate the batches drain, as in the same study.
 const DRAIN: f64 = 1.54;
@@ -57,7 +56,7 @@ const DRAIN: f64 = 1.54;
 const MOST_WAITING: usize = 16 << 20;
 
 /// Holds what is sent, and lets a batch of it go every [`BATCH_EVERY`].
-pub struct Batches {
+pub(super) struct Batches {
     link: Arc<dyn Link>,
     waiting: Arc<(Mutex<Waiting>, Condvar)>,
     thread: Option<JoinHandle<()>>,
@@ -75,22 +74,16 @@ impl Batches {
     ///
     /// # Errors
     /// The thread can't be started.
-    pub fn start(
+    pub(super) fn start(
         link: Arc<dyn Link>,
         rate: Bitrate,
         scheduler: &Scheduler,
     ) -> std::io::Result<Batches> {
         let waiting = Arc::<(Mutex<Waiting>, Condvar)>::default();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_precision_loss,
-            clippy::cast_sign_loss,
-            reason = "a gigabit a second is far within both types"
-        )]
-        let budget = (rate.0 as f64 / 8.0 * DRAIN * BATCH_EVERY.as_secs_f64()) as usize;
+        let budget = budget(rate);
         let (out, shared) = (link.clone(), waiting.clone());
         let thread = scheduler.spawn(ThreadRole::HandOff, "ouvr-batches", move || {
-            run(out.as_ref(), &shared, budget.max(MAX_DATAGRAM));
+            run(out.as_ref(), &shared, budget);
         })?;
         Ok(Batches {
             link,
@@ -98,6 +91,18 @@ impl Batches {
             thread: Some(thread),
         })
     }
+}
+
+/// Bytes of a batch, at a video of this rate.
+fn budget(rate: Bitrate) -> usize {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a gigabit a second is far within both types"
+    )]
+    let bytes = (rate.0 as f64 / 8.0 * DRAIN * BATCH_EVERY.as_secs_f64()) as usize;
+    bytes.max(MAX_DATAGRAM)
 }
 
 fn run(link: &dyn Link, (waiting, changed): &(Mutex<Waiting>, Condvar), budget: usize) {
@@ -118,15 +123,20 @@ fn run(link: &dyn Link, (waiting, changed): &(Mutex<Waiting>, Condvar), budget: 
             due = due + BATCH_EVERY;
         }
         std::thread::sleep(due.since(clock::now()));
-        let mut sent = 0;
-        while sent < budget {
-            let Some((to, datagram)) = take(waiting) else {
-                break;
-            };
-            sent += datagram.len();
-            // What is lost here is lost as on any link.
-            let _ = link.send(to, &datagram, datagram.len());
-        }
+        send_batch(link, waiting, budget);
+    }
+}
+
+/// Sends what waits, until `budget` bytes have left.
+fn send_batch(link: &dyn Link, waiting: &Mutex<Waiting>, budget: usize) {
+    let mut sent = 0;
+    while sent < budget {
+        let Some((to, datagram)) = take(waiting) else {
+            break;
+        };
+        sent += datagram.len();
+        // What is lost here is lost as on any link.
+        let _ = link.send(to, &datagram, datagram.len());
     }
 }
 
@@ -178,12 +188,12 @@ impl Drop for Batches {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    /// Notes what is sent, and when.
+    /// Notes the sizes of what is sent.
     #[derive(Default)]
-    struct Noted(Mutex<Vec<(openuvr_proto::time::Instant, usize)>>);
+    pub(in super::super) struct Noted(pub(in super::super) Mutex<Vec<usize>>);
 
     impl Link for Noted {
         fn rung(&self, _: PathId) -> Rung {
@@ -191,7 +201,7 @@ mod tests {
         }
 
         fn send(&self, _: PathId, batch: &[u8], _: usize) -> Result<(), LinkError> {
-            self.0.lock().unwrap().push((clock::now(), batch.len()));
+            lock(&self.0).push(batch.len());
             Ok(())
         }
 
@@ -207,34 +217,39 @@ mod tests {
         let noted = Arc::new(Noted::default());
         Single(noted.clone())
             .send(PathId::default(), &[7; 3000], 1400)
-            .unwrap();
-        let sizes: Vec<_> = noted.0.lock().unwrap().iter().map(|n| n.1).collect();
-        assert_eq!(sizes, [1400, 1400, 200]);
+            .expect("sent");
+        assert_eq!(*lock(&noted.0), [1400, 1400, 200]);
     }
 
     #[test]
-    fn batches_leave_in_order_within_their_budget_and_apart() {
+    fn a_batch_has_what_its_budget_allows() {
+        let (noted, waiting) = (Noted::default(), Mutex::new(Waiting::default()));
+        for size in [[1400; 10].as_slice(), &[100]].concat() {
+            let mut waiting = lock(&waiting);
+            (waiting.datagrams).push_back((PathId::default(), vec![1; size]));
+            waiting.bytes += size;
+        }
+        // 10.7 kB a batch, so that the eighth datagram of 1400 bytes fills it.
+        let budget = budget(Bitrate::from_mbps(10));
+        send_batch(&noted, &waiting, budget);
+        assert_eq!(*lock(&noted.0), [1400; 8]);
+        send_batch(&noted, &waiting, budget);
+        assert_eq!(lock(&noted.0)[8..], [1400, 1400, 100], "in order");
+        assert_eq!(lock(&waiting).bytes, 0);
+    }
+
+    #[test]
+    fn all_batches_leave() {
         let noted = Arc::new(Noted::default());
-        // 10 Mb/s: 10.7 kB a batch, so that the eighth datagram of 1400 bytes fills it.
-        let link = Batches::start(
-            noted.clone(),
-            Bitrate::from_mbps(10),
-            &Scheduler::ordinary(),
-        )
-        .unwrap();
+        let rate = Bitrate::from_mbps(10);
+        let link = Batches::start(noted.clone(), rate, &Scheduler::ordinary()).expect("a thread");
         let bytes: Vec<u8> = vec![1; 1400 * 19 + 100];
-        link.send(PathId::default(), &bytes, 1400).unwrap();
-        let until = clock::now() + Duration::from_secs(10);
-        while noted.0.lock().unwrap().len() < 20 && clock::now() < until {
+        link.send(PathId::default(), &bytes, 1400).expect("room");
+        let until = clock::now() + Duration::from_secs(30);
+        while lock(&noted.0).len() < 20 && clock::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let sent = noted.0.lock().unwrap();
-        let sizes: Vec<_> = sent.iter().map(|n| n.1).collect();
-        assert_eq!(sizes.len(), 20);
-        assert_eq!((sizes[0], sizes[19]), (1400, 100), "in order");
-        assert!(
-            sent[8].0.since(sent[0].0) >= Duration::from_millis(1),
-            "the ninth waits for the next batch"
-        );
+        let sent = lock(&noted.0);
+        assert_eq!((sent.len(), sent[0], sent[19]), (20, 1400, 100));
     }
 }

@@ -1,0 +1,225 @@
+//! `openuvr-bench host`: the host of `openuvr host`, with parts of it as most streaming programs have
+//! them. What our own are worth is measured against that.
+//!
+//! It is the same code with the same options and the same record, run by this program. `bench ablation`
+//! starts it for all of its configurations, so that they differ in nothing else.
+
+mod links;
+mod polled;
+mod swscale;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use clap::builder::{EnumValueParser, PossibleValue};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueEnum};
+use openuvr_cli::host::{self, HostParts, SourceKind};
+use openuvr_media::capture::Capture;
+use openuvr_media::convert::Converter;
+use openuvr_net::Link;
+use openuvr_proto::units::Bitrate;
+use openuvr_runtime::sched::Scheduler;
+
+use self::links::{Batches, Single};
+use self::polled::Polled;
+use self::swscale::Swscale;
+
+/// A part of the host as others have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Baseline {
+    /// Pictures of a display are taken by the clock.
+    Poll,
+    /// Colours are converted by libswscale.
+    Swscale,
+    /// Datagrams leave in batches.
+    Batches,
+    /// Datagrams are handed to the system one by one.
+    Single,
+}
+
+impl Baseline {
+    /// What `--baseline` calls it.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Baseline::Poll => "capture=poll",
+            Baseline::Swscale => "converter=swscale",
+            Baseline::Batches => "pacing=batches",
+            Baseline::Single => "sending=single",
+        }
+    }
+
+    const fn about(self) -> &'static str {
+        match self {
+            Baseline::Poll => {
+                "A display's picture is taken --fps times a second, drawn or not, as screen grabbers do"
+            }
+            Baseline::Swscale => "FFmpeg's libswscale converts colours, if it is installed",
+            Baseline::Batches => {
+                "Datagrams leave every 5.56 ms, at half again the bitrate, as measured of a cloud \
+                 renderer on WebRTC; LastSent is then when the last one began to wait"
+            }
+            Baseline::Single => "Each datagram is handed to the system in a call of its own",
+        }
+    }
+}
+
+impl ValueEnum for Baseline {
+    fn value_variants<'a>() -> &'a [Baseline] {
+        &[
+            Baseline::Poll,
+            Baseline::Swscale,
+            Baseline::Batches,
+            Baseline::Single,
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.word()).help(self.about()))
+    }
+}
+
+/// The option that names one.
+pub(crate) const OPTION: &str = "--baseline";
+
+/// Its name in clap.
+const KEY: &str = "baseline";
+
+/// The subcommands of this program that are a host: those of `openuvr`, and [`OPTION`].
+pub(crate) fn commands() -> impl Iterator<Item = Command> {
+    let option = Arg::new(KEY)
+        .long(KEY)
+        .value_name("PART")
+        .action(ArgAction::Append)
+        .value_delimiter(',')
+        .value_parser(EnumValueParser::<Baseline>::new())
+        .help("A part of the host that is to be as others have it; several with commas between");
+    host::commands().into_iter().map(move |command| {
+        let command = command.hide(true);
+        match command.get_name() {
+            "host" => command
+                .about("For experiments: `openuvr host`, with parts of it as others have them")
+                .override_usage("openuvr-bench host [OPTIONS]")
+                .arg(option.clone()),
+            _ => command,
+        }
+    })
+}
+
+/// Runs the one of [`commands`] that is called `name`.
+///
+/// # Errors
+/// As `openuvr host`; what a baseline needs is not there.
+pub(crate) fn run(name: &str, matches: &ArgMatches) -> Result<ExitCode> {
+    // The hidden one of the two has no such option.
+    let asked = matches.try_get_many::<Baseline>(KEY).ok().flatten();
+    let baselines = Baselines(asked.into_iter().flatten().copied().collect());
+    host::run(name, matches, &baselines)
+}
+
+/// The parts of a host of which these are baselines, and the others our own.
+struct Baselines(Vec<Baseline>);
+
+impl Baselines {
+    fn has(&self, baseline: Baseline) -> bool {
+        self.0.contains(&baseline)
+    }
+}
+
+impl HostParts for Baselines {
+    fn capture(
+        &self,
+        usual: Box<dyn Capture>,
+        source: SourceKind,
+        fps: f64,
+    ) -> Result<Box<dyn Capture>> {
+        if !self.has(Baseline::Poll) {
+            return Ok(usual);
+        }
+        if source != SourceKind::X11 {
+            bail!("--baseline capture=poll is for a display: it needs --source x11");
+        }
+        Ok(Box::new(Polled::new(usual, fps)))
+    }
+
+    fn converter(&self) -> Result<Converter> {
+        match self.has(Baseline::Swscale) {
+            true => Ok(Converter::with_nv12(Box::new(Swscale::open()?))),
+            false => Ok(Converter::new()),
+        }
+    }
+
+    fn link(
+        &self,
+        mut link: Arc<dyn Link>,
+        rate: Bitrate,
+        scheduler: &Scheduler,
+    ) -> Result<Arc<dyn Link>> {
+        if self.has(Baseline::Single) {
+            link = Arc::new(Single(link));
+        }
+        if self.has(Baseline::Batches) {
+            let batches = Batches::start(link, rate, scheduler);
+            link = Arc::new(batches.context("can't start a thread that sends batches")?);
+        }
+        Ok(link)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_media::capture::pattern::Pattern;
+    use openuvr_proto::id::PathId;
+    use openuvr_proto::units::Size;
+    use openuvr_runtime::lock::lock;
+
+    use super::links::tests::Noted;
+    use super::*;
+
+    fn parts(words: &[&str]) -> Baselines {
+        let words = [&["host"], words].concat();
+        let command = commands().next().expect("the host");
+        let matches = command.try_get_matches_from(words).expect("right words");
+        let asked = matches.get_many::<Baseline>(KEY).unwrap_or_default();
+        Baselines(asked.copied().collect())
+    }
+
+    #[test]
+    fn each_baseline_is_asked_for_by_its_word() {
+        for baseline in Baseline::value_variants() {
+            assert_eq!(parts(&[OPTION, baseline.word()]).0, [*baseline]);
+        }
+        let two = ["--baseline=sending=single,pacing=batches"];
+        assert_eq!(parts(&two).0, [Baseline::Single, Baseline::Batches]);
+        assert!(parts(&["--fps", "30"]).0.is_empty());
+    }
+
+    #[test]
+    fn datagrams_are_sent_one_by_one_if_that_is_asked_for() {
+        for (asked, sent) in [
+            (vec![], vec![3000]),
+            (vec![Baseline::Single], vec![1400, 1400, 200]),
+        ] {
+            let (noted, parts) = (Arc::new(Noted::default()), Baselines(asked));
+            let rate = Bitrate::from_mbps(10);
+            let link = parts.link(noted.clone(), rate, &Scheduler::ordinary());
+            let link = link.expect("nothing is started");
+            link.send(PathId::default(), &[7; 3000], 1400)
+                .expect("sent");
+            assert_eq!(*lock(&noted.0), sent);
+        }
+    }
+
+    #[test]
+    fn only_a_display_is_polled() {
+        let pattern = || -> Box<dyn Capture> {
+            Box::new(Pattern::open(Size::new(320, 240), 30.0).expect("a pattern"))
+        };
+        let poll = Baselines(vec![Baseline::Poll]);
+        let refused = poll.capture(pattern(), SourceKind::Pattern, 30.0).err();
+        let refused = refused.expect("refused").to_string();
+        assert!(refused.contains("needs --source x11"), "{refused}");
+        let usual = Baselines(Vec::new());
+        assert!(usual.capture(pattern(), SourceKind::Pattern, 30.0).is_ok());
+    }
+}

@@ -1,0 +1,241 @@
+//! Pictures taken by the clock, drawn or not, as screen grabbers do.
+//!
+//! Between its ticks nobody watches the capture inside, which then fetches nothing; who begins to watch a
+//! display gets all of its picture as it is at that moment ([`Capture::set_watched`]).
+
+use std::time::Duration;
+
+use openuvr_media::capture::{Capture, CaptureError, CaptureEvent, Drawn, Waker};
+use openuvr_media::damage::Block;
+use openuvr_media::picture::Picture;
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use openuvr_runtime::clock;
+
+/// See the module.
+pub(super) struct Polled {
+    inner: Box<dyn Capture>,
+    /// Pictures a second.
+    fps: f64,
+    /// The most that are wanted; 0: any number.
+    limit: f64,
+    /// When the next is taken.
+    due: Instant,
+    watched: bool,
+    /// The inner one was woken while a picture was taken, and nobody was told.
+    woken: bool,
+}
+
+impl Polled {
+    /// Takes the picture of `inner`, which captures a display, `fps` times a second, from now on. Below
+    /// 0.1 and above 1000: as these.
+    pub(super) fn new(mut inner: Box<dyn Capture>, fps: f64) -> Polled {
+        // Each picture that is asked for counts, however near the one before.
+        inner.limit_fps(0.0);
+        inner.set_watched(false);
+        Polled {
+            inner,
+            fps,
+            limit: 0.0,
+            due: clock::now(),
+            watched: true,
+            woken: false,
+        }
+    }
+
+    fn period(&self) -> Duration {
+        let fps = match self.limit > 0.0 {
+            true => self.fps.min(self.limit),
+            false => self.fps,
+        };
+        Duration::from_secs_f64(1.0 / fps.clamp(0.1, 1000.0))
+    }
+
+    /// Takes the picture; or what has happened to the source, after which it is still due. `TimedOut`: it
+    /// shows none.
+    fn take(&mut self) -> Result<CaptureEvent, CaptureError> {
+        self.inner.set_watched(true);
+        let event = loop {
+            match self.inner.next(Some(Duration::ZERO))? {
+                // The old picture is forgotten already: first the new one.
+                CaptureEvent::Woken => self.woken = true,
+                event => break event,
+            }
+        };
+        self.inner.set_watched(false);
+        if matches!(event, CaptureEvent::Frame | CaptureEvent::TimedOut) {
+            // One that was missed is left out.
+            let (now, period) = (clock::now(), self.period());
+            let next = self.due + period;
+            self.due = if next > now { next } else { now + period };
+        }
+        Ok(event)
+    }
+}
+
+impl Capture for Polled {
+    fn size(&self) -> Size {
+        self.inner.size()
+    }
+
+    fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError> {
+        let until = timeout.map(|span| clock::now() + span);
+        loop {
+            if std::mem::take(&mut self.woken) {
+                return Ok(CaptureEvent::Woken);
+            }
+            let now = clock::now();
+            if self.watched && self.due <= now {
+                match self.take()? {
+                    CaptureEvent::TimedOut => continue,
+                    event => return Ok(event),
+                }
+            }
+            let due = self.watched.then_some(self.due);
+            let wait = due.into_iter().chain(until).min().map(|at| at.since(now));
+            match self.inner.next(wait)? {
+                // Drawn while nobody was to look.
+                CaptureEvent::Frame => {}
+                CaptureEvent::TimedOut if until.is_none_or(|until| clock::now() < until) => {}
+                event => return Ok(event),
+            }
+        }
+    }
+
+    fn picture(&self) -> Option<Picture<'_>> {
+        self.inner.picture()
+    }
+
+    fn changed(&self) -> Option<Block> {
+        self.inner.changed()
+    }
+
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+
+    fn drawn(&self) -> Drawn {
+        self.inner.drawn()
+    }
+
+    fn limit_fps(&mut self, fps: f64) {
+        self.limit = fps;
+    }
+
+    /// Who begins to watch gets a picture at once.
+    fn set_watched(&mut self, watched: bool) {
+        if watched && !self.watched {
+            self.due = clock::now();
+        }
+        self.watched = watched;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_media::capture::x11::{self, Target, What};
+    use x11rb::connection::Connection as _;
+    use x11rb::protocol::xproto::{ConnectionExt as _, CreateGCAux, Rectangle};
+    use x11rb::wrapper::ConnectionExt as _;
+
+    use super::*;
+    use crate::display::VirtualDisplay;
+
+    const SIDE: u16 = 64;
+    const RED: u32 = 0xff_0000;
+    const GREEN: u32 = 0x00_ff00;
+
+    /// Long for what comes by the clock.
+    const SOON: Option<Duration> = Some(Duration::from_secs(10));
+
+    /// A display whose root window is red, unless there is no Xvfb.
+    fn display() -> Option<VirtualDisplay> {
+        match VirtualDisplay::start(Size::new(SIDE.into(), SIDE.into())) {
+            Ok(display) => {
+                paint(&display, RED);
+                Some(display)
+            }
+            Err(why) => {
+                println!("skipped: {why:#}");
+                assert!(std::env::var("CI").as_deref() != Ok("true"), "{why:#}");
+                None
+            }
+        }
+    }
+
+    fn paint(display: &VirtualDisplay, colour: u32) {
+        let (conn, screen) = x11rb::connect(Some(display.name())).expect("Xvfb runs");
+        let root = conn.setup().roots[screen].root;
+        let gc = conn.generate_id().expect("an id");
+        let whole = Rectangle {
+            x: 0,
+            y: 0,
+            width: SIDE,
+            height: SIDE,
+        };
+        conn.create_gc(gc, root, &CreateGCAux::new().foreground(colour))
+            .expect("sent");
+        conn.poly_fill_rectangle(root, gc, &[whole]).expect("sent");
+        conn.sync().expect("done");
+    }
+
+    fn capture(display: &VirtualDisplay) -> Box<dyn Capture> {
+        let target = Target {
+            display: Some(display.name().to_owned()),
+            what: What::Display,
+        };
+        Box::new(x11::open(&target).expect("a capture"))
+    }
+
+    /// The last pixel.
+    fn pixel(capture: &dyn Capture) -> u32 {
+        let picture = capture.picture().expect("a picture");
+        let bytes = picture.planes[0].data;
+        let pixel: [u8; 4] = bytes[bytes.len() - 4..].try_into().expect("four bytes");
+        u32::from_le_bytes(pixel) & 0xff_ffff
+    }
+
+    #[test]
+    fn a_poll_takes_whole_pictures_by_the_clock() {
+        let Some(display) = display() else { return };
+        let mut polled = Polled::new(capture(&display), 200.0);
+        for _ in 0..5 {
+            assert_eq!(polled.next(SOON).expect("it runs"), CaptureEvent::Frame);
+            assert_eq!(pixel(&polled), RED, "although nothing was drawn");
+            assert_eq!(polled.changed(), None);
+        }
+        paint(&display, GREEN);
+        assert_eq!(polled.next(SOON).expect("it runs"), CaptureEvent::Frame);
+        assert_eq!(pixel(&polled), GREEN);
+        polled.waker().wake();
+        let events = [(); 2].map(|()| polled.next(SOON).expect("it runs"));
+        assert!(events.contains(&CaptureEvent::Woken), "{events:?}");
+        assert_eq!(pixel(&polled), GREEN, "there always is one");
+    }
+
+    #[test]
+    fn what_is_drawn_between_ticks_waits_for_the_next() {
+        let Some(display) = display() else { return };
+        // A picture each ten seconds, the first of them now.
+        let mut polled = Polled::new(capture(&display), 0.1);
+        assert_eq!(polled.next(SOON).expect("it runs"), CaptureEvent::Frame);
+        paint(&display, GREEN);
+        let short = Some(Duration::from_millis(50));
+        assert_eq!(polled.next(short).expect("it runs"), CaptureEvent::TimedOut);
+        assert_eq!(pixel(&polled), RED);
+    }
+
+    #[test]
+    fn nothing_is_taken_while_nobody_watches() {
+        let Some(display) = display() else { return };
+        let mut polled = Polled::new(capture(&display), 200.0);
+        assert_eq!(polled.next(SOON).expect("it runs"), CaptureEvent::Frame);
+        polled.set_watched(false);
+        let short = Some(Duration::from_millis(50));
+        assert_eq!(polled.next(short).expect("it runs"), CaptureEvent::TimedOut);
+        paint(&display, GREEN);
+        polled.set_watched(true);
+        assert_eq!(polled.next(SOON).expect("it runs"), CaptureEvent::Frame);
+        assert_eq!(pixel(&polled), GREEN);
+    }
+}

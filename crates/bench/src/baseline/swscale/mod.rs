@@ -1,0 +1,200 @@
+//! BGRX to NV12 by libswscale, as most streaming programs do it: for measuring what our own
+//! conversion is worth. LGPL, so opened at run time, and only when it is asked for.
+
+mod sys;
+
+use std::fmt;
+
+use openuvr_media::convert::{ConvertError, ToNv12};
+use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
+use openuvr_proto::units::Size;
+
+/// A conversion of pictures of one size, BT.709 limited range like our own.
+pub(super) struct Swscale {
+    library: sys::Library,
+    scaler: Option<(Size, sys::Scaler)>,
+    luma: Vec<u8>,
+    chroma: Vec<u8>,
+    /// The size of the picture that these are the planes of.
+    holds: Option<Size>,
+    /// The last two rows with room behind them: the library reads beyond a row's end.
+    tail: Vec<u8>,
+}
+
+impl Swscale {
+    /// Opens the library.
+    ///
+    /// # Errors
+    /// It is not installed, or no version that is known here.
+    pub(super) fn open() -> Result<Swscale, ConvertError> {
+        Ok(Swscale {
+            library: sys::Library::open()?,
+            scaler: None,
+            luma: Vec::new(),
+            chroma: Vec::new(),
+            holds: None,
+            tail: Vec::new(),
+        })
+    }
+
+    /// Makes the planes of a checked picture.
+    fn fill(&mut self, picture: &Picture<'_>) -> Result<(), ConvertError> {
+        let size = picture.size;
+        let (width, height) = (size.width as usize, size.height as usize);
+        if self.scaler.as_ref().is_none_or(|(of, _)| *of != size) {
+            self.scaler = Some((size, self.library.scaler(size)?));
+            self.luma = with_room(size.pixels());
+            self.chroma = with_room(size.pixels() / 2);
+        }
+        let Some((_, scaler)) = &mut self.scaler else {
+            return Ok(());
+        };
+        let (luma, chroma) = (&mut self.luma, &mut self.chroma);
+        let plane = picture.planes[0];
+        let head = height - 2;
+        if head > 0 {
+            scaler.rows(0, head, plane.data, plane.stride, luma, chroma)?;
+        }
+        let row = width * 4;
+        self.tail.clear();
+        for n in head..height {
+            (self.tail).extend_from_slice(&plane.data[n * plane.stride..][..row]);
+        }
+        self.tail.reserve(sys::BEHIND);
+        scaler.rows(head, 2, &self.tail, row, luma, chroma)
+    }
+
+    fn picture(&self, size: Size) -> Picture<'_> {
+        let stride = size.width as usize;
+        let plane = |data| Plane { data, stride };
+        Picture {
+            size,
+            format: PixelFormat::Nv12,
+            rows: Rows::TopDown,
+            planes: [plane(&self.luma), plane(&self.chroma), Plane::EMPTY],
+        }
+    }
+}
+
+/// A plane of so many bytes, with [`sys::BEHIND`] bytes of capacity behind it.
+fn with_room(bytes: usize) -> Vec<u8> {
+    let mut plane = Vec::with_capacity(bytes + sys::BEHIND);
+    plane.resize(bytes, 0);
+    plane
+}
+
+/// Whether `picture` is one that the library is asked for here: as a display's capture gives it.
+fn check(picture: &Picture<'_>) -> Result<(), ConvertError> {
+    let (size, plane) = (picture.size, picture.planes[0]);
+    if !size.is_valid() || size.width % 2 != 0 || size.height % 2 != 0 {
+        return Err(ConvertError(format!(
+            "libswscale is only asked for pictures with even sides here, not {size}"
+        )));
+    }
+    if (picture.format, picture.rows) != (PixelFormat::Bgrx, Rows::TopDown) {
+        return Err(ConvertError(format!(
+            "libswscale is only asked for BGRX, the upper row first, not {:?} {:?}",
+            picture.format, picture.rows
+        )));
+    }
+    let row = size.width as usize * 4;
+    let needed =
+        (plane.stride.checked_mul(size.height as usize - 1)).and_then(|n| n.checked_add(row));
+    if plane.stride < row || needed.is_none_or(|needed| needed > plane.data.len()) {
+        return Err(ConvertError(format!(
+            "a {size} picture has more than {} bytes",
+            plane.data.len()
+        )));
+    }
+    Ok(())
+}
+
+impl ToNv12 for Swscale {
+    fn convert(&mut self, picture: &Picture<'_>) -> Result<Picture<'_>, ConvertError> {
+        self.holds = None;
+        check(picture)?;
+        self.fill(picture)?;
+        self.holds = Some(picture.size);
+        Ok(self.picture(picture.size))
+    }
+
+    fn converted(&self) -> Option<Picture<'_>> {
+        self.holds.map(|size| self.picture(size))
+    }
+
+    fn forget(&mut self) {
+        self.holds = None;
+    }
+}
+
+impl fmt::Debug for Swscale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Swscale").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_media::convert::Nv12Buffer;
+
+    use super::*;
+
+    fn opened() -> Option<Swscale> {
+        match Swscale::open() {
+            Ok(library) => Some(library),
+            Err(why) => {
+                println!("skipped: {why}");
+                assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn it_agrees_with_our_own_conversion() {
+        let Some(mut theirs) = opened() else { return };
+        let mut ours = Nv12Buffer::new();
+        // Slow changes: libswscale takes more than two rows for a row of colour.
+        for size in [Size::new(2, 2), Size::new(64, 48), Size::new(1282, 34)] {
+            let (width, height) = (size.width as usize, size.height as usize);
+            let stride = width * 4 + 12;
+            let mut data = vec![0; stride * height];
+            for y in 0..height {
+                for x in 0..width {
+                    let at = y * stride + x * 4;
+                    let level = |n: usize| u8::try_from(n.min(255)).expect("a byte");
+                    data[at] = level(40 + x / 8);
+                    data[at + 1] = level(60 + y * 2);
+                    data[at + 2] = level(200 - x / 16);
+                }
+            }
+            let picture = Picture::bgrx(size, &data, stride);
+            let theirs = theirs.convert(&picture).expect("converted");
+            let ours = ours.convert(&picture).expect("converted");
+            for plane in 0..2 {
+                let (a, b) = (theirs.planes[plane].data, ours.planes[plane].data);
+                assert_eq!(a.len(), b.len());
+                let apart = a.iter().zip(b).map(|(a, b)| a.abs_diff(*b)).max();
+                assert!(apart <= Some(4), "{size}, plane {plane}: {apart:?} apart");
+            }
+        }
+    }
+
+    #[test]
+    fn what_it_is_not_asked_for_is_refused() {
+        let Some(mut theirs) = opened() else { return };
+        let data = vec![0; 4 * 2 * 4];
+        let even = Picture::bgrx(Size::new(4, 2), &data, 16);
+        assert!(theirs.convert(&even).is_ok() && theirs.converted().is_some());
+        let mut refuse = |picture: Picture<'_>| theirs.convert(&picture).expect_err("refused").0;
+        assert!(refuse(Picture::bgrx(Size::new(3, 2), &data, 12)).contains("even sides"));
+        assert!(refuse(Picture::bgrx(Size::new(4, 4), &data, 16)).contains("32 bytes"));
+        let mut other = even;
+        other.format = PixelFormat::Rgbx;
+        assert!(refuse(other).contains("Rgbx"));
+        other = even;
+        other.rows = Rows::BottomUp;
+        assert!(refuse(other).contains("BottomUp"));
+        assert!(theirs.converted().is_none(), "not the newest any more");
+    }
+}

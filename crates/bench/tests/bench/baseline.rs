@@ -1,0 +1,338 @@
+//! `openuvr-bench host`: each baseline is what the host then uses, and its stream arrives all the same.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::{ConnectionExt as _, CreateGCAux, Rectangle};
+use x11rb::wrapper::ConnectionExt as _;
+
+use super::{Folder, has_displays, openuvr_bench};
+
+/// How long anything may take that has to happen.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Both sides of the display.
+const SIDE: u16 = 128;
+
+/// The quarters of the display: upper left, upper right, lower left, lower right.
+const COLOURS: [[u8; 3]; 4] = [[200, 40, 60], [30, 160, 90], [50, 70, 210], [180, 180, 170]];
+
+fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < TIMEOUT, "it did not come: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A display on which nothing is drawn any more: four quarters of one colour each.
+struct Still {
+    _server: Running,
+    name: String,
+}
+
+impl Still {
+    fn start() -> Still {
+        let mut server = Command::new("Xvfb")
+            .args(["-displayfd", "1", "-nolisten", "tcp", "-noreset"])
+            .args(["-screen", "0", &format!("{SIDE}x{SIDE}x24")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("Xvfb starts");
+        let mut line = String::new();
+        let out = server.stdout.take().expect("piped");
+        let server = Running(server);
+        (BufReader::new(out).read_line(&mut line)).expect("Xvfb names its display");
+        let name = format!(":{}", line.trim());
+        let (conn, screen) = x11rb::connect(Some(&name)).expect("Xvfb runs");
+        let root = conn.setup().roots[screen].root;
+        let half = SIDE / 2;
+        for (n, [red, green, blue]) in (0..4i16).zip(COLOURS) {
+            let gc = conn.generate_id().expect("an id");
+            let colour = u32::from_be_bytes([0, red, green, blue]);
+            let values = CreateGCAux::new().foreground(colour);
+            conn.create_gc(gc, root, &values).expect("sent");
+            let quarter = Rectangle {
+                x: n % 2 * half.cast_signed(),
+                y: n / 2 * half.cast_signed(),
+                width: half,
+                height: half,
+            };
+            (conn.poly_fill_rectangle(root, gc, &[quarter])).expect("sent");
+        }
+        conn.sync().expect("drawn");
+        Still {
+            _server: server,
+            name,
+        }
+    }
+}
+
+/// A host with these baselines, and a client that writes its pictures.
+struct Stream {
+    _client: Running,
+    host: Running,
+    folder: Folder,
+}
+
+impl Stream {
+    /// Of this display; of the test pattern without one.
+    fn start(name: &str, display: Option<&Still>, baselines: &[&str], more: &[&str]) -> Stream {
+        let folder = Folder::new(name);
+        let at = |name: &str| folder.0.join(name);
+        let mut host = openuvr_bench();
+        host.arg("host");
+        for baseline in baselines {
+            host.args(["--baseline", baseline]);
+        }
+        match display {
+            Some(display) => host.args(["--display", &display.name, "--cursor=false"]),
+            None => host.args(["--source", "pattern", "--size", "320x240"]),
+        };
+        // Nothing is sent for the quality's sake alone.
+        host.args(["--bind", "127.0.0.1:0", "--top-up=false", "--input", "none"])
+            .args(more);
+        let mut host = run(host, &at("host"), &at("frames.csv"));
+        let errors = host.0.stderr.take().expect("piped");
+        let mut lines = BufReader::new(errors).lines().map_while(Result::ok);
+        let said = lines.find(|line| line.contains("openuvr host: streaming"));
+        // What is said later is not waited for by anybody.
+        std::thread::spawn(move || lines.for_each(drop));
+        let said = said.expect("it streams");
+        let mut words = said.split(|c: char| c.is_whitespace() || c == ',');
+        let address: Option<SocketAddr> = words.find_map(|word| word.parse().ok());
+        let address = address.expect("where it is").to_string();
+        let mut client = Command::new(openuvr());
+        client
+            .args(["client", &address, "--present", "headless", "--every", "1"])
+            .arg("--output")
+            .arg(at("pictures"));
+        let mut client = run(client, &at("client"), &at("client.csv"));
+        let errors = client.0.stderr.take().expect("piped");
+        std::thread::spawn(move || BufReader::new(errors).lines().for_each(drop));
+        Stream {
+            _client: client,
+            host,
+            folder,
+        }
+    }
+
+    /// The values of a column of the host's record so far, a row each.
+    fn column(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.folder.0.join("frames.csv")).unwrap_or_default();
+        let mut lines = text.lines();
+        let head = lines.next().unwrap_or_default();
+        let Some(at) = head.split(',').position(|column| column == name) else {
+            return Vec::new();
+        };
+        let cells = lines.filter_map(|line| line.split(',').nth(at));
+        cells.map(str::to_owned).collect()
+    }
+
+    fn whole(&self, count: usize) {
+        eventually("whole frames", || {
+            let outcomes = self.column("outcome");
+            let whole = outcomes.iter().filter(|outcome| *outcome == "whole");
+            (whole.count() >= count).then_some(())
+        });
+    }
+
+    /// What stands in this file of the host's process.
+    fn process(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.host.0.id())).expect("it runs")
+    }
+
+    fn threads(&self) -> BTreeSet<String> {
+        let tasks = format!("/proc/{}/task", self.host.0.id());
+        let tasks = std::fs::read_dir(tasks).expect("it runs").flatten();
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        names.map(|name| name.trim().to_owned()).collect()
+    }
+
+    /// The colour in the middle of each quarter of the newest picture.
+    fn colours(&self) -> [[u8; 3]; 4] {
+        eventually("a picture", || {
+            let folder = std::fs::read_dir(self.folder.0.join("pictures")).ok()?;
+            let mut files: Vec<PathBuf> = folder.flatten().map(|file| file.path()).collect();
+            files.sort();
+            let file = std::fs::File::open(files.last()?).ok()?;
+            // One that is being written can't be read yet.
+            let mut reader = png::Decoder::new(BufReader::new(file)).read_info().ok()?;
+            let mut pixels = vec![0; reader.output_buffer_size()?];
+            let info = reader.next_frame(&mut pixels).ok()?;
+            assert_eq!((info.width, info.height), (SIDE.into(), SIDE.into()));
+            let bytes = info.line_size / usize::from(SIDE);
+            let quarter = usize::from(SIDE / 4);
+            Some([0, 1, 2, 3].map(|n| {
+                let (x, y) = (quarter * (n % 2 * 2 + 1), quarter * (n / 2 * 2 + 1));
+                let pixel = &pixels[y * info.line_size + x * bytes..];
+                [pixel[0], pixel[1], pixel[2]]
+            }))
+        })
+    }
+}
+
+/// The shipped program.
+fn openuvr() -> PathBuf {
+    Path::new(openuvr_bench().get_program()).with_file_name("openuvr")
+}
+
+/// Starts a host or a client, with a folder and a record of its own.
+fn run(mut command: Command, folder: &Path, csv: &Path) -> Running {
+    command
+        .args(["--pin", "135790", "--realtime", "off", "--table", "off"])
+        .arg("--config-dir")
+        .arg(folder)
+        .arg("--csv")
+        .arg(csv)
+        // Nothing of the person who runs the tests.
+        .env_remove("DISPLAY")
+        .env_remove("WAYLAND_DISPLAY")
+        .env("HOME", "/nonexistent")
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    Running(command.spawn().expect("it starts"))
+}
+
+#[test]
+fn a_polled_display_is_captured_though_it_is_still() {
+    if !has_displays() {
+        return;
+    }
+    let display = Still::start();
+    let stream = Stream::start(
+        "polled",
+        Some(&display),
+        &["capture=poll"],
+        &["--fps", "60"],
+    );
+    // One that waits for damage captures the first picture, and whole ones that the client needs.
+    eventually("a hundred captures of a still display", || {
+        let captured: BTreeSet<String> = stream.column("Captured").into_iter().collect();
+        (captured.len() >= 100).then_some(())
+    });
+    stream.whole(1);
+}
+
+#[test]
+fn pictures_of_swscale_arrive_like_ours() {
+    if !has_displays() {
+        return;
+    }
+    if !has_swscale() {
+        assert!(
+            std::env::var("CI").as_deref() != Ok("true"),
+            "no libswscale"
+        );
+        eprintln!("skipped: libswscale is missing (./dev doctor)");
+        return;
+    }
+    let display = Still::start();
+    let ours = Stream::start("simd", Some(&display), &[], &[]);
+    let theirs = Stream::start("swscale", Some(&display), &["converter=swscale"], &[]);
+    for (stream, loads) in [(&ours, false), (&theirs, true)] {
+        for (have, want) in stream.colours().iter().zip(COLOURS) {
+            // 4 of luma and chroma, as between the two conversions, are up to 12 of red (BT.709). Where all
+            // is of one colour, the encoder loses nothing.
+            let apart = have.iter().zip(want).map(|(a, b)| a.abs_diff(b)).max();
+            assert!(
+                apart <= Some(12),
+                "{have:?}, not {want:?}, swscale: {loads}"
+            );
+        }
+        let maps = stream.process("maps");
+        assert_eq!(maps.contains("libswscale.so"), loads, "swscale: {loads}");
+    }
+}
+
+/// Whether the dynamic linker finds any version.
+fn has_swscale() -> bool {
+    let known = Command::new("ldconfig").arg("-p").output();
+    let known = known.map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
+    known.is_ok_and(|known| known.contains("libswscale.so"))
+}
+
+#[test]
+fn a_stream_in_batches_of_single_datagrams_arrives_whole() {
+    const THREAD: &str = "ouvr-batches";
+    let usual = Stream::start("burst", None, &[], &[]);
+    usual.whole(1);
+    assert!(!usual.threads().contains(THREAD), "{:?}", usual.threads());
+    drop(usual);
+    let both = ["pacing=batches,sending=single"];
+    let stream = Stream::start("batches", None, &both, &["--bitrate", "10M"]);
+    stream.whole(60);
+    assert!(stream.threads().contains(THREAD), "{:?}", stream.threads());
+}
+
+#[test]
+fn what_a_baseline_cannot_do_is_one_line() {
+    let folder = Folder::new("refused");
+    for (words, said) in [
+        (
+            &["--baseline", "capture=poll", "--source", "pattern"][..],
+            "needs --source x11",
+        ),
+        (&["--baseline", "converter=ours"], "invalid value"),
+    ] {
+        let out = openuvr_bench()
+            .arg("host")
+            .args(["--bind", "127.0.0.1:0", "--pin", "135790", "--config-dir"])
+            .arg(&folder.0)
+            .args(words)
+            .output()
+            .expect("it starts");
+        let errors = String::from_utf8_lossy(&out.stderr);
+        assert!(!out.status.success(), "{errors}");
+        assert!(errors.contains(said), "{errors}");
+    }
+}
+
+#[test]
+fn the_shipped_program_has_no_baselines() {
+    let out = Command::new(openuvr()).args(["host", "--help"]).output();
+    let help = String::from_utf8(out.expect("it starts").stdout).expect("text");
+    assert!(help.contains("--encoder"), "{help}");
+    for gone in [
+        "capture-mode",
+        "--converter",
+        "--pacing",
+        "--sending",
+        "baseline",
+        "swscale",
+    ] {
+        assert!(!help.contains(gone), "{gone}");
+    }
+    let out = openuvr_bench().args(["host", "--help"]).output();
+    let help = String::from_utf8(out.expect("it starts").stdout).expect("text");
+    for word in [
+        "capture=poll",
+        "converter=swscale",
+        "pacing=batches",
+        "sending=single",
+    ] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+}

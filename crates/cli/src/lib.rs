@@ -1,0 +1,94 @@
+//! The program `openuvr`, all but its `main`.
+//!
+//! It is a library so that `openuvr-bench host` can run the same host with a part of it replaced
+//! ([`host::HostParts`]), and for nothing else: `docs/adr/0010-measuring-is-a-program-of-its-own.md`.
+#![deny(unsafe_code)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "drawing and statistics work in floating point"
+)]
+
+// Its `print!`, `println!` and `eprintln!` stand in place of the standard library's.
+#[macro_use]
+extern crate openuvr_terminal;
+
+mod client;
+mod clients;
+mod config;
+mod devices;
+mod doctor;
+pub mod host;
+mod measure;
+mod realtime;
+mod record;
+mod release;
+mod run;
+mod scene;
+#[cfg(test)]
+mod tests;
+
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use openuvr_terminal::{out, usage};
+
+use config::{ClientConfig, RunConfig};
+use host::Usual;
+
+/// The program, from this process's words to its exit code.
+pub fn main() -> ExitCode {
+    out::guarded(program)
+}
+
+fn program() -> ExitCode {
+    let matches = match usage::matches(command()) {
+        Ok(matches) => matches,
+        Err(code) => return code,
+    };
+    let result = match matches.subcommand() {
+        Some((name, m)) if host::has(name) => host::run(name, m, &Usual),
+        Some(("client", m)) => client::run(m),
+        Some(("run", m)) => run::run(m),
+        Some(("scene", m)) => with(m, |args| scene::run(&args)),
+        Some(("devices", m)) => with(m, devices::run),
+        Some(("doctor", m)) => doctor::Args::from_arg_matches(m)
+            .map_err(anyhow::Error::from)
+            .and_then(|args| doctor::run(&args)),
+        Some((name, m)) if measure::has(name) => measure::run(name, m),
+        _ => unreachable!("clap asks for one of the subcommands"),
+    };
+    result.unwrap_or_else(|error| {
+        out::answer(format_args!("openuvr: {error:#}"));
+        ExitCode::FAILURE
+    })
+}
+
+fn command() -> Command {
+    Command::new("openuvr")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Streams an interactive 3D application to a thin client and its input back")
+        .after_help(
+            "Start here:\n  openuvr host            on the machine with the application\n  \
+             openuvr client HOST     on the machine that shows it\n  \
+             openuvr run -- GAME     instead of host: one game, from inside its process\n  \
+             openuvr demo            both on this machine, on virtual displays",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(host::commands())
+        .subcommand(ClientConfig::command())
+        .subcommand(RunConfig::command())
+        .subcommand(devices::Args::augment_args(Command::new("devices")))
+        .subcommand(doctor::Args::augment_args(Command::new("doctor")))
+        .subcommand(scene::Args::augment_args(Command::new("scene")))
+        .subcommands(measure::commands())
+}
+
+fn with<A: FromArgMatches>(
+    matches: &ArgMatches,
+    run: impl FnOnce(A) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    run(A::from_arg_matches(matches)?)?;
+    Ok(ExitCode::SUCCESS)
+}
