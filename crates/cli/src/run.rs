@@ -17,11 +17,13 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
+use openuvr_media::audio::pulse::NullSink;
 use openuvr_media::input_sink::xtest::release_held;
 use openuvr_runtime::clock;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::launch::{self, Application, Socket};
 use openuvr_runtime::line::{Line, Order};
+use openuvr_runtime::sound_choice::SoundChoice;
 
 use crate::clients::{Clients, HostState, TICK};
 use crate::config::RunConfig;
@@ -57,15 +59,20 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     // What is wrong is told before the game begins, not within it.
     Config::from(&config.host).check().map_err(|e| anyhow!(e))?;
     let library = launch::library(config.hook.as_deref())?;
-    let order = Order {
+    let mut order = Order {
         input: config.host.injects(),
         window: config.window.clone(),
         host: (&config.host).into(),
     };
+    // As long as the game plays.
+    let sink = own_sink(&mut order.host);
     let recorder = Recorder::new(&Options::from(&config.host))?;
     let mut signals = Signals::take()?;
     let mut socket = Socket::open(&order)?;
     let mut command = launch::command(&words, &library, &socket)?;
+    if let Some(sink) = &sink {
+        command.env("PULSE_SINK", sink.name());
+    }
     let mut terminal = Terminal::give(&mut command);
     let mut game = Application::start(command)?;
     let mut clients = Clients::new("run", recorder);
@@ -119,6 +126,25 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             Ok(exit_code(status))
         }
         Ok(()) => Ok(exit_code(status)),
+    }
+}
+
+/// Where the game plays its sound, for the clients and nobody else, unless another sound was asked for. Without
+/// a sound server there is none, and a line says so.
+fn own_sink(host: &mut Config) -> Option<NullSink> {
+    if SoundChoice::parse(&host.sound) != SoundChoice::Auto {
+        return None;
+    }
+    match NullSink::create(None) {
+        Ok(sink) => {
+            host.sound = format!("pulse:{}", sink.name());
+            Some(sink)
+        }
+        Err(why) => {
+            eprintln!("openuvr run: no sound: {why}");
+            "off".clone_into(&mut host.sound);
+            None
+        }
     }
 }
 

@@ -196,8 +196,8 @@ the last counts. --help says more on each than -h.";
         }
         "Sound" {
             /// What clients hear.
-            /// `auto`: what this machine plays, by PulseAudio or PipeWire, if one runs; `off`: nothing;
-            /// `pulse:NAME`: what goes to that sink, or comes from that source (`pactl list short`);
+            /// `auto`: what this machine plays, by PulseAudio or PipeWire, if one runs; with `openuvr run` what
+            /// the game plays, which is then heard at the clients alone. `off`: nothing; `pulse:NAME`: what goes to that sink, or comes from that source (`pactl list short`);
             /// `tone:440`: a test tone.
             sound: String = "sound", text("SOURCE", 255), Default::Is("auto");
             /// How long a packet of sound is, in milliseconds.
