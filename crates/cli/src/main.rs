@@ -15,8 +15,10 @@ mod clients;
 mod config;
 mod devices;
 mod doctor;
+mod fit;
 mod host;
 mod measure;
+mod nearby;
 mod realtime;
 mod record;
 mod release;
@@ -24,13 +26,14 @@ mod run;
 mod scene;
 #[cfg(test)]
 mod tests;
+mod virtual_display;
 
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use openuvr_terminal::{out, usage};
 
-use config::{ClientConfig, HostConfig, RunConfig, Settings as _};
+use config::{ClientConfig, HostConfig, RunConfig};
 
 fn main() -> ExitCode {
     out::guarded(program)
@@ -48,6 +51,7 @@ fn program() -> ExitCode {
         Some((release::COMMAND, m)) => with(m, |args| release::run(&args)),
         Some(("scene", m)) => with(m, |args| scene::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
+        Some(("hosts", m)) => with(m, nearby::run),
         Some(("doctor", m)) => doctor::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(|args| doctor::run(&args)),
@@ -66,7 +70,7 @@ fn command() -> Command {
         .about("Streams an interactive 3D application to a thin client and its input back")
         .after_help(
             "Start here:\n  openuvr host            on the machine with the application\n  \
-             openuvr client HOST     on the machine that shows it\n  \
+             openuvr client HOST     on the machine that shows it; without HOST it looks for one\n  \
              openuvr run -- GAME     instead of host: one game, from inside its process\n  \
              openuvr demo            both on this machine, on virtual displays",
         )
@@ -79,6 +83,7 @@ fn command() -> Command {
             Command::new(release::COMMAND).hide(true),
         ))
         .subcommand(devices::Args::augment_args(Command::new("devices")))
+        .subcommand(nearby::Args::augment_args(Command::new("hosts")))
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
         .subcommand(scene::Args::augment_args(Command::new("scene")))
         .subcommands(measure::commands())
