@@ -19,7 +19,6 @@ use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
 use openuvr_media::convert::Converter;
 use openuvr_media::input_sink;
 use openuvr_net::Link;
-use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::host::config::{Config, USUAL_FPS};
@@ -328,7 +327,8 @@ fn start(config: &HostConfig, shows: Option<&str>, stop: &AtomicBool) -> Result<
     let pairing = opened.pairing.as_ref().map(|(_, span)| *span);
     let invitation = opened.pairing.clone().filter(|_| config.pin.is_none());
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
-    let mut announcer = announcer(config, shows, &opened.identity);
+    let mut announcer = announcer(config, shows);
+    let fingerprint = opened.identity.public().fingerprint();
     let address = opened.link.local_addr();
     let link = hindered(config, opened.link, &scheduler)?;
     let converter = match config.converter {
@@ -360,7 +360,7 @@ fn start(config: &HostConfig, shows: Option<&str>, stop: &AtomicBool) -> Result<
         if let Some(span) = pairing {
             announcer.pairs_until(now + span);
         }
-        announcer.streams_at(address, now);
+        announcer.streams_at(address, fingerprint, now);
     }
     Ok(Started {
         host,
@@ -371,7 +371,7 @@ fn start(config: &HostConfig, shows: Option<&str>, stop: &AtomicBool) -> Result<
 }
 
 /// Who says on the network that this host is there, unless that is not wanted.
-fn announcer(config: &HostConfig, shows: Option<&str>, identity: &Identity) -> Option<Announcer> {
+fn announcer(config: &HostConfig, shows: Option<&str>) -> Option<Announcer> {
     let shows = match (shows, config.subject()) {
         (Some(application), _) => Some(application.to_owned()),
         (None, Subject::Window(WindowName::Text(title))) => Some(title),
@@ -380,7 +380,6 @@ fn announcer(config: &HostConfig, shows: Option<&str>, identity: &Identity) -> O
     let about = About {
         name: config.name.clone(),
         shows,
-        fingerprint: identity.public().fingerprint(),
     };
     config.discoverable.then(|| Announcer::new("host", about))
 }

@@ -67,7 +67,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         host: (&config.host).into(),
     };
     let recorder = Recorder::new(&Options::from(&config.host))?;
-    let mut announcer = announcer(&config, &words)?;
+    let mut announcer = announcer(&config, &words);
     let mut signals = Signals::take()?;
     let mut socket = Socket::open(&order)?;
     let mut command = launch::command(&words, &library, &socket)?;
@@ -78,7 +78,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (mut tick_at, mut quiet_since, mut wondered) = (began, began, false);
     loop {
         for line in socket.lines(TURN) {
-            announce(announcer.as_mut(), &line);
+            announce(announcer.as_mut(), &config.host.config_dir, &line);
             hear(&mut clients, line);
         }
         release_for(&mut socket);
@@ -136,21 +136,17 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 
 /// Who says on the network that the game's host is there, unless that is not wanted. It is this process,
 /// never the game's.
-fn announcer(config: &RunConfig, words: &[OsString]) -> Result<Option<Announcer>> {
-    if !config.host.discoverable {
-        return Ok(None);
-    }
-    let identity = load_or_create(&config.host.config_dir, KeyOwner::Host)?;
+fn announcer(config: &RunConfig, words: &[OsString]) -> Option<Announcer> {
     let program = words.first().map(Path::new).and_then(Path::file_name);
     let about = About {
         name: config.host.name.clone(),
         shows: program.map(|name| name.to_string_lossy().into_owned()),
-        fingerprint: identity.public().fingerprint(),
     };
-    Ok(Some(Announcer::new("run", about)))
+    (config.host.discoverable).then(|| Announcer::new("run", about))
 }
 
-fn announce(announcer: Option<&mut Announcer>, line: &Line) {
+/// Has the announcer hear what the game's host says.
+fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, line: &Line) {
     let Some(announcer) = announcer else {
         return;
     };
@@ -159,7 +155,13 @@ fn announce(announcer: Option<&mut Announcer>, line: &Line) {
     if let Line::Streaming { place, .. } = line
         && let Some(address) = address_in(place)
     {
-        announcer.streams_at(address, now);
+        // It is there: the host has opened it.
+        match load_or_create(config_dir, KeyOwner::Host) {
+            Ok(identity) => {
+                announcer.streams_at(address, identity.public().fingerprint(), now);
+            }
+            Err(why) => eprintln!("openuvr run: this host can't be found by clients: {why}"),
+        }
     }
 }
 

@@ -27,8 +27,6 @@ pub(crate) struct About {
     pub(crate) name: String,
     /// What it shows, if it shows one application.
     pub(crate) shows: Option<String>,
-    /// The fingerprint of its identity key.
-    pub(crate) fingerprint: String,
 }
 
 impl About {
@@ -41,12 +39,6 @@ impl About {
         let name = printable(&name);
         let end = name.floor_char_boundary(LONGEST);
         name.get(..end).unwrap_or_default().trim().to_owned()
-    }
-
-    /// The name of the machine in these records: one for each host on it, so that the end of one takes
-    /// no address from another, or from what else answers for this machine.
-    fn machine(&self, port: u16) -> String {
-        format!("openuvr-{}-{port}.local.", self.fingerprint)
     }
 }
 
@@ -63,6 +55,7 @@ struct Announced {
     daemon: ServiceDaemon,
     events: Receiver<DaemonEvent>,
     address: SocketAddr,
+    fingerprint: String,
     pairing: bool,
     told: bool,
 }
@@ -78,14 +71,14 @@ impl Announcer {
         }
     }
 
-    /// The host is reached at this address from now on. Of one that only this machine reaches nothing is
-    /// said.
-    pub(crate) fn streams_at(&mut self, address: SocketAddr, now: Instant) {
+    /// The host is reached at this address from now on, and its identity key has this fingerprint. Of one
+    /// that only this machine reaches nothing is said.
+    pub(crate) fn streams_at(&mut self, address: SocketAddr, fingerprint: String, now: Instant) {
         self.ended();
         if address.ip().to_canonical().is_loopback() {
             return;
         }
-        match self.announce(address, now) {
+        match self.announce(address, fingerprint, now) {
             Ok(announced) => self.announced = Some(announced),
             Err(why) => self.trouble(&why),
         }
@@ -126,7 +119,12 @@ impl Announcer {
         }
         if announced.pairing != pairing {
             announced.pairing = pairing;
-            let service = service(&self.about, announced.address, pairing);
+            let service = service(
+                &self.about,
+                announced.address,
+                &announced.fingerprint,
+                pairing,
+            );
             let said = service.and_then(|service| announced.daemon.register(service));
             trouble = said.err().map(|why| why.to_string()).or(trouble);
         }
@@ -150,10 +148,15 @@ impl Announcer {
         self.pairing_until.is_some_and(|until| now < until)
     }
 
-    fn announce(&self, address: SocketAddr, now: Instant) -> Result<Announced, String> {
+    fn announce(
+        &self,
+        address: SocketAddr,
+        fingerprint: String,
+        now: Instant,
+    ) -> Result<Announced, String> {
         let pairing = self.pairs(now);
         let start = || {
-            let service = service(&self.about, address, pairing)?;
+            let service = service(&self.about, address, &fingerprint, pairing)?;
             let daemon = ServiceDaemon::new()?;
             daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?;
             let events = daemon.monitor()?;
@@ -165,6 +168,7 @@ impl Announcer {
             daemon,
             events,
             address,
+            fingerprint,
             pairing,
             told: false,
         })
@@ -185,25 +189,26 @@ impl Drop for Announcer {
 }
 
 /// The records of a host that is reached at `address`.
-fn service(about: &About, address: SocketAddr, pairing: bool) -> mdns_sd::Result<ServiceInfo> {
+fn service(
+    about: &About,
+    address: SocketAddr,
+    fingerprint: &str,
+    pairing: bool,
+) -> mdns_sd::Result<ServiceInfo> {
     let protocol = PROTOCOL_VERSION.to_string();
     let properties = [
         (txt::VERSION, "1"),
         (txt::PROTOCOL, &protocol),
-        (txt::KEY, &about.fingerprint),
+        (txt::KEY, fingerprint),
         (txt::PAIRING, if pairing { txt::OPEN } else { txt::CLOSED }),
     ];
     let ip = address.ip().to_canonical();
     let own: &[IpAddr] = if ip.is_unspecified() { &[] } else { &[ip] };
-    let (instance, machine) = (about.instance(), about.machine(address.port()));
-    let mut service = ServiceInfo::new(
-        SERVICE,
-        &instance,
-        &machine,
-        own,
-        address.port(),
-        &properties[..],
-    )?;
+    let (instance, port) = (about.instance(), address.port());
+    // One for each host on the machine, so that the end of one takes no address from another, or from what
+    // else answers for this machine.
+    let machine = format!("openuvr-{fingerprint}-{port}.local.");
+    let mut service = ServiceInfo::new(SERVICE, &instance, &machine, own, port, &properties[..])?;
     if !ip.is_unspecified() {
         service.set_interfaces(vec![IfKind::Addr(ip)]);
         return Ok(service);
@@ -218,11 +223,12 @@ fn service(about: &About, address: SocketAddr, pairing: bool) -> mdns_sd::Result
 mod tests {
     use super::*;
 
+    const KEY: &str = "0123-4567-89ab-cdef";
+
     fn about(name: &str, shows: Option<&str>) -> About {
         About {
             name: name.to_owned(),
             shows: shows.map(str::to_owned),
-            fingerprint: "0123-4567-89ab-cdef".to_owned(),
         }
     }
 
@@ -239,15 +245,12 @@ mod tests {
     #[test]
     fn records_say_port_key_and_pairing() {
         let about = about("desk", None);
-        let all = service(&about, "[::]:4711".parse().unwrap(), true).unwrap();
+        let all = service(&about, "[::]:4711".parse().unwrap(), KEY, true).unwrap();
         assert_eq!(all.get_port(), 4711);
         assert_eq!(all.get_property_val_str(txt::PAIRING), Some("open"));
-        assert_eq!(
-            all.get_property_val_str(txt::KEY),
-            Some("0123-4567-89ab-cdef")
-        );
+        assert_eq!(all.get_property_val_str(txt::KEY), Some(KEY));
         assert!(all.is_addr_auto());
-        let one = service(&about, "192.0.2.7:4710".parse().unwrap(), false).unwrap();
+        let one = service(&about, "192.0.2.7:4710".parse().unwrap(), KEY, false).unwrap();
         assert_eq!(one.get_property_val_str(txt::PAIRING), Some("closed"));
         assert!(!one.is_addr_auto() && one.get_addresses_v4().len() == 1);
         // Another host on this machine has a name of its own.
