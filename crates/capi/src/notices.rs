@@ -77,7 +77,9 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
             OPENUVR_LOG_WARNING,
             format!("{notices} notices are lost: this machine could not keep up"),
         ),
-        Notice::Shown(_) | Notice::Record(_) | Notice::Audio(..) => return None,
+        Notice::PlayerWindow(_) | Notice::Shown(_) | Notice::Record(_) | Notice::Audio(..) => {
+            return None;
+        }
     })
 }
 

@@ -20,7 +20,7 @@ use openuvr_proto::id::SessionId;
 use openuvr_proto::ledger::of_report;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
-use openuvr_runtime::client::config::{Config, Opened};
+use openuvr_runtime::client::config::Opened;
 use openuvr_runtime::client::{
     COMES_BY, ClientRuntime, ClientSetup, Notice, OpenSurface, StopReason,
 };
@@ -31,6 +31,7 @@ use x11rb::connection::Connection as _;
 
 use crate::clients::{TICK, finish, goodbye};
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
+use crate::nearby;
 use crate::realtime;
 use crate::record::{Options, Recorder};
 use openuvr_terminal::out;
@@ -54,6 +55,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let ends = Ends::open(&config)?;
     let recorder = Recorder::new(&Options::from(&config))?;
     let opened = open(&config)?;
+    let host = opened.target.host.clone();
     // Only now: until the PIN is typed there is nothing to tidy up, and a signal simply ends this.
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let address = address(&opened);
@@ -65,7 +67,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         recorder,
         role: Role::Observer,
         address,
-        host: config.host.host.clone(),
+        host,
         count: 0,
     };
     let outcome = session.follow(&client, config.lasting, &stop);
@@ -80,9 +82,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Opens what needs no display, and asks for the PIN if there has to be one.
+/// Opens what needs no display, and asks for the host and the PIN if it has to.
 fn open(config: &ClientConfig) -> Result<Opened> {
-    let mut opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
+    let mut opened = match &config.host {
+        Some(host) => config.of_client(host.clone()).open(),
+        None => found(config, nearby::choose(&config.config_dir)?),
+    }
+    .map_err(|e| anyhow!(e))?;
     for why in &opened.unusable {
         eprintln!("openuvr client: {why}");
     }
@@ -97,6 +103,19 @@ fn open(config: &ClientConfig) -> Result<Opened> {
     }
     if opened.needs_pin() {
         opened.pin = Some(ask_for_pin(&opened)?);
+    }
+    Ok(opened)
+}
+
+/// A client of a host that was found: at any of its addresses, and trusted by nothing but the key that is
+/// known of it.
+fn found(config: &ClientConfig, host: nearby::Chosen) -> Result<Opened, String> {
+    let mut opened = config.of_client(host.target).open()?;
+    if let Some(known_as) = host.known_as {
+        opened.host = known_as;
+    }
+    if !opened.only.is_some_and(|rung| rung.is_ethernet()) {
+        opened.paths = host.paths;
     }
     Ok(opened)
 }

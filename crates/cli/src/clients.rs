@@ -128,8 +128,8 @@ impl Clients {
             Line::Resized(size) => eprintln!("openuvr {who}: the picture is {size}"),
             Line::Shown(false) => eprintln!("openuvr {who}: the window is hidden; waiting for it"),
             Line::Shown(true) => eprintln!("openuvr {who}: the window is shown again"),
-            // For who started the game.
-            Line::InputGoesTo(_) => {}
+            // For who started the game, and for who gives the display its size.
+            Line::InputGoesTo(_) | Line::PlayerWindow(_) => {}
             Line::InputKeptBack(Some(why)) => {
                 eprintln!("openuvr {who}: keys and clicks are kept back: {why}");
             }

@@ -3,6 +3,7 @@
 
 mod parts;
 
+use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +18,7 @@ use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
 use openuvr_media::input_sink;
+use openuvr_net::Link as _;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::clock;
@@ -28,11 +30,15 @@ use openuvr_runtime::sched::{self, Scheduler};
 use crate::clients::{Clients, HostState, TICK, invite};
 use crate::config::kind::WindowName;
 use crate::config::{HostConfig, Settings as _, Subject};
+use crate::fit::{self, Fit};
+use crate::nearby::{About, Announcer};
 use crate::realtime;
 use crate::record::{Options, Recorder};
 use crate::release::{self, Release};
+use crate::run;
 use crate::scene;
 use crate::scene::source::Submit;
+use crate::virtual_display::{Shown, VirtualDisplay};
 use openuvr_terminal::out;
 
 pub use parts::{HostParts, SourceKind, Usual};
@@ -72,16 +78,24 @@ pub fn run(name: &str, matches: &ArgMatches, parts: &dyn HostParts) -> Result<Ex
 }
 
 fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
-    let effective = HostConfig::from_matches(matches)?;
+    let (effective, words) = HostConfig::with_application(matches)?;
     if let Some(text) = effective.printed {
         print!("{text}");
         return Ok(ExitCode::SUCCESS);
     }
-    let config = effective.config;
+    let mut config = effective.config;
     openuvr_terminal::log_to_stderr(config.log);
+    // What is wrong is told before an application begins.
+    Config::from(&config).check().map_err(|e| anyhow!(e))?;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let recorder = Recorder::new(&Options::from(&config))?;
-    let (host, scheduler, release) = match start(&config, parts, &stop) {
+    let mut stage = Stage::open(&mut config, &words)?;
+    let Started {
+        host,
+        scheduler,
+        release,
+        mut announcer,
+    } = match start(&config, parts, stage.shows(), &stop) {
         // Who ends the wait for a window knows why there is none.
         Err(_) if stop.load(Ordering::Relaxed) => return Ok(ExitCode::SUCCESS),
         started => started?,
@@ -92,7 +106,17 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     let wishes = read_typed_commands(&scheduler);
     let mut clients = Clients::new("host", recorder);
     let mut lost = 0;
-    let outcome = serve(&config, &host, &wishes, &mut clients, &mut lost, &stop);
+    let told = Told {
+        clients: &mut clients,
+        announcer: announcer.as_mut(),
+        lost: &mut lost,
+    };
+    let outcome = serve(&config, &host, &wishes, told, &mut stage, &stop);
+    // Who looks for it now is not to find it.
+    drop(announcer);
+    if stage.is_over() {
+        host.source_ended();
+    }
     let told = host.stop();
     // Only now has it released what it held.
     drop(release);
@@ -106,29 +130,116 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     let complete = clients.finish();
     outcome?;
     complete?;
-    Ok(ExitCode::SUCCESS)
+    Ok(stage.exit_code())
 }
 
-/// Tells what happens and does what the person types, until the end; `lost` counts the notices that this
-/// machine was too slow to read.
+/// Where the pictures are made, as far as the host has a hand in it. At the end the application goes before
+/// its display.
+#[derive(Default)]
+struct Stage {
+    application: Option<Shown>,
+    fit: Option<Fit>,
+    _display: Option<VirtualDisplay>,
+}
+
+impl Stage {
+    /// Starts what the configuration asks for, and has it name the display.
+    fn open(config: &mut HostConfig, words: &[OsString]) -> Result<Stage> {
+        let Some(size) = config.virtual_display else {
+            let fit = config.fit.then(|| {
+                Fit::open(config.display.as_deref().unwrap_or_default()).map_err(|why| {
+                    eprintln!("openuvr host: --fit has no effect: {why}");
+                })
+            });
+            return Ok(Stage {
+                fit: fit.and_then(Result::ok),
+                ..Stage::default()
+            });
+        };
+        let display = VirtualDisplay::start(if config.fit { fit::room(size) } else { size })?;
+        let name = display.name().to_owned();
+        let fit = config.fit.then(|| Fit::with_own(&name, size));
+        let fit = fit.transpose().map_err(|e| anyhow!(e))?;
+        let application = match words {
+            [] => {
+                eprintln!(
+                    "openuvr host: the display {name} of {size} is empty: start something on it, as with \
+                     DISPLAY={name} xterm"
+                );
+                None
+            }
+            words => Some(Shown::start(words, &name)?),
+        };
+        config.display = Some(name);
+        Ok(Stage {
+            application,
+            fit,
+            _display: Some(display),
+        })
+    }
+
+    /// The application's name.
+    fn shows(&self) -> Option<&str> {
+        self.application.as_ref().map(Shown::name)
+    }
+
+    /// Whether there was an application, and it has ended.
+    fn is_over(&mut self) -> bool {
+        let ended = self.application.as_mut().map(Shown::ended);
+        ended.flatten().is_some()
+    }
+
+    /// That of the application, if it ended by itself, with a line on it.
+    fn exit_code(&mut self) -> ExitCode {
+        let Some(application) = &mut self.application else {
+            return ExitCode::SUCCESS;
+        };
+        let Some(status) = application.ended() else {
+            return ExitCode::SUCCESS;
+        };
+        eprintln!("openuvr host: {} has ended: {status}", application.name());
+        run::exit_code(Some(status))
+    }
+}
+
+/// Who is told what happens.
+struct Told<'a> {
+    clients: &'a mut Clients,
+    announcer: Option<&'a mut Announcer>,
+    /// Counts the notices that this machine was too slow to read.
+    lost: &'a mut u64,
+}
+
+/// Tells what happens and does what the person types, until the end.
 fn serve(
     config: &HostConfig,
     host: &HostRuntime,
     wishes: &Receiver<TypedCommand>,
-    clients: &mut Clients,
-    lost: &mut u64,
+    told: Told<'_>,
+    stage: &mut Stage,
     stop: &AtomicBool,
 ) -> Result<()> {
+    let Told {
+        clients,
+        mut announcer,
+        lost,
+    } = told;
     let began = clock::now();
     let mut tick_at = began;
     loop {
         let now = clock::now();
         let over = config.lasting.is_some_and(|span| now.since(began) >= span);
-        if over || stop.load(Ordering::Relaxed) {
+        if over || stop.load(Ordering::Relaxed) || stage.is_over() {
             return Ok(());
         }
         if now >= tick_at {
             clients.tick(now);
+            if let Some(announcer) = &mut announcer {
+                announcer.tick(now);
+            }
+            if let Some(fit) = &mut stage.fit {
+                fit.tick(now);
+            }
             tick_at = now + TICK;
         }
         match wishes.try_recv() {
@@ -136,6 +247,9 @@ fn serve(
                 let pin = Pin::generate()?;
                 invite("host", &pin, config.pair_for.as_secs());
                 host.open_pairing(pin, config.pair_for);
+                if let Some(announcer) = &mut announcer {
+                    announcer.pairs_until(now + config.pair_for);
+                }
             }
             Ok(TypedCommand::Bitrate(target)) => host.set_bitrate(target),
             Err(_) => {}
@@ -148,7 +262,14 @@ fn serve(
             }
             Some(notice) => notice,
         };
-        match clients.tell(Line::from(notice)) {
+        let line = Line::from(notice);
+        if let Some(announcer) = &mut announcer {
+            announcer.heard(&line, now);
+        }
+        if let (Some(fit), Line::PlayerWindow(size)) = (&mut stage.fit, &line) {
+            fit.wish(*size, now);
+        }
+        match clients.tell(line) {
             HostState::GoesOn => {}
             HostState::Over => return Ok(()),
             HostState::Failed(why) => return Err(anyhow!(why)),
@@ -205,9 +326,20 @@ fn read_wish(line: &str) -> Result<Option<TypedCommand>> {
     }
 }
 
-type Started = (HostRuntime, Scheduler, Option<Release>);
+/// A host that runs, and what goes on with it.
+struct Started {
+    host: HostRuntime,
+    scheduler: Scheduler,
+    release: Option<Release>,
+    announcer: Option<Announcer>,
+}
 
-fn start(config: &HostConfig, parts: &dyn HostParts, stop: &AtomicBool) -> Result<Started> {
+fn start(
+    config: &HostConfig,
+    parts: &dyn HostParts,
+    shows: Option<&str>,
+    stop: &AtomicBool,
+) -> Result<Started> {
     let opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
     let source = open_source(config, stop)?;
     let display = config.display.clone().unwrap_or_default();
@@ -226,9 +358,13 @@ fn start(config: &HostConfig, parts: &dyn HostParts, stop: &AtomicBool) -> Resul
     });
     let streaming = format!("streaming {} on {}", source.words, opened.place);
     // One that the person chose need not be told.
+    let pairing = opened.pairing.as_ref().map(|(_, span)| *span);
     let invitation = opened.pairing.clone().filter(|_| config.pin.is_none());
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let fps = config.fps.unwrap_or(USUAL_FPS);
+    let mut announcer = announcer(config, shows);
+    let fingerprint = opened.identity.public().fingerprint();
+    let address = opened.link.local_addr();
     let setup = HostSetup {
         policy: opened.policy,
         identity: opened.identity,
@@ -253,7 +389,33 @@ fn start(config: &HostConfig, parts: &dyn HostParts, stop: &AtomicBool) -> Resul
     if let Some((pin, span)) = invitation {
         invite("host", &pin, span.as_secs());
     }
-    Ok((host, scheduler, release))
+    if let (Some(announcer), Some(address)) = (&mut announcer, address) {
+        let now = clock::now();
+        if let Some(span) = pairing {
+            announcer.pairs_until(now + span);
+        }
+        announcer.streams_at(address, fingerprint, now);
+    }
+    Ok(Started {
+        host,
+        scheduler,
+        release,
+        announcer,
+    })
+}
+
+/// Who says on the network that this host is there, unless that is not wanted.
+fn announcer(config: &HostConfig, shows: Option<&str>) -> Option<Announcer> {
+    let shows = match (shows, config.subject()) {
+        (Some(application), _) => Some(application.to_owned()),
+        (None, Subject::Window(WindowName::Text(title))) => Some(title),
+        (None, _) => None,
+    };
+    let about = About {
+        name: config.name.clone(),
+        shows,
+    };
+    config.discoverable.then(|| Announcer::new("host", about))
 }
 
 struct Source {

@@ -18,8 +18,10 @@ mod clients;
 mod config;
 mod devices;
 mod doctor;
+mod fit;
 pub mod host;
 mod measure;
+mod nearby;
 mod realtime;
 mod record;
 mod release;
@@ -27,6 +29,7 @@ mod run;
 mod scene;
 #[cfg(test)]
 mod tests;
+mod virtual_display;
 
 use std::process::ExitCode;
 
@@ -52,6 +55,7 @@ fn program() -> ExitCode {
         Some(("run", m)) => run::run(m),
         Some(("scene", m)) => with(m, |args| scene::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
+        Some(("hosts", m)) => with(m, nearby::run),
         Some(("doctor", m)) => doctor::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(|args| doctor::run(&args)),
@@ -70,7 +74,7 @@ fn command() -> Command {
         .about("Streams an interactive 3D application to a thin client and its input back")
         .after_help(
             "Start here:\n  openuvr host            on the machine with the application\n  \
-             openuvr client HOST     on the machine that shows it\n  \
+             openuvr client HOST     on the machine that shows it; without HOST it looks for one\n  \
              openuvr run -- GAME     instead of host: one game, from inside its process\n  \
              openuvr demo            both on this machine, on virtual displays",
         )
@@ -80,6 +84,7 @@ fn command() -> Command {
         .subcommand(ClientConfig::command())
         .subcommand(RunConfig::command())
         .subcommand(devices::Args::augment_args(Command::new("devices")))
+        .subcommand(nearby::Args::augment_args(Command::new("hosts")))
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
         .subcommand(scene::Args::augment_args(Command::new("scene")))
         .subcommands(measure::commands())

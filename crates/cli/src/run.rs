@@ -9,9 +9,11 @@
 //! No picture passes through here: if this program is killed, the game goes on without a stream.
 
 mod signals;
-mod terminal;
+pub(crate) mod terminal;
 
+use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
@@ -20,13 +22,15 @@ use clap::ArgMatches;
 use openuvr_media::audio::pulse::NullSink;
 use openuvr_media::input_sink::xtest::release_held;
 use openuvr_runtime::clock;
-use openuvr_runtime::host::config::Config;
+use openuvr_runtime::host::config::{Config, address_in};
+use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::launch::{self, Application, Socket};
 use openuvr_runtime::line::{Line, Order};
 use openuvr_runtime::sound_choice::SoundChoice;
 
 use crate::clients::{Clients, HostState, TICK};
 use crate::config::RunConfig;
+use crate::nearby::{About, Announcer};
 use crate::record::{Options, Recorder};
 
 use signals::Signals;
@@ -67,6 +71,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     // As long as the game plays.
     let sink = own_sink(&mut order.host);
     let recorder = Recorder::new(&Options::from(&config.host))?;
+    let mut announcer = announcer(&config, &words);
     let mut signals = Signals::take()?;
     let mut socket = Socket::open(&order)?;
     let mut command = launch::command(&words, &library, &socket)?;
@@ -80,12 +85,19 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (mut tick_at, mut quiet_since, mut wondered) = (began, began, false);
     loop {
         for line in socket.lines(TURN) {
+            announce(announcer.as_mut(), &config.host.config_dir, &line);
             hear(&mut clients, line);
         }
         release_for(&mut socket);
         let now = clock::now();
         if now >= tick_at {
             clients.tick(now);
+            if let Some(announcer) = &mut announcer {
+                if socket.streaming().is_none() {
+                    announcer.ended();
+                }
+                announcer.tick(now);
+            }
             if let Some(terminal) = &mut terminal {
                 terminal.fit();
             }
@@ -148,8 +160,39 @@ fn own_sink(host: &mut Config) -> Option<NullSink> {
     }
 }
 
+/// Who says on the network that the game's host is there, unless that is not wanted. It is this process,
+/// never the game's.
+fn announcer(config: &RunConfig, words: &[OsString]) -> Option<Announcer> {
+    let program = words.first().map(Path::new).and_then(Path::file_name);
+    let about = About {
+        name: config.host.name.clone(),
+        shows: program.map(|name| name.to_string_lossy().into_owned()),
+    };
+    (config.host.discoverable).then(|| Announcer::new("run", about))
+}
+
+/// Has the announcer hear what the game's host says.
+fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, line: &Line) {
+    let Some(announcer) = announcer else {
+        return;
+    };
+    let now = clock::now();
+    announcer.heard(line, now);
+    if let Line::Streaming { place, .. } = line
+        && let Some(address) = address_in(place)
+    {
+        // It is there: the host has opened it.
+        match load_or_create(config_dir, KeyOwner::Host) {
+            Ok(identity) => {
+                announcer.streams_at(address, identity.public().fingerprint(), now);
+            }
+            Err(why) => eprintln!("openuvr run: this host can't be found by clients: {why}"),
+        }
+    }
+}
+
 /// That of the game; as a shell says it if a signal has ended it.
-fn exit_code(status: Option<ExitStatus>) -> ExitCode {
+pub(crate) fn exit_code(status: Option<ExitStatus>) -> ExitCode {
     let code = status.and_then(|status| {
         let signal = status.signal().map(|signal| signal + 128);
         status.code().or(signal)

@@ -37,6 +37,8 @@ pub mod convert;
 #[cfg(feature = "host")]
 pub mod damage;
 #[cfg(feature = "host")]
+pub mod display_size;
+#[cfg(feature = "host")]
 pub mod encode;
 #[cfg(feature = "host")]
 pub mod input_sink;

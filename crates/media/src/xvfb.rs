@@ -18,10 +18,16 @@ impl Xvfb {
     /// Starts one with a screen of `size` (`640x480`), 24 bits deep; `None`, said aloud, if Xvfb
     /// is not installed.
     pub(crate) fn start(size: &str) -> Option<Xvfb> {
+        Xvfb::with(size, &[])
+    }
+
+    /// The same with more words for its command line.
+    pub(crate) fn with(size: &str, words: &[&str]) -> Option<Xvfb> {
         let mut command = Command::new("Xvfb");
         command
             .args(["-displayfd", "1", "-screen", "0", &format!("{size}x24")])
             .args(["-nolisten", "tcp", "-noreset"])
+            .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());

@@ -21,6 +21,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use openuvr_proto::id::PathId;
 
 use crate::ether::{Mac, Station};
+use crate::sys::interfaces;
 
 /// What byte 0 of an Ethernet path is.
 const ETHERNET: u8 = 0xff;
@@ -113,6 +114,15 @@ pub fn words(path: PathId) -> String {
         Some(station) => format!("{} (raw Ethernet)", station.mac),
         None => address_of(path).to_string(),
     }
+}
+
+/// The IP addresses by which other machines may reach this one: those of the interfaces that are up, but
+/// for the loopback device. None without a network.
+///
+/// # Errors
+/// The system's (getifaddrs(3)).
+pub fn own_addresses() -> std::io::Result<Vec<IpAddr>> {
+    interfaces::addresses()
 }
 
 /// The same path with a note whether the kernel may cut the batches that go there.

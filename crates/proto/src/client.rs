@@ -106,6 +106,9 @@ pub struct ClientSession {
     /// What is said of each view; the first one is always there.
     views: Vec<View>,
     cursor_serial: Option<u32>,
+    /// The window's size that the host was not told yet. It is when what was said before has arrived, so
+    /// that a window that is dragged fills no queue: the latest wins.
+    window_size_due: Option<Size>,
     probe: Option<Probe>,
     probe_token: u32,
     /// Where the host asked whether it is heard, and its tokens.
@@ -132,6 +135,7 @@ impl ClientSession {
             poses: pose::Sending::default(),
             views: vec![View::new(ViewId::FIRST)],
             cursor_serial: None,
+            window_size_due: None,
             probe: None,
             probe_token: 0,
             challenges: VecDeque::new(),
@@ -221,7 +225,7 @@ impl ClientSession {
                 self.add_views(&grants);
                 ClientEvent::Streams(grants)
             }
-            Negotiation::Offer(_) => return,
+            Negotiation::Offer(_) | Negotiation::WindowSize(_) => return,
         };
         self.events.push_back(event);
     }
@@ -302,6 +306,11 @@ impl ClientSession {
             let sampled = PeerInstant(sampled.0);
             self.plane.queue(&Message::Pose { id, sampled, pose });
         }
+    }
+
+    /// The window that shows the pictures has this size now, in pixels. The host is told the latest.
+    pub fn window_size(&mut self, size: Size) {
+        self.window_size_due = Some(size);
     }
 
     /// When an input event was sampled.
@@ -422,6 +431,10 @@ impl ClientSession {
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         if !self.over {
             self.notice_own_silence(now);
+            if let Some(size) = self.window_size_due.filter(|_| self.plane.is_settled()) {
+                let said = self.plane.negotiate(&Negotiation::WindowSize(size));
+                self.window_size_due.take_if(|_| said);
+            }
         }
         self.plane.poll_transmit(now, out)
     }

@@ -427,6 +427,8 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
             }),
         refusal.prop_map(Negotiation::Refused),
         any::<bool>().prop_map(Negotiation::RelativeMouse),
+        (1..=Size::MAX_SIDE, 1..=Size::MAX_SIDE)
+            .prop_map(|(width, height)| Negotiation::WindowSize(Size::new(width, height))),
         (0_u32..20, 0_u32..20, any::<(u16, u16)>(), any::<u32>()).prop_map(
             |(width, height, hot, pixel)| Negotiation::CursorShape {
                 size: Size::new(width, height),

@@ -46,6 +46,7 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{AudioReport, GoodbyeReason, Report};
 
 use crate::clock;
+use crate::lock::lock;
 use crate::sched::{self, Scheduler};
 use crate::trust_store::HostStore;
 
@@ -182,6 +183,8 @@ struct Shared {
     overlay: AtomicBool,
     /// How the host's application reads keys: a [`Keys`].
     keys: AtomicU8,
+    /// The size of the window that shows the pictures, as the host is to hear it.
+    window_size: Mutex<Option<Size>>,
     media_sleeps_until: AtomicI64,
     unsent: Mutex<Option<String>>,
     notices: SyncSender<Notice>,
@@ -231,6 +234,16 @@ impl Shared {
         let now = clock::now();
         if let Some(session) = self.session().as_mut() {
             session.input(now, event, sampled.map_or(now, |at| at.min(now)));
+            self.flush(session);
+        }
+    }
+
+    /// The window has this size: the host hears of it now, and at the beginning of each session.
+    fn window_size(&self, size: Size) {
+        let mut session = self.session();
+        *lock(&self.window_size) = Some(size);
+        if let Some(session) = session.as_mut() {
+            session.window_size(size);
             self.flush(session);
         }
     }
@@ -303,6 +316,7 @@ impl ClientRuntime {
             stop: AtomicBool::new(false),
             overlay: AtomicBool::new(setup.overlay),
             keys: AtomicU8::default(),
+            window_size: Mutex::default(),
             media_sleeps_until: AtomicI64::new(i64::MAX),
             unsent: Mutex::new(None),
             notices,
@@ -407,9 +421,17 @@ impl Drop for ClientRuntime {
 /// How often the input thread looks whether it is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// A window that is dragged has many sizes: the host hears of one that stays for so long (guess: a hand
+/// that rests). [`LOOK_EVERY`] may come on top.
+const RESTS: Duration = Duration::from_millis(150);
+
 /// The input thread: what the person does leaves the moment it happens.
 fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
+    let mut resized: Option<(Size, Instant)> = None;
     while !shared.stopping() {
+        if let Some((size, _)) = resized.take_if(|(_, at)| clock::now().since(*at) >= RESTS) {
+            shared.window_size(size);
+        }
         let keys = [Keys::Symbol, Keys::Position, Keys::Both];
         let by = usize::from(shared.keys.load(Ordering::Relaxed));
         source.follow(keys.get(by).copied().unwrap_or_default());
@@ -421,6 +443,7 @@ fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
                 shared.overlay.fetch_xor(true, Ordering::Relaxed);
                 shared.link.wake();
             }
+            Ok(SourceEvent::Resized(size)) => resized = Some((size, clock::now())),
             Ok(SourceEvent::Keys(keys)) => shared.notice(Notice::Keys(keys)),
             Ok(SourceEvent::Closed) => {
                 shared.finish(StopReason::Quit);

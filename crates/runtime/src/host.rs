@@ -21,6 +21,7 @@ mod media;
 mod notices;
 mod subscribe;
 mod trust;
+mod window_sizes;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -388,6 +389,7 @@ impl HostRuntime {
                 commands: command_inbox,
                 ways: std::collections::HashMap::new(),
                 player: None,
+                window_sizes: window_sizes::WindowSizes::default(),
                 told_lost: false,
                 kept_back: None,
             })?;
@@ -463,6 +465,12 @@ impl HostRuntime {
     pub fn open_pairing(&self, pin: Pin, span: Duration) {
         // 16 wait at most; a person does not type faster.
         let _ = self.command(control::Command::OpenPairing(pin, span));
+    }
+
+    /// The application has ended by itself: when the host stops, the clients are told so, and look for it no
+    /// longer.
+    pub fn source_ended(&self) {
+        self.shared.source_is_over(GoodbyeReason::SourceEnded);
     }
 
     /// From now on what the player's device of this number does goes into `fd`, as `struct

@@ -128,6 +128,8 @@ pub enum Line {
     EncoderClosed(RenditionId),
     /// The picture has a new size.
     Resized(Size),
+    /// The player's window has this size, if somebody plays in one.
+    PlayerWindow(Option<Size>),
     /// Whether the source is to be seen.
     Shown(bool),
     /// The player's input is injected into this display.
@@ -184,6 +186,7 @@ impl From<Notice> for Line {
             Notice::NoPicture => {
                 Line::Trouble("a client waits, and the game has shown no picture yet".to_owned())
             }
+            Notice::PlayerWindow(size) => Line::PlayerWindow(size),
             Notice::Shown(shown) => Line::Shown(shown),
             Notice::InputKeptBack(why) => Line::InputKeptBack(why.map(str::to_owned)),
             Notice::SourceEnded(why) => Line::SourceEnded(why.to_owned()),
@@ -238,6 +241,8 @@ impl Line {
             } => (text.put("encoder-opened").put(rendition.0).put(encoder)).size(*size),
             Line::EncoderClosed(rendition) => text.put("encoder-closed").put(rendition.0),
             Line::Resized(size) => text.put("resized").size(*size),
+            Line::PlayerWindow(Some(size)) => text.put("player-window").size(*size),
+            Line::PlayerWindow(None) => text.put("no-player-window"),
             Line::Shown(true) => text.put("shown"),
             Line::Shown(false) => text.put("hidden"),
             Line::InputGoesTo(display) => text.put("input-goes-to").put(display),
@@ -300,6 +305,8 @@ impl Line {
             },
             "encoder-closed" => Line::EncoderClosed(RenditionId(fields.number()?)),
             "resized" => Line::Resized(fields.size()?),
+            "player-window" => Line::PlayerWindow(Some(fields.size()?)),
+            "no-player-window" => Line::PlayerWindow(None),
             "shown" => Line::Shown(true),
             "hidden" => Line::Shown(false),
             "input-goes-to" => Line::InputGoesTo(fields.words()?),

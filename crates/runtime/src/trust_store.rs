@@ -280,6 +280,16 @@ impl HostStore {
         Some(host.key)
     }
 
+    /// The address under which the host with this fingerprint is remembered; of several the first. Whoever
+    /// says that a fingerprint is his proves nothing by it: what proves it is a handshake with
+    /// [`HostStore::key`] of this address.
+    #[must_use]
+    pub fn address_of(&self, fingerprint: &str) -> Option<&str> {
+        let mut hosts = self.hosts.iter();
+        let host = hosts.find(|host| host.key.fingerprint() == fingerprint)?;
+        Some(&host.address)
+    }
+
     /// Remembers the key of the host at `address`, in place of an older one.
     ///
     /// # Errors

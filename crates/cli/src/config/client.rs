@@ -30,6 +30,7 @@ settings! {
         about: "Show what a host streams, and send it this machine's keyboard and mouse";
         examples: "\
 Examples:
+  openuvr client                            play at the paired host that is found on this network
   openuvr client desk                       play; the first time it asks for the host's PIN
   openuvr client 192.168.1.5 --observe      only watch
   openuvr client desk --full-screen --grab  for a game that turns with the mouse
@@ -45,9 +46,10 @@ the last counts. --help says more on each than -h.";
 
         "The host" {
             /// The host's name or address, and its port if that isn't 4710.
-            /// An IPv6 address with a port needs brackets. IFACE/MAC is an interface of this machine
+            /// Without it those on this network are looked for by multicast DNS: the one that is paired
+            /// is taken; of several, or of new ones, a number is asked for. An IPv6 address with a port needs brackets. IFACE/MAC is an interface of this machine
             /// and the host's Ethernet address there: raw Ethernet without any IP.
-            host: Target = "host", target(), Default::Argument;
+            host: Option<Target> = "host", optional(target()), Default::Argument;
             /// The PIN that the host shows, for one pairing.
             /// Needed only the first time; without it the client asks on the terminal. It is not
             /// used for a host that is known. Other users of this machine may see it in the list of
@@ -170,8 +172,10 @@ the last counts. --help says more on each than -h.";
     }
 }
 
-impl From<&ClientConfig> for Config {
-    fn from(config: &ClientConfig) -> Config {
+impl ClientConfig {
+    /// What a client of `host` is told.
+    pub(crate) fn of_client(&self, host: Target) -> Config {
+        let config = self;
         Config {
             pin: config.pin.as_ref().map(|pin| pin.digits().to_owned()),
             pair_again: config.pair_again,
@@ -192,7 +196,7 @@ impl From<&ClientConfig> for Config {
                 // Known once the display is.
                 fps: None,
             },
-            ..Config::new(config.host.clone())
+            ..Config::new(host)
         }
     }
 }

@@ -1,11 +1,15 @@
 //! What `openuvr host` can be told.
 
+mod words;
+
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use openuvr_media::audio::opus;
 use openuvr_media::encode::{self, Pixels};
 use openuvr_proto::host::SecondPlayer;
@@ -19,8 +23,14 @@ use super::kind::{
     Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice,
     choices, cores, count, flag, number, optional, path, pin, region, size, text, time, window,
 };
-use super::{Default, LONGEST_NAME, NO_DISPLAY, Refused, Surroundings, apart, settings};
+use super::{
+    Default, Effective, LONGEST_NAME, NO_DISPLAY, Refused, Settings, Surroundings, apart, settings,
+};
 use crate::scene::source::Submit;
+
+pub use words::SourceKind;
+pub(crate) use words::{EncoderName, RateMode};
+use words::{InputKind, Rate, SoundFrame, Subpel};
 
 settings! {
     /// The configuration of a host.
@@ -30,6 +40,8 @@ settings! {
 Examples:
   openuvr host                              the whole display; a new client needs the PIN shown
   openuvr host --window blender             one window, also while others cover it
+  openuvr host --virtual 1920x1080 -- blender
+                                            an application on a display of its own
   openuvr host --fps 120 --bitrate 80M      for a fast wired network
   openuvr host --pair                       let in one more device
   openuvr host --csv run.csv --for 60s      measure for a minute
@@ -52,6 +64,20 @@ the last counts. --help says more on each than -h.";
             /// Captured if the source is x11, and where input goes to.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
                 Default::From("$DISPLAY", |s| s.display.clone());
+            /// Bring a display of one's own, of this size.
+            /// In place of --display: an X server without a screen (Xvfb), for a machine without one, or to
+            /// leave the one that is there alone. What stands behind `--` is started on it, and the host
+            /// ends with it; else it is empty, for programs of this user that are told its name, which is
+            /// printed. No window manager runs there unless you start one.
+            virtual_display: Option<Size> = "virtual", optional(size()),
+                Default::Unset("the display that is there");
+            /// Give the display the size of the player's window.
+            /// While somebody plays, by RandR: a mode of that size, or on a display without a monitor (Xvfb,
+            /// the dummy driver) a new one, no larger than the server allows; a virtual display up to
+            /// 3840x2160, or its own size. Applications see it as if a monitor had been changed. It gets
+            /// its own size back when the player leaves, and at the end. Where that can't be, the picture
+            /// is scaled, as it is without this.
+            fit: bool = "fit", flag(), Default::Is("false");
             /// One window instead of the whole display.
             /// A part of its title or class in any case (of several, the largest window), or its
             /// id as xwininfo shows it. It is captured even while others cover it.
@@ -155,6 +181,11 @@ the last counts. --help says more on each than -h.";
             /// Where clients reach this host.
             /// `[::]` is every address of the machine, IPv4 included; with port 0 the system chooses.
             bind: SocketAddr = "bind", address(), Default::Is("[::]:4710");
+            /// Let clients on this network find this host by multicast DNS.
+            /// `openuvr hosts` and `openuvr client` without an address list it, with its name, what it
+            /// shows, its key's fingerprint and whether pairing is open. Not a host that only this machine
+            /// reaches, such as with --bind 127.0.0.1:4710, nor one with raw Ethernet alone.
+            discoverable: bool = "discoverable", flag(), Default::Is("true");
             /// The only transport that will do.
             /// Without it each client gets the best that works, shown when it joins. `udp-gso` lets
             /// the kernel split batches, `udp` sends each datagram by itself. `raw` is Ethernet
@@ -240,91 +271,15 @@ the last counts. --help says more on each than -h.";
     }
 }
 
+/// The argument behind `--`.
+const APPLICATION: &str = "application";
+
 /// The test picture's size if none is given: the smallest that is called HD.
 const PATTERN: Size = Size::new(1280, 720);
 
 /// What Opus is of use with for two channels.
 const SOUND_BITRATES: RangeInclusive<Bitrate> =
     Bitrate(*opus::BITRATES.start())..=Bitrate(*opus::BITRATES.end());
-
-/// Microseconds of a packet of sound.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SoundFrame(u32);
-
-impl Choice for SoundFrame {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("2.5", SoundFrame(2_500)),
-        ("5", SoundFrame(5_000)),
-        ("10", SoundFrame(10_000)),
-        ("20", SoundFrame(20_000)),
-    ];
-}
-
-/// Whether the rate follows the link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rate {
-    /// It does.
-    Adaptive,
-    /// It does not.
-    Constant,
-}
-
-impl Choice for Rate {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("adaptive", Rate::Adaptive), ("constant", Rate::Constant)];
-}
-
-impl Choice for Recovery {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("skip-back", Recovery::SkipBack),
-        ("key-frame", Recovery::KeyFrame),
-        ("refresh", Recovery::Refresh),
-    ];
-}
-
-/// Whether motion is searched to quarters of a pixel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Subpel {
-    /// As the picture's size allows.
-    Auto,
-    /// Always.
-    On,
-    /// Never.
-    Off,
-}
-
-impl Subpel {
-    /// What the rendition is asked for.
-    pub(crate) fn wanted(self) -> Option<bool> {
-        match self {
-            Subpel::Auto => None,
-            Subpel::On => Some(true),
-            Subpel::Off => Some(false),
-        }
-    }
-}
-
-impl Choice for Subpel {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("auto", Subpel::Auto),
-        ("on", Subpel::On),
-        ("off", Subpel::Off),
-    ];
-}
-
-/// Who decides how many bits a picture gets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum RateMode {
-    /// The host.
-    Own,
-    /// The encoder.
-    Cbr,
-}
-
-impl Choice for RateMode {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("own", RateMode::Own), ("cbr", RateMode::Cbr)];
-}
 
 /// What is captured.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -344,6 +299,41 @@ pub(crate) enum Subject {
 }
 
 impl HostConfig {
+    /// The subcommand with all flags and the application.
+    pub(crate) fn command() -> Command {
+        let command = <HostConfig as Settings>::command();
+        let command = command
+            .override_usage("openuvr host [OPTIONS] [-- APP [ARGS]...]  (APP with --virtual)");
+        command.arg(
+            Arg::new(APPLICATION)
+                .value_name("APP")
+                .help("The program to start on the virtual display, with its arguments")
+                .value_parser(value_parser!(OsString))
+                .action(ArgAction::Append)
+                .num_args(1..)
+                .last(true)
+                .allow_hyphen_values(true),
+        )
+    }
+
+    /// The configuration, and the application with its arguments; no words if none is to be started.
+    ///
+    /// # Errors
+    /// See [`Settings::from_matches`]; an application without a virtual display.
+    pub(crate) fn with_application(
+        matches: &ArgMatches,
+    ) -> anyhow::Result<(Effective<HostConfig>, Vec<OsString>)> {
+        let words = matches.get_many(APPLICATION).unwrap_or_default();
+        let words: Vec<OsString> = words.cloned().collect();
+        let effective = HostConfig::from_matches(matches)?;
+        if !words.is_empty() && effective.config.virtual_display.is_none() {
+            let why = "an application is started on a virtual display: give --virtual 1920x1080, or start \
+                       it with `openuvr run`";
+            return Err(Refused(why.to_owned()).into());
+        }
+        Ok((effective, words))
+    }
+
     /// What is captured.
     pub(crate) fn subject(&self) -> Subject {
         match (self.source, &self.window, self.region) {
@@ -397,6 +387,12 @@ impl HostConfig {
             () if (x11 || clip) && self.size.is_some() => {
                 "size is that of the test picture or the scene: it needs the source pattern or scene"
             }
+            () if !x11 && self.virtual_display.is_some() => {
+                "virtual brings an X display: it needs the source x11"
+            }
+            () if self.fit && self.subject() != Subject::Display => {
+                "fit changes the size of the whole display: not with window, region or another source"
+            }
             () if !scene && (self.submit.is_some() || self.scene_fps.is_some()) => {
                 "submit and scene-fps belong to the scene: they need the source scene"
             }
@@ -408,7 +404,8 @@ impl HostConfig {
     fn finds_all(&self) -> Result<(), Refused> {
         self.files_are_apart()?;
         let shown = matches!(self.source, SourceKind::X11 | SourceKind::Scene);
-        if (shown || self.injects()) && self.display.is_none() {
+        let display = self.display.is_some() || self.virtual_display.is_some();
+        if (shown || self.injects()) && !display {
             return Err(Refused(NO_DISPLAY.to_owned()));
         }
         Ok(())
@@ -494,72 +491,4 @@ impl From<&HostConfig> for Config {
             csv: None,
         }
     }
-}
-
-/// Where pictures come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SourceKind {
-    /// An X display.
-    X11,
-    /// The test pattern.
-    Pattern,
-    /// A file.
-    Clip,
-    /// The scene, drawn by the host itself.
-    Scene,
-}
-
-impl Choice for Pixels {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        (Pixels::Nv12.name(), Pixels::Nv12),
-        (Pixels::Rgb444.name(), Pixels::Rgb444),
-        (Pixels::Yuv444.name(), Pixels::Yuv444),
-    ];
-}
-
-impl Choice for SourceKind {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("x11", SourceKind::X11),
-        ("pattern", SourceKind::Pattern),
-        ("clip", SourceKind::Clip),
-        ("scene", SourceKind::Scene),
-    ];
-}
-
-impl Choice for Submit {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("free", Submit::Free), ("lock-step", Submit::LockStep)];
-}
-
-/// An encoder: its name in `openuvr_media::encode::BACKENDS`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct EncoderName(pub(crate) &'static str);
-
-impl Choice for EncoderName {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("x264", EncoderName("x264")),
-        ("jpeg", EncoderName("jpeg")),
-        ("openh264", EncoderName("openh264")),
-        ("h264_nvenc", EncoderName("h264_nvenc")),
-        ("h264_qsv", EncoderName("h264_qsv")),
-        ("h264_v4l2m2m", EncoderName("h264_v4l2m2m")),
-        ("h264_vaapi", EncoderName("h264_vaapi")),
-        ("libx264", EncoderName("libx264")),
-        ("raw", EncoderName("raw")),
-        ("null", EncoderName("null")),
-    ];
-}
-
-/// Where input goes to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum InputKind {
-    /// The display, by the extension XTEST.
-    Xtest,
-    /// Nowhere.
-    None,
-}
-
-impl Choice for InputKind {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("xtest", InputKind::Xtest), ("none", InputKind::None)];
 }

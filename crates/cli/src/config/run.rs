@@ -41,9 +41,11 @@ the last counts. --help says more on each than -h.";
 }
 
 /// Settings of a host that a game decides by itself, or that need another source.
-const NOT_OURS: [&str; 9] = [
+const NOT_OURS: [&str; 11] = [
     "source",
     "display",
+    "virtual",
+    "fit",
     "window",
     "region",
     "size",

@@ -207,7 +207,7 @@ fn the_usual_file_is_read_if_it_is_there() {
     assert_eq!(host.config.slices, 4);
     let client: Effective<ClientConfig> = effective(&[], &around).unwrap();
     assert!(client.config.full_screen);
-    assert_eq!(client.config.host.to_string(), "desk:4710");
+    assert_eq!(client.config.host.unwrap().to_string(), "desk:4710");
     let without: Effective<HostConfig> = effective(&["--config", "/dev/null"], &around).unwrap();
     assert_eq!(without.config.slices, 8);
 }
@@ -289,7 +289,7 @@ fn every_kind_of_value_is_understood() {
 
 #[test]
 fn hosts_are_names_or_addresses_with_or_without_a_port() {
-    let target = |text: &str| client(&[text]).map(|c| c.host);
+    let target = |text: &str| client(&[text]).map(|c| c.host.unwrap());
     let good = [
         ("desk", "desk", 4710),
         ("desk.local:4711", "desk.local", 4711),
@@ -316,7 +316,6 @@ fn hosts_are_names_or_addresses_with_or_without_a_port() {
         );
     }
     for bad in [
-        "",
         ":4710",
         "desk:",
         "desk:0",
@@ -345,18 +344,15 @@ fn hosts_are_names_or_addresses_with_or_without_a_port() {
         );
         assert!(error.ends_with(&format!("not `{bad}`")), "{error}");
     }
-    let error = effective::<ClientConfig>(&[], &surroundings(Path::new("/nonexistent")));
-    assert!(
-        error
-            .unwrap_err()
-            .to_string()
-            .starts_with("host is missing; it must be")
-    );
+    // One nearby is looked for.
+    for words in [&[][..], &[""]] {
+        assert_eq!(client(words).unwrap().host, None);
+    }
 }
 
 #[test]
 fn a_named_target_resolves_to_addresses() {
-    let resolve = |text: &str| client(&[text]).unwrap().host.resolve().unwrap();
+    let resolve = |text: &str| client(&[text]).unwrap().host.unwrap().resolve().unwrap();
     assert_eq!(resolve("127.0.0.1:5"), ["127.0.0.1:5".parse().unwrap()]);
     assert_eq!(resolve("[::1]:6"), ["[::1]:6".parse().unwrap()]);
     assert!(!resolve("localhost").is_empty());
@@ -905,7 +901,7 @@ fn keys_are_symbols_for_a_host_and_places_for_a_game() {
         ClientConfig::from_matches_in(&matches, &surroundings).map(|effective| effective.config)
     };
     let wishes = client(&["--bitrate", "5M", "--max-size", "1280x720"]).unwrap();
-    let config = openuvr_runtime::client::config::Config::from(&wishes);
+    let config = wishes.of_client(wishes.host.clone().unwrap());
     let expected = Wishes {
         bitrate: Some(Bitrate::from_mbps(5)),
         size: Some(Size::new(1280, 720)),

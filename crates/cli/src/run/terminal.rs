@@ -1,5 +1,5 @@
-//! The game's terminal: a pseudo-terminal in place of ours, so that what the game prints does not cut
-//! into our lines and the table.
+//! The terminal of a game or another application that we start: a pseudo-terminal in place of ours, so that
+//! what it prints does not cut into our lines and the table.
 //!
 //! Only its output is taken, and only where it would go to our terminal; what is typed goes to the
 //! game as ever. If this program is killed, the game's output has no place any more (EIO), and the
@@ -22,7 +22,7 @@ use openuvr_terminal::out::{self, Room};
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A pseudo-terminal whose output is passed on to ours.
-pub(super) struct Terminal {
+pub(crate) struct Terminal {
     master: OwnedFd,
     room: Room,
     reader: JoinHandle<()>,
@@ -31,7 +31,7 @@ pub(super) struct Terminal {
 impl Terminal {
     /// Gives one to the game that `command` will start, if it would write to our terminal. Where the
     /// system has none, it writes to ours.
-    pub(super) fn give(command: &mut Command) -> Option<Terminal> {
+    pub(crate) fn give(command: &mut Command) -> Option<Terminal> {
         let (out_is, error_is) = (out::is_terminal(), out::error_is_terminal());
         // Without words of ours on a terminal there is nothing to cut into.
         if !out_is && !error_is {
@@ -60,7 +60,7 @@ impl Terminal {
     }
 
     /// Has it the size of ours.
-    pub(super) fn fit(&mut self) {
+    pub(crate) fn fit(&mut self) {
         let room = out::room();
         if room != self.room {
             let side = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
@@ -77,7 +77,7 @@ impl Terminal {
     }
 
     /// Waits until the last words are passed on; not for those of whom the game has left behind.
-    pub(super) fn finish(self) {
+    pub(crate) fn finish(self) {
         let until = clock::now() + LAST_WORDS;
         while !self.reader.is_finished() && clock::now() < until {
             openuvr_runtime::clock::sleep_until(clock::now() + Duration::from_millis(5));

@@ -2,9 +2,11 @@
 //! without a picture.
 
 use std::ffi::OsStr;
+use std::path::Path;
 
 use crate::rig::{GREEN, RED, Run, YELLOW, actor, build, displays, sees};
-use crate::support::{Eye, eventually, openuvr};
+use crate::support::machines::{HOST, Machines, on};
+use crate::support::{Eye, Program, eventually, openuvr};
 
 #[test]
 fn a_game_behind_a_launcher_that_ends_is_streamed() {
@@ -19,6 +21,50 @@ fn a_game_behind_a_launcher_that_ends_is_streamed() {
     let (code, text) = run.ended();
     assert_eq!(code, Some(42), "the launcher's: {text}");
     client.line("goodbye");
+}
+
+#[test]
+fn a_game_is_found_on_its_network_while_it_streams() {
+    let (Some(actor), Some((here, _))) = (actor(), displays("640x480")) else {
+        return;
+    };
+    let Some(machines) = Machines::with_ip() else {
+        return;
+    };
+    let folder = crate::support::Folder::new();
+    let (hook, dir, lap) = (crate::rig::hook(), folder.join("host"), folder.join("lap"));
+    let hook = hook.to_str().expect("a path of text");
+    let own = [
+        "run",
+        "--hook",
+        hook,
+        "--config-dir",
+        &dir,
+        "--name",
+        "desk",
+    ];
+    let words = [&own[..], &["--realtime", "off", "--", actor]].concat();
+    let mut command = on(&machines.host, &[], folder.path(), Some(&here), &words);
+    command.env("MARKS", folder.path());
+    let mut run = Program::start("run", command);
+    run.line("openuvr run: streaming");
+    let hosts = || {
+        let words = ["hosts", "--config-dir", &lap];
+        let out = on(&machines.client, &[], folder.path(), None, &words).output();
+        String::from_utf8(out.expect("it runs").stdout).expect("text")
+    };
+    let name = Path::new(actor)
+        .file_name()
+        .expect("a file")
+        .to_string_lossy();
+    let wanted = [format!("desk: {name}"), format!("{HOST}:4710")];
+    let text = eventually("it is found", || {
+        Some(hosts()).filter(|text| wanted.iter().all(|part| text.contains(part)))
+    });
+    assert!(text.contains("new; pairing is open"), "{text}");
+    std::fs::write(folder.path().join("seen"), "").expect("a temporary folder");
+    assert_eq!(run.ended().0.code(), Some(7));
+    eventually("it is gone", || hosts().is_empty().then_some(()));
 }
 
 #[test]

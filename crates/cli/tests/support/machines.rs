@@ -12,12 +12,16 @@ pub(crate) struct Machines {
     pub(crate) client: String,
     /// Where there is one between them.
     pub(crate) between: Option<String>,
+    /// Where there is a third one on the same network.
+    pub(crate) third: Option<String>,
 }
 
 /// Where the host is, from the client's side of the cable. Nobody else is in its namespace, so
 /// that tests can run side by side.
 pub(crate) const HOST: &str = "10.77.0.1";
 const CLIENT: &str = "10.77.0.2";
+/// Where the third machine is.
+pub(crate) const THIRD: &str = "10.77.0.3";
 
 impl Machines {
     /// With an IP address each; `None`, said aloud, without the privilege or the tools.
@@ -28,7 +32,7 @@ impl Machines {
     /// The same with a third machine between them, where the cables end as `to-client` and
     /// `to-host`.
     pub(crate) fn with_one_between() -> Option<Machines> {
-        let machines = Machines::alone(true)?;
+        let machines = Machines::alone(true, false)?;
         let b = machines.between.as_deref()?;
         for (end, machine) in [("to-client", &machines.client), ("to-host", &machines.host)] {
             ip(&format!(
@@ -39,23 +43,68 @@ impl Machines {
         machines.with_cables_up()?.with_addresses()
     }
 
+    /// Three of them, whose cables end in one bridge.
+    pub(crate) fn on_a_bridge() -> Option<Machines> {
+        Machines::bridged()?.with_cables_up()?.with_addresses()
+    }
+
+    /// The same with link-local IPv6 addresses alone.
+    pub(crate) fn on_a_bridge_with_link_local() -> Option<Machines> {
+        let machines = Machines::bridged()?;
+        for machine in machines.ends() {
+            // No address that is made up, which would have to be waited for.
+            ip(&format!("-n {machine} link set cable addrgenmode none"))?;
+            let on = "echo 0 > /proc/sys/net/ipv6/conf/cable/disable_ipv6";
+            run("ip", &["netns", "exec", machine, "sh", "-c", on])?;
+        }
+        let machines = machines.with_cables_up()?;
+        for (n, machine) in (1..).zip(machines.ends()) {
+            ip(&format!(
+                "-n {machine} address add fe80::{n}/64 dev cable nodad"
+            ))?;
+        }
+        Some(machines)
+    }
+
+    fn bridged() -> Option<Machines> {
+        let machines = Machines::alone(true, true)?;
+        let b = machines.between.as_deref()?;
+        // Without snooping: nobody asks there who wants a group's datagrams.
+        ip(&format!(
+            "-n {b} link add bridge type bridge mcast_snooping 0"
+        ))?;
+        ip(&format!("-n {b} link set bridge up"))?;
+        for (n, machine) in machines.ends().enumerate() {
+            ip(&format!(
+                "-n {b} link add end{n} type veth peer name cable netns {machine}"
+            ))?;
+            ip(&format!("-n {b} link set end{n} master bridge up"))?;
+        }
+        Some(machines)
+    }
+
     fn with_addresses(self) -> Option<Machines> {
-        for (machine, address) in [(&self.host, HOST), (&self.client, CLIENT)] {
+        for (machine, address) in self.ends().zip([HOST, CLIENT, THIRD]) {
             ip(&format!("-n {machine} address add {address}/24 dev cable"))?;
         }
         Some(self)
     }
 
     fn with_cables_up(self) -> Option<Machines> {
-        for machine in [&self.host, &self.client] {
+        for machine in self.ends() {
             ip(&format!("-n {machine} link set cable up"))?;
         }
         Some(self)
     }
 
+    /// Those where programs run.
+    fn ends(&self) -> impl Iterator<Item = &String> {
+        [&self.host, &self.client].into_iter().chain(&self.third)
+    }
+
     /// With a cable and nothing else; IPv6 is off, or the system would make addresses up.
     pub(crate) fn without_ip() -> Option<Machines> {
-        let machines = Machines::alone(false)?;
+        let machines = Machines::alone(false, false)?;
         let (h, c) = (&machines.host, &machines.client);
         ip(&format!(
             "-n {h} link add cable type veth peer name cable netns {c}"
@@ -63,8 +112,13 @@ impl Machines {
         machines.with_cables_up()
     }
 
+    /// Without any network.
+    pub(crate) fn without_cables() -> Option<Machines> {
+        Machines::alone(false, false)
+    }
+
     /// Namespaces without anything.
-    fn alone(one_between: bool) -> Option<Machines> {
+    fn alone(one_between: bool, third: bool) -> Option<Machines> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
             skip("network namespaces need root");
@@ -76,6 +130,7 @@ impl Machines {
             host: format!("ouvr-h{id}-{count}"),
             client: format!("ouvr-c{id}-{count}"),
             between: one_between.then(|| format!("ouvr-b{id}-{count}")),
+            third: third.then(|| format!("ouvr-t{id}-{count}")),
         };
         for machine in machines.names() {
             ip(&format!("netns add {machine}"))?;
@@ -86,7 +141,7 @@ impl Machines {
     }
 
     fn names(&self) -> impl Iterator<Item = &String> {
-        [&self.host, &self.client].into_iter().chain(&self.between)
+        self.ends().chain(&self.between)
     }
 
     /// The host's Ethernet address.

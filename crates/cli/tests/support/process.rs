@@ -259,7 +259,8 @@ impl Drop for Program {
 
 /// An X server of a test's own.
 pub(crate) struct Display {
-    server: Child,
+    /// `None`: somebody else's.
+    server: Option<Child>,
     /// What to put behind `--display`.
     pub(crate) name: String,
 }
@@ -294,23 +295,35 @@ impl Display {
         assert!(!number.is_empty(), "Xvfb ended without naming a display");
         Some(Display {
             name: format!(":{number}"),
-            server,
+            server: Some(server),
         })
+    }
+
+    /// One that the program under test has started.
+    pub(crate) fn of_another(name: &str) -> Display {
+        Display {
+            name: name.to_owned(),
+            server: None,
+        }
     }
 
     /// Kills the server as a crash would.
     pub(crate) fn kill(&mut self) {
-        self.server.kill().expect("ours");
-        self.server.wait().expect("ours");
+        let server = self.server.as_mut().expect("ours");
+        server.kill().expect("ours");
+        server.wait().expect("ours");
     }
 }
 
 impl Drop for Display {
     fn drop(&mut self) {
+        let Some(server) = &mut self.server else {
+            return;
+        };
         // SIGTERM lets it take its socket and its lock file with it.
-        if let Some(id) = i32::try_from(self.server.id()).ok().and_then(Pid::from_raw) {
+        if let Some(id) = i32::try_from(server.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(id, Signal::TERM);
         }
-        let _ = self.server.wait();
+        let _ = server.wait();
     }
 }

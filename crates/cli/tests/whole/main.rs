@@ -6,11 +6,13 @@
 mod support;
 
 mod attack;
+mod fit;
 mod hostile;
 mod links;
 mod loss;
 mod messages;
 mod namespaces;
+mod nearby;
 mod odd;
 mod refusals;
 mod resilience;
@@ -19,3 +21,4 @@ mod stream;
 mod table;
 mod trust;
 mod urgent;
+mod virtual_display;

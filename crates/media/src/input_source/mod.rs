@@ -10,6 +10,7 @@ use std::time::Duration;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
 
 /// Reads a person's input; owned by the client's input thread.
 pub trait InputSource: Send {
@@ -36,6 +37,8 @@ pub enum SourceEvent {
     ToggleOverlay,
     /// From now on keys are told like this, because the person said so.
     Keys(Keys),
+    /// The window has this size now, in pixels; said at first, too.
+    Resized(Size),
     /// The person closed the window.
     Closed,
     /// The time is over.

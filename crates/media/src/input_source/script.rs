@@ -283,6 +283,7 @@ mod tests {
                 SourceEvent::TimedOut
                 | SourceEvent::ToggleOverlay
                 | SourceEvent::Keys(_)
+                | SourceEvent::Resized(_)
                 | SourceEvent::Sampled(..) => {}
             }
         }

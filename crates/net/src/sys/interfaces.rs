@@ -33,7 +33,7 @@ pub(crate) fn holding(address: SocketAddr) -> io::Result<InterfaceMatch> {
     }
     let mut found = InterfaceMatch::Nobody;
     each(|name, of| {
-        if matches!(of, Of::Ip(ip) if ip == own) {
+        if matches!(of, Of::Ip { ip, .. } if ip == own) {
             found = match index(name) {
                 0 => InterfaceMatch::Nobody,
                 LOOPBACK => InterfaceMatch::Loopback,
@@ -42,6 +42,16 @@ pub(crate) fn holding(address: SocketAddr) -> io::Result<InterfaceMatch> {
         }
     })?;
     Ok(found)
+}
+
+/// The IP addresses of the interfaces that are up, but for those that mean this machine itself.
+pub(crate) fn addresses() -> io::Result<Vec<IpAddr>> {
+    let mut all = Vec::new();
+    each(|_, of| match of {
+        Of::Ip { ip, up: true } if !ip.is_loopback() => all.push(ip),
+        _ => {}
+    })?;
+    Ok(all)
 }
 
 /// The Ethernet addresses of the interfaces that are up, but for the loopback device.
@@ -75,7 +85,7 @@ fn index(name: &CStr) -> u32 {
 }
 
 enum Of {
-    Ip(IpAddr),
+    Ip { ip: IpAddr, up: bool },
     Ethernet(Mac),
 }
 
@@ -94,18 +104,20 @@ fn each(mut see: impl FnMut(&CStr, Of)) -> io::Result<()> {
             if entry.ifa_addr.is_null() {
                 continue;
             }
+            let up = entry.ifa_flags & libc::IFF_UP as u32 != 0;
             let of = match i32::from((*entry.ifa_addr).sa_family) {
                 libc::AF_INET => {
                     let name: libc::sockaddr_in = entry.ifa_addr.cast::<libc::sockaddr_in>().read();
-                    Of::Ip(Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes()).into())
+                    let ip = Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes()).into();
+                    Of::Ip { ip, up }
                 }
                 libc::AF_INET6 => {
                     let name = entry.ifa_addr.cast::<libc::sockaddr_in6>().read();
-                    Of::Ip(Ipv6Addr::from(name.sin6_addr.s6_addr).into())
+                    let ip = Ipv6Addr::from(name.sin6_addr.s6_addr).into();
+                    Of::Ip { ip, up }
                 }
                 libc::AF_PACKET => {
                     let name = entry.ifa_addr.cast::<libc::sockaddr_ll>().read();
-                    let up = entry.ifa_flags & libc::IFF_UP as u32 != 0;
                     if name.sll_hatype != libc::ARPHRD_ETHER || !up {
                         continue;
                     }

@@ -167,6 +167,8 @@ pub enum Negotiation {
     /// Host to client: the streams that the session carries beside the first view of its video. Said once,
     /// behind the first [`Negotiation::Granted`], and only if there are any.
     Streams(Vec<Grant>),
+    /// Client to host: its window has this size now, in pixels. A host may give what it streams the same.
+    WindowSize(Size),
 }
 
 /// The longest side of a cursor in pixels; XFixes gives at most what the server's largest cursor
@@ -227,6 +229,9 @@ impl Negotiation {
             }
             Negotiation::Streams(grants) => {
                 streams::write_grants(w.u8(7), grants);
+            }
+            Negotiation::WindowSize(size) => {
+                w.u8(8).u32(size.width).u32(size.height);
             }
         }
         out
@@ -294,6 +299,10 @@ impl Negotiation {
             5 => Negotiation::RelativeMouse(r.u8()? != 0),
             6 => Negotiation::SourceShown(r.u8()? != 0),
             7 => Negotiation::Streams(streams::parse_grants(&mut r)?),
+            8 => {
+                let size = Some(Size::new(r.u32()?, r.u32()?)).filter(|size| size.is_valid());
+                Negotiation::WindowSize(size.ok_or(Reject::Range("window size"))?)
+            }
             _ => return Ok(None),
         }))
     }

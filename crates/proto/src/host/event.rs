@@ -9,6 +9,7 @@ use crate::input::inbox::Arrived;
 use crate::send::plane::MediaSender;
 use crate::time::Instant;
 use crate::trace::FrameRecord;
+use crate::units::Size;
 use crate::wire::control::{AudioReport, GoodbyeReason, ResendRequest};
 
 /// Something for the runtime.
@@ -77,6 +78,8 @@ pub enum HostEvent {
         /// The newest frame that they had heard of.
         newest: FrameId,
     },
+    /// A client's window has this size now, in pixels.
+    WindowSize(SessionId, Size),
     /// A client lacks parts of a frame: the view's sender may send them again.
     ResendWanted(SessionId, ResendRequest),
     /// How a client plays the sound that it gets.

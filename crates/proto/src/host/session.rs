@@ -33,6 +33,13 @@ const PROBES: u32 = 12;
 /// See [`PROBES`].
 const PROBES_IN: Duration = Duration::from_secs(2);
 
+/// Sizes of a client's window that are heard within [`WINDOW_SIZES_IN`]: one each 150 ms is what ours says
+/// while its window is dragged.
+const WINDOW_SIZES: u32 = 20;
+
+/// See [`WINDOW_SIZES`].
+const WINDOW_SIZES_IN: Duration = Duration::from_secs(1);
+
 /// How often something may be asked for: what a client asks without end must not hold up the others.
 /// What is not heard is asked for again, like what was lost.
 pub(super) struct Allowance {
@@ -83,6 +90,8 @@ pub(super) struct Session {
     /// Wishes and probes that are heard.
     pub(super) wishes: Allowance,
     pub(super) probes: Allowance,
+    /// The same for the window's size.
+    pub(super) window_sizes: Allowance,
     /// What it asked last and nobody answered yet, and whether it lets the kernel cut.
     pub(super) asked: Option<Asked>,
     pub(super) segmented: bool,
@@ -106,6 +115,7 @@ impl Session {
             shown_due: false,
             wishes: Allowance::new(now, WISHES, WISHES_IN),
             probes: Allowance::new(now, PROBES, PROBES_IN),
+            window_sizes: Allowance::new(now, WINDOW_SIZES, WINDOW_SIZES_IN),
             asked: None,
             segmented: true,
         }

@@ -75,6 +75,13 @@ impl Host {
         for heard in heard {
             match heard {
                 ControlEvent::Negotiation(Negotiation::Offer(offer)) => self.offered(i, offer),
+                ControlEvent::Negotiation(Negotiation::WindowSize(size)) => {
+                    let session = &mut self.sessions[i];
+                    if session.is_active() && session.window_sizes.take(now) {
+                        let id = session.id;
+                        self.events.push_back(HostEvent::WindowSize(id, size));
+                    }
+                }
                 ControlEvent::Negotiation(_) => {}
                 ControlEvent::Message(Message::ReportsAfter { view, frame }) => {
                     after = (view, frame);

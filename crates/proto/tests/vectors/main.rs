@@ -434,6 +434,7 @@ fn negotiation(v: &mut Vectors) {
                 views: 0,
             }]),
         ),
+        ("window_size", Negotiation::WindowSize(Size::new(1280, 720))),
     ];
     v.title("Messages of the reliable stream, without their length");
     for (name, message) in messages {

@@ -32,6 +32,7 @@ use super::screen::{Screen, Shown};
 use super::search::Search;
 use super::{ClientSetup, Notice, PanicReporter, Shared, StopReason, run_input};
 use crate::clock;
+use crate::lock::lock;
 use crate::sched;
 
 /// Between two attempts to find a lost host.
@@ -240,7 +241,12 @@ impl Media {
             now,
             &mut session,
         ));
-        *self.shared.session() = Some(session);
+        let mut shared = self.shared.session();
+        if let Some(size) = *lock(&self.shared.window_size) {
+            session.window_size(size);
+        }
+        *shared = Some(session);
+        drop(shared);
         self.playout = Some(Playout::new(established));
         self.screen.reset();
         // A host that wants it says so anew.

@@ -469,6 +469,13 @@ fn is_broadcast(to: SocketAddr) -> bool {
     refused || to.ip() == Ipv4Addr::BROADCAST
 }
 
+/// The address of UDP that a [`Opened::place`] names; `None` where there is only raw Ethernet.
+#[must_use]
+pub fn address_in(place: &str) -> Option<SocketAddr> {
+    let address = place.strip_prefix("UDP ")?.split(',').next()?;
+    address.parse().ok()
+}
+
 /// Where clients reach this host.
 fn place(link: &Ladder, only: Option<Rung>) -> String {
     match link.local_addr() {
@@ -535,6 +542,24 @@ mod tests {
         );
         let text = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn the_address_is_read_from_where_a_host_says_it_is() {
+        let link = Ladder::host("127.0.0.1:0".parse().unwrap(), Some(Rung::Udp)).unwrap();
+        let own = link.local_addr();
+        assert!(own.is_some());
+        assert_eq!(address_in(&place(&link, Some(Rung::Udp))), own);
+        assert_eq!(
+            address_in("UDP [::]:4710, udp-gso and raw Ethernet on eth0")
+                .unwrap()
+                .port(),
+            4710
+        );
+        assert_eq!(
+            address_in("raw Ethernet, port 4710, 52:54:00:12:34:56 (eth0)"),
+            None
+        );
     }
 
     #[test]

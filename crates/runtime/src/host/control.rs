@@ -35,6 +35,7 @@ use openuvr_proto::wire::video::EchoKind;
 use super::ForApplication;
 use super::audio::{self, AudioCommand};
 use super::trust::Trust;
+use super::window_sizes::WindowSizes;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
 use crate::clock;
 
@@ -78,6 +79,8 @@ pub(super) struct Control {
     pub(super) ways: HashMap<SessionId, (PathId, Rung)>,
     /// Whose reports the media thread learns from.
     pub(super) player: Option<SubscriberId>,
+    /// How large their windows are.
+    pub(super) window_sizes: WindowSizes,
     /// Whether it was told that events of mapped devices are lost.
     pub(super) told_lost: bool,
     /// Why presses do not reach the window, as was told last.
@@ -314,6 +317,7 @@ impl Control {
                 }
                 self.command_media(MediaCommand::Role(subscriber, role));
                 self.shared.notice(Notice::RoleChanged(subscriber, role));
+                self.tell_window_size();
             }
             HostEvent::PathChanged {
                 session,
@@ -336,6 +340,12 @@ impl Control {
                 self.player.take_if(|p| *p == subscriber);
                 self.command_media(MediaCommand::Remove(subscriber));
                 self.shared.notice(Notice::Ended(subscriber, ending));
+                self.window_sizes.ended(subscriber);
+                self.tell_window_size();
+            }
+            HostEvent::WindowSize(session, size) => {
+                self.window_sizes.is(session.into(), size);
+                self.tell_window_size();
             }
             HostEvent::Input {
                 from,
@@ -367,6 +377,13 @@ impl Control {
             HostEvent::ResendWanted(session, request) => {
                 self.command_media(MediaCommand::Resend(session.into(), request));
             }
+        }
+    }
+
+    /// Tells how large the player's window is, if that is news.
+    fn tell_window_size(&mut self) {
+        if let Some(size) = self.window_sizes.news(self.player) {
+            self.shared.notice(Notice::PlayerWindow(size));
         }
     }
 

@@ -78,6 +78,8 @@ pub enum Notice {
     EncoderClosed(RenditionId),
     /// The player's picture has a new size, and a new configuration epoch began.
     Resized(Size),
+    /// The player's window has this size now, in pixels; `None`: nobody plays, or in no window.
+    PlayerWindow(Option<Size>),
     /// A client has waited for two seconds, and the application has handed over no picture yet
     /// ([`guest`](crate::guest)).
     NoPicture,

@@ -95,6 +95,8 @@ fn lines_are_read_as_they_were_written() {
         },
         Line::EncoderClosed(RenditionId(7)),
         Line::Resized(size),
+        Line::PlayerWindow(Some(Size::new(1280, 720))),
+        Line::PlayerWindow(None),
         Line::Shown(true),
         Line::Shown(false),
         Line::InputGoesTo(":1".into()),

@@ -87,6 +87,7 @@ impl X11InputSource {
             .map_err(|cause| stage.gone(&cause))?;
         let painter = Painter::new(&conn, Arc::clone(&stage))?;
         let grab = Grab::new(&conn, &window).map_err(|cause| stage.gone(&cause))?;
+        let size = stage.scene().window;
         Ok(X11InputSource {
             conn,
             window,
@@ -104,7 +105,7 @@ impl X11InputSource {
             usual: Keys::Symbol,
             pointer_sent: None,
             unread: None,
-            ready: VecDeque::new(),
+            ready: VecDeque::from([SourceEvent::Resized(size)]),
         })
     }
 
@@ -153,6 +154,9 @@ impl X11InputSource {
             }
             Event::ConfigureNotify(event) if event.window == self.window.id => {
                 let size = Size::new(event.width.into(), event.height.into());
+                if self.stage.scene().window != size {
+                    self.ready.push_back(SourceEvent::Resized(size));
+                }
                 return self.change(|scene| {
                     scene.window = size;
                     scene.following.take_if(|following| !following.told(size));

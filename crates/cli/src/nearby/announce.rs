@@ -1,0 +1,284 @@
+//! A host says that it is there: its name, its port, its key's fingerprint, whether it pairs.
+//!
+//! A thread of the library's own answers who asks. Nothing here ends a host: where there is no network, it
+//! is only not found.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use mdns_sd::{DaemonEvent, IfKind, Receiver, ServiceDaemon, ServiceInfo};
+use openuvr_proto::control::handshake::PROTOCOL_VERSION;
+use openuvr_proto::printable::printable;
+use openuvr_proto::time::Instant;
+use openuvr_runtime::line::Line;
+
+use super::{SERVICE, txt};
+
+/// The longest instance name in bytes: one label of a domain name (RFC 6763, section 4.1.1).
+const LONGEST: usize = 63;
+
+/// How long the end may take: goodbyes that do not leave are made up for by the records' expiry (guess).
+const GOODBYE: Duration = Duration::from_millis(500);
+
+/// What a host says of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct About {
+    /// What it is called.
+    pub(crate) name: String,
+    /// What it shows, if it shows one application.
+    pub(crate) shows: Option<String>,
+}
+
+impl About {
+    /// The instance's name: that of the host and of what it shows, cut where it is too long.
+    fn instance(&self) -> String {
+        let name = match &self.shows {
+            Some(shows) => format!("{}: {shows}", self.name),
+            None => self.name.clone(),
+        };
+        let name = printable(&name);
+        let end = name.floor_char_boundary(LONGEST);
+        name.get(..end).unwrap_or_default().trim().to_owned()
+    }
+}
+
+/// Says it as long as it lives, from the moment that the host streams.
+pub(crate) struct Announcer {
+    about: About,
+    who: &'static str,
+    /// Until when a new device may pair.
+    pairing_until: Option<Instant>,
+    announced: Option<Announced>,
+}
+
+struct Announced {
+    daemon: ServiceDaemon,
+    events: Receiver<DaemonEvent>,
+    address: SocketAddr,
+    fingerprint: String,
+    pairing: bool,
+    told: bool,
+}
+
+impl Announcer {
+    /// Says nothing yet; `who` begins the lines of what is wrong, as `host`.
+    pub(crate) fn new(who: &'static str, about: About) -> Announcer {
+        Announcer {
+            about,
+            who,
+            pairing_until: None,
+            announced: None,
+        }
+    }
+
+    /// The host is reached at this address from now on, and its identity key has this fingerprint. Of one
+    /// that only this machine reaches nothing is said.
+    pub(crate) fn streams_at(&mut self, address: SocketAddr, fingerprint: String, now: Instant) {
+        self.ended();
+        if address.ip().to_canonical().is_loopback() {
+            return;
+        }
+        match self.announce(address, fingerprint, now) {
+            Ok(announced) => self.announced = Some(announced),
+            Err(why) => self.trouble(&why),
+        }
+    }
+
+    /// A new device may pair until then.
+    pub(crate) fn pairs_until(&mut self, until: Instant) {
+        self.pairing_until = Some(until);
+    }
+
+    /// Takes from what the host says whether it pairs.
+    pub(crate) fn heard(&mut self, line: &Line, now: Instant) {
+        match line {
+            Line::Invitation { seconds, .. } => {
+                self.pairs_until(now + Duration::from_secs((*seconds).into()));
+            }
+            // A PIN is for one device.
+            Line::Paired { .. } => self.pairing_until = None,
+            Line::Pairing(words) if words.starts_with("pairing is closed") => {
+                self.pairing_until = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Says what has changed; call it a few times a second.
+    pub(crate) fn tick(&mut self, now: Instant) {
+        let pairing = self.pairs(now);
+        let Some(announced) = &mut self.announced else {
+            return;
+        };
+        let mut trouble = None;
+        for event in announced.events.try_iter() {
+            match event {
+                DaemonEvent::Error(why) => trouble = Some(why.to_string()),
+                event => tracing::debug!("mDNS: {event:?}"),
+            }
+        }
+        if announced.pairing != pairing {
+            announced.pairing = pairing;
+            let service = service(
+                &self.about,
+                announced.address,
+                &announced.fingerprint,
+                pairing,
+            );
+            let said = service.and_then(|service| announced.daemon.register(service));
+            trouble = said.err().map(|why| why.to_string()).or(trouble);
+        }
+        if let Some(why) = trouble
+            && !std::mem::replace(&mut announced.told, true)
+        {
+            self.trouble(&why);
+        }
+    }
+
+    /// The host has ended: it is no more to be found.
+    pub(crate) fn ended(&mut self) {
+        if let Some(announced) = self.announced.take()
+            && let Ok(over) = announced.daemon.shutdown()
+        {
+            let _ = over.recv_timeout(GOODBYE);
+        }
+    }
+
+    fn pairs(&self, now: Instant) -> bool {
+        self.pairing_until.is_some_and(|until| now < until)
+    }
+
+    fn announce(
+        &self,
+        address: SocketAddr,
+        fingerprint: String,
+        now: Instant,
+    ) -> Result<Announced, String> {
+        let pairing = self.pairs(now);
+        let start = || {
+            let service = service(&self.about, address, &fingerprint, pairing)?;
+            let daemon = ServiceDaemon::new()?;
+            daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?;
+            let events = daemon.monitor()?;
+            daemon.register(service)?;
+            Ok((daemon, events))
+        };
+        let (daemon, events) = start().map_err(|why: mdns_sd::Error| why.to_string())?;
+        Ok(Announced {
+            daemon,
+            events,
+            address,
+            fingerprint,
+            pairing,
+            told: false,
+        })
+    }
+
+    fn trouble(&self, why: &str) {
+        let (who, why) = (self.who, printable(why));
+        eprintln!(
+            "openuvr {who}: clients may have to name this host, which mDNS can't announce: {why}"
+        );
+    }
+}
+
+impl Drop for Announcer {
+    fn drop(&mut self) {
+        self.ended();
+    }
+}
+
+/// The records of a host that is reached at `address`.
+fn service(
+    about: &About,
+    address: SocketAddr,
+    fingerprint: &str,
+    pairing: bool,
+) -> mdns_sd::Result<ServiceInfo> {
+    let protocol = PROTOCOL_VERSION.to_string();
+    let properties = [
+        (txt::VERSION, "1"),
+        (txt::PROTOCOL, &protocol),
+        (txt::KEY, fingerprint),
+        (txt::PAIRING, if pairing { txt::OPEN } else { txt::CLOSED }),
+    ];
+    let ip = address.ip().to_canonical();
+    let own: &[IpAddr] = if ip.is_unspecified() { &[] } else { &[ip] };
+    let (instance, port) = (about.instance(), address.port());
+    // One for each host on the machine, so that the end of one takes no address from another, or from what
+    // else answers for this machine.
+    let machine = format!("openuvr-{fingerprint}-{port}.local.");
+    let mut service = ServiceInfo::new(SERVICE, &instance, &machine, own, port, &properties[..])?;
+    if !ip.is_unspecified() {
+        service.set_interfaces(vec![IfKind::Addr(ip)]);
+        return Ok(service);
+    }
+    if ip.is_ipv4() {
+        service.set_interfaces(vec![IfKind::IPv4]);
+    }
+    Ok(service.enable_addr_auto())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "0123-4567-89ab-cdef";
+
+    fn about(name: &str, shows: Option<&str>) -> About {
+        About {
+            name: name.to_owned(),
+            shows: shows.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn an_instance_is_named_within_a_label() {
+        assert_eq!(about("desk", None).instance(), "desk");
+        assert_eq!(about("desk", Some("blender")).instance(), "desk: blender");
+        let evil = about("desk\u{1b}[2J", Some("a\nb\u{202e}"));
+        assert_eq!(evil.instance(), "desk[2J: ab");
+        let long = about("desk", Some(&"日".repeat(40))).instance();
+        assert!(long.len() <= LONGEST && long.ends_with('日'), "{long}");
+    }
+
+    #[test]
+    fn records_say_port_key_and_pairing() {
+        let about = about("desk", None);
+        let all = service(&about, "[::]:4711".parse().unwrap(), KEY, true).unwrap();
+        assert_eq!(all.get_port(), 4711);
+        assert_eq!(all.get_property_val_str(txt::PAIRING), Some("open"));
+        assert_eq!(all.get_property_val_str(txt::KEY), Some(KEY));
+        assert!(all.is_addr_auto());
+        let one = service(&about, "192.0.2.7:4710".parse().unwrap(), KEY, false).unwrap();
+        assert_eq!(one.get_property_val_str(txt::PAIRING), Some("closed"));
+        assert!(!one.is_addr_auto() && one.get_addresses_v4().len() == 1);
+        // Another host on this machine has a name of its own.
+        assert_ne!(all.get_hostname(), one.get_hostname());
+    }
+
+    #[test]
+    fn pairing_is_over_in_time_or_with_a_device() {
+        let mut announcer = Announcer::new("host", about("desk", None));
+        let at = |seconds| Instant(0) + Duration::from_secs(seconds);
+        let invitation = Line::Invitation {
+            pin: "135790".to_owned(),
+            seconds: 10,
+        };
+        announcer.heard(&invitation, at(0));
+        assert!(announcer.pairs(at(9)) && !announcer.pairs(at(10)));
+        let paired = Line::Paired {
+            name: "attic".to_owned(),
+            fingerprint: String::new(),
+        };
+        announcer.heard(&paired, at(1));
+        assert!(!announcer.pairs(at(2)));
+        announcer.heard(&invitation, at(3));
+        let wrong = Line::Pairing("a wrong PIN came from 192.0.2.1:5".to_owned());
+        announcer.heard(&wrong, at(4));
+        assert!(announcer.pairs(at(4)));
+        let over = Line::Pairing("pairing is closed: too many wrong PINs came".to_owned());
+        announcer.heard(&over, at(4));
+        assert!(!announcer.pairs(at(4)));
+    }
+}

@@ -1,0 +1,279 @@
+//! Asks the network which hosts are there. What answers is bounded in number and length, and made fit to be
+//! shown; nothing of it is believed.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::time::Duration;
+
+use mdns_sd::{IfKind, ResolvedService, ScopedIp, ServiceDaemon, ServiceEvent};
+use openuvr_net::address::own_addresses;
+use openuvr_proto::printable::printable;
+use openuvr_runtime::clock;
+use openuvr_runtime::trust_store::HostStore;
+
+use super::{SERVICE, txt};
+
+/// How long answers are waited for: a question that was lost is asked again after a second, and an answer
+/// may wait 120 ms to be joined with others (RFC 6762, sections 5.2 and 6).
+const WAIT: Duration = Duration::from_millis(1500);
+
+/// Most hosts that are looked at (guess: a hall full of them). Of more, those that are known stay.
+const MOST: usize = 64;
+
+/// Most addresses of one host that are tried (guess: a cable, Wi-Fi and a tunnel, each with several).
+const MOST_ADDRESSES: usize = 8;
+
+/// The longest name that is shown, in characters: a label's octets (RFC 1035, section 2.3.4).
+const LONGEST_NAME: usize = 63;
+
+/// A host as somebody on the network describes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Nearby {
+    /// What it calls itself; fit to be shown.
+    pub(super) name: String,
+    /// The fingerprint that it says its key has; empty if it is none.
+    pub(super) fingerprint: String,
+    /// Whether it says that a new device may pair.
+    pub(super) pairs: bool,
+    /// Where it is, best first; one at least.
+    pub(super) addresses: Vec<Address>,
+    /// The address under which a host with this fingerprint is remembered.
+    pub(super) known_as: Option<String>,
+}
+
+/// An address with its interface, where it means nothing without.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Address {
+    pub(super) address: SocketAddr,
+    interface: Option<String>,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.interface {
+            Some(name) => write!(f, "[{}%{name}]:{}", self.address.ip(), self.address.port()),
+            None => self.address.fmt(f),
+        }
+    }
+}
+
+/// The hosts that answer, those that are known first. Blocks for [`WAIT`].
+///
+/// # Errors
+/// One line: there is no network, or multicast DNS can't be used.
+pub(super) fn search(known: &HostStore) -> Result<Vec<Nearby>, String> {
+    let own = own_addresses().map_err(|why| format!("this machine's addresses: {why}"))?;
+    if own.is_empty() {
+        return Err("this machine has no network: no interface that is up has an address".into());
+    }
+    let failed = |why: mdns_sd::Error| format!("hosts can't be looked for by mDNS: {why}");
+    let daemon = ServiceDaemon::new().map_err(failed)?;
+    // One's own hosts are found by the interface that others find them by.
+    daemon
+        .disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])
+        .map_err(failed)?;
+    let events = daemon.browse(SERVICE).map_err(failed)?;
+    let mut found = Vec::new();
+    let until = clock::now() + WAIT;
+    while let Ok(event) = events.recv_timeout(until.since(clock::now())) {
+        if let ServiceEvent::ServiceResolved(service) = event
+            && let Some(host) = nearby(&service, known)
+        {
+            keep(&mut found, host);
+        }
+        if clock::now() >= until {
+            break;
+        }
+    }
+    // It says nothing that others wait for.
+    let _ = daemon.shutdown();
+    found.sort_by_key(|host| (host.known_as.is_none(), host.name.clone()));
+    Ok(found)
+}
+
+/// Adds a host, or brings up to date what is there of it: the same name with another key is another host,
+/// so that none takes the place of one that is known.
+fn keep(found: &mut Vec<Nearby>, host: Nearby) {
+    let same = |other: &&mut Nearby| {
+        let port = |host: &Nearby| host.addresses.first().map(|a| a.address.port());
+        other.name == host.name
+            && other.fingerprint == host.fingerprint
+            && port(other) == port(&host)
+    };
+    if let Some(other) = found.iter_mut().find(same) {
+        // An answer of one interface does not take back that of another.
+        let mut addresses = host.addresses;
+        addresses.append(&mut other.addresses);
+        other.addresses = in_order(addresses);
+        other.pairs = host.pairs;
+        return;
+    }
+    if found.len() >= MOST {
+        let stranger = found.iter().position(|other| other.known_as.is_none());
+        match stranger {
+            Some(at) if host.known_as.is_some() => _ = found.remove(at),
+            _ => return,
+        }
+    }
+    found.push(host);
+}
+
+/// What an answer says; `None` if nobody could be reached by it.
+fn nearby(service: &ResolvedService, known: &HostStore) -> Option<Nearby> {
+    let name = service.fullname.strip_suffix(SERVICE)?;
+    let name = printable(name.strip_suffix('.').unwrap_or(name));
+    let name: String = name.trim().chars().take(LONGEST_NAME).collect();
+    let addresses = service.addresses.iter().filter_map(|ip| {
+        let (ip, interface) = match ip {
+            ScopedIp::V4(v4) => (IpAddr::from(*v4.addr()), None),
+            ScopedIp::V6(v6) => (IpAddr::from(*v6.addr()), Some(v6.scope_id())),
+            _ => return None,
+        };
+        let (index, interface) = interface.map_or((0, ""), |id| (id.index, &id.name));
+        place(ip, service.port, index, interface)
+    });
+    let addresses = in_order(addresses.collect());
+    if addresses.is_empty() || service.port == 0 {
+        return None;
+    }
+    let said = |key| service.get_property_val_str(key).unwrap_or_default();
+    let fingerprint = Some(said(txt::KEY)).filter(|text| is_fingerprint(text));
+    let fingerprint = fingerprint.unwrap_or_default().to_owned();
+    Some(Nearby {
+        known_as: known.address_of(&fingerprint).map(str::to_owned),
+        pairs: said(txt::PAIRING) == txt::OPEN,
+        name,
+        fingerprint,
+        addresses,
+    })
+}
+
+/// An address of another machine, or of this one by which others reach it; `None` for what is none.
+fn place(ip: IpAddr, port: u16, index: u32, interface: &str) -> Option<Address> {
+    let ip = ip.to_canonical();
+    let nobody = ip.is_loopback() || ip.is_unspecified() || ip.is_multicast();
+    let nobody = nobody || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+    // The same on each interface: only with one does it say where (RFC 4007, section 6).
+    let local = |v6: Ipv6Addr| v6.is_unicast_link_local();
+    let (address, interface) = match ip {
+        _ if nobody => return None,
+        IpAddr::V6(v6) if local(v6) && (index == 0 || interface.is_empty()) => return None,
+        IpAddr::V6(v6) if local(v6) => (
+            SocketAddrV6::new(v6, port, 0, index).into(),
+            Some(printable(interface)),
+        ),
+        ip => (SocketAddr::new(ip, port), None),
+    };
+    Some(Address { address, interface })
+}
+
+/// Each once, those first that work with the fewest surprises: IPv4, which hosts and firewalls are set up
+/// for, then IPv6, last what is bound to an interface. As many as are tried.
+fn in_order(mut addresses: Vec<Address>) -> Vec<Address> {
+    let mut seen = HashSet::new();
+    addresses.retain(|address| seen.insert(address.clone()));
+    addresses.sort_by_key(|one| (one.interface.is_some(), one.address));
+    addresses.truncate(MOST_ADDRESSES);
+    addresses
+}
+
+/// Four groups of four hexadecimal digits, as they are shown everywhere.
+fn is_fingerprint(text: &str) -> bool {
+    let hex = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    text.len() == 19
+        && text.bytes().enumerate().all(|(at, byte)| match at % 5 {
+            4 => byte == b'-',
+            _ => hex(byte),
+        })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in super::super) fn host(name: &str, fingerprint: &str, known_as: Option<&str>) -> Nearby {
+        Nearby {
+            name: name.to_owned(),
+            fingerprint: fingerprint.to_owned(),
+            pairs: false,
+            addresses: vec![place("192.0.2.7".parse().unwrap(), 4710, 0, "").unwrap()],
+            known_as: known_as.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_one_machine_are_taken() {
+        let taken = |text: &str, index, interface| {
+            place(text.parse().unwrap(), 4710, index, interface).map(|a| a.to_string())
+        };
+        for nobody in [
+            "127.0.0.1",
+            "::1",
+            "0.0.0.0",
+            "::",
+            "224.0.0.251",
+            "ff02::fb",
+            "255.255.255.255",
+            "::ffff:127.0.0.1",
+        ] {
+            assert_eq!(taken(nobody, 2, "eth0"), None, "{nobody}");
+        }
+        assert_eq!(taken("192.0.2.7", 2, "eth0").unwrap(), "192.0.2.7:4710");
+        assert_eq!(
+            taken("2001:db8::1", 2, "eth0").unwrap(),
+            "[2001:db8::1]:4710"
+        );
+        assert_eq!(taken("fe80::1", 2, "eth0").unwrap(), "[fe80::1%eth0]:4710");
+        assert_eq!(taken("fe80::1", 0, ""), None);
+        let scoped = place("fe80::1".parse().unwrap(), 1, 7, "wlan0").unwrap();
+        let SocketAddr::V6(v6) = scoped.address else {
+            panic!("{scoped}");
+        };
+        assert_eq!(v6.scope_id(), 7);
+    }
+
+    #[test]
+    fn a_name_with_another_key_is_another_host() {
+        let mut found = Vec::new();
+        let desk = host("desk", "0123-4567-89ab-cdef", Some("desk:4710"));
+        keep(&mut found, desk.clone());
+        keep(&mut found, host("desk", "ffff-4567-89ab-cdef", None));
+        keep(&mut found, desk.clone());
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0], desk);
+    }
+
+    #[test]
+    fn a_flood_of_answers_is_bounded_and_drops_strangers() {
+        let mut found = Vec::new();
+        for n in 0..10 * MOST {
+            keep(&mut found, host(&format!("stranger {n}"), "", None));
+        }
+        assert_eq!(found.len(), MOST);
+        keep(&mut found, host("desk", "0123-4567-89ab-cdef", Some("d")));
+        assert_eq!(found.len(), MOST);
+        assert!(found.iter().any(|host| host.name == "desk"));
+        for n in 0..2 * MOST_ADDRESSES as u8 {
+            let mut desk = host("desk", "0123-4567-89ab-cdef", Some("d"));
+            desk.addresses = vec![place([192, 0, 2, n].into(), 4710, 0, "").unwrap()];
+            keep(&mut found, desk);
+        }
+        let desk = found.iter().find(|host| host.name == "desk").unwrap();
+        assert_eq!(desk.addresses.len(), MOST_ADDRESSES);
+    }
+
+    #[test]
+    fn fingerprints_have_one_form() {
+        assert!(is_fingerprint("0123-4567-89ab-cdef"));
+        for text in [
+            "",
+            "0123-4567-89AB-CDEF",
+            "0123-4567-89ab-cde",
+            "0123456789abcdef012",
+            "0123-4567-89ab-cd\u{1b}f",
+        ] {
+            assert!(!is_fingerprint(text), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The one system call between `fork` and `exec` that ties a child's life to ours.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+/// Makes the kernel send SIGTERM to the child when the thread that starts it ends, in whatever way: start
+/// children on the main thread.
+pub(super) fn die_with_parent(command: &mut Command) {
+    // SAFETY: the closure only makes one system call (prctl), which is async-signal-safe; it allocates
+    // nothing and takes no lock.
+    unsafe {
+        command.pre_exec(|| {
+            set_parent_process_death_signal(Some(Signal::TERM)).map_err(io::Error::from)
+        });
+    }
+}

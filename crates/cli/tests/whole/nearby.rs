@@ -1,0 +1,225 @@
+//! Hosts are found on their network by multicast DNS, by those that are on it; and whoever lies there gets
+//! no client to believe it.
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::process::Command;
+
+use mdns_sd::{ServiceDaemon, ServiceInfo};
+use openuvr_proto::control::identity::DeviceName;
+use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
+use openuvr_runtime::trust_store::{DeviceStore, HostStore};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::support::machines::{HOST, Machines, THIRD, on};
+use crate::support::{Folder, Program, eventually};
+
+/// A host that nobody needs to see.
+const PATTERN: [&str; 7] = [
+    "host", "--source", "pattern", "--size", "320x200", "--fps", "10",
+];
+
+/// A host with keys of its own in a namespace.
+fn host(machine: &str, dir: &str, name: &str, words: &[&str]) -> Program {
+    let own = ["--config-dir", dir, "--name", name, "--realtime", "off"];
+    let words = [&PATTERN[..], &own, words].concat();
+    let host = Program::start(name, on(machine, &[], Path::new("/"), None, &words));
+    host.line("streaming");
+    host
+}
+
+fn client(machine: &str, dir: &str, words: &[&str]) -> Command {
+    let own = ["client", "--config", "/dev/null", "--config-dir", dir];
+    let more = ["--present", "null", "--realtime", "off", "--name", "lap"];
+    let own = [&own[..], &more, words].concat();
+    on(machine, &[], Path::new("/"), None, &own)
+}
+
+/// What `openuvr hosts` says, as soon as it says all of this.
+fn listed(machine: &str, dir: &str, parts: &[&str]) -> String {
+    let words = ["hosts", "--config-dir", dir];
+    eventually(&format!("hosts {parts:?}"), || {
+        let out = on(machine, &[], Path::new("/"), None, &words).output();
+        let text = String::from_utf8(out.expect("it runs").stdout).expect("text");
+        parts.iter().all(|part| text.contains(part)).then_some(text)
+    })
+}
+
+fn row<'a>(text: &'a str, name: &str) -> &'a str {
+    let mut rows = text.lines();
+    rows.find(|row| row.split_whitespace().nth(1) == Some(name))
+        .unwrap_or_else(|| panic!("no {name}: {text}"))
+}
+
+/// Has them know each other, without a PIN.
+fn introduce(host: &str, client: &str, address: &str) -> String {
+    let (host, client) = (Path::new(host), Path::new(client));
+    let key = load_or_create(host, KeyOwner::Host).expect("a key");
+    let own = load_or_create(client, KeyOwner::Client).expect("a key");
+    let mut devices = DeviceStore::open(host).expect("a store");
+    let paired = devices.pair(own.public(), &DeviceName::new("lap"), 1);
+    paired.expect("it is written");
+    let mut hosts = HostStore::open(client).expect("a store");
+    let remembered = hosts.remember(address, key.public());
+    remembered.expect("it is written");
+    key.public().fingerprint()
+}
+
+#[test]
+fn two_hosts_and_a_client_find_each_other() {
+    let Some(machines) = Machines::on_a_bridge() else {
+        return;
+    };
+    let folder = Folder::new();
+    let (here, third) = (&machines.client, machines.third.as_deref().unwrap());
+    let dirs = ["desk", "attic", "cellar", "lap", "nobody"].map(|name| folder.join(name));
+    let [desk_dir, attic_dir, cellar_dir, lap, nobody] = &dirs;
+    let mut desk = host(&machines.host, desk_dir, "desk", &["--pin", "135790"]);
+    let _attic = host(third, attic_dir, "attic", &[]);
+    let hidden = ["--discoverable=false", "--bind", "[::]:4711"];
+    let _cellar = host(third, cellar_dir, "cellar", &hidden);
+
+    let text = listed(here, lap, &["desk", "attic"]);
+    let fingerprint = |dir: &str| {
+        let key = load_or_create(Path::new(dir), KeyOwner::Host).expect("its key");
+        key.public().fingerprint()
+    };
+    for (name, address, dir) in [("desk", HOST, desk_dir), ("attic", THIRD, attic_dir)] {
+        let row = row(&text, name);
+        assert!(row.contains(&format!("{address}:4710")), "{text}");
+        assert!(row.contains(&fingerprint(dir)), "{text}");
+        assert!(row.ends_with("new; pairing is open"), "{text}");
+    }
+    assert!(!text.contains("cellar"), "{text}");
+
+    // Without a person who could say which.
+    let (status, text) = Program::start("asked", client(here, lap, &[])).ended();
+    assert_eq!(status.code(), Some(1), "{text}");
+    assert!(text.contains("desk") && text.contains("attic"), "{text}");
+    let last = text.lines().last().unwrap();
+    assert!(last.contains("which of these hosts is meant?"), "{text}");
+
+    // With one.
+    let chosen = client(here, lap, &["--pin", "135790"]);
+    let mut paired = Program::at_terminal("chosen", &chosen, "2\n");
+    paired.line("The number of the host");
+    paired.line("paired with the host");
+    paired.line("player at desk");
+    desk.line("lap joins as player");
+    paired.kill();
+    listed(here, nobody, &["new; pairing is closed"]);
+    let text = listed(here, lap, &["attic", "paired"]);
+    assert!(row(&text, "desk").ends_with("paired"), "{text}");
+
+    // It is the only one that is known.
+    let mut known = Program::start("known", client(here, lap, &[]));
+    known.line(&format!("\"desk\" is paired and answers at {HOST}:4710"));
+    known.line("connected to the host");
+    known.line("player at desk");
+    known.stop();
+
+    // Who says goodbye is not found any more.
+    desk.stop();
+    eventually("desk is gone", || {
+        let text = listed(here, lap, &["attic"]);
+        (!text.contains("desk")).then_some(())
+    });
+}
+
+#[test]
+fn a_forged_answer_is_refused_by_the_handshake() {
+    let Some(machines) = Machines::on_a_bridge() else {
+        return;
+    };
+    let folder = Folder::new();
+    let (here, third) = (&machines.client, machines.third.clone().unwrap());
+    let dirs = ["desk", "thief", "lap"].map(|name| folder.join(name));
+    let [desk, thief, lap] = &dirs;
+    let fingerprint = introduce(desk, lap, &format!("{HOST}:4710"));
+    let known = Path::new(lap).join("hosts.toml");
+    let before = std::fs::read_to_string(&known).expect("it knows the host");
+
+    // The name of the one that is known, and another key: it is somebody new.
+    let mut fake = host(&third, thief, "desk", &["--pin", "135790"]);
+    let text = listed(here, lap, &["desk"]);
+    assert!(row(&text, "desk").contains("new; pairing"), "{text}");
+    let (status, text) = Program::start("asked", client(here, lap, &[])).ended();
+    assert_eq!(status.code(), Some(1), "{text}");
+    assert!(text.contains("which of these hosts is meant?"), "{text}");
+    fake.stop();
+
+    // The fingerprint of the one that is known, too, which anybody can read.
+    let silent = ["--pin", "135790", "--discoverable=false"];
+    let _fake = host(&third, thief, "desk", &silent);
+    let daemon = std::thread::spawn(move || announce(&third, &fingerprint)).join();
+    let daemon = daemon.expect("it announces");
+    let text = listed(here, lap, &["desk", "paired"]);
+    assert!(text.contains(THIRD), "{text}");
+    for _ in 0..2 {
+        let lured = client(here, lap, &["--pin", "135790"]);
+        let (status, text) = Program::start("lured", lured).ended();
+        assert_eq!(status.code(), Some(1), "{text}");
+        assert!(text.contains("does not know this device"), "{text}");
+        assert!(!text.contains("paired with"), "{text}");
+    }
+    assert_eq!(
+        std::fs::read_to_string(&known).expect("it is there"),
+        before
+    );
+    drop(daemon.shutdown());
+}
+
+/// Says on a machine's network that the host with this fingerprint is there, with a name that would
+/// redraw a terminal.
+fn announce(machine: &str, fingerprint: &str) -> ServiceDaemon {
+    let space = File::open(format!("/run/netns/{machine}")).expect("it is there");
+    // Of this thread, and those that it starts.
+    move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).expect("as root");
+    let daemon = ServiceDaemon::new().expect("a thread");
+    let service = ServiceInfo::new(
+        "_openuvr._udp.local.",
+        "desk\u{1b}[2J\u{7}\nopenuvr",
+        "thief.local.",
+        THIRD,
+        4710,
+        &[("key", fingerprint), ("pairing", "open\u{1b}[2J")][..],
+    );
+    daemon.register(service.expect("sound")).expect("it runs");
+    daemon
+}
+
+#[test]
+fn link_local_addresses_come_with_their_interface() {
+    let Some(machines) = Machines::on_a_bridge_with_link_local() else {
+        return;
+    };
+    let folder = Folder::new();
+    let [desk, lap] = ["desk", "lap"].map(|name| folder.join(name));
+    introduce(&desk, &lap, "desk:4710");
+    let _host = host(&machines.host, &desk, "desk", &[]);
+    listed(&machines.client, &lap, &["[fe80::1%cable]:4710", "paired"]);
+    let mut known = Program::start("known", client(&machines.client, &lap, &[]));
+    known.line("is paired and answers at [fe80::1%cable]:4710");
+    known.line("player at desk");
+    known.stop();
+}
+
+#[test]
+fn without_a_network_there_is_one_clear_line() {
+    let Some(machines) = Machines::without_cables() else {
+        return;
+    };
+    let folder = Folder::new();
+    let lap = folder.join("lap");
+    let words = ["hosts", "--config-dir", &lap];
+    let list = on(&machines.client, &[], Path::new("/"), None, &words);
+    for command in [list, client(&machines.client, &lap, &[])] {
+        let text = Program::start("alone", command).fails_in_one_line();
+        assert!(text.contains("this machine has no network"), "{text}");
+    }
+    // A host there says so in one line, or nothing, and runs.
+    let mut host = host(&machines.host, &folder.join("desk"), "desk", &[]);
+    host.assert_running();
+    host.stop();
+}

@@ -1,0 +1,170 @@
+//! A host that brings its display: an application is started on it, and all of it ends together.
+
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::{Pid, geteuid, test_kill_process};
+use rustix::thread::{Uid, set_thread_uid};
+
+use crate::support::{Folder, PIN, Program, eventually, openuvr, skip};
+
+const OWN: [&str; 6] = [
+    "--virtual",
+    "640x360",
+    "--realtime",
+    "off",
+    "--bind",
+    "127.0.0.1:0",
+];
+
+fn has_xvfb() -> bool {
+    let there = Command::new("Xvfb").arg("-help").output().is_ok();
+    if !there {
+        skip("Xvfb is not installed");
+    }
+    there
+}
+
+/// `openuvr host` on a display of its own; the words behind `--` are the application.
+fn host(folder: &Folder, words: &[&str]) -> Command {
+    let dir = folder.join("host");
+    let mut command = openuvr(&[&["host", "--config-dir", &dir], &OWN[..], words].concat());
+    // As in a Wayland session with a display of its own.
+    command
+        .env("WAYLAND_DISPLAY", "wayland-7")
+        .env("DISPLAY", ":4096");
+    command
+}
+
+/// The display of a line such as `streaming 640x360 of display :99 on …`.
+fn display_of(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let name = words.find(|word| word.starts_with(':'));
+    name.unwrap_or_else(|| panic!("no display in {line:?}"))
+        .trim_end_matches(':')
+        .to_owned()
+}
+
+fn socket(display: &str) -> String {
+    format!("/tmp/.X11-unix/X{}", &display[1..])
+}
+
+fn is_gone(pid: &str) -> bool {
+    let pid = pid.trim().parse().ok().and_then(Pid::from_raw);
+    test_kill_process(pid.expect("a process id")).is_err()
+}
+
+#[test]
+fn an_application_is_shown_and_ends_its_host() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = Folder::new();
+    let (told, go) = (folder.join("told"), folder.join("go"));
+    // It says where it is, draws, and ends when it is told to.
+    let script = folder.join("app");
+    let scene = env!("CARGO_BIN_EXE_openuvr");
+    let text = format!(
+        "#!/bin/sh\necho \"$DISPLAY ${{WAYLAND_DISPLAY-none}} $1\" >{told}.new\nmv {told}.new {told}\n\
+         {scene} scene --size 640x360 --fps 20 &\nuntil test -e {go}; do sleep 0.05; done\nkill $!\nexit 7\n"
+    );
+    std::fs::write(&script, text).expect("written");
+    let words = [&PIN[..], &["--", "sh", &script, "a word"]].concat();
+    let mut host = Program::start("host", host(&folder, &words));
+    let line = host.line("openuvr host: streaming 640x360");
+    let display = display_of(&line);
+    let told = eventually("the application's word", || {
+        std::fs::read_to_string(&told).ok()
+    });
+    assert_eq!(told.trim(), format!("{display} none a word"));
+    assert!(Path::new(&socket(&display)).exists());
+
+    let address = format!("127.0.0.1:{}", crate::support::port_of(&line));
+    let csv = folder.join("client.csv");
+    let more = [&PIN[..], &["--present", "null", "--csv", &csv]].concat();
+    let client = crate::support::client(&folder, "client", &address, &more);
+    client.line("player at");
+    eventually("frames", || {
+        let rows = std::fs::read_to_string(&csv).unwrap_or_default();
+        (rows.matches(",whole,").count() > 10).then_some(())
+    });
+    std::fs::write(&go, "").expect("written");
+    let (status, text) = host.ended();
+    assert_eq!(status.code(), Some(7), "{text}");
+    assert!(text.contains("sh has ended: exit status: 7"), "{text}");
+    assert!(!Path::new(&socket(&display)).exists(), "{text}");
+    client.line("the end: the application has ended");
+}
+
+#[test]
+fn ctrl_c_ends_the_application_and_the_display() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = Folder::new();
+    let pids = folder.join("pids");
+    // One that takes no notice of a polite word, and a child of it.
+    let script = format!(
+        "trap '' TERM INT; sleep 1000 & echo $$ $! >{pids}.new; mv {pids}.new {pids}; while :; do wait; \
+         sleep 0.1; done"
+    );
+    let mut host = Program::start("host", host(&folder, &["--", "sh", "-c", &script]));
+    let line = host.line("openuvr host: streaming 640x360");
+    let pids = eventually("the application", || std::fs::read_to_string(&pids).ok());
+    let text = host.stop();
+    assert!(!text.contains("has ended"), "{text}");
+    assert!(!Path::new(&socket(&display_of(&line))).exists(), "{text}");
+    for pid in pids.split_whitespace() {
+        eventually("its end", || is_gone(pid).then_some(()));
+    }
+}
+
+#[test]
+fn an_empty_display_is_named_and_for_its_user_alone() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = Folder::new();
+    let mut host = Program::start("host", host(&folder, &[]));
+    let display = display_of(&host.line("is empty: start something on it"));
+    host.line("streaming 640x360");
+    let connects = || x11rb::connect(Some(&display)).map(drop);
+    connects().expect("this user may");
+    if geteuid().is_root() {
+        let other = std::thread::spawn({
+            let display = display.clone();
+            move || {
+                // Of this thread alone.
+                set_thread_uid(Uid::from_raw(65_534)).expect("root may");
+                x11rb::connect(Some(&display)).is_err()
+            }
+        });
+        assert!(other.join().expect("it ran"), "another user may, too");
+    }
+    // A power cut of the host leaves no server behind.
+    host.kill();
+    eventually("the display is gone", || connects().err().map(drop));
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_one_line() {
+    let folder = Folder::new();
+    let fails = |mut command: Command, wanted: &str| {
+        command.env_remove("WAYLAND_DISPLAY");
+        let text = Program::start("host", command).fails_in_one_line();
+        assert!(text.contains(wanted), "{text}");
+    };
+    let mut nowhere = host(&folder, &[]);
+    nowhere.env("PATH", "/nonexistent");
+    fails(nowhere, "apt install xvfb");
+    let dir = folder.join("host");
+    let shown = ["--display", ":4096", "--", "xterm"];
+    let words = [&["host", "--config-dir", &dir][..], &shown].concat();
+    fails(openuvr(&words), "give --virtual 1920x1080");
+    if has_xvfb() {
+        let words = ["--", "/nonexistent/program"];
+        fails(host(&folder, &words), "can't start /nonexistent/program");
+    }
+    let pattern = ["--source", "pattern"];
+    fails(host(&folder, &pattern), "it needs the source x11");
+}

@@ -1,0 +1,458 @@
+//! Gives a display another size, and its own back at the end: RandR 1.2, on a display that shows one screen.
+//!
+//! A mode of that size is taken if its output has one. An output without a monitor (Xvfb, the dummy driver) is
+//! given a new one; a monitor is never sent timings that it did not ask for.
+//!
+//! What it is not: it does not watch the display. Who captures it sees the new size by itself.
+
+use openuvr_proto::units::Size;
+use x11rb::connection::{Connection as _, RequestConnection as _};
+use x11rb::errors::ReplyError;
+use x11rb::protocol::randr::{
+    self, Connection, ConnectionExt as _, Crtc, GetScreenResourcesCurrentReply, Mode, ModeFlag,
+    ModeInfo, Output, Rotation, SetConfig,
+};
+use x11rb::protocol::xproto::Window;
+use x11rb::rust_connection::RustConnection;
+
+use crate::display::connect;
+
+/// Refreshes a second of modes that are made (guess: as most displays; nothing is refreshed there).
+const REFRESHES: u32 = 60;
+
+/// Millimetres of 960 pixels at 96 to the inch, as Xvfb says of its own screen.
+const MM_OF_960: u32 = 254;
+
+/// A display whose size can be changed. Dropping it gives the display its own size back.
+pub struct DisplaySize {
+    conn: RustConnection,
+    name: String,
+    root: Window,
+    output: Output,
+    crtc: Crtc,
+    rotation: Rotation,
+    /// What the display had, and has again at the end.
+    own: Setting,
+    /// What it was given, if it was.
+    given: Option<Setting>,
+    /// Whether `given` names a mode that was made for it.
+    made: bool,
+}
+
+/// What a screen shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Setting {
+    mode: Mode,
+    size: Size,
+}
+
+impl DisplaySize {
+    /// Looks at `display`, and changes nothing yet.
+    ///
+    /// # Errors
+    /// One line: the display can't be reached, or shows none or several screens.
+    pub fn open(display: &str) -> Result<DisplaySize, String> {
+        let (conn, screen) = connect(display)?;
+        let root = conn.setup().roots[screen].root;
+        let name = format!("X display {display}");
+        let there = conn.extension_information(randr::X11_EXTENSION_NAME);
+        if !there.is_ok_and(|there| there.is_some()) {
+            return Err(format!("{name}: its server has no RANDR extension"));
+        }
+        let failed = |why: ReplyError| format!("{name}: RandR does not answer: {why}");
+        let found = shown(&conn, root).map_err(failed)?;
+        let [(crtc, output, rotation, own)] = found[..] else {
+            let count = found.len();
+            return Err(format!(
+                "{name} shows {count} screens: only a display with one can be given another size"
+            ));
+        };
+        Ok(DisplaySize {
+            conn,
+            name,
+            root,
+            output,
+            crtc,
+            rotation,
+            own,
+            given: None,
+            made: false,
+        })
+    }
+
+    /// The size that the display has by itself.
+    #[must_use]
+    pub fn own(&self) -> Size {
+        self.own.size
+    }
+
+    /// What it was given is its own from now on.
+    pub fn keep(&mut self) {
+        if let Some(given) = self.given.take() {
+            (self.own, self.made) = (given, false);
+        }
+    }
+
+    /// Gives the display `wanted`, or the nearest to it that its server allows; the size that it has now.
+    ///
+    /// # Errors
+    /// One line: why it keeps the size that it has.
+    pub fn set(&mut self, wanted: Size) -> Result<Size, String> {
+        let range = self.range().map_err(|why| self.failed(&why))?;
+        let wanted = Size::new(
+            wanted.width.clamp(range.0.width, range.1.width),
+            wanted.height.clamp(range.0.height, range.1.height),
+        );
+        if self.now().size == wanted {
+            return Ok(wanted);
+        }
+        if self.own.size == wanted {
+            return self.restore().map(|()| wanted);
+        }
+        let before = (self.now(), self.made);
+        let (mode, made) = self.mode_of(wanted)?;
+        let next = Setting { mode, size: wanted };
+        if let Err(why) = self.show(before.0, next) {
+            if made {
+                self.forget_mode(mode);
+            }
+            return Err(why);
+        }
+        (self.given, self.made) = (Some(next), made);
+        if before.1 {
+            self.forget_mode(before.0.mode);
+        }
+        Ok(wanted)
+    }
+
+    /// Gives the display its own size back, if it has still the one that it was given here.
+    ///
+    /// # Errors
+    /// One line: why it keeps the size that it has.
+    pub fn restore(&mut self) -> Result<(), String> {
+        let Some(given) = self.given.take() else {
+            return Ok(());
+        };
+        let now = self.shown_mode().map_err(|why| self.failed(&why))?;
+        // Somebody else may have chosen meanwhile.
+        let restored = match now == given.mode {
+            true => self.show(given, self.own),
+            false => Ok(()),
+        };
+        if std::mem::take(&mut self.made) {
+            self.forget_mode(given.mode);
+        }
+        restored
+    }
+
+    fn now(&self) -> Setting {
+        self.given.unwrap_or(self.own)
+    }
+
+    fn failed(&self, why: &ReplyError) -> String {
+        format!("{}: RandR refuses another size: {why}", self.name)
+    }
+
+    /// The smallest and the largest size of the screen.
+    fn range(&self) -> Result<(Size, Size), ReplyError> {
+        let range = self.conn.randr_get_screen_size_range(self.root)?.reply()?;
+        let size = |width: u16, height: u16| Size::new(width.max(1).into(), height.max(1).into());
+        let least = size(range.min_width, range.min_height);
+        let most = size(range.max_width, range.max_height);
+        let most = Size::new(most.width.max(least.width), most.height.max(least.height));
+        Ok((least, most))
+    }
+
+    fn shown_mode(&self) -> Result<Mode, ReplyError> {
+        let info = self
+            .conn
+            .randr_get_crtc_info(self.crtc, x11rb::CURRENT_TIME)?;
+        Ok(info.reply()?.mode)
+    }
+
+    /// A mode of `size` that the output has, or a new one; whether it is new.
+    fn mode_of(&self, size: Size) -> Result<(Mode, bool), String> {
+        let failed = |why: ReplyError| self.failed(&why);
+        let resources = resources(&self.conn, self.root).map_err(failed)?;
+        let info = self
+            .conn
+            .randr_get_output_info(self.output, resources.config_timestamp);
+        let info = info.map_err(ReplyError::from).and_then(|info| info.reply());
+        let info = info.map_err(failed)?;
+        let of_size = |mode: &&ModeInfo| size_of(mode) == size;
+        let fastest = (resources.modes.iter())
+            .filter(|mode| info.modes.contains(&mode.id))
+            .filter(of_size)
+            .max_by_key(|mode| mode.dot_clock);
+        if let Some(mode) = fastest {
+            return Ok((mode.id, false));
+        }
+        if info.mm_width != 0 || info.mm_height != 0 {
+            return Err(format!(
+                "{}: its monitor has no mode of {size}, and is given no other",
+                self.name
+            ));
+        }
+        let name = format!("openuvr-{size}");
+        let mut names = resources.names.as_slice();
+        // One that was left behind, by a host that was killed.
+        let left = resources.modes.iter().find(|mode| {
+            let (own, rest) = names.split_at(usize::from(mode.name_len).min(names.len()));
+            names = rest;
+            own == name.as_bytes()
+        });
+        let mode = match left {
+            Some(mode) => Ok(mode.id),
+            None => self.make(size, &name),
+        };
+        let mode = mode.map_err(failed)?;
+        let added = self.conn.randr_add_output_mode(self.output, mode);
+        if let Err(why) = added
+            .map_err(ReplyError::from)
+            .and_then(|sent| sent.check())
+        {
+            self.forget_mode(mode);
+            return Err(self.failed(&why));
+        }
+        Ok((mode, true))
+    }
+
+    fn make(&self, size: Size, name: &str) -> Result<Mode, ReplyError> {
+        let made = self
+            .conn
+            .randr_create_mode(self.root, timings(size), name.as_bytes())?;
+        Ok(made.reply()?.mode)
+    }
+
+    fn forget_mode(&self, mode: Mode) {
+        // What is left of it does no harm.
+        let _ = self.conn.randr_delete_output_mode(self.output, mode);
+        let _ = self.conn.randr_destroy_mode(mode);
+        let _ = self.conn.flush();
+    }
+
+    /// Shows `next` in place of `before`. The screen has to hold both while one takes the other's place.
+    fn show(&self, before: Setting, next: Setting) -> Result<(), String> {
+        let both = Size::new(
+            before.size.width.max(next.size.width),
+            before.size.height.max(next.size.height),
+        );
+        let shown = || -> Result<SetConfig, ReplyError> {
+            if both != before.size {
+                self.set_screen(both)?;
+            }
+            let resources = resources(&self.conn, self.root)?;
+            let set = self.conn.randr_set_crtc_config(
+                self.crtc,
+                x11rb::CURRENT_TIME,
+                resources.config_timestamp,
+                0,
+                0,
+                next.mode,
+                self.rotation,
+                &[self.output],
+            )?;
+            let status = set.reply()?.status;
+            if status == SetConfig::SUCCESS {
+                self.set_screen(next.size)?;
+            }
+            Ok(status)
+        };
+        let status = match shown() {
+            Ok(SetConfig::SUCCESS) => return Ok(()),
+            Ok(status) => format!("{status:?}"),
+            Err(why) => why.to_string(),
+        };
+        if both != before.size {
+            // As it was.
+            let _ = self.set_screen(before.size);
+        }
+        Err(format!(
+            "{}: RandR refuses the size {}: {status}",
+            self.name, next.size
+        ))
+    }
+
+    /// Sets the screen's size, unless it has it: some servers follow what is shown by themselves.
+    fn set_screen(&self, size: Size) -> Result<(), ReplyError> {
+        use x11rb::protocol::xproto::ConnectionExt as _;
+
+        let now = self.conn.get_geometry(self.root)?.reply()?;
+        if Size::new(now.width.into(), now.height.into()) == size {
+            return Ok(());
+        }
+        let side = |pixels: u32| u16::try_from(pixels).unwrap_or(u16::MAX);
+        let mm = |pixels: u32| (pixels * MM_OF_960 / 960).max(1);
+        let (width, height) = (side(size.width), side(size.height));
+        self.conn
+            .randr_set_screen_size(self.root, width, height, mm(size.width), mm(size.height))?
+            .check()
+    }
+}
+
+impl Drop for DisplaySize {
+    fn drop(&mut self) {
+        // A server that is gone has no size.
+        let _ = self.restore();
+    }
+}
+
+fn resources(
+    conn: &RustConnection,
+    root: Window,
+) -> Result<GetScreenResourcesCurrentReply, ReplyError> {
+    conn.randr_get_screen_resources_current(root)?.reply()
+}
+
+/// The screens that are shown: where, by which output, turned how, and as what.
+fn shown(
+    conn: &RustConnection,
+    root: Window,
+) -> Result<Vec<(Crtc, Output, Rotation, Setting)>, ReplyError> {
+    conn.randr_query_version(1, 3)?.reply()?;
+    let resources = resources(conn, root)?;
+    let mut found = Vec::new();
+    for crtc in resources.crtcs {
+        let info = conn.randr_get_crtc_info(crtc, resources.config_timestamp)?;
+        let info = info.reply()?;
+        for output in info.outputs {
+            let state = conn.randr_get_output_info(output, resources.config_timestamp)?;
+            if state.reply()?.connection == Connection::DISCONNECTED {
+                continue;
+            }
+            let size = Size::new(info.width.into(), info.height.into());
+            let mode = info.mode;
+            found.push((crtc, output, info.rotation, Setting { mode, size }));
+        }
+    }
+    Ok(found)
+}
+
+fn size_of(mode: &ModeInfo) -> Size {
+    Size::new(mode.width.into(), mode.height.into())
+}
+
+/// Timings of a picture of `size` as VESA's CVT 1.2 gives them with reduced blanking: 160 pixels beside it,
+/// 460 µs and 6 lines above at least.
+fn timings(size: Size) -> ModeInfo {
+    let side = |pixels: u32| u16::try_from(pixels).unwrap_or(u16::MAX);
+    let (width, height) = (size.width, size.height);
+    let line_us = (1e6 / f64::from(REFRESHES) - 460.0) / f64::from(height);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at most 460 lines of a microsecond each, and more than 0"
+    )]
+    let blank = ((460.0 / line_us) as u32 + 1).max(13);
+    let (total_x, total_y) = (width + 160, height + blank);
+    ModeInfo {
+        width: side(width),
+        height: side(height),
+        dot_clock: total_x.saturating_mul(total_y).saturating_mul(REFRESHES),
+        hsync_start: side(width + 48),
+        hsync_end: side(width + 80),
+        htotal: side(total_x),
+        vsync_start: side(height + 3),
+        vsync_end: side(height + 7),
+        vtotal: side(total_y),
+        name_len: side(u32::try_from(format!("openuvr-{size}").len()).unwrap_or(0)),
+        mode_flags: ModeFlag::HSYNC_POSITIVE | ModeFlag::VSYNC_NEGATIVE,
+        ..ModeInfo::default()
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "client")]
+mod tests {
+    use x11rb::protocol::xproto::ConnectionExt as _;
+
+    use super::*;
+    use crate::xvfb::Xvfb;
+
+    fn size(server: &Xvfb) -> Size {
+        let (conn, root) = server.connect();
+        let now = conn.get_geometry(root).unwrap().reply().unwrap();
+        Size::new(now.width.into(), now.height.into())
+    }
+
+    fn modes(server: &Xvfb) -> usize {
+        let (conn, root) = server.connect();
+        resources(&conn, root).unwrap().modes.len()
+    }
+
+    #[test]
+    fn a_display_takes_sizes_and_gets_its_own_back() {
+        let Some(server) = Xvfb::start("1280x720") else {
+            return;
+        };
+        let modes_before = modes(&server);
+        let mut display = DisplaySize::open(&server.display).unwrap();
+        assert_eq!(display.own(), Size::new(1280, 720));
+        // Smaller, larger in one direction, odd, and larger again.
+        for (width, height) in [(800, 600), (640, 700), (801, 601), (1280, 719)] {
+            let wanted = Size::new(width, height);
+            assert_eq!(display.set(wanted), Ok(wanted));
+            assert_eq!(size(&server), wanted);
+            assert_eq!(modes(&server), modes_before + 1, "older ones are gone");
+        }
+        // No larger than the server allows.
+        assert_eq!(display.set(Size::new(4000, 500)), Ok(Size::new(1280, 500)));
+        assert_eq!(size(&server), Size::new(1280, 500));
+        drop(display);
+        assert_eq!(size(&server), Size::new(1280, 720));
+        assert_eq!(modes(&server), modes_before);
+    }
+
+    #[test]
+    fn what_is_kept_is_its_own_from_then_on() {
+        let Some(server) = Xvfb::start("1280x720") else {
+            return;
+        };
+        let mut display = DisplaySize::open(&server.display).unwrap();
+        display.set(Size::new(1000, 700)).unwrap();
+        display.keep();
+        assert_eq!(display.own(), Size::new(1000, 700));
+        display.set(Size::new(640, 480)).unwrap();
+        display.restore().unwrap();
+        assert_eq!(size(&server), Size::new(1000, 700));
+        drop(display);
+        assert_eq!(size(&server), Size::new(1000, 700));
+    }
+
+    #[test]
+    fn a_size_that_somebody_else_chose_stays() {
+        let Some(server) = Xvfb::start("1280x720") else {
+            return;
+        };
+        let mut first = DisplaySize::open(&server.display).unwrap();
+        first.set(Size::new(1000, 700)).unwrap();
+        let mut second = DisplaySize::open(&server.display).unwrap();
+        second.set(Size::new(900, 600)).unwrap();
+        first.restore().unwrap();
+        assert_eq!(size(&server), Size::new(900, 600));
+    }
+
+    #[test]
+    fn a_display_without_randr_is_told_in_one_line() {
+        let Some(server) = Xvfb::with("1280x720", &["-extension", "RANDR"]) else {
+            return;
+        };
+        let why = DisplaySize::open(&server.display).err().unwrap();
+        assert!(why.contains("has no RANDR extension"), "{why}");
+        assert_eq!(why.lines().count(), 1);
+    }
+
+    #[test]
+    fn timings_hold_their_picture() {
+        for (width, height) in [(1, 1), (1920, 1080), (3840, 2160), (16_384, 16_384)] {
+            let mode = timings(Size::new(width, height));
+            assert_eq!(size_of(&mode), Size::new(width, height));
+            assert!(mode.width < mode.hsync_start && mode.hsync_start < mode.hsync_end);
+            assert!(mode.hsync_end < mode.htotal && mode.vsync_end < mode.vtotal);
+            assert!(mode.height < mode.vsync_start && mode.vsync_start < mode.vsync_end);
+        }
+        // CVT 1.2 says 138.50 MHz for 1920x1080 at 60 Hz.
+        let clock = timings(Size::new(1920, 1080)).dot_clock;
+        assert!((138_000_000..139_000_000).contains(&clock), "{clock}");
+    }
+}

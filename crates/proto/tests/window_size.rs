@@ -1,0 +1,96 @@
+//! The size of a client's window reaches the host: the latest, and not more often than is heard.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test knows its numbers, and ends with a panic"
+)]
+
+mod support;
+
+use openuvr_proto::client::ClientSession;
+use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
+use openuvr_proto::id::PathId;
+use openuvr_proto::input::keys::Keys;
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use support::established;
+
+const PATH: PathId = PathId([1; PathId::LEN]);
+const MS: i64 = 1_000_000;
+
+fn pair() -> (Host, ClientSession) {
+    let mut host = Host::new(HostPolicy {
+        name: "host".into(),
+        codecs: 1 << 1,
+        second_player: SecondPlayer::Refuse,
+        max_observers: 1,
+        keys: Keys::default(),
+        streams: Vec::new(),
+    });
+    host.established(Instant(0), PATH, &established());
+    let offer = Offer {
+        role: Role::Player,
+        take_over: false,
+        codecs: 2,
+        name: String::new(),
+        software: String::new(),
+        wishes: Wishes::default(),
+        streams: Vec::new(),
+    };
+    let client = ClientSession::new(Instant(0), &established(), offer);
+    (host, client)
+}
+
+/// Carries what both say, until they are silent; the sizes that the host heard.
+fn heard(host: &mut Host, client: &mut ClientSession, now: Instant) -> Vec<Size> {
+    let mut sizes = Vec::new();
+    let mut out = Vec::new();
+    loop {
+        let mut said = false;
+        while client.poll_transmit(now, &mut out) {
+            host.handle_datagram(now, PATH, &out).unwrap();
+            said = true;
+        }
+        while host.poll_transmit(now, &mut out).is_some() {
+            client.handle_datagram(now, PATH, &out).unwrap();
+            said = true;
+        }
+        while let Some(event) = host.poll_event() {
+            if let HostEvent::WindowSize(_, size) = event {
+                sizes.push(size);
+            }
+        }
+        if !said {
+            return sizes;
+        }
+    }
+}
+
+#[test]
+fn the_latest_size_arrives_behind_the_offer() {
+    let (mut host, mut client) = pair();
+    let [first, last] = [Size::new(640, 360), Size::new(1280, 720)];
+    // Before the offer has arrived, and one that another takes the place of.
+    client.window_size(first);
+    client.window_size(last);
+    assert_eq!(heard(&mut host, &mut client, Instant(0)), [last]);
+    assert_eq!(heard(&mut host, &mut client, Instant(MS)), []);
+    client.window_size(first);
+    assert_eq!(heard(&mut host, &mut client, Instant(2 * MS)), [first]);
+    client.check_invariants();
+}
+
+#[test]
+fn sizes_without_end_are_not_all_heard_but_later_ones_are() {
+    let (mut host, mut client) = pair();
+    let mut count = 0;
+    for n in 0..500_u32 {
+        client.window_size(Size::new(640, 1 + n));
+        let now = Instant(i64::from(n) * MS);
+        count += heard(&mut host, &mut client, now).len();
+    }
+    assert_eq!(count, 20, "within a second");
+    let later = Size::new(800, 600);
+    client.window_size(later);
+    assert_eq!(heard(&mut host, &mut client, Instant(1500 * MS)), [later]);
+}
