@@ -6,15 +6,14 @@ mod support;
 use std::time::Duration;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::decision::{Change, Decision};
-use openuvr_proto::host::{Host, HostPolicy, SecondPlayer};
+use openuvr_proto::host::Host;
 use openuvr_proto::id::{FrameId, PathId};
-use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::{Message, Messages};
-use support::established;
+use support::{established, host, offer};
 
 const NOW: Instant = Instant(1_000_000_000);
 const PATH: PathId = PathId([3; PathId::LEN]);
@@ -36,28 +35,13 @@ fn talk(host: &mut Host, client: &mut ClientSession) {
 
 #[test]
 fn what_was_decided_reaches_the_player_as_a_value() {
-    let mut host = Host::new(HostPolicy {
-        name: "host".into(),
-        codecs: 1 << 1,
-        second_player: SecondPlayer::Refuse,
-        max_observers: 1,
-        keys: Keys::default(),
-        streams: Vec::new(),
-    });
+    let mut host = host(1);
     // Nobody listens yet.
     host.decided(Decision::Hold {
         wait: Duration::from_millis(1),
     });
     host.established(NOW, PATH, &established());
-    let offer = Offer {
-        role: Role::Player,
-        take_over: false,
-        codecs: 2,
-        name: String::new(),
-        software: String::new(),
-        wishes: Wishes::default(),
-        streams: Vec::new(),
-    };
+    let offer = offer(Role::Player, 1 << 1);
     let mut client = ClientSession::new(NOW, &established(), offer);
     talk(&mut host, &mut client);
     let to = Bitrate::from_mbps(8);

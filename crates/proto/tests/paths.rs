@@ -10,14 +10,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::no_session;
-use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
+use openuvr_proto::host::{Host, HostEvent};
 use openuvr_proto::id::PathId;
-use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::Reject;
-use support::established;
+use support::{established, host, offer};
 
 const HOME: PathId = PathId([1; PathId::LEN]);
 const AWAY: PathId = PathId([2; PathId::LEN]);
@@ -25,26 +24,11 @@ const VICTIM: PathId = PathId([3; PathId::LEN]);
 const MS: Duration = Duration::from_millis(1);
 
 fn new_host() -> Host {
-    Host::new(HostPolicy {
-        name: "host".into(),
-        codecs: 1 << 1,
-        second_player: SecondPlayer::Refuse,
-        max_observers: 0,
-        keys: Keys::default(),
-        streams: Vec::new(),
-    })
+    host(0)
 }
 
 fn new_client(now: Instant, codecs: u32) -> ClientSession {
-    let offer = Offer {
-        role: Role::Player,
-        take_over: false,
-        codecs,
-        name: String::new(),
-        software: String::new(),
-        wishes: Wishes::default(),
-        streams: Vec::new(),
-    };
+    let offer = offer(Role::Player, codecs);
     ClientSession::new(now, &established(), offer)
 }
 

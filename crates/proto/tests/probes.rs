@@ -9,13 +9,12 @@ mod support;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::ladder::{BURST, Rung, Step};
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
-use openuvr_proto::host::{Asked, Host, HostEvent, HostPolicy, SecondPlayer};
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::{Asked, Host, HostEvent};
 use openuvr_proto::id::PathId;
-use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::MAX_DATAGRAM;
-use support::established;
+use support::{established, host, offer};
 
 const OLD: PathId = PathId([1; PathId::LEN]);
 const NEW: PathId = PathId([2; PathId::LEN]);
@@ -33,24 +32,9 @@ struct Pair {
 impl Pair {
     fn new() -> Pair {
         let (now, out) = (Instant(0), Vec::new());
-        let mut host = Host::new(HostPolicy {
-            name: "host".into(),
-            codecs: 1 << 1,
-            second_player: SecondPlayer::Refuse,
-            max_observers: 0,
-            keys: Keys::default(),
-            streams: Vec::new(),
-        });
+        let mut host = host(0);
         host.established(now, OLD, &established());
-        let offer = Offer {
-            role: Role::Player,
-            take_over: false,
-            codecs: 2,
-            name: String::new(),
-            software: String::new(),
-            wishes: Wishes::default(),
-            streams: Vec::new(),
-        };
+        let offer = offer(Role::Player, 1 << 1);
         let client = ClientSession::new(now, &established(), offer);
         let path = OLD;
         Pair {

@@ -7,36 +7,20 @@
 mod support;
 
 use openuvr_proto::client::ClientSession;
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
-use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::{Host, HostEvent};
 use openuvr_proto::id::PathId;
-use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
-use support::established;
+use support::{established, host, offer};
 
 const PATH: PathId = PathId([1; PathId::LEN]);
 const MS: i64 = 1_000_000;
 
 fn pair() -> (Host, ClientSession) {
-    let mut host = Host::new(HostPolicy {
-        name: "host".into(),
-        codecs: 1 << 1,
-        second_player: SecondPlayer::Refuse,
-        max_observers: 1,
-        keys: Keys::default(),
-        streams: Vec::new(),
-    });
+    let mut host = host(1);
     host.established(Instant(0), PATH, &established());
-    let offer = Offer {
-        role: Role::Player,
-        take_over: false,
-        codecs: 2,
-        name: String::new(),
-        software: String::new(),
-        wishes: Wishes::default(),
-        streams: Vec::new(),
-    };
+    let offer = offer(Role::Player, 1 << 1);
     let client = ClientSession::new(Instant(0), &established(), offer);
     (host, client)
 }

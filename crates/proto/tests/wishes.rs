@@ -7,13 +7,12 @@
 mod support;
 
 use openuvr_proto::client::ClientSession;
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
-use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::{Host, HostEvent};
 use openuvr_proto::id::{FrameId, PathId, ViewId};
-use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::ResendRequest;
-use support::established;
+use support::{established, host, offer};
 
 const PATH: PathId = PathId([1; PathId::LEN]);
 const MS: i64 = 1_000_000;
@@ -31,24 +30,9 @@ fn asked(host: &mut Host, client: &mut ClientSession, now: Instant) -> usize {
 
 #[test]
 fn wishes_without_end_are_not_all_heard_but_the_next_are() {
-    let mut host = Host::new(HostPolicy {
-        name: "host".into(),
-        codecs: 1 << 1,
-        second_player: SecondPlayer::Refuse,
-        max_observers: 1,
-        keys: Keys::default(),
-        streams: Vec::new(),
-    });
+    let mut host = host(1);
     host.established(Instant(0), PATH, &established());
-    let offer = Offer {
-        role: Role::Observer,
-        take_over: false,
-        codecs: 2,
-        name: String::new(),
-        software: String::new(),
-        wishes: Wishes::default(),
-        streams: Vec::new(),
-    };
+    let offer = offer(Role::Observer, 1 << 1);
     let mut client = ClientSession::new(Instant(0), &established(), offer);
     assert_eq!(asked(&mut host, &mut client, Instant(0)), 0);
     // For each frame of a second a hundred wishes.

@@ -2,7 +2,10 @@
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
+use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::host::{Host, HostPolicy, SecondPlayer};
 use openuvr_proto::id::SessionId;
+use openuvr_proto::input::keys::Keys;
 
 /// What a handshake would leave in both hands.
 pub(crate) fn established() -> Established {
@@ -12,5 +15,32 @@ pub(crate) fn established() -> Established {
         secret: SessionSecret(std::array::from_fn(|i| i as u8)),
         peer: PublicKey([9; 32]),
         version: 1,
+    }
+}
+
+/// A host that encodes with codec 1 and lets nobody take over.
+#[allow(dead_code, reason = "not every test has a host")]
+pub(crate) fn host(max_observers: usize) -> Host {
+    Host::new(HostPolicy {
+        name: "host".into(),
+        codecs: 1 << 1,
+        second_player: SecondPlayer::Refuse,
+        max_observers,
+        keys: Keys::default(),
+        streams: Vec::new(),
+    })
+}
+
+/// What a client asks for that decodes these codecs and wishes for nothing.
+#[allow(dead_code, reason = "not every test has a client")]
+pub(crate) fn offer(role: Role, codecs: u32) -> Offer {
+    Offer {
+        role,
+        take_over: false,
+        codecs,
+        name: String::new(),
+        software: String::new(),
+        wishes: Wishes::default(),
+        streams: Vec::new(),
     }
 }

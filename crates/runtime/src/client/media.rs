@@ -1,5 +1,6 @@
 //! The media thread: connects, then receives, decodes and presents until the end.
 
+mod events;
 mod pictures;
 
 use std::sync::Arc;
@@ -9,12 +10,12 @@ use std::time::Duration;
 
 use openuvr_media::codec::Codec;
 use openuvr_net::{Link as _, RecvBatch};
+use openuvr_proto::client::ClientSession;
 use openuvr_proto::client::playout::{Fate, Playout};
-use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::credentials::{HostCredentials, PairingOutcome};
 use openuvr_proto::control::handshake::Established;
 use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::control::negotiate::{Role, WatchReason};
+use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::streams::HOST_AUDIO;
 use openuvr_proto::id::ViewId;
 use openuvr_proto::recv::reassemble::Step;
@@ -23,7 +24,7 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
 
-use self::pictures::{NO_PICTURE, Pictures};
+use self::pictures::Pictures;
 use super::audio::Audio;
 use super::connect::{Caller, NoSession, pause, shake_hands};
 use super::ladder::LinkProber;
@@ -405,108 +406,6 @@ impl Media {
         }
     }
 
-    /// Lets the session do what is due, and acts on what it says.
-    fn converse(&mut self) -> Option<Ended> {
-        let shared = self.shared.clone();
-        let mut session = shared.session();
-        let session = session.as_mut()?;
-        let now = clock::now();
-        session.handle_timeout(now);
-        if let Some(playout) = &mut self.playout {
-            playout.consult(now, session);
-        }
-        let mut ended = None;
-        while let Some(event) = session.poll_event() {
-            match event {
-                ClientEvent::Granted {
-                    role,
-                    host,
-                    keys,
-                    watching,
-                } => {
-                    shared.keys.store(keys as u8, Ordering::Relaxed);
-                    // What was taken over once is not taken again by a reconnection: it would
-                    // demote whoever took it since. One who was demoted comes back to watch, and
-                    // as a player if it has become that again.
-                    let offer = &mut self.setup.offer;
-                    offer.take_over = false;
-                    if watching == Some(WatchReason::TakenOver) {
-                        offer.role = Role::Observer;
-                    } else if role == Role::Player {
-                        offer.role = Role::Player;
-                    }
-                    self.title = super::title(&host, watching);
-                    self.role = role;
-                    self.granted = true;
-                    self.pictures.since.get_or_insert(now);
-                    self.screen.role_changed(role, &self.title);
-                    shared.notice(Notice::Granted {
-                        role,
-                        host,
-                        watching,
-                    });
-                }
-                ClientEvent::Refused(why) => {
-                    ended = Some(Ended::StopReason(StopReason::Refused(why)))
-                }
-                ClientEvent::Announced(view, newest) => {
-                    self.pictures.announced = true;
-                    let media = self.playout.as_mut().map(|playout| &mut playout.media);
-                    if let Some(view) = media.and_then(|media| media.view(view)) {
-                        view.announce(now, newest);
-                    }
-                }
-                ClientEvent::Streams(grants) => {
-                    if let Some(playout) = self.playout.as_mut() {
-                        playout.media.granted(&grants);
-                    }
-                    if let Err(e) = self.start_audio() {
-                        let why = format!("no sound: can't start a thread: {e}");
-                        shared.notice(Notice::Trouble(why));
-                    }
-                }
-                ClientEvent::SourceShown(shown) => {
-                    self.shared.notice(Notice::SourceShown(shown));
-                }
-                ClientEvent::Decided(decision) => self.overlay.set_decision(&decision.to_string()),
-                ClientEvent::CursorMoved(at) => self.screen.cursor_moved(at),
-                ClientEvent::CursorShape { size, hot, argb } => {
-                    self.screen.cursor_shape(size, hot, argb);
-                }
-                ClientEvent::RelativeMouse(wanted) => self.screen.relative_mouse(wanted),
-                ClientEvent::Probed(found) => {
-                    let prober = self.prober.as_mut();
-                    let said = prober.map(|prober| prober.found(&found, now, session));
-                    for said in said.into_iter().flatten() {
-                        ended = self
-                            .shared
-                            .ladder_event(said)
-                            .map(Ended::StopReason)
-                            .or(ended);
-                    }
-                }
-                ClientEvent::Ended(reason) => ended = Some(after(reason)),
-            }
-        }
-        if let Some(said) = self.prober.as_mut().and_then(|c| c.check(now, session)) {
-            ended = self
-                .shared
-                .ladder_event(said)
-                .map(Ended::StopReason)
-                .or(ended);
-        }
-        let playout = self.playout.as_ref();
-        let received = playout.is_some_and(|playout| playout.media.counters().received > 0);
-        if self.pictures.are_late(now, received) {
-            shared.notice(Notice::Trouble(NO_PICTURE.to_owned()));
-        }
-        if ended.is_none() && session.silence(now) >= LINK_CUT {
-            ended = Some(Ended::Lost(None));
-        }
-        shared.flush(session);
-        ended
-    }
-
     /// Decodes and presents what is there.
     fn show(&mut self) -> Option<Ended> {
         // Taken out while it lends slices, so that the rest of `self` stays usable.
@@ -614,14 +513,5 @@ impl Media {
         self.overlay.frame(now, &report, journey);
         shared.flush(session);
         shared.notice(Notice::Report(report));
-    }
-}
-
-/// What a goodbye of the host means for this client.
-fn after(reason: Option<GoodbyeReason>) -> Ended {
-    match reason {
-        // It may be started again.
-        None | Some(GoodbyeReason::Quit | GoodbyeReason::Failed) => Ended::Lost(reason),
-        Some(reason) => Ended::StopReason(StopReason::Host(reason)),
     }
 }

@@ -1,0 +1,143 @@
+//! What the session says, and what the media thread does about it.
+
+use std::sync::atomic::Ordering;
+
+use openuvr_proto::client::{ClientEvent, ClientSession};
+use openuvr_proto::control::negotiate::{Role, WatchReason};
+use openuvr_proto::control::streams::Grant;
+use openuvr_proto::input::keys::Keys;
+use openuvr_proto::time::Instant;
+use openuvr_proto::wire::control::GoodbyeReason;
+
+use super::super::ladder::LinkEvent;
+use super::super::{Notice, StopReason, title};
+use super::pictures::NO_PICTURE;
+use super::{Ended, LINK_CUT, Media};
+use crate::clock;
+
+impl Media {
+    /// Lets the session do what is due, and acts on what it says.
+    pub(super) fn converse(&mut self) -> Option<Ended> {
+        let shared = self.shared.clone();
+        let mut session = shared.session();
+        let session = session.as_mut()?;
+        let now = clock::now();
+        session.handle_timeout(now);
+        if let Some(playout) = &mut self.playout {
+            playout.consult(now, session);
+        }
+        let mut ended = None;
+        while let Some(event) = session.poll_event() {
+            ended = self.event(now, event, session).or(ended);
+        }
+        if let Some(said) = self.prober.as_mut().and_then(|c| c.check(now, session)) {
+            ended = self.link_event(said).or(ended);
+        }
+        let playout = self.playout.as_ref();
+        let received = playout.is_some_and(|playout| playout.media.counters().received > 0);
+        if self.pictures.are_late(now, received) {
+            shared.notice(Notice::Trouble(NO_PICTURE.to_owned()));
+        }
+        if ended.is_none() && session.silence(now) >= LINK_CUT {
+            ended = Some(Ended::Lost(None));
+        }
+        shared.flush(session);
+        ended
+    }
+
+    fn event(
+        &mut self,
+        now: Instant,
+        event: ClientEvent,
+        session: &mut ClientSession,
+    ) -> Option<Ended> {
+        match event {
+            ClientEvent::Granted {
+                role,
+                host,
+                keys,
+                watching,
+            } => self.role_granted(now, role, host, keys, watching),
+            ClientEvent::Refused(why) => {
+                return Some(Ended::StopReason(StopReason::Refused(why)));
+            }
+            ClientEvent::Announced(view, newest) => {
+                self.pictures.announced = true;
+                let media = self.playout.as_mut().map(|playout| &mut playout.media);
+                if let Some(view) = media.and_then(|media| media.view(view)) {
+                    view.announce(now, newest);
+                }
+            }
+            ClientEvent::Streams(grants) => self.streams_granted(&grants),
+            ClientEvent::SourceShown(shown) => self.shared.notice(Notice::SourceShown(shown)),
+            ClientEvent::Decided(decision) => self.overlay.set_decision(&decision.to_string()),
+            ClientEvent::CursorMoved(at) => self.screen.cursor_moved(at),
+            ClientEvent::CursorShape { size, hot, argb } => {
+                self.screen.cursor_shape(size, hot, argb);
+            }
+            ClientEvent::RelativeMouse(wanted) => self.screen.relative_mouse(wanted),
+            ClientEvent::Probed(found) => {
+                let prober = self.prober.as_mut();
+                let said = prober.map(|prober| prober.found(&found, now, session));
+                let said = said.into_iter().flatten();
+                // All are told of; the last end counts.
+                return said.filter_map(|said| self.link_event(said)).last();
+            }
+            ClientEvent::Ended(reason) => return Some(after(reason)),
+        }
+        None
+    }
+
+    fn role_granted(
+        &mut self,
+        now: Instant,
+        role: Role,
+        host: String,
+        keys: Keys,
+        watching: Option<WatchReason>,
+    ) {
+        self.shared.keys.store(keys as u8, Ordering::Relaxed);
+        // What was taken over once is not taken again by a reconnection: it would demote whoever took it
+        // since. One who was demoted comes back to watch, and as a player if it has become that again.
+        let offer = &mut self.setup.offer;
+        offer.take_over = false;
+        if watching == Some(WatchReason::TakenOver) {
+            offer.role = Role::Observer;
+        } else if role == Role::Player {
+            offer.role = Role::Player;
+        }
+        self.title = title(&host, watching);
+        self.role = role;
+        self.granted = true;
+        self.pictures.since.get_or_insert(now);
+        self.screen.role_changed(role, &self.title);
+        self.shared.notice(Notice::Granted {
+            role,
+            host,
+            watching,
+        });
+    }
+
+    fn streams_granted(&mut self, grants: &[Grant]) {
+        if let Some(playout) = self.playout.as_mut() {
+            playout.media.granted(grants);
+        }
+        if let Err(e) = self.start_audio() {
+            let why = format!("no sound: can't start a thread: {e}");
+            self.shared.notice(Notice::Trouble(why));
+        }
+    }
+
+    fn link_event(&self, said: LinkEvent) -> Option<Ended> {
+        self.shared.ladder_event(said).map(Ended::StopReason)
+    }
+}
+
+/// What a goodbye of the host means for this client.
+fn after(reason: Option<GoodbyeReason>) -> Ended {
+    match reason {
+        // It may be started again.
+        None | Some(GoodbyeReason::Quit | GoodbyeReason::Failed) => Ended::Lost(reason),
+        Some(reason) => Ended::StopReason(StopReason::Host(reason)),
+    }
+}
