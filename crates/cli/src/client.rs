@@ -59,6 +59,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     // Only now: until the PIN is typed there is nothing to tidy up, and a signal simply ends this.
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let address = address(&opened);
+    let silent = opened.silent.clone();
     let (client, scheduler) = start(&config, opened, ends)?;
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr client: {warning}");
@@ -69,6 +70,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         address,
         host,
         count: 0,
+        silent,
     };
     let outcome = session.follow(&client, config.lasting, &stop);
     for notice in client.stop() {
@@ -90,9 +92,6 @@ fn open(config: &ClientConfig) -> Result<Opened> {
     }
     .map_err(|e| anyhow!(e))?;
     for why in &opened.unusable {
-        eprintln!("openuvr client: {why}");
-    }
-    if let Some(why) = opened.silent.take() {
         eprintln!("openuvr client: {why}");
     }
     if opened.needs_no_pin() {
@@ -290,6 +289,8 @@ struct Session {
     host: String,
     /// Sessions so far: each has its own rows in the records.
     count: u32,
+    /// Why sound is not played, until that was told: of no use to one who is not let in.
+    silent: Option<String>,
 }
 
 impl Session {
@@ -360,6 +361,9 @@ impl Session {
             } => {
                 let why = watching.map_or(String::new(), |why| format!("; {why}"));
                 eprintln!("openuvr client: {} at {host}{why}", role.name());
+                if let Some(why) = self.silent.take() {
+                    eprintln!("openuvr client: {why}");
+                }
                 self.recorder
                     .joined(SessionId(self.count).into(), role, &host);
                 self.role = role;

@@ -381,11 +381,11 @@ fn start(
         scheduler: scheduler.clone(),
     };
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
+    // Only now is it true.
+    eprintln!("openuvr host: {streaming}");
     if let Some(why) = opened.silent {
         eprintln!("openuvr host: {why}");
     }
-    // Only now is it true.
-    eprintln!("openuvr host: {streaming}");
     if let Some((pin, span)) = invitation {
         invite("host", &pin, span.as_secs());
     }

@@ -69,7 +69,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         host: (&config.host).into(),
     };
     // As long as the game plays.
-    let sink = own_sink(&mut order.host);
+    let (sink, mut silent) = own_sink(&mut order.host);
     let recorder = Recorder::new(&Options::from(&config.host))?;
     let mut announcer = announcer(&config, &words);
     let mut signals = Signals::take()?;
@@ -86,7 +86,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     loop {
         for line in socket.lines(TURN) {
             announce(announcer.as_mut(), &config.host.config_dir, &line);
+            let streams = matches!(line, Line::Streaming { .. });
             hear(&mut clients, line);
+            if let Some(why) = silent.take_if(|_| streams) {
+                eprintln!("openuvr run: {why}");
+            }
         }
         release_for(&mut socket);
         let now = clock::now();
@@ -142,20 +146,19 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 /// Where the game plays its sound, for the clients and nobody else, unless another sound was asked for. Without
-/// a sound server there is none, and a line says so.
-fn own_sink(host: &mut Config) -> Option<NullSink> {
+/// a sound server there is none; then why.
+fn own_sink(host: &mut Config) -> (Option<NullSink>, Option<String>) {
     if SoundChoice::parse(&host.sound) != SoundChoice::Auto {
-        return None;
+        return (None, None);
     }
     match NullSink::create(None) {
         Ok(sink) => {
             host.sound = format!("pulse:{}", sink.name());
-            Some(sink)
+            (Some(sink), None)
         }
         Err(why) => {
-            eprintln!("openuvr run: no sound: {why}");
             "off".clone_into(&mut host.sound);
-            None
+            (None, Some(format!("no sound: {why}")))
         }
     }
 }

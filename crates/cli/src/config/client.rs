@@ -123,7 +123,8 @@ the last counts. --help says more on each than -h.";
         }
         "Sound" {
             /// Where the host's sound is played.
-            /// `auto`: by PulseAudio or PipeWire, if one runs; `off`: nowhere, and it is not sent;
+            /// `auto`: by PulseAudio or PipeWire, if one runs and the host is another machine; `off`: nowhere,
+            /// and it is not sent;
             /// `pulse:SINK`: on that device (`pactl list short sinks`); `wav:FILE`: into a file.
             sound: String = "sound", text("DEVICE", 4096), Default::Is("auto");
             /// How loud, in per cent.

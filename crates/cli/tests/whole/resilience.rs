@@ -271,6 +271,7 @@ fn a_host_whose_display_goes_ends_with_the_reason() {
     );
     let mut client = host.client("client", &there, &[]);
     client.line("showing");
+    host.program.line("the picture is");
     let said = host.program.text().lines().count();
     here.kill();
     let (status, text) = host.program.ended();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use openuvr_media::audio::{self, render::Renderer};
 use openuvr_media::codec::Codec;
 use openuvr_media::decode;
-use openuvr_net::address::{path_of, path_of_station, station_of};
+use openuvr_net::address::{address_of, path_of, path_of_station, station_of};
 use openuvr_net::ether::Station;
 use openuvr_net::ladder::Ladder;
 use openuvr_net::neighbour;
@@ -167,7 +167,7 @@ impl Config {
         let identity = identity.map_err(|e| e.to_string())?;
         let hosts = HostStore::open(&dir).map_err(|e| e.to_string())?;
         let (link, only, paths) = reach(&self.host, self.link)?;
-        let (audio, silent) = self.audio()?;
+        let (audio, silent) = self.audio(&paths)?;
         let (decodable, unusable) = decodable(decoder, self.only_decoder)?;
         let codecs = match self.codec {
             None => decodable,
@@ -206,7 +206,10 @@ impl Config {
     }
 
     /// Where sound goes, and else why nowhere. It is opened once to see whether it can be.
-    fn audio(&self) -> Result<(Option<AudioSink>, Option<String>), String> {
+    ///
+    /// A host on this machine records what this machine plays: to play that again would be heard again, and so
+    /// on without end.
+    fn audio(&self, host: &[PathId]) -> Result<(Option<AudioSink>, Option<String>), String> {
         if !(0.0..=2.0).contains(&self.volume) {
             return Err(format!("volume: {} must be 0 to 2", self.volume));
         }
@@ -214,6 +217,13 @@ impl Config {
         let Some((name, device)) = choice.backend() else {
             return Ok((None, None));
         };
+        let here =
+            |path: &PathId| station_of(*path).is_none() && address_of(*path).ip().is_loopback();
+        if choice == SoundChoice::Auto && host.iter().any(here) {
+            let why =
+                "the host is this machine: name the device that is to play (--sound pulse:SINK)";
+            return Ok((None, Some(format!("no sound: {why}"))));
+        }
         let (name, settings) = (
             name.to_owned(),
             audio::Settings {
@@ -341,4 +351,24 @@ pub(super) fn paths_to(target: &Target, only: Option<Rung>) -> Result<Vec<PathId
         .flatten()
         .map(path_of_station)
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_of_this_machine_is_not_heard_by_itself() {
+        let config = Config::new("127.0.0.1".parse().expect("an address"));
+        let paths = [path_of(([127, 0, 0, 1], 4710).into())];
+        let (audio, silent) = config.audio(&paths).expect("no error");
+        assert!(audio.is_none());
+        assert!(silent.expect("why").contains("this machine"));
+        let named = Config {
+            sound: "null".into(),
+            ..config
+        };
+        let (audio, silent) = named.audio(&paths).expect("it is always there");
+        assert!(audio.is_some() && silent.is_none(), "{silent:?}");
+    }
 }
