@@ -13,12 +13,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use openuvr_proto::units::Size;
 
-use crate::bench::{Frames, Reader, Sighting, Summary};
+use crate::bench::{Frames, Reader, Sighting, SoundFigures, Summary};
 use crate::child::Child;
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Pair, TemporaryDir};
 use crate::picture_match::{History, Shot, psnr};
 use crate::screen::Screen;
+use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer, beeps_in, sound_words};
 use openuvr_runtime::clock;
 
 /// Stream an application from this machine to this machine, and check the picture.
@@ -28,7 +29,8 @@ use openuvr_runtime::clock;
 /// display if you have none. Ends with Ctrl-C, or after 20 seconds if not started from a terminal;
 /// then everything it started is gone.
 ///
-/// Succeeds only if the client showed a picture that matches the host's.
+/// Succeeds only if the client showed a picture that matches the host's, and with `--sound` played what was
+/// played there.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Command line of an X11 application to stream instead of the scene
@@ -37,7 +39,7 @@ pub(crate) struct Args {
     /// End after this many seconds
     #[arg(long)]
     seconds: Option<u32>,
-    /// Directory for the screenshot of what the client showed
+    /// Directory for the screenshot of what the client showed, and a recording of what it played
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
     /// Stream from this X display instead of a new virtual one
@@ -55,6 +57,9 @@ pub(crate) struct Args {
     /// Bitrate given to the host
     #[arg(long, default_value = "10M")]
     bitrate: String,
+    /// Stream sound too: beeps that are played at the host. Needs PulseAudio
+    #[arg(long)]
+    sound: bool,
     /// One more word for the host's command line; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
@@ -96,6 +101,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut app = start_app(args, &host_display)?;
     let dir = TemporaryDir::new()?;
     let reader = Reader::start(&client_display)?;
+    let mut sound = (args.sound)
+        .then(|| Sound::start(dir.path(), &args.out))
+        .transpose()?;
+    let [more_host, more_client] = match &sound {
+        Some(_) => [
+            [&args.host_arg[..], &sound_words(HOST_SINK)].concat(),
+            [&args.client_arg[..], &sound_words(CLIENT_SINK)].concat(),
+        ],
+        None => [args.host_arg.clone(), args.client_arg.clone()],
+    };
     let mut pair = Pair::start(&pair::Options {
         serve: pair::Serve::Host,
         host_display: &host_display,
@@ -103,10 +118,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         fps: args.fps,
         bitrate: &args.bitrate,
         dir: dir.path(),
-        csv: None,
+        csv: sound.as_ref().map(|sound| sound.csv.as_path()),
+        sound: sound.as_ref().map(|sound| sound.server.address()),
         show_host: true,
-        more_host: &args.host_arg,
-        more_client: &args.client_arg,
+        more_host: &more_host,
+        more_client: &more_client,
     })?;
     let place = match &client_virtual {
         Some(display) if args.headless => format!("the virtual display {}", display.name()),
@@ -120,6 +136,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     watch(args, &stop, &mut app, &mut pair)?;
 
     let verdict = compare(&host_display, &client_display);
+    if let Some(sound) = &mut sound {
+        sound.recorder.stop();
+    }
     pair.client.stop();
     pair.host.stop();
     app.stop();
@@ -128,7 +147,53 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(shown) = &verdict.shown {
         write_png(shown, &picture)?;
     }
-    Ok(summarise(&verdict, &reader, args.app.is_none(), &picture))
+    let picture = summarise(&verdict, &reader, args.app.is_none(), &picture);
+    match sound {
+        Some(sound) if !sound.summarise()? => Ok(ExitCode::FAILURE),
+        _ => Ok(picture),
+    }
+}
+
+/// What belongs to the sound of a demo. Dropped in this order: the server last.
+struct Sound {
+    _player: Child,
+    recorder: Child,
+    /// What the client played.
+    heard: PathBuf,
+    /// The host's record, in which the client's figures are.
+    csv: PathBuf,
+    server: SoundServer,
+}
+
+impl Sound {
+    fn start(dir: &Path, out: &Path) -> Result<Sound> {
+        let server = SoundServer::start(dir)?;
+        let heard = out.join("openuvr-demo.wav");
+        Ok(Sound {
+            recorder: server.record(&heard)?,
+            _player: server.beep()?,
+            csv: dir.join("host.csv"),
+            heard,
+            server,
+        })
+    }
+
+    /// Tells what became of it; whether it was heard.
+    fn summarise(&self) -> Result<bool> {
+        match SoundFigures::read(&self.csv)? {
+            Some(figures) => println!("demo: {figures}"),
+            None => println!("demo: the client says nothing of its sound"),
+        }
+        let beeps = beeps_in(&self.heard)?;
+        println!(
+            "demo: {beeps} beeps in what the client played: {}",
+            self.heard.display()
+        );
+        if beeps == 0 {
+            println!("demo: FAILED: the client played nothing of what was played at the host");
+        }
+        Ok(beeps > 0)
+    }
 }
 
 fn start_app(args: &Args, display: &str) -> Result<Child> {

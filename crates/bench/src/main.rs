@@ -28,6 +28,7 @@ mod picture_match;
 mod programs;
 mod screen;
 mod soak;
+mod sound;
 
 use std::process::ExitCode;
 

@@ -48,6 +48,9 @@ pub(crate) struct Options<'a> {
     pub(crate) dir: &'a Path,
     /// Where the host writes its record of each frame.
     pub(crate) csv: Option<&'a Path>,
+    /// Where both find their sound server, as `$PULSE_SERVER` says it; `None`: without sound. That of this
+    /// machine would play into its own recording.
+    pub(crate) sound: Option<&'a str>,
     /// Lets the host's standard error through to the terminal instead of a log.
     pub(crate) show_host: bool,
     /// More words for the host's and the client's command line.
@@ -91,6 +94,9 @@ impl Options<'_> {
         if let Some(csv) = self.csv {
             host.arg("--csv").arg(csv);
         }
+        if let Some(server) = self.sound {
+            host.env("PULSE_SERVER", server);
+        }
         host.args(self.more_host);
         if let Serve::Hook(game) = self.serve {
             host.arg("--").args(game);
@@ -117,8 +123,17 @@ impl Options<'_> {
             // Two tables would draw over each other; the host's knows more.
             .args(["--table", "off"])
             .arg("--config-dir")
-            .arg(dir)
-            .args(self.more_client);
+            .arg(dir);
+        if let Some(server) = self.sound {
+            client.env("PULSE_SERVER", server);
+        } else if !self
+            .more_client
+            .iter()
+            .any(|word| word.starts_with("--sound"))
+        {
+            client.args(["--sound", "off"]);
+        }
+        client.args(self.more_client);
         Ok(client)
     }
 }

@@ -230,6 +230,7 @@ impl Stage {
             bitrate: &args.bitrate,
             dir,
             csv: Some(csv),
+            sound: None,
             show_host: false,
             more_host: &host,
             more_client: &client,

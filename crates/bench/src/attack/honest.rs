@@ -62,6 +62,7 @@ impl Honest {
                 bitrate: "10M",
                 dir: dir.path(),
                 csv: Some(&csv),
+                sound: None,
                 show_host: false,
                 more_host: &words(&["--source", "pattern", "--size", "640x480"]),
                 more_client: &words(&["--present", "null"]),

@@ -146,6 +146,7 @@ fn measure(
         compare: false,
         dir: dir.path(),
         csv: &csv,
+        sound: None,
         more_host: &configuration.host_words(),
         more_client: &configuration.client_words(),
     })?;

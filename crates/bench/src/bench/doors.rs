@@ -201,6 +201,7 @@ fn once(
             compare: false,
             dir: dir.path(),
             csv: &dir.path().join("frames.csv"),
+            sound: None,
             more_host: &[],
             more_client: &[],
         })?),

@@ -263,6 +263,7 @@ fn measure(args: &Args, report: &mut Report, stop: &Arc<AtomicBool>) -> Result<(
         compare: true,
         dir: dir.path(),
         csv: args.host_csv.as_ref().unwrap_or(&own_csv),
+        sound: None,
         more_host: &more_host,
         more_client: &args.client_arg,
     })?);

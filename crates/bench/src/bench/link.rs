@@ -258,6 +258,7 @@ fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<
         bitrate,
         dir: dir.path(),
         csv: Some(csv),
+        sound: None,
         show_host: false,
         more_host: &more_host,
         more_client: &more_client,

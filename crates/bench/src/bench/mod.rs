@@ -10,6 +10,7 @@ mod figures;
 mod floor;
 mod handoff;
 mod head;
+mod heard;
 pub(crate) mod html;
 mod jitter;
 mod journey;
@@ -26,6 +27,7 @@ mod report_text;
 mod rig;
 mod sched;
 mod sections;
+mod sound;
 mod stats;
 mod sync;
 mod sys;
@@ -36,6 +38,7 @@ mod wifi;
 
 use anyhow::Result;
 
+pub(crate) use heard::SoundFigures;
 pub(crate) use reader::{Reader, Sighting};
 pub(crate) use stats::{Frames, Summary};
 
@@ -52,6 +55,7 @@ enum What {
     Ablation(ablation::Args),
     Quality(quality::Args),
     Link(link::Args),
+    Sound(sound::Args),
     Sync(sync::Args),
     Doors(doors::Args),
     Handoff(handoff::Args),
@@ -65,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Ablation(args) => ablation::run(args),
         What::Quality(args) => quality::run(args),
         What::Link(args) => link::run(args),
+        What::Sound(args) => sound::run(args),
         What::Sync(args) => sync::run(args),
         What::Doors(args) => doors::run(args),
         What::Handoff(args) => handoff::run(args),

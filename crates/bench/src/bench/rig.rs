@@ -94,6 +94,8 @@ pub(super) struct Streamed<'a> {
     /// Where keys, logs and the record lie.
     pub(super) dir: &'a Path,
     pub(super) csv: &'a Path,
+    /// The sound server of both, see [`pair::Options`].
+    pub(super) sound: Option<&'a str>,
     pub(super) more_host: &'a [String],
     pub(super) more_client: &'a [String],
 }
@@ -233,6 +235,7 @@ impl<'a> Rig<'a> {
             bitrate: of.bitrate,
             dir: of.dir,
             csv: Some(of.csv),
+            sound: of.sound,
             show_host: false,
             more_host: &more_host,
             more_client: &more_client,

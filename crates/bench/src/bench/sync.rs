@@ -98,6 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 compare: repetition == 1,
                 dir: dir.path(),
                 csv: &csv,
+                sound: None,
                 more_host: &[],
                 more_client: &[],
             })?);

@@ -266,6 +266,29 @@ fn the_scene_is_captured_submitted_and_waits() {
 }
 
 #[test]
+fn sound_is_measured_and_the_picture_with_and_without() {
+    if !has_displays()
+        || Command::new("pulseaudio")
+            .arg("--version")
+            .output()
+            .is_err()
+    {
+        return;
+    }
+    let folder = Folder::new("sound");
+    let words = ["sound", "--quick", "--size", "640x360", "--bitrate", "4M"];
+    bench(&words, "--out", &folder.0);
+    let all = folder.json("sound.json");
+    let ways = all["ways"].as_array().unwrap();
+    for way in ways {
+        assert!(way["p50_ms"]["median"].as_f64().unwrap() > 0.0, "{way}");
+    }
+    assert!(ways[0]["sound_ms"].is_null(), "{}", ways[0]);
+    assert!(ways[1]["sound_ms"]["p50"].as_f64().unwrap() > 0.0);
+    assert!(ways[1]["delay_ms"]["median"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
 fn each_way_in_is_measured_with_what_it_costs_the_scene() {
     if !has_displays() {
         return;

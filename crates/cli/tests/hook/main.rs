@@ -13,3 +13,4 @@ mod life;
 mod lives;
 mod messages;
 mod rig;
+mod sound;

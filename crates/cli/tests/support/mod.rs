@@ -17,7 +17,10 @@ pub(crate) mod eye;
 pub(crate) mod machines;
 pub(crate) mod painter;
 pub(crate) mod process;
+#[path = "../../../media/tests/pulse_server/mod.rs"]
+pub(crate) mod pulse_server;
 pub(crate) mod screen;
+pub(crate) mod sound;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,6 +41,9 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The PIN of a test's pairing.
 pub(crate) const PIN: [&str; 2] = ["--pin", "135790"];
+
+/// Where no sound server is.
+pub(crate) const NO_SOUND: &str = "unix:/nonexistent/sound";
 
 /// Looks again and again until there is something; fails with `what` was looked for.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -107,7 +113,8 @@ pub(crate) fn openuvr(words: &[&str]) -> Command {
         .env_remove("DISPLAY")
         .env_remove("WAYLAND_DISPLAY")
         .env("HOME", "/nonexistent")
-        .env("XDG_CONFIG_HOME", "/nonexistent");
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .env("PULSE_SERVER", NO_SOUND);
     command
 }
 
@@ -116,6 +123,8 @@ pub(crate) struct Host {
     pub(crate) program: Program,
     pub(crate) folder: Folder,
     words: Vec<String>,
+    /// Its sound server's address.
+    sound: String,
     pub(crate) port: u16,
 }
 
@@ -128,12 +137,17 @@ impl Host {
     /// The same at this port.
     pub(crate) fn start_at(port: u16, words: &[&str]) -> Host {
         let words = words.iter().map(|w| (*w).to_owned()).collect();
-        Host::open(Folder::new(), port, words)
+        Host::open(Folder::new(), port, words, NO_SOUND.to_owned())
     }
 
     /// Starts one that has paired with these clients before, as they have with it: a host pairs
     /// with one device for each PIN.
     pub(crate) fn knowing(clients: &[&str], words: &[&str]) -> Host {
+        Host::with_sound(NO_SOUND, clients, words)
+    }
+
+    /// The same with a sound server at this address.
+    pub(crate) fn with_sound(sound: &str, clients: &[&str], words: &[&str]) -> Host {
         let folder = Folder::new();
         let dir = |name: &str| folder.path().join(name);
         let identity = |name: &str, role| {
@@ -150,7 +164,7 @@ impl Host {
                 .expect("it is written");
         }
         let words = words.iter().map(|w| (*w).to_owned()).collect();
-        let started = Host::open(folder, 0, words);
+        let started = Host::open(folder, 0, words, sound.to_owned());
         for client in clients {
             started.introduce(client, &started.address(), host);
         }
@@ -178,13 +192,14 @@ impl Host {
             program,
             folder,
             words,
+            sound,
             port,
         } = self;
         drop(program);
-        Host::open(folder, port, words)
+        Host::open(folder, port, words, sound)
     }
 
-    fn open(folder: Folder, port: u16, words: Vec<String>) -> Host {
+    fn open(folder: Folder, port: u16, words: Vec<String>, sound: String) -> Host {
         let (dir, bind) = (folder.join("host"), format!("127.0.0.1:{port}"));
         let more: Vec<&str> = words.iter().map(String::as_str).collect();
         let own = [
@@ -196,13 +211,16 @@ impl Host {
             "--realtime",
             "off",
         ];
-        let program = Program::start("host", openuvr(&[&own, &more[..]].concat()));
+        let mut command = openuvr(&[&own, &more[..]].concat());
+        command.env("PULSE_SERVER", &sound);
+        let program = Program::start("host", command);
         let line = program.line("openuvr host: streaming");
         let port = port_of(&line);
         Host {
             program,
             folder,
             words,
+            sound,
             port,
         }
     }

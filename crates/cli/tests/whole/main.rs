@@ -16,6 +16,7 @@ mod nearby;
 mod odd;
 mod refusals;
 mod resilience;
+mod sound;
 mod starvation;
 mod stream;
 mod table;

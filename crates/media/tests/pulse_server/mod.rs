@@ -5,7 +5,7 @@
 
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -28,31 +28,7 @@ impl PulseServer {
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).expect("a folder");
         let socket = folder.join("native");
-        let protocol = format!(
-            "module-native-protocol-unix auth-anonymous=1 socket={}",
-            socket.display()
-        );
-        let child = Command::new("pulseaudio")
-            .args([
-                "-n",
-                "--daemonize=no",
-                "--exit-idle-time=-1",
-                "--use-pid-file=no",
-            ])
-            .args(["--disable-shm=yes", "--log-target=stderr", "-L", &protocol])
-            .args([
-                "-L",
-                "module-null-sink sink_name=usual rate=48000 norewinds=1",
-            ])
-            .env("XDG_RUNTIME_DIR", &folder)
-            .env("PULSE_RUNTIME_PATH", &folder)
-            .env("HOME", &folder)
-            .env_remove("DISPLAY")
-            .env_remove("DBUS_SESSION_BUS_ADDRESS")
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut child = match child {
+        let child = match spawn(&folder) {
             Ok(child) => child,
             Err(e) => {
                 assert!(
@@ -63,32 +39,18 @@ impl PulseServer {
                 return None;
             }
         };
-        let mut up = false;
-        for _ in 0..500 {
-            up = UnixStream::connect(&socket).is_ok();
-            if up || child.try_wait().expect("a child").is_some() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        if !up {
-            let _ = child.kill();
-            let mut said = String::new();
-            let _ = child
-                .stderr
-                .take()
-                .expect("piped")
-                .read_to_string(&mut said);
-            panic!("pulseaudio did not come up: {said}");
-        }
-        // Nobody reads what it says from now on, and it must not wait for that.
-        let mut stderr = child.stderr.take().expect("piped");
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         Some(PulseServer {
-            child,
+            child: when_up(child, &socket),
             address: format!("unix:{}", socket.display()),
             folder,
         })
+    }
+
+    /// Starts it again where it was, as new.
+    pub(crate) fn again(&mut self) {
+        self.kill();
+        let child = spawn(&self.folder).expect("it started before");
+        self.child = when_up(child, &self.folder.join("native"));
     }
 
     /// Ends it now, as a crash would.
@@ -118,6 +80,55 @@ impl PulseServer {
             .filter_map(|line| line.split_whitespace().nth(1));
         names.map(str::to_owned).collect()
     }
+}
+
+fn spawn(folder: &Path) -> std::io::Result<Child> {
+    let protocol = format!(
+        "module-native-protocol-unix auth-anonymous=1 socket={}",
+        folder.join("native").display()
+    );
+    Command::new("pulseaudio")
+        .args([
+            "-n",
+            "--daemonize=no",
+            "--exit-idle-time=-1",
+            "--use-pid-file=no",
+        ])
+        .args(["--disable-shm=yes", "--log-target=stderr", "-L", &protocol])
+        .args([
+            "-L",
+            "module-null-sink sink_name=usual rate=48000 norewinds=1",
+        ])
+        .env("XDG_RUNTIME_DIR", folder)
+        .env("PULSE_RUNTIME_PATH", folder)
+        .env("HOME", folder)
+        .env_remove("DISPLAY")
+        .env_remove("DBUS_SESSION_BUS_ADDRESS")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+/// Waits until it answers.
+fn when_up(mut child: Child, socket: &Path) -> Child {
+    let mut up = false;
+    for _ in 0..500 {
+        up = UnixStream::connect(socket).is_ok();
+        if up || child.try_wait().expect("a child").is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut stderr = child.stderr.take().expect("piped");
+    if !up {
+        let _ = child.kill();
+        let mut said = String::new();
+        let _ = stderr.read_to_string(&mut said);
+        panic!("pulseaudio did not come up: {said}");
+    }
+    // Nobody reads what it says from now on, and it must not wait for that.
+    std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+    child
 }
 
 impl Drop for PulseServer {

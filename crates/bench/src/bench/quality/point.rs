@@ -105,6 +105,7 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
         bitrate: setup.bitrate,
         dir: dir.path(),
         csv: Some(&csv),
+        sound: None,
         show_host: false,
         more_host: &more_host,
         more_client: &more_client,

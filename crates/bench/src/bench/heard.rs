@@ -1,0 +1,90 @@
+//! What clients said of their sound: the columns of a host's CSV.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use openuvr_media::audio::RATE;
+
+use super::stats::Summary;
+
+/// What a client said of its sound, as the host wrote it down.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct SoundFigures {
+    /// From capture to being heard, ms: each report's median.
+    pub(crate) latencies: Vec<f64>,
+    /// The play-out delay aimed at, ms: the last report's.
+    pub(crate) delay: f64,
+    /// Sample frames that were made up since the start.
+    pub(crate) concealed: u64,
+}
+
+impl SoundFigures {
+    /// From a host's CSV; `None` if the client said nothing.
+    pub(crate) fn read(csv: &Path) -> Result<Option<SoundFigures>> {
+        let text = std::fs::read_to_string(csv)
+            .with_context(|| format!("can't read {}", csv.display()))?;
+        Ok(SoundFigures::parse(&text))
+    }
+
+    fn parse(text: &str) -> Option<SoundFigures> {
+        let mut lines = text.lines();
+        let names: Vec<&str> = lines.next()?.split(',').collect();
+        let place = |name| names.iter().position(|n| *n == name);
+        let columns = [
+            place("audio_latency")?,
+            place("audio_delay")?,
+            place("audio_concealed")?,
+        ];
+        let said = lines.filter_map(|line| {
+            let fields: Vec<&str> = line.split(',').collect();
+            let [latency, delay, concealed] = columns.map(|column| fields.get(column));
+            let latency = latency?.parse::<u64>().ok();
+            Some((latency, delay?.parse().ok()?, concealed?.parse().ok()?))
+        });
+        // Many rows repeat one report.
+        let mut reports: Vec<(Option<u64>, u64, u64)> = said.collect();
+        reports.dedup();
+        let (_, delay, concealed) = *reports.last()?;
+        let latencies = reports.iter().filter_map(|(latency, ..)| *latency);
+        Some(SoundFigures {
+            latencies: latencies.map(ms).collect(),
+            delay: ms(delay),
+            concealed,
+        })
+    }
+}
+
+fn ms(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e6
+}
+
+impl std::fmt::Display for SoundFigures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match Summary::of(&self.latencies) {
+            Some(s) => write!(f, "sound captured -> heard p50 {:.1} ms", s.p50)?,
+            None => write!(f, "sound: nothing was played")?,
+        }
+        let seconds = self.concealed as f64 / f64::from(RATE);
+        write!(f, ", buffer {:.1} ms, {seconds:.2} s concealed", self.delay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_repeat_a_report_are_one() {
+        let text = "frame,audio_latency,audio_delay,audio_concealed\n1,,,\n2,,9000000,0\n\
+            3,20000000,9000000,0\n4,20000000,9000000,0\n5,22000000,10000000,4800\n";
+        let figures = SoundFigures::parse(text).unwrap();
+        assert_eq!(figures.latencies, [20.0, 22.0]);
+        assert_eq!((figures.delay, figures.concealed), (10.0, 4800));
+        assert!(
+            figures
+                .to_string()
+                .ends_with("buffer 10.0 ms, 0.10 s concealed")
+        );
+        assert_eq!(SoundFigures::parse("frame,audio_latency\n1,2\n"), None);
+    }
+}

@@ -1,0 +1,194 @@
+//! A sound server of our own, without a sound card: what plays at the host and what the client plays do
+//! not meet, and nobody hears them.
+
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use openuvr_media::audio::goertzel::amplitude;
+use openuvr_media::audio::tone::Sine;
+use openuvr_media::audio::{CHANNELS, RATE};
+use openuvr_runtime::clock;
+
+use crate::child::Child;
+
+/// The sink whose sound the host sends, and the one into which the client plays.
+pub(crate) const HOST_SINK: &str = "host";
+pub(crate) const CLIENT_SINK: &str = "client";
+
+/// The pitch of the beeps, Hz, and how loud they are of 1.
+const PITCH: f64 = 500.0;
+const LEVEL: f64 = 0.25;
+
+/// A beep, and from its beginning to that of the next.
+const BEEP: usize = RATE as usize / 10;
+const EVERY: usize = RATE as usize / 2;
+
+/// How long a server may take to open its socket (guess: it takes 0.1 s on an idle machine).
+const START: Duration = Duration::from_secs(10);
+
+/// What is in front of the samples of a WAV file as `parec` writes it.
+const HEADER: usize = 44;
+
+/// A running PulseAudio with two null sinks.
+#[derive(Debug)]
+pub(crate) struct SoundServer {
+    address: String,
+    dir: PathBuf,
+    _server: Child,
+}
+
+impl SoundServer {
+    /// Starts one that keeps its socket and log in `dir`.
+    pub(crate) fn start(dir: &Path) -> Result<SoundServer> {
+        let dir = dir.join("sound");
+        std::fs::create_dir_all(&dir)
+            .with_context(|| format!("can't make the directory {}", dir.display()))?;
+        let socket = dir.join("native");
+        let protocol = format!(
+            "module-native-protocol-unix auth-anonymous=1 socket={}",
+            socket.display()
+        );
+        let mut command = Command::new("pulseaudio");
+        command
+            .args(["-n", "--daemonize=no", "--exit-idle-time=-1"])
+            .args(["--use-pid-file=no", "--log-target=stderr", "-L", &protocol])
+            .env("XDG_RUNTIME_DIR", &dir)
+            .env("PULSE_RUNTIME_PATH", &dir)
+            .env("HOME", &dir)
+            .env_remove("DISPLAY")
+            .env_remove("DBUS_SESSION_BUS_ADDRESS");
+        for sink in [HOST_SINK, CLIENT_SINK] {
+            let sink = format!("module-null-sink sink_name={sink} rate={RATE} norewinds=1");
+            command.args(["-L", &sink]);
+        }
+        let mut server = Child::start("sound server", command, Some(&dir.join("log")))
+            .context("sound needs PulseAudio: apt install pulseaudio pulseaudio-utils")?;
+        let until = clock::now() + START;
+        while UnixStream::connect(&socket).is_err() {
+            server.check()?;
+            if clock::now() > until {
+                bail!(
+                    "the sound server opens no socket{}; is pulseaudio whole?",
+                    server.last_words()
+                );
+            }
+            clock::sleep_until(clock::now() + Duration::from_millis(20));
+        }
+        Ok(SoundServer {
+            address: format!("unix:{}", socket.display()),
+            dir,
+            _server: server,
+        })
+    }
+
+    /// What `$PULSE_SERVER` has to be.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn tool(&self, name: &str, device: &str) -> Command {
+        let mut command = Command::new(name);
+        command
+            .arg(format!("--device={device}"))
+            .args(["--rate=48000", "--channels=2"])
+            .env("PULSE_SERVER", &self.address)
+            .env("HOME", &self.dir);
+        command
+    }
+
+    /// Has `pacat`, a program that nobody wrote for this, play a beep twice a second where the host listens,
+    /// until it is dropped.
+    pub(crate) fn beep(&self) -> Result<Child> {
+        let mut command = self.tool("pacat", HOST_SINK);
+        command.args(["--raw", "--format=float32le", "--latency-msec=50"]);
+        let mut player = Child::start_piped("player", command, &self.dir.join("player.log"))
+            .context("beeps need pacat: apt install pulseaudio-utils")?;
+        let mut input = player.stdin().context("the player reads nothing")?;
+        let mut samples = vec![0.0_f32; EVERY * CHANNELS];
+        Sine::new(PITCH, LEVEL).fill(&mut samples[..BEEP * CHANNELS]);
+        let beep: Vec<u8> = samples.iter().flat_map(|s| s.to_le_bytes()).collect();
+        // Ends with the player.
+        std::thread::spawn(move || while input.write_all(&beep).is_ok() {});
+        Ok(player)
+    }
+
+    /// Writes what the client plays to a WAV file, until it is stopped.
+    pub(crate) fn record(&self, file: &Path) -> Result<Child> {
+        let mut command = self.tool("parec", &format!("{CLIENT_SINK}.monitor"));
+        command.args(["--format=s16le", "--file-format=wav"]);
+        command.arg(file);
+        Child::start("recorder", command, Some(&self.dir.join("recorder.log")))
+            .context("a recording needs parec: apt install pulseaudio-utils")
+    }
+}
+
+/// How an end of the pair takes or plays its sound.
+pub(crate) fn sound_words(sink: &str) -> [String; 2] {
+    ["--sound".to_owned(), format!("pulse:{sink}")]
+}
+
+/// How many of the host's beeps a recording holds.
+pub(crate) fn beeps_in(file: &Path) -> Result<usize> {
+    let bytes = std::fs::read(file).with_context(|| format!("can't read {}", file.display()))?;
+    let pairs = bytes.get(HEADER..).unwrap_or_default().chunks_exact(2);
+    let samples: Vec<f32> = pairs
+        .map(|pair| f32::from(i16::from_le_bytes([pair[0], pair[1]])) / f32::from(i16::MAX))
+        .collect();
+    Ok(beeps(&samples))
+}
+
+/// Beeps: where the pitch begins to be heard. A fifth of a beep is looked at at a time.
+fn beeps(samples: &[f32]) -> usize {
+    let parts = samples.chunks_exact(BEEP / 5 * CHANNELS);
+    let heard: Vec<bool> = parts
+        .map(|part| amplitude(part, PITCH) > LEVEL / 2.0)
+        .collect();
+    let begins = heard.windows(2).filter(|pair| !pair[0] && pair[1]);
+    begins.count() + usize::from(heard.first() == Some(&true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beeps_are_counted_and_other_sound_is_not() {
+        let mut samples = vec![0.0; 3 * EVERY * CHANNELS];
+        for beep in samples.chunks_exact_mut(EVERY * CHANNELS) {
+            Sine::new(PITCH, LEVEL).fill(&mut beep[4800..4800 + BEEP * CHANNELS]);
+        }
+        assert_eq!(beeps(&samples), 3);
+        Sine::new(1300.0, LEVEL).fill(&mut samples);
+        assert_eq!(beeps(&samples), 0);
+    }
+
+    #[test]
+    fn what_plays_at_the_host_is_not_heard_at_the_client() {
+        let dir = crate::pair::TemporaryDir::new().unwrap();
+        let server = match SoundServer::start(dir.path()) {
+            Ok(server) => server,
+            Err(error) => {
+                assert!(std::env::var("CI").as_deref() != Ok("true"), "{error:#}");
+                eprintln!("skipped: {error:#}");
+                return;
+            }
+        };
+        let file = dir.path().join("heard.wav");
+        let mut recorder = server.record(&file).unwrap();
+        let _player = server.beep().unwrap();
+        let long = || std::fs::metadata(&file).is_ok_and(|file| file.len() > 200_000);
+        for _ in 0..1000 {
+            if long() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        recorder.stop();
+        assert!(long(), "it was recorded: {}", recorder.last_words());
+        assert_eq!(beeps_in(&file).unwrap(), 0);
+    }
+}

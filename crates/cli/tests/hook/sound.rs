@@ -1,0 +1,131 @@
+//! What a game under `openuvr run` plays is heard at the client, and on no other sink.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+
+use openuvr_media::audio::pulse::Capture;
+use openuvr_media::audio::tone::Sine;
+use openuvr_media::audio::{AudioCapture as _, AudioEvent, CHANNELS, Settings};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::rig::{Run, displays};
+use crate::support::pulse_server::PulseServer;
+use crate::support::sound::{LEVEL, bytes, samples, tenths_at};
+use crate::support::{Display, Folder, eventually};
+
+const PITCH: f64 = 500.0;
+
+/// Shows pictures and plays what is in `$TONE`; ends both when it is ended.
+const GAME: &str = "echo $$ >\"$MARKS/id\"; glxgears >/dev/null 2>&1 & gears=$!; \
+    pacat --raw --format=float32le --rate=48000 --channels=2 \"$TONE\" >/dev/null 2>&1 & player=$!; \
+    trap 'kill $gears $player; exit 0' TERM; wait $gears";
+
+/// Seconds of the tone: twice what is waited for.
+const LENGTH: usize = 60;
+
+struct Rig {
+    server: PulseServer,
+    here: Display,
+    there: Display,
+    files: Folder,
+}
+
+impl Rig {
+    fn start() -> Option<Rig> {
+        let server = PulseServer::start()?;
+        let (here, there) = displays("640x480")?;
+        let files = Folder::new();
+        let mut tone = std::fs::File::create(files.join("tone")).expect("a file");
+        let second = bytes(&mut Sine::new(PITCH, LEVEL));
+        for _ in 0..LENGTH {
+            // It turns a whole number of times in a second.
+            tone.write_all(&second).expect("there is room");
+        }
+        Some(Rig {
+            server,
+            here,
+            there,
+            files,
+        })
+    }
+
+    fn game(&self) -> Run {
+        let tone = self.files.join("tone");
+        let variables = [
+            ("PULSE_SERVER", OsStr::new(&self.server.address)),
+            ("TONE", OsStr::new(&tone)),
+        ];
+        Run::start(&self.here, &variables, &["sh", "-c", GAME])
+    }
+
+    /// The sinks that games were given.
+    fn given(&self) -> Vec<String> {
+        let mut sinks = self.server.sinks();
+        sinks.retain(|sink| sink.starts_with("openuvr_"));
+        sinks
+    }
+}
+
+/// Whether a second of the machine's own sink is silence.
+fn usual_is_silent(server: &PulseServer) -> bool {
+    let device = Some("usual.monitor".to_owned());
+    let settings = Settings {
+        device,
+        ..Settings::default()
+    };
+    let mut capture = Capture::open(Some(&server.address), &settings).expect("a monitor");
+    let mut second = vec![0.0_f32; 48_000 * CHANNELS];
+    let read = capture.read(&mut second, Some(crate::support::TIMEOUT));
+    assert!(matches!(read, Ok(AudioEvent::Captured(_))), "{read:?}");
+    second.iter().all(|sample| sample.abs() < 1e-3)
+}
+
+#[test]
+fn a_game_is_heard_at_the_client_alone() {
+    let Some(rig) = Rig::start() else {
+        return;
+    };
+    let mut run = rig.game();
+    let heard = rig.files.join("heard.wav");
+    let sound = format!("wav:{heard}");
+    let _client = run.client(&rig.there, &["--sound", &sound]);
+    eventually("two seconds of what the game plays", || {
+        let found = tenths_at(&samples(heard.as_ref()), PITCH, LEVEL);
+        (found >= 20).then_some(())
+    });
+    assert_eq!(rig.given().len(), 1);
+    assert!(usual_is_silent(&rig.server));
+    run.program.signal(Signal::TERM);
+    let (_, text) = run.ended();
+    assert!(rig.given().is_empty(), "{:?}: {text}", rig.given());
+}
+
+#[test]
+fn the_sink_of_one_that_was_killed_is_removed_by_the_next() {
+    let Some(rig) = Rig::start() else {
+        return;
+    };
+    let mut first = rig.game();
+    let before = eventually("a first sink", || rig.given().pop());
+    let id = first.folder.join("id");
+    let id = eventually("the game's number", || {
+        let text = std::fs::read_to_string(&id).ok()?;
+        Pid::from_raw(text.trim().parse().ok()?)
+    });
+    first.program.kill();
+    // The game itself goes on without it.
+    kill_process(id, Signal::TERM).expect("it is ours");
+    assert_eq!(
+        rig.given(),
+        [before.clone()],
+        "nobody was left to remove it"
+    );
+    let mut second = rig.game();
+    eventually("the second's sink alone", || {
+        let sinks = rig.given();
+        (sinks.len() == 1 && sinks[0] != before).then_some(())
+    });
+    second.program.signal(Signal::TERM);
+    second.ended();
+    assert!(rig.given().is_empty(), "{:?}", rig.given());
+}

@@ -1,0 +1,99 @@
+//! Sound as a person makes and hears it: a player of the sound server's own, and what a client wrote down.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use openuvr_media::audio::CHANNELS;
+use openuvr_media::audio::goertzel::amplitude;
+use openuvr_media::audio::tone::Sine;
+
+/// How loud players play: 12 dB below the loudest.
+pub(crate) const LEVEL: f64 = 0.25;
+
+/// A tenth of a second, by which sound is judged: the pitches of tests turn a whole number of times in it.
+const WINDOW: usize = 4800;
+
+/// A decibel, as a factor.
+const DECIBEL: f64 = 1.122;
+
+/// `pacat` plays a tone without end into a sink, until it is dropped.
+pub(crate) struct Player(Child);
+
+impl Player {
+    /// Plays so many Hz into `sink` of the server at `address`.
+    pub(crate) fn start(address: &str, sink: &str, pitch: f64) -> Player {
+        let device = format!("--device={sink}");
+        let mut child = Command::new("pacat")
+            .args(["--raw", "--format=float32le", "--rate=48000"])
+            .args(["--channels=2", "--latency-msec=200", &device])
+            .env("PULSE_SERVER", address)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("pacat, of the package pulseaudio-utils");
+        let mut input = child.stdin.take().expect("piped");
+        let mut tone = Sine::new(pitch, LEVEL);
+        // Ends with the player.
+        std::thread::spawn(move || while input.write_all(&bytes(&mut tone)).is_ok() {});
+        Player(child)
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The next second of a tone, as `pacat --raw --format=float32le` reads it.
+pub(crate) fn bytes(tone: &mut Sine) -> Vec<u8> {
+    let mut samples = vec![0.0; 48_000 * CHANNELS];
+    tone.fill(&mut samples);
+    samples.iter().flat_map(|s| s.to_le_bytes()).collect()
+}
+
+/// The samples in a file of `--sound wav:FILE`, also before it is finished; none if there is no file yet.
+pub(crate) fn samples(file: &Path) -> Vec<f32> {
+    let bytes = std::fs::read(file).unwrap_or_default();
+    let samples = bytes.get(44..).unwrap_or_default();
+    let whole = samples
+        .chunks_exact(4)
+        .flat_map(|frame| frame.chunks_exact(2));
+    whole
+        .map(|pair| f32::from(i16::from_le_bytes([pair[0], pair[1]])) / f32::from(i16::MAX))
+        .collect()
+}
+
+/// How loud `pitch` is in each tenth of a second.
+pub(crate) fn levels(samples: &[f32], pitch: f64) -> Vec<f64> {
+    let windows = samples.chunks_exact(WINDOW * CHANNELS);
+    windows.map(|window| amplitude(window, pitch)).collect()
+}
+
+/// In how many tenths of a second `pitch` is as loud as `level`, within a decibel.
+pub(crate) fn tenths_at(samples: &[f32], pitch: f64, level: f64) -> usize {
+    let right = |found: &&f64| (level / DECIBEL..level * DECIBEL).contains(*found);
+    levels(samples, pitch).iter().filter(right).count()
+}
+
+/// From the first to the last sample frame that is no silence.
+pub(crate) fn from_first_to_last(samples: &[f32]) -> &[f32] {
+    let mut frames = samples.chunks_exact(CHANNELS);
+    let loud = |frame: &[f32]| frame[0].abs() > 1e-3;
+    let Some(first) = frames.position(loud) else {
+        return &[];
+    };
+    let frames = samples.chunks_exact(CHANNELS);
+    let last = frames.clone().rposition(loud).unwrap_or(first);
+    &samples[first * CHANNELS..=last * CHANNELS + 1]
+}
+
+/// How many sample frames are in silences of a millisecond and more: a tone is zero only in passing.
+pub(crate) fn silent_frames(samples: &[f32]) -> usize {
+    let frames = samples.chunks_exact(CHANNELS);
+    let quiet: Vec<bool> = frames.map(|frame| frame[0].abs() <= 1e-3).collect();
+    let runs = quiet.chunk_by(|a, b| a == b).filter(|run| run[0]);
+    runs.map(<[bool]>::len).filter(|len| *len >= 48).sum()
+}

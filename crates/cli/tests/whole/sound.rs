@@ -1,0 +1,260 @@
+//! Sound from a player at the host's sound server to what a client plays: which pitch, how loud, where not.
+
+use std::path::PathBuf;
+
+use crate::support::pulse_server::PulseServer;
+use crate::support::sound::{
+    LEVEL, Player, from_first_to_last, levels, samples, silent_frames, tenths_at,
+};
+use crate::support::{Folder, Hop, Host, NO_SOUND, Program, client, eventually, openuvr};
+
+const PICTURE: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "30"];
+
+const PITCH: f64 = 500.0;
+
+/// Another player's.
+const OTHER: f64 = 800.0;
+
+/// Samples at a tone's beginning and end, where the codec may fade it: a tenth of a second.
+const EDGE: usize = 9600;
+
+/// A client, what it heard and what it noted.
+struct Listener {
+    program: Program,
+    heard: PathBuf,
+    csv: PathBuf,
+}
+
+impl Listener {
+    /// Joins `host` at `address`; its sound goes to a file.
+    fn join(host: &Host, name: &str, address: &str, words: &[&str]) -> Listener {
+        let heard = host.folder.path().join(format!("{name}.wav"));
+        let csv = host.folder.path().join(format!("{name}.csv"));
+        let sound = format!("wav:{}", heard.display());
+        let own = ["--present", "null", "--csv", csv.to_str().expect("text")];
+        let words = [&own[..], &["--sound", &sound], words].concat();
+        Listener {
+            program: client(&host.folder, name, address, &words),
+            heard,
+            csv,
+        }
+    }
+
+    /// Waits until it has heard a pitch at a level for so many tenths of a second.
+    fn hears(&self, pitch: f64, level: f64, tenths: usize) {
+        eventually(
+            &format!("{tenths} tenths of a second of {pitch} Hz"),
+            || {
+                let found = tenths_at(&samples(&self.heard), pitch, level);
+                (found >= tenths).then_some(())
+            },
+        );
+    }
+
+    /// Waits until its rows say something of sound that was noted from now on.
+    fn notes_more(&self) {
+        let before = rows(&self.csv, "audio_delay").len();
+        // Rows are written once a second, reports come once a second.
+        eventually("later rows", || {
+            (rows(&self.csv, "audio_delay").len() > before + 90).then_some(())
+        });
+    }
+}
+
+/// What the rows of a CSV have in a column.
+fn rows(csv: &std::path::Path, column: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(csv).unwrap_or_default();
+    let mut lines = text.lines();
+    let names = lines.next().unwrap_or_default().split(',');
+    let Some(place) = names.clone().position(|name| name == column) else {
+        return Vec::new();
+    };
+    let fields = lines.map(|line| line.split(',').nth(place).unwrap_or_default().to_owned());
+    fields.collect()
+}
+
+/// The last sum of sample frames that were made up, as a CSV has it.
+fn concealed(csv: &std::path::Path) -> usize {
+    let rows = rows(csv, "audio_concealed");
+    let last = rows.iter().rev().find_map(|row| row.parse().ok());
+    last.expect("the client said how it plays")
+}
+
+/// The names of a program's threads.
+fn threads(program: &Program) -> Vec<String> {
+    let folder = format!("/proc/{}/task", program.id());
+    let tasks = std::fs::read_dir(folder).expect("it runs").flatten();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.map(|name| name.trim().to_owned()).collect()
+}
+
+fn has_audio_thread(program: &Program) -> bool {
+    threads(program).iter().any(|name| name == "ouvr-audio")
+}
+
+/// Waits for more frames in a client's record.
+fn picture_goes_on(csv: &std::path::Path) {
+    let before = rows(csv, "outcome").len();
+    eventually("more frames", || {
+        (rows(csv, "outcome").len() > before + 30).then_some(())
+    });
+}
+
+fn host(server: &PulseServer, clients: &[&str]) -> Host {
+    let words = [&PICTURE[..], &["--sound", "pulse:usual"]].concat();
+    Host::with_sound(&server.address, clients, &words)
+}
+
+#[test]
+fn a_client_hears_what_a_program_plays_at_the_host() {
+    let Some(server) = PulseServer::start() else {
+        return;
+    };
+    let host = host(&server, &["client"]);
+    let mut client = Listener::join(&host, "client", &host.address(), &["--table", "on"]);
+    client.program.line("showing");
+    assert!(has_audio_thread(&client.program) && has_audio_thread(&host.program));
+    let player = Player::start(&server.address, "usual", PITCH);
+    client.hears(PITCH, LEVEL, 40);
+    drop(player);
+    // What was made up within the tone has been told then.
+    client.notes_more();
+    let said = client.program.stop();
+    let all = samples(&client.heard);
+    let length = std::fs::metadata(&client.heard).expect("a file").len();
+    assert_eq!(length, 44 + all.len() as u64 * 2, "the file is finished");
+    let tone = from_first_to_last(&all);
+    let (right, tenths) = (tenths_at(tone, PITCH, LEVEL), levels(tone, PITCH).len());
+    assert!(right * 10 >= tenths * 8, "{right} of {tenths} tenths");
+    let wrong = levels(tone, OTHER).iter().filter(|l| **l > 0.05).count();
+    assert!(wrong * 10 <= tenths * 2, "{wrong} of {tenths} tenths");
+    let (silent, concealed) = (
+        silent_frames(&tone[EDGE..tone.len() - EDGE]),
+        concealed(&client.csv),
+    );
+    // A machine on which the client got no turn is silent for longer, and says so.
+    let allowed = match said.contains("ran dry") {
+        true => tone.len() / 20,
+        false => concealed,
+    };
+    assert!(silent <= allowed, "{silent} silent, {concealed} made up");
+    assert!(said.contains("sound p50"), "{said}");
+    let late = rows(&client.csv, "audio_latency");
+    assert!(late.iter().any(|row| !row.is_empty()), "latency is known");
+}
+
+#[test]
+fn two_clients_hear_at_once_each_as_loud_as_it_wants() {
+    let Some(server) = PulseServer::start() else {
+        return;
+    };
+    let host = host(&server, &["one", "two"]);
+    let one = Listener::join(&host, "one", &host.address(), &[]);
+    let two = Listener::join(&host, "two", &host.address(), &["--volume", "50"]);
+    let _player = Player::start(&server.address, "usual", PITCH);
+    one.hears(PITCH, LEVEL, 15);
+    two.hears(PITCH, LEVEL / 2.0, 15);
+    assert_eq!(tenths_at(&samples(&two.heard), PITCH, LEVEL), 0);
+}
+
+#[test]
+fn sound_that_is_off_at_one_end_has_no_thread() {
+    let Some(server) = PulseServer::start() else {
+        return;
+    };
+    let _player = Player::start(&server.address, "usual", PITCH);
+    let words = [&PICTURE[..], &["--sound", "off"]].concat();
+    let mute = Host::with_sound(&server.address, &["client"], &words);
+    let client = Listener::join(&mute, "client", &mute.address(), &[]);
+    client.program.line("showing");
+    picture_goes_on(&client.csv);
+    assert!(!has_audio_thread(&mute.program) && !has_audio_thread(&client.program));
+    assert!(samples(&client.heard).is_empty());
+
+    let host = host(&server, &["deaf"]);
+    let csv = host.folder.join("deaf.csv");
+    let deaf = host.blind("deaf", &["--sound", "off", "--csv", &csv]);
+    deaf.line("showing");
+    picture_goes_on(csv.as_ref());
+    assert!(!has_audio_thread(&deaf));
+    let told = rows(csv.as_ref(), "audio_delay");
+    assert!(told.iter().all(String::is_empty), "{told:?}");
+}
+
+#[test]
+fn without_a_sound_server_only_who_insists_fails() {
+    let why = "no sound server can be reached";
+    let host = Host::knowing(&["client"], &PICTURE);
+    assert_eq!(host.program.count(why), 1, "{}", host.program.text());
+    let csv = host.folder.join("client.csv");
+    let client = host.blind("client", &["--csv", &csv]);
+    client.line("showing");
+    picture_goes_on(csv.as_ref());
+    assert_eq!(client.count(why), 1, "{}", client.text());
+
+    let folder = Folder::new();
+    let dir = folder.join("keys");
+    let insists = ["--config-dir", &dir, "--sound", "pulse:usual"];
+    let host = [&["host", "--bind", "127.0.0.1:0"], &PICTURE[..], &insists].concat();
+    let client = [
+        &["client", "127.0.0.1:9", "--present", "null"][..],
+        &insists,
+    ]
+    .concat();
+    for words in [host, client] {
+        let mut command = openuvr(&words);
+        command.env("PULSE_SERVER", NO_SOUND);
+        let line = Program::start(words[0], command).fails_in_one_line();
+        assert!(line.contains(why) && line.contains("start one"), "{line}");
+    }
+}
+
+#[test]
+fn sound_comes_back_with_its_server() {
+    let Some(mut server) = PulseServer::start() else {
+        return;
+    };
+    let host = host(&server, &["client"]);
+    let client = Listener::join(&host, "client", &host.address(), &[]);
+    let player = Player::start(&server.address, "usual", PITCH);
+    client.hears(PITCH, LEVEL, 5);
+    server.kill();
+    drop(player);
+    host.program.line("no sound for now");
+    picture_goes_on(&client.csv);
+    server.again();
+    let _player = Player::start(&server.address, "usual", OTHER);
+    client.hears(OTHER, LEVEL, 5);
+    let told = host.program.count("no sound for now");
+    assert_eq!(told, 1, "{}", host.program.text());
+    picture_goes_on(&client.csv);
+}
+
+#[test]
+fn a_link_that_loses_makes_no_hole_in_the_sound() {
+    let Some(server) = PulseServer::start() else {
+        return;
+    };
+    let host = host(&server, &["client"]);
+    let hop = Hop::start(&host, 0, &["--loss", "1%", "--seed", "7"]);
+    host.also_at("client", &hop.address());
+    let mut client = Listener::join(&host, "client", &hop.address(), &["--table", "on"]);
+    let player = Player::start(&server.address, "usual", PITCH);
+    client.hears(PITCH, LEVEL, 60);
+    drop(player);
+    client.notes_more();
+    let said = client.program.stop();
+    let all = samples(&client.heard);
+    let tone = from_first_to_last(&all);
+    let tenths = levels(tone, PITCH).len();
+    let right = tenths_at(tone, PITCH, LEVEL);
+    assert!(right * 10 >= tenths * 8, "{right} of {tenths} tenths");
+    let made_up = concealed(&client.csv);
+    // A tenth of what was played in all: a payload that is lost comes with the next one.
+    assert!(
+        made_up * 20 < all.len(),
+        "{made_up} of {} made up",
+        all.len() / 2
+    );
+    assert!(said.contains("sound p50"), "{said}");
+}
