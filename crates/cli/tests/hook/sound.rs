@@ -55,7 +55,12 @@ impl Rig {
             ("PULSE_SERVER", OsStr::new(&self.server.address)),
             ("TONE", OsStr::new(&tone)),
         ];
-        Run::start(&self.here, &variables, &["sh", "-c", GAME])
+        Run::with(
+            &self.here,
+            &["--sound", "auto"],
+            &variables,
+            &["sh", "-c", GAME],
+        )
     }
 
     /// The sinks that games were given.

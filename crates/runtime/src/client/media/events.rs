@@ -79,9 +79,11 @@ impl Media {
             ClientEvent::Probed(found) => {
                 let prober = self.prober.as_mut();
                 let said = prober.map(|prober| prober.found(&found, now, session));
-                let said = said.into_iter().flatten();
-                // All are told of; the last end counts.
-                return said.filter_map(|said| self.link_event(said)).last();
+                let mut ended = None;
+                for said in said.into_iter().flatten() {
+                    ended = self.link_event(said).or(ended);
+                }
+                return ended;
             }
             ClientEvent::Ended(reason) => return Some(after(reason)),
         }
