@@ -120,11 +120,8 @@ fn the_sink_of_one_that_was_killed_is_removed_by_the_next() {
     first.program.kill();
     // The game itself goes on without it.
     kill_process(id, Signal::TERM).expect("it is ours");
-    assert_eq!(
-        rig.given(),
-        [before.clone()],
-        "nobody was left to remove it"
-    );
+    let left = rig.given().contains(&before);
+    assert!(left, "nobody was there to remove it");
     let mut second = rig.game();
     eventually("the second's sink alone", || {
         let sinks = rig.given();

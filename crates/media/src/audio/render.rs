@@ -100,7 +100,8 @@ impl Renderer {
     }
 }
 
-#[cfg(all(test, feature = "host"))]
+#[cfg(test)]
+#[cfg(feature = "host")]
 mod tests {
     use openuvr_proto::time::PeerInstant;
 

@@ -89,8 +89,9 @@ impl Connection {
             )
         };
         let give_up = clock::now() + ANSWER;
-        while code >= 0 {
+        loop {
             match connection.state() {
+                _ if code < 0 => break,
                 CONTEXT_READY => return Ok(connection),
                 CONTEXT_FAILED | CONTEXT_TERMINATED => break,
                 _ if clock::now() >= give_up => {

@@ -22,6 +22,9 @@ pub(in crate::audio::pulse) struct Stream {
 // SAFETY: as of the connection.
 unsafe impl Send for Stream {}
 
+/// The bytes of a piece's samples, or how many sample frames are missing in its place.
+type Piece<'a> = Result<&'a [u8], usize>;
+
 impl Stream {
     /// Records from the source `device`.
     pub(in crate::audio::pulse) fn record(
@@ -77,8 +80,9 @@ impl Stream {
 
     fn connected(mut self, code: c_int, what: &str) -> Result<Stream, AudioError> {
         let give_up = clock::now() + ANSWER;
-        while code >= 0 {
+        loop {
             match self.state() {
+                _ if code < 0 => break,
                 STREAM_READY => return Ok(self),
                 STREAM_FAILED | STREAM_TERMINATED => break,
                 _ if clock::now() >= give_up => break,
@@ -145,7 +149,7 @@ impl Stream {
     /// server has a hole, how many sample frames are missing. Whether there was one.
     pub(in crate::audio::pulse) fn piece(
         &mut self,
-        take: &mut dyn FnMut(Result<&[u8], usize>),
+        take: &mut dyn FnMut(Piece<'_>),
     ) -> Result<bool, AudioError> {
         self.check()?;
         let (mut data, mut bytes) = (ptr::null(), 0);
