@@ -222,7 +222,7 @@ impl Guest {
         }
         let scheduler = config.scheduler();
         // The application comes first: real-time encoder threads would take the cores from it in the middle of
-        // its swap (measured on two cores: 4.7 ms a frame more than reading it back costs, ordinary ones 0.9,
+        // its swap (measured on two cores: 4 ms a frame more than reading it back costs, ordinary ones 1,
         // for which the picture comes 1 ms later).
         let scheduler = scheduler.without(sched::ThreadRole::Encode);
         let (frames, capture) = submit::channel(size, config.fps).map_err(|e| e.to_string())?;
