@@ -25,6 +25,7 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 
 use self::pictures::{NO_PICTURE, Pictures};
 use super::audio::Audio;
+use super::clipboard;
 use super::connect::{Caller, NoSession, pause, shake_hands};
 use super::ladder::LinkProber;
 use super::overlay::{Overlay, OverlayFacts};
@@ -33,7 +34,7 @@ use super::search::Search;
 use super::{ClientSetup, Notice, PanicReporter, Shared, StopReason, run_input};
 use crate::clock;
 use crate::lock::lock;
-use crate::sched;
+use crate::sched::{self, Scheduler};
 
 /// Between two attempts to find a lost host.
 const RETRY: Duration = Duration::from_millis(500);
@@ -440,6 +441,7 @@ impl Media {
                     self.granted = true;
                     self.pictures.since.get_or_insert(now);
                     self.screen.role_changed(role, &self.title);
+                    shared.clipboard.close();
                     shared.notice(Notice::Granted {
                         role,
                         host,
@@ -465,6 +467,23 @@ impl Media {
                         shared.notice(Notice::Trouble(why));
                     }
                 }
+                ClientEvent::ClipboardWays(ways) => {
+                    if let Some(display) = &self.setup.clipboard {
+                        if shared.clipboard.open(ways) {
+                            let started = start_clipboard(&shared, &self.setup.scheduler, display);
+                            match started {
+                                Ok(thread) => self.inputs.push(thread),
+                                Err(e) => shared.notice(Notice::Trouble(format!(
+                                    "the clipboard is not shared: can't start a thread: {e}"
+                                ))),
+                            }
+                        }
+                        if let Some(notice) = shared.clipboard.say(session) {
+                            shared.notice(notice);
+                        }
+                    }
+                }
+                ClientEvent::Clipboard(text) => shared.clipboard.arrived(text),
                 ClientEvent::SourceShown(shown) => {
                     self.shared.notice(Notice::SourceShown(shown));
                 }
@@ -615,6 +634,19 @@ impl Media {
         shared.flush(session);
         shared.notice(Notice::Report(report));
     }
+}
+
+/// Starts the thread that shares the clipboard of `display`.
+fn start_clipboard(
+    shared: &Arc<Shared>,
+    scheduler: &Scheduler,
+    display: &str,
+) -> std::io::Result<JoinHandle<()>> {
+    let panic_reporter = PanicReporter(shared.clone(), "clipboard");
+    let display = display.to_owned();
+    scheduler.spawn(sched::ThreadRole::Background, "ouvr-clipboard", move || {
+        clipboard::run(&panic_reporter.0, &display);
+    })
 }
 
 /// What a goodbye of the host means for this client.
