@@ -135,7 +135,10 @@ fn by_itself_a_host_shares_nothing() {
     copy_text(here, SECRET);
     let mut silent = rig.client(&off, "client", &[]);
     copy_text(there, "the host's own");
-    assert_eq!((paste(here), paste(there)), (SECRET.into(), "the host's own".into()));
+    assert_eq!(
+        (paste(here), paste(there)),
+        (SECRET.into(), "the host's own".into())
+    );
     silent.stop();
     drop(off);
     // The same, and it is one that shares: what passed before it would have passed by now.

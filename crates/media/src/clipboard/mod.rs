@@ -60,7 +60,7 @@ impl std::fmt::Display for Unread {
     }
 }
 
-/// What [`Clipboard::next`] saw.
+/// What [`Clipboard::next_event`] saw.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ClipboardEvent {
     /// Somebody copied this text, which is not what [`Clipboard::offer`] was given last.
@@ -173,7 +173,7 @@ impl Clipboard {
         Ok(clipboard)
     }
 
-    /// A handle with which another thread makes [`Clipboard::next`] return [`ClipboardEvent::Woken`].
+    /// A handle with which another thread makes [`Clipboard::next_event`] return [`ClipboardEvent::Woken`].
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.waker.clone()
@@ -198,7 +198,7 @@ impl Clipboard {
     ///
     /// # Errors
     /// [`ClipboardError`] if the connection broke.
-    pub fn next(&mut self) -> Result<ClipboardEvent, ClipboardError> {
+    pub fn next_event(&mut self) -> Result<ClipboardEvent, ClipboardError> {
         loop {
             if self.waker.lower() {
                 return Ok(ClipboardEvent::Woken);

@@ -185,9 +185,7 @@ impl Reading {
 fn decoded(atoms: &Atoms, kind: Atom, bytes: Vec<u8>, most: usize) -> Result<String, Unread> {
     let text = if kind == atoms.UTF8_STRING || kind == atoms.UTF8_MIME {
         String::from_utf8(bytes).map_err(|_| Unread::NotText)?
-    } else if kind == atoms.STRING {
-        bytes.into_iter().map(char::from).collect()
-    } else if bytes.is_ascii() && !bytes.contains(&0x1b) {
+    } else if kind == atoms.STRING || (bytes.is_ascii() && !bytes.contains(&0x1b)) {
         bytes.into_iter().map(char::from).collect()
     } else {
         return Err(Unread::NotText);

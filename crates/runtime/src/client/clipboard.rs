@@ -96,7 +96,7 @@ fn serve(shared: &Shared, display: &str) -> Result<(), ClipboardError> {
                 shared.notice(Notice::Clipboard(words.to_owned()));
             }
         }
-        match clipboard.next()? {
+        match clipboard.next_event()? {
             ClipboardEvent::Copied(text) => {
                 lock(&desk.0).copied = Some(ClipboardText(text));
                 if let Some(session) = shared.session().as_mut() {

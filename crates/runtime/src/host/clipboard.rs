@@ -85,7 +85,7 @@ pub(super) fn run(shared: &Shared, shares: SharedClipboard, inbox: &Inbox) {
                 );
             }
         }
-        match clipboard.next()? {
+        match clipboard.next_event()? {
             ClipboardEvent::Copied(text) => {
                 let mut sessions = shared.sessions();
                 let goes = sessions.clipboard(ClipboardText(text));
