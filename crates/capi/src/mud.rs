@@ -242,6 +242,8 @@ impl Kind for Mud {
             input: evdev.map(|evdev| Box::new(evdev) as Box<dyn InputSource>),
             send_input: true,
             audio: opened.audio,
+            // The application shares its own, if it has one.
+            clipboard: None,
             overlay: settings.overlay,
             reconnect: settings.reconnect,
             scheduler: settings.config.scheduler(),

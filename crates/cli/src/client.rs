@@ -182,6 +182,7 @@ fn start(config: &ClientConfig, opened: Opened, ends: Ends) -> Result<(ClientRun
         input: ends.input,
         send_input: ends.send_input,
         audio: opened.audio,
+        clipboard: config.clipboard_display(),
         overlay: config.overlay,
         reconnect: config.reconnect,
         scheduler: scheduler.clone(),
@@ -395,6 +396,7 @@ impl Session {
                 let (host, why) = (&self.address, reason.map_or("it fell silent", goodbye));
                 eprintln!("openuvr client: {host}: {why}; looking for it again");
             }
+            Notice::Clipboard(words) => eprintln!("openuvr client: {words}"),
             Notice::Trouble(why) => eprintln!("openuvr client: {why}"),
             Notice::StopReason(over) => return Some(self.end(over)),
         }

@@ -23,7 +23,7 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::clock;
 use openuvr_runtime::host::config::{Config, USUAL_FPS};
-use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
+use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice, SharedClipboard};
 use openuvr_runtime::line::Line;
 use openuvr_runtime::sched::{self, Scheduler};
 
@@ -356,6 +356,7 @@ fn start(
         );
         None
     });
+    let clipboard = SharedClipboard::open(&display, config.clipboard);
     let streaming = format!("streaming {} on {}", source.words, opened.place);
     // One that the person chose need not be told.
     let pairing = opened.pairing.as_ref().map(|(_, span)| *span);
@@ -378,6 +379,7 @@ fn start(
         converter: parts.converter()?,
         encodings: opened.encodings,
         audio: opened.audio,
+        clipboard: clipboard.map_err(|e| anyhow!("no clipboard: {e}"))?,
         scheduler: scheduler.clone(),
     };
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;

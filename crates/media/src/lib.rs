@@ -10,6 +10,8 @@ pub mod audio;
 mod band;
 pub mod barcode;
 #[cfg(any(feature = "host", feature = "client"))]
+pub mod clipboard;
+#[cfg(any(feature = "host", feature = "client"))]
 mod clock;
 pub mod codec;
 pub mod cursor;

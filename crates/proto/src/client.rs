@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::bytes::Reject;
+use crate::control::clipboard::{ClipboardText, ClipboardWays, ReceivedText, SentText};
 use crate::control::clock::ClockMap;
 use crate::control::handshake::Established;
 use crate::control::ladder::{Found, Probe, Step};
@@ -88,6 +89,10 @@ pub enum ClientEvent {
     RelativeMouse(bool),
     /// Whether what is streamed is to be seen at the host: if not, no pictures come for now.
     SourceShown(bool),
+    /// Clipboard text goes these ways until the next [`ClientEvent::Granted`].
+    ClipboardWays(ClipboardWays),
+    /// This was copied at the host.
+    Clipboard(ClipboardText),
     /// What the host's policy decided last.
     Decided(Decision),
     /// What came of [`ClientSession::probe`].
@@ -109,6 +114,10 @@ pub struct ClientSession {
     /// The window's size that the host was not told yet. It is when what was said before has arrived, so
     /// that a window that is dragged fills no queue: the latest wins.
     window_size_due: Option<Size>,
+    /// Which ways clipboard text goes.
+    clipboard_ways: ClipboardWays,
+    sent_text: SentText,
+    received_text: ReceivedText,
     probe: Option<Probe>,
     probe_token: u32,
     /// Where the host asked whether it is heard, and its tokens.
@@ -136,6 +145,9 @@ impl ClientSession {
             views: vec![View::new(ViewId::FIRST)],
             cursor_serial: None,
             window_size_due: None,
+            clipboard_ways: ClipboardWays::default(),
+            sent_text: SentText::default(),
+            received_text: ReceivedText::default(),
             probe: None,
             probe_token: 0,
             challenges: VecDeque::new(),
@@ -206,12 +218,18 @@ impl ClientSession {
                 host,
                 keys,
                 watching,
-            } => ClientEvent::Granted {
-                role,
-                host,
-                keys,
-                watching,
-            },
+            } => {
+                // The host says anew which ways a player's clipboard goes.
+                self.clipboard_ways = ClipboardWays::default();
+                self.sent_text.forget();
+                self.received_text.forget();
+                ClientEvent::Granted {
+                    role,
+                    host,
+                    keys,
+                    watching,
+                }
+            }
             Negotiation::Refused(why) => {
                 self.over = true;
                 ClientEvent::Refused(why)
@@ -224,6 +242,17 @@ impl ClientSession {
             Negotiation::Streams(grants) => {
                 self.add_views(&grants);
                 ClientEvent::Streams(grants)
+            }
+            Negotiation::ClipboardWays(ways) => {
+                self.clipboard_ways = ways;
+                ClientEvent::ClipboardWays(ways)
+            }
+            Negotiation::ClipboardPiece(piece) => {
+                let wanted = self.clipboard_ways.to_client;
+                match wanted.then(|| self.received_text.take(&piece)).flatten() {
+                    Some(text) => ClientEvent::Clipboard(text),
+                    None => return,
+                }
             }
             Negotiation::Offer(_) | Negotiation::WindowSize(_) => return,
         };
@@ -402,6 +431,13 @@ impl ClientSession {
         }
     }
 
+    /// This was copied here: the host hears it, in place of what it has not heard to its end. `false` if
+    /// it is not to hear it: it wants none of this client, or the text is empty or longer than
+    /// [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
+    pub fn clipboard(&mut self, text: ClipboardText) -> bool {
+        self.clipboard_ways.to_host && self.sent_text.begin(text)
+    }
+
     /// Says goodbye. Send what is polled afterwards, then forget the session.
     pub fn goodbye(&mut self, reason: GoodbyeReason) {
         self.plane.queue_thrice(&Message::Goodbye { reason });
@@ -434,6 +470,12 @@ impl ClientSession {
             if let Some(size) = self.window_size_due.filter(|_| self.plane.is_settled()) {
                 let said = self.plane.negotiate(&Negotiation::WindowSize(size));
                 self.window_size_due.take_if(|_| said);
+            }
+            if self.plane.is_settled()
+                && let Some(piece) = self.sent_text.piece()
+                && self.plane.negotiate(&Negotiation::ClipboardPiece(piece))
+            {
+                self.sent_text.said();
             }
         }
         self.plane.poll_transmit(now, out)
@@ -491,7 +533,8 @@ impl ClientSession {
         let probe = self.probe.as_ref();
         let probe = probe.map(|p| (p.next_timeout(), Wakeup::Probe));
         let doubt = self.doubted_until().map(|at| (at, Wakeup::Silence));
-        let waits = !self.challenges.is_empty();
+        let piece = self.sent_text.is_due() && self.plane.is_settled();
+        let waits = !self.challenges.is_empty() || piece;
         let answer = waits.then_some((Instant(i64::MIN), Wakeup::Transmit));
         let probe = earlier(probe, earlier(doubt, answer));
         earlier(

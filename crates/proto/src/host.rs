@@ -8,6 +8,7 @@
 //! what it sent. Several threads call this under one lock. Any order of calls is legal; outputs queue
 //! until they are polled.
 
+mod clipboard;
 mod cursor;
 mod event;
 mod member;
@@ -31,6 +32,7 @@ use self::roles::{Change, Roles};
 pub use self::roles::{Grant, SecondPlayer};
 use self::session::Session;
 use crate::control::budget::Budget;
+use crate::control::clipboard::ClipboardWays;
 use crate::control::negotiate::Role;
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::earlier;
@@ -80,6 +82,7 @@ pub struct Host {
     others: Vec<Other>,
     cursor: Cursor,
     source_shown: bool,
+    clipboard_ways: ClipboardWays,
     unknown_sessions: Budget<[u8; 16]>,
     events: VecDeque<HostEvent>,
     /// [`HostEvent::Input`]s among them.
@@ -97,6 +100,7 @@ impl Host {
             others: Vec::new(),
             cursor: Cursor::default(),
             source_shown: true,
+            clipboard_ways: ClipboardWays::default(),
             unknown_sessions: Budget::new(ANSWERS_PER_SECOND, ANSWERS_PER_NETWORK),
             events: VecDeque::new(),
             inputs_waiting: 0,
@@ -150,6 +154,7 @@ impl Host {
                     let is = |session: &&mut Session| session.member.id == id;
                     if let Some(session) = self.sessions.iter_mut().find(is) {
                         let _ = session.plane.negotiate(&granted);
+                        session.say_clipboard_ways(grant.role, self.clipboard_ways);
                     }
                     if let Some(other) = self.others.iter_mut().find(|o| o.member.id == id) {
                         other.due.role = Some(grant);

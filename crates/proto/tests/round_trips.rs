@@ -4,6 +4,7 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
+use openuvr_proto::control::clipboard::{ClipboardPiece, ClipboardWays, MAX_TEXT, PIECE};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason, Wishes};
 use openuvr_proto::control::streams::{Grant, MAX_STREAMS, StreamOffer};
@@ -429,6 +430,21 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
         any::<bool>().prop_map(Negotiation::RelativeMouse),
         (1..=Size::MAX_SIDE, 1..=Size::MAX_SIDE)
             .prop_map(|(width, height)| Negotiation::WindowSize(Size::new(width, height))),
+        any::<(bool, bool)>().prop_map(|(to_host, to_client)| {
+            Negotiation::ClipboardWays(ClipboardWays { to_host, to_client })
+        }),
+        (
+            0..MAX_TEXT as u32 - PIECE as u32,
+            prop::collection::vec(any::<u8>(), 1..PIECE)
+        )
+            .prop_map(|(offset, bytes)| {
+                let total = offset + bytes.len() as u32;
+                Negotiation::ClipboardPiece(ClipboardPiece {
+                    total,
+                    offset,
+                    bytes,
+                })
+            }),
         (0_u32..20, 0_u32..20, any::<(u16, u16)>(), any::<u32>()).prop_map(
             |(width, height, hot, pixel)| Negotiation::CursorShape {
                 size: Size::new(width, height),

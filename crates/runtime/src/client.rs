@@ -5,12 +5,14 @@
 //!                └─► session (control plane)             control plane of what arrives
 //! audio   jitter buffer ─► decode ─► play                 of what the media thread received
 //! input   window ─► session ─► send
+//! clipboard  what is copied here ─► session; what was copied at the host ─► display
 //! search  name ─► addresses, when the host is lost
 //! ```
 //! Receiving and decoding share a thread, so that a slice is decoded the moment it is here, while
 //! later slices are still being encoded.
 
 mod audio;
+mod clipboard;
 pub mod config;
 mod connect;
 mod ladder;
@@ -104,6 +106,9 @@ pub struct ClientSetup {
     pub send_input: bool,
     /// Where sound goes; `None`: nowhere, and the offer asks for none.
     pub audio: Option<AudioSink>,
+    /// The X display (`:0`; empty: what the environment variable DISPLAY says) whose clipboard the host may
+    /// share; `None`: none.
+    pub clipboard: Option<String>,
     /// Whether figures of the latency lie over the picture at first.
     pub overlay: bool,
     /// Whether a lost host is looked for again.
@@ -144,6 +149,8 @@ pub enum Notice {
     Keys(Keys),
     /// Whether what is streamed is to be seen at the host: if not, no pictures come for now.
     SourceShown(bool),
+    /// What the person should know of the clipboard that the host shares: never what was copied.
+    Clipboard(String),
     /// What became of a frame.
     Report(Report),
     /// How sound is played, about once a second.
@@ -185,6 +192,7 @@ struct Shared {
     keys: AtomicU8,
     /// The size of the window that shows the pictures, as the host is to hear it.
     window_size: Mutex<Option<Size>>,
+    clipboard: clipboard::Desk,
     media_sleeps_until: AtomicI64,
     unsent: Mutex<Option<String>>,
     notices: SyncSender<Notice>,
@@ -277,6 +285,7 @@ impl Shared {
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.link.wake();
+        self.clipboard.wake();
     }
 }
 
@@ -317,6 +326,7 @@ impl ClientRuntime {
             overlay: AtomicBool::new(setup.overlay),
             keys: AtomicU8::default(),
             window_size: Mutex::default(),
+            clipboard: clipboard::Desk::default(),
             media_sleeps_until: AtomicI64::new(i64::MAX),
             unsent: Mutex::new(None),
             notices,

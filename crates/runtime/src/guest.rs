@@ -61,7 +61,7 @@ use openuvr_proto::units::{Bitrate, Size};
 use crate::clock;
 use crate::csv::Csv;
 use crate::host::config::Config;
-use crate::host::{HostRuntime, HostSetup, Input, Notice};
+use crate::host::{HostRuntime, HostSetup, Input, Notice, SharedClipboard};
 use crate::lock::lock;
 use crate::sched;
 
@@ -247,6 +247,18 @@ impl Guest {
             tell(Notice::Trouble(format!("the pointer is not sent: {e}")));
             None
         });
+        let ways = config.clipboard_ways()?;
+        let clipboard = match display {
+            None if ways.any() => Err("there is no display that has one".to_owned()),
+            None => Ok(None),
+            Some(display) => SharedClipboard::open(display, ways),
+        };
+        let clipboard = clipboard.unwrap_or_else(|why| {
+            tell(Notice::Trouble(format!(
+                "the clipboard is not shared: {why}"
+            )));
+            None
+        });
         if let Some(why) = opened.silent {
             tell(Notice::Trouble(why));
         }
@@ -265,6 +277,7 @@ impl Guest {
             converter: Converter::new(),
             encodings: opened.encodings,
             audio: opened.audio,
+            clipboard,
             scheduler: scheduler.clone(),
         })?;
         let host = Arc::new(host);

@@ -6,12 +6,14 @@
 //! control  receive ─► handshake │ sessions ─► input sink                 at a time
 //! audio    capture ─► encode ─► seal ─► send, for each session that was granted it
 //! cursor   pointer ─► sessions
+//! clipboard  what is copied on the display ─► sessions; what the player copied ─► display
 //! trust    who paired, who came ─► disk
 //! ```
 //! The media thread never waits for the control thread but for the lock around the sessions, which
 //! nobody holds across a system call that can block. What overflows is a named drop.
 
 mod audio;
+mod clipboard;
 pub mod config;
 mod control;
 mod cursor;
@@ -53,6 +55,7 @@ use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
 use self::audio::AudioCommand;
 pub use self::audio::{AudioSource, OpenCapture};
+pub use self::clipboard::{CLIPBOARD_WAYS, SharedClipboard};
 use self::encodings::Assigned;
 pub use self::encodings::{Encoding, Encodings, SUBPEL_PIXELS, codec_of};
 pub use self::inputs::{ForApplication, Inputs};
@@ -102,6 +105,8 @@ pub struct HostSetup {
     pub encodings: Encodings,
     /// The sound that clients may have, if there is any: [`HostPolicy::streams`] offers it.
     pub audio: Option<AudioSource>,
+    /// The clipboard that the player shares, if it does.
+    pub clipboard: Option<SharedClipboard>,
     /// How urgent the threads are.
     pub scheduler: Scheduler,
 }
@@ -365,6 +370,8 @@ impl HostRuntime {
         };
         let audio = setup.audio.map(|source| host.start_audio(source));
         let audio = audio.transpose().map_err(no_thread)?;
+        let clipboard = setup.clipboard.map(|shares| host.start_clipboard(shares));
+        let clipboard = clipboard.transpose().map_err(no_thread)?;
         let pictures = (setup.capture, setup.converter);
         host.start_media(
             pictures,
@@ -385,6 +392,7 @@ impl HostRuntime {
                 media_commands,
                 media,
                 audio,
+                clipboard,
                 ends,
                 commands: command_inbox,
                 ways: std::collections::HashMap::new(),
@@ -408,6 +416,17 @@ impl HostRuntime {
         let audio = audio::Audio::new(self.shared.clone(), source, inbox);
         self.start_thread(sched::ThreadRole::Audio, "audio", move || audio.run())?;
         Ok(commands)
+    }
+
+    fn start_clipboard(&mut self, shares: SharedClipboard) -> std::io::Result<clipboard::Inbox> {
+        let inbox = shares.inbox();
+        self.shared.sessions().clipboard_ways(shares.ways());
+        self.wakers.push(inbox.waker.clone());
+        let (shared, its) = (self.shared.clone(), inbox.clone());
+        self.start_thread(sched::ThreadRole::Background, "clipboard", move || {
+            clipboard::run(&shared, shares, &its);
+        })?;
+        Ok(inbox)
     }
 
     fn start_media(

@@ -136,6 +136,8 @@ pub enum Line {
     InputGoesTo(String),
     /// Keys and clicks are kept back for this reason; `None`: they reach the window again.
     InputKeptBack(Option<String>),
+    /// Of the clipboard that the player shares, in words.
+    Clipboard(String),
     /// The source ended in an orderly way.
     SourceEnded(String),
     /// It failed for good; the application goes on.
@@ -189,6 +191,7 @@ impl From<Notice> for Line {
             Notice::PlayerWindow(size) => Line::PlayerWindow(size),
             Notice::Shown(shown) => Line::Shown(shown),
             Notice::InputKeptBack(why) => Line::InputKeptBack(why.map(str::to_owned)),
+            Notice::Clipboard(words) => Line::Clipboard(words),
             Notice::SourceEnded(why) => Line::SourceEnded(why.to_owned()),
             Notice::Failed(why) => Line::Failed(why),
             Notice::Trouble(why) => Line::Trouble(why),
@@ -248,6 +251,7 @@ impl Line {
             Line::InputGoesTo(display) => text.put("input-goes-to").put(display),
             Line::InputKeptBack(Some(why)) => text.put("input-kept-back").put(why),
             Line::InputKeptBack(None) => text.put("input-arrives"),
+            Line::Clipboard(words) => text.put("clipboard").put(words),
             Line::SourceEnded(why) => text.put("source-ended").put(why),
             Line::Failed(why) => text.put("failed").put(why),
             Line::Trouble(why) => text.put("trouble").put(why),
@@ -312,6 +316,7 @@ impl Line {
             "input-goes-to" => Line::InputGoesTo(fields.words()?),
             "input-kept-back" => Line::InputKeptBack(Some(fields.words()?)),
             "input-arrives" => Line::InputKeptBack(None),
+            "clipboard" => Line::Clipboard(fields.words()?),
             "source-ended" => Line::SourceEnded(fields.words()?),
             "failed" => Line::Failed(fields.words()?),
             "trouble" => Line::Trouble(fields.words()?),

@@ -313,6 +313,7 @@ impl Rig {
             input: Input::Sink(input_sink::open("null").unwrap()),
             converter: Converter::new(),
             encodings: opened.encodings,
+            clipboard: None,
             audio: None,
             scheduler: config.scheduler(),
         });

@@ -146,6 +146,10 @@ the last counts. --help says more on each than -h.";
             /// For games that turn with the mouse: it sends how far it moves. All keys go to the host,
             /// also those of the window manager, such as Alt+Tab; Ctrl+Alt+Shift+G releases both.
             grab: bool = "grab", flag(), Default::Is("false");
+            /// Share the clipboard with a host that allows it.
+            /// Text that is copied here can then be pasted there, or the other way round: the host
+            /// chooses which, and by itself allows neither. Only while you play, in a window.
+            clipboard: bool = "clipboard", flag(), Default::Is("true");
             /// What a key is at the host.
             /// `symbol`: what it types here, whatever the host's layout, for text; `position`: the
             /// key in the same place, for games: WASD is ZQSD on a French keyboard.
@@ -299,6 +303,12 @@ impl ClientConfig {
             },
             PresentKind::Null => Surface::Null,
         })
+    }
+
+    /// The display whose clipboard the host may share: that of the window.
+    pub(crate) fn clipboard_display(&self) -> Option<String> {
+        let shared = self.clipboard && self.present == PresentKind::X11;
+        self.display.clone().filter(|_| shared)
     }
 
     fn finds_all(&self) -> Result<(), Refused> {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use openuvr_media::audio::opus;
 use openuvr_media::encode::{self, Pixels};
+use openuvr_proto::control::clipboard::ClipboardWays;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::send::policy::Recovery;
@@ -213,6 +214,11 @@ the last counts. --help says more on each than -h.";
             /// `xtest` plays them into the X display, `none` ignores them.
             input: Option<InputKind> = "input", optional(choice()),
                 Default::Unset("xtest; none without a display as source");
+            /// Which ways clipboard text goes between the display and the player.
+            /// `to-host`: what the player copies can be pasted here; `to-client`: what is copied here
+            /// can be pasted at the player's; `both`; `off`: neither. Text up to 1 MB; it may be a
+            /// password. Never to or from clients that only watch.
+            clipboard: ClipboardWays = "clipboard", choice(), Default::Is("off");
             /// How the application reads keys, where a client's user does not choose.
             /// `symbol`: a key types at the host what it types at the client, whatever the layouts:
             /// for text. `position`: it is the key in the same place: for games, whose WASD is then
@@ -459,6 +465,7 @@ impl From<&HostConfig> for Config {
             second_player: config.second_player.word().to_owned(),
             max_observers: config.max_observers,
             keys: config.keys.name().to_owned(),
+            clipboard: config.clipboard.word().to_owned(),
             encoders: (config.encoders.iter().map(|name| name.0.to_owned())).collect(),
             each_its_own: config.each_its_own,
             slices: config.slices,

@@ -3,6 +3,7 @@
 
 mod app;
 mod away;
+mod clipboard;
 mod covered;
 mod devices;
 mod hand;

@@ -49,6 +49,7 @@ impl World {
                 }
                 HostEvent::OtherSubscribed { .. } => panic!("only sessions are in this world"),
                 HostEvent::PathChanged { .. } => panic!("nobody moves in this world"),
+                HostEvent::Clipboard(..) => panic!("nothing is copied in this world"),
                 HostEvent::WindowSize(..) => panic!("nobody has a window in this world"),
                 HostEvent::Ended(subscriber, ending) => {
                     let session = session_of(subscriber);

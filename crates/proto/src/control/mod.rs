@@ -1,6 +1,7 @@
 //! OpenUVRCP, the control plane: pairing, negotiation, clocks.
 
 pub(crate) mod budget;
+pub mod clipboard;
 pub mod clock;
 pub mod cookie;
 pub mod credentials;

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU16;
 
+use super::clipboard::{ClipboardPiece, ClipboardWays};
 use super::streams::{self, Grant, StreamOffer};
 use crate::bytes::{Reader, Reject, Writer};
 use crate::input::keys::Keys;
@@ -169,6 +170,11 @@ pub enum Negotiation {
     Streams(Vec<Grant>),
     /// Client to host: its window has this size now, in pixels. A host may give what it streams the same.
     WindowSize(Size),
+    /// Either way: a part of the text that was copied last. Only the player's counts.
+    ClipboardPiece(ClipboardPiece),
+    /// Host to client: clipboard text goes these ways from now on, until the next
+    /// [`Negotiation::Granted`]. Said to the player alone, and only if there are any.
+    ClipboardWays(ClipboardWays),
 }
 
 /// The longest side of a cursor in pixels; XFixes gives at most what the server's largest cursor
@@ -233,6 +239,8 @@ impl Negotiation {
             Negotiation::WindowSize(size) => {
                 w.u8(8).u32(size.width).u32(size.height);
             }
+            Negotiation::ClipboardPiece(piece) => piece.write(w.u8(9)),
+            Negotiation::ClipboardWays(ways) => ways.write(w.u8(10)),
         }
         out
     }
@@ -303,6 +311,8 @@ impl Negotiation {
                 let size = Some(Size::new(r.u32()?, r.u32()?)).filter(|size| size.is_valid());
                 Negotiation::WindowSize(size.ok_or(Reject::Range("window size"))?)
             }
+            9 => Negotiation::ClipboardPiece(ClipboardPiece::parse(&mut r)?),
+            10 => Negotiation::ClipboardWays(ClipboardWays::parse(&mut r)?),
             _ => return Ok(None),
         }))
     }

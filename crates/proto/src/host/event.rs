@@ -1,6 +1,7 @@
 //! What a host tells its runtime.
 
 use super::request::SubscribeRequest;
+use crate::control::clipboard::ClipboardText;
 use crate::control::handshake::PublicKey;
 use crate::control::negotiate::{Offer, Refusal, Role};
 use crate::control::streams::Grant;
@@ -80,6 +81,8 @@ pub enum HostEvent {
     },
     /// A client's window has this size now, in pixels.
     WindowSize(SessionId, Size),
+    /// The player copied this.
+    Clipboard(SessionId, ClipboardText),
     /// A client lacks parts of a frame: the view's sender may send them again.
     ResendWanted(SessionId, ResendRequest),
     /// How a client plays the sound that it gets.

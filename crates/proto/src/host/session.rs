@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::event::{Asked, Ending};
 use super::member::Member;
+use crate::control::clipboard::{ReceivedText, SentText};
 use crate::control::handshake::Established;
 use crate::control::path::Paths;
 use crate::control::plane::{ControlEvent, ControlPlane};
@@ -92,6 +93,9 @@ pub(super) struct Session {
     pub(super) probes: Allowance,
     /// The same for the window's size.
     pub(super) window_sizes: Allowance,
+    /// Clipboard text on its way there, and from there.
+    pub(super) sent_text: SentText,
+    pub(super) received_text: ReceivedText,
     /// What it asked last and nobody answered yet, and whether it lets the kernel cut.
     pub(super) asked: Option<Asked>,
     pub(super) segmented: bool,
@@ -116,6 +120,8 @@ impl Session {
             wishes: Allowance::new(now, WISHES, WISHES_IN),
             probes: Allowance::new(now, PROBES, PROBES_IN),
             window_sizes: Allowance::new(now, WINDOW_SIZES, WINDOW_SIZES_IN),
+            sent_text: SentText::default(),
+            received_text: ReceivedText::default(),
             asked: None,
             segmented: true,
         }
@@ -183,6 +189,11 @@ impl Session {
     pub(super) fn can_say_state(&self) -> bool {
         let due = self.shape_due || self.shown_due;
         due && self.is_active() && self.plane.is_settled()
+    }
+
+    /// Whether a piece of clipboard text may be said now: nothing else waits behind more than one.
+    pub(super) fn can_say_text(&self) -> bool {
+        self.sent_text.is_due() && self.is_active() && self.plane.is_settled()
     }
 
     pub(super) fn can_say_mouse(&self) -> bool {

@@ -82,6 +82,9 @@ impl Host {
                         self.events.push_back(HostEvent::WindowSize(id, size));
                     }
                 }
+                ControlEvent::Negotiation(Negotiation::ClipboardPiece(piece)) => {
+                    self.clipboard_piece(i, &piece);
+                }
                 ControlEvent::Negotiation(_) => {}
                 ControlEvent::Message(Message::ReportsAfter { view, frame }) => {
                     after = (view, frame);
@@ -155,6 +158,7 @@ impl Host {
             let grants = Negotiation::Streams(streams.clone());
             let _ = session.plane.negotiate(&grants);
         }
+        session.say_clipboard_ways(grant.role, self.clipboard_ways);
         session.shape_due = self.cursor.shape().is_some();
         session.mouse_due = self.cursor.relative_mouse();
         session.shown_due = !self.source_shown;
@@ -271,6 +275,12 @@ impl Host {
                 let mouse = Negotiation::RelativeMouse(self.cursor.relative_mouse());
                 s.mouse_due = !s.plane.negotiate(&mouse);
             }
+            if s.can_say_text()
+                && let Some(piece) = s.sent_text.piece()
+                && s.plane.negotiate(&Negotiation::ClipboardPiece(piece))
+            {
+                s.sent_text.said();
+            }
             if s.plane.poll_transmit(now, out) {
                 return Some(s.paths.now());
             }
@@ -366,7 +376,7 @@ impl Host {
 impl Session {
     pub(super) fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         let over = self.member.is_over() && !self.lingers_at_all();
-        if over || self.can_say_state() {
+        if over || self.can_say_state() || self.can_say_text() {
             return Some((Instant(i64::MIN), Wakeup::Transmit));
         }
         let beacon = self.member.views.iter().filter_map(View::next_beacon);

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
 use messages::{decisions, messages};
+use openuvr_proto::control::clipboard::{ClipboardPiece, ClipboardWays};
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason, Wishes};
 use openuvr_proto::control::streams::{AudioFormat, Grant, StreamOffer};
 use openuvr_proto::decision::Loss;
@@ -435,6 +436,21 @@ fn negotiation(v: &mut Vectors) {
             }]),
         ),
         ("window_size", Negotiation::WindowSize(Size::new(1280, 720))),
+        (
+            "clipboard_piece",
+            Negotiation::ClipboardPiece(ClipboardPiece {
+                total: 6,
+                offset: 2,
+                bytes: "ü!".into(),
+            }),
+        ),
+        (
+            "clipboard_ways",
+            Negotiation::ClipboardWays(ClipboardWays {
+                to_host: true,
+                to_client: false,
+            }),
+        ),
     ];
     v.title("Messages of the reliable stream, without their length");
     for (name, message) in messages {

@@ -16,6 +16,7 @@ use openuvr_media::encode::{self, Backend, Pixels, Rate};
 use openuvr_net::Link as _;
 use openuvr_net::address::path_of;
 use openuvr_net::ladder::Ladder;
+use openuvr_proto::control::clipboard::ClipboardWays;
 use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::pairing::Pin;
@@ -29,7 +30,7 @@ use openuvr_proto::send::rendition;
 use openuvr_proto::units::Bitrate;
 use serde::{Deserialize, Serialize};
 
-use super::{AudioSource, Encoding, Encodings, codec_of};
+use super::{AudioSource, CLIPBOARD_WAYS, Encoding, Encodings, codec_of};
 use crate::PORT;
 use crate::identity_store::{self, load_or_create};
 use crate::machine;
@@ -120,6 +121,9 @@ pub struct Config {
     pub sound_frame: u32,
     /// Bits per second that sound takes, 16 000 to 510 000, without headers and repetitions.
     pub sound_bitrate: u64,
+    /// Which ways text that is copied goes between the player and the application's display, by
+    /// [`CLIPBOARD_WAYS`]: `off`, `to-host`, `to-client` or `both`.
+    pub clipboard: String,
     /// Whether threads ask for real-time scheduling.
     pub realtime: bool,
     /// The cores of the threads that must not wait; empty: any.
@@ -162,6 +166,7 @@ impl Default for Config {
             sound: "auto".into(),
             sound_frame: 5_000,
             sound_bitrate: opus::BITRATE.0,
+            clipboard: "off".into(),
             realtime: true,
             pin_cores: BTreeSet::new(),
             csv: None,
@@ -284,7 +289,16 @@ impl Config {
         self.policy()?;
         self.only()?;
         self.check_audio()?;
+        self.clipboard_ways()?;
         place_of_one(self.bind)
+    }
+
+    /// Which ways clipboard text goes.
+    ///
+    /// # Errors
+    /// One line: which there are.
+    pub fn clipboard_ways(&self) -> Result<ClipboardWays, String> {
+        one_of("clipboard", &self.clipboard, &CLIPBOARD_WAYS)
     }
 
     /// How urgent its threads are.

@@ -34,6 +34,7 @@ use openuvr_proto::wire::video::EchoKind;
 
 use super::ForApplication;
 use super::audio::{self, AudioCommand};
+use super::clipboard::Inbox;
 use super::trust::Trust;
 use super::window_sizes::WindowSizes;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
@@ -71,6 +72,8 @@ pub(super) struct Control {
     pub(super) media: Waker,
     /// To the audio thread, if there is sound.
     pub(super) audio: Option<SyncSender<AudioCommand>>,
+    /// Where what the player copies goes, if it goes anywhere.
+    pub(super) clipboard: Option<Inbox>,
     pub(super) encodings: Arc<Encodings>,
     /// How frames of further renditions ended.
     pub(super) ends: Receiver<FrameOutcome>,
@@ -342,6 +345,11 @@ impl Control {
                 self.shared.notice(Notice::Ended(subscriber, ending));
                 self.window_sizes.ended(subscriber);
                 self.tell_window_size();
+            }
+            HostEvent::Clipboard(_, text) => {
+                if let Some(clipboard) = &self.clipboard {
+                    clipboard.put(text);
+                }
             }
             HostEvent::WindowSize(session, size) => {
                 self.window_sizes.is(session.into(), size);

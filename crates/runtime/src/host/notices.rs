@@ -88,6 +88,8 @@ pub enum Notice {
     /// From now on keys and clicks are kept back for this reason, since they would not reach the
     /// streamed window; `None`: they reach it again.
     InputKeptBack(Option<&'static str>),
+    /// What the person should know of the clipboard that the player shares: never what was copied.
+    Clipboard(String),
     /// The source ended in an orderly way; the host stops.
     SourceEnded(&'static str),
     /// Something failed for good; the host stops.

@@ -1,7 +1,9 @@
 //! Words of a host's settings: what each may be, and what it means.
 
 use openuvr_media::encode::Pixels;
+use openuvr_proto::control::clipboard::ClipboardWays;
 use openuvr_proto::send::policy::Recovery;
+use openuvr_runtime::host::CLIPBOARD_WAYS;
 
 use crate::config::kind::Choice;
 use crate::scene::source::Submit;
@@ -18,6 +20,10 @@ pub(crate) enum Rate {
 impl Choice for Rate {
     const WORDS: &'static [(&'static str, Self)] =
         &[("adaptive", Rate::Adaptive), ("constant", Rate::Constant)];
+}
+
+impl Choice for ClipboardWays {
+    const WORDS: &'static [(&'static str, Self)] = &CLIPBOARD_WAYS;
 }
 
 impl Choice for Recovery {

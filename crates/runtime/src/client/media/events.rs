@@ -1,8 +1,11 @@
 //! What the session says, and what the media thread does about it.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
+use openuvr_proto::control::clipboard::ClipboardWays;
 use openuvr_proto::control::negotiate::{Role, WatchReason};
 use openuvr_proto::control::streams::Grant;
 use openuvr_proto::input::keys::Keys;
@@ -10,10 +13,11 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::GoodbyeReason;
 
 use super::super::ladder::LinkEvent;
-use super::super::{Notice, StopReason, title};
+use super::super::{Notice, PanicReporter, Shared, StopReason, clipboard, title};
 use super::pictures::NO_PICTURE;
 use super::{Ended, LINK_CUT, Media};
 use crate::clock;
+use crate::sched::{Scheduler, ThreadRole};
 
 impl Media {
     /// Lets the session do what is due, and acts on what it says.
@@ -69,6 +73,8 @@ impl Media {
                 }
             }
             ClientEvent::Streams(grants) => self.streams_granted(&grants),
+            ClientEvent::ClipboardWays(ways) => self.clipboard_ways(ways, session),
+            ClientEvent::Clipboard(text) => self.shared.clipboard.arrived(text),
             ClientEvent::SourceShown(shown) => self.shared.notice(Notice::SourceShown(shown)),
             ClientEvent::Decided(decision) => self.overlay.set_decision(&decision.to_string()),
             ClientEvent::CursorMoved(at) => self.screen.cursor_moved(at),
@@ -113,6 +119,7 @@ impl Media {
         self.granted = true;
         self.pictures.since.get_or_insert(now);
         self.screen.role_changed(role, &self.title);
+        self.shared.clipboard.close();
         self.shared.notice(Notice::Granted {
             role,
             host,
@@ -130,9 +137,41 @@ impl Media {
         }
     }
 
+    /// The host lets text of the clipboard pass these ways from now on.
+    fn clipboard_ways(&mut self, ways: ClipboardWays, session: &mut ClientSession) {
+        let Some(display) = &self.setup.clipboard else {
+            return;
+        };
+        let shared = &self.shared;
+        if shared.clipboard.open(ways) {
+            match start_clipboard(shared, &self.setup.scheduler, display) {
+                Ok(thread) => self.inputs.push(thread),
+                Err(e) => shared.notice(Notice::Trouble(format!(
+                    "the clipboard is not shared: can't start a thread: {e}"
+                ))),
+            }
+        }
+        if let Some(notice) = shared.clipboard.say(session) {
+            shared.notice(notice);
+        }
+    }
+
     fn link_event(&self, said: LinkEvent) -> Option<Ended> {
         self.shared.ladder_event(said).map(Ended::StopReason)
     }
+}
+
+/// Starts the thread that shares the clipboard of `display`.
+fn start_clipboard(
+    shared: &Arc<Shared>,
+    scheduler: &Scheduler,
+    display: &str,
+) -> std::io::Result<JoinHandle<()>> {
+    let panic_reporter = PanicReporter(shared.clone(), "clipboard");
+    let display = display.to_owned();
+    scheduler.spawn(ThreadRole::Background, "ouvr-clipboard", move || {
+        clipboard::run(&panic_reporter.0, &display);
+    })
 }
 
 /// What a goodbye of the host means for this client.

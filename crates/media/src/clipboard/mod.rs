@@ -1,0 +1,335 @@
+//! The clipboard of an X display: what is copied there as text, and text of ours that can be pasted there.
+//!
+//! Its own connection, for a thread of its own: programs that hold the clipboard may be slow, dead or
+//! hostile, and nobody else is to wait for them. Only the selection CLIPBOARD, which people fill on purpose;
+//! never PRIMARY, which is whatever they mark. [`read`] asks other programs, [`offer`] answers them.
+//!
+//! Specs: ICCCM 2.0, sections 2.1 to 2.7 (selections, INCR); XFIXES 1.0 (`SelectSelectionInput`).
+
+mod offer;
+mod read;
+
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use x11rb::connection::{Connection as _, RequestConnection as _};
+use x11rb::errors::ReplyError;
+use x11rb::protocol::Event;
+use x11rb::protocol::xfixes::{self, ConnectionExt as _, SelectionEventMask};
+use x11rb::protocol::xproto::{
+    ConnectionExt as _, CreateWindowAux, EventMask, Property, Window, WindowClass,
+};
+use x11rb::rust_connection::RustConnection;
+
+use crate::clock;
+pub use crate::waker::Waker;
+use crate::waker::WakerError;
+use offer::Offers;
+use read::{Read, Reading};
+
+/// The clipboard of a display can't be used, or no longer.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ClipboardError(String);
+
+impl From<WakerError> for ClipboardError {
+    fn from(why: WakerError) -> ClipboardError {
+        ClipboardError(why.to_string())
+    }
+}
+
+/// Why something that was copied was not read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unread {
+    /// It is longer than the limit.
+    TooLong,
+    /// It is a picture, files, or broken.
+    NotText,
+    /// The program that has it does not answer.
+    NoAnswer,
+}
+
+impl std::fmt::Display for Unread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Unread::TooLong => "it is too long",
+            Unread::NotText => "it is no text",
+            Unread::NoAnswer => "the program that has it does not answer",
+        })
+    }
+}
+
+/// What [`Clipboard::next_event`] saw.
+#[derive(Clone, PartialEq, Eq)]
+pub enum ClipboardEvent {
+    /// Somebody copied this text, which is not what [`Clipboard::offer`] was given last.
+    Copied(Arc<str>),
+    /// Somebody copied something else.
+    Unread(Unread),
+    /// A [`Waker`] was used.
+    Woken,
+}
+
+impl std::fmt::Debug for ClipboardEvent {
+    /// What somebody copied stands in no log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ClipboardEvent::Copied(text) => write!(f, "Copied({} bytes)", text.len()),
+            ClipboardEvent::Unread(why) => write!(f, "Unread({why:?})"),
+            ClipboardEvent::Woken => f.write_str("Woken"),
+        }
+    }
+}
+
+x11rb::atom_manager! {
+    /// The names that are used here, as this server numbers them.
+    Atoms: AtomsCookie {
+        CLIPBOARD,
+        INCR,
+        STRING,
+        TARGETS,
+        TEXT,
+        TIMESTAMP,
+        UTF8_STRING,
+        UTF8_MIME: b"text/plain;charset=utf-8",
+        OPENUVR_CLIPBOARD,
+    }
+}
+
+/// Whether what others copy is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watch {
+    /// Never: it only offers.
+    Nothing,
+    /// What is copied from now on.
+    Changes,
+    /// The same, and what is there already.
+    Everything,
+}
+
+/// The clipboard of a display; owned by one thread.
+pub struct Clipboard {
+    conn: RustConnection,
+    /// For messages: `X display :0`.
+    name: String,
+    root: Window,
+    /// The owner of what is offered; it is never seen.
+    window: Window,
+    atoms: Atoms,
+    waker: Waker,
+    watch: Watch,
+    /// Bytes of UTF-8 that are read at most.
+    most: usize,
+    reading: Option<Reading>,
+    offers: Offers,
+}
+
+impl Clipboard {
+    /// Connects to `display` (`:0`; empty: what the environment variable DISPLAY says). Of what others copy,
+    /// `watch` is read, up to `most` bytes of UTF-8.
+    ///
+    /// # Errors
+    /// [`ClipboardError`] if the display can't be reached or lacks XFIXES.
+    pub fn open(display: &str, watch: Watch, most: usize) -> Result<Clipboard, ClipboardError> {
+        let named = match display {
+            "" => crate::display::from_environment(),
+            named => named.to_owned(),
+        };
+        let (conn, screen) = crate::display::connect(&named).map_err(ClipboardError)?;
+        let root = conn.setup().roots[screen].root;
+        let begin = || -> Result<(Window, Atoms), ReplyError> {
+            let atoms = Atoms::new(&conn)?.reply()?;
+            conn.extension_information(xfixes::X11_EXTENSION_NAME)?
+                .ok_or(x11rb::errors::ConnectionError::UnsupportedExtension)?;
+            conn.xfixes_query_version(5, 0)?.reply()?;
+            let window = invisible(&conn, root)?;
+            let all = SelectionEventMask::SET_SELECTION_OWNER
+                | SelectionEventMask::SELECTION_WINDOW_DESTROY
+                | SelectionEventMask::SELECTION_CLIENT_CLOSE;
+            conn.xfixes_select_selection_input(window, atoms.CLIPBOARD, all)?
+                .check()?;
+            Ok((window, atoms))
+        };
+        let name = format!("X display {named}");
+        let (window, atoms) =
+            begin().map_err(|e| ClipboardError(format!("{name}: no clipboard: {e}")))?;
+        let mut clipboard = Clipboard {
+            conn,
+            name,
+            root,
+            window,
+            atoms,
+            waker: Waker::new()?,
+            watch,
+            most,
+            reading: None,
+            offers: Offers::default(),
+        };
+        if watch == Watch::Everything {
+            let begun = clipboard.read_what_is_there();
+            begun.map_err(|e| clipboard.broke(e))?;
+        }
+        Ok(clipboard)
+    }
+
+    /// A handle with which another thread makes [`Clipboard::next_event`] return [`ClipboardEvent::Woken`].
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// From now on this is what is pasted on the display, in place of what was copied before.
+    ///
+    /// # Errors
+    /// [`ClipboardError`] if the connection broke.
+    pub fn offer(&mut self, text: Arc<str>) -> Result<(), ClipboardError> {
+        self.offers.set(text);
+        // The server's time of now is right: the newest copy wins, wherever it was made. Which time that was
+        // comes with the notice of it.
+        let owns = |conn: &RustConnection| {
+            conn.set_selection_owner(self.window, self.atoms.CLIPBOARD, x11rb::CURRENT_TIME)?;
+            conn.flush()
+        };
+        owns(&self.conn).map_err(|e| self.broke(e))
+    }
+
+    /// Waits for the next thing to happen, and answers other programs meanwhile.
+    ///
+    /// # Errors
+    /// [`ClipboardError`] if the connection broke.
+    pub fn next_event(&mut self) -> Result<ClipboardEvent, ClipboardError> {
+        loop {
+            if self.waker.lower() {
+                return Ok(ClipboardEvent::Woken);
+            }
+            self.conn.flush().map_err(|e| self.broke(e))?;
+            let event = self.conn.poll_for_event().map_err(|e| self.broke(e))?;
+            let now = clock::now();
+            let read = match event {
+                Some(event) => self.handle(&event).map_err(|e| self.broke(e))?,
+                None if self.reading.as_ref().is_some_and(|r| r.until <= now) => {
+                    Read::Ended(Err(Unread::NoAnswer))
+                }
+                None => {
+                    self.offers.expire(now);
+                    self.wait()?;
+                    continue;
+                }
+            };
+            if let Read::Ended(outcome) = read
+                && let Some(event) = self.ended(outcome)?
+            {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// What is told of what was read: not what came from us.
+    fn ended(
+        &mut self,
+        outcome: Result<String, Unread>,
+    ) -> Result<Option<ClipboardEvent>, ClipboardError> {
+        self.stop_reading().map_err(|e| self.broke(e))?;
+        Ok(match outcome {
+            Ok(text) if text.is_empty() || self.offers.is_latest(&text) => None,
+            Ok(text) => {
+                self.offers.forget();
+                Some(ClipboardEvent::Copied(text.into()))
+            }
+            Err(why) => Some(ClipboardEvent::Unread(why)),
+        })
+    }
+
+    fn handle(&mut self, event: &Event) -> Result<Read, ReplyError> {
+        let (conn, atoms) = (&self.conn, &self.atoms);
+        match event {
+            Event::XfixesSelectionNotify(e) if e.selection == atoms.CLIPBOARD => {
+                self.stop_reading()?;
+                if e.owner == self.window {
+                    self.offers.began(e.selection_timestamp);
+                } else if e.owner != x11rb::NONE && self.watch != Watch::Nothing {
+                    self.read(e.selection_timestamp)?;
+                }
+            }
+            Event::SelectionNotify(e) => {
+                if let Some(reading) = &mut self.reading
+                    && reading.window == e.requestor
+                {
+                    return reading.answered(conn, atoms, e.property, self.most);
+                }
+            }
+            Event::PropertyNotify(e) if e.state == Property::NEW_VALUE => {
+                if let Some(reading) = &mut self.reading
+                    && reading.window == e.window
+                    && e.atom == atoms.OPENUVR_CLIPBOARD
+                {
+                    return reading.more(conn, atoms, self.most);
+                }
+            }
+            Event::PropertyNotify(e) => self.offers.taken(conn, e.window, e.atom)?,
+            Event::SelectionRequest(e) if e.selection == atoms.CLIPBOARD => {
+                self.offers.answer(conn, atoms, e)?;
+            }
+            // A window of somebody else is gone, most likely: what it wanted expires.
+            _ => {}
+        }
+        Ok(Read::GoesOn)
+    }
+
+    fn read_what_is_there(&mut self) -> Result<(), ReplyError> {
+        let owner = self.conn.get_selection_owner(self.atoms.CLIPBOARD)?;
+        if owner.reply()?.owner != x11rb::NONE {
+            self.read(x11rb::CURRENT_TIME)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, copied: u32) -> Result<(), ReplyError> {
+        let window = invisible(&self.conn, self.root)?;
+        self.reading = Some(Reading::begin(&self.conn, &self.atoms, window, copied)?);
+        Ok(())
+    }
+
+    /// With its window goes all that its owner may still say.
+    fn stop_reading(&mut self) -> Result<(), ReplyError> {
+        if let Some(reading) = self.reading.take() {
+            self.conn.destroy_window(reading.window)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the server has sent something, somebody wakes us, or patience is over.
+    fn wait(&self) -> Result<(), ClipboardError> {
+        let reading = self.reading.as_ref().map(|reading| reading.until);
+        let until = reading.into_iter().chain(self.offers.next_end()).min();
+        let span = until.map(|until| until.since(clock::now()));
+        let span = span.and_then(|span| Timespec::try_from(span).ok());
+        let mut fds = [
+            PollFd::from_borrowed_fd(self.conn.stream().as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.waker.fd(), PollFlags::IN),
+        ];
+        match poll(&mut fds, span.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(e) => Err(self.broke(format_args!("poll: {e}"))),
+        }
+    }
+
+    fn broke(&self, why: impl std::fmt::Display) -> ClipboardError {
+        ClipboardError(format!(
+            "{}: the connection broke: {why}; has its server ended?",
+            self.name
+        ))
+    }
+}
+
+/// A window that is never shown, and whose properties are watched.
+fn invisible(conn: &RustConnection, root: Window) -> Result<Window, ReplyError> {
+    let window = conn.generate_id().map_err(|_| {
+        ReplyError::ConnectionError(x11rb::errors::ConnectionError::InsufficientMemory)
+    })?;
+    let aux = CreateWindowAux::new().event_mask(EventMask::PROPERTY_CHANGE);
+    let (class, place) = (WindowClass::INPUT_ONLY, (-1, -1));
+    conn.create_window(0, window, root, place.0, place.1, 1, 1, 0, class, 0, &aux)?;
+    Ok(window)
+}

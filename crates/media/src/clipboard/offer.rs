@@ -1,0 +1,208 @@
+//! Answering programs that paste what we offer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+use x11rb::errors::ReplyError;
+use x11rb::protocol::xproto::{
+    Atom, AtomEnum, ChangeWindowAttributesAux, ConnectionExt as _, EventMask, PropMode,
+    SELECTION_NOTIFY_EVENT, SelectionNotifyEvent, SelectionRequestEvent, Window,
+};
+use x11rb::rust_connection::RustConnection;
+use x11rb::wrapper::ConnectionExt as _;
+
+use super::Atoms;
+use crate::clock;
+
+/// Longer texts go in parts of this many bytes: X servers take requests of 256 KiB without an extension.
+const PART: usize = 128 * 1024;
+
+/// Programs that take a text in parts at once; one more is refused (guess).
+const MOST_TRANSFERS: usize = 16;
+
+/// One that does not take its next part for so long is given up (guess).
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A text on its way, in parts.
+struct Transfer {
+    to: Window,
+    property: Atom,
+    kind: Atom,
+    bytes: Arc<[u8]>,
+    sent: usize,
+    until: Instant,
+}
+
+/// What is offered, and who is taking it.
+#[derive(Default)]
+pub(super) struct Offers {
+    text: Option<Arc<str>>,
+    /// Since when, on the server's clock.
+    since: u32,
+    transfers: Vec<Transfer>,
+}
+
+impl Offers {
+    /// This is offered from now on.
+    pub(super) fn set(&mut self, text: Arc<str>) {
+        self.text = Some(text);
+    }
+
+    /// The server made us the owner at this time.
+    pub(super) fn began(&mut self, at: u32) {
+        self.since = at;
+    }
+
+    /// Something else was copied after it.
+    pub(super) fn forget(&mut self) {
+        self.text = None;
+    }
+
+    /// Whether `text` is what was offered last: a program that keeps what others copied offers it as its
+    /// own.
+    pub(super) fn is_latest(&self, text: &str) -> bool {
+        self.text.as_deref() == Some(text)
+    }
+
+    /// Answers a program that asks.
+    pub(super) fn answer(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        request: &SelectionRequestEvent,
+    ) -> Result<(), ReplyError> {
+        // One of before ICCCM names none.
+        let property = match request.property {
+            x11rb::NONE => request.target,
+            property => property,
+        };
+        let given = self.give(conn, atoms, request, property)?;
+        let notify = SelectionNotifyEvent {
+            response_type: SELECTION_NOTIFY_EVENT,
+            sequence: 0,
+            time: request.time,
+            requestor: request.requestor,
+            selection: request.selection,
+            target: request.target,
+            property: if given { property } else { x11rb::NONE },
+        };
+        conn.send_event(false, request.requestor, EventMask::NO_EVENT, notify)?;
+        Ok(())
+    }
+
+    /// Puts what is asked for into the property; whether there is any.
+    fn give(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        request: &SelectionRequestEvent,
+        property: Atom,
+    ) -> Result<bool, ReplyError> {
+        let Some(text) = self.text.clone() else {
+            return Ok(false);
+        };
+        let (to, target) = (request.requestor, request.target);
+        let utf8 = [atoms.UTF8_STRING, atoms.TEXT, atoms.UTF8_MIME];
+        let (kind, bytes): (Atom, Arc<[u8]>) = if target == atoms.TARGETS {
+            let mut targets = vec![atoms.TARGETS, atoms.TIMESTAMP];
+            targets.extend(utf8);
+            targets.extend(latin1(&text).map(|_| atoms.STRING));
+            let mode = PropMode::REPLACE;
+            conn.change_property32(mode, to, property, AtomEnum::ATOM, &targets)?;
+            return Ok(true);
+        } else if target == atoms.TIMESTAMP {
+            let mode = PropMode::REPLACE;
+            conn.change_property32(mode, to, property, AtomEnum::INTEGER, &[self.since])?;
+            return Ok(true);
+        } else if target == atoms.STRING {
+            match latin1(&text) {
+                Some(bytes) => (atoms.STRING, bytes.into()),
+                None => return Ok(false),
+            }
+        } else if target == atoms.UTF8_MIME {
+            (atoms.UTF8_MIME, text.as_bytes().into())
+        } else if utf8.contains(&target) {
+            (atoms.UTF8_STRING, text.as_bytes().into())
+        } else {
+            return Ok(false);
+        };
+        if bytes.len() <= PART {
+            conn.change_property8(PropMode::REPLACE, to, property, kind, &bytes)?;
+            return Ok(true);
+        }
+        self.begin(conn, atoms, (to, property), (kind, bytes))
+    }
+
+    /// Offers it in parts; `false` if too many are taking some.
+    fn begin(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        (to, property): (Window, Atom),
+        (kind, bytes): (Atom, Arc<[u8]>),
+    ) -> Result<bool, ReplyError> {
+        self.transfers
+            .retain(|t| (t.to, t.property) != (to, property));
+        if self.transfers.len() >= MOST_TRANSFERS {
+            return Ok(false);
+        }
+        let watch = ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
+        conn.change_window_attributes(to, &watch)?;
+        let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        conn.change_property32(PropMode::REPLACE, to, property, atoms.INCR, &[size])?;
+        self.transfers.push(Transfer {
+            to,
+            property,
+            kind,
+            bytes,
+            sent: 0,
+            until: clock::now() + PATIENCE,
+        });
+        Ok(true)
+    }
+
+    /// Somebody took what was in this property: the next part, if there is one, and a part without bytes
+    /// as the end.
+    pub(super) fn taken(
+        &mut self,
+        conn: &RustConnection,
+        from: Window,
+        property: Atom,
+    ) -> Result<(), ReplyError> {
+        let is = |t: &Transfer| (t.to, t.property) == (from, property);
+        let Some(i) = self.transfers.iter().position(is) else {
+            return Ok(());
+        };
+        let transfer = &mut self.transfers[i];
+        let rest = &transfer.bytes[transfer.sent..];
+        let part = &rest[..rest.len().min(PART)];
+        conn.change_property8(PropMode::REPLACE, from, property, transfer.kind, part)?;
+        let last = part.is_empty();
+        transfer.sent += part.len();
+        transfer.until = clock::now() + PATIENCE;
+        if last {
+            self.transfers.remove(i);
+            if self.transfers.iter().all(|t| t.to != from) {
+                let ignore = ChangeWindowAttributesAux::new().event_mask(EventMask::NO_EVENT);
+                conn.change_window_attributes(from, &ignore)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up those whose time is over.
+    pub(super) fn expire(&mut self, now: Instant) {
+        self.transfers.retain(|transfer| transfer.until > now);
+    }
+
+    /// When the next one is given up.
+    pub(super) fn next_end(&self) -> Option<Instant> {
+        self.transfers.iter().map(|transfer| transfer.until).min()
+    }
+}
+
+/// `text` in Latin-1, if it has no other characters.
+fn latin1(text: &str) -> Option<Vec<u8>> {
+    text.chars().map(|c| u8::try_from(c).ok()).collect()
+}

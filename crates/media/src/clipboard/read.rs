@@ -1,0 +1,197 @@
+//! Asking the program that holds the clipboard for its text.
+//!
+//! First for what it can give (TARGETS), then for text, at once or in parts (INCR). Each reading has a
+//! window of its own, so that what an owner says too late finds nobody. No step waits: the owner's answers
+//! are events, and an owner that falls silent is given up.
+
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+use x11rb::errors::ReplyError;
+use x11rb::protocol::xproto::{Atom, AtomEnum, ConnectionExt as _, GetPropertyReply, Window};
+use x11rb::rust_connection::RustConnection;
+
+use super::{Atoms, Unread};
+use crate::clock;
+
+/// An owner that says nothing for so long is given up (guess: one that is busy starting something).
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Kinds of content of which one is looked for: programs offer some dozens.
+const MOST_TARGETS: u32 = 1024;
+
+/// How far a reading is.
+pub(super) enum Read {
+    GoesOn,
+    /// The text, or why there is none.
+    Ended(Result<String, Unread>),
+}
+
+enum Step {
+    /// What it can give was asked for.
+    Targets,
+    /// The text was asked for.
+    Text,
+    /// It comes in parts, as this type.
+    Parts(Atom, Vec<u8>),
+}
+
+/// A text that is being asked for.
+pub(super) struct Reading {
+    /// Where the answers go.
+    pub(super) window: Window,
+    /// When it is given up.
+    pub(super) until: Instant,
+    /// When it was copied, on the server's clock.
+    copied: u32,
+    step: Step,
+}
+
+impl Reading {
+    /// Asks what the owner can give. `copied`: since when it is the owner.
+    pub(super) fn begin(
+        conn: &RustConnection,
+        atoms: &Atoms,
+        window: Window,
+        copied: u32,
+    ) -> Result<Reading, ReplyError> {
+        let reading = Reading {
+            window,
+            until: clock::now() + PATIENCE,
+            copied,
+            step: Step::Targets,
+        };
+        reading.ask(conn, atoms, atoms.TARGETS)?;
+        Ok(reading)
+    }
+
+    fn ask(&self, conn: &RustConnection, atoms: &Atoms, target: Atom) -> Result<(), ReplyError> {
+        let into = atoms.OPENUVR_CLIPBOARD;
+        conn.convert_selection(self.window, atoms.CLIPBOARD, target, into, self.copied)?;
+        Ok(())
+    }
+
+    /// The owner answered: what was asked for is in `property`, or it has none of that.
+    pub(super) fn answered(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        property: Atom,
+        most: usize,
+    ) -> Result<Read, ReplyError> {
+        self.until = clock::now() + PATIENCE;
+        let none = property == x11rb::NONE;
+        match self.step {
+            Step::Targets => {
+                // One that does not say what it has is asked for the best.
+                let target = match none {
+                    true => Some(atoms.UTF8_STRING),
+                    false => self.choose(conn, atoms)?,
+                };
+                let Some(target) = target else {
+                    return Ok(Read::Ended(Err(Unread::NotText)));
+                };
+                self.step = Step::Text;
+                self.ask(conn, atoms, target)?;
+                Ok(Read::GoesOn)
+            }
+            Step::Text if none => Ok(Read::Ended(Err(Unread::NotText))),
+            Step::Text => self.text(conn, atoms, most),
+            Step::Parts(..) => Ok(Read::GoesOn),
+        }
+    }
+
+    /// The best of what it has.
+    fn choose(&self, conn: &RustConnection, atoms: &Atoms) -> Result<Option<Atom>, ReplyError> {
+        let (window, from) = (self.window, atoms.OPENUVR_CLIPBOARD);
+        let list = conn.get_property(true, window, from, AtomEnum::ANY, 0, MOST_TARGETS)?;
+        let list = list.reply()?;
+        let has: Vec<Atom> = list.value32().into_iter().flatten().collect();
+        let wanted = [atoms.UTF8_STRING, atoms.UTF8_MIME, atoms.STRING, atoms.TEXT];
+        Ok(wanted.into_iter().find(|target| has.contains(target)))
+    }
+
+    fn property(
+        &self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        delete: bool,
+        most: usize,
+    ) -> Result<GetPropertyReply, ReplyError> {
+        let words = u32::try_from(most / 4 + 1).unwrap_or(u32::MAX);
+        let from = atoms.OPENUVR_CLIPBOARD;
+        conn.get_property(delete, self.window, from, AtomEnum::ANY, 0, words)?
+            .reply()
+    }
+
+    fn text(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        most: usize,
+    ) -> Result<Read, ReplyError> {
+        let property = self.property(conn, atoms, false, most)?;
+        if property.type_ != atoms.INCR {
+            if property.bytes_after == 0 {
+                conn.delete_property(self.window, atoms.OPENUVR_CLIPBOARD)?;
+            }
+            let long = property.bytes_after > 0;
+            return Ok(Read::Ended(match long {
+                true => Err(Unread::TooLong),
+                false => decoded(atoms, property.type_, property.value, most),
+            }));
+        }
+        // The owner says how much it is at least, or nothing.
+        let announced = property.value32().and_then(|mut size| size.next());
+        if announced.is_some_and(|size| usize::try_from(size).is_ok_and(|size| size > most)) {
+            return Ok(Read::Ended(Err(Unread::TooLong)));
+        }
+        self.step = Step::Parts(x11rb::NONE, Vec::new());
+        // That is how the owner hears that it may begin.
+        conn.delete_property(self.window, atoms.OPENUVR_CLIPBOARD)?;
+        Ok(Read::GoesOn)
+    }
+
+    /// The property has a new value: the next part, if parts are what comes.
+    pub(super) fn more(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        most: usize,
+    ) -> Result<Read, ReplyError> {
+        if !matches!(self.step, Step::Parts(..)) {
+            return Ok(Read::GoesOn);
+        }
+        let property = self.property(conn, atoms, true, most)?;
+        let Step::Parts(kind, bytes) = &mut self.step else {
+            return Ok(Read::GoesOn);
+        };
+        self.until = clock::now() + PATIENCE;
+        if property.bytes_after > 0 || bytes.len() + property.value.len() > most {
+            return Ok(Read::Ended(Err(Unread::TooLong)));
+        }
+        if property.value.is_empty() {
+            let (kind, bytes) = (*kind, std::mem::take(bytes));
+            return Ok(Read::Ended(decoded(atoms, kind, bytes, most)));
+        }
+        *kind = property.type_;
+        bytes.extend(property.value);
+        Ok(Read::GoesOn)
+    }
+}
+
+/// The text in `bytes` of a type: STRING is Latin-1, and what else programs give as text is read if it is
+/// ASCII.
+fn decoded(atoms: &Atoms, kind: Atom, bytes: Vec<u8>, most: usize) -> Result<String, Unread> {
+    let text = if kind == atoms.UTF8_STRING || kind == atoms.UTF8_MIME {
+        String::from_utf8(bytes).map_err(|_| Unread::NotText)?
+    } else if kind == atoms.STRING || (bytes.is_ascii() && !bytes.contains(&0x1b)) {
+        bytes.into_iter().map(char::from).collect()
+    } else {
+        return Err(Unread::NotText);
+    };
+    match text.len() <= most {
+        true => Ok(text),
+        false => Err(Unread::TooLong),
+    }
+}

@@ -1,0 +1,263 @@
+//! The clipboard of a real X server, with owners that behave and owners that do not.
+#![cfg(any(feature = "host", feature = "client"))]
+#![allow(clippy::unwrap_used)] // A test may panic.
+
+mod xvfb;
+
+use std::sync::Arc;
+
+use openuvr_media::clipboard::{Clipboard, ClipboardEvent, Unread, Watch};
+use x11rb::connection::Connection as _;
+use x11rb::protocol::Event;
+use x11rb::protocol::xproto::{
+    Atom, AtomEnum, ConnectionExt as _, CreateWindowAux, EventMask, PropMode,
+    SELECTION_NOTIFY_EVENT, SelectionNotifyEvent, SelectionRequestEvent, Window, WindowClass,
+};
+use x11rb::wrapper::ConnectionExt as _;
+use xvfb::{Painter, Xvfb};
+
+const MOST: usize = 1_000_000;
+
+fn server() -> Option<Xvfb> {
+    Xvfb::start(64, 48, &[])
+}
+
+fn watching(server: &Xvfb) -> Clipboard {
+    Clipboard::open(&server.display, Watch::Changes, MOST).unwrap()
+}
+
+/// One that offers this, in a thread of its own until the test's end.
+fn offering(server: &Xvfb, text: &str) {
+    let mut clipboard = Clipboard::open(&server.display, Watch::Nothing, MOST).unwrap();
+    clipboard.offer(text.into()).unwrap();
+    // It ends with the server.
+    std::thread::spawn(move || while clipboard.next_event().is_ok() {});
+}
+
+fn copied(text: &str) -> ClipboardEvent {
+    ClipboardEvent::Copied(Arc::from(text))
+}
+
+/// A program that holds the clipboard and says what the test says.
+struct Owner {
+    painter: Painter,
+    window: Window,
+}
+
+impl Owner {
+    fn new(server: &Xvfb) -> Owner {
+        let painter = server.painter();
+        let window = painter.conn.generate_id().unwrap();
+        let aux = CreateWindowAux::new();
+        let class = WindowClass::INPUT_ONLY;
+        (painter.conn)
+            .create_window(0, window, painter.root, 0, 0, 1, 1, 0, class, 0, &aux)
+            .unwrap();
+        Owner { painter, window }
+    }
+
+    fn atom(&self, name: &str) -> Atom {
+        let atom = self.painter.conn.intern_atom(false, name.as_bytes());
+        atom.unwrap().reply().unwrap().atom
+    }
+
+    fn own(&self) {
+        let clipboard = self.atom("CLIPBOARD");
+        (self.painter.conn)
+            .set_selection_owner(self.window, clipboard, x11rb::CURRENT_TIME)
+            .unwrap();
+        self.painter.sync();
+    }
+
+    fn request(&self) -> SelectionRequestEvent {
+        loop {
+            if let Event::SelectionRequest(request) = self.painter.conn.wait_for_event().unwrap() {
+                return request;
+            }
+        }
+    }
+
+    fn answer(&self, request: &SelectionRequestEvent) {
+        let notify = SelectionNotifyEvent {
+            response_type: SELECTION_NOTIFY_EVENT,
+            sequence: 0,
+            time: request.time,
+            requestor: request.requestor,
+            selection: request.selection,
+            target: request.target,
+            property: request.property,
+        };
+        (self.painter.conn)
+            .send_event(false, request.requestor, EventMask::NO_EVENT, notify)
+            .unwrap();
+        self.painter.sync();
+    }
+
+    /// Says that it can give these.
+    fn targets(&self, targets: &[&str]) {
+        let request = self.request();
+        let targets: Vec<Atom> = targets.iter().map(|name| self.atom(name)).collect();
+        (self.painter.conn)
+            .change_property32(
+                PropMode::REPLACE,
+                request.requestor,
+                request.property,
+                AtomEnum::ATOM,
+                &targets,
+            )
+            .unwrap();
+        self.answer(&request);
+    }
+
+    /// Gives the next who asks these bytes as this type.
+    fn give(&self, kind: &str, bytes: &[u8]) {
+        let request = self.request();
+        let kind = self.atom(kind);
+        (self.painter.conn)
+            .change_property8(
+                PropMode::REPLACE,
+                request.requestor,
+                request.property,
+                kind,
+                bytes,
+            )
+            .unwrap();
+        self.answer(&request);
+    }
+
+    /// Says that so many bytes are to come in parts.
+    fn announce(&self, bytes: u32) -> SelectionRequestEvent {
+        let request = self.request();
+        let incr = self.atom("INCR");
+        (self.painter.conn)
+            .change_property32(
+                PropMode::REPLACE,
+                request.requestor,
+                request.property,
+                incr,
+                &[bytes],
+            )
+            .unwrap();
+        self.answer(&request);
+        request
+    }
+}
+
+#[test]
+fn text_of_any_length_is_read_in_parts_too() {
+    let Some(server) = server() else { return };
+    let mut clipboard = watching(&server);
+    for text in ["a", "Grüße 😀", &"wörd ".repeat(150_000), &"x".repeat(MOST)] {
+        offering(&server, text);
+        assert!(clipboard.next_event().unwrap() == copied(text));
+    }
+    offering(&server, &"x".repeat(MOST + 1));
+    let long = ClipboardEvent::Unread(Unread::TooLong);
+    assert_eq!(clipboard.next_event().unwrap(), long);
+    let mut late = Clipboard::open(&server.display, Watch::Everything, 2 * MOST).unwrap();
+    assert!(late.next_event().unwrap() == copied(&"x".repeat(MOST + 1)));
+}
+
+#[test]
+fn what_was_offered_does_not_come_back() {
+    let Some(server) = server() else { return };
+    let mut clipboard = watching(&server);
+    clipboard.offer("of the peer".into()).unwrap();
+    // A program that keeps what others copied, and then somebody who copies.
+    offering(&server, "of the peer");
+    offering(&server, "marker");
+    assert_eq!(clipboard.next_event().unwrap(), copied("marker"));
+    clipboard.waker().wake();
+    assert_eq!(clipboard.next_event().unwrap(), ClipboardEvent::Woken);
+    // Once something else was copied, it is news again.
+    offering(&server, "of the peer");
+    assert_eq!(clipboard.next_event().unwrap(), copied("of the peer"));
+}
+
+#[test]
+fn older_types_are_read_and_what_is_no_text_is_told() {
+    let Some(server) = server() else { return };
+    let mut clipboard = watching(&server);
+    let owner = Owner::new(&server);
+    std::thread::scope(|scope| {
+        let owns = scope.spawn(|| {
+            owner.own();
+            owner.targets(&["TARGETS", "TEXT", "STRING"]);
+            owner.give("STRING", b"caf\xe9");
+            owner.own();
+            owner.targets(&["image/png"]);
+            owner.own();
+            owner.targets(&["UTF8_STRING"]);
+            owner.give("UTF8_STRING", &[0xff, 0xfe]);
+            owner.own();
+            owner.targets(&["TEXT"]);
+            owner.give("COMPOUND_TEXT", b"plain");
+        });
+        assert_eq!(clipboard.next_event().unwrap(), copied("café"));
+        let none = ClipboardEvent::Unread(Unread::NotText);
+        assert_eq!(clipboard.next_event().unwrap(), none);
+        assert_eq!(clipboard.next_event().unwrap(), none);
+        assert_eq!(clipboard.next_event().unwrap(), copied("plain"));
+        owns.join().unwrap();
+    });
+}
+
+#[test]
+fn a_text_that_is_announced_too_long_is_not_begun() {
+    let Some(server) = server() else { return };
+    let mut clipboard = watching(&server);
+    let owner = Owner::new(&server);
+    std::thread::scope(|scope| {
+        let owns = scope.spawn(|| {
+            owner.own();
+            owner.targets(&["UTF8_STRING"]);
+            owner.announce(100_000_000)
+        });
+        let long = ClipboardEvent::Unread(Unread::TooLong);
+        assert_eq!(clipboard.next_event().unwrap(), long);
+        owns.join().unwrap();
+    });
+}
+
+#[test]
+fn an_owner_that_says_nothing_is_given_up() {
+    let Some(server) = server() else { return };
+    let mut clipboard = watching(&server);
+    let owner = Owner::new(&server);
+    owner.own();
+    let silent = ClipboardEvent::Unread(Unread::NoAnswer);
+    assert_eq!(clipboard.next_event().unwrap(), silent);
+    // One that begins and stops is, too, and the next one is read at once.
+    std::thread::scope(|scope| {
+        let owns = scope.spawn(|| {
+            owner.own();
+            // What was asked before.
+            owner.request();
+            owner.targets(&["UTF8_STRING"]);
+            owner.announce(5);
+        });
+        assert_eq!(clipboard.next_event().unwrap(), silent);
+        owns.join().unwrap();
+    });
+    offering(&server, "next");
+    assert_eq!(clipboard.next_event().unwrap(), copied("next"));
+}
+
+#[test]
+fn an_owner_that_vanishes_is_not_waited_for() {
+    let Some(server) = server() else { return };
+    let mut clipboard = watching(&server);
+    let owner = Owner::new(&server);
+    std::thread::scope(|scope| {
+        let owns = scope.spawn(move || {
+            owner.own();
+            owner.targets(&["UTF8_STRING"]);
+            owner.announce(5);
+            drop(owner);
+            offering(&server, "after it");
+            server
+        });
+        assert_eq!(clipboard.next_event().unwrap(), copied("after it"));
+        owns.join().unwrap();
+    });
+}

@@ -1,0 +1,120 @@
+//! What is copied on the host's display goes to the player, and what the player copies is pasted there, as
+//! far as the host was told to let it.
+
+use std::sync::{Arc, Mutex};
+
+use openuvr_media::clipboard::{Clipboard, ClipboardError, ClipboardEvent, Waker, Watch};
+use openuvr_proto::control::clipboard::{ClipboardText, ClipboardWays, MAX_TEXT};
+
+use super::{Notice, Shared};
+use crate::lock::lock;
+
+/// Its ways by their names, as [`Config::clipboard`](super::config::Config::clipboard) has them.
+pub const CLIPBOARD_WAYS: [(&str, ClipboardWays); 4] = [
+    ("off", ways(false, false)),
+    ("to-host", ways(true, false)),
+    ("to-client", ways(false, true)),
+    ("both", ways(true, true)),
+];
+
+const fn ways(to_host: bool, to_client: bool) -> ClipboardWays {
+    ClipboardWays { to_host, to_client }
+}
+
+/// A display's clipboard that the player shares.
+pub struct SharedClipboard {
+    clipboard: Clipboard,
+    ways: ClipboardWays,
+}
+
+impl SharedClipboard {
+    /// That of `display` (`:0`; empty: what the environment variable DISPLAY says); `None` if there is no
+    /// way. What was copied there before is nobody's business.
+    ///
+    /// # Errors
+    /// One line, if the display can't be reached.
+    pub fn open(display: &str, ways: ClipboardWays) -> Result<Option<SharedClipboard>, String> {
+        let watch = match ways.to_client {
+            true => Watch::Changes,
+            false => Watch::Nothing,
+        };
+        let open = || Clipboard::open(display, watch, MAX_TEXT).map_err(|e| e.to_string());
+        let clipboard = ways.any().then(open).transpose()?;
+        Ok(clipboard.map(|clipboard| SharedClipboard { clipboard, ways }))
+    }
+
+    /// Which ways text goes.
+    pub(super) fn ways(&self) -> ClipboardWays {
+        self.ways
+    }
+
+    /// Where the control thread puts what the player copied, and what makes its thread look.
+    pub(super) fn inbox(&self) -> Inbox {
+        Inbox {
+            text: Arc::default(),
+            waker: self.clipboard.waker(),
+        }
+    }
+}
+
+/// What the player copied last, until it is pasted or replaced.
+#[derive(Clone)]
+pub(super) struct Inbox {
+    text: Arc<Mutex<Option<ClipboardText>>>,
+    pub(super) waker: Waker,
+}
+
+impl Inbox {
+    pub(super) fn put(&self, text: ClipboardText) {
+        *lock(&self.text) = Some(text);
+        self.waker.wake();
+    }
+}
+
+/// Passes text both ways until the host stops.
+pub(super) fn run(shared: &Shared, shares: SharedClipboard, inbox: &Inbox) {
+    let mut clipboard = shares.clipboard;
+    let (mut told_in, mut told_out) = (false, false);
+    let mut turn = || {
+        if let Some(text) = lock(&inbox.text).take() {
+            clipboard.offer(text.0)?;
+            if !std::mem::replace(&mut told_in, true) {
+                tell(
+                    shared,
+                    "what the player copies can be pasted here".to_owned(),
+                );
+            }
+        }
+        match clipboard.next_event()? {
+            ClipboardEvent::Copied(text) => {
+                let mut sessions = shared.sessions();
+                let goes = sessions.clipboard(ClipboardText(text));
+                shared.flush(&mut sessions);
+                drop(sessions);
+                if goes && !std::mem::replace(&mut told_out, true) {
+                    tell(shared, "what is copied here goes to the player".to_owned());
+                }
+            }
+            ClipboardEvent::Unread(why) => {
+                if shared.sessions().player().is_some() {
+                    tell(
+                        shared,
+                        format!("what was copied does not go to the player: {why}"),
+                    );
+                }
+            }
+            ClipboardEvent::Woken => {}
+        }
+        Ok::<(), ClipboardError>(())
+    };
+    while !shared.stopping() {
+        if let Err(e) = turn() {
+            let why = format!("the clipboard is no longer shared: {e}");
+            return shared.notice(Notice::Trouble(why));
+        }
+    }
+}
+
+fn tell(shared: &Shared, words: String) {
+    shared.notice(Notice::Clipboard(words));
+}
