@@ -314,6 +314,7 @@ impl Rig {
             converter: Converter::new(),
             encodings: opened.encodings,
             audio: None,
+            clipboard: None,
             scheduler: config.scheduler(),
         });
         Rig {
