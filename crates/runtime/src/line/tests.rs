@@ -98,7 +98,7 @@ fn lines_are_read_as_they_were_written() {
         Line::PlayerWindow(Some(Size::new(1280, 720))),
         Line::PlayerWindow(None),
         Line::Shown(true),
-        Line::Clipboard("what is copied\there goes".into()),
+        Line::Clipboard("what is copied here goes".into()),
         Line::Shown(false),
         Line::InputGoesTo(":1".into()),
         Line::InputKeptBack(Some("covered".into())),
