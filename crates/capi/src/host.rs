@@ -192,7 +192,6 @@ impl Kind for Host {
             follows_display: false,
             bitrate: Some(config.bitrate).filter(|rate| *rate != 0),
             realtime: config.realtime != 0,
-            // What this machine plays is not the application's to give away.
             sound: "off".to_owned(),
             csv: csv.map(PathBuf::from),
             ..usual

@@ -315,7 +315,6 @@ impl Rig {
             encodings: opened.encodings,
             clipboard: None,
             audio: None,
-            clipboard: None,
             scheduler: config.scheduler(),
         });
         Rig {

@@ -3,6 +3,8 @@
 //!
 //! What it is not: it knows no options of a command line, and opens no source of pictures.
 
+mod sound;
+
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -11,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openuvr_media::audio::{self, opus};
+use openuvr_media::audio::opus;
 use openuvr_media::encode::{self, Backend, Pixels, Rate};
 use openuvr_net::Link as _;
 use openuvr_net::address::path_of;
@@ -35,7 +37,6 @@ use crate::PORT;
 use crate::identity_store::{self, load_or_create};
 use crate::machine;
 use crate::sched::Scheduler;
-use crate::sound_choice::SoundChoice;
 use crate::store;
 use crate::trust_store::DeviceStore;
 
@@ -114,7 +115,7 @@ pub struct Config {
     pub key_frame_every: Option<u32>,
     /// Whether the pointer of the application's display is sent: its shape and place.
     pub cursor: bool,
-    /// The sound that clients may hear, in the words of [`SoundChoice`]: `auto`, `off`, or a backend of
+    /// The sound that clients may hear, in the words of [`SoundChoice`](crate::sound_choice::SoundChoice): `auto`, `off`, or a backend of
     /// [`openuvr_media::audio::CAPTURES`] and its device.
     pub sound: String,
     /// How long a payload of sound is, in microseconds: 2500, 5000, 10000 or 20000.
@@ -238,46 +239,6 @@ impl Config {
             audio,
             silent,
         })
-    }
-
-    /// The sound, if there is any, and else why not. It is opened once to see whether it can be.
-    fn audio(&self) -> Result<(Option<AudioSource>, Option<String>), String> {
-        self.check_audio()?;
-        let choice = SoundChoice::parse(&self.sound);
-        let Some((name, device)) = choice.backend() else {
-            return Ok((None, None));
-        };
-        let (name, settings) = (name.to_owned(), self.audio_settings(device));
-        let tried = audio::open_capture(&name, &settings).map(drop);
-        let tried = tried.and_then(|()| opus::Encoder::open(Bitrate(self.sound_bitrate), true));
-        if let Err(why) = tried {
-            return choice
-                .without(&why.to_string())
-                .map(|why| (None, Some(why)));
-        }
-        let source = AudioSource {
-            frame: settings.frame,
-            open: Box::new(move || audio::open_capture(&name, &settings)),
-            bitrate: Bitrate(self.sound_bitrate),
-        };
-        Ok((Some(source), None))
-    }
-
-    fn audio_settings(&self, device: Option<&str>) -> audio::Settings {
-        audio::Settings {
-            device: device.map(str::to_owned),
-            frame: Duration::from_micros(self.sound_frame.into()),
-        }
-    }
-
-    fn check_audio(&self) -> Result<(), String> {
-        within("sound_bitrate", self.sound_bitrate, opus::BITRATES)?;
-        match self.sound_frame {
-            2_500 | 5_000 | 10_000 | 20_000 => Ok(()),
-            other => Err(format!(
-                "sound_frame: {other} \u{b5}s is no length of Opus: choose 2500, 5000, 10000 or 20000"
-            )),
-        }
     }
 
     /// Looks at what can be looked at before anything is opened.
