@@ -115,8 +115,8 @@ pub struct Config {
     pub key_frame_every: Option<u32>,
     /// Whether the pointer of the application's display is sent: its shape and place.
     pub cursor: bool,
-    /// The sound that clients may hear, in the words of [`SoundChoice`](crate::sound_choice::SoundChoice): `auto`, `off`, or a backend of
-    /// [`openuvr_media::audio::CAPTURES`] and its device.
+    /// The sound that clients may hear, in the words of [`crate::sound_choice::SoundChoice`]: `auto`, `off`, or
+    /// a backend of [`openuvr_media::audio::CAPTURES`] and its device.
     pub sound: String,
     /// How long a payload of sound is, in microseconds: 2500, 5000, 10000 or 20000.
     pub sound_frame: u32,
