@@ -131,12 +131,14 @@ fn table(found: &[Nearby]) -> String {
             (None, true) => "new; pairing is open",
             (None, false) => "new; pairing is closed",
         };
-        let fingerprint = match host.fingerprint.as_str() {
-            "" => "none given",
-            fingerprint => fingerprint,
-        };
         let number = (n + 1).to_string();
-        row([&number, &host.name, &address(host), fingerprint, state]);
+        row([
+            &number,
+            &host.name,
+            &address(host),
+            &host.fingerprint,
+            state,
+        ]);
     }
     text
 }
@@ -170,10 +172,11 @@ mod tests {
 
     #[test]
     fn the_table_has_a_number_for_each() {
-        let text = table(&[host("desk", DESK, Some("d")), host("attic", "", None)]);
+        let stranger = "ffff-4567-89ab-cdef";
+        let text = table(&[host("desk", DESK, Some("d")), host("attic", stranger, None)]);
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!(rows.len(), 3);
         assert!(rows[1].starts_with("  1  desk ") && rows[1].ends_with("paired"));
-        assert!(rows[2].contains("none given") && rows[2].ends_with("closed"));
+        assert!(rows[2].contains(stranger) && rows[2].ends_with("closed"));
     }
 }

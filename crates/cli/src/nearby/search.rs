@@ -32,7 +32,7 @@ const LONGEST_NAME: usize = 63;
 pub(crate) struct Nearby {
     /// What it calls itself; fit to be shown.
     pub(super) name: String,
-    /// The fingerprint that it says its key has; empty if it is none.
+    /// The fingerprint that it says its key has.
     pub(super) fingerprint: String,
     /// Whether it says that a new device may pair.
     pub(super) pairs: bool,
@@ -58,7 +58,11 @@ impl fmt::Display for Address {
     }
 }
 
-/// The hosts that answer, those that are known first. Blocks for [`WAIT`].
+/// How often it is asked, if somebody answered in part only: the part that says who it is comes in a record
+/// of its own, which may be lost, or be on its way while a host changes what it says of itself.
+const ROUNDS: u32 = 3;
+
+/// The hosts that answer, those that are known first. Blocks for [`WAIT`], or a few times that.
 ///
 /// # Errors
 /// One line: there is no network, or multicast DNS can't be used.
@@ -67,20 +71,34 @@ pub(super) fn search(known: &HostStore) -> Result<Vec<Nearby>, String> {
     if own.is_empty() {
         return Err("this machine has no network: no interface that is up has an address".into());
     }
-    let failed = |why: mdns_sd::Error| format!("hosts can't be looked for by mDNS: {why}");
-    let daemon = ServiceDaemon::new().map_err(failed)?;
-    // One's own hosts are found by the interface that others find them by.
-    daemon
-        .disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])
-        .map_err(failed)?;
-    let events = daemon.browse(SERVICE).map_err(failed)?;
     let mut found = Vec::new();
+    for _ in 0..ROUNDS {
+        let complete = ask(known, &mut found);
+        if complete.map_err(|why| format!("hosts can't be looked for by mDNS: {why}"))? {
+            break;
+        }
+    }
+    found.sort_by_key(|host| (host.known_as.is_none(), host.name.clone()));
+    Ok(found)
+}
+
+/// Asks once, and adds who answers to `found`. Whether all who answered said who they are.
+fn ask(known: &HostStore, found: &mut Vec<Nearby>) -> Result<bool, mdns_sd::Error> {
+    // A new one each time: what one has heard already, others need not say to it again (RFC 6762, 7.1).
+    let daemon = ServiceDaemon::new()?;
+    // One's own hosts are found by the interface that others find them by.
+    daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?;
+    let events = daemon.browse(SERVICE)?;
+    let mut incomplete = HashSet::new();
     let until = clock::now() + WAIT;
     while let Ok(event) = events.recv_timeout(until.since(clock::now())) {
-        if let ServiceEvent::ServiceResolved(service) = event
-            && let Some(host) = nearby(&service, known)
-        {
-            keep(&mut found, host);
+        if let ServiceEvent::ServiceResolved(service) = event {
+            if let Some(host) = nearby(&service, known) {
+                keep(found, host);
+                incomplete.remove(&service.fullname);
+            } else if incomplete.len() < MOST {
+                incomplete.insert(service.fullname.clone());
+            }
         }
         if clock::now() >= until {
             break;
@@ -88,8 +106,7 @@ pub(super) fn search(known: &HostStore) -> Result<Vec<Nearby>, String> {
     }
     // It says nothing that others wait for.
     let _ = daemon.shutdown();
-    found.sort_by_key(|host| (host.known_as.is_none(), host.name.clone()));
-    Ok(found)
+    Ok(incomplete.is_empty())
 }
 
 /// Adds a host, or brings up to date what is there of it: the same name with another key is another host,
@@ -119,7 +136,7 @@ fn keep(found: &mut Vec<Nearby>, host: Nearby) {
     found.push(host);
 }
 
-/// What an answer says; `None` if nobody could be reached by it.
+/// What an answer says; `None` if nobody could be reached by it, or it does not say who that is.
 fn nearby(service: &ResolvedService, known: &HostStore) -> Option<Nearby> {
     let name = service.fullname.strip_suffix(SERVICE)?;
     let name = printable(name.strip_suffix('.').unwrap_or(name));
@@ -139,7 +156,7 @@ fn nearby(service: &ResolvedService, known: &HostStore) -> Option<Nearby> {
     }
     let said = |key| service.get_property_val_str(key).unwrap_or_default();
     let fingerprint = Some(said(txt::KEY)).filter(|text| is_fingerprint(text));
-    let fingerprint = fingerprint.unwrap_or_default().to_owned();
+    let fingerprint = fingerprint?.to_owned();
     Some(Nearby {
         known_as: known.address_of(&fingerprint).map(str::to_owned),
         pairs: said(txt::PAIRING) == txt::OPEN,
