@@ -215,6 +215,7 @@ pub(crate) fn on(
         .arg(env!("CARGO_BIN_EXE_openuvr"))
         .args(words)
         .env("HOME", home)
+        .env("PULSE_SERVER", super::NO_SOUND)
         .env_remove("XDG_CONFIG_HOME")
         .env_remove("WAYLAND_DISPLAY")
         .env_remove("DISPLAY");
