@@ -27,7 +27,7 @@ pub mod picture;
 #[cfg(any(feature = "host", feature = "client"))]
 mod sys;
 #[cfg(any(feature = "host", feature = "client"))]
-mod waker;
+pub mod waker;
 #[cfg(test)]
 #[cfg(feature = "client")]
 mod xvfb;

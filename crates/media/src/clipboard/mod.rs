@@ -2,7 +2,7 @@
 //!
 //! Its own connection, for a thread of its own: programs that hold the clipboard may be slow, dead or
 //! hostile, and nobody else is to wait for them. Only the selection CLIPBOARD, which people fill on purpose;
-//! never PRIMARY, which is whatever they mark. [`read`] asks other programs, [`offer`] answers them.
+//! never PRIMARY, which is whatever they mark. `read` asks other programs, `offer` answers them.
 //!
 //! Specs: ICCCM 2.0, sections 2.1 to 2.7 (selections, INCR); XFIXES 1.0 (`SelectSelectionInput`).
 
