@@ -22,9 +22,9 @@ const LATER: u32 = 1024;
 /// … and of the time by which it is earlier: what comes early is nearer to the truth than what comes late.
 const EARLIER: u32 = 64;
 
-/// A piece is this much earlier than the samples before it say, or more is left out: what a scheduler may
-/// delay one and not the next (guess).
-const EARLY: Duration = Duration::from_millis(3);
+/// What a scheduler may delay one piece and not the next (guess): less than this before its time, or behind
+/// the beginning, nothing is left out and nothing filled.
+const JITTER: Duration = Duration::from_millis(3);
 
 /// So far ahead of time may samples be: a null sink that begins renders 50 ms at once, and then nothing
 /// for as long.
@@ -35,6 +35,8 @@ const AHEAD: Duration = Duration::from_millis(60);
 pub(super) struct Timeline {
     /// When the next sample is captured.
     next: Instant,
+    /// When samples came last; `None`: never.
+    arrived: Option<Instant>,
     /// The source is silent: time is filled up to now.
     silent: bool,
     /// Sample frames of silence for which samples may still come.
@@ -55,6 +57,7 @@ impl Timeline {
     pub(super) fn new(now: Instant) -> Timeline {
         Timeline {
             next: now,
+            arrived: None,
             silent: false,
             owed: 0,
         }
@@ -68,9 +71,11 @@ impl Timeline {
     /// So many sample frames came at `now`.
     pub(super) fn arrived(&mut self, now: Instant, frames: usize) -> Piece {
         self.silent = false;
+        let first = self.arrived.replace(now).is_none();
         let begins = now - duration_of(frames);
         let late = begins.since(self.next);
-        if late >= SILENT {
+        // Before the first there was nothing that could be late.
+        if late >= SILENT || first && late >= JITTER {
             let silence = frames_in(late);
             self.next = begins + duration_of(frames);
             self.owed = 0;
@@ -81,14 +86,14 @@ impl Timeline {
         }
         let early = self.next.since(begins);
         let mut left_out = 0;
-        if early >= EARLY {
+        if early >= JITTER {
             left_out = frames_in(early).min(self.owed).min(frames);
             self.owed -= left_out;
         }
         let kept = frames - left_out;
         let expected = self.next + late / LATER + duration_of(kept) - early / EARLIER;
         self.next = expected.min(now + AHEAD);
-        if left_out == 0 && early < EARLY {
+        if left_out == 0 && early < JITTER {
             // In time again: what has not come by now won't.
             self.owed = 0;
         }
@@ -101,7 +106,11 @@ impl Timeline {
     /// Sample frames of silence that are due at `now` because nothing came. They count as given.
     pub(super) fn overdue(&mut self, now: Instant) -> usize {
         let passed = now.since(self.next);
-        if passed < SILENT && !self.silent {
+        // A source that was late and gives again is not silent, however late it still is.
+        let waited = self
+            .arrived
+            .map_or(passed, |last| now.since(last).min(passed));
+        if waited < SILENT && !self.silent {
             return 0;
         }
         self.silent = true;
@@ -117,7 +126,7 @@ impl Timeline {
     pub(super) fn due(&self, wanted: usize) -> Instant {
         match self.silent {
             true => self.next + duration_of(wanted.max(1)),
-            false => self.next + SILENT,
+            false => self.arrived.map_or(self.next, |last| last.max(self.next)) + SILENT,
         }
     }
 }
@@ -193,6 +202,29 @@ mod tests {
             total += 240 - piece.left_out + piece.silence;
         }
         assert!(total.abs_diff(700 * 48) <= 5 * 48, "{total}");
+    }
+
+    #[test]
+    fn silence_before_the_first_piece_is_not_behind_it() {
+        let mut line = Timeline::new(START);
+        let piece = line.arrived(START + 49 * MS, 120);
+        assert_eq!((piece.silence, piece.left_out), (frames_in(MS * 93 / 2), 0));
+        assert_eq!(line.next(), START + 49 * MS);
+        assert_eq!(line.overdue(START + 53 * MS), 0);
+        assert_eq!(line.arrived(START + 54 * MS, 240), NOTHING);
+    }
+
+    #[test]
+    fn a_source_that_was_late_and_gives_again_has_no_gap() {
+        let mut line = Timeline::new(START);
+        line.arrived(START + 5 * MS, 240);
+        // It was held up for 49 ms, and its samples come one after the other.
+        for n in 0..10 {
+            let now = START + 54 * MS + MS * n;
+            assert_eq!(line.arrived(now, 240), NOTHING);
+            assert_eq!(line.overdue(now + MS), 0, "{n}");
+            assert!(line.due(240) >= now + SILENT);
+        }
     }
 
     #[test]
