@@ -50,8 +50,8 @@ pub trait AudioCapture: Send {
     /// Waits until `block` is full (sample frames times [`CHANNELS`]), at most `timeout` (`None`: without
     /// end). Time never stands still: where the source gives nothing, because nothing plays or because it
     /// is suspended, silence of the same length is given (GamingAnywhere, section 5.1.4), so that the
-    /// number of samples always is the time that has passed, as the source's clock counts it. What came before the call returned
-    /// for another reason is kept for the next one. The block's length may differ from call to call.
+    /// number of samples always is the time that has passed, as the source's clock counts it. What came before the time was over is
+    /// kept for the next call. The block's length may differ from call to call.
     ///
     /// # Errors
     /// [`AudioError`] if the source is gone; open it again, or go on without sound.
@@ -60,9 +60,6 @@ pub trait AudioCapture: Send {
         block: &mut [f32],
         timeout: Option<Duration>,
     ) -> Result<AudioEvent, AudioError>;
-
-    /// A handle with which another thread makes [`AudioCapture::read`] return [`AudioEvent::Woken`].
-    fn waker(&self) -> Waker;
 
     /// What was counted since it was opened.
     fn counters(&self) -> CaptureCounters {
@@ -78,8 +75,6 @@ pub enum AudioEvent {
     Captured(Instant),
     /// The time is over; the block holds nothing.
     TimedOut,
-    /// A [`Waker`] was used; the block holds nothing.
-    Woken,
 }
 
 /// What a capture has counted, in sample frames.
@@ -115,12 +110,6 @@ pub trait AudioPlayback: Send {
     /// # Errors
     /// [`AudioError`] if the device is gone.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError>;
-
-    /// Forgets what was written and is not played yet.
-    ///
-    /// # Errors
-    /// [`AudioError`] if the device is gone.
-    fn flush(&mut self) -> Result<(), AudioError>;
 
     /// A handle with which another thread makes [`AudioPlayback::wait`] return.
     fn waker(&self) -> Waker;

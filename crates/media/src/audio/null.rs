@@ -61,13 +61,6 @@ impl Played {
         self.until = begins + duration_of(frames);
         pause
     }
-
-    /// Sample frames that were written and not played yet, which are now forgotten.
-    pub(super) fn flush(&mut self, now: Instant) -> usize {
-        let left = super::frames_in(self.until.since(now));
-        self.until = self.until.min(now);
-        left
-    }
 }
 
 impl AudioPlayback for Null {
@@ -82,11 +75,6 @@ impl AudioPlayback for Null {
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError> {
         wait::until(timeout.map(|timeout| clock::now() + timeout), &self.waker)
-    }
-
-    fn flush(&mut self) -> Result<(), AudioError> {
-        self.clock.flush(clock::now());
-        Ok(())
     }
 
     fn waker(&self) -> Waker {
@@ -107,19 +95,15 @@ mod tests {
         assert_eq!(clock.write(start + ms(4), 480), Duration::ZERO);
         assert_eq!(clock.until, start + ms(20));
         assert_eq!(clock.write(start + ms(25), 240), ms(5), "it was dry");
-        assert_eq!(clock.flush(start + ms(27)), 144);
-        assert_eq!(clock.until, start + ms(27));
     }
 
     #[test]
-    fn it_is_full_when_written_to_and_empty_when_flushed() {
+    fn it_is_full_when_written_to_and_can_be_woken() {
         let mut null = Null::open().unwrap();
         assert_eq!(null.level().unwrap().dry_in, Duration::ZERO);
         null.write(&[0.0; 48_000 * CHANNELS]).unwrap();
         let level = null.level().unwrap();
         assert!(level.dry_in > Duration::ZERO && level.dry_in <= duration_of(48_000));
-        null.flush().unwrap();
-        assert_eq!(null.level().unwrap().dry_in, Duration::ZERO);
         null.waker().wake();
         assert!(null.wait(None).unwrap());
         assert!(!null.wait(Some(Duration::ZERO)).unwrap());

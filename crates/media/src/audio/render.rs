@@ -22,7 +22,6 @@ pub struct Renderer {
     gain: f32,
     decoded: Vec<f32>,
     samples: Vec<f32>,
-    undecodable: u64,
 }
 
 impl Renderer {
@@ -37,7 +36,6 @@ impl Renderer {
             gain: 0.0,
             decoded: Vec::new(),
             samples: Vec::new(),
-            undecodable: 0,
         })
     }
 
@@ -56,10 +54,7 @@ impl Renderer {
                     self.decoded.extend_from_slice(decoded);
                     self.fade(1.0 / FADE_IN);
                 }
-                Err(_) => {
-                    self.undecodable += 1;
-                    self.conceal(usize::from(*samples))?;
-                }
+                Err(_) => self.conceal(usize::from(*samples))?,
             },
             Next::Conceal { samples } => self.conceal(usize::from(*samples))?,
             Next::Silence { samples } => {
@@ -71,12 +66,6 @@ impl Renderer {
         }
         (self.resampler).process(&self.decoded, ratio, &mut self.samples);
         Ok(&self.samples)
-    }
-
-    /// Payloads that could not be decoded.
-    #[must_use]
-    pub fn undecodable(&self) -> u64 {
-        self.undecodable
     }
 
     fn conceal(&mut self, frames: usize) -> Result<(), AudioError> {
@@ -173,7 +162,6 @@ mod tests {
         assert!(silent.iter().all(|sample| sample.abs() < 1e-3));
         let end = &heard[heard.len() - 9600..];
         assert!((amplitude(end, 500.0) - 0.5).abs() < 0.02);
-        assert_eq!(renderer.undecodable(), 1);
         assert!(renderer.render(&Next::Wait(None), 1.0).unwrap().is_empty());
     }
 

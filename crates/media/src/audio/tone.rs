@@ -9,9 +9,7 @@ use std::time::Duration;
 use openuvr_proto::time::Instant;
 
 #[cfg(feature = "host")]
-use super::{
-    AudioCapture, AudioError, AudioEvent, CaptureBackend, Settings, Waker, duration_of, wait,
-};
+use super::{AudioCapture, AudioError, AudioEvent, CaptureBackend, Settings, duration_of};
 use super::{CHANNELS, RATE};
 #[cfg(feature = "host")]
 use crate::clock;
@@ -82,7 +80,6 @@ pub struct Tone {
     sine: Sine,
     /// When the next sample is captured.
     next: Instant,
-    waker: Waker,
 }
 
 #[cfg(feature = "host")]
@@ -103,7 +100,6 @@ impl Tone {
         Ok(Tone {
             sine: Sine::new(pitch, AMPLITUDE),
             next: clock::now(),
-            waker: Waker::new()?,
         })
     }
 }
@@ -119,9 +115,7 @@ impl AudioCapture for Tone {
         let complete = self.next + duration_of(frames);
         let give_up = timeout.map(|timeout| clock::now() + timeout);
         let until = give_up.map_or(complete, |give_up| give_up.min(complete));
-        if wait::until(Some(until), &self.waker)? {
-            return Ok(AudioEvent::Woken);
-        }
+        std::thread::sleep(until.since(clock::now()));
         let now = clock::now();
         if now < complete {
             return Ok(AudioEvent::TimedOut);
@@ -135,10 +129,6 @@ impl AudioCapture for Tone {
         let captured = self.next;
         self.next = captured + duration_of(frames);
         Ok(AudioEvent::Captured(captured))
-    }
-
-    fn waker(&self) -> Waker {
-        self.waker.clone()
     }
 }
 
@@ -160,7 +150,7 @@ mod tests {
         for expected in whole.chunks(240 * CHANNELS) {
             let mut block = vec![9.0; expected.len()];
             let AudioEvent::Captured(at) = tone.read(&mut block, None).unwrap() else {
-                panic!("nobody woke it");
+                panic!("it waits without end");
             };
             assert_eq!(block, expected);
             assert!(
@@ -175,12 +165,10 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_ends_the_waiting_and_nothing_is_lost() {
+    fn nothing_is_lost_when_the_time_is_over() {
         let mut tone = Tone::open(&Settings::default()).unwrap();
         let begins = tone.next;
         let mut block = vec![0.0; 480_000 * CHANNELS];
-        tone.waker().wake();
-        assert_eq!(tone.read(&mut block, None).unwrap(), AudioEvent::Woken);
         let short = Some(Duration::ZERO);
         assert_eq!(tone.read(&mut block, short).unwrap(), AudioEvent::TimedOut);
         let read = tone.read(&mut block[..480], None).unwrap();

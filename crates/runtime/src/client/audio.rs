@@ -95,18 +95,14 @@ impl Audio {
         })
     }
 
-    /// Takes out of `timed` what has arrived.
+    /// Takes out of `timed` what has arrived. Where nothing has, nothing is locked: this is called at each
+    /// turn of the thread that decodes pictures.
     pub(super) fn receive(&self, now: Instant, timed: &mut TimedReceiver) {
-        // The jitter buffer waits for what is late.
-        timed.set_wait(Duration::ZERO);
-        let mut buffer = lock(&self.stream.buffer);
         let mut came = false;
         while let Some(step) = timed.poll(now) {
-            buffer.push(&step);
+            lock(&self.stream.buffer).push(&step);
             came = true;
         }
-
-        drop(buffer);
         if came && self.stream.waits.swap(false, Ordering::Relaxed) {
             self.wake();
         }
@@ -133,6 +129,28 @@ impl Audio {
 impl Drop for Audio {
     fn drop(&mut self) {
         self.halt();
+    }
+}
+
+/// The same without the jitter buffer, which the media thread must not wait for while this one decodes.
+fn in_own_memory<'a>(next: &Next<'_>, coded: &'a mut Vec<u8>) -> Next<'a> {
+    match *next {
+        Next::Payload {
+            bytes,
+            samples,
+            captured,
+        } => {
+            coded.clear();
+            coded.extend_from_slice(bytes);
+            Next::Payload {
+                bytes: coded,
+                samples,
+                captured,
+            }
+        }
+        Next::Conceal { samples } => Next::Conceal { samples },
+        Next::Silence { samples } => Next::Silence { samples },
+        Next::Wait(until) => Next::Wait(until),
     }
 }
 
@@ -178,7 +196,7 @@ impl Player {
         told: &mut bool,
     ) -> Result<(), AudioError> {
         let mut renderer = Renderer::open()?;
-        let mut samples = Vec::new();
+        let (mut samples, mut coded) = (Vec::new(), Vec::new());
         while !self.stopping() {
             let level = playback.level()?;
             let now = clock::now();
@@ -191,12 +209,14 @@ impl Player {
             };
             let mut buffer = lock(&self.stream.buffer);
             let ratio = buffer.ratio();
-            let next = buffer.next(now, device);
+            let next = in_own_memory(&buffer.next(now, device), &mut coded);
+            if matches!(next, Next::Wait(_)) {
+                // Before the lock goes: what comes behind it wakes this thread.
+                self.stream.waits.store(true, Ordering::Relaxed);
+            }
+            drop(buffer);
             let captured = match next {
                 Next::Wait(until) => {
-                    // Before the lock goes: what comes behind it wakes this thread.
-                    self.stream.waits.store(true, Ordering::Relaxed);
-                    drop(buffer);
                     let until = until.map_or(now + LOOK_EVERY, |at| at.min(now + LOOK_EVERY));
                     playback.wait(Some(until.since(clock::now())))?;
                     self.stream.waits.store(false, Ordering::Relaxed);
@@ -207,7 +227,6 @@ impl Player {
             };
             samples.clear();
             samples.extend_from_slice(renderer.render(&next, ratio)?);
-            drop(buffer);
             for sample in &mut samples {
                 *sample *= self.sink.volume;
             }

@@ -282,12 +282,11 @@ impl Media {
     /// Plays the sound of this session, if it was granted and there is somewhere to play it.
     fn start_audio(&mut self) -> std::io::Result<()> {
         let media = self.playout.as_mut().map(|playout| &mut playout.media);
-        if media
-            .and_then(|media| media.timed(HOST_AUDIO.stream))
-            .is_none()
-        {
+        let Some(timed) = media.and_then(|media| media.timed(HOST_AUDIO.stream)) else {
             return Ok(());
-        }
+        };
+        // The jitter buffer waits for what is late.
+        timed.set_wait(Duration::ZERO);
         if let Some(sink) = self.setup.audio.take() {
             self.audio = Some(Audio::start(&self.shared, &self.setup.scheduler, sink)?);
         }

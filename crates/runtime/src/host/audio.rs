@@ -161,6 +161,7 @@ impl Audio {
             self.send(captured, samples, encoder.encode(&block)?);
             self.follow_losses();
         }
+        tracing::debug!(counters = ?capture.counters(), "sound is no longer captured");
         Ok(())
     }
 

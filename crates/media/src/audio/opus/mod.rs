@@ -59,14 +59,6 @@ impl Encoder {
         Ok(&self.bytes[..written.min(MAX_BYTES)])
     }
 
-    /// Another bitrate from the next payload on.
-    ///
-    /// # Errors
-    /// [`AudioError`] if it is out of [`BITRATES`]; the old one stays.
-    pub fn retarget(&mut self, bitrate: Bitrate) -> Result<(), AudioError> {
-        self.encoder.set_bitrate(bits(bitrate)?)
-    }
-
     /// By how many samples what is decoded comes later than what was encoded: 120 are 2.5 ms.
     #[must_use]
     pub fn lookahead(&self) -> u32 {

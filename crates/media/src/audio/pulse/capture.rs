@@ -8,7 +8,7 @@ use super::{NAME, bytes};
 use crate::audio::timeline::Timeline;
 use crate::audio::{
     AudioCapture, AudioError, AudioEvent, CHANNELS, CaptureBackend, CaptureCounters, RATE,
-    Settings, Waker, duration_of, frames_in,
+    Settings, duration_of, frames_in,
 };
 use crate::clock;
 
@@ -135,9 +135,6 @@ impl AudioCapture for Capture {
                     .for_each(|(to, from)| *to = from);
                 return Ok(AudioEvent::Captured(captured));
             }
-            if self.stream.connection.waker().lower() {
-                return Ok(AudioEvent::Woken);
-            }
             self.stream.check()?;
             if give_up.is_some_and(|give_up| clock::now() >= give_up) {
                 return Ok(AudioEvent::TimedOut);
@@ -147,10 +144,6 @@ impl AudioCapture for Capture {
             let until = give_up.map_or(due, |give_up| give_up.min(due));
             self.stream.connection.turn(Some(until))?;
         }
-    }
-
-    fn waker(&self) -> Waker {
-        self.stream.connection.waker().clone()
     }
 
     fn counters(&self) -> CaptureCounters {

@@ -101,10 +101,6 @@ impl AudioPlayback for Playback {
         }
     }
 
-    fn flush(&mut self) -> Result<(), AudioError> {
-        self.stream.flush()
-    }
-
     fn waker(&self) -> Waker {
         self.stream.connection.waker().clone()
     }

@@ -92,7 +92,6 @@ pub(super) struct Api {
 
 pub(super) type IndexCallback = unsafe extern "C" fn(*mut Context, u32, *mut c_void);
 pub(super) type SuccessCallback = unsafe extern "C" fn(*mut Context, c_int, *mut c_void);
-pub(super) type StreamSuccessCallback = unsafe extern "C" fn(*mut PaStream, c_int, *mut c_void);
 pub(super) type ModuleCallback =
     unsafe extern "C" fn(*mut Context, *const ModuleInfo, c_int, *mut c_void);
 
@@ -157,8 +156,6 @@ functions! {
     stream_writable: b"pa_stream_writable_size"(*const PaStream) -> usize;
     stream_write: b"pa_stream_write"
         (*mut PaStream, *const c_void, usize, *const c_void, i64, c_int) -> c_int;
-    stream_flush: b"pa_stream_flush"
-        (*mut PaStream, StreamSuccessCallback, *mut c_void) -> *mut Operation;
     stream_disconnect: b"pa_stream_disconnect"(*mut PaStream) -> c_int;
     stream_unref: b"pa_stream_unref"(*mut PaStream);
     error: b"pa_strerror"(c_int) -> *const c_char;

@@ -1,6 +1,6 @@
 //! A stream to or from a device.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_int};
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
@@ -201,16 +201,6 @@ impl Stream {
             _ => Err(self.connection.failed("be written to")),
         }
     }
-
-    /// Forgets what was written and is not played.
-    pub(in crate::audio::pulse) fn flush(&mut self) -> Result<(), AudioError> {
-        // SAFETY: the callback uses nothing.
-        let operation = unsafe {
-            let flush = self.connection.functions.stream_flush;
-            flush(self.stream.as_ptr(), flushed, ptr::null_mut())
-        };
-        self.connection.finish(operation, "be flushed")
-    }
 }
 
 impl Drop for Stream {
@@ -222,5 +212,3 @@ impl Drop for Stream {
         }
     }
 }
-
-unsafe extern "C" fn flushed(_: *mut PaStream, _: c_int, _: *mut c_void) {}
