@@ -51,7 +51,7 @@ impl SoundChoice {
     pub fn without(&self, why: &str) -> Result<String, String> {
         match self {
             SoundChoice::Auto => Ok(format!("no sound: {why}")),
-            _ => Err(format!("sound: {why}")),
+            _ => Err(why.to_owned()),
         }
     }
 }

@@ -65,7 +65,7 @@ the last counts. --help says more on each than -h.";
             /// Captured if the source is x11, and where input goes to.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
                 Default::From("$DISPLAY", |s| s.display.clone());
-            /// Bring a display of one's own, of this size.
+            /// Start a virtual display of this size, and stream it.
             /// In place of --display: an X server without a screen (Xvfb), for a machine without one, or to
             /// leave the one that is there alone. What stands behind `--` is started on it, and the host
             /// ends with it; else it is empty, for programs of this user that are told its name, which is
