@@ -18,6 +18,7 @@ pub mod resample;
 #[cfg(feature = "host")]
 mod timeline;
 pub mod tone;
+#[cfg(feature = "client")]
 mod wait;
 pub mod wav;
 
