@@ -188,11 +188,21 @@ fn a_hidden_window_gets_no_keys_and_nobody_else_does() {
     streamed.conn.unmap_window(streamed.window).expect("sent");
     streamed.conn.sync().expect("the server lives");
     let hand = Hand::at(&rig.client_side);
-    hand.points(100, 100);
+    let at_host = Hand::at(&rig.host_side);
+    let points = |x, y| {
+        let before = at_host.pointer();
+        hand.points(x, y);
+        eventually("the host's pointer moves", || {
+            (at_host.pointer() != before).then_some(())
+        });
+    };
+    points(100, 100);
     hand.chord(&[A]);
     hand.button(1, true);
     hand.button(1, false);
     host.program.line(KEPT_BACK);
+    // Motion is never kept back: when it is there, so was the click, which must not meet the window again.
+    points(140, 120);
     streamed.conn.map_window(streamed.window).expect("sent");
     streamed.conn.sync().expect("the server lives");
     hand.chord(&[B]);
