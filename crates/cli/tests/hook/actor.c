@@ -437,9 +437,13 @@ int main(int count, char **acts)
             leaves_a_child();
         else if (!strcmp(acts[i], "exit")) {
             pthread_t thread;
+            show(&s, WHITE, BLUE, 1);
+            paint(&s, WHITE, BLUE);
             pthread_create(&thread, NULL, ends, NULL);
+            /* Mesa takes itself apart at the end, and crashes now and then if somebody draws meanwhile,
+             * with and without us. */
             for (;;)
-                show(&s, WHITE, BLUE, 1);
+                pause();
         } else if (!strcmp(acts[i], "die")) {
             paint(&s, WHITE, BLUE);
             kill(getpid(), SIGKILL);
