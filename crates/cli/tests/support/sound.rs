@@ -47,6 +47,33 @@ impl Drop for Player {
     }
 }
 
+/// `parec` writes down what a sink plays, until it is dropped: what a host could hear at best.
+pub(crate) struct Recorder(Child);
+
+impl Recorder {
+    /// Records `sink` of the server at `address` into `file`, whose samples [`samples`] reads (all but the first eleven).
+    pub(crate) fn start(address: &str, sink: &str, file: &Path) -> Recorder {
+        let device = format!("--device={sink}.monitor");
+        let file = std::fs::File::create(file).expect("a file");
+        let child = Command::new("parec")
+            .args(["--format=s16le", "--rate=48000", "--channels=2"])
+            .args(["--raw", "--latency-msec=20", &device])
+            .env("PULSE_SERVER", address)
+            .stdout(file)
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("parec, of the package pulseaudio-utils");
+        Recorder(child)
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// The next second of a tone, as `pacat --raw --format=float32le` reads it.
 pub(crate) fn bytes(tone: &mut Sine) -> Vec<u8> {
     let mut samples = vec![0.0; 48_000 * CHANNELS];
