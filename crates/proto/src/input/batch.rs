@@ -19,8 +19,12 @@ pub struct InputBatch {
     pub pressed: Option<Vec<PressedKey>>,
 }
 
-/// Events in one datagram at most: 48 of at most 14 bytes leave room for everything else.
+/// Events in one datagram at most: 48 of at most 22 bytes (a pad's state) leave room for everything
+/// else. Of longer ones there are fewer.
 pub const MAX_EVENTS: usize = 48;
+
+/// Bytes of the events in one datagram at most.
+pub const MAX_EVENT_BYTES: usize = MAX_EVENTS * 22;
 
 impl InputBatch {
     /// The number of its newest event; the one before `first` if it has none.

@@ -6,4 +6,5 @@ pub mod event;
 pub mod inbox;
 pub mod keys;
 pub mod outbox;
+pub mod pad;
 pub mod pressed;
