@@ -380,6 +380,7 @@ fn start(
         encodings: opened.encodings,
         audio: opened.audio,
         clipboard: clipboard.map_err(|e| anyhow!("no clipboard: {e}"))?,
+        pads: None,
         scheduler: scheduler.clone(),
     };
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
