@@ -195,7 +195,7 @@ fn start(config: &ClientConfig, opened: Opened, ends: Ends) -> Result<(ClientRun
 
 /// What is known of game pads; `None` if they are not wanted. Lines that are nonsense are told.
 fn pads(config: &ClientConfig) -> Result<Option<Database>> {
-    if !config.pads || config.observe {
+    if !config.sends_pads() {
         return Ok(None);
     }
     let (mut database, mut complaints) = (Database::default(), Vec::new());

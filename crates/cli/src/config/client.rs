@@ -151,7 +151,7 @@ the last counts. --help says more on each than -h.";
             /// chooses which, and by itself allows neither. Only while you play, in a window.
             clipboard: bool = "clipboard", flag(), Default::Is("true");
             /// Send what is done on this machine's game pads.
-            /// For a host that takes them, and while the window has the focus. Those in /dev/input that
+            /// For a host that takes them, while the window has the focus, and not with `--input none`. Those in /dev/input that
             /// this user may read are used, as they come and go; others still read them, too.
             pads: bool = "pads", flag(), Default::Is("true");
             /// A file that says where the buttons of game pads are.
@@ -317,6 +317,11 @@ impl ClientConfig {
     pub(crate) fn clipboard_display(&self) -> Option<String> {
         let shared = self.clipboard && self.present == PresentKind::X11;
         self.display.clone().filter(|_| shared)
+    }
+
+    /// Whether this machine's game pads are for the host, if it takes any.
+    pub(crate) fn sends_pads(&self) -> bool {
+        self.pads && !self.observe && self.input != Some(InputKind::None)
     }
 
     fn finds_all(&self) -> Result<(), Refused> {

@@ -3,6 +3,7 @@
 
 pub mod game;
 pub mod served;
+pub mod uinput;
 
 use std::time::Duration;
 

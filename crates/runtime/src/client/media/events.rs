@@ -162,7 +162,7 @@ impl Media {
 
     /// The host takes pads of this player.
     fn pads_taken(&mut self, session: &mut ClientSession) {
-        if self.setup.pads.is_none() || !self.setup.send_input {
+        if self.setup.pads.is_none() {
             return;
         }
         let shared = &self.shared;
