@@ -15,7 +15,8 @@ use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{PathId, SessionId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
-use openuvr_proto::input::pad::{PadButton, PadId, PadIdentity, PadName, PadState, Pads, Rumble};
+use openuvr_proto::input::pad::{PadButton, PadId, PadIdentity, PadName, PadState, Rumble};
+use openuvr_proto::input::pads::Pads;
 use openuvr_proto::time::Instant;
 use support::established;
 

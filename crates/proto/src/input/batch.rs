@@ -34,3 +34,21 @@ impl InputBatch {
         InputSeq(self.first.0.wrapping_add(count).wrapping_sub(1))
     }
 }
+
+/// Bytes that an event takes on the wire (`crate::wire::control`), its time included.
+pub(crate) fn event_length(event: &InputEvent) -> usize {
+    let fields = match event {
+        InputEvent::Key { .. } => 6,
+        InputEvent::PointerAbsolute { .. }
+        | InputEvent::PointerRelative { .. }
+        | InputEvent::Wheel { .. } => 4,
+        InputEvent::Button { .. } => 2,
+        InputEvent::ReleaseAll => 0,
+        InputEvent::Device { .. } => 9,
+        InputEvent::PadConnected { identity, .. } => 11 + identity.name.as_str().len(),
+        InputEvent::PadDisconnected { .. } => 1,
+        InputEvent::Pad { .. } => 17,
+    };
+    // Its time and kind.
+    4 + 1 + fields
+}

@@ -7,4 +7,5 @@ pub mod inbox;
 pub mod keys;
 pub mod outbox;
 pub mod pad;
+pub mod pads;
 pub mod pressed;

@@ -2,13 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::batch::{InputBatch, MAX_EVENT_BYTES, MAX_EVENTS};
+use super::batch::{InputBatch, MAX_EVENT_BYTES, MAX_EVENTS, event_length};
 use super::event::{EV_REL, EV_SYN, InputEvent};
-use super::pad::Pads;
+use super::pads::Pads;
 use super::pressed::Pressed;
 use crate::id::{ConfigEpoch, InputSeq};
 use crate::time::{Instant, PeerInstant};
-use crate::wire::control::event_length;
 
 /// Events that may wait for an acknowledgement: a line of text that a program types in one go,
 /// over a link that loses much. Beyond that the host has been silent for long, and everything is

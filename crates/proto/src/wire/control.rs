@@ -9,7 +9,6 @@ mod resend;
 mod view;
 
 pub use self::audio::AudioReport;
-pub(crate) use self::input::event_length;
 pub use self::report::Report;
 pub use self::resend::{MAX_RANGES, MissingRange, ResendRequest};
 use crate::bytes::{Reader, Reject, Writer};

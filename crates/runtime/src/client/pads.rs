@@ -9,7 +9,8 @@ use openuvr_media::input_source::pads::mapping::Database;
 use openuvr_media::input_source::pads::{PadNews, PadReader, Rumbler};
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::input::event::InputEvent;
-use openuvr_proto::input::pad::{PadId, Pads, Rumble};
+use openuvr_proto::input::pad::{PadId, Rumble};
+use openuvr_proto::input::pads::Pads;
 use openuvr_proto::time::Instant;
 
 use super::{Notice, Shared};

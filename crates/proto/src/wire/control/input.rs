@@ -65,24 +65,6 @@ pub(super) fn write(w: &mut Writer<'_>, batch: &InputBatch) {
     }
 }
 
-/// Bytes that an event takes, its time included.
-pub(crate) fn event_length(event: &InputEvent) -> usize {
-    let fields = match event {
-        InputEvent::Key { .. } => 6,
-        InputEvent::PointerAbsolute { .. }
-        | InputEvent::PointerRelative { .. }
-        | InputEvent::Wheel { .. } => 4,
-        InputEvent::Button { .. } => 2,
-        InputEvent::ReleaseAll => 0,
-        InputEvent::Device { .. } => 9,
-        InputEvent::PadConnected { identity, .. } => 11 + identity.name.as_str().len(),
-        InputEvent::PadDisconnected { .. } => 1,
-        InputEvent::Pad { .. } => 17,
-    };
-    // Its time and kind.
-    4 + 1 + fields
-}
-
 const LEFT_STICK: u8 = 1;
 const RIGHT_STICK: u8 = 2;
 const RUMBLES: u8 = 4;
@@ -226,6 +208,7 @@ fn parse_held(r: &mut Reader<'_>) -> Result<PressedKey, Reject> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::batch::event_length;
 
     #[test]
     fn events_have_the_length_that_is_said() {
