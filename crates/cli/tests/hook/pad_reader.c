@@ -22,7 +22,7 @@
 
 struct device {
   int fd;
-  char name[32];
+  char name[256];
 };
 
 static struct device devices[MOST];
