@@ -21,6 +21,10 @@ pub mod xbox;
 /// The environment variable that names FOLDER to a process that is to see its devices.
 pub const FOLDER: &str = "OPENUVR_PADS";
 
+/// What our own devices say of where they are plugged in begins with this: a client that is on the host's machine
+/// must not take them for its person's.
+pub const OWN_PLACE: &str = "openuvr/";
+
 /// What of FOLDER stands in for `/dev/input` where that is listed or watched.
 pub const DEVICES: &str = "dev";
 

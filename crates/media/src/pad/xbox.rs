@@ -6,6 +6,7 @@
 
 use openuvr_proto::input::pad::{PadButton, PadId, PadIdentity, PadState};
 
+use super::OWN_PLACE;
 use super::codes::*;
 use super::description::{Axis, Description};
 
@@ -57,6 +58,11 @@ pub(crate) fn axes() -> impl Iterator<Item = (u16, Axis)> {
     sticks.chain(triggers).chain(hat)
 }
 
+/// Where a player's pad says that it is plugged in.
+pub(crate) fn place(pad: PadId) -> String {
+    format!("{OWN_PLACE}pad{}", pad.number())
+}
+
 /// A player's pad as it is shown.
 #[must_use]
 pub fn description(pad: PadId, identity: &PadIdentity) -> Description {
@@ -64,7 +70,7 @@ pub fn description(pad: PadId, identity: &PadIdentity) -> Description {
         "" => "OpenUVR pad",
         name => name,
     };
-    let mut shown = Description::new(name, ID).at(&format!("openuvr/pad{}", pad.number()));
+    let mut shown = Description::new(name, ID).at(&place(pad));
     for key in keys() {
         shown = shown.with_key(key);
     }

@@ -17,8 +17,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
-    bind, listen, recv, send, socket_with,
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
+    accept_with, bind, listen, recv, send, shutdown, socket_with,
 };
 use rustix::time::{ClockId, clock_gettime};
 
@@ -35,6 +35,9 @@ const REPORT: (u16, u16, i32) = (EV_SYN, 0, 0);
 
 /// Processes that have a device open at most; more are refused.
 const MAX_READERS: usize = 32;
+
+/// Requests that wait to be heard at most, and a buffer of them: far more than motors can follow.
+const MAX_ASKED: usize = 256;
 
 /// Bytes that wait for a reader, by the kernel's own accounting: some 50 reports, as many as the kernel keeps of a
 /// pad.
@@ -242,6 +245,10 @@ impl Served {
             // Whoever removed it before did as much.
             let _ = fs::remove_file(self.folder.join(place).join(name(number)));
         }
+        for reader in &device.readers {
+            // Also where a child that was forked has the descriptor: what is gone is no trouble.
+            let _ = shutdown(&*reader.fd, Shutdown::Both);
+        }
         let left = |reader: &Reader| (number, reader.number, Asked::Left);
         state.asked.extend(device.readers.iter().map(left));
     }
@@ -315,7 +322,8 @@ impl Reader {
     /// Takes its requests; whether it has the device still open.
     fn hear(&mut self, number: u32, asked: &mut VecDeque<(u32, u64, Asked)>) -> bool {
         let mut buffer = [0; 16 * LENGTH];
-        loop {
+        // What is more waits in the socket.
+        while asked.len() < MAX_ASKED {
             let read = match recv(&*self.fd, &mut buffer[..], RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => return false,
                 Ok((_, read)) => read,
@@ -339,6 +347,7 @@ impl Reader {
             }
             self.rest = rest.to_vec();
         }
+        true
     }
 
     /// Writes events, and before them that some are missing.

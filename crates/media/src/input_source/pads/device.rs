@@ -12,6 +12,7 @@ use openuvr_proto::time::Instant;
 use super::mapping::{Database, Mapping};
 use super::sys;
 use crate::input_event::{BYTES, Event, SYN_DROPPED};
+use crate::pad::OWN_PLACE;
 use crate::pad::codes::{EV_ABS, EV_FF, EV_KEY, EV_SYN, FF_RUMBLE};
 
 /// Events that are read at once: the kernel keeps 64 for a pad, or a few more.
@@ -22,7 +23,7 @@ pub(super) enum Opened {
     Pad(Box<Pad>),
     /// A pad, or something like it, of which nothing is known: its name.
     Unmapped(String),
-    /// A keyboard, a mouse, no event device.
+    /// A keyboard, a mouse, no event device; a pad that a host shows.
     Other,
 }
 
@@ -55,6 +56,9 @@ impl Pad {
         let Ok(id) = sys::id(&file) else {
             return Ok(Opened::Other);
         };
+        if sys::place(&file).starts_with(OWN_PLACE) {
+            return Ok(Opened::Other);
+        }
         let name = sys::name(&file);
         let (keys, axes) = (sys::keys(&file)?, sys::axes(&file)?);
         let Some(mapping) = Mapping::of(database, id, &name, &keys, &axes) else {

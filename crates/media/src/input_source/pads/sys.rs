@@ -65,10 +65,20 @@ pub(super) fn open(path: &Path) -> io::Result<(File, bool)> {
 
 /// Its name; empty if it has none.
 pub(super) fn name(file: &File) -> String {
-    let mut name = [0; 256];
     // EVIOCGNAME
-    let length = ask(file, 0x06, &mut name).unwrap_or(0).min(name.len());
-    let text = CStr::from_bytes_until_nul(&name[..length]);
+    text(file, 0x06)
+}
+
+/// Where it is plugged in, in words of its driver.
+pub(super) fn place(file: &File) -> String {
+    // EVIOCGPHYS
+    text(file, 0x07)
+}
+
+fn text(file: &File, number: c_ulong) -> String {
+    let mut text = [0; 256];
+    let length = ask(file, number, &mut text).unwrap_or(0).min(text.len());
+    let text = CStr::from_bytes_until_nul(&text[..length]);
     text.map_or_else(
         |_| String::new(),
         |text| text.to_string_lossy().into_owned(),

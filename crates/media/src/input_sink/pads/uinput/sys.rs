@@ -1,7 +1,7 @@
 //! What uinput is told and asks (`linux/uinput.h`).
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_ulong};
+use std::ffi::{CString, c_char, c_int, c_ulong};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -111,7 +111,7 @@ fn give<T>(file: &File, direction: c_ulong, number: c_ulong, value: &mut T) -> i
 }
 
 /// Makes a device of an open `/dev/uinput`.
-pub(super) fn create(file: &File, _pad: PadId, identity: &PadIdentity) -> io::Result<()> {
+pub(super) fn create(file: &File, pad: PadId, identity: &PadIdentity) -> io::Result<()> {
     for kind in [EV_KEY, EV_ABS, EV_FF] {
         // UI_SET_EVBIT
         set(file, 100, kind)?;
@@ -139,6 +139,11 @@ pub(super) fn create(file: &File, _pad: PadId, identity: &PadIdentity) -> io::Re
         // UI_ABS_SETUP
         give(file, WRITE, 4, &mut setup)?;
     }
+    let place = CString::new(xbox::place(pad))?;
+    // UI_SET_PHYS
+    let named = request(WRITE, 108, size_of::<*const c_char>());
+    // SAFETY: it reads a string, which lives until the call returns.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), named, place.as_ptr()) })?;
     let mut setup = Setup {
         id: ID,
         name: [0; 80],
