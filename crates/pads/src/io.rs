@@ -32,6 +32,7 @@ unsafe extern "C" fn read(fd: c_int, to: *mut c_void, count: usize) -> isize {
     type Call = unsafe extern "C" fn(c_int, *mut c_void, usize) -> isize;
     // SAFETY: the type that it has; what the caller gives is passed on.
     match unsafe { REAL.get::<Call>() } {
+        // SAFETY: as the caller called us.
         Some(real) => ended(fd, count, unsafe { real(fd, to, count) }),
         None => fail(libc::ENOSYS) as isize,
     }
@@ -44,6 +45,7 @@ unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, count: usize, room: 
     type Call = unsafe extern "C" fn(c_int, *mut c_void, usize, usize) -> isize;
     // SAFETY: the type that it has; what the caller gives is passed on.
     match unsafe { REAL.get::<Call>() } {
+        // SAFETY: as the caller called us.
         Some(real) => ended(fd, count, unsafe { real(fd, to, count, room) }),
         None => fail(libc::ENOSYS) as isize,
     }
@@ -60,6 +62,7 @@ unsafe extern "C" fn write(fd: c_int, from: *const c_void, count: usize) -> isiz
     }
     // SAFETY: the type that it has; what the caller gives is passed on.
     match unsafe { REAL.get::<Call>() } {
+        // SAFETY: as the caller called us.
         Some(real) => unsafe { real(fd, from, count) },
         None => fail(libc::ENOSYS) as isize,
     }

@@ -42,6 +42,7 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -
     }
     // SAFETY: the type that it has; what the caller gives is passed on.
     match unsafe { REAL.get::<Call>() } {
+        // SAFETY: as the caller called us.
         Some(real) => unsafe { real(fd, request, argument) },
         None => fail(libc::ENOSYS),
     }

@@ -323,10 +323,10 @@ impl Mapping {
             let at = at.clamp(-FULL, FULL);
             i16::try_from((at + FULL) / 2 + i32::from(i16::MIN)).unwrap_or(i16::MAX)
         });
-        for n in 0..4 {
+        for (stick, at) in state.sticks.iter_mut().zip(sticks) {
             // The middle has no half.
-            if sticks[n] == 0 {
-                state.sticks[n] = 0;
+            if at == 0 {
+                *stick = 0;
             }
         }
         state

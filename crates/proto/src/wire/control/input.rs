@@ -71,9 +71,9 @@ const RUMBLES: u8 = 4;
 
 fn write_identity<'w, 'a>(w: &'w mut Writer<'a>, identity: &PadIdentity) -> &'w mut Writer<'a> {
     let [left, right] = identity.sticks;
-    let has = u8::from(left) * LEFT_STICK
-        | u8::from(right) * RIGHT_STICK
-        | u8::from(identity.rumbles) * RUMBLES;
+    let has = (u8::from(left) * LEFT_STICK)
+        | (u8::from(right) * RIGHT_STICK)
+        | (u8::from(identity.rumbles) * RUMBLES);
     w.u16(identity.vendor)
         .u16(identity.product)
         .u32(identity.buttons)
