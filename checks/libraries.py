@@ -39,16 +39,57 @@ HOOK = {
     "XCloseDisplay",
 }
 
+# What `libopenuvr_pads.so` exports: in front of what programs ask /dev/input with.
+PADS = {
+    "__fxstat",
+    "__fxstat64",
+    "__lxstat",
+    "__lxstat64",
+    "__open64_2",
+    "__open_2",
+    "__openat64_2",
+    "__openat_2",
+    "__read_chk",
+    "__xstat",
+    "__xstat64",
+    "access",
+    "eaccess",
+    "euidaccess",
+    "faccessat",
+    "fstat",
+    "fstat64",
+    "fstatat",
+    "fstatat64",
+    "inotify_add_watch",
+    "ioctl",
+    "lstat",
+    "lstat64",
+    "open",
+    "open64",
+    "openat",
+    "openat64",
+    "opendir",
+    "read",
+    "scandir",
+    "scandir64",
+    "stat",
+    "stat64",
+    "statx",
+    "write",
+}
+
 
 def check():
     hook = repository.library("hook", "openuvr_hook")
     capi = repository.library("capi", "openuvr")
-    for binary in (repository.program(), repository.program("openuvr-bench"), hook, capi):
+    pads = repository.library("pads", "openuvr_pads")
+    for binary in (repository.program(), repository.program("openuvr-bench"), hook, pads, capi):
         for line in repository.run("ldd", str(binary)).stdout.splitlines():
             library = line.split()[0]
             if not ALLOWED.match(library):
                 yield f"{binary.name} needs {library} at start"
     yield from exports(hook, HOOK, "which games may have, too")
+    yield from exports(pads, PADS, "which programs may have, too")
     header = repository.text(repository.pathlib.Path("crates/capi/include/openuvr.h"))
     declared = set(re.findall(r"^[a-z][^(\n]*\b(openuvr_\w+)\(", header, re.M))
     yield from exports(capi, declared, "which its header has not")

@@ -5,7 +5,7 @@ import re
 import repository
 
 # Crates whose whole work is a C, Vulkan or OpenXR border.
-BORDERS = {"capi", "hook", "xr"}
+BORDERS = {"capi", "hook", "pads", "xr"}
 
 
 def check():

@@ -1,5 +1,5 @@
 //! What this user's other programs and hands may write: the lines between `openuvr run` and its hook,
-//! and the files of keys and of trust.
+//! the files of keys and of trust, what is known of game pads, and what a game asks of one.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -108,4 +108,33 @@ fn folder() -> &'static Path {
         made.expect("a folder of our own");
         folder
     })
+}
+
+/// A database of game pads: any text; complaints are few.
+pub fn pad_database(bytes: &[u8]) {
+    use openuvr_media::input_source::pads::mapping::Database;
+    let (mut database, mut complaints) = (Database::default(), Vec::new());
+    let text = String::from_utf8_lossy(bytes);
+    database.add(&text, "x", &mut complaints);
+    assert!(complaints.len() <= 6);
+    assert!(database.len() <= text.lines().count());
+}
+
+/// What programs ask of a game pad: a byte for who asks, one for the time that passed, and a request.
+pub fn pad_requests(bytes: &[u8]) {
+    use openuvr_media::pad::force_feedback::ForceFeedback;
+    use openuvr_media::pad::requests::{LENGTH, Request};
+    use openuvr_proto::time::Instant;
+    use std::time::Duration;
+    let (mut forces, mut now) = (ForceFeedback::default(), Instant(0));
+    let (asked, _) = bytes.as_chunks::<{ LENGTH + 2 }>();
+    for [from, passed, request @ ..] in asked {
+        now = now + Duration::from_millis(u64::from(*passed));
+        match Request::from_bytes(request) {
+            Some(request) => forces.take(now, (*from % 4).into(), request),
+            None => forces.left((*from % 4).into()),
+        }
+        let _ = forces.rumble(now);
+        assert!(forces.next_change(now).is_none_or(|at| at > now));
+    }
 }

@@ -44,6 +44,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("handshake", handshake::handshake),
     ("hook_lines", files::hook_lines),
     ("trust_files", files::trust_files),
+    ("pad_database", files::pad_database),
+    ("pad_requests", files::pad_requests),
     ("link_script", link_script),
     ("captures", captures::captures),
     ("capi_host", sys::host),

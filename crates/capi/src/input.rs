@@ -140,6 +140,10 @@ fn of_event(event: InputEvent) -> openuvr_input {
                 ..kind(OPENUVR_INPUT_DEVICE)
             };
         }
+        // A host of this library takes no pads: none come.
+        InputEvent::PadConnected { .. }
+        | InputEvent::PadDisconnected { .. }
+        | InputEvent::Pad { .. } => return openuvr_input::default(),
     };
     openuvr_input { x, y, ..kind(told) }
 }

@@ -244,6 +244,7 @@ impl Kind for Mud {
             audio: opened.audio,
             // The application shares its own, if it has one.
             clipboard: None,
+            pads: None,
             overlay: settings.overlay,
             reconnect: settings.reconnect,
             scheduler: settings.config.scheduler(),

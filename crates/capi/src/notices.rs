@@ -168,6 +168,10 @@ fn keep(
             (OPENUVR_LOG_WARNING, line.to_owned())
         }
         ClientNotice::Clipboard(words) => (OPENUVR_LOG_INFO, words),
+        ClientNotice::Pad(name, there) => {
+            let how = if there { "plugged in" } else { "unplugged" };
+            (OPENUVR_LOG_INFO, format!("game pad {name} is {how}"))
+        }
         ClientNotice::Trouble(why) => (OPENUVR_LOG_WARNING, why),
         ClientNotice::StopReason(over) => {
             statistics.state = OPENUVR_MUD_ENDED as u32;

@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::ArgMatches;
 use openuvr_media::display;
+use openuvr_media::input_source::pads::mapping::Database;
 use openuvr_media::input_source::{self, InputSource};
 use openuvr_media::present::{self, x11::WindowConfig};
 use openuvr_net::address::{address_of, station_of};
@@ -183,6 +184,7 @@ fn start(config: &ClientConfig, opened: Opened, ends: Ends) -> Result<(ClientRun
         send_input: ends.send_input,
         audio: opened.audio,
         clipboard: config.clipboard_display(),
+        pads: pads(config)?,
         overlay: config.overlay,
         reconnect: config.reconnect,
         scheduler: scheduler.clone(),
@@ -190,6 +192,31 @@ fn start(config: &ClientConfig, opened: Opened, ends: Ends) -> Result<(ClientRun
     let client = ClientRuntime::start(setup).map_err(|e| anyhow!(e))?;
     Ok((client, scheduler))
 }
+
+/// What is known of game pads; `None` if they are not wanted. Lines that are nonsense are told.
+fn pads(config: &ClientConfig) -> Result<Option<Database>> {
+    if !config.sends_pads() {
+        return Ok(None);
+    }
+    let (mut database, mut complaints) = (Database::default(), Vec::new());
+    if let Some(file) = &config.pad_db {
+        let shown = file.display().to_string();
+        let bytes =
+            std::fs::read(file).with_context(|| format!("can't read the pad database {shown}"))?;
+        // A name in it may be in any encoding.
+        database.add(&String::from_utf8_lossy(&bytes), &shown, &mut complaints);
+    }
+    if let Ok(text) = std::env::var(SDL_PADS) {
+        database.add(&text, SDL_PADS, &mut complaints);
+    }
+    for complaint in complaints {
+        eprintln!("openuvr client: {complaint}");
+    }
+    Ok(Some(database))
+}
+
+/// The variable in which SDL looks for pads.
+const SDL_PADS: &str = "SDL_GAMECONTROLLERCONFIG";
 
 /// Asks the person at the terminal, once somebody answers: before, nobody can show a PIN.
 fn ask_for_pin(opened: &Opened) -> Result<Pin> {
@@ -397,6 +424,8 @@ impl Session {
                 eprintln!("openuvr client: {host}: {why}; looking for it again");
             }
             Notice::Clipboard(words) => eprintln!("openuvr client: {words}"),
+            Notice::Pad(name, true) => eprintln!("openuvr client: game pad {name}"),
+            Notice::Pad(name, false) => eprintln!("openuvr client: game pad {name} is unplugged"),
             Notice::Trouble(why) => eprintln!("openuvr client: {why}"),
             Notice::StopReason(over) => return Some(self.end(over)),
         }

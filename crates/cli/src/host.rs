@@ -18,6 +18,7 @@ use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
 use openuvr_media::input_sink;
+use openuvr_media::input_sink::pads::{Pads, uinput};
 use openuvr_net::Link as _;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::units::{Bitrate, Size};
@@ -29,7 +30,7 @@ use openuvr_runtime::sched::{self, Scheduler};
 
 use crate::clients::{Clients, HostState, TICK, invite};
 use crate::config::kind::WindowName;
-use crate::config::{HostConfig, Settings as _, Subject};
+use crate::config::{HostConfig, PadsKind, Settings as _, Subject};
 use crate::fit::{self, Fit};
 use crate::nearby::{About, Announcer};
 use crate::realtime;
@@ -334,6 +335,15 @@ struct Started {
     announcer: Option<Announcer>,
 }
 
+/// Where the player's pads are shown, if they are: without being asked only where that is possible.
+fn game_pads(kind: PadsKind) -> Result<Option<Pads>> {
+    Ok(match kind {
+        PadsKind::Auto => uinput::open().ok(),
+        PadsKind::Uinput => Some(uinput::open()?),
+        PadsKind::Off => None,
+    })
+}
+
 fn start(
     config: &HostConfig,
     parts: &dyn HostParts,
@@ -380,6 +390,7 @@ fn start(
         encodings: opened.encodings,
         audio: opened.audio,
         clipboard: clipboard.map_err(|e| anyhow!("no clipboard: {e}"))?,
+        pads: game_pads(config.pads)?,
         scheduler: scheduler.clone(),
     };
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;

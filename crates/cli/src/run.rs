@@ -24,12 +24,12 @@ use openuvr_media::input_sink::xtest::release_held;
 use openuvr_runtime::clock;
 use openuvr_runtime::host::config::{Config, address_in};
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
-use openuvr_runtime::launch::{self, Application, Socket};
+use openuvr_runtime::launch::{self, Application, GamePads, LaunchError, Socket};
 use openuvr_runtime::line::{Line, Order};
 use openuvr_runtime::sound_choice::SoundChoice;
 
 use crate::clients::{Clients, HostState, TICK};
-use crate::config::RunConfig;
+use crate::config::{PadsKind, RunConfig};
 use crate::nearby::{About, Announcer};
 use crate::record::{Options, Recorder};
 
@@ -78,6 +78,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if let Some(sink) = &sink {
         command.env("PULSE_SINK", sink.name());
     }
+    let pads = game_pads(&config, &library, &socket)?;
+    if let Some(pads) = &pads {
+        pads.give(&mut command);
+    }
     let mut terminal = Terminal::give(&mut command);
     let mut game = Application::start(command)?;
     let mut clients = Clients::new("run", recorder);
@@ -96,6 +100,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         let now = clock::now();
         if now >= tick_at {
             clients.tick(now);
+            pads.iter().for_each(GamePads::follow);
             if let Some(announcer) = &mut announcer {
                 if socket.streaming().is_none() {
                     announcer.ended();
@@ -142,6 +147,21 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             Ok(exit_code(status))
         }
         Ok(()) => Ok(exit_code(status)),
+    }
+}
+
+/// What shows the player's pads to the game, unless that is not wanted.
+fn game_pads(config: &RunConfig, hook: &Path, socket: &Socket) -> Result<Option<GamePads>> {
+    if config.host.pads != PadsKind::Auto {
+        return Ok(None);
+    }
+    match GamePads::prepare(hook, socket) {
+        Ok(pads) => Ok(Some(pads)),
+        Err(why @ LaunchError::NoPads(_)) => {
+            eprintln!("openuvr run: {why}");
+            Ok(None)
+        }
+        Err(why) => Err(why.into()),
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::env;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -13,6 +14,7 @@ use std::time::Duration;
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::Waker;
 use openuvr_media::capture::submit::Submitter;
+use openuvr_media::pad;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
@@ -168,9 +170,11 @@ impl Session {
 
 impl Shared {
     fn run(self: &Arc<Shared>, size: Size) -> Result<(), String> {
-        let Some(order) = self.ask()? else {
+        let Some(mut order) = self.ask()? else {
             return Ok(());
         };
+        // Where the processes of this game look for pads, if they do.
+        order.host.pads_folder = env::var_os(pad::FOLDER).map(PathBuf::from);
         let (_, place) = self.place();
         let display = place.map(|place| place.display);
         let display = display.or_else(|| env::var("DISPLAY").ok());

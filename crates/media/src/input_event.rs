@@ -25,7 +25,6 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    #[cfg(any(test, feature = "host"))]
     pub(crate) fn to_bytes(self) -> [u8; BYTES] {
         let mut out = [0; BYTES];
         let words = [self.time.as_secs(), self.time.subsec_micros().into()];

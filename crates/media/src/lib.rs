@@ -23,6 +23,7 @@ mod halves;
 mod input_event;
 #[cfg(any(feature = "host", feature = "client"))]
 pub mod keyboard;
+pub mod pad;
 pub mod picture;
 #[cfg(any(feature = "host", feature = "client"))]
 mod sys;

@@ -25,6 +25,7 @@ use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId, PoseId, SessionId, ViewI
 use crate::input::event::InputEvent;
 use crate::input::keys::Keys;
 use crate::input::outbox::Outbox;
+use crate::input::pad::{MAX_PADS, PadId, Rumble};
 use crate::pose::{self, Pose};
 use crate::recv::plane::MAX_VIEWS;
 use crate::recv::reassemble::PictureState;
@@ -93,6 +94,11 @@ pub enum ClientEvent {
     ClipboardWays(ClipboardWays),
     /// This was copied at the host.
     Clipboard(ClipboardText),
+    /// The host takes this many pads of this player until the next [`ClientEvent::Granted`], and knows of none
+    /// yet: say which there are.
+    PadsTaken(u8),
+    /// A pad's motors are to run like this, for so long unless something else is said.
+    Rumble(PadId, Rumble, Duration),
     /// What the host's policy decided last.
     Decided(Decision),
     /// What came of [`ClientSession::probe`].
@@ -118,6 +124,10 @@ pub struct ClientSession {
     clipboard_ways: ClipboardWays,
     sent_text: SentText,
     received_text: ReceivedText,
+    /// How many pads the host takes.
+    pads_taken: u8,
+    /// The newest that was heard of what each is to feel.
+    rumbles: [Option<u32>; MAX_PADS as usize],
     probe: Option<Probe>,
     probe_token: u32,
     /// Where the host asked whether it is heard, and its tokens.
@@ -148,6 +158,8 @@ impl ClientSession {
             clipboard_ways: ClipboardWays::default(),
             sent_text: SentText::default(),
             received_text: ReceivedText::default(),
+            pads_taken: 0,
+            rumbles: Default::default(),
             probe: None,
             probe_token: 0,
             challenges: VecDeque::new(),
@@ -223,6 +235,8 @@ impl ClientSession {
                 self.clipboard_ways = ClipboardWays::default();
                 self.sent_text.forget();
                 self.received_text.forget();
+                // As it does of pads.
+                self.pads_taken = 0;
                 ClientEvent::Granted {
                     role,
                     host,
@@ -246,6 +260,10 @@ impl ClientSession {
             Negotiation::ClipboardWays(ways) => {
                 self.clipboard_ways = ways;
                 ClientEvent::ClipboardWays(ways)
+            }
+            Negotiation::PadsTaken(most) => {
+                self.pads_taken = most;
+                ClientEvent::PadsTaken(most)
             }
             Negotiation::ClipboardPiece(piece) => {
                 let wanted = self.clipboard_ways.to_client;
@@ -281,6 +299,21 @@ impl ClientSession {
                 self.cursor_serial = Some(serial);
                 self.events.push_back(ClientEvent::CursorMoved(at));
             }
+            Message::Rumble {
+                serial,
+                pad,
+                rumble,
+                millis,
+            } if self.rumbles[pad.index()].is_none_or(|s| seq::newer(serial, s)) => {
+                self.rumbles[pad.index()] = Some(serial);
+                let lasts = Duration::from_millis(millis.into());
+                let event = ClientEvent::Rumble(pad, rumble, lasts);
+                // Of what was not asked for yet the latest counts.
+                self.events.retain(
+                    |event| !matches!(event, ClientEvent::Rumble(other, ..) if *other == pad),
+                );
+                self.events.push_back(event);
+            }
             Message::Probed {
                 token, piece, rung, ..
             } => {
@@ -307,8 +340,14 @@ impl ClientSession {
     }
 
     /// The person did something; it leaves with the next datagram. Its number comes back in the
-    /// frames that follow it.
+    /// frames that follow it. What is done on a pad that the host does not take is not sent.
     pub fn input(&mut self, now: Instant, event: InputEvent, sampled: Instant) -> InputSeq {
+        if event
+            .pad()
+            .is_some_and(|pad| pad.number() >= self.pads_taken)
+        {
+            return self.outbox.newest();
+        }
         let seq = self.outbox.push(event, sampled);
         self.send_input(now);
         seq

@@ -15,6 +15,7 @@ mod member;
 mod others;
 mod request;
 mod roles;
+mod rumble;
 mod session;
 mod sessions;
 mod views;
@@ -30,6 +31,7 @@ use self::others::Other;
 pub use self::request::SubscribeRequest;
 use self::roles::{Change, Roles};
 pub use self::roles::{Grant, SecondPlayer};
+use self::rumble::Rumbles;
 use self::session::Session;
 use crate::control::budget::Budget;
 use crate::control::clipboard::ClipboardWays;
@@ -40,6 +42,7 @@ use crate::control::streams::StreamOffer;
 use crate::decision::Decision;
 use crate::id::SubscriberId;
 use crate::input::keys::Keys;
+use crate::input::pad::{PadId, Rumble};
 pub use crate::ledger::SentFrame;
 use crate::pose::Posed;
 pub use crate::send::loss::LinkState;
@@ -83,6 +86,8 @@ pub struct Host {
     cursor: Cursor,
     source_shown: bool,
     clipboard_ways: ClipboardWays,
+    pads_taken: u8,
+    rumbles: Rumbles,
     unknown_sessions: Budget<[u8; 16]>,
     events: VecDeque<HostEvent>,
     /// [`HostEvent::Input`]s among them.
@@ -101,6 +106,8 @@ impl Host {
             cursor: Cursor::default(),
             source_shown: true,
             clipboard_ways: ClipboardWays::default(),
+            pads_taken: 0,
+            rumbles: Rumbles::default(),
             unknown_sessions: Budget::new(ANSWERS_PER_SECOND, ANSWERS_PER_NETWORK),
             events: VecDeque::new(),
             inputs_waiting: 0,
@@ -128,8 +135,20 @@ impl Host {
         self.members().find(|member| member.id == id)
     }
 
+    /// So many pads of a player are taken, in sessions that begin and for roles that change from now on; at
+    /// first none.
+    pub fn pads_taken(&mut self, most: u8) {
+        self.pads_taken = most;
+    }
+
+    /// What a pad of the player is to feel from now on. Its client is told if it is a session.
+    pub fn rumble(&mut self, now: Instant, pad: PadId, rumble: Rumble) {
+        self.rumbles.set(now, pad, rumble);
+    }
+
     /// The player lost its role: what it holds is released.
     fn displaced(&mut self, id: SubscriberId) {
+        self.rumbles.forget();
         if let Some(member) = self.member(id) {
             member.displaced();
         }
@@ -143,6 +162,7 @@ impl Host {
             session.joined = false;
             session.member.end_frames();
             if self.roles.leave(session.member.id) {
+                self.rumbles.forget();
                 self.events.push_back(HostEvent::ReleaseInput);
             }
         }
@@ -155,6 +175,7 @@ impl Host {
                     if let Some(session) = self.sessions.iter_mut().find(is) {
                         let _ = session.plane.negotiate(&granted);
                         session.say_clipboard_ways(grant.role, self.clipboard_ways);
+                        session.say_pads_taken(grant.role, self.pads_taken);
                     }
                     if let Some(other) = self.others.iter_mut().find(|o| o.member.id == id) {
                         other.due.role = Some(grant);
@@ -310,6 +331,7 @@ impl Host {
     pub fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         let sessions = self.sessions.iter().map(Session::next_timeout);
         let others = self.others.iter().map(Other::next_timeout);
-        sessions.chain(others).fold(None, earlier)
+        let rumble = self.rumbles.next_timeout().map(|at| (at, Wakeup::Rumble));
+        sessions.chain(others).fold(rumble, earlier)
     }
 }

@@ -12,6 +12,7 @@ use openuvr_proto::decision::{Change, Decision, KeyReason, Loss};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PayloadSeq, PoseId, ViewId};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
+use openuvr_proto::input::pad::{MAX_PADS, PadId, PadIdentity, PadName, PadState, Rumble};
 use openuvr_proto::input::pressed::PressedKey;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::printable::printable;
@@ -202,6 +203,36 @@ fn report() -> impl Strategy<Value = Report> {
         )
 }
 
+fn pad() -> impl Strategy<Value = PadId> {
+    (0..MAX_PADS).prop_map(|number| PadId::new(number).unwrap())
+}
+
+fn pad_event() -> impl Strategy<Value = InputEvent> {
+    let identity = ("\\PC{0,40}", any::<(u16, u16, u32, [bool; 2], bool)>());
+    let identity = identity.prop_map(|(name, rest)| {
+        let (vendor, product, buttons, sticks, rumbles) = rest;
+        PadIdentity {
+            name: PadName::new(&name),
+            vendor,
+            product,
+            buttons,
+            sticks,
+            rumbles,
+        }
+    });
+    let state = any::<(u32, [i16; 4], [u16; 2])>();
+    let state = state.prop_map(|(buttons, sticks, triggers)| PadState {
+        buttons,
+        sticks,
+        triggers,
+    });
+    prop_oneof![
+        (pad(), identity).prop_map(|(pad, identity)| InputEvent::PadConnected { pad, identity }),
+        pad().prop_map(|pad| InputEvent::PadDisconnected { pad }),
+        (pad(), state).prop_map(|(pad, state)| InputEvent::Pad { pad, state }),
+    ]
+}
+
 fn event() -> impl Strategy<Value = InputEvent> {
     let key = |(code, text, pressed): (u16, Option<char>, bool)| InputEvent::Key {
         code: KeyCode(code),
@@ -219,6 +250,7 @@ fn event() -> impl Strategy<Value = InputEvent> {
         }),
         any::<(i16, i16)>().prop_map(|(dx, dy)| InputEvent::Wheel { dx, dy }),
         Just(InputEvent::ReleaseAll),
+        pad_event(),
         any::<(u8, u16, u16, i32)>().prop_map(|(device, kind, code, value)| InputEvent::Device {
             device: DeviceId(device),
             kind,
@@ -322,6 +354,16 @@ fn reason() -> impl Strategy<Value = GoodbyeReason> {
     ])
 }
 
+fn rumble() -> impl Strategy<Value = Message<'static>> {
+    let numbers = any::<(u32, u16, u16, u16)>();
+    (pad(), numbers).prop_map(|(pad, (serial, strong, weak, millis))| Message::Rumble {
+        serial,
+        pad,
+        rumble: Rumble { strong, weak },
+        millis,
+    })
+}
+
 fn message() -> impl Strategy<Value = Message<'static>> {
     prop_oneof![
         any::<i64>().prop_map(|asked| Message::Ping { asked }),
@@ -345,6 +387,7 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         any::<(u32, Option<(u16, u16)>)>()
             .prop_map(|(serial, at)| Message::CursorMoved { serial, at }),
         batch().prop_map(Message::Input),
+        rumble(),
         pose(),
         any::<u32>().prop_map(|seq| Message::InputSeen {
             through: InputSeq(seq)
@@ -428,6 +471,7 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
             }),
         refusal.prop_map(Negotiation::Refused),
         any::<bool>().prop_map(Negotiation::RelativeMouse),
+        any::<u8>().prop_map(Negotiation::PadsTaken),
         (1..=Size::MAX_SIDE, 1..=Size::MAX_SIDE)
             .prop_map(|(width, height)| Negotiation::WindowSize(Size::new(width, height))),
         any::<(bool, bool)>().prop_map(|(to_host, to_client)| {
@@ -521,7 +565,7 @@ proptest! {
     #[test]
     fn unknown_messages_are_skipped(
         before in message(), after in message(),
-        kind in 22_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
+        kind in 23_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let mut body = Vec::new();
         before.write(&mut body);

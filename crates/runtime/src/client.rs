@@ -5,6 +5,7 @@
 //!                └─► session (control plane)             control plane of what arrives
 //! audio   jitter buffer ─► decode ─► play                 of what the media thread received
 //! input   window ─► session ─► send
+//! pads    game pads ─► session; what they are to feel ─► game pads
 //! clipboard  what is copied here ─► session; what was copied at the host ─► display
 //! search  name ─► addresses, when the host is lost
 //! ```
@@ -18,6 +19,7 @@ mod connect;
 mod ladder;
 mod media;
 mod overlay;
+mod pads;
 mod screen;
 mod search;
 mod target;
@@ -29,6 +31,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_media::decode;
+use openuvr_media::input_source::pads::mapping::Database;
 use openuvr_media::input_source::{InputSource, SourceEvent};
 use openuvr_media::present::{PresentError, Surface};
 use openuvr_net::ladder::Ladder;
@@ -109,6 +112,9 @@ pub struct ClientSetup {
     /// The X display (`:0`; empty: what the environment variable DISPLAY says) whose clipboard the host may
     /// share; `None`: none.
     pub clipboard: Option<String>,
+    /// What is known of game pads, if those of this machine are for a host that takes them; `None`: they are
+    /// not.
+    pub pads: Option<Database>,
     /// Whether figures of the latency lie over the picture at first.
     pub overlay: bool,
     /// Whether a lost host is looked for again.
@@ -149,6 +155,8 @@ pub enum Notice {
     Keys(Keys),
     /// Whether what is streamed is to be seen at the host: if not, no pictures come for now.
     SourceShown(bool),
+    /// A game pad of this name is for the host from now on (`true`), or is not any more.
+    Pad(String, bool),
     /// What the person should know of the clipboard that the host shares: never what was copied.
     Clipboard(String),
     /// What became of a frame.
@@ -193,6 +201,7 @@ struct Shared {
     /// The size of the window that shows the pictures, as the host is to hear it.
     window_size: Mutex<Option<Size>>,
     clipboard: clipboard::Desk,
+    pads: pads::PadDesk,
     media_sleeps_until: AtomicI64,
     unsent: Mutex<Option<String>>,
     notices: SyncSender<Notice>,
@@ -286,6 +295,7 @@ impl Shared {
         self.stop.store(true, Ordering::Relaxed);
         self.link.wake();
         self.clipboard.wake();
+        self.pads.wake();
     }
 }
 
@@ -327,6 +337,7 @@ impl ClientRuntime {
             keys: AtomicU8::default(),
             window_size: Mutex::default(),
             clipboard: clipboard::Desk::default(),
+            pads: pads::PadDesk::default(),
             media_sleeps_until: AtomicI64::new(i64::MAX),
             unsent: Mutex::new(None),
             notices,
@@ -449,6 +460,7 @@ fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
             Ok(SourceEvent::Input(event)) if send => shared.input(event, None),
             Ok(SourceEvent::Sampled(event, at)) if send => shared.input(event, Some(at)),
             Ok(SourceEvent::Input(_) | SourceEvent::Sampled(..) | SourceEvent::TimedOut) => {}
+            Ok(SourceEvent::Focused(focused)) => shared.focused(focused),
             Ok(SourceEvent::ToggleOverlay) => {
                 shared.overlay.fetch_xor(true, Ordering::Relaxed);
                 shared.link.wake();

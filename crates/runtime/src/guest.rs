@@ -48,7 +48,7 @@ use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Drawn, Taken};
 use openuvr_media::convert::Converter;
 use openuvr_media::cursor::CursorShape;
-use openuvr_media::input_sink;
+use openuvr_media::input_sink::{self, pads};
 use openuvr_net::Link as _;
 pub use openuvr_net::NotForked;
 use openuvr_proto::control::pairing::Pin;
@@ -262,6 +262,11 @@ impl Guest {
         if let Some(why) = opened.silent {
             tell(Notice::Trouble(why));
         }
+        let pads = config.pads_folder.as_deref().map(pads::game::open);
+        let pads = pads.transpose().unwrap_or_else(|e| {
+            tell(Notice::Trouble(e.to_string()));
+            None
+        });
         let address = opened.link.local_addr();
         let pin = opened.pairing.as_ref().map(|(pin, _)| pin.clone());
         let host = HostRuntime::start(HostSetup {
@@ -278,6 +283,7 @@ impl Guest {
             encodings: opened.encodings,
             audio: opened.audio,
             clipboard,
+            pads,
             scheduler: scheduler.clone(),
         })?;
         let host = Arc::new(host);

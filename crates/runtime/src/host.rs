@@ -21,6 +21,8 @@ mod encodings;
 mod inputs;
 mod media;
 mod notices;
+mod pads;
+mod pairing_words;
 mod subscribe;
 mod trust;
 mod window_sizes;
@@ -38,6 +40,7 @@ use openuvr_media::capture::{Capture, Waker};
 use openuvr_media::convert::Converter;
 use openuvr_media::input_sink::InputSink;
 use openuvr_media::input_sink::device::{Descriptor, Devices};
+use openuvr_media::input_sink::pads::{Pads, ShownPads};
 use openuvr_net::Link;
 use openuvr_net::address::segmented;
 use openuvr_proto::control::handshake::HostHandshake;
@@ -46,6 +49,7 @@ use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Asked, Host, HostPolicy};
 use openuvr_proto::id::{DeviceId, PathId, SubscriberId};
+use openuvr_proto::input::pad::MAX_PADS;
 use openuvr_proto::pose::Posed;
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::send::rendition::{AppliedInput, FrameOutcome};
@@ -107,6 +111,8 @@ pub struct HostSetup {
     pub audio: Option<AudioSource>,
     /// The clipboard that the player shares, if it does.
     pub clipboard: Option<SharedClipboard>,
+    /// Where the player's game pads are shown, if they are.
+    pub pads: Option<Pads>,
     /// How urgent the threads are.
     pub scheduler: Scheduler,
 }
@@ -372,6 +378,8 @@ impl HostRuntime {
         let audio = audio.transpose().map_err(no_thread)?;
         let clipboard = setup.clipboard.map(|shares| host.start_clipboard(shares));
         let clipboard = clipboard.transpose().map_err(no_thread)?;
+        let pads = setup.pads.map(|pads| host.start_pads(pads));
+        let pads = pads.transpose().map_err(no_thread)?;
         let pictures = (setup.capture, setup.converter);
         host.start_media(
             pictures,
@@ -393,6 +401,7 @@ impl HostRuntime {
                 media,
                 audio,
                 clipboard,
+                pads,
                 ends,
                 commands: command_inbox,
                 ways: std::collections::HashMap::new(),
@@ -427,6 +436,16 @@ impl HostRuntime {
             clipboard::run(&shared, shares, &its);
         })?;
         Ok(inbox)
+    }
+
+    fn start_pads(&mut self, pads: Pads) -> std::io::Result<ShownPads> {
+        self.shared.sessions().pads_taken(MAX_PADS);
+        self.wakers.push(pads.rumble.waker());
+        let shared = self.shared.clone();
+        self.start_thread(sched::ThreadRole::Background, "pads", move || {
+            pads::run(&shared, pads.rumble);
+        })?;
+        Ok(ShownPads::new(pads.sink))
     }
 
     fn start_media(

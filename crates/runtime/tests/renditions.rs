@@ -314,6 +314,7 @@ impl Rig {
             converter: Converter::new(),
             encodings: opened.encodings,
             clipboard: None,
+            pads: None,
             audio: None,
             scheduler: config.scheduler(),
         });

@@ -150,6 +150,14 @@ the last counts. --help says more on each than -h.";
             /// Text that is copied here can then be pasted there, or the other way round: the host
             /// chooses which, and by itself allows neither. Only while you play, in a window.
             clipboard: bool = "clipboard", flag(), Default::Is("true");
+            /// Send what is done on this machine's game pads.
+            /// For a host that takes them, while the window has the focus, and not with `--input none`. Those in /dev/input that
+            /// this user may read are used, as they come and go; others still read them, too.
+            pads: bool = "pads", flag(), Default::Is("true");
+            /// A file that says where the buttons of game pads are.
+            /// As SDL's game-controller database (gamecontrollerdb.txt): a line for each pad. Pads that the
+            /// kernel knows need none. What the variable SDL_GAMECONTROLLERCONFIG holds counts too.
+            pad_db: Option<PathBuf> = "pad-db", optional(path("FILE")), Default::Unset("the kernel's rules");
             /// What a key is at the host.
             /// `symbol`: what it types here, whatever the host's layout, for text; `position`: the
             /// key in the same place, for games: WASD is ZQSD on a French keyboard.
@@ -309,6 +317,11 @@ impl ClientConfig {
     pub(crate) fn clipboard_display(&self) -> Option<String> {
         let shared = self.clipboard && self.present == PresentKind::X11;
         self.display.clone().filter(|_| shared)
+    }
+
+    /// Whether this machine's game pads are for the host, if it takes any.
+    pub(crate) fn sends_pads(&self) -> bool {
+        self.pads && !self.observe && self.input != Some(InputKind::None)
     }
 
     fn finds_all(&self) -> Result<(), Refused> {

@@ -29,6 +29,7 @@ use super::{
 };
 use crate::scene::source::Submit;
 
+pub(crate) use words::PadsKind;
 pub use words::SourceKind;
 pub(crate) use words::{EncoderName, RateMode};
 use words::{InputKind, Rate, SoundFrame, Subpel};
@@ -219,6 +220,11 @@ the last counts. --help says more on each than -h.";
             /// can be pasted at the player's; `both`; `off`: neither. Text up to 1 MB; it may be a
             /// password. Never to or from clients that only watch.
             clipboard: ClipboardWays = "clipboard", choice(), Default::Is("off");
+            /// How the player's game pads reach the application.
+            /// `auto`: for a game of `openuvr run` through a library in its process, otherwise through
+            /// uinput if this user may write to /dev/uinput; `uinput`: by it, or the host does not start;
+            /// `off`: not at all.
+            pads: PadsKind = "pads", choice(), Default::Is("auto");
             /// How the application reads keys, where a client's user does not choose.
             /// `symbol`: a key types at the host what it types at the client, whatever the layouts:
             /// for text. `position`: it is the key in the same place: for games, whose WASD is then
@@ -466,6 +472,8 @@ impl From<&HostConfig> for Config {
             max_observers: config.max_observers,
             keys: config.keys.name().to_owned(),
             clipboard: config.clipboard.word().to_owned(),
+            // A game is told where by its environment.
+            pads_folder: None,
             encoders: (config.encoders.iter().map(|name| name.0.to_owned())).collect(),
             each_its_own: config.each_its_own,
             slices: config.slices,

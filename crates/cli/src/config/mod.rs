@@ -25,7 +25,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 pub(crate) use self::client::{ClientConfig, InputFrom, Surface};
 pub use self::host::SourceKind;
-pub(crate) use self::host::{HostConfig, Subject};
+pub(crate) use self::host::{HostConfig, PadsKind, Subject};
 use openuvr_runtime::machine::{self, LONGEST_NAME};
 use openuvr_runtime::store::read_text;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use super::host::HostConfig;
+use super::host::{HostConfig, PadsKind};
 use super::kind::{optional, path, text};
 use super::{Default, Effective, Given, Refused, Setting, Settings, settings};
 
@@ -93,6 +93,10 @@ impl Settings for RunConfig {
     }
 
     fn agree(&self) -> Result<(), Refused> {
+        if self.host.pads == PadsKind::Uinput {
+            let words = "pads uinput is for openuvr host: a game of openuvr run sees pads by itself (auto), or off";
+            return Err(Refused(words.to_owned()));
+        }
         self.host.encoding_agrees()
     }
 

@@ -12,5 +12,6 @@ mod launch;
 mod life;
 mod lives;
 mod messages;
+mod pads;
 mod rig;
 mod sound;

@@ -2,6 +2,7 @@
 
 pub mod device;
 pub mod null;
+pub mod pads;
 mod translate;
 pub mod xtest;
 

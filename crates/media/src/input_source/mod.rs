@@ -2,6 +2,7 @@
 
 pub mod evdev;
 pub mod null;
+pub mod pads;
 pub mod script;
 pub mod x11;
 
@@ -37,6 +38,9 @@ pub enum SourceEvent {
     ToggleOverlay,
     /// From now on keys are told like this, because the person said so.
     Keys(Keys),
+    /// The window has lost the focus, behind an [`InputEvent::ReleaseAll`], or has it back: what does not come
+    /// through the window (game pads) is for the host only where it has.
+    Focused(bool),
     /// The window has this size now, in pixels; said at first, too.
     Resized(Size),
     /// The person closed the window.

@@ -284,6 +284,7 @@ mod tests {
                 | SourceEvent::ToggleOverlay
                 | SourceEvent::Keys(_)
                 | SourceEvent::Resized(_)
+                | SourceEvent::Focused(_)
                 | SourceEvent::Sampled(..) => {}
             }
         }

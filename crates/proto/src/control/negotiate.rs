@@ -175,6 +175,9 @@ pub enum Negotiation {
     /// Host to client: clipboard text goes these ways from now on, until the next
     /// [`Negotiation::Granted`]. Said to the player alone, and only if there are any.
     ClipboardWays(ClipboardWays),
+    /// Host to client: it takes game pads, this many at most. Said to the player alone, behind each
+    /// [`Negotiation::Granted`]; who has not heard it sends nothing of pads.
+    PadsTaken(u8),
 }
 
 /// The longest side of a cursor in pixels; XFixes gives at most what the server's largest cursor
@@ -241,6 +244,9 @@ impl Negotiation {
             }
             Negotiation::ClipboardPiece(piece) => piece.write(w.u8(9)),
             Negotiation::ClipboardWays(ways) => ways.write(w.u8(10)),
+            Negotiation::PadsTaken(most) => {
+                w.u8(11).u8(*most);
+            }
         }
         out
     }
@@ -313,6 +319,7 @@ impl Negotiation {
             }
             9 => Negotiation::ClipboardPiece(ClipboardPiece::parse(&mut r)?),
             10 => Negotiation::ClipboardWays(ClipboardWays::parse(&mut r)?),
+            11 => Negotiation::PadsTaken(r.u8()?),
             _ => return Ok(None),
         }))
     }

@@ -63,6 +63,8 @@ pub enum Wakeup {
     Path,
     /// When the pose that waits may leave.
     Pose,
+    /// When what a pad is to feel is to be said, or said again.
+    Rumble,
 }
 
 /// The earlier of two wake-ups.
@@ -385,6 +387,17 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
         Message::PathChallenge { token } => Message::PathChallenge { token },
         Message::PathResponse { token } => Message::PathResponse { token },
         Message::Pose { id, sampled, pose } => Message::Pose { id, sampled, pose },
+        Message::Rumble {
+            serial,
+            pad,
+            rumble,
+            millis,
+        } => Message::Rumble {
+            serial,
+            pad,
+            rumble,
+            millis,
+        },
         Message::Ping { .. }
         | Message::Pong { .. }
         | Message::Segment { .. }

@@ -6,6 +6,7 @@ use super::event::{Asked, Ending};
 use super::member::Member;
 use crate::control::clipboard::{ReceivedText, SentText};
 use crate::control::handshake::Established;
+use crate::control::negotiate::{Negotiation, Role};
 use crate::control::path::Paths;
 use crate::control::plane::{ControlEvent, ControlPlane};
 use crate::id::{PathId, SessionId};
@@ -124,6 +125,14 @@ impl Session {
             received_text: ReceivedText::default(),
             asked: None,
             segmented: true,
+        }
+    }
+
+    /// Behind each grant: a player hears how many pads are taken, if any are.
+    pub(super) fn say_pads_taken(&mut self, role: Role, most: u8) {
+        if role == Role::Player && most > 0 {
+            // Two bytes behind a grant that had room.
+            let _ = self.plane.negotiate(&Negotiation::PadsTaken(most));
         }
     }
 

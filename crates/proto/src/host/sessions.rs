@@ -159,6 +159,7 @@ impl Host {
             let _ = session.plane.negotiate(&grants);
         }
         session.say_clipboard_ways(grant.role, self.clipboard_ways);
+        session.say_pads_taken(grant.role, self.pads_taken);
         session.shape_due = self.cursor.shape().is_some();
         session.mouse_due = self.cursor.relative_mouse();
         session.shown_due = !self.source_shown;
@@ -260,6 +261,7 @@ impl Host {
 
     /// Replaces what is in `out` by the next datagram to send; where to, if there was one.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
+        self.say_rumble(now);
         let mut i = 0;
         while let Some(s) = self.sessions.get_mut(i) {
             if s.can_say_state() {
@@ -304,6 +306,19 @@ impl Host {
             }
         }
         None
+    }
+
+    /// The player's client is told what its pads are to feel.
+    fn say_rumble(&mut self, now: Instant) {
+        let player = self.roles.player();
+        let mut sessions = self.sessions.iter_mut();
+        let session = sessions.find(|s| Some(s.member.id) == player && s.is_active());
+        let Some(session) = session else {
+            return self.rumbles.forget();
+        };
+        while let Some(message) = self.rumbles.poll(now) {
+            session.plane.queue(&message);
+        }
     }
 
     /// A way that a client asks about: one at which it has shown that it receives.

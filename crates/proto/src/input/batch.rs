@@ -19,8 +19,12 @@ pub struct InputBatch {
     pub pressed: Option<Vec<PressedKey>>,
 }
 
-/// Events in one datagram at most: 48 of at most 14 bytes leave room for everything else.
+/// Events in one datagram at most: 48 of at most 22 bytes (a pad's state) leave room for everything
+/// else. Of longer ones there are fewer.
 pub const MAX_EVENTS: usize = 48;
+
+/// Bytes of the events in one datagram at most.
+pub const MAX_EVENT_BYTES: usize = MAX_EVENTS * 22;
 
 impl InputBatch {
     /// The number of its newest event; the one before `first` if it has none.
@@ -29,4 +33,22 @@ impl InputBatch {
         let count = u32::try_from(self.events.len()).unwrap_or(0);
         InputSeq(self.first.0.wrapping_add(count).wrapping_sub(1))
     }
+}
+
+/// Bytes that an event takes on the wire (`crate::wire::control`), its time included.
+pub(crate) fn event_length(event: &InputEvent) -> usize {
+    let fields = match event {
+        InputEvent::Key { .. } => 6,
+        InputEvent::PointerAbsolute { .. }
+        | InputEvent::PointerRelative { .. }
+        | InputEvent::Wheel { .. } => 4,
+        InputEvent::Button { .. } => 2,
+        InputEvent::ReleaseAll => 0,
+        InputEvent::Device { .. } => 9,
+        InputEvent::PadConnected { identity, .. } => 11 + identity.name.as_str().len(),
+        InputEvent::PadDisconnected { .. } => 1,
+        InputEvent::Pad { .. } => 17,
+    };
+    // Its time and kind.
+    4 + 1 + fields
 }

@@ -1,6 +1,7 @@
 //! Input events: physical, layout-independent, normalised to the picture; and those of devices
 //! that an application registered, as the kernel gave them.
 
+use super::pad::{PadId, PadIdentity, PadState};
 use crate::id::DeviceId;
 
 /// A physical key, as a Linux input event code (`KEY_*` of `linux/input-event-codes.h`, 1–767).
@@ -83,9 +84,41 @@ pub enum InputEvent {
         /// Down 1 and up 0; how far; where.
         value: i32,
     },
+    /// A game pad was plugged in, in place of what had its number before. Nothing on it is held yet.
+    PadConnected {
+        /// Which one.
+        pad: PadId,
+        /// What it is.
+        identity: PadIdentity,
+    },
+    /// A game pad was unplugged: what was held on it is not any more.
+    PadDisconnected {
+        /// Which one.
+        pad: PadId,
+    },
+    /// Everything on a game pad is held like this now.
+    Pad {
+        /// Which one; of one that is not plugged in it means nothing.
+        pad: PadId,
+        /// How.
+        state: PadState,
+    },
     /// The client's window lost the focus, or its pointer grab: everything that is pressed is
-    /// released.
+    /// released, on game pads too, which stay plugged in.
     ReleaseAll,
+}
+
+impl InputEvent {
+    /// The game pad that it is about, if it is about one.
+    #[must_use]
+    pub fn pad(&self) -> Option<PadId> {
+        match *self {
+            InputEvent::PadConnected { pad, .. }
+            | InputEvent::PadDisconnected { pad }
+            | InputEvent::Pad { pad, .. } => Some(pad),
+            _ => None,
+        }
+    }
 }
 
 /// `EV_SYN` of `linux/input-event-codes.h`: with code 0 (`SYN_REPORT`) the end of what happened

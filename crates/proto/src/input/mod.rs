@@ -6,4 +6,6 @@ pub mod event;
 pub mod inbox;
 pub mod keys;
 pub mod outbox;
+pub mod pad;
+pub mod pads;
 pub mod pressed;

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::batch::{InputBatch, MAX_EVENTS};
+use super::batch::{InputBatch, MAX_EVENT_BYTES, MAX_EVENTS, event_length};
 use super::event::{EV_REL, EV_SYN, InputEvent};
+use super::pads::Pads;
 use super::pressed::Pressed;
 use crate::id::{ConfigEpoch, InputSeq};
 use crate::time::{Instant, PeerInstant};
@@ -26,6 +27,7 @@ pub struct Outbox {
     /// Sequence number of the newest event.
     newest: u32,
     pressed: Pressed,
+    pads: Pads,
     sampled: VecDeque<(u32, Instant)>,
 }
 
@@ -40,7 +42,12 @@ impl Outbox {
             // The host has been silent: better no old motion than a replay of it later.
             self.waiting.clear();
             self.append(InputEvent::ReleaseAll, sampled);
+            let pads: Vec<_> = self.pads.announcements().collect();
+            for event in pads {
+                self.append(event, sampled);
+            }
         }
+        self.pads.note(&event);
         self.append(event, sampled);
         InputSeq(self.newest)
     }
@@ -48,7 +55,7 @@ impl Outbox {
     /// Whether the event went into one that waits: motion behind what a datagram takes, and so
     /// never sent yet. It keeps the time of the first.
     fn merged(&mut self, event: &InputEvent) -> bool {
-        use InputEvent::{Device, PointerAbsolute, PointerRelative};
+        use InputEvent::{Device, Pad, PointerAbsolute, PointerRelative};
         if let Device { .. } = event {
             return self.merged_on_device(event);
         }
@@ -60,6 +67,17 @@ impl Outbox {
         };
         match (&mut *newest, event) {
             (PointerAbsolute { .. }, PointerAbsolute { .. }) => *newest = *event,
+            // Of sticks and triggers the latest counts; each press is told.
+            (
+                Pad {
+                    pad: of,
+                    state: was,
+                },
+                Pad { pad, state },
+            ) if of == pad && was.buttons == state.buttons => {
+                *was = *state;
+                self.pads.note(event);
+            }
             (PointerRelative { dx, dy }, PointerRelative { dx: x, dy: y }) => {
                 let (Some(x), Some(y)) = (dx.checked_add(*x), dy.checked_add(*y)) else {
                     return false;
@@ -119,6 +137,12 @@ impl Outbox {
         self.sampled.push_back((self.newest, sampled));
     }
 
+    /// The number of the newest event.
+    #[must_use]
+    pub fn newest(&self) -> InputSeq {
+        InputSeq(self.newest)
+    }
+
     /// The host applied everything up to `through`.
     pub fn seen(&mut self, through: InputSeq) {
         let unseen = self.newest.wrapping_sub(through.0) as usize;
@@ -136,10 +160,14 @@ impl Outbox {
     /// The oldest unacknowledged events, as many as fit into a datagram.
     #[must_use]
     pub fn batch(&self, epoch: ConfigEpoch) -> InputBatch {
-        let events: Vec<_> = self
-            .waiting
-            .iter()
-            .take(MAX_EVENTS)
+        let mut room = MAX_EVENT_BYTES;
+        let fits = |(event, _): &&(InputEvent, Instant)| {
+            let left = room.checked_sub(event_length(event));
+            room = left.unwrap_or(0);
+            left.is_some()
+        };
+        let waiting = self.waiting.iter().take(MAX_EVENTS).take_while(fits);
+        let events: Vec<_> = waiting
             .map(|(event, at)| (*event, PeerInstant(at.0)))
             .collect();
         // What is pressed after the newest event is only true behind the newest event.

@@ -15,6 +15,7 @@ use crate::bytes::{Reader, Reject, Writer};
 use crate::decision::Decision;
 use crate::id::{FrameId, InputSeq, PoseId, ViewId};
 pub use crate::input::batch::{InputBatch, MAX_EVENTS};
+use crate::input::pad::{PadId, Rumble};
 pub use crate::input::pressed::MAX_PRESSED;
 use crate::pose::Pose;
 use crate::rung::Rung;
@@ -153,6 +154,18 @@ pub enum Message<'a> {
     },
     /// How the client plays a stream of sound. Not retransmitted: the next one follows, and counts on.
     AudioReport(AudioReport),
+    /// The host's application wants a pad's motors to run like this. Said again while it does, so that
+    /// nobody waits for what was lost.
+    Rumble {
+        /// Counts up over all pads; what is older than the newest of a pad is passed over.
+        serial: u32,
+        /// Which pad.
+        pad: PadId,
+        /// How hard.
+        rumble: Rumble,
+        /// For so many milliseconds, unless it is said again.
+        millis: u16,
+    },
 }
 
 /// Why a peer leaves.
@@ -193,6 +206,7 @@ mod kind {
     pub(super) const PATH_CHALLENGE: u8 = 19;
     pub(super) const PATH_RESPONSE: u8 = 20;
     pub(super) const AUDIO_REPORT: u8 = 21;
+    pub(super) const RUMBLE: u8 = 22;
 }
 
 /// In place of a transport's number.
@@ -273,6 +287,18 @@ impl Message<'_> {
                 pose.write(&mut w);
             }
             Message::AudioReport(report) => audio::write(&mut w, report),
+            Message::Rumble {
+                serial,
+                pad,
+                rumble,
+                millis,
+            } => {
+                w.u32(*serial)
+                    .u8(pad.number())
+                    .u16(rumble.strong)
+                    .u16(rumble.weak)
+                    .u16(*millis);
+            }
         }
         let length = u16::try_from(out.len() - start - 3).unwrap_or(u16::MAX);
         out[start + 1..start + 3].copy_from_slice(&length.to_le_bytes());
@@ -301,6 +327,7 @@ impl Message<'_> {
             Message::Pose { .. } => kind::POSE,
             Message::ReportsAfter { .. } => kind::REPORTS_AFTER,
             Message::AudioReport(_) => kind::AUDIO_REPORT,
+            Message::Rumble { .. } => kind::RUMBLE,
         }
     }
 }
@@ -431,6 +458,15 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             Message::Pose { id, sampled, pose }
         }
         kind::AUDIO_REPORT => Message::AudioReport(audio::parse(&mut r)?),
+        kind::RUMBLE => Message::Rumble {
+            serial: r.u32()?,
+            pad: input::pad(&mut r)?,
+            rumble: Rumble {
+                strong: r.u16()?,
+                weak: r.u16()?,
+            },
+            millis: r.u16()?,
+        },
         _ => return Ok(None),
     };
     r.end()?;

@@ -451,6 +451,7 @@ fn negotiation(v: &mut Vectors) {
                 to_client: false,
             }),
         ),
+        ("pads_taken", Negotiation::PadsTaken(4)),
     ];
     v.title("Messages of the reliable stream, without their length");
     for (name, message) in messages {

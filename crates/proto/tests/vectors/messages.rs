@@ -6,6 +6,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::decision::{Change, Decision, KeyReason, Loss};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId, ViewId};
 use openuvr_proto::input::event::{Button, EV_KEY, EV_REL, InputEvent, KeyCode};
+use openuvr_proto::input::pad::{PadButton, PadId, PadIdentity, PadName, PadState, Rumble};
 use openuvr_proto::input::pressed::PressedKey;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::PeerInstant;
@@ -96,6 +97,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
         pose: None,
         ..report
     };
+    let pad = PadId::new(1).expect("there are more");
     let events = [
         InputEvent::Key {
             code: KeyCode(30),
@@ -131,6 +133,26 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
             code: 0,
             value: -2,
         },
+        InputEvent::PadConnected {
+            pad,
+            identity: PadIdentity {
+                name: PadName::new("Pad ä"),
+                vendor: 0x045e,
+                product: 0x028e,
+                buttons: 0x1_ffff,
+                sticks: [true, false],
+                rumbles: true,
+            },
+        },
+        InputEvent::Pad {
+            pad,
+            state: PadState {
+                buttons: PadButton::South.bit() | PadButton::Guide.bit(),
+                sticks: [i16::MIN, -1, 0, i16::MAX],
+                triggers: [1, u16::MAX],
+            },
+        },
+        InputEvent::PadDisconnected { pad },
     ];
     let held = |device, code| PressedKey { device, code };
     let events = (0_i64..).zip(events);
@@ -279,6 +301,18 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
         (
             "audio_report_unknown",
             Message::AudioReport(AudioReport::default()),
+        ),
+        (
+            "rumble",
+            Message::Rumble {
+                serial: 3,
+                pad,
+                rumble: Rumble {
+                    strong: 0x8000,
+                    weak: 0xff,
+                },
+                millis: 350,
+            },
         ),
         ("pose_moving", pose(Some([0.5, -0.25, 0.0]))),
         (

@@ -125,6 +125,9 @@ pub struct Config {
     /// Which ways text that is copied goes between the player and the application's display, by
     /// [`CLIPBOARD_WAYS`]: `off`, `to-host`, `to-client` or `both`.
     pub clipboard: String,
+    /// In which folder the player's game pads are shown to the application's processes, which then have
+    /// `libopenuvr_pads.so` and [`openuvr_media::pad::FOLDER`] in their environment; `None`: nowhere.
+    pub pads_folder: Option<PathBuf>,
     /// Whether threads ask for real-time scheduling.
     pub realtime: bool,
     /// The cores of the threads that must not wait; empty: any.
@@ -168,6 +171,7 @@ impl Default for Config {
             sound_frame: 5_000,
             sound_bitrate: opus::BITRATE.0,
             clipboard: "off".into(),
+            pads_folder: None,
             realtime: true,
             pin_cores: BTreeSet::new(),
             csv: None,
@@ -504,97 +508,4 @@ fn within<T: PartialOrd + std::fmt::Display>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_default_is_in_range_and_survives_being_written_down() {
-        let config = Config::default();
-        let encodings = config.encodings().unwrap();
-        assert_eq!(
-            encodings[0].rendition.policy.range.max,
-            Bitrate::from_mbps(20)
-        );
-        let text = toml::to_string(&config).unwrap();
-        assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
-    }
-
-    #[test]
-    fn the_address_is_read_from_where_a_host_says_it_is() {
-        let link = Ladder::host("127.0.0.1:0".parse().unwrap(), Some(Rung::Udp)).unwrap();
-        let own = link.local_addr();
-        assert!(own.is_some());
-        assert_eq!(address_in(&place(&link, Some(Rung::Udp))), own);
-        assert_eq!(
-            address_in("UDP [::]:4710, udp-gso and raw Ethernet on eth0")
-                .unwrap()
-                .port(),
-            4710
-        );
-        assert_eq!(
-            address_in("raw Ethernet, port 4710, 52:54:00:12:34:56 (eth0)"),
-            None
-        );
-    }
-
-    #[test]
-    fn only_an_address_of_one_machine_can_be_bound() {
-        for (bind, what) in [
-            ("224.0.0.1:4710", "224.0.0.1 is a multicast address"),
-            ("[ff02::1]:4710", "ff02::1 is a multicast address"),
-            ("255.255.255.255:1", "255.255.255.255 is a broadcast"),
-            ("127.255.255.255:1", "127.255.255.255 is a broadcast"),
-            ("[fe80::1]:4710", "such as [fe80::1%2]:4710"),
-        ] {
-            let config = Config {
-                bind: bind.parse().unwrap(),
-                ..Config::default()
-            };
-            let why = config.check().unwrap_err();
-            assert!(why.contains(what), "{why}");
-            assert_eq!(config.open().err(), Some(why));
-        }
-        for bind in ["[::]:4710", "0.0.0.0:0", "127.0.0.2:0", "[fe80::1%2]:1"] {
-            let config = Config {
-                bind: bind.parse().unwrap(),
-                ..Config::default()
-            };
-            assert_eq!(config.check(), Ok(()), "{bind}");
-        }
-    }
-
-    #[test]
-    fn what_is_wrong_is_named_with_what_would_do() {
-        let refused = |change: &dyn Fn(&mut Config)| {
-            let mut config = Config::default();
-            change(&mut config);
-            let policy = config.policy().err();
-            let only = config.only().err();
-            policy.or(only).or(config.encodings().err()).unwrap()
-        };
-        assert!(refused(&|c| c.encoders = vec!["vhs".into()]).contains("x264, jpeg"));
-        assert!(refused(&|c| c.slices = 0).contains("slices: 0 must be 1 to 64"));
-        assert!(refused(&|c| c.fps = f64::NAN).contains("fps"));
-        assert!(refused(&|c| c.bitrate = Some(1)).contains("bitrate: 1 must be 100000"));
-        assert!(refused(&|c| c.min_bitrate = Some(30_000_000)).contains("min_bitrate"));
-        assert!(refused(&|c| c.link = Some("post".into())).contains("udp, udp-gso, raw"));
-        assert!(refused(&|c| c.second_player = String::new()).contains("refuse, observe"));
-        assert!(refused(&|c| c.refresh_every = Some(30)).contains("must be one of refresh"));
-        let both = |names: &[&str]| {
-            let encoders = names.iter().map(|name| (*name).to_owned()).collect();
-            refused(&|c: &mut Config| c.encoders = Vec::clone(&encoders))
-        };
-        assert!(
-            both(&["x264", "openh264"])
-                .contains("both make H.264: no client would ever get openh264")
-        );
-        assert!(both(&["jpeg", "jpeg"]).contains("jpeg is named twice"));
-        assert!(both(&[]).contains("name at least one"));
-        let jpeg_refreshed = |c: &mut Config| {
-            c.recovery = "refresh".into();
-            c.encoders = vec!["jpeg".into()];
-        };
-        assert!(refused(&jpeg_refreshed).contains("jpeg can't refresh"));
-        assert!(refused(&|c| c.name = "x".repeat(65)).contains("longer than 64"));
-    }
-}
+mod tests;

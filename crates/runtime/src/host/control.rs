@@ -11,10 +11,11 @@ use std::time::Duration;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Taken, Waker};
 use openuvr_media::input_sink::device::{Descriptor, Devices};
+use openuvr_media::input_sink::pads::ShownPads;
 use openuvr_media::input_sink::{InputError, Translated};
-use openuvr_net::address::{segmented, words};
+use openuvr_net::address::segmented;
 use openuvr_net::{LinkError, RecvBatch};
-use openuvr_proto::control::handshake::{DeviceStatus, HostHandshake, Paired, PairingEvent};
+use openuvr_proto::control::handshake::{DeviceStatus, HostHandshake, Paired};
 use openuvr_proto::control::identity::{ClientId, PublicKey};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
@@ -35,6 +36,7 @@ use openuvr_proto::wire::video::EchoKind;
 use super::ForApplication;
 use super::audio::{self, AudioCommand};
 use super::clipboard::Inbox;
+use super::pairing_words::pairing_words;
 use super::trust::Trust;
 use super::window_sizes::WindowSizes;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
@@ -74,6 +76,8 @@ pub(super) struct Control {
     pub(super) audio: Option<SyncSender<AudioCommand>>,
     /// Where what the player copies goes, if it goes anywhere.
     pub(super) clipboard: Option<Inbox>,
+    /// The player's game pads, if they are shown.
+    pub(super) pads: Option<ShownPads>,
     pub(super) encodings: Arc<Encodings>,
     /// How frames of further renditions ended.
     pub(super) ends: Receiver<FrameOutcome>,
@@ -285,7 +289,7 @@ impl Control {
                     });
                 }
                 if role == Role::Player {
-                    self.player = Some(session.into());
+                    self.plays(session.into());
                 }
                 let assigned = self.encodings.assign(offer.codecs);
                 self.command_media(MediaCommand::Add {
@@ -315,8 +319,8 @@ impl Control {
             } => self.other_subscribed(subscriber, role, *request),
             HostEvent::RoleChanged(subscriber, role) => {
                 match role {
-                    Role::Player => self.player = Some(subscriber),
-                    Role::Observer => drop(self.player.take_if(|player| *player == subscriber)),
+                    Role::Player => self.plays(subscriber),
+                    Role::Observer => self.plays_no_more(subscriber),
                 }
                 self.command_media(MediaCommand::Role(subscriber, role));
                 self.shared.notice(Notice::RoleChanged(subscriber, role));
@@ -340,7 +344,7 @@ impl Control {
                     self.command_audio(AudioCommand::Remove(session));
                 }
                 self.shared.others.remove(subscriber);
-                self.player.take_if(|p| *p == subscriber);
+                self.plays_no_more(subscriber);
                 self.command_media(MediaCommand::Remove(subscriber));
                 self.shared.notice(Notice::Ended(subscriber, ending));
                 self.window_sizes.ended(subscriber);
@@ -402,7 +406,7 @@ impl Control {
             return;
         };
         if role == Role::Player {
-            self.player = Some(id);
+            self.plays(id);
         }
         let attachment = Attachment::Other {
             wishes: request.wishes,
@@ -444,7 +448,30 @@ impl Control {
         }
     }
 
+    /// Somebody is the player from now on; the pads of the one before are not there any more.
+    fn plays(&mut self, subscriber: SubscriberId) {
+        if let Some(before) = self.player.filter(|before| *before != subscriber) {
+            self.plays_no_more(before);
+        }
+        self.player = Some(subscriber);
+    }
+
+    /// Somebody is not the player, or not any more.
+    fn plays_no_more(&mut self, subscriber: SubscriberId) {
+        let played = self.player.take_if(|player| *player == subscriber);
+        if let (Some(pads), Some(_)) = (&mut self.pads, played) {
+            pads.unplug_all();
+        }
+    }
+
     fn inject(&mut self, from: SubscriberId, arrived: &Arrived, received: Instant) {
+        if let Some(pads) = &mut self.pads {
+            let shown = pads.take(&arrived.event);
+            self.tell_trouble(shown);
+        }
+        if arrived.event.pad().is_some() {
+            return self.injected(from, arrived, received);
+        }
         let left = self.input_devices.take(&arrived.event);
         if self.input_devices.lost() > 0 && !std::mem::replace(&mut self.told_lost, true) {
             let why = "an input device is mapped to something that does not take its events as fast \
@@ -468,6 +495,10 @@ impl Control {
         if !matches!(injected, Ok(true)) {
             return self.tell_trouble(injected.map(drop));
         }
+        self.injected(from, arrived, received);
+    }
+
+    fn injected(&self, from: SubscriberId, arrived: &Arrived, received: Instant) {
         let injected = AppliedInput {
             from,
             seq: arrived.seq,
@@ -556,6 +587,8 @@ impl Control {
     fn release_all(&mut self) {
         let released = self.input_devices.release_all();
         self.tell_trouble(released);
+        let released = self.pads.as_mut().map_or(Ok(()), ShownPads::release_all);
+        self.tell_trouble(released);
         match &mut self.input {
             Input::Sink(sink) => {
                 if let Err(e) = sink.release_all() {
@@ -564,29 +597,5 @@ impl Control {
             }
             Input::Application(inputs) => inputs.release_all(),
         }
-    }
-}
-
-fn pairing_words(event: PairingEvent) -> String {
-    let left = |tries_left: u32| match tries_left {
-        0 => "it has no more tries".to_owned(),
-        1 => "it has one more try".to_owned(),
-        n => format!("it has {n} more tries"),
-    };
-    match event {
-        PairingEvent::WrongPin { from, tries_left } => {
-            format!(
-                "a wrong PIN came from {}; {}",
-                words(from),
-                left(tries_left)
-            )
-        }
-        PairingEvent::ForbiddenTried { from, tries_left } => format!(
-            "a forbidden device tried to pair from {}; {}",
-            words(from),
-            left(tries_left)
-        ),
-        PairingEvent::Expired => "pairing is closed: no device paired in time".to_owned(),
-        PairingEvent::TooManyWrong => "pairing is closed: too many wrong PINs came".to_owned(),
     }
 }

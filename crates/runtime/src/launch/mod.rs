@@ -15,6 +15,7 @@
 mod application;
 mod layer;
 mod library;
+mod pads;
 mod socket;
 
 use std::ffi::OsString;
@@ -26,6 +27,7 @@ use crate::line::SOCKET;
 
 pub use application::Application;
 pub use library::{LIBRARY, library};
+pub use pads::{GamePads, PADS_LIBRARY};
 pub use socket::Socket;
 
 /// Why an application can't be launched.
@@ -35,6 +37,9 @@ pub enum LaunchError {
     /// The hook is not where it was looked for.
     #[error("there is no {LIBRARY} {0}: `./dev install` puts it there; --hook names another")]
     NoLibrary(String),
+    /// The library that shows game pads is not beside the hook.
+    #[error("no game pads: there is no {}: `./dev install` puts it there; --pads off does without", .0.display())]
+    NoPads(PathBuf),
     /// ld.so(8): `LD_PRELOAD` is separated by these, and there is no way to quote them.
     #[error(
         "the loader takes no path with a blank or a colon, as {}: put program and library elsewhere", .0.display()

@@ -194,6 +194,7 @@ fn start(name: &str) -> Streaming {
         encodings: opened.encodings,
         audio: None,
         clipboard: None,
+        pads: None,
         scheduler: config.scheduler(),
     });
     let (eye, seen) = sync_channel(MOST);

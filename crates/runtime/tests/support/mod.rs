@@ -92,6 +92,7 @@ pub(crate) fn start(
         send_input: true,
         audio: opened.audio,
         clipboard: None,
+        pads: None,
         overlay: false,
         reconnect: false,
         scheduler: config.scheduler(),

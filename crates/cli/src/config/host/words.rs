@@ -158,3 +158,22 @@ impl Choice for InputKind {
     const WORDS: &'static [(&'static str, Self)] =
         &[("xtest", InputKind::Xtest), ("none", InputKind::None)];
 }
+
+/// How the player's game pads reach the application.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PadsKind {
+    /// As they can.
+    Auto,
+    /// By the kernel's uinput.
+    Uinput,
+    /// Not at all.
+    Off,
+}
+
+impl Choice for PadsKind {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("auto", PadsKind::Auto),
+        ("uinput", PadsKind::Uinput),
+        ("off", PadsKind::Off),
+    ];
+}

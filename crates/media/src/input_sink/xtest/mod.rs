@@ -371,6 +371,10 @@ impl InputSink for Xtest {
             InputEvent::ReleaseAll => self.let_all_go()?,
             // What of a device is neither key nor mouse: XTEST has nothing like it.
             InputEvent::Device { .. } => {}
+            // They are shown elsewhere: `pads`.
+            InputEvent::PadConnected { .. }
+            | InputEvent::PadDisconnected { .. }
+            | InputEvent::Pad { .. } => {}
         }
         self.conn.flush().map_err(|cause| self.gone(&cause))
     }

@@ -59,6 +59,8 @@ pub struct X11InputSource {
     /// time it goes up; and keys of our own combinations.
     down: BTreeMap<u8, KeyCode>,
     swallowed: BTreeSet<u8>,
+    /// The focus was lost, and is not back.
+    away: bool,
     composer: Composer,
     /// What the person chose, and what the host's application wants.
     chosen: Option<Keys>,
@@ -100,6 +102,7 @@ impl X11InputSource {
             declined: false,
             down: BTreeMap::new(),
             swallowed: BTreeSet::new(),
+            away: false,
             composer: Composer::of_locale(),
             chosen: config.keys,
             usual: Keys::Symbol,
@@ -148,7 +151,12 @@ impl X11InputSource {
             Event::LeaveNotify(event) if event.mode == xproto::NotifyMode::NORMAL => {
                 return self.change(|scene| scene.pointer_inside = false);
             }
-            Event::FocusIn(_) => return self.follow_wish(),
+            Event::FocusIn(_) => {
+                if std::mem::take(&mut self.away) {
+                    self.ready.push_back(SourceEvent::Focused(true));
+                }
+                return self.follow_wish();
+            }
             Event::FocusOut(event) if loses_keys(event.detail) => {
                 return self.focus_out(event.mode);
             }
@@ -373,6 +381,8 @@ impl X11InputSource {
         self.swallowed.clear();
         self.composer.reset();
         self.send(InputEvent::ReleaseAll);
+        self.away = true;
+        self.ready.push_back(SourceEvent::Focused(false));
         match self.grab.is_active() {
             true => self.let_go(),
             false => Ok(()),

@@ -72,10 +72,11 @@ impl Fixture {
 
     fn inputs(&mut self) -> Vec<InputEvent> {
         let input = |event| match event {
-            SourceEvent::Input(event) => event,
+            SourceEvent::Input(event) => Some(event),
+            SourceEvent::Focused(_) => None,
             other => panic!("{other:?}"),
         };
-        self.seen().into_iter().map(input).collect()
+        self.seen().into_iter().filter_map(input).collect()
     }
 
     fn keys(&self, kind: u8, keycodes: &[u8]) {

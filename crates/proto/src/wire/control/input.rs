@@ -4,6 +4,7 @@ use crate::bytes::{Reader, Reject, Writer, span_to_wire};
 use crate::id::{ConfigEpoch, DeviceId, InputSeq};
 use crate::input::batch::{InputBatch, MAX_EVENTS};
 use crate::input::event::{Button, InputEvent, KeyCode};
+use crate::input::pad::{MAX_PAD_NAME, PadId, PadIdentity, PadName, PadState};
 use crate::input::pressed::{MAX_PRESSED, PressedKey};
 use crate::time::PeerInstant;
 
@@ -43,6 +44,11 @@ pub(super) fn write(w: &mut Writer<'_>, batch: &InputBatch) {
                 code,
                 value,
             } => w.u8(9).u8(device.0).u16(kind).u16(code).i32(value),
+            InputEvent::PadConnected { pad, identity } => {
+                write_identity(w.u8(10).u8(pad.number()), &identity)
+            }
+            InputEvent::PadDisconnected { pad } => w.u8(11).u8(pad.number()),
+            InputEvent::Pad { pad, state } => write_pad(w.u8(12).u8(pad.number()), &state),
         };
     }
     let Some(pressed) = &batch.pressed else {
@@ -57,6 +63,59 @@ pub(super) fn write(w: &mut Writer<'_>, batch: &InputBatch) {
             Some(device) => w.u16(code | OF_DEVICE).u8(device.0),
         };
     }
+}
+
+const LEFT_STICK: u8 = 1;
+const RIGHT_STICK: u8 = 2;
+const RUMBLES: u8 = 4;
+
+fn write_identity<'w, 'a>(w: &'w mut Writer<'a>, identity: &PadIdentity) -> &'w mut Writer<'a> {
+    let [left, right] = identity.sticks;
+    let has = (u8::from(left) * LEFT_STICK)
+        | (u8::from(right) * RIGHT_STICK)
+        | (u8::from(identity.rumbles) * RUMBLES);
+    w.u16(identity.vendor)
+        .u16(identity.product)
+        .u32(identity.buttons)
+        .u8(has)
+        .text(identity.name.as_str())
+}
+
+fn parse_identity(r: &mut Reader<'_>) -> Result<PadIdentity, Reject> {
+    let (vendor, product, buttons) = (r.u16()?, r.u16()?, r.u32()?);
+    let has = r.u8()?;
+    let name = r.text()?;
+    if name.len() > MAX_PAD_NAME {
+        return Err(Reject::Range("pad name"));
+    }
+    Ok(PadIdentity {
+        name: PadName::new(name),
+        vendor,
+        product,
+        buttons,
+        sticks: [has & LEFT_STICK != 0, has & RIGHT_STICK != 0],
+        rumbles: has & RUMBLES != 0,
+    })
+}
+
+fn write_pad<'w, 'a>(w: &'w mut Writer<'a>, state: &PadState) -> &'w mut Writer<'a> {
+    w.u32(state.buttons);
+    for place in state.sticks {
+        w.i16(place);
+    }
+    w.u16(state.triggers[0]).u16(state.triggers[1])
+}
+
+fn parse_pad(r: &mut Reader<'_>) -> Result<PadState, Reject> {
+    Ok(PadState {
+        buttons: r.u32()?,
+        sticks: [r.i16()?, r.i16()?, r.i16()?, r.i16()?],
+        triggers: [r.u16()?, r.u16()?],
+    })
+}
+
+pub(super) fn pad(r: &mut Reader<'_>) -> Result<PadId, Reject> {
+    PadId::new(r.u8()?).ok_or(Reject::Range("pad"))
 }
 
 pub(super) fn parse(r: &mut Reader<'_>) -> Result<InputBatch, Reject> {
@@ -107,6 +166,15 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<InputBatch, Reject> {
                 code: r.u16()?,
                 value: r.i32()?,
             },
+            10 => InputEvent::PadConnected {
+                pad: pad(r)?,
+                identity: parse_identity(r)?,
+            },
+            11 => InputEvent::PadDisconnected { pad: pad(r)? },
+            12 => InputEvent::Pad {
+                pad: pad(r)?,
+                state: parse_pad(r)?,
+            },
             other => return Err(Reject::Kind(other)),
         };
         events.push((event, PeerInstant(newest.saturating_sub(earlier))));
@@ -135,4 +203,63 @@ fn parse_held(r: &mut Reader<'_>) -> Result<PressedKey, Reject> {
         device: device.map(DeviceId),
         code: code & !OF_DEVICE,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::batch::event_length;
+
+    #[test]
+    fn events_have_the_length_that_is_said() {
+        let pad = PadId::new(0).unwrap();
+        let identity = PadIdentity {
+            name: PadName::new("Pad"),
+            vendor: 1,
+            product: 2,
+            buttons: 3,
+            sticks: [true, true],
+            rumbles: true,
+        };
+        let batch = |events: Vec<InputEvent>| {
+            let mut bytes = Vec::new();
+            let batch = InputBatch {
+                events: events.into_iter().map(|e| (e, PeerInstant(0))).collect(),
+                ..InputBatch::default()
+            };
+            write(&mut Writer(&mut bytes), &batch);
+            bytes.len()
+        };
+        let none = batch(Vec::new());
+        for event in [
+            InputEvent::Key {
+                code: KeyCode(1),
+                text: None,
+                pressed: true,
+            },
+            InputEvent::PointerAbsolute { x: 1, y: 2 },
+            InputEvent::PointerRelative { dx: 1, dy: 2 },
+            InputEvent::Button {
+                button: Button::LEFT,
+                pressed: true,
+            },
+            InputEvent::Wheel { dx: 1, dy: 2 },
+            InputEvent::ReleaseAll,
+            InputEvent::Device {
+                device: DeviceId(1),
+                kind: 1,
+                code: 2,
+                value: 3,
+            },
+            InputEvent::PadConnected { pad, identity },
+            InputEvent::PadDisconnected { pad },
+            InputEvent::Pad {
+                pad,
+                state: PadState::NEUTRAL,
+            },
+        ] {
+            let length = batch(vec![event]) - none;
+            assert_eq!(length, event_length(&event), "{event:?}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::GoodbyeReason;
 
 use super::super::ladder::LinkEvent;
-use super::super::{Notice, PanicReporter, Shared, StopReason, clipboard, title};
+use super::super::{Notice, PanicReporter, Shared, StopReason, clipboard, pads, title};
 use super::pictures::NO_PICTURE;
 use super::{Ended, LINK_CUT, Media};
 use crate::clock;
@@ -74,6 +74,10 @@ impl Media {
             }
             ClientEvent::Streams(grants) => self.streams_granted(&grants),
             ClientEvent::ClipboardWays(ways) => self.clipboard_ways(ways, session),
+            ClientEvent::PadsTaken(_) => self.pads_taken(session),
+            ClientEvent::Rumble(pad, rumble, lasts) => {
+                self.shared.pads.rumble(pad, rumble, lasts);
+            }
             ClientEvent::Clipboard(text) => self.shared.clipboard.arrived(text),
             ClientEvent::SourceShown(shown) => self.shared.notice(Notice::SourceShown(shown)),
             ClientEvent::Decided(decision) => self.overlay.set_decision(&decision.to_string()),
@@ -153,6 +157,29 @@ impl Media {
         }
         if let Some(notice) = shared.clipboard.say(session) {
             shared.notice(notice);
+        }
+    }
+
+    /// The host takes pads of this player.
+    fn pads_taken(&mut self, session: &mut ClientSession) {
+        if self.setup.pads.is_none() {
+            return;
+        }
+        let shared = &self.shared;
+        let Some(rumbler) = shared.pads.announce(session) else {
+            return;
+        };
+        let database = self.setup.pads.clone().unwrap_or_default();
+        let panic_reporter = PanicReporter(shared.clone(), "pads");
+        let scheduler = &self.setup.scheduler;
+        let thread = scheduler.spawn(ThreadRole::Input, "ouvr-pads", move || {
+            pads::run(&panic_reporter.0, database, rumbler);
+        });
+        match thread {
+            Ok(thread) => self.inputs.push(thread),
+            Err(e) => shared.notice(Notice::Trouble(format!(
+                "game pads are not read: can't start a thread: {e}"
+            ))),
         }
     }
 

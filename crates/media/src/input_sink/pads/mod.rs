@@ -1,0 +1,197 @@
+//! Game pads at the host: the player's are shown to the application as devices, and what it wants them to feel
+//! comes back.
+
+pub mod game;
+pub mod served;
+pub mod uinput;
+
+use std::time::Duration;
+
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::input::pad::{MAX_PADS, PadId, PadIdentity, PadState, Rumble};
+
+use super::InputError;
+use crate::waker::Waker;
+
+/// Shows pads; owned by the host's control thread.
+pub trait PadSink: Send {
+    /// The pad is there from now on; nothing on it is held. It was not there before.
+    ///
+    /// # Errors
+    /// [`InputError`] if it can't be shown.
+    fn plug(&mut self, pad: PadId, identity: &PadIdentity) -> Result<(), InputError>;
+
+    /// The pad is there no more.
+    fn unplug(&mut self, pad: PadId);
+
+    /// The pad, which is there, was held like `before` and is held like `now`.
+    ///
+    /// # Errors
+    /// [`InputError`] if nobody can be told.
+    fn held(&mut self, pad: PadId, before: &PadState, now: &PadState) -> Result<(), InputError>;
+}
+
+/// Tells what pads are to feel; owned by a thread that does nothing else.
+pub trait RumbleSource: Send {
+    /// Waits until some pad is to feel something else, at most `timeout` (`None`: without end); `None` then,
+    /// and when it was woken.
+    fn next(&mut self, timeout: Option<Duration>) -> Option<(PadId, Rumble)>;
+
+    /// Makes a call of [`RumbleSource::next`] return.
+    fn waker(&self) -> Waker;
+}
+
+/// Where the player's pads are shown.
+pub struct Pads {
+    /// Where.
+    pub sink: Box<dyn PadSink>,
+    /// What they are to feel.
+    pub rumble: Box<dyn RumbleSource>,
+}
+
+/// The player's pads, as they are shown: what stays plugged in, and what is held.
+pub struct ShownPads {
+    sink: Box<dyn PadSink>,
+    held: [Option<PadState>; MAX_PADS as usize],
+}
+
+impl ShownPads {
+    /// None yet.
+    #[must_use]
+    pub fn new(sink: Box<dyn PadSink>) -> ShownPads {
+        ShownPads {
+            sink,
+            held: Default::default(),
+        }
+    }
+
+    /// Follows an event, if it is about pads.
+    ///
+    /// # Errors
+    /// [`InputError`] of the sink. A pad that can't be shown is not there.
+    pub fn take(&mut self, event: &InputEvent) -> Result<(), InputError> {
+        match *event {
+            InputEvent::PadConnected { pad, identity } => {
+                self.unplug(pad);
+                self.sink.plug(pad, &identity)?;
+                self.held[pad.index()] = Some(PadState::NEUTRAL);
+                Ok(())
+            }
+            InputEvent::PadDisconnected { pad } => {
+                self.unplug(pad);
+                Ok(())
+            }
+            InputEvent::Pad { pad, state } => self.hold(pad, state),
+            InputEvent::ReleaseAll => self.release_all(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Nothing is held on any of them; they stay plugged in.
+    ///
+    /// # Errors
+    /// The first of the sink's.
+    pub fn release_all(&mut self) -> Result<(), InputError> {
+        let held = |pad| self.hold(pad, PadState::NEUTRAL);
+        PadId::all().map(held).fold(Ok(()), Result::and)
+    }
+
+    /// Nobody plays any more.
+    pub fn unplug_all(&mut self) {
+        PadId::all().for_each(|pad| self.unplug(pad));
+    }
+
+    fn hold(&mut self, pad: PadId, now: PadState) -> Result<(), InputError> {
+        let Some(held) = &mut self.held[pad.index()] else {
+            return Ok(());
+        };
+        let before = std::mem::replace(held, now);
+        match before == now {
+            true => Ok(()),
+            false => self.sink.held(pad, &before, &now),
+        }
+    }
+
+    /// What is held on it is released first.
+    fn unplug(&mut self, pad: PadId) {
+        if self.held[pad.index()].is_some() {
+            let _ = self.hold(pad, PadState::NEUTRAL);
+            self.held[pad.index()] = None;
+            self.sink.unplug(pad);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use openuvr_proto::input::pad::{PadButton, PadName};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<String>>>);
+
+    impl PadSink for Sink {
+        fn plug(&mut self, pad: PadId, identity: &PadIdentity) -> Result<(), InputError> {
+            let name = identity.name;
+            self.0
+                .lock()
+                .unwrap()
+                .push(format!("+{} {name}", pad.number()));
+            Ok(())
+        }
+
+        fn unplug(&mut self, pad: PadId) {
+            self.0.lock().unwrap().push(format!("-{}", pad.number()));
+        }
+
+        fn held(&mut self, pad: PadId, was: &PadState, now: &PadState) -> Result<(), InputError> {
+            let words = format!("{} {}>{}", pad.number(), was.buttons, now.buttons);
+            self.0.lock().unwrap().push(words);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_goes_is_released_first() {
+        let sink = Sink::default();
+        let mut pads = ShownPads::new(Box::new(sink.clone()));
+        let pad = PadId::new(1).unwrap();
+        let connected = InputEvent::PadConnected {
+            pad,
+            identity: PadIdentity {
+                name: PadName::new("x"),
+                vendor: 0,
+                product: 0,
+                buttons: 0,
+                sticks: [true; 2],
+                rumbles: false,
+            },
+        };
+        let state = PadState::NEUTRAL.with(PadButton::East, true);
+        let press = InputEvent::Pad { pad, state };
+        let unplugged = InputEvent::PadDisconnected { pad };
+        for event in [
+            press, // of a pad that is not there
+            connected,
+            press,
+            press,
+            InputEvent::ReleaseAll,
+            press,
+            unplugged,
+            unplugged,
+            connected,
+            press,
+            connected,
+        ] {
+            pads.take(&event).unwrap();
+        }
+        pads.release_all().unwrap();
+        pads.unplug_all();
+        let said = sink.0.lock().unwrap().join(", ");
+        let first = "+1 x, 1 0>2, 1 2>0, 1 0>2, 1 2>0, -1";
+        assert_eq!(said, format!("{first}, +1 x, 1 0>2, 1 2>0, -1, +1 x, -1"));
+    }
+}

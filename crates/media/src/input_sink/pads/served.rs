@@ -1,0 +1,496 @@
+//! Event devices without a kernel: a folder with a file for each, and a socket from which its events come
+//! ([`pad`](crate::pad)). Processes with the library `libopenuvr_pads.so` see them in `/dev/input`.
+//!
+//! A reader that takes events more slowly than they come gets `SYN_DROPPED`, as from the kernel, and finds in the
+//! file how the device is held.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_send_buffer_size;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
+    accept_with, bind, listen, recv, send, shutdown, socket_with,
+};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::input_event::{BYTES, Event};
+use crate::pad::codes::EV_SYN;
+use crate::pad::description::Description;
+use crate::pad::requests::{LENGTH, Request};
+use crate::pad::{DEVICES, FIRST_EVENT, MAX_DEVICES, SOCKETS};
+use crate::waker::Waker;
+
+/// `SYN_DROPPED`.
+const DROPPED: (u16, u16, i32) = (EV_SYN, 3, 0);
+const REPORT: (u16, u16, i32) = (EV_SYN, 0, 0);
+
+/// Processes that have a device open at most; more are refused.
+const MAX_READERS: usize = 32;
+
+/// Requests that wait to be heard at most, and a buffer of them: far more than motors can follow.
+const MAX_ASKED: usize = 256;
+
+/// Bytes that wait for a reader, by the kernel's own accounting: some 50 reports, as many as the kernel keeps of a
+/// pad.
+const WAITING: usize = 32 << 10;
+
+/// What came from a process that has a device open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// It asks for this.
+    Request(Request),
+    /// It has closed the device.
+    Left,
+}
+
+/// Serves devices in a folder. Any thread may call it; one waits for what is asked.
+pub struct Served {
+    folder: PathBuf,
+    state: Mutex<State>,
+    waker: Waker,
+}
+
+#[derive(Default)]
+struct State {
+    devices: BTreeMap<u32, Device>,
+    readers: u64,
+    asked: VecDeque<(u32, u64, Asked)>,
+}
+
+struct Device {
+    description: Description,
+    file: File,
+    listener: Arc<OwnedFd>,
+    readers: Vec<Reader>,
+}
+
+struct Reader {
+    number: u64,
+    fd: Arc<OwnedFd>,
+    clock: ClockId,
+    /// It missed something.
+    behind: bool,
+    /// The beginning of a request.
+    rest: Vec<u8>,
+}
+
+impl Served {
+    /// Serves devices in `folder`, which is made if it is not there, for this user alone. What another left
+    /// there is removed.
+    ///
+    /// # Errors
+    /// The folder can't be written to, or this process has no file descriptor left.
+    pub fn open(folder: &Path) -> io::Result<Served> {
+        for place in [DEVICES, SOCKETS] {
+            let place = folder.join(place);
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&place)?;
+            for number in 0..MAX_DEVICES {
+                // Mostly there is none.
+                let _ = fs::remove_file(place.join(name(number)));
+            }
+        }
+        Ok(Served {
+            folder: folder.to_owned(),
+            state: Mutex::default(),
+            waker: Waker::new().map_err(io::Error::other)?,
+        })
+    }
+
+    /// A device is there from now on, `/dev/input/event240` and so on, in place of what had its number.
+    ///
+    /// # Errors
+    /// The number is not below [`MAX_DEVICES`], or the folder can't be written to.
+    pub fn plug(&self, number: u32, description: Description) -> io::Result<()> {
+        if number >= MAX_DEVICES {
+            return Err(io::Error::other("there is no room for another device"));
+        }
+        let mut state = self.lock();
+        self.remove(&mut state, number);
+        let socket = self.folder.join(SOCKETS).join(name(number));
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let listener = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        bind(&listener, &SocketAddrUnix::new(&socket)?)?;
+        listen(&listener, 16)?;
+        // Whole before it is seen: who watches the folder opens it at once.
+        let new = self.folder.join("new");
+        let _ = fs::remove_file(&new);
+        let file = File::options().write(true).create_new(true).open(&new)?;
+        file.write_all_at(description.bytes(), 0)?;
+        let shown = self.folder.join(DEVICES).join(name(number));
+        // A link is made, as devices are: a move is another event to who watches.
+        fs::hard_link(&new, &shown).and_then(|()| fs::remove_file(&new))?;
+        let device = Device {
+            description,
+            file,
+            listener: Arc::new(listener),
+            readers: Vec::new(),
+        };
+        state.devices.insert(number, device);
+        drop(state);
+        self.waker.wake();
+        Ok(())
+    }
+
+    /// A device is there no more. Who has it open is told, as by the kernel (`ENODEV`).
+    pub fn unplug(&self, number: u32) {
+        self.remove(&mut self.lock(), number);
+        self.waker.wake();
+    }
+
+    /// A device says this; what happens at once ends with a report. Of a device that is not there it means
+    /// nothing.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn write(&self, number: u32, events: &[(u16, u16, i32)]) -> io::Result<()> {
+        let mut state = self.lock();
+        let State {
+            devices,
+            readers,
+            asked,
+        } = &mut *state;
+        let Some(device) = devices.get_mut(&number) else {
+            return Ok(());
+        };
+        let before = asked.len();
+        device.admit(readers);
+        device.hear(number, asked);
+        for (kind, code, value) in events {
+            if let Some(part) = device.description.follow(*kind, *code, *value) {
+                let bytes = device.description.part(part);
+                device.file.write_all_at(bytes, part.at as u64)?;
+            }
+        }
+        for reader in &mut device.readers {
+            reader.tell(events);
+        }
+        if asked.len() != before {
+            self.waker.wake();
+        }
+        Ok(())
+    }
+
+    /// What processes asked, by device and a number of their own; waits for it, at most `timeout` (`None`:
+    /// without end). `None` then, and when it was woken.
+    pub fn asked(&self, timeout: Option<Duration>) -> Option<(u32, u64, Asked)> {
+        if let Some(asked) = self.hear() {
+            return Some(asked);
+        }
+        let fds = self.lock().fds();
+        let mut polled: Vec<PollFd<'_>> = fds
+            .iter()
+            .map(|(fd, flags)| PollFd::new(fd, *flags))
+            .chain([PollFd::new(&self.waker.0, PollFlags::IN)])
+            .collect();
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        // Interrupted, it looks.
+        let _ = poll(&mut polled, timeout.as_ref());
+        self.waker.lower();
+        self.hear()
+    }
+
+    fn hear(&self) -> Option<(u32, u64, Asked)> {
+        let mut state = self.lock();
+        let State {
+            devices,
+            readers,
+            asked,
+        } = &mut *state;
+        for (number, device) in devices {
+            device.admit(readers);
+            device.hear(*number, asked);
+            for reader in device.readers.iter_mut().filter(|reader| reader.behind) {
+                reader.tell(&[]);
+            }
+        }
+        asked.pop_front()
+    }
+
+    /// Makes a call of [`Served::asked`] return.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// How many have this device open.
+    #[must_use]
+    pub fn readers(&self, number: u32) -> usize {
+        let mut state = self.lock();
+        let State {
+            devices, readers, ..
+        } = &mut *state;
+        devices.get_mut(&number).map_or(0, |device| {
+            device.admit(readers);
+            device.readers.len()
+        })
+    }
+
+    fn remove(&self, state: &mut State, number: u32) {
+        let Some(device) = state.devices.remove(&number) else {
+            return;
+        };
+        for place in [DEVICES, SOCKETS] {
+            // Whoever removed it before did as much.
+            let _ = fs::remove_file(self.folder.join(place).join(name(number)));
+        }
+        for reader in &device.readers {
+            // Also where a child that was forked has the descriptor: what is gone is no trouble.
+            let _ = shutdown(&*reader.fd, Shutdown::Both);
+        }
+        let left = |reader: &Reader| (number, reader.number, Asked::Left);
+        state.asked.extend(device.readers.iter().map(left));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let mut state = self.lock();
+        for number in 0..MAX_DEVICES {
+            self.remove(&mut state, number);
+        }
+    }
+}
+
+impl State {
+    /// What to wait for.
+    fn fds(&self) -> Vec<(Arc<OwnedFd>, PollFlags)> {
+        let mut fds = Vec::new();
+        for device in self.devices.values() {
+            fds.push((device.listener.clone(), PollFlags::IN));
+            for reader in &device.readers {
+                let room = match reader.behind {
+                    true => PollFlags::OUT,
+                    false => PollFlags::empty(),
+                };
+                fds.push((reader.fd.clone(), PollFlags::IN | room));
+            }
+        }
+        fds
+    }
+}
+
+impl Device {
+    /// Lets in who has opened it.
+    fn admit(&mut self, numbers: &mut u64) {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        while let Ok(fd) = accept_with(&self.listener, flags) {
+            if self.readers.len() == MAX_READERS {
+                continue;
+            }
+            // The kernel's own size is as good.
+            let _ = set_socket_send_buffer_size(&fd, WAITING);
+            *numbers += 1;
+            self.readers.push(Reader {
+                number: *numbers,
+                fd: Arc::new(fd),
+                clock: ClockId::Realtime,
+                behind: false,
+                rest: Vec::new(),
+            });
+        }
+    }
+
+    /// Hears who has it open.
+    fn hear(&mut self, number: u32, asked: &mut VecDeque<(u32, u64, Asked)>) {
+        self.readers.retain_mut(|reader| {
+            let stays = reader.hear(number, asked);
+            if !stays {
+                asked.push_back((number, reader.number, Asked::Left));
+            }
+            stays
+        });
+    }
+}
+
+impl Reader {
+    /// Takes its requests; whether it has the device still open.
+    fn hear(&mut self, number: u32, asked: &mut VecDeque<(u32, u64, Asked)>) -> bool {
+        let mut buffer = [0; 16 * LENGTH];
+        // What is more waits in the socket.
+        while asked.len() < MAX_ASKED {
+            let read = match recv(&*self.fd, &mut buffer[..], RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => return false,
+                Ok((_, read)) => read,
+                Err(Errno::AGAIN) => return true,
+                Err(Errno::INTR) => continue,
+                Err(_) => return false,
+            };
+            self.rest.extend_from_slice(&buffer[..read]);
+            let (requests, rest) = self.rest.as_chunks();
+            for request in requests.iter().filter_map(Request::from_bytes) {
+                match request {
+                    Request::Clock(clock) => {
+                        self.clock = match clock {
+                            1 => ClockId::Monotonic,
+                            7 => ClockId::Boottime,
+                            _ => ClockId::Realtime,
+                        };
+                    }
+                    request => asked.push_back((number, self.number, Asked::Request(request))),
+                }
+            }
+            self.rest = rest.to_vec();
+        }
+        true
+    }
+
+    /// Writes events, and before them that some are missing.
+    fn tell(&mut self, events: &[(u16, u16, i32)]) {
+        let ended = events.last() == Some(&REPORT);
+        let missed = self.behind.then_some(&DROPPED);
+        let end = (self.behind && !ended).then_some(&REPORT);
+        let now = clock_gettime(self.clock);
+        let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+        let time = Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0));
+        let all = missed.into_iter().chain(events).chain(end);
+        let bytes = all.flat_map(|&(kind, code, value)| -> [u8; BYTES] {
+            let event = Event {
+                time,
+                kind,
+                code,
+                value,
+            };
+            event.to_bytes()
+        });
+        let bytes: Vec<u8> = bytes.collect();
+        if bytes.is_empty() {
+            return;
+        }
+        // As short as this it goes as a whole or not at all. One that is gone is noticed when it is heard.
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        self.behind = send(&*self.fd, &bytes, flags).is_err();
+    }
+}
+
+fn name(number: u32) -> String {
+    format!("event{}", FIRST_EVENT + number)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::pad::codes::{BTN_SOUTH, EV_KEY};
+    use crate::pad::description::KEYS_DOWN;
+    use crate::pad::requests::Effect;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let id = std::process::id();
+            Folder(std::env::temp_dir().join(format!("openuvr-served-{name}-{id}")))
+        }
+
+        fn open(&self) -> UnixStream {
+            let stream = UnixStream::connect(self.0.join("socket/event240")).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            stream
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn device() -> Description {
+        Description::new("Pad", [3, 1, 2, 3]).with_key(BTN_SOUTH)
+    }
+
+    fn read(stream: &mut UnixStream) -> Vec<(u16, u16, i32)> {
+        let mut bytes = vec![0; 1 << 20];
+        let n = stream.read(&mut bytes).unwrap_or(0);
+        let (events, rest) = bytes[..n].as_chunks::<BYTES>();
+        assert!(rest.is_empty());
+        let event = |bytes| {
+            let event = Event::from_bytes(bytes);
+            (event.kind, event.code, event.value)
+        };
+        events.iter().map(event).collect()
+    }
+
+    fn press(value: i32) -> [(u16, u16, i32); 2] {
+        [(EV_KEY, BTN_SOUTH, value), REPORT]
+    }
+
+    #[test]
+    fn each_reader_gets_all_events_and_is_heard() {
+        let folder = Folder::new("all");
+        let served = Served::open(&folder.0).unwrap();
+        served.plug(0, device()).unwrap();
+        let (mut a, mut b) = (folder.open(), folder.open());
+        served.write(0, &press(1)).unwrap();
+        assert_eq!(served.readers(0), 2);
+        assert_eq!(
+            (read(&mut a), read(&mut b)),
+            (press(1).into(), press(1).into())
+        );
+        let file = fs::read(folder.0.join("dev/event240")).unwrap();
+        assert_eq!(file[KEYS_DOWN.at + 0x26], 1, "as it is held now");
+        let upload = Request::Upload(0, Effect::default());
+        let bytes = [upload.to_bytes(), Request::Play(0, 1).to_bytes()].concat();
+        a.write_all(&bytes[..30]).unwrap();
+        a.write_all(&bytes[30..]).unwrap();
+        let second = Some(Duration::from_secs(5));
+        assert_eq!(served.asked(second), Some((0, 1, Asked::Request(upload))));
+        let play = Asked::Request(Request::Play(0, 1));
+        assert_eq!(served.asked(second), Some((0, 1, play)));
+        drop(b);
+        assert_eq!(served.asked(second), Some((0, 2, Asked::Left)));
+        assert_eq!(served.asked(Some(Duration::ZERO)), None);
+        served.unplug(0);
+        assert_eq!(served.asked(second), Some((0, 1, Asked::Left)));
+        assert_eq!(a.read(&mut [0; 8]).unwrap(), 0, "the end");
+        assert!(!folder.0.join("dev/event240").exists());
+    }
+
+    #[test]
+    fn a_reader_that_missed_events_is_told_so() {
+        let folder = Folder::new("slow");
+        let served = Served::open(&folder.0).unwrap();
+        served.plug(0, device()).unwrap();
+        let mut slow = folder.open();
+        for n in 0..5000 {
+            served.write(0, &press(n % 2)).unwrap();
+        }
+        let got = read(&mut slow);
+        assert!(got.len() < 2000 && got.len() % 2 == 0, "{}", got.len());
+        assert_eq!(served.asked(Some(Duration::ZERO)), None);
+        assert_eq!(read(&mut slow), [DROPPED, REPORT]);
+        served.write(0, &press(0)).unwrap();
+        assert_eq!(read(&mut slow), press(0));
+    }
+
+    #[test]
+    fn what_another_left_behind_is_removed() {
+        let folder = Folder::new("left");
+        let first = Served::open(&folder.0).unwrap();
+        first.plug(0, device()).unwrap();
+        std::mem::forget(first);
+        let second = Served::open(&folder.0).unwrap();
+        assert!(!folder.0.join("dev/event240").exists());
+        second.plug(0, device()).unwrap();
+        assert!(second.plug(MAX_DEVICES, device()).is_err());
+        assert_eq!(second.write(3, &press(1)).ok(), Some(()), "not there");
+    }
+}

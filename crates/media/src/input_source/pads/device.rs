@@ -1,0 +1,205 @@
+//! One pad: its event device, and how it is held.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use openuvr_proto::input::pad::{PadIdentity, PadName, PadState, Rumble};
+use openuvr_proto::time::Instant;
+
+use super::mapping::{Database, Mapping};
+use super::sys;
+use crate::input_event::{BYTES, Event, SYN_DROPPED};
+use crate::pad::OWN_PLACE;
+use crate::pad::codes::{EV_ABS, EV_FF, EV_KEY, EV_SYN, FF_RUMBLE};
+
+/// Events that are read at once: the kernel keeps 64 for a pad, or a few more.
+const AT_ONCE: usize = 64;
+
+/// What a device turned out to be.
+pub(super) enum Opened {
+    Pad(Box<Pad>),
+    /// A pad, or something like it, of which nothing is known: its name.
+    Unmapped(String),
+    /// A keyboard, a mouse, no event device; a pad that a host shows.
+    Other,
+}
+
+/// A pad that is read.
+pub(super) struct Pad {
+    pub(super) identity: PadIdentity,
+    file: File,
+    mapping: Mapping,
+    /// Whether events have times of the monotonic clock.
+    stamped: bool,
+    keys: BTreeSet<u16>,
+    axes: BTreeMap<u16, i32>,
+    told: PadState,
+    /// The kernel threw events away: until the next report the rest of them is of no use.
+    missed: bool,
+    rest: Vec<u8>,
+    /// The effect that was uploaded.
+    effect: Option<i16>,
+    felt: Rumble,
+}
+
+impl Pad {
+    /// Opens an event device.
+    ///
+    /// # Errors
+    /// It may not be read, or is gone already.
+    pub(super) fn open(path: &Path, database: &Database) -> io::Result<Opened> {
+        let (file, writable) = sys::open(path)?;
+        // What is no event device has no such number.
+        let Ok(id) = sys::id(&file) else {
+            return Ok(Opened::Other);
+        };
+        if sys::place(&file).starts_with(OWN_PLACE) {
+            return Ok(Opened::Other);
+        }
+        let name = sys::name(&file);
+        let (keys, axes) = (sys::keys(&file)?, sys::axes(&file)?);
+        let Some(mapping) = Mapping::of(database, id, &name, &keys, &axes) else {
+            let like_one = keys.iter().any(|code| (0x120..0x130).contains(code));
+            return Ok(match like_one && axes.len() >= 2 {
+                true => Opened::Unmapped(name),
+                false => Opened::Other,
+            });
+        };
+        let rumbles = writable && sys::forces(&file).contains(&FF_RUMBLE);
+        let (buttons, sticks) = mapping.has();
+        let stamped = sys::stamp_by_monotonic_clock(&file);
+        let mut pad = Pad {
+            identity: PadIdentity {
+                name: PadName::new(&name),
+                vendor: id[1],
+                product: id[2],
+                buttons,
+                sticks,
+                rumbles,
+            },
+            file,
+            mapping,
+            stamped,
+            keys: BTreeSet::new(),
+            axes: BTreeMap::new(),
+            told: PadState::NEUTRAL,
+            missed: false,
+            rest: Vec::new(),
+            effect: None,
+            felt: Rumble::OFF,
+        };
+        pad.look()?;
+        Ok(Opened::Pad(Box::new(pad)))
+    }
+
+    /// What to wait for.
+    pub(super) fn fd(&self) -> &File {
+        &self.file
+    }
+
+    /// How it is held, if that has changed since it was asked last.
+    pub(super) fn news(&mut self) -> Option<PadState> {
+        let keys = |code| self.keys.contains(&code);
+        let axes = |code| self.axes.get(&code).copied().unwrap_or(0);
+        let state = self.mapping.state(keys, axes);
+        let before = std::mem::replace(&mut self.told, state);
+        (before != state).then_some(state)
+    }
+
+    /// Reads what is there, and tells how it is held after each report.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub(super) fn read(
+        &mut self,
+        mut tell: impl FnMut(PadState, Option<Instant>),
+    ) -> io::Result<()> {
+        let mut buffer = [0; AT_ONCE * BYTES];
+        let read = match (&self.file).read(&mut buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => read,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        self.rest.extend_from_slice(&buffer[..read]);
+        let bytes = std::mem::take(&mut self.rest);
+        let (events, rest) = bytes.as_chunks();
+        for bytes in events {
+            let event = Event::from_bytes(bytes);
+            if !self.follow(&event)? {
+                continue;
+            }
+            if let Some(state) = self.news() {
+                let stamp = i64::try_from(event.time.as_nanos()).unwrap_or(i64::MAX);
+                tell(state, self.stamped.then_some(Instant(stamp)));
+            }
+        }
+        self.rest = rest.to_vec();
+        Ok(())
+    }
+
+    /// Follows an event; whether it ends a report.
+    fn follow(&mut self, event: &Event) -> io::Result<bool> {
+        match (event.kind, event.code) {
+            (EV_SYN, SYN_DROPPED) => self.missed = true,
+            (EV_SYN, 0) => {
+                if std::mem::take(&mut self.missed) {
+                    self.look()?;
+                }
+                return Ok(true);
+            }
+            _ if self.missed => {}
+            (EV_KEY, code) if event.value == 0 => _ = self.keys.remove(&code),
+            (EV_KEY, code) => _ = self.keys.insert(code),
+            (EV_ABS, code) => _ = self.axes.insert(code, event.value),
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    /// Asks how everything is held.
+    fn look(&mut self) -> io::Result<()> {
+        self.keys = sys::keys_down(&self.file)?.into_iter().collect();
+        let axes = sys::axes(&self.file)?.into_iter();
+        self.axes = axes.map(|(code, axis)| (code, axis.value)).collect();
+        Ok(())
+    }
+
+    /// Runs its motors like this until it is told otherwise. One that can't is left alone.
+    ///
+    /// # Errors
+    /// It refused.
+    pub(super) fn rumble(&mut self, rumble: Rumble) -> io::Result<()> {
+        if !self.identity.rumbles || self.felt == rumble {
+            return Ok(());
+        }
+        if rumble != Rumble::OFF {
+            self.effect = Some(sys::upload(
+                &self.file,
+                self.effect,
+                rumble.strong,
+                rumble.weak,
+            )?);
+        }
+        let Some(effect) = self.effect.and_then(|id| u16::try_from(id).ok()) else {
+            return Ok(());
+        };
+        let (was, runs) = (self.felt != Rumble::OFF, rumble != Rumble::OFF);
+        self.felt = rumble;
+        // One that plays changes with what is uploaded.
+        if was != runs {
+            let play = Event {
+                time: Duration::ZERO,
+                kind: EV_FF,
+                code: effect,
+                value: i32::from(runs),
+            };
+            (&self.file).write_all(&play.to_bytes())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,359 @@
+//! Game pads: those of `/dev/input` that this user may read, as they come and go, under the buttons and sticks
+//! of the standard gamepad.
+//!
+//! What it is not: a focus. Whether what is done on a pad is for the host is the caller's business. Nothing is
+//! grabbed: others read the pads too.
+
+mod device;
+pub mod mapping;
+mod sys;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::input::pad::{PadId, Rumble};
+use openuvr_proto::time;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use self::device::{Opened, Pad};
+use self::mapping::Database;
+use crate::waker::{Waker, WakerError};
+
+/// Where the kernel has them.
+const FOLDER: &str = "/dev/input";
+
+/// How often the folder is looked at where the kernel does not tell of changes.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// A device that may not be read at first: its rights come a moment after it (guess).
+const RIGHTS: Duration = Duration::from_secs(1);
+
+/// What pads say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PadNews {
+    /// The person did this, at that time of the monotonic clock if the kernel says when.
+    Input(InputEvent, Option<time::Instant>),
+    /// The person should know this: one line.
+    Trouble(String),
+    /// Nothing.
+    Nothing,
+}
+
+/// What a pad is to feel, and for how long unless it is told otherwise.
+type Wishes = BTreeMap<PadId, (Rumble, Duration)>;
+
+/// Tells pads what to feel, and wakes who reads them: from any thread.
+#[derive(Clone)]
+pub struct Rumbler {
+    wishes: Arc<Mutex<Wishes>>,
+    waker: Waker,
+}
+
+impl Rumbler {
+    /// A new one, for one reader.
+    ///
+    /// # Errors
+    /// [`WakerError`] if this process has no file descriptor left.
+    pub fn new() -> Result<Rumbler, WakerError> {
+        Ok(Rumbler {
+            wishes: Arc::default(),
+            waker: Waker::new()?,
+        })
+    }
+
+    /// A pad is to feel this, for so long at most.
+    pub fn rumble(&self, pad: PadId, rumble: Rumble, lasts: Duration) {
+        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
+        wishes.insert(pad, (rumble, lasts));
+        drop(wishes);
+        self.waker.wake();
+    }
+
+    /// Makes the reader's waiting return.
+    pub fn wake(&self) {
+        self.waker.wake();
+    }
+
+    fn take(&self) -> Wishes {
+        self.waker.lower();
+        let wishes = self.wishes.lock();
+        std::mem::take(&mut *wishes.unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+struct Plugged {
+    path: PathBuf,
+    pad: Box<Pad>,
+    /// When its motors are to stand still.
+    still: Option<Instant>,
+}
+
+/// Reads the pads. One thread owns it.
+pub struct PadReader {
+    folder: PathBuf,
+    database: Database,
+    plugged: BTreeMap<PadId, Plugged>,
+    /// Of the folder; `None`: it is looked at now and then.
+    watch: Option<OwnedFd>,
+    look_at: Option<Instant>,
+    /// Devices that are no pads, or for which there is no room.
+    passed: BTreeSet<PathBuf>,
+    /// Those that may not be read, since when.
+    refused: BTreeMap<PathBuf, (Instant, bool)>,
+    rumbler: Rumbler,
+    ready: VecDeque<PadNews>,
+}
+
+impl PadReader {
+    /// Reads the pads of this machine; `rumbler` tells them what to feel.
+    #[must_use]
+    pub fn new(database: Database, rumbler: Rumbler) -> PadReader {
+        PadReader {
+            folder: FOLDER.into(),
+            database,
+            plugged: BTreeMap::new(),
+            watch: None,
+            look_at: Some(Instant::now()),
+            passed: BTreeSet::new(),
+            refused: BTreeMap::new(),
+            rumbler,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Waits for what pads say next, at most `timeout`.
+    pub fn next(&mut self, timeout: Duration) -> PadNews {
+        let until = Instant::now() + timeout;
+        loop {
+            self.feel();
+            if self.look_at.is_some_and(|at| at <= Instant::now()) {
+                self.look();
+            }
+            if let Some(news) = self.ready.pop_front() {
+                return news;
+            }
+            if Instant::now() >= until || !self.wait(until) {
+                return PadNews::Nothing;
+            }
+        }
+    }
+
+    /// Waits until something is there, and reads it; `false` if it was woken.
+    fn wait(&mut self, until: Instant) -> bool {
+        let still = self.plugged.values().filter_map(|plugged| plugged.still);
+        let until = still.chain(self.look_at).fold(until, Instant::min);
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).ok();
+        let mut fds = vec![PollFd::new(&self.rumbler.waker.0, PollFlags::IN)];
+        if let Some(watch) = &self.watch {
+            fds.push(PollFd::new(watch, PollFlags::IN));
+        }
+        let others = fds.len();
+        let pads = self.plugged.values();
+        fds.extend(pads.map(|plugged| PollFd::new(plugged.pad.fd(), PollFlags::IN)));
+        // Interrupted, it looks.
+        let _ = poll(&mut fds, left.as_ref());
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        let numbers: Vec<PadId> = self.plugged.keys().copied().collect();
+        for (number, _) in numbers
+            .iter()
+            .zip(&ready[others..])
+            .filter(|(_, ready)| **ready)
+        {
+            self.read(*number);
+        }
+        if others > 1 && ready[1] {
+            self.drain();
+            self.look_at = Some(Instant::now());
+        }
+        !ready[0]
+    }
+
+    fn read(&mut self, number: PadId) {
+        let Some(plugged) = self.plugged.get_mut(&number) else {
+            return;
+        };
+        let ready = &mut self.ready;
+        let read = plugged.pad.read(|state, at| {
+            let event = InputEvent::Pad { pad: number, state };
+            ready.push_back(PadNews::Input(event, at));
+        });
+        if read.is_err() {
+            self.unplug(number);
+        }
+    }
+
+    fn unplug(&mut self, pad: PadId) {
+        self.plugged.remove(&pad);
+        let event = InputEvent::PadDisconnected { pad };
+        self.ready.push_back(PadNews::Input(event, None));
+        // One that had no room may have it now.
+        self.passed.clear();
+        self.look_at = Some(Instant::now());
+    }
+
+    /// What the folder's watch says: that something changed is enough.
+    fn drain(&self) {
+        let Some(watch) = &self.watch else { return };
+        let mut buffer = [0_u8; 4096];
+        while rustix::io::read(watch, &mut buffer).is_ok_and(|read| read > 0) {}
+    }
+
+    /// Looks at what is in the folder.
+    fn look(&mut self) {
+        if self.watch.is_none() {
+            self.watch = sys::watch(&self.folder);
+        }
+        self.look_at = match self.watch {
+            Some(_) => None,
+            None => Some(Instant::now() + LOOK_EVERY),
+        };
+        let mut paths = devices(&self.folder);
+        paths.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
+        self.passed.retain(|path| paths.contains(path));
+        self.refused.retain(|path, _| paths.contains(path));
+        let gone = |plugged: &Plugged| !paths.contains(&plugged.path);
+        let gone: Vec<PadId> = self
+            .plugged
+            .iter()
+            .filter(|(_, plugged)| gone(plugged))
+            .map(|(pad, _)| *pad)
+            .collect();
+        for pad in gone {
+            self.unplug(pad);
+        }
+        for path in paths {
+            let known = self.plugged.values().any(|plugged| plugged.path == path);
+            if !known && !self.passed.contains(&path) {
+                self.open(path);
+            }
+        }
+    }
+
+    fn open(&mut self, path: PathBuf) {
+        match Pad::open(&path, &self.database) {
+            Ok(Opened::Pad(pad)) => self.plug(path, pad),
+            Ok(Opened::Unmapped(name)) => {
+                self.trouble(format!(
+                    "where the buttons of {name} ({}) are is not known: --pad-db FILE names a database of \
+                     pads of SDL's form",
+                    path.display()
+                ));
+                self.passed.insert(path);
+            }
+            Ok(Opened::Other) => _ = self.passed.insert(path),
+            Err(e) => self.refuse(path, &e),
+        }
+    }
+
+    fn plug(&mut self, path: PathBuf, mut pad: Box<Pad>) {
+        let free = PadId::all().find(|number| !self.plugged.contains_key(number));
+        let Some(number) = free else {
+            self.trouble(format!(
+                "{} is left out: {} pads are plugged in already",
+                pad.identity.name,
+                self.plugged.len()
+            ));
+            self.passed.insert(path);
+            return;
+        };
+        self.refused.remove(&path);
+        let connected = InputEvent::PadConnected {
+            pad: number,
+            identity: pad.identity,
+        };
+        self.ready.push_back(PadNews::Input(connected, None));
+        if let Some(state) = pad.news() {
+            let event = InputEvent::Pad { pad: number, state };
+            self.ready.push_back(PadNews::Input(event, None));
+        }
+        let plugged = Plugged {
+            path,
+            pad,
+            still: None,
+        };
+        self.plugged.insert(number, plugged);
+    }
+
+    /// One can't be opened. Its rights may come later; if they do not, the person is told once if it is a pad.
+    fn refuse(&mut self, path: PathBuf, why: &io::Error) {
+        if why.kind() != io::ErrorKind::PermissionDenied {
+            // It went while it was looked at, or is no device.
+            return;
+        }
+        let now = Instant::now();
+        let (since, told) = self.refused.entry(path.clone()).or_insert((now, false));
+        if now.duration_since(*since) < RIGHTS {
+            let again = *since + RIGHTS;
+            self.look_at = Some(self.look_at.map_or(again, |at| at.min(again)));
+        } else if !std::mem::replace(told, true) && is_pad(&path) {
+            self.trouble(format!(
+                "the game pad {} may not be read: let this user (`usermod -aG input NAME`, then log in anew), or \
+                 --pads off",
+                path.display()
+            ));
+        }
+    }
+
+    fn trouble(&mut self, words: String) {
+        self.ready.push_back(PadNews::Trouble(words));
+    }
+
+    /// Runs and stops motors.
+    fn feel(&mut self) {
+        let now = Instant::now();
+        for (pad, (rumble, lasts)) in self.rumbler.take() {
+            if let Some(plugged) = self.plugged.get_mut(&pad) {
+                plugged.still = (rumble != Rumble::OFF).then(|| now + lasts);
+                // A pad that refuses is one without motors.
+                let _ = plugged.pad.rumble(rumble);
+            }
+        }
+        for plugged in self.plugged.values_mut() {
+            if plugged.still.take_if(|at| *at <= now).is_some() {
+                let _ = plugged.pad.rumble(Rumble::OFF);
+            }
+        }
+    }
+}
+
+impl Drop for PadReader {
+    fn drop(&mut self) {
+        for plugged in self.plugged.values_mut() {
+            let _ = plugged.pad.rumble(Rumble::OFF);
+        }
+    }
+}
+
+/// The event devices of a folder.
+fn devices(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_event = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let number = name.and_then(|name| name.strip_prefix("event"));
+        number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    entries.map(|entry| entry.path()).filter(is_event).collect()
+}
+
+/// Whether the kernel says that a device which may not be opened has a pad's buttons: sysfs, where the words of
+/// the bits come highest first.
+fn is_pad(path: &Path) -> bool {
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let keys = format!("/sys/class/input/{name}/device/capabilities/key");
+    let words = fs::read_to_string(keys).unwrap_or_default();
+    let bit = usize::from(crate::pad::codes::BTN_SOUTH);
+    let word = words.split_whitespace().rev().nth(bit / 64);
+    let word = word.and_then(|word| u64::from_str_radix(word, 16).ok());
+    word.is_some_and(|word| word >> (bit % 64) & 1 == 1)
+}

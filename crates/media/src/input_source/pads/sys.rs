@@ -1,0 +1,197 @@
+//! What a pad's event device is asked and told (`linux/input.h`), through the C library: a library that shows
+//! devices in a process (`libopenuvr_pads.so`) stands in front of that.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_int, c_ulong};
+use std::fs::File;
+use std::io::{self, Error};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use crate::pad::codes::{ABS_CNT, FF_CNT, KEY_CNT};
+use crate::pad::description::Axis;
+
+/// `struct ff_effect` of a rumble: 48 bytes where pointers have 64 bits.
+#[repr(C)]
+struct FfEffect {
+    kind: u16,
+    id: i16,
+    direction: u16,
+    trigger: [u16; 2],
+    replay: [u16; 2],
+    /// The union of what effects have begins at an address that a pointer may have.
+    pad: u16,
+    strong: u16,
+    weak: u16,
+    rest: [u64; 3],
+}
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<FfEffect>() == 48);
+
+/// The number of a request, as `_IOC` of `asm-generic/ioctl.h` makes it.
+const fn request(direction: c_ulong, number: c_ulong, bytes: usize) -> c_ulong {
+    direction << 30 | (bytes as c_ulong) << 16 | (b'E' as c_ulong) << 8 | number
+}
+
+const READ: c_ulong = 2;
+const WRITE: c_ulong = 1;
+
+/// Has an event device fill `bytes`; how many of them, or what else it answers.
+fn ask(file: &File, number: c_ulong, bytes: &mut [u8]) -> io::Result<usize> {
+    let request = request(READ, number, bytes.len());
+    // SAFETY: the request's number says how many bytes are written at most: those of the slice.
+    let answer = unsafe { libc::ioctl(file.as_raw_fd(), request, bytes.as_mut_ptr()) };
+    usize::try_from(answer).map_err(|_| Error::last_os_error())
+}
+
+/// Opens an event device for reading, and for writing if that is allowed; the second says whether.
+pub(super) fn open(path: &Path) -> io::Result<(File, bool)> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let open = |mode| {
+        let flags = mode | libc::O_NONBLOCK | libc::O_CLOEXEC;
+        // SAFETY: a string that lives until the call returns.
+        let fd = unsafe { libc::open(path.as_ptr(), flags) };
+        // SAFETY: it was opened just now, and nobody else has it.
+        (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })
+    };
+    if let Some(file) = open(libc::O_RDWR) {
+        return Ok((file, true));
+    }
+    let file = open(libc::O_RDONLY).ok_or_else(Error::last_os_error)?;
+    Ok((file, false))
+}
+
+/// Its name; empty if it has none.
+pub(super) fn name(file: &File) -> String {
+    // EVIOCGNAME
+    text(file, 0x06)
+}
+
+/// Where it is plugged in, in words of its driver.
+pub(super) fn place(file: &File) -> String {
+    // EVIOCGPHYS
+    text(file, 0x07)
+}
+
+fn text(file: &File, number: c_ulong) -> String {
+    let mut text = [0; 256];
+    let length = ask(file, number, &mut text).unwrap_or(0).min(text.len());
+    let text = CStr::from_bytes_until_nul(&text[..length]);
+    text.map_or_else(
+        |_| String::new(),
+        |text| text.to_string_lossy().into_owned(),
+    )
+}
+
+/// Bus, vendor, product and version.
+pub(super) fn id(file: &File) -> io::Result<[u16; 4]> {
+    let mut id = [0; 8];
+    // EVIOCGID
+    ask(file, 0x02, &mut id)?;
+    let [a, b, c, d, e, f, g, h] = id;
+    Ok([[a, b], [c, d], [e, f], [g, h]].map(u16::from_ne_bytes))
+}
+
+/// The keys and buttons that it has.
+pub(super) fn keys(file: &File) -> io::Result<Vec<u16>> {
+    let mut bits = [0; KEY_CNT / 8];
+    // EVIOCGBIT
+    ask(file, 0x20 + 0x01, &mut bits)?;
+    Ok(numbers(&bits))
+}
+
+/// The keys and buttons that are down.
+pub(super) fn keys_down(file: &File) -> io::Result<Vec<u16>> {
+    let mut bits = [0; KEY_CNT / 8];
+    // EVIOCGKEY
+    ask(file, 0x18, &mut bits)?;
+    Ok(numbers(&bits))
+}
+
+/// The axes that it has, and where they are.
+pub(super) fn axes(file: &File) -> io::Result<Vec<(u16, Axis)>> {
+    let mut bits = [0; ABS_CNT / 8];
+    // A device without axes has no such bits.
+    let _ = ask(file, 0x20 + 0x03, &mut bits);
+    let axis = |code: u16| {
+        let mut info = [0; 24];
+        // EVIOCGABS
+        ask(file, 0x40 + c_ulong::from(code), &mut info)?;
+        let [value, minimum, maximum, fuzz, flat] = [0, 4, 8, 12, 16]
+            .map(|at| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]));
+        let axis = Axis {
+            value,
+            minimum,
+            maximum,
+            fuzz,
+            flat,
+        };
+        Ok((code, axis))
+    };
+    numbers(&bits).into_iter().map(axis).collect()
+}
+
+/// The kinds of effects that it has.
+pub(super) fn forces(file: &File) -> Vec<u16> {
+    let mut bits = [0; FF_CNT / 8];
+    // A device without effects has no such bits.
+    let _ = ask(file, 0x20 + 0x15, &mut bits);
+    numbers(&bits)
+}
+
+/// Has its events stamped by `CLOCK_MONOTONIC`; whether they are.
+pub(super) fn stamp_by_monotonic_clock(file: &File) -> bool {
+    let clock: c_int = libc::CLOCK_MONOTONIC;
+    // EVIOCSCLOCKID
+    let request = request(WRITE, 0xa0, size_of::<c_int>());
+    // SAFETY: it reads an int, which lives until the call returns.
+    unsafe { libc::ioctl(file.as_raw_fd(), request, &raw const clock) == 0 }
+}
+
+/// Uploads a rumble without an end, in place of the one with this number, if one is given; its number.
+pub(super) fn upload(file: &File, id: Option<i16>, strong: u16, weak: u16) -> io::Result<i16> {
+    let mut effect = FfEffect {
+        kind: crate::pad::codes::FF_RUMBLE,
+        id: id.unwrap_or(-1),
+        direction: 0,
+        trigger: [0; 2],
+        replay: [0; 2],
+        pad: 0,
+        strong,
+        weak,
+        rest: [0; 3],
+    };
+    // EVIOCSFF
+    let request = request(WRITE, 0x80, size_of::<FfEffect>());
+    // SAFETY: it reads an effect of this length and writes its number, and the effect lives until then.
+    let answer = unsafe { libc::ioctl(file.as_raw_fd(), request, &raw mut effect) };
+    match answer {
+        0.. => Ok(effect.id),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
+/// Follows what comes into and goes out of a folder; `None` if the kernel can't.
+pub(super) fn watch(folder: &Path) -> Option<OwnedFd> {
+    let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
+    // SAFETY: flags alone.
+    let fd = unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) };
+    if fd < 0 {
+        return None;
+    }
+    // SAFETY: it was opened just now, and nobody else has it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // A device is there before its rights are.
+    let what = libc::IN_CREATE | libc::IN_ATTRIB | libc::IN_DELETE | libc::IN_MOVED_TO;
+    // SAFETY: a string that lives until the call returns.
+    let watch = unsafe { libc::inotify_add_watch(fd.as_raw_fd(), path.as_ptr(), what) };
+    (watch >= 0).then_some(fd)
+}
+
+fn numbers(bits: &[u8]) -> Vec<u16> {
+    let all = (0..).take(bits.len() * 8);
+    all.filter(|n: &u16| bits[usize::from(n / 8)] >> (n % 8) & 1 == 1)
+        .collect()
+}

@@ -1,0 +1,129 @@
+//! A device: its socket, and the file that says what it is.
+
+use std::ffi::{c_int, c_void};
+use std::mem::{offset_of, size_of, zeroed};
+use std::ptr;
+
+use openuvr_media::pad::requests::Request;
+
+use crate::folder::{self, Name, Place};
+use crate::real::{errno, fail, set_errno};
+
+/// Opens a device as `open` does with these flags.
+pub(crate) fn connect(device: u32, flags: c_int) -> c_int {
+    if flags & libc::O_DIRECTORY != 0 {
+        return fail(libc::ENOTDIR);
+    }
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | (flags & libc::O_CLOEXEC);
+    const { assert!(libc::SOCK_CLOEXEC == libc::O_CLOEXEC) };
+    // SAFETY: numbers alone.
+    let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
+    if fd < 0 {
+        return fd;
+    }
+    let name = Name::socket(device);
+    // SAFETY: plain data.
+    let mut address: libc::sockaddr_un = unsafe { zeroed() };
+    #[expect(clippy::cast_possible_truncation, reason = "AF_UNIX is 1")]
+    {
+        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    }
+    let last = address.sun_path.len() - 1;
+    for (to, byte) in address.sun_path.iter_mut().take(last).zip(name.bytes()) {
+        *to = byte.cast_signed();
+    }
+    let length = libc::socklen_t::try_from(size_of::<libc::sockaddr_un>()).unwrap_or(0);
+    // SAFETY: an address of this length, which lives until the call returns.
+    let connected = unsafe { libc::connect(fd, (&raw const address).cast(), length) };
+    if connected != 0 {
+        let why = match errno() {
+            libc::ENOENT => libc::ENOENT,
+            // More wait to open it than there can be.
+            libc::EAGAIN => libc::EBUSY,
+            // Who served it is gone.
+            _ => libc::ENODEV,
+        };
+        // SAFETY: opened above, and nobody else has it.
+        unsafe { libc::close(fd) };
+        return fail(why);
+    }
+    if flags & libc::O_NONBLOCK == 0 {
+        // SAFETY: as above. It can't fail for a descriptor that is open.
+        unsafe { libc::fcntl(fd, libc::F_SETFL, 0) };
+    }
+    fd
+}
+
+/// The device that a descriptor is of; `None` if it is none of ours. The last error stays.
+pub(crate) fn of(fd: c_int) -> Option<u32> {
+    let before = errno();
+    // SAFETY: plain data.
+    let mut address: libc::sockaddr_un = unsafe { zeroed() };
+    let mut length = libc::socklen_t::try_from(size_of::<libc::sockaddr_un>()).unwrap_or(0);
+    // SAFETY: room for an address of this length.
+    let known = unsafe { libc::getpeername(fd, (&raw mut address).cast(), &raw mut length) } == 0;
+    set_errno(before);
+    if !known || i32::from(address.sun_family) != libc::AF_UNIX {
+        return None;
+    }
+    let length = usize::try_from(length).ok()?;
+    let length = length.checked_sub(offset_of!(libc::sockaddr_un, sun_path))?;
+    let path = address.sun_path.get(..length.min(address.sun_path.len()))?;
+    let sockets = Name::sockets();
+    let mut number = [0; 16];
+    let (mut used, mut ours) = (0, sockets.bytes().iter());
+    for byte in path.iter().map(|byte| byte.cast_unsigned()) {
+        match ours.next() {
+            Some(same) if *same == byte => {}
+            Some(_) => return None,
+            None if byte == 0 => break,
+            None => {
+                *number.get_mut(used)? = byte;
+                used += 1;
+            }
+        }
+    }
+    folder::device(number.get(..used)?)
+}
+
+/// Reads a part of what a device is; `false` if it is not there.
+pub(crate) fn read(device: u32, at: usize, bytes: &mut [u8]) -> bool {
+    let before = errno();
+    let name = Name::of(Place::Device(device));
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: a string. By its number, so that nobody else comes between.
+    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, name.as_ptr(), flags, 0) };
+    let Some(fd) = c_int::try_from(fd).ok().filter(|fd| *fd >= 0) else {
+        set_errno(before);
+        return false;
+    };
+    let at = libc::off_t::try_from(at).unwrap_or(0);
+    // SAFETY: as many bytes as the slice has.
+    let got = unsafe { libc::pread(fd, bytes.as_mut_ptr().cast::<c_void>(), bytes.len(), at) };
+    // SAFETY: opened above, and nobody else has it.
+    unsafe { libc::close(fd) };
+    set_errno(before);
+    usize::try_from(got).ok() == Some(bytes.len())
+}
+
+/// Tells who serves the device; the answer of a call that does.
+pub(crate) fn ask(fd: c_int, request: Request) -> c_int {
+    let bytes = request.to_bytes();
+    match send(fd, bytes.as_ptr().cast(), bytes.len()) {
+        0.. => 0,
+        _ => -1,
+    }
+}
+
+/// Writes to a device, without the signal that a pipe gives whose end is gone.
+pub(crate) fn send(fd: c_int, bytes: *const c_void, count: usize) -> isize {
+    // SAFETY: as many bytes, as the caller was told by its own.
+    let sent = unsafe { libc::send(fd, bytes, count, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+    if sent < 0 && matches!(errno(), libc::EPIPE | libc::ECONNRESET) {
+        set_errno(libc::ENODEV);
+    }
+    sent
+}
+
+/// Nothing, where an answer has no place.
+pub(crate) const NOWHERE: *mut c_void = ptr::null_mut();

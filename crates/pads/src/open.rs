@@ -1,0 +1,70 @@
+//! `open` and its kin.
+//!
+//! They take a third argument only where a file is made; on the machines that this is built for it lies in a
+//! register that exists either way, and is passed on as it is.
+
+use std::ffi::{c_char, c_int, c_uint};
+
+use crate::device;
+use crate::folder::{Name, Place, place, place_at};
+use crate::real::{Real, fail};
+
+type Open = unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int;
+type OpenAt = unsafe extern "C" fn(c_int, *const c_char, c_int, ...) -> c_int;
+
+/// Opens what of ours a path names, and everything else by `real`.
+fn opened(
+    place: Option<Place>,
+    path: *const c_char,
+    flags: c_int,
+    real: impl FnOnce(*const c_char) -> c_int,
+) -> c_int {
+    match place {
+        None => real(path),
+        Some(Place::Device(number)) if flags & libc::O_PATH == 0 => device::connect(number, flags),
+        Some(place) => real(Name::of(place).as_ptr()),
+    }
+}
+
+macro_rules! open {
+    ($($name:ident $symbol:literal),*) => { $(
+        /// See open(2).
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+            static REAL: Real = Real::new($symbol);
+            // SAFETY: the type that it has.
+            let Some(real) = (unsafe { REAL.get::<Open>() }) else {
+                return fail(libc::ENOSYS);
+            };
+            // SAFETY: the caller gives a string, and so do we.
+            opened(unsafe { place(path) }, path, flags, |path| unsafe { real(path, flags, mode) })
+        }
+    )* };
+}
+
+open!(open c"open", open64 c"open64", __open_2 c"__open_2", __open64_2 c"__open64_2");
+
+macro_rules! openat {
+    ($($name:ident $symbol:literal),*) => { $(
+        /// See openat(2).
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            dir: c_int,
+            path: *const c_char,
+            flags: c_int,
+            mode: c_uint,
+        ) -> c_int {
+            static REAL: Real = Real::new($symbol);
+            // SAFETY: the type that it has.
+            let Some(real) = (unsafe { REAL.get::<OpenAt>() }) else {
+                return fail(libc::ENOSYS);
+            };
+            // SAFETY: the caller gives a string, and so do we.
+            opened(unsafe { place_at(dir, path) }, path, flags, |path| unsafe {
+                real(dir, path, flags, mode)
+            })
+        }
+    )* };
+}
+
+openat!(openat c"openat", openat64 c"openat64", __openat_2 c"__openat_2", __openat64_2 c"__openat64_2");

@@ -1,0 +1,231 @@
+//! `stat` and its kin: a device looks like one of the kernel's.
+
+use std::ffi::{c_char, c_int, c_uint};
+
+use openuvr_media::pad::FIRST_EVENT;
+
+use crate::device;
+use crate::folder::{Name, Place, place, place_at};
+use crate::real::{Real, fail};
+
+/// `INPUT_MAJOR` of `linux/major.h`.
+const MAJOR: c_uint = 13;
+
+/// The kernel's event devices begin with this minor number.
+const FIRST_MINOR: c_uint = 64;
+
+fn minor(device: u32) -> c_uint {
+    FIRST_MINOR + FIRST_EVENT + device
+}
+
+/// A character device, which its user may read and write.
+const MODE: libc::mode_t = libc::S_IFCHR | 0o660;
+
+// `struct stat64` is the same where addresses have 64 bits.
+type Stat = libc::stat;
+
+/// Makes a device of what was found.
+///
+/// # Safety
+/// `found` is null or was filled.
+unsafe fn disguise(found: *mut Stat, device: u32) {
+    // SAFETY: as the caller says.
+    if let Some(found) = unsafe { found.as_mut() } {
+        found.st_mode = MODE;
+        found.st_rdev = libc::makedev(MAJOR, minor(device));
+        found.st_size = 0;
+    }
+}
+
+/// fstatat(2) of the system itself, without anybody between.
+///
+/// # Safety
+/// A string, and room for the answer.
+unsafe fn system(dir: c_int, path: *const c_char, found: *mut Stat, flags: c_int) -> c_int {
+    // SAFETY: as the caller says; the structure is the kernel's own on the machines that this is built for.
+    let answer = unsafe { libc::syscall(libc::SYS_newfstatat, dir, path, found, flags) };
+    c_int::try_from(answer).unwrap_or(-1)
+}
+
+/// Looks at what of ours a path names, and at everything else by `real`.
+///
+/// # Safety
+/// `found` has room for the answer.
+unsafe fn looked(place: Option<Place>, found: *mut Stat, real: impl FnOnce() -> c_int) -> c_int {
+    let Some(place) = place else {
+        return real();
+    };
+    // SAFETY: a string, and what the caller says.
+    let answer = unsafe { system(libc::AT_FDCWD, Name::of(place).as_ptr(), found, 0) };
+    if let (0, Place::Device(device)) = (answer, place) {
+        // SAFETY: filled just now.
+        unsafe { disguise(found, device) };
+    }
+    answer
+}
+
+macro_rules! stat {
+    ($($name:ident $symbol:literal $flags:expr),*) => { $(
+        /// See stat(2).
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(path: *const c_char, found: *mut Stat) -> c_int {
+            static REAL: Real = Real::new($symbol);
+            type Call = unsafe extern "C" fn(*const c_char, *mut Stat) -> c_int;
+            // SAFETY: the type that it has; what the caller gives is passed on. Until glibc 2.33 there was no
+            // function of this name, and the system itself answers.
+            unsafe {
+                looked(place(path), found, || match REAL.get::<Call>() {
+                    Some(real) => real(path, found),
+                    None => system(libc::AT_FDCWD, path, found, $flags),
+                })
+            }
+        }
+    )* };
+}
+
+stat!(
+    stat c"stat" 0,
+    stat64 c"stat64" 0,
+    lstat c"lstat" libc::AT_SYMLINK_NOFOLLOW,
+    lstat64 c"lstat64" libc::AT_SYMLINK_NOFOLLOW
+);
+
+macro_rules! xstat {
+    ($($name:ident $symbol:literal $flags:expr),*) => { $(
+        /// What `stat` was to programs that were linked with glibc until 2.32.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(version: c_int, path: *const c_char, found: *mut Stat) -> c_int {
+            static REAL: Real = Real::new($symbol);
+            type Call = unsafe extern "C" fn(c_int, *const c_char, *mut Stat) -> c_int;
+            // SAFETY: as above.
+            unsafe {
+                looked(place(path), found, || match REAL.get::<Call>() {
+                    Some(real) => real(version, path, found),
+                    None => system(libc::AT_FDCWD, path, found, $flags),
+                })
+            }
+        }
+    )* };
+}
+
+xstat!(
+    __xstat c"__xstat" 0,
+    __xstat64 c"__xstat64" 0,
+    __lxstat c"__lxstat" libc::AT_SYMLINK_NOFOLLOW,
+    __lxstat64 c"__lxstat64" libc::AT_SYMLINK_NOFOLLOW
+);
+
+/// Makes a device of a socket that is one of ours.
+///
+/// # Safety
+/// `found` was filled if `answer` is 0.
+unsafe fn seen(answer: c_int, fd: c_int, found: *mut Stat) -> c_int {
+    // SAFETY: as the caller says.
+    let is_socket = answer == 0
+        && unsafe { found.as_ref() }.is_some_and(|f| f.st_mode & libc::S_IFMT == libc::S_IFSOCK);
+    if is_socket
+        && crate::folder::is_on()
+        && let Some(device) = device::of(fd)
+    {
+        // SAFETY: as the caller says.
+        unsafe { disguise(found, device) };
+    }
+    answer
+}
+
+macro_rules! fstat {
+    ($($name:ident $symbol:literal),*) => { $(
+        /// See fstat(2).
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(fd: c_int, found: *mut Stat) -> c_int {
+            static REAL: Real = Real::new($symbol);
+            type Call = unsafe extern "C" fn(c_int, *mut Stat) -> c_int;
+            // SAFETY: the type that it has; what the caller gives is passed on.
+            unsafe {
+                let answer = match REAL.get::<Call>() {
+                    Some(real) => real(fd, found),
+                    None => system(fd, c"".as_ptr(), found, libc::AT_EMPTY_PATH),
+                };
+                seen(answer, fd, found)
+            }
+        }
+    )* };
+}
+
+fstat!(fstat c"fstat", fstat64 c"fstat64");
+
+macro_rules! fxstat {
+    ($($name:ident $symbol:literal),*) => { $(
+        /// What `fstat` was to programs that were linked with glibc until 2.32.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(version: c_int, fd: c_int, found: *mut Stat) -> c_int {
+            static REAL: Real = Real::new($symbol);
+            type Call = unsafe extern "C" fn(c_int, c_int, *mut Stat) -> c_int;
+            // SAFETY: the type that it has; what the caller gives is passed on.
+            unsafe {
+                let answer = match REAL.get::<Call>() {
+                    Some(real) => real(version, fd, found),
+                    None => system(fd, c"".as_ptr(), found, libc::AT_EMPTY_PATH),
+                };
+                seen(answer, fd, found)
+            }
+        }
+    )* };
+}
+
+fxstat!(__fxstat c"__fxstat", __fxstat64 c"__fxstat64");
+
+macro_rules! fstatat {
+    ($($name:ident $symbol:literal),*) => { $(
+        /// See fstatat(2).
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            dir: c_int,
+            path: *const c_char,
+            found: *mut Stat,
+            flags: c_int,
+        ) -> c_int {
+            static REAL: Real = Real::new($symbol);
+            type Call = unsafe extern "C" fn(c_int, *const c_char, *mut Stat, c_int) -> c_int;
+            // SAFETY: the type that it has; what the caller gives is passed on.
+            unsafe {
+                looked(place_at(dir, path), found, || match REAL.get::<Call>() {
+                    Some(real) => real(dir, path, found, flags),
+                    None => system(dir, path, found, flags),
+                })
+            }
+        }
+    )* };
+}
+
+fstatat!(fstatat c"fstatat", fstatat64 c"fstatat64");
+
+/// See statx(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn statx(
+    dir: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mask: c_uint,
+    found: *mut libc::statx,
+) -> c_int {
+    static REAL: Real = Real::new(c"statx");
+    type Call =
+        unsafe extern "C" fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int;
+    // SAFETY: the type that it has; what the caller gives is passed on, with another string.
+    unsafe {
+        let Some(real) = REAL.get::<Call>() else {
+            return fail(libc::ENOSYS);
+        };
+        let Some(place) = place_at(dir, path) else {
+            return real(dir, path, flags, mask, found);
+        };
+        let answer = real(dir, Name::of(place).as_ptr(), flags, mask, found);
+        if let (0, Place::Device(device), Some(found)) = (answer, place, found.as_mut()) {
+            found.stx_mode = u16::try_from(MODE).unwrap_or(0);
+            (found.stx_rdev_major, found.stx_rdev_minor) = (MAJOR, minor(device));
+            found.stx_size = 0;
+        }
+        answer
+    }
+}

@@ -1,0 +1,240 @@
+//! Game pads on their way to the host: what each is called and can do, and how all of it is held now.
+//!
+//! Buttons and sticks are those of the "standard gamepad" of the W3C's Gamepad specification, in its order,
+//! whatever the device at the client looks like: where each of its own buttons lies is found out there. A state
+//! is whole and absolute, so that one that is repeated or takes another's place changes nothing.
+
+use std::fmt;
+
+use crate::printable::is_printable;
+
+/// Pads of a player at most: as many as games for one screen are made for.
+pub const MAX_PADS: u8 = 4;
+
+/// Buttons of a pad, the two triggers among them: 0 to 16 of the W3C's standard gamepad.
+pub const PAD_BUTTONS: u8 = 17;
+
+/// A pad of a client: 0 to [`MAX_PADS`] - 1. A pad that is plugged in takes the lowest free number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PadId(pub(crate) u8);
+
+impl PadId {
+    /// The pad of this number; `None` from [`MAX_PADS`] on.
+    #[must_use]
+    pub fn new(number: u8) -> Option<PadId> {
+        (number < MAX_PADS).then_some(PadId(number))
+    }
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = PadId> {
+        (0..MAX_PADS).map(PadId)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
+    /// Its place in a list of all.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+}
+
+/// A button of the W3C's standard gamepad, under its number there. By place, as letters differ between
+/// makers: south is A of Microsoft, the cross of Sony, B of Nintendo.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum PadButton {
+    /// The lower of the four on the right.
+    South = 0,
+    /// The right one.
+    East = 1,
+    /// The left one.
+    West = 2,
+    /// The upper one.
+    North = 3,
+    /// The left shoulder.
+    LeftShoulder = 4,
+    /// The right shoulder.
+    RightShoulder = 5,
+    /// Back, select.
+    Back = 8,
+    /// Start.
+    Start = 9,
+    /// The left stick, pressed.
+    LeftStick = 10,
+    /// The right stick, pressed.
+    RightStick = 11,
+    /// The cross, up.
+    Up = 12,
+    /// The cross, down.
+    Down = 13,
+    /// The cross, to the left.
+    Left = 14,
+    /// The cross, to the right.
+    Right = 15,
+    /// The one in the middle, with the maker's sign.
+    Guide = 16,
+}
+
+impl PadButton {
+    /// All but the triggers (6 and 7), which are analogue: [`PadState::triggers`].
+    pub const ALL: [PadButton; 15] = [
+        PadButton::South,
+        PadButton::East,
+        PadButton::West,
+        PadButton::North,
+        PadButton::LeftShoulder,
+        PadButton::RightShoulder,
+        PadButton::Back,
+        PadButton::Start,
+        PadButton::LeftStick,
+        PadButton::RightStick,
+        PadButton::Up,
+        PadButton::Down,
+        PadButton::Left,
+        PadButton::Right,
+        PadButton::Guide,
+    ];
+
+    /// Its bit in [`PadState::buttons`].
+    #[must_use]
+    pub fn bit(self) -> u32 {
+        1 << self as u8
+    }
+}
+
+/// How everything on a pad is held.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct PadState {
+    /// Bit n: button n of the standard gamepad is down. Those of the triggers (6 and 7) are 0; bits that
+    /// no button has are passed over.
+    pub buttons: u32,
+    /// The left stick across and down, the right stick across and down: -32 768 is left (up), 0 the middle,
+    /// 32 767 right (down).
+    pub sticks: [i16; 4],
+    /// The left and the right trigger: 0 is free, 65 535 pulled to the end.
+    pub triggers: [u16; 2],
+}
+
+impl PadState {
+    /// Nothing is held.
+    pub const NEUTRAL: PadState = PadState {
+        buttons: 0,
+        sticks: [0; 4],
+        triggers: [0; 2],
+    };
+
+    /// Whether a button is down.
+    #[must_use]
+    pub fn is_down(&self, button: PadButton) -> bool {
+        self.buttons & button.bit() != 0
+    }
+
+    /// The same with a button down or up.
+    #[must_use]
+    pub fn with(mut self, button: PadButton, down: bool) -> PadState {
+        self.buttons &= !button.bit();
+        if down {
+            self.buttons |= button.bit();
+        }
+        self
+    }
+}
+
+/// Bytes of a pad's name at most; the longest that kernel drivers give today has 60.
+pub const MAX_PAD_NAME: usize = 64;
+
+/// What a pad is called: text that may be shown, of at most [`MAX_PAD_NAME`] bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PadName {
+    bytes: [u8; MAX_PAD_NAME],
+    length: u8,
+}
+
+impl PadName {
+    /// Of `name` what may be shown and has room.
+    #[must_use]
+    pub fn new(name: &str) -> PadName {
+        let (mut bytes, mut length) = ([0; MAX_PAD_NAME], 0);
+        for c in name.chars().filter(|c| is_printable(*c)) {
+            let end = length + c.len_utf8();
+            let Some(room) = bytes.get_mut(length..end) else {
+                break;
+            };
+            c.encode_utf8(room);
+            length = end;
+        }
+        PadName {
+            bytes,
+            length: u8::try_from(length).unwrap_or(0),
+        }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        // It was made of characters.
+        std::str::from_utf8(&self.bytes[..self.length.into()]).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for PadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl fmt::Display for PadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Which device a pad is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PadIdentity {
+    /// Its name, as its driver gives it.
+    pub name: PadName,
+    /// Its maker, by the USB or Bluetooth number; 0: not known.
+    pub vendor: u16,
+    /// Its product, by the maker's number; 0: not known.
+    pub product: u16,
+    /// Which buttons it has: bits as in [`PadState::buttons`], with 6 and 7 for its triggers.
+    pub buttons: u32,
+    /// Whether it has each stick: the left one, the right one.
+    pub sticks: [bool; 2],
+    /// Whether it can rumble.
+    pub rumbles: bool,
+}
+
+/// How hard a pad's motors are to run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Rumble {
+    /// The heavy, slow motor: 0 is off, 65 535 the most.
+    pub strong: u16,
+    /// The light, fast motor.
+    pub weak: u16,
+}
+
+impl Rumble {
+    /// Both motors stand still.
+    pub const OFF: Rumble = Rumble { strong: 0, weak: 0 };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_keeps_whole_characters_that_may_be_shown() {
+        assert_eq!(PadName::new("Pad\u{1b}[2J\n").as_str(), "Pad[2J");
+        let long = "ä".repeat(40);
+        assert_eq!(PadName::new(&long).as_str(), "ä".repeat(32));
+        let odd = format!("x{long}");
+        assert_eq!(PadName::new(&odd).as_str(), format!("x{}", "ä".repeat(31)));
+    }
+}

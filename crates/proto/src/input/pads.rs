@@ -1,0 +1,98 @@
+//! A side's game pads, as its input events left them.
+
+use super::event::InputEvent;
+use super::pad::{MAX_PADS, PadId, PadIdentity, PadState};
+
+/// A side's pads as its input events left them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Pads([Option<(PadIdentity, PadState)>; MAX_PADS as usize]);
+
+impl Pads {
+    /// Follows one event.
+    pub fn note(&mut self, event: &InputEvent) {
+        match *event {
+            InputEvent::PadConnected { pad, identity } => {
+                self.0[pad.index()] = Some((identity, PadState::NEUTRAL));
+            }
+            InputEvent::PadDisconnected { pad } => self.0[pad.index()] = None,
+            InputEvent::Pad { pad, state } => {
+                if let Some((_, held)) = &mut self.0[pad.index()] {
+                    *held = state;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The events that bring a side that knows nothing of them here.
+    pub fn announcements(&self) -> impl Iterator<Item = InputEvent> + '_ {
+        self.connected().flat_map(|(pad, identity, state)| {
+            let connected = InputEvent::PadConnected { pad, identity };
+            let held = (state != PadState::NEUTRAL).then_some(InputEvent::Pad { pad, state });
+            [Some(connected), held].into_iter().flatten()
+        })
+    }
+
+    /// The events that say how each is held: everything on them was released at the other side.
+    pub fn states(&self) -> impl Iterator<Item = InputEvent> + '_ {
+        self.connected()
+            .map(|(pad, _, state)| InputEvent::Pad { pad, state })
+    }
+
+    /// The pads that are plugged in, with what they are and how they are held.
+    pub fn connected(&self) -> impl Iterator<Item = (PadId, PadIdentity, PadState)> + '_ {
+        PadId::all().filter_map(|pad| {
+            let (identity, state) = self.0[pad.index()]?;
+            Some((pad, identity, state))
+        })
+    }
+
+    /// Whether this pad is plugged in.
+    #[must_use]
+    pub fn has(&self, pad: PadId) -> bool {
+        self.0[pad.index()].is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pad::{PadButton, PadName};
+    use super::*;
+
+    #[test]
+    fn announcements_bring_another_side_to_the_same_pads() {
+        let identity = |name| PadIdentity {
+            name: PadName::new(name),
+            vendor: 1,
+            product: 2,
+            buttons: 0x1_ffff,
+            sticks: [true, false],
+            rumbles: false,
+        };
+        let (first, last) = (PadId(0), PadId(3));
+        let state = PadState::NEUTRAL.with(PadButton::South, true);
+        let mut pads = Pads::default();
+        for event in [
+            InputEvent::PadConnected {
+                pad: first,
+                identity: identity("a"),
+            },
+            InputEvent::PadConnected {
+                pad: last,
+                identity: identity("b"),
+            },
+            InputEvent::Pad { pad: last, state },
+            InputEvent::PadDisconnected { pad: first },
+            // Of a pad that is not there nothing is kept.
+            InputEvent::Pad { pad: first, state },
+        ] {
+            pads.note(&event);
+        }
+        let mut other = Pads::default();
+        pads.announcements().for_each(|event| other.note(&event));
+        assert_eq!(other, pads);
+        assert!(other.has(last) && !other.has(first));
+        let all: Vec<_> = other.connected().collect();
+        assert_eq!(all, [(last, identity("b"), state)]);
+    }
+}

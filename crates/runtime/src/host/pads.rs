@@ -1,0 +1,22 @@
+//! What the player's pads are to feel, on its way from the application to the sessions.
+
+use std::time::Duration;
+
+use openuvr_media::input_sink::pads::RumbleSource;
+
+use super::Shared;
+use crate::clock;
+
+/// How often it looks whether the host stops, if nothing wakes it.
+const TURN: Duration = Duration::from_secs(1);
+
+/// Passes it on until the host stops.
+pub(super) fn run(shared: &Shared, mut source: Box<dyn RumbleSource>) {
+    while !shared.stopping() {
+        if let Some((pad, rumble)) = source.next(Some(TURN)) {
+            let mut sessions = shared.sessions();
+            sessions.rumble(clock::now(), pad, rumble);
+            shared.flush(&mut sessions);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What happens to the pairing window, in words for the person at the host.
+
+use openuvr_net::address::words;
+use openuvr_proto::control::handshake::PairingEvent;
+
+pub(super) fn pairing_words(event: PairingEvent) -> String {
+    let left = |tries_left: u32| match tries_left {
+        0 => "it has no more tries".to_owned(),
+        1 => "it has one more try".to_owned(),
+        n => format!("it has {n} more tries"),
+    };
+    match event {
+        PairingEvent::WrongPin { from, tries_left } => {
+            format!(
+                "a wrong PIN came from {}; {}",
+                words(from),
+                left(tries_left)
+            )
+        }
+        PairingEvent::ForbiddenTried { from, tries_left } => format!(
+            "a forbidden device tried to pair from {}; {}",
+            words(from),
+            left(tries_left)
+        ),
+        PairingEvent::Expired => "pairing is closed: no device paired in time".to_owned(),
+        PairingEvent::TooManyWrong => "pairing is closed: too many wrong PINs came".to_owned(),
+    }
+}

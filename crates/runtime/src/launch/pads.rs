@@ -1,0 +1,101 @@
+//! Game pads for an application that the kernel shows none: a second library in its processes, and the folder
+//! through which the host in one of them shows its pads to all of them.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fs, io};
+
+use openuvr_media::pad::{DEVICES, FOLDER};
+
+use super::{LaunchError, Socket};
+
+/// The library's file, beside the hook.
+pub const PADS_LIBRARY: &str = "libopenuvr_pads.so";
+
+/// What SDL (2.0.22 and later) is told, since there is no udev for these pads: to look into `/dev/input` itself.
+const WITHOUT_UDEV: &str = "SDL_JOYSTICK_DISABLE_UDEV";
+
+/// Where the kernel has its devices.
+const KERNELS: &str = "/dev/input";
+
+/// What shows game pads to an application's processes. The folder is the socket's, and goes with it.
+#[derive(Debug)]
+pub struct GamePads {
+    library: PathBuf,
+    folder: PathBuf,
+}
+
+impl GamePads {
+    /// Prepares them for an application with the hook `hook`, an absolute path.
+    ///
+    /// # Errors
+    /// The library is not beside the hook, or the folder can't be written to.
+    pub fn prepare(hook: &Path, socket: &Socket) -> Result<GamePads, LaunchError> {
+        let library = hook.with_file_name(PADS_LIBRARY);
+        if !library.is_file() {
+            return Err(LaunchError::NoPads(library));
+        }
+        let folder = socket.folder().join("pads");
+        let pads = GamePads { library, folder };
+        let devices = pads.folder.join(DEVICES);
+        let made = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&devices);
+        made.map_err(LaunchError::system(format!(
+            "no game pads: can't make {}",
+            devices.display()
+        )))?;
+        pads.follow();
+        Ok(pads)
+    }
+
+    /// Has the processes of a command that [`command`](super::command) made see the pads.
+    pub fn give(&self, command: &mut Command) {
+        let set = |name: &str| {
+            let mut all = command.get_envs();
+            all.find_map(|(n, value)| value.filter(|_| n == OsStr::new(name)))
+        };
+        let mut preload = set("LD_PRELOAD").unwrap_or_default().to_owned();
+        if !preload.is_empty() {
+            preload.push(":");
+        }
+        preload.push(&self.library);
+        command.env("LD_PRELOAD", preload).env(FOLDER, &self.folder);
+        if std::env::var_os(WITHOUT_UDEV).is_none() {
+            command.env(WITHOUT_UDEV, "1");
+        }
+    }
+
+    /// Has the processes see which devices the kernel has now: to be called now and then.
+    pub fn follow(&self) {
+        let devices = self.folder.join(DEVICES);
+        let names = |folder: &Path| -> Vec<_> {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.file_name()).collect()
+        };
+        let kernels = names(Path::new(KERNELS));
+        for name in &kernels {
+            let link = devices.join(name);
+            match fs::symlink_metadata(&link) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    // What can't be linked is not seen.
+                    let _ = std::os::unix::fs::symlink(Path::new(KERNELS).join(name), &link);
+                }
+                _ => {}
+            }
+        }
+        for name in names(&devices)
+            .iter()
+            .filter(|name| !kernels.contains(name))
+        {
+            let link = devices.join(name);
+            // Ours are files.
+            if fs::symlink_metadata(&link).is_ok_and(|found| found.is_symlink()) {
+                let _ = fs::remove_file(link);
+            }
+        }
+    }
+}
