@@ -15,6 +15,7 @@ pub(super) struct Data {
     pub(super) sync: Value,
     pub(super) doors: Value,
     pub(super) handoff: Value,
+    pub(super) peers: Value,
     /// One for each case.
     pub(super) link: Vec<Value>,
     /// Objects with `title`, `x` and `series`.
@@ -59,6 +60,7 @@ impl Data {
                 "sync" => data.sync = value,
                 "doors" => data.doors = value,
                 "handoff" => data.handoff = value,
+                "peers" => data.peers = value,
                 "wifi" => data.wifi = value,
                 "jitter" => data.jitter = value,
                 "traffic" => data.traffic = value,
@@ -78,6 +80,7 @@ impl Data {
                 &data.sync,
                 &data.doors,
                 &data.handoff,
+                &data.peers,
                 &data.wifi,
                 &data.jitter,
                 &data.traffic,
@@ -101,6 +104,7 @@ impl Data {
             "sync" => from_ref(&self.sync),
             "doors" => from_ref(&self.doors),
             "handoff" => from_ref(&self.handoff),
+            "peers" => from_ref(&self.peers),
             "link" => &self.link,
             "quality" => &self.quality_files,
             _ => &[],
@@ -122,10 +126,13 @@ impl Data {
 
     pub(super) fn machine(&self) -> Option<&Value> {
         let latency = self.latency.first();
-        let all =
-            latency
-                .into_iter()
-                .chain([&self.ablation, &self.sync, &self.doors, &self.handoff]);
+        let all = latency.into_iter().chain([
+            &self.ablation,
+            &self.sync,
+            &self.doors,
+            &self.handoff,
+            &self.peers,
+        ]);
         all.filter_map(|value| value.get("machine")).next()
     }
 }

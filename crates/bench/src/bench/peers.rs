@@ -6,8 +6,9 @@
 //! measured without as well; a TCP connection is not led through the emulated link.
 
 mod figures;
+mod page;
 mod presence;
-mod show;
+mod print;
 mod table;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -21,6 +22,7 @@ use openuvr_proto::units::Bitrate;
 use serde::Serialize;
 
 use self::figures::Figures;
+pub(super) use self::page::{CLAIMS, show};
 use self::table::{PEERS, Peer, Transport};
 use super::case::Stream;
 use super::emulated::Emulated;
@@ -202,7 +204,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         report: Report { head, ways: rows },
         own_reaction_ms: own_ms,
     };
-    show::print(&found);
+    print::print(&found);
     if let Some(folder) = &args.out {
         keep(folder, "peers.json", &found)?;
     }

@@ -430,7 +430,8 @@ fn median(all: &[Value]) -> Option<f64> {
     Summary::of(&all).map(|s| s.p50)
 }
 
-fn range(row: &Value, at: &str) -> String {
+/// A median with its range, of a row.
+pub(super) fn range(row: &Value, at: &str) -> String {
     let part = |of: &str| number(row, &format!("{at}/{of}"));
     match (part("median"), part("min"), part("max")) {
         (Some(median), Some(min), Some(max)) if min < max => {

@@ -7,6 +7,7 @@
 )]
 
 mod baseline;
+mod peers;
 mod program;
 mod quality;
 mod soak;
