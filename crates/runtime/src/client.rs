@@ -48,6 +48,7 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{AudioReport, GoodbyeReason, Report};
 
 use crate::clock;
+use crate::handoffs::Site;
 use crate::lock::lock;
 use crate::sched::{self, Scheduler};
 use crate::trust_store::HostStore;
@@ -194,6 +195,8 @@ struct Shared {
     window_size: Mutex<Option<Size>>,
     clipboard: clipboard::Desk,
     media_sleeps_until: AtomicI64,
+    /// Where others wake the media thread.
+    to_media: Site,
     unsent: Mutex<Option<String>>,
     notices: SyncSender<Notice>,
     end: Mutex<Option<StopReason>>,
@@ -233,6 +236,7 @@ impl Shared {
         }
         let next = session.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
         if next < self.media_sleeps_until.load(Ordering::Relaxed) {
+            self.to_media.sent();
             self.link.wake();
         }
     }
@@ -328,6 +332,7 @@ impl ClientRuntime {
             window_size: Mutex::default(),
             clipboard: clipboard::Desk::default(),
             media_sleeps_until: AtomicI64::new(i64::MAX),
+            to_media: setup.scheduler.site("client-to-media"),
             unsent: Mutex::new(None),
             notices,
             end: Mutex::new(None),

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod csv;
 #[cfg(feature = "host")]
 pub mod guest;
+pub mod handoffs;
 #[cfg(feature = "host")]
 pub mod host;
 pub mod identity_store;
