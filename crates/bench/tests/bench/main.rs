@@ -7,6 +7,7 @@
 )]
 
 mod baseline;
+mod handoffs;
 mod peers;
 mod program;
 mod quality;
