@@ -22,10 +22,10 @@ use openuvr_net::Link as _;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::clock;
-use openuvr_runtime::handoffs::Recording;
 use openuvr_runtime::host::config::{Config, USUAL_FPS};
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice, SharedClipboard};
 use openuvr_runtime::line::Line;
+use openuvr_runtime::recording::Recording;
 use openuvr_runtime::sched::{self, Scheduler};
 
 use crate::clients::{Clients, HostState, TICK, invite};

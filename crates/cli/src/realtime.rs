@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use openuvr_runtime::handoffs::Recording;
+use openuvr_runtime::recording::Recording;
 use openuvr_runtime::sched::{Refused, Scheduler};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, getrlimit};

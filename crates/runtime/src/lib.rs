@@ -21,6 +21,7 @@ pub mod launch;
 pub mod line;
 pub mod lock;
 pub mod machine;
+pub mod recording;
 pub mod sched;
 pub mod sound_choice;
 pub mod store;

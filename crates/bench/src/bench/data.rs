@@ -169,6 +169,18 @@ pub(super) fn number(value: &Value, at: &str) -> Option<f64> {
     value.pointer(at)?.as_f64()
 }
 
+/// A median with its range at a JSON pointer, for people.
+pub(super) fn range(row: &Value, at: &str) -> String {
+    let part = |of: &str| number(row, &format!("{at}/{of}"));
+    match (part("median"), part("min"), part("max")) {
+        (Some(median), Some(min), Some(max)) if min < max => {
+            format!("{median:.2} ({min:.2}–{max:.2})")
+        }
+        (Some(median), ..) => format!("{median:.2}"),
+        (None, ..) => "–".to_owned(),
+    }
+}
+
 /// The text at a JSON pointer.
 pub(super) fn words<'a>(value: &'a Value, at: &str) -> &'a str {
     value

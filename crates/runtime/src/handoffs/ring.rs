@@ -9,10 +9,10 @@ use openuvr_proto::time::Instant;
 pub(super) const CAPACITY: usize = 4096;
 
 /// When it was to be sent, was sent, was received: ns of `CLOCK_MONOTONIC`.
-pub(super) type Sample = [i64; 3];
+pub(crate) type Sample = [i64; 3];
 
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(crate) struct Ring {
     /// What it is of, and which of those of this name.
     pub(super) of: String,
     number: usize,
@@ -48,14 +48,14 @@ impl Ring {
         }
     }
 
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self.number {
             0 | 1 => self.of.clone(),
             number => format!("{}-{number}", self.of),
         }
     }
 
-    pub(super) fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
@@ -100,7 +100,7 @@ impl Ring {
     }
 
     /// Takes out what is there.
-    pub(super) fn empty(&self, mut each: impl FnMut(Sample)) {
+    pub(crate) fn empty(&self, mut each: impl FnMut(Sample)) {
         let written = self.written.load(Ordering::Acquire);
         let taken = self.taken.load(Ordering::Relaxed);
         for number in taken..written {

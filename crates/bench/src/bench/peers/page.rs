@@ -6,10 +6,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::bench::data::{Data, list, named, number, words};
+use crate::bench::data::{Data, list, named, number, range, words};
 use crate::bench::html::{escaped, section, table};
 use crate::bench::mark::{Claim, Mark, holds, holds_of};
-use crate::bench::sections::range;
 use crate::bench::stats::Range;
 
 const BENCH: &str = "peers";

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use openuvr_proto::time::Instant;
 
-use super::ring::Sample;
+use crate::handoffs::Sample;
 
 const HEADER: u32 = 4096;
 const RECORD: u32 = 24;
