@@ -3,6 +3,7 @@
 use super::figures::{Figures, INTACT_DB};
 use super::{Found, Row};
 use crate::bench::stats::{Range, Summary};
+use openuvr_terminal::wrap::wrapped;
 
 pub(super) fn print(found: &Found) {
     let rows = &found.report.ways;
@@ -10,8 +11,8 @@ pub(super) fn print(found: &Found) {
     heads("the loopback device between them");
     for row in rows {
         match (&row.skipped, &row.failed, &row.direct) {
-            (Some(what), ..) => println!("{:<17} skipped: {what}", row.name),
-            (_, Some(why), _) => println!("{:<17} failed: {}", row.name, first_line(why)),
+            (Some(what), ..) => told(row.name, &format!("skipped: {what}")),
+            (_, Some(why), _) => told(row.name, &format!("failed: {}", first_line(why))),
             (_, _, Some(figures)) => line(row, figures),
             (_, _, None) => println!("{:<17} not asked for", row.name),
         }
@@ -84,8 +85,15 @@ fn line(row: &Row, figures: &Figures) {
     );
 }
 
-/// What fits a terminal.
-fn first_line(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    line.chars().take(70).collect()
+/// What is told of one of them, in lines that fit.
+fn told(name: &str, text: &str) {
+    let mut name = name;
+    for line in wrapped(text, 80) {
+        println!("{name:<17} {line}");
+        name = "";
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }

@@ -114,7 +114,7 @@ pub(super) static PEERS: [Peer; 3] = [
     },
     Peer {
         name: "tigervnc",
-        what: "TigerVNC: its server for a display that is there, its viewer; JPEG, no bitrate to set",
+        what: "TigerVNC, server and viewer: JPEG over TCP, no bitrate to set",
         needs: &[
             program("tigervnc-scraping-server", "X0tigervnc", "--version"),
             program("tigervnc-viewer", "vncviewer", "--version"),
